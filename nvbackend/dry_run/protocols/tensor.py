@@ -39,7 +39,7 @@ class Tensors:
         self._allocated: dict[int, dict[int, int]] = {cta: {} for cta in range(state.launch.ctas)}
 
     def allocate(self, step: Step) -> Outcome:
-        """tcgen05.alloc gives the lowest columns that are free; what it writes at its address is `address`."""
+        """tcgen05.alloc gives the lowest columns that are free; these come as `columns`."""
         said = step.instr.semantics
         columns = number(step.value("columns"), step.lanes)
         if said.tensor_memory is TensorMemory.ALLOCATE:
@@ -53,7 +53,7 @@ class Tensors:
             ):
                 base += 32
             mine[base] = columns
-            return {"address": base}
+            return {"columns": base}
         if said.tensor_memory is TensorMemory.FREE:
             base_value = number(step.value("tmem"), step.lanes)
             if base_value is not None and columns is not None:
