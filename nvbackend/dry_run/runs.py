@@ -67,7 +67,7 @@ def run(
         machine.run()
     except OverBudget:
         return [], machine
-    return ([] if machine.guessed else protocols.finish()), machine
+    return ([] if machine.guessed or (machine.parted and not machine.deadlocked) else protocols.finish()), machine
 
 
 def check(subject: Subject, make: MakeProtocols) -> list[Diagnostic]:

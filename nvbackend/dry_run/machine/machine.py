@@ -64,6 +64,8 @@ class Machine:
         self._columns: dict[int, int] = {}
         self.guessed = False
         """Whether a branch was taken that another thread may take in another way."""
+        self.parted = False
+        """Whether lanes that wait for others of their warp went on without them, since nothing else could."""
         self.steps = 0
         self.deadlocked = False
 
@@ -326,7 +328,7 @@ class Machine:
         """Let lanes that wait for others of their warp go on alone; whether there were such."""
         if not self._parked:
             return False
-        self.guessed = True
+        self.parted = True
         _, meeting = self._parked[0]
         waiting = [one for one, at in self._parked if at is meeting]
         self._parked = [one for one in self._parked if one[1] is not meeting]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nvbackend.dry_run.protocols.order import Known, Warp
+from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.isel.machine.function import MachineInstr
 
 

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 
 from nvbackend.diagnostics import Location
 from nvbackend.dry_run import rules
+from nvbackend.dry_run.order.footprints import number
+from nvbackend.dry_run.order.words import in_rounds, instruction
 from nvbackend.dry_run.protocols.findings import ACCOUNTING, DEADLOCK, Notes
-from nvbackend.dry_run.protocols.footprints import number
 from nvbackend.dry_run.protocols.mbarriers import Mbarrier
 from nvbackend.dry_run.protocols.signals import Signals
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.protocols.synchronise import ThreadBarriers
-from nvbackend.dry_run.protocols.words import in_rounds, instruction
 from nvbackend.dry_run.seam import Step
 from nvbackend.intrinsics.row.semantics import Budget, MbarrierUse, Scope
+from nvbackend.isel.machine.function import MachineInstr
 
 
 class Deadlocks:
@@ -62,6 +63,16 @@ class Deadlocks:
                     (*self._arrived(barrier), ("who waits for the phase", step.instr.location)),
                     now=in_rounds(first.rounds), phase=barrier.phase, barrier=barrier.name, expected=expected,
                     brought=brought,
+                )  # fmt: skip
+                return
+        for step, barrier in mbarriers:
+            adds = next((one.instr for one in barrier.arrivals if _adds(one.instr)), None)
+            if adds is not None and barrier.pending:
+                self._state.findings.add(
+                    *(ACCOUNTING, barrier.name, rules.ARRIVALS, adds, (("who waits", step.instr.location),)),
+                    now="", barrier=barrier.name, count=barrier.count,
+                    reason=f"this one adds an arrival to a phase before it makes it: {barrier.pending} stay missing "
+                    "(with .noinc it is one of those that are counted)",
                 )  # fmt: skip
                 return
         for step, barrier in mbarriers:
@@ -146,3 +157,9 @@ class Deadlocks:
             now=in_rounds(step.rounds()), count=count, group=group, needed=count - state.registers[step.cta, group],
             there=state.pools[step.cta],
         )  # fmt: skip
+
+
+def _adds(instr: MachineInstr) -> bool:
+    """Whether an arrival is added to the phase in which it comes."""
+    use = instr.semantics.mbarrier
+    return use is not None and bool(use & MbarrierUse.RECOUNT) and instr.semantics.tracks is not None

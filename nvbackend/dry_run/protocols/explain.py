@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from nvbackend.diagnostics import Rule
 from nvbackend.dry_run import rules
-from nvbackend.dry_run.protocols import memory
+from nvbackend.dry_run.order import memory
+from nvbackend.dry_run.order.record import Part, Record
+from nvbackend.dry_run.order.words import access, after_rounds, in_rounds, instruction
 from nvbackend.dry_run.protocols.findings import ORDER, PARITY, Findings
 from nvbackend.dry_run.protocols.findings import UNWRITTEN as NOBODY
 from nvbackend.dry_run.protocols.mbarriers import Mbarrier, Wait
-from nvbackend.dry_run.protocols.record import Part, Record
 from nvbackend.dry_run.protocols.state import State
-from nvbackend.dry_run.protocols.words import access, after_rounds, in_rounds, instruction
 
 _COPY = "cp.async"
 
@@ -44,6 +44,10 @@ class Explain:
                 ORDER, name, rules.MISSING_FENCE, part.instr, notes, first=_who(first, earlier, True), **said
             )
             return
+        if _is_refill(first, second):
+            first, second, part, earlier = second, first, earlier, part
+            said |= {"now": in_rounds(second.rounds), "second": _who(second, part)}
+            notes = ((f"{access(first, earlier)}", earlier.instr.location),)
         if self._passed_early(first, second, part):
             return
         rule = _rule(first, second, earlier)
@@ -64,18 +68,15 @@ class Explain:
     def _passed_early(self, first: Record, second: Record, part: Part) -> bool:
         """Whether the last wait of who comes second, or of what it waits for, returned at once: that is the cause."""
         assert self.state is not None
-        waits = self.state.waits[second.cta, second.warp]
         if isinstance(first.barrier, Mbarrier) and not second.writes:
-            wait = waits.get(first.barrier.place)
+            wait = self.state.waits[second.cta, second.warp].get(first.barrier.place)
             if wait is not None and not wait.learnt and wait.guaranteed <= first.phase:
                 self._early(first.barrier, wait, first.phase, part)
                 return True
-        if second.writes and second.engine and waits:
-            place, wait = max(waits.items(), key=lambda one: one[1].at)
-            barrier = self.state.mbarriers.get(place)
-            if barrier is not None and not wait.learnt and barrier.phase > wait.guaranteed:
-                self._early(barrier, wait, wait.guaranteed, part)
-                return True
+        guard = second.guard
+        if second.writes and isinstance(guard, Wait) and not guard.learnt and 0 <= second.replaced < guard.at:
+            self._early(guard.barrier, guard, guard.guaranteed, part)
+            return True
         return False
 
     def _early(self, barrier: Mbarrier, wait: Wait, phase: int, part: Part) -> None:
@@ -96,6 +97,12 @@ class Explain:
         if first.engine:
             return f"nothing that {_him(first, second)} waited for says that it is done"
         return f"no barrier or mbarrier that {_him(first, second)} waited for comes after it"
+
+
+def _is_refill(first: Record, second: Record) -> bool:
+    """Whether the write that came first is the one that should have waited: who reads had not yet read before it."""
+    reads_late = (second.cta, second.warp) not in first.readers
+    return first.writes and not second.writes and bool(first.engine) and first.replaced >= 0 and reads_late
 
 
 def _him(first: Record, second: Record) -> str:

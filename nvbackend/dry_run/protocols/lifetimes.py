@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nvbackend.dry_run import rules
+from nvbackend.dry_run.order.events import Warp
+from nvbackend.dry_run.order.footprints import lanes_of
+from nvbackend.dry_run.order.words import after_rounds, in_rounds, instruction
 from nvbackend.dry_run.protocols.findings import ORDER
-from nvbackend.dry_run.protocols.footprints import lanes_of
 from nvbackend.dry_run.protocols.groups import Operation
-from nvbackend.dry_run.protocols.order import Warp
 from nvbackend.dry_run.protocols.state import State
-from nvbackend.dry_run.protocols.words import after_rounds, in_rounds, instruction
 from nvbackend.dry_run.seam import RANK_SHIFT, Step, Unknown
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion
 from nvbackend.isel.machine.function import MachineInstr

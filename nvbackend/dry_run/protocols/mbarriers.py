@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nvbackend.dry_run.protocols.order import Known, Warp
+from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.isel.machine.function import MachineInstr
 
 Place = tuple[int, int]
@@ -100,10 +100,11 @@ class Mbarrier:
 class Wait:
     """A wait of a warp: the parity or phase, how many phases it guarantees, and whether that is more than was known."""
 
+    barrier: Mbarrier
     instr: MachineInstr
     rounds: str
     wanted: str
     guaranteed: int
     learnt: bool
     at: int
-    """The event of the warp when it went on."""
+    """How many events there had been when the warp went on."""

@@ -6,13 +6,13 @@ know only when they have waited for what it completes.
 
 from __future__ import annotations
 
-from nvbackend.dry_run.protocols.footprints import Access, number
+from nvbackend.dry_run.order.events import Known, Warp
+from nvbackend.dry_run.order.footprints import Access, number
+from nvbackend.dry_run.order.record import Part, Record
+from nvbackend.dry_run.order.words import instruction
 from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier
-from nvbackend.dry_run.protocols.order import Known, Warp
-from nvbackend.dry_run.protocols.record import Part, Record
 from nvbackend.dry_run.protocols.signals import Signals
 from nvbackend.dry_run.protocols.state import State
-from nvbackend.dry_run.protocols.words import instruction
 from nvbackend.dry_run.seam import DONE, Outcome, Step
 from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse, Proxy
 
@@ -80,6 +80,7 @@ class Operations:
             record = Record(
                 event, step.cta, step.warps[0], access.writes, step.rounds(), instruction(step.instr),
                 proxy=said.proxy is Proxy.ASYNC, barrier=barrier, phase=0 if barrier is None else barrier.phase,
+                guard=state.guards.get((step.cta, step.warps[0])),
             )  # fmt: skip
             state.memory.issue(record, *known, [(cta, part) for cta in ctas])
             if access.writes:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from nvbackend.dry_run import rules
+from nvbackend.dry_run.order.events import Known, Warp
+from nvbackend.dry_run.order.footprints import lanes_of, number
+from nvbackend.dry_run.order.words import in_rounds, instruction, touch_of
 from nvbackend.dry_run.protocols.findings import ACCOUNTING, EARLY, PARITY
-from nvbackend.dry_run.protocols.footprints import lanes_of, number
 from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier, Place, Wait
-from nvbackend.dry_run.protocols.order import Known, Warp
 from nvbackend.dry_run.protocols.state import State
-from nvbackend.dry_run.protocols.words import in_rounds, instruction, touch_of
 from nvbackend.dry_run.seam import BLOCKED, DONE, Outcome, Step, Unknown
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse
 
@@ -199,8 +199,10 @@ class Signals:
         if barrier.knows_last(warp):
             return
         last = next((one for one in barrier.last if one.arrivals), None)
+        rounds = step.rounds()
+        many = any(one.instr is step.instr and one.rounds == rounds for one in barrier.last)
         self._state.findings.add(
-            *(EARLY, barrier.name, rules.ARRIVALS, step.instr),
+            *(ACCOUNTING if many else EARLY, barrier.name, rules.ARRIVALS, step.instr),
             () if last is None else ((f"an arrival of phase {barrier.phase - 1}", last.instr.location),),
             now=in_rounds(step.rounds()), barrier=barrier.name, count=barrier.count,
             reason=f"warp {warp.index} of CTA {warp.cta} arrives in phase {barrier.phase}, and nothing says to it that "
@@ -249,7 +251,7 @@ class Signals:
                     *(PARITY, barrier.name, rules.PARITY, step.instr),
                     ((f"{instruction(last.instr)} came in phase {barrier.phase - 1}", last.instr.location),),
                     now=in_rounds(step.rounds()), wanted=f"parity {parity}", barrier=barrier.name,
-                    reason=f"warp {warp.index} of CTA {warp.cta} knows already that {over} phase(s) are over, and where "
+                    reason=f"warp {warp.index} of CTA {warp.cta} knows that {over} phase(s) are over, and where "
                     f"{barrier.phase} are, it waits for one that may never come",
                 )  # fmt: skip
 
@@ -263,9 +265,9 @@ class Signals:
             known: Known = (seen, fenced) if step.instr.semantics.acquires else (seen & self._state.events.starts, 0)
             warp.learn(known)
         words = f"parity {wanted}" if by_parity else f"the token of phase {wanted}"
-        self._state.waits[warp.cta, warp.index][barrier.place] = Wait(
-            step.instr, step.rounds(), words, guaranteed, learnt, self._state.events.count
-        )
+        wait = Wait(barrier, step.instr, step.rounds(), words, guaranteed, learnt, self._state.events.count)
+        self._state.waits[warp.cta, warp.index][barrier.place] = wait
+        self._state.guards[warp.cta, warp.index] = wait
 
 
 def _passes(barrier: Mbarrier, wanted: int, by_parity: bool) -> bool:

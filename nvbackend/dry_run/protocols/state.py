@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nvbackend.dry_run.order.events import Events, Warp
+from nvbackend.dry_run.order.footprints import Footprints
+from nvbackend.dry_run.order.memory import Conflict, Memory
 from nvbackend.dry_run.protocols.barriers import Barrier
 from nvbackend.dry_run.protocols.findings import Findings
-from nvbackend.dry_run.protocols.footprints import Footprints
 from nvbackend.dry_run.protocols.groups import Groups
 from nvbackend.dry_run.protocols.mbarriers import Mbarrier, Place, Wait
-from nvbackend.dry_run.protocols.memory import Conflict, Memory
-from nvbackend.dry_run.protocols.order import Events, Warp
 from nvbackend.dry_run.seam import RANK_SHIFT, Launch, Step
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.intrinsics.sync.register_budget import REGISTER_COUNTS, THREAD_REGISTERS, launch_share
@@ -33,6 +33,8 @@ class State:
         self.mbarriers: dict[Place, Mbarrier] = {}
         self.invalidated: set[Place] = set()
         self.waits: dict[tuple[int, int], dict[Place, Wait]] = {key: {} for key in self.warps}
+        self.guards: dict[tuple[int, int], Wait] = {}
+        """The last wait of each warp."""
         self.barriers: dict[tuple[int, int], Barrier] = {}
         self.clusters: dict[int, Barrier] = {}
         self.groups: dict[tuple[int, int, Completion], Groups] = {}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from nvbackend.dry_run import rules
+from nvbackend.dry_run.order.events import Warp
+from nvbackend.dry_run.order.footprints import number
+from nvbackend.dry_run.order.words import in_rounds, instruction
 from nvbackend.dry_run.protocols.barriers import Barrier, Comer
 from nvbackend.dry_run.protocols.findings import ACCOUNTING
-from nvbackend.dry_run.protocols.footprints import number
-from nvbackend.dry_run.protocols.order import Warp
 from nvbackend.dry_run.protocols.state import State
-from nvbackend.dry_run.protocols.words import in_rounds, instruction
 from nvbackend.dry_run.seam import BLOCKED, DONE, Outcome, Step
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, Scope
 

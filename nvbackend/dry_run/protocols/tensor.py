@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from nvbackend.dry_run import rules
+from nvbackend.dry_run.order.events import Known
+from nvbackend.dry_run.order.footprints import number
+from nvbackend.dry_run.order.record import Part, Record
+from nvbackend.dry_run.order.shadow import Shadow
+from nvbackend.dry_run.order.words import after_rounds, in_rounds, instruction
 from nvbackend.dry_run.protocols.findings import ORDER
-from nvbackend.dry_run.protocols.footprints import number
-from nvbackend.dry_run.protocols.order import Known
-from nvbackend.dry_run.protocols.record import Part, Record
-from nvbackend.dry_run.protocols.shadow import Shadow
 from nvbackend.dry_run.protocols.state import State
-from nvbackend.dry_run.protocols.words import after_rounds, in_rounds, instruction
 from nvbackend.dry_run.seam import DONE, Outcome, Step
 from nvbackend.intrinsics.row.row import RegisterClass
 from nvbackend.intrinsics.row.semantics import Completion, MemoryOperand, TensorMemory

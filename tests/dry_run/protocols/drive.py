@@ -42,7 +42,7 @@ class Drive:
     """A run of CTAs of so many warps. Each instruction is made at its first step, at a line of its own."""
 
     def __init__(self, warps: int = 2, ctas: int = 1, cluster: int = 1, registers: int | None = None) -> None:
-        self.run = Run(Launch(Target.parse("sm_90a"), warps * 32, cluster, ctas, range(0, 8192), registers))
+        self.run = Run(Launch(Target.parse("sm_90a"), warps * 32, cluster, ctas, range(8192), registers))
         self._instrs: dict[tuple[str, object], MachineInstr] = {}
         self._warps = [(cta, warp) for cta in range(ctas) for warp in range(warps)]
 
@@ -103,8 +103,8 @@ class Drive:
     def copy(self, warp: int, stage: int, **about: Any) -> None:
         self.do(warp, BULK, barrier=8 * stage, destination=1024 + 1024 * stage, source=UNKNOWN, bytes=1024, **about)
 
-    def load(self, warp: int, address: int, ptx: str = "ldmatrix.sync.aligned.m8n8.x1.shared.b16", **about: Any) -> None:
-        self.do(warp, ptx, lanes=ALL_LANES, address=address, **about)
+    def load(self, warp: int, address: int, **about: Any) -> None:
+        self.do(warp, "ldmatrix.sync.aligned.m8n8.x1.shared.b16", lanes=ALL_LANES, address=address, **about)
 
     def store(self, warp: int, address: int, **about: Any) -> None:
         self.do(warp, "stmatrix.sync.aligned.m8n8.x1.shared.b16", lanes=ALL_LANES, address=address, **about)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nvbackend.dry_run.protocols.words import touch_of
+from nvbackend.dry_run.order.words import touch_of
 from nvbackend.dry_run.seam import RANK_SHIFT, Step, Unknown, Value
 from nvbackend.intrinsics.row.row import RegisterClass
 from nvbackend.intrinsics.row.semantics import Matrix, MemoryOperand

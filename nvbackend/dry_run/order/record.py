@@ -32,7 +32,8 @@ class Record:
     """Accesses of one event to one CTA's shared memory: reads or writes.
 
     `engine` names what makes an asynchronous one, "" where the warp does; `barrier` and `phase` are where its bytes
-    complete.
+    complete, and `guard` is the last wait that its warp had passed. `replaced` is the latest event among the writes
+    that a write replaces, -1 for none, and `readers` are the CTAs and warps that had read these.
     """
 
     event: int
@@ -46,6 +47,9 @@ class Record:
     """Through the async proxy."""
     barrier: Any = None
     phase: int = 0
+    guard: Any = None
+    replaced: int = -1
+    readers: set[tuple[int, int]] = field(default_factory=set)
     parts: list[Part] = field(default_factory=list)
 
     def part_at(self, address: int, bytes: int) -> Part:

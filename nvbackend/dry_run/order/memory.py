@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from nvbackend.dry_run.protocols.footprints import Access
-from nvbackend.dry_run.protocols.order import Warp
-from nvbackend.dry_run.protocols.record import Part, Record
-from nvbackend.dry_run.protocols.shadow import Records, Shadow
-from nvbackend.dry_run.protocols.words import Names, touch_of
+from nvbackend.dry_run.order.events import Warp
+from nvbackend.dry_run.order.footprints import Access
+from nvbackend.dry_run.order.record import Part, Record
+from nvbackend.dry_run.order.shadow import Records, Shadow
+from nvbackend.dry_run.order.words import Names, touch_of
 from nvbackend.isel.machine.function import MachineInstr
 
 Conflict = Callable[[Record | None, Record, Part, int, int, str], None]
@@ -51,13 +51,18 @@ class Memory:
         """Look at what the warp has accessed."""
         mine = self._open.pop(id(warp), None)
         known = warp.seen | 1 << warp.event
+        empty: list[tuple[Record, int, Part]] = []
         for (cta, writes, _), record in sorted(mine.items(), key=lambda one: one[0][1]) if mine else ():
             if not record.parts:
                 continue
             if writes:
                 self._write(record, cta, known)
             else:
-                self._read(record, cta, known, None)
+                empty += [(record, cta, part) for part in self._read(record, cta, known, None)]
+        for record, cta, part in empty if self.complete else ():
+            address = self._shadows[cta].unwritten(part.addresses, part.size)
+            if address is not None:
+                self._conflict(None, record, part, cta, address, UNWRITTEN)
 
     def issue(self, record: Record, known: int, fenced: int, touched: Iterable[tuple[int, Part]]) -> None:
         """An asynchronous operation that has seen `known` accesses memory of these CTAs."""
@@ -68,20 +73,25 @@ class Memory:
             self._learn(part)
             here = Record(
                 record.event, record.cta, record.warp, record.writes, record.rounds, record.engine, record.atomic,
-                record.proxy, record.barrier, record.phase, [part],
+                record.proxy, record.barrier, record.phase, record.guard, parts=[part],
             )  # fmt: skip
             if record.writes:
                 self._write(here, cta, known)
             else:
-                self._read(here, cta, known, fenced if record.proxy else None)
+                for part_ in self._read(here, cta, known, fenced if record.proxy else None):
+                    address = self._shadows[cta].unwritten(part_.addresses, part_.size)
+                    if address is not None and self.complete:
+                        self._conflict(None, here, part_, cta, address, UNWRITTEN)
 
     def _learn(self, part: Part) -> None:
         touch = touch_of(part.instr, part.operand)
         if touch is not None:
             self.names.learn(touch, _first(part.addresses))
 
-    def _read(self, record: Record, cta: int, known: int, fenced: int | None) -> None:
+    def _read(self, record: Record, cta: int, known: int, fenced: int | None) -> list[Part]:
+        """Look at a read: the parts of it that nothing has written, as yet."""
         shadow, number = self._shadows[cta], self.records.add(record)
+        empty: list[Part] = []
         for part in record.parts:
             shadow.refine(part.addresses, part.size)
         for part in record.parts:
@@ -91,10 +101,11 @@ class Memory:
                     earlier = self.records.records[writer]
                     if earlier is not None and not (earlier.atomic and record.atomic):
                         self._conflict(earlier, record, part, cta, address, UNORDERED)
-                elif self.complete:
-                    self._conflict(None, record, part, cta, address, UNWRITTEN)
+                else:
+                    empty.append(part)
             if fenced is not None:
                 self._unfenced(record, part, cta, places, known & ~fenced)
+        return empty
 
     def _unfenced(self, record: Record, part: Part, cta: int, places: Any, hidden: int) -> None:
         """Generic writes that come before, and that no proxy fence shows to the async proxy."""

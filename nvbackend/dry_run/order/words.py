@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.dry_run.protocols.record import Part, Record
+from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.isel.machine.function import MachineInstr, MemoryTouch
 
 _SHORT = (

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nvbackend.dry_run.protocols.record import Places, Record
+from nvbackend.dry_run.order.record import Places, Record
 
 _LARGEST = 4
 """The logarithm of the bytes of a granule at first."""
@@ -97,6 +97,12 @@ class Shadow:
             table = np.array(made, np.int32)[order]
             self._readers[places] = table[np.searchsorted(np.array(different)[order], readers)]
 
+    def unwritten(self, addresses: Any, size: int) -> int | None:
+        """The first byte of an access that nothing has written."""
+        places = self.places(addresses, size)
+        writers = self._writers[places]
+        return None if writers.all() else self._address(places, writers, 0)
+
     def writers(self, places: Places) -> list[tuple[int, int]]:
         """Who wrote the bytes last."""
         writers = self._writers[places]
@@ -104,15 +110,19 @@ class Shadow:
 
     def write(self, places: Places, number: int, known: int) -> Iterator[tuple[int, int]]:
         """The readers and writers that a write does not come after."""
-        records = self._records.records
+        records, mine = self._records.records, self._records.records[number]
+        assert mine is not None
         writers, readers = self._writers[places], self._readers[places]
         for one in _different(readers):
             for reader in self._records.sets[one]:
+                mine.readers.add((records[reader].cta, records[reader].warp))  # type: ignore[union-attr]
                 if not known >> records[reader].event & 1:  # type: ignore[union-attr]
                     yield reader, self._address(places, readers, one)
         for one in _different(writers):
-            if one and not known >> records[one].event & 1:  # type: ignore[union-attr]
-                yield one, self._address(places, writers, one)
+            if one:
+                mine.replaced = max(mine.replaced, records[one].event)  # type: ignore[union-attr]
+                if not known >> records[one].event & 1:  # type: ignore[union-attr]
+                    yield one, self._address(places, writers, one)
         self._writers[places] = number
         self._readers[places] = 0
 
