@@ -68,7 +68,7 @@ class Lifetimes(Watching):
 
     def acquire(self, sync: Sync) -> None:
         """Threads go on after the barrier of their cluster: their CTA outlives what came before the arrivals."""
-        if isinstance(sync.token, tuple) and sync.token[0] == "cluster":
+        if self._wave.cluster_size > 1 and isinstance(sync.token, tuple) and sync.token[0] == "cluster":
             arrived = self._arrived[tuple(sync.token[1:])]
             for cta in np.unique(self._wave.cta(sync.by.threads)).tolist():
                 self._outlived[cta] = np.maximum(self._outlived.get(cta, arrived), arrived)

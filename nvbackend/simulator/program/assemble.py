@@ -13,6 +13,7 @@ from nvbackend.ptx.names import Names
 from nvbackend.ptx.syntax import Function, Guard, Instruction, Label, Module, Name, Position
 from nvbackend.simulator.events import Site
 from nvbackend.simulator.machine.compiling import Compile, Compiling
+from nvbackend.simulator.machine.in_flight import guarded, late_slots
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.slots import Slots
 from nvbackend.simulator.machine.symbols import Place, Symbols
@@ -101,6 +102,8 @@ class Assembler:
         self._fixed = fixed
         self._domain = domain
         self._problems: list[Diagnostic] = []
+        self._late: frozenset[int] = frozenset()
+        """The slots that asynchronous instructions of the program write later."""
 
     def program(self, kernel: Function) -> Program:
         """The program. Raises simulator.unknown for every instruction that the simulator does not know."""
@@ -109,6 +112,8 @@ class Assembler:
         layout = lay_out(self._module, self._names, texts.values(), self._fixed)
         slots = Slots()
         symbols = Symbols(self._names, slots, layout.places, constant_registers(texts.values(), self._names))
+        lines = (instruction for text in texts.values() for instruction, _ in text.lines)
+        self._late = late_slots(symbols, lines)
         linkage = Linkage(functions, texts, layout, symbols)
         program = Program(kernel.name, slots, static_shared=layout.static_shared)
         program.frame_bytes = sum(layout.frames.values())
@@ -175,6 +180,8 @@ class Assembler:
             if pure is None:
                 place.unknown(instruction.opcode)
             step = compile_pure(instruction, place, pure, self._domain)
+        if self._late:
+            step = guarded(step, instruction, site, symbols, self._late)
         return step if instruction.guard is None else _guarded(step, *self._guard(instruction.guard, symbols))
 
     def _guard(self, guard: Guard, symbols: Symbols) -> tuple[int, bool]:

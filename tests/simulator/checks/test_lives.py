@@ -66,6 +66,10 @@ def test_what_is_wrong(name):
         assert found in expected
 
 
+def test_a_cluster_of_one():
+    assert bodies.rules(SYNC + STORE.replace("%r5", "%r1")) == []
+
+
 def test_an_mbarrier_of_this_cta_that_may_not_be_there():
     """The first warp initialises it: in the simulator's order before the others come, on the hardware perhaps not."""
     arrive = "mbarrier.arrive.shared.b64 _, [%r2];"

@@ -161,6 +161,16 @@ def test_without_one_line(name, line):
         assert found in expected | ({"tcgen05.write-in-flight", "simulator.tensor-memory"} if seed else set())
 
 
+def test_registers_of_a_load_before_its_wait():
+    """The wait is there, and comes after the use."""
+    broken = f"{LD}\n{USE}\ntcgen05.wait::ld.sync.aligned;\nEND:"
+    right = f"{LD}\ntcgen05.wait::ld.sync.aligned;\n{USE}\nEND:"
+    before = f"@!%p2 bra END;\n{ST}\ntcgen05.wait::st.sync.aligned;\n"
+    for seed in range(3):
+        assert rules(before + broken, seed) == ["tcgen05.read-before-wait"]
+        assert rules(before + right, seed) == []
+
+
 def test_barriers_alone_order_where_a_kernel_has_no_fence():
     """So compilers write it: with a barrier between the warps, and without the fences of tensor memory."""
     body = re.sub(r"tcgen05.fence::\w+;", "", HANDED_OVER)

@@ -60,5 +60,21 @@ def test_a_write_after_the_wait(statement):
     assert (run(late=statement) == 32).all()
 
 
+@pytest.mark.parametrize("place", ["between", "early"])
+@pytest.mark.parametrize("statement", ["add.f32 %f4, %f1, %f1;", "st.shared.f32 [%r3], %f3;"])
+def test_a_read_of_the_accumulator_before_the_wait(place, statement):
+    for late, expected in ((False, {"wgmma.read-in-flight"}), (True, set())):
+        found = set()
+        try:
+            run(**{"late" if late else place: statement})
+        except DiagnosticError as error:
+            found = {one.rule.id for one in error.diagnostics}
+        assert found == expected
+
+
+def test_a_read_of_the_fragment_of_a_is_no_mistake():
+    assert (run(early="add.u32 %r8, %r5, %r6;") == 32).all()
+
+
 def test_writing_what_is_there_already_changes_nothing():
     assert (run(early="mov.b32 %r5, %r2;") == 32).all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nvbackend.simulator.calls.holding import held
 from nvbackend.simulator.events import Sync
 from nvbackend.simulator.machine.compiling import Compiling
+from nvbackend.simulator.machine.in_flight import Flights
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.wave import Step, Waiting, Wave
 from nvbackend.simulator.sync.groups import Groups
@@ -32,6 +33,7 @@ def wait(place: Compiling, kind: type[Groups], leave: int, *, read: bool = False
 
         def go_on(here: Lanes) -> None:
             for operation, threads in groups.leave(here, leave, read=read):
+                wave.part(Flights).land(operation, threads)
                 acquire = Sync(place.by(Lanes(threads)), operation)
                 for observer in wave.observers:
                     observer.acquire(acquire)

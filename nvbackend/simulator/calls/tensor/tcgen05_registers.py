@@ -12,6 +12,7 @@ from nvbackend.simulator.calls.tensor.tmem import TensorMemory
 from nvbackend.simulator.calls.tensor.together import warps
 from nvbackend.simulator.events import Bits, By, Pending
 from nvbackend.simulator.machine.compiling import Compiling
+from nvbackend.simulator.machine.in_flight import Flights, slots_of
 from nvbackend.simulator.machine.lanes import WARP, Lanes
 from nvbackend.simulator.machine.wave import Reader, Step, Wave, Writer
 from nvbackend.simulator.sync.groups import Groups
@@ -131,9 +132,13 @@ def _load(instruction: Instruction, place: Compiling, cells: Cells) -> Step:
     if len(place.elements(operands[0])) != len(cells.lane):
         place.unknown(f"{len(place.elements(operands[0]))} registers, where it has {len(cells.lane)}")
 
+    written = frozenset(slots_of(place.symbols, operands[: 1 + reduces]))
+
     def load(wave: Wave, lanes: Lanes) -> None:
         bases = _bases(address(wave, lanes))
         operation = _Load(place.site, lanes.threads, "tcgen05.ld", wave, cells, bases, write, reduced)
+        if wave.observers:
+            wave.part(Flights).start(operation, written)
         _start(wave, lanes, operation, Loads)
 
     return warps(place, load)

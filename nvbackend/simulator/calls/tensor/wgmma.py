@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nvbackend.diagnostics import Rule
 from nvbackend.ptx.syntax import Instruction, Operand, Vector
 from nvbackend.simulator.calls.copies import groups
 from nvbackend.simulator.calls.tensor.mma import fragment_reader, register_type
 from nvbackend.simulator.calls.tensor.together import WARPGROUP, warpgroups
 from nvbackend.simulator.events import Addresses, Bits, By, Pending, Threads
 from nvbackend.simulator.machine.compiling import Compiling
+from nvbackend.simulator.machine.in_flight import Flights, written_in_flight
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.wave import Reader, Step, Wave, Writer
 from nvbackend.simulator.memory import windows
-from nvbackend.simulator.sync.faults import fail
 from nvbackend.simulator.sync.groups import WgmmaGroups
 from nvbackend.simulator.tensor import descriptors, wgmma
 from nvbackend.simulator.tensor.wgmma import M, Wgmma
@@ -43,15 +42,6 @@ def _fence(place: Compiling) -> Step:
             observer.fence(by, "wgmma")
 
     return step
-
-
-WRITE_IN_FLIGHT = Rule(
-    id="wgmma.write-in-flight",
-    message="{what} of {thread}: register {register} of its {operand} changes while it is in flight",
-    fix="wait for the group (wgmma.wait_group) before the register is written",
-    why="The tensor cores read and write the registers at any time until the wait: the result is undefined.",
-    reference="PTX ISA 9.7.15.7.3 (wgmma.wait_group)",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +99,7 @@ def _mma(instruction: Instruction, place: Compiling) -> Step:
         _slots(place, a) if from_registers else (),
         _slots(place, d),
     )
+    written = frozenset(form.d_slots)
     a_word = None if from_registers else place.read(a, "b64")
     b_word, scale_d = place.read(b, "b64"), _scale(place, scale)
 
@@ -119,9 +110,10 @@ def _mma(instruction: Instruction, place: Compiling) -> Step:
         last = wave.part(_Last).of
         before = tuple(dict.fromkeys(last[one] for one in firsts.tolist() if one in last and not last[one].done))
         operation = _Operation(place.site, lanes.threads, "wgmma", wave, form, words[0], words[1], adds, after=before)
-        operation.watch(before)
         last.update(dict.fromkeys(firsts.tolist(), operation))
         wave.part(WgmmaGroups).add(operation, lanes.threads)
+        if wave.observers:
+            wave.part(Flights).start(operation, written)
         wave.start(operation)
 
     return warpgroups(place, issue)
@@ -148,50 +140,28 @@ class _Operation(Pending):
     b_words: NDArray[np.uint64] | None
     adds: NDArray[np.bool_]
     fragment: list[Bits] = field(init=False)
-    accumulator: list[Bits] | None = field(default=None, init=False)
-    """The arrays of A's and D's registers that must still be there; None of D while another wgmma will write it."""
-    following: list[_Operation] = field(default_factory=list, init=False)
-    preceding: list[_Operation] = field(default_factory=list, init=False)
-    """The nearest operations in flight that write registers of D too: after it, and before it."""
+    """The arrays of A's registers when it was issued."""
 
-    def watch(self, before: tuple[_Operation, ...]) -> None:
-        """Remember the registers as they are now; those of D as the operations before leave them."""
-        registers = self.wave.registers
-        self.fragment = [registers[slot] for slot in self.form.a_slots]
-        todo = [one for one in before if not one.done]
-        while todo:
-            one = todo.pop()
-            if set(one.form.d_slots) & set(self.form.d_slots):
-                one.following.append(self)
-                self.preceding.append(one)
-            else:
-                todo += [other for other in one.after if isinstance(other, _Operation) and not other.done]
-        if not self.preceding:
-            self.accumulator = [registers[slot] for slot in self.form.d_slots]
+    def __post_init__(self) -> None:
+        """Remember the registers of A as they are now."""
+        self.fragment = [self.wave.registers[slot] for slot in self.form.a_slots]
 
     def complete(self) -> None:
         """Multiply, for those that add to D and for those that do not. Raises wgmma.write-in-flight."""
-        self._check("A", self.form.a_slots, self.fragment)
-        if self.accumulator is not None:
-            self._check("accumulator", self.form.d_slots, self.accumulator)
+        self._check_fragment()
         for adds in (True, False):
             chosen = np.flatnonzero(self.adds == adds)
             if len(chosen):
                 self._multiply(chosen, adds=adds)
-        for one in self.following:
-            one.accumulator = None
-            if one.form.d_slots == self.form.d_slots and all(other.done or other is self for other in one.preceding):
-                one.accumulator = [self.wave.registers[slot] for slot in one.form.d_slots]
 
-    def _check(self, operand: str, slots: tuple[int, ...], kept: list[Bits]) -> None:
-        """The registers of this operation's threads are what they were."""
-        for number, (slot, before) in enumerate(zip(slots, kept, strict=True)):
+    def _check_fragment(self) -> None:
+        """The registers of A are what they were when it was issued; another value there is a write since."""
+        for number, (slot, before) in enumerate(zip(self.form.a_slots, self.fragment, strict=True)):
             now = self.wave.registers[slot]
             if now is before or np.array_equal(now[self.threads], before[self.threads]):
                 continue
             lane = int(np.flatnonzero(now[self.threads] != before[self.threads])[0])
-            by = By(self.site, self.threads)
-            fail(WRITE_IN_FLIGHT, self.wave, by, lane, operand=operand, register=number)
+            written_in_flight(self.wave, self, int(self.threads[lane]), f"register {number} of A")
 
     def _multiply(self, chosen: NDArray[np.int64], *, adds: bool) -> None:
         form, found, wave = self.form, self.form.found, self.wave
