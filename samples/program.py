@@ -6,7 +6,7 @@ It multiplies on the GPU; without one that runs the kernel, or with `--simulate`
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import nvbackend as nvb
@@ -55,12 +55,19 @@ def main(
     """
     chosen = _arguments(description, tile)
     target, reason = (None, "--simulate asks for it") if chosen.simulate else _target(kernel)
+    options = {} if reason is None else {"seed": chosen.seed, "checks": not chosen.no_checks}
+    if reason is not None and (chosen.report or chosen.timeline):
+        options["report"] = True
     compiled = kernel.compile(target=target)
     print(compiled.report())
     if chosen.show:
         print(compiled.sass() if chosen.show == "sass" else getattr(compiled, chosen.show))
     size = chosen.size or (ON_THE_GPU if reason is None else IN_THE_SIMULATOR)
-    return _multiply(compiled, launch, size, matrix, result, reason)
+    device = _Device(reason, options)
+    status = _multiply(compiled, launch, size, matrix, result, device)
+    if options.get("report") and device.loaded is not None:
+        _show(device.loaded.report, chosen.timeline)
+    return status
 
 
 def compare(kernel: nvb.KernelDefinition, grid: int | tuple[int, ...], *arguments: Any, expected: Any) -> None:
@@ -84,15 +91,18 @@ def compare(kernel: nvb.KernelDefinition, grid: int | tuple[int, ...], *argument
 
 
 class _Device:
-    """The GPU, or the simulator where there is a reason for it."""
+    """The GPU, or the simulator where there is a reason for it, with the simulator's options."""
 
-    def __init__(self, reason: str | None) -> None:
+    def __init__(self, reason: str | None, options: Mapping[str, Any] | None = None) -> None:
         self._simulates = reason is not None
+        self._options = options or {}
+        self.loaded: nvb.runtime.LoadedKernel | None = None
         self.told = f", in the simulator ({reason})" if reason is not None else ""
 
     def load(self, compiled: nvb.CompiledKernel) -> nvb.runtime.LoadedKernel:
         """The kernel, ready to launch."""
-        return nvb.runtime.load(compiled, device="simulator" if self._simulates else "gpu")
+        self.loaded = nvb.runtime.load(compiled, device="simulator" if self._simulates else "gpu", **self._options)
+        return self.loaded
 
     def array(self, given: Any) -> Any:
         """NumPy's array as the kernel takes it; of a tuple, each."""
@@ -109,6 +119,14 @@ class _Device:
         return array if self._simulates else array.copy_to_host()
 
 
+def _show(report: Any, timeline: str | None) -> None:
+    """What a launch in the simulator did, and its picture."""
+    print(report)
+    if timeline is not None:
+        report.timeline().save(timeline)
+        print(timeline)
+
+
 def _error(result: Any, expected: Any) -> float:
     """The largest difference, as a part of the largest value."""
     import numpy as np
@@ -117,12 +135,17 @@ def _error(result: Any, expected: Any) -> float:
 
 
 def _arguments(description: str | None, tile: Sequence[int]) -> argparse.Namespace:
-    """`size` (M, N and K, or none), `show` (the form to print) and `simulate`."""
+    """`size` (M, N and K, or none), `show` (the form to print), `simulate`, and what is asked of the simulator."""
     arguments = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     sizes = f"{ON_THE_GPU[0]} each, {' '.join(map(str, IN_THE_SIMULATOR))} in the simulator"
     arguments.add_argument("size", type=int, nargs="*", help=f"M N K (default {sizes})")
     arguments.add_argument("--show", choices=["machine", "ir", "ptx", "sass"], help="print this form of the kernel")
     arguments.add_argument("--simulate", action="store_true", help="run in the simulator, also where there is a GPU")
+    simulator = arguments.add_argument_group("in the simulator")
+    simulator.add_argument("--seed", type=int, default=0, help="another legal order of threads and operations")
+    simulator.add_argument("--no-checks", action="store_true", help="do not look for races and other silent mistakes")
+    simulator.add_argument("--report", action="store_true", help="print bytes, bank conflicts and waits")
+    simulator.add_argument("--timeline", metavar="FILE.svg", help="draw who waits for whom")
     chosen = arguments.parse_args()
     if not chosen.size:
         return chosen
@@ -156,12 +179,11 @@ def _multiply(
     size: Sequence[int],
     matrix: Callable[[Any, int, int], Matrix],
     result: str,
-    reason: str | None,
+    device: _Device,
 ) -> int:
     """Multiply random matrices and compare with NumPy, which accumulates in float32 like the kernel."""
     import numpy as np
 
-    device = _Device(reason)
     m, n, k = size
     random = np.random.default_rng(0)
     (a, a_values), (b, b_values) = (matrix(random, rows, k) for rows in (m, n))
@@ -171,7 +193,7 @@ def _multiply(
     except nvb.DiagnosticError as raised:
         if any(one.rule_id != "simulator.unknown" for one in raised.diagnostics):
             raise
-        print(f"not launched: {reason}, and {raised.diagnostics[0].message}")
+        print(f"not launched{device.told}: {raised.diagnostics[0].message}")
         return 0
     launch(loaded, device.array(a), device.array(b), c)
     loaded.synchronize()

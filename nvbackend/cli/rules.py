@@ -50,7 +50,7 @@ OPERAND = Rule(
 OUTPUT = Rule(
     id="cli.output",
     message="{file} cannot be written: {problem}",
-    fix="give a file in a directory that exists and may be written to; without -o the picture is printed",
+    fix="give a file in a directory that exists and may be written to",
     why="The picture would be lost.",
     reference="nvbackend draw --help",
 )

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from nvbackend.cli import rules
 
 if TYPE_CHECKING:
+    from nvbackend.simulator import Report
+
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _ARRAY = re.compile(r"(?P<type>[fsu]\d+)\[(?P<shape>\d+(?:,\d+)*)\](?:=(?P<content>\w+))?")
@@ -29,6 +31,9 @@ def add_to(commands: Commands) -> None:
         parser.add_argument(f"--{name}", metavar="X,Y,Z", type=_extents, help=f"{text}, one to three numbers")
     parser.add_argument("--shared", metavar="BYTES", type=int, default=0, help="dynamic shared memory")
     parser.add_argument("--seed", type=int, default=0, help="another legal order of threads and operations")
+    parser.add_argument("--no-checks", action="store_true", help="do not look for races and other silent mistakes")
+    parser.add_argument("--report", action="store_true", help="bytes, bank conflicts and waits, also by line")
+    parser.add_argument("--timeline", metavar="FILE.svg", help="draw who waits for whom")
     help_ = "in the order of the PTX: 7, 0.5, an .npy file, or an array such as f32[64,64]=" + "|".join(_CONTENTS)
     parser.add_argument("--arg", action="append", default=[], metavar="VALUE", help=help_)
     parser.set_defaults(run=run)
@@ -53,14 +58,26 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
         cluster=arguments.cluster,
         shared=arguments.shared,
         seed=arguments.seed,
+        checks=not arguments.no_checks,
+        report=arguments.report or arguments.timeline is not None,
         args=values,
     )
-    yield f"{report.kernel}: {report.steps} steps\n"
-    for opcode, count in sorted(report.instructions.items(), key=lambda one: (-one[1], one[0])):
-        yield f"  {opcode:<24}{count:>14}\n"
+    yield f"{report}\n"
+    if arguments.report:
+        yield f"{report.by_line()}\n"
+    if arguments.timeline is not None:
+        yield _drawn(report, arguments.timeline)
     for place, (spelling, value) in enumerate(zip(arguments.arg, values, strict=True)):
         if getattr(value, "ndim", 0):
             yield f"{place}: {spelling}: {_shown(value)}\n"
+
+
+def _drawn(report: Report, file: str) -> str:
+    try:
+        report.timeline().save(file)
+    except OSError as error:
+        rules.OUTPUT.fail(file=file, problem=error.strerror or str(error))
+    return f"{file}\n"
 
 
 def _extents(text: str) -> tuple[int, ...]:

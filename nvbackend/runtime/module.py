@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NoReturn, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing, with_article
 from nvbackend.isel.target.target import Target
@@ -15,10 +15,22 @@ from nvbackend.runtime.arrays import describe
 from nvbackend.runtime.device import CudaDevice, Device, DeviceLimits, KernelLimits
 from nvbackend.runtime.driver import driver_errors, no_gpu_reason
 from nvbackend.runtime.launch import Grid, Launches, LaunchRecord, PreparedLaunch
-from nvbackend.runtime.rules import ARCHITECTURE, DEVICE_NAME, GRID, LOAD_FAILED, NOT_COMPILED, SHARED_MEMORY, THREADS
+from nvbackend.runtime.rules import (
+    ARCHITECTURE,
+    DEVICE_NAME,
+    GRID,
+    LOAD_FAILED,
+    NOT_COMPILED,
+    SHARED_MEMORY,
+    SIMULATOR_OPTION,
+    THREADS,
+)
 from nvbackend.runtime.simulated import SimulatedBinder, SimulatedDevice, say_where
 from nvbackend.runtime.streams import CU_STREAM_PER_THREAD, stream_handle
 from nvbackend.signature import Signature, TensorMap
+
+if TYPE_CHECKING:
+    from nvbackend.simulator import Report
 
 GPU, SIMULATOR = "gpu", "simulator"
 """The names of devices."""
@@ -71,6 +83,12 @@ class LoadedKernel(NoLaunches):
     def name(self) -> str:
         """The kernel's name, as in the PTX."""
         return self.signature.name
+
+    @property
+    def report(self) -> Report | None:
+        """What the last launch in the simulator did; None on a GPU, before a launch, and after one that failed."""
+        device = self.device
+        return device.report_of(self._launches.kernel) if isinstance(device, SimulatedDevice) else None
 
     def prepare(self, grid: Grid, *arguments: object, stream: Any = None) -> PreparedLaunch:
         """Check and convert everything once, for a launch that `run()` repeats.
@@ -166,18 +184,27 @@ class LoadedKernel(NoLaunches):
 
 
 @user_facing
-def load(compiled: Compiled, *, device: Device | str | None = None) -> LoadedKernel:
+def load(
+    compiled: Compiled,
+    *,
+    device: Device | str | None = None,
+    seed: int | None = None,
+    checks: bool | None = None,
+    report: bool | None = None,
+) -> LoadedKernel:
     """Load `compiled` into numba-cuda's current context: its cubin, or its PTX where it has none.
 
     `device="simulator"` runs it in the simulator, on NumPy's arrays; None does so where there is no GPU, and says so on
-    standard error; "gpu" does not. Launches in the simulator return when the kernel has run.
-    Raises launch.not-compiled, launch.no-gpu, launch.architecture, launch.load-failed, launch.threads,
-    launch.shared-memory, and tensor-map.* for a tensor-map parameter that no array could fill.
+    standard error; "gpu" does not. Launches in the simulator return when the kernel has run. For them `seed` (0)
+    chooses another legal order of threads and operations, `checks` (True) looks for mistakes that numbers do not show,
+    and `report` (False) collects bytes, bank conflicts, waits and a timeline: `loaded.report`.
+    Raises launch.not-compiled, launch.simulator-option, launch.no-gpu, launch.architecture, launch.load-failed,
+    launch.threads, launch.shared-memory, and tensor-map.* for a tensor-map parameter that no array could fill.
     """
     if not all(hasattr(compiled, name) for name in ("signature", "target", "ptx", "cubin")):
         NOT_COMPILED.fail(given=with_article(describe(compiled)))
     signature, target = compiled.signature, compiled.target
-    device = _chosen(device, signature, target)
+    device = _chosen(device, signature, target, {"seed": seed, "checks": checks, "report": report})
     cubin = None if isinstance(device, SimulatedDevice) else compiled.cubin
     binary = None if cubin is None else cubin.data
     misfits = check_architecture(signature.name, target, device.limits, as_ptx=binary is None)
@@ -192,15 +219,18 @@ def load(compiled: Compiled, *, device: Device | str | None = None) -> LoadedKer
     return LoadedKernel(signature, kernel, device)
 
 
-def _chosen(device: Device | str | None, signature: Signature, target: Target) -> Device:
+def _chosen(device: Device | str | None, signature: Signature, target: Target, options: Mapping[str, Any]) -> Device:
     """The device that is asked for; the simulator where nobody asks and there is no GPU."""
+    given = {name: one for name, one in options.items() if one is not None}
     if device is None:
         reason = no_gpu_reason()
         if reason is not None:
             say_where(signature.name, reason)
             device = SIMULATOR
     if device == SIMULATOR:
-        return SimulatedDevice(target)
+        return SimulatedDevice(target, **given)
+    if given:
+        SIMULATOR_OPTION.fail(kernel=signature.name, options=", ".join(f"{name}={one}" for name, one in given.items()))
     if device is None or device == GPU:
         return CudaDevice()
     return device if not isinstance(device, str) else DEVICE_NAME.fail(given=device)

@@ -22,6 +22,13 @@ DEVICE_NAME = Rule(
     why="A kernel would run elsewhere than where it was meant to.",
     reference="docs/guide.md, Building and launching",
 )
+SIMULATOR_OPTION = Rule(
+    id="launch.simulator-option",
+    message="{options} for {kernel}, which does not run in the simulator",
+    fix='pass device="simulator" too, or leave it out',
+    why="A GPU has neither the order of threads that is asked for, nor the checks, nor the report.",
+    reference="docs/guide.md, Building and launching",
+)
 ARCHITECTURE = Rule(
     id="launch.architecture",
     message="kernel {kernel} is compiled for {target}, which the current device ({device}, compute capability "

@@ -13,7 +13,7 @@ from nvbackend.runtime.device import Configuration, DeviceLimits, KernelLimits
 from nvbackend.signature import BoundTensorMap, Pointer, Signature, TensorMap
 
 if TYPE_CHECKING:
-    from nvbackend.simulator import SimulatedModule
+    from nvbackend.simulator import Report, SimulatedModule
 
 _THREADS, _SHARED_BYTES = 1024, 232448
 _ALIGNED = 256
@@ -21,15 +21,20 @@ _ALIGNED = 256
 
 
 class SimulatedDevice:
-    """The simulator as a device: it loads PTX, and its launches return when the kernel has run."""
+    """The simulator as a device: it loads PTX, and its launches return when the kernel has run.
 
-    def __init__(self, target: Target) -> None:
+    Launches go by `seed`, `checks` and `report`, as `SimulatedModule.launch` takes them.
+    """
+
+    def __init__(self, target: Target, *, seed: int = 0, checks: bool = True, report: bool = False) -> None:
         from nvbackend.simulator import multiprocessors
 
         major, minor = divmod(target.number, 10)
         count = multiprocessors(str(target))
         self.limits = DeviceLimits(0, "the simulator", (major, minor), _THREADS, _SHARED_BYTES, count)
         self.notes: dict[str, Any] = {}
+        self.seed, self.checks, self.report = seed, checks, report
+        self._reports: dict[Any, Report] = {}
 
     def load(self, name: str, image: bytes | str) -> SimulatedModule:
         """The module of a PTX text, which has the kernel `name`. Raises simulator.unknown and ptx.*."""
@@ -56,14 +61,22 @@ class SimulatedDevice:
 
     def launch(self, _stream: Any, configuration: Any, kernel: Any, *arguments: Any) -> None:
         """Run the kernel to its end."""
-        kernel.launch(
+        self._reports.pop(kernel, None)
+        self._reports[kernel] = kernel.launch(
             kernel.kernels[0],
             grid=configuration.grid,
             block=(configuration.threads, 1, 1),
             cluster=(configuration.cluster, 1, 1),
             shared=configuration.shared_bytes,
             args=arguments,
+            seed=self.seed,
+            checks=self.checks,
+            report=self.report,
         )
+
+    def report_of(self, kernel: SimulatedModule) -> Report | None:
+        """What the last launch of a loaded kernel did; None before one, and after one that failed."""
+        return self._reports.get(kernel)
 
     def synchronize(self, handle: int) -> None:
         """Nothing is in flight."""

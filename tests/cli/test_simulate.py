@@ -38,8 +38,20 @@ def test_a_kernel_is_run(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", file, *launch]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("scale: ")
-    assert "  mul                                 32\n" in printed
+    assert "  floating point         16   7.1 %  mul\n" in printed
     assert printed.endswith("1: f32[16]: 0 0.5 1 1.5 2 2.5 3 3.5 ...\n")
+
+
+def test_a_report_and_a_timeline(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "scale.svg"
+    launch = ["--grid", "2", "--block", "32", "--arg", "f32[64]", "--arg", "f32[64]", "--arg", "2.0", "--no-checks"]
+    assert main(["simulate", file, *launch, "--report", "--timeline", str(picture)]) == 0
+    printed = capsys.readouterr().out
+    assert "  global  256 B    256 B  4 requests of warps, 16 sectors, none by scattered addresses\n" in printed
+    assert "scale by the lines of scale.ptx\n" in printed
+    assert f"{picture}\n" in printed and picture.read_text(encoding="utf-8").startswith("<svg ")
+    assert main(["simulate", file, *launch, "--timeline", str(tmp_path / "missing" / "scale.svg")]) == 2
+    assert "cli.output" in capsys.readouterr().err
 
 
 def test_arrays_of_files(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,6 +107,14 @@ def device_that_is_not():
     runtime.load(FakeCompiled(signature()), device=device)
 
 
+@program("launch.simulator-option")
+def a_seed_for_a_gpu():
+    device = FakeDevice()  # breaks
+    device = "simulator"  # keeps
+    text = ".version 9.0\n.target sm_90a\n.address_size 64\n.entry k() { ret; }"
+    runtime.load(FakeCompiled(signature(), ptx=text), device=device, seed=3)
+
+
 @program("launch.scalar-range")
 def number_that_does_not_fit():
     kernel = runtime.load(FakeCompiled(signature(Scalar(i32))), device=FakeDevice())

@@ -31,6 +31,11 @@ _STEPS = (
 )
 """By the beginning of an engine's name, the first that fits; anything else is a copy. A store is in flight twice: until
 it has read, and until it has written."""
+_QUEUES = {
+    "wgmma": "wgmma",
+    **dict.fromkeys(("tcgen05.mma", "tcgen05.cp", "tcgen05.shift", "tcgen05.commit"), "tcgen05"),
+}
+"""Engines that work in order: wgmma of each warp, tcgen05 of each CTA."""
 
 
 def steps_of(engine: str) -> int:
@@ -79,6 +84,9 @@ class Clock:
         self._flights: weakref.WeakKeyDictionary[Pending, Flight] = weakref.WeakKeyDictionary()
         self._offsets: dict[int, int] = {}
         """Of the block that runs: how many steps after its begin each instruction is."""
+        self._last: dict[str, Times] = {}
+        """Of engines that work in order: when the last operation of each warp is done."""
+        self._cta_warps = wave.cta_threads // WARP
         self._running: NDArray[np.int64] | None = None
         self._of_codes: dict[int, dict[int, int]] = {}
 
@@ -121,9 +129,20 @@ class Clock:
             earlier = self._flights.get(before)
             if earlier is not None:
                 ready = np.maximum(ready, _at(earlier, warps))
+        queue = _QUEUES.get(operation.engine)
+        if queue is not None:
+            ready = np.maximum(ready, self._last.setdefault(queue, np.zeros_like(self._now))[warps])
         flight = Flight(operation.site, operation.engine, warps, start, ready, ready + steps_of(operation.engine))
+        if queue is not None:
+            whole = warps if queue == "wgmma" else self._warps_of_ctas(warps)
+            self._last[queue][whole] = np.repeat(flight.end, len(whole) // len(warps))
         self._flights[operation] = flight
         return flight
+
+    def _warps_of_ctas(self, warps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """All warps of the CTA of each."""
+        firsts = warps // self._cta_warps * self._cta_warps
+        return (firsts[:, None] + np.arange(self._cta_warps)).ravel()
 
     def release(self, by: By, token: Hashable) -> None:
         """`by` has arrived at the token."""

@@ -121,3 +121,17 @@ def test_nothing_watches_a_run_that_is_not_asked_for_a_report(monkeypatch: pytes
     module = Simulator().load(ptx("st.shared.u32 [%r1], %r0;"))
     found = module.launch("k", block=(32,), checks=False)
     assert not found.is_whole and found.total.written == {} and found.instructions["st"] == 32
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_time_does_not_depend_on_the_order_of_the_simulator(seed: int) -> None:
+    body = """mov.b64 %rd9, 0x0000004000010040; mov.u32 %r3, %r0; bar.sync 0;
+wgmma.fence.sync.aligned;
+wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %rd9, %rd9, 0, 1, 1, 0, 0;
+wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f4, %f5, %f6, %f7}, %rd9, %rd9, 0, 1, 1, 0, 0;
+wgmma.commit_group.sync.aligned;
+wgmma.wait_group.sync.aligned 0;"""
+    found = report(body, threads=128, seed=seed, checks=False)
+    # The second comes after the first, 64 steps each; four instructions are the first one's, and those up to the wait.
+    assert found.waits["wgmma"].longest == 2 * 64 - 4
+    assert found.engines["wgmma"].operations == 2

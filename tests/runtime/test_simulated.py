@@ -1,0 +1,55 @@
+"""Kernels in the simulator: the options of `load`, and what a launch reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nvbackend as nvb
+from nvbackend import f32, runtime
+from tests.support.runtime import FakeDevice
+
+
+@nvb.kernel("sm_90a", threads=64)
+def doubled(k: nvb.KernelBuilder, x: nvb.Pointer[f32], y: nvb.Pointer[f32]) -> None:
+    thread = k.thread_id()
+    y[thread] = x[thread] + x[thread]
+
+
+@pytest.fixture(scope="module")
+def compiled() -> nvb.CompiledKernel:
+    return doubled.compile()
+
+
+def test_a_report_is_of_the_last_launch(compiled: nvb.CompiledKernel) -> None:
+    loaded = runtime.load(compiled, device="simulator", seed=3, report=True)
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    assert loaded.report is None
+    loaded.launch(1, x, y)
+    first = loaded.report
+    assert (y == 2 * x).all()
+    assert first is not None and first.seed == 3
+    assert (first.total.read["global"], first.total.written["global"]) == (256, 256)
+    lines = {place.source: use for place, use in first.by_line()}
+    assert lines["y[thread] = x[thread] + x[thread]"].global_.requests == 4
+    loaded.launch(2, x, y)
+    assert loaded.report is not first
+
+
+def test_a_launch_that_fails_leaves_no_report(compiled: nvb.CompiledKernel) -> None:
+    loaded = runtime.load(compiled, device="simulator", report=True)
+    x = np.zeros(64, np.float32)
+    loaded.launch(1, x, x.copy())
+    with pytest.raises(nvb.DiagnosticError):
+        loaded.launch(1, x, np.zeros(32, np.float32))
+    assert loaded.report is None
+
+
+@pytest.mark.parametrize("options", [{"seed": 0}, {"checks": False}, {"report": True}])
+def test_a_gpu_takes_no_options_of_the_simulator(compiled: nvb.CompiledKernel, options: dict[str, Any]) -> None:
+    with pytest.raises(nvb.DiagnosticError) as raised:
+        runtime.load(compiled, device=FakeDevice(), **options)
+    assert [one.rule_id for one in raised.value.diagnostics] == ["launch.simulator-option"]
+    assert runtime.load(compiled, device=FakeDevice()).report is None
