@@ -11,12 +11,14 @@ from typing import NoReturn
 
 from nvbackend.cli import catalogue, draw, explain, simulate, targets
 from nvbackend.cli.rules import USAGE
-from nvbackend.diagnostics import DiagnosticError
+from nvbackend.diagnostics import DiagnosticError, Interrupted
 
 FAILED = 2
 """Exit status where a diagnostic was printed."""
 BROKEN_PIPE = 141
 """Exit status when the reader has gone: that of a program ended by SIGPIPE."""
+INTERRUPTED = 130
+"""Exit status after Ctrl-C: that of a program ended by SIGINT."""
 COMMANDS = (catalogue, targets, explain, draw, simulate)
 
 
@@ -48,6 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = [dataclasses.replace(one, location=None) for one in error.diagnostics]
         sys.stderr.write("\n".join(map(str, found)) + "\n")
         return FAILED
+    except Interrupted as interrupted:
+        sys.stderr.write(f"{interrupted}\n")
+        return INTERRUPTED
 
 
 def _print(parts: Iterable[str]) -> int:

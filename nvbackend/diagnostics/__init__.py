@@ -4,7 +4,7 @@ Lowest layer of the project: every other package may import it, and it imports n
 """
 
 from nvbackend.diagnostics.arguments import is_flag
-from nvbackend.diagnostics.boundary import WrongKind, user_facing
+from nvbackend.diagnostics.boundary import Interrupted, WrongKind, user_facing
 from nvbackend.diagnostics.diagnostic import (
     Diagnostic,
     DiagnosticError,
@@ -22,6 +22,7 @@ from nvbackend.diagnostics.location import Location, caller_location
 __all__ = [
     "Diagnostic",
     "DiagnosticError",
+    "Interrupted",
     "Location",
     "MissingAttribute",
     "Rule",

@@ -37,6 +37,10 @@ class WrongKind(TypeError):
         self.found = found
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in a long run, with a line that says where it was; what had been computed stays."""
+
+
 MARK = "_is_boundary"
 """The attribute that a wrapper carries."""
 
@@ -123,7 +127,7 @@ def _cutting(function: Callable[..., Any]) -> Callable[..., Any]:
             except _MISUSE as error:
                 _blame(error, function, args, kwargs)
                 raise
-        except DiagnosticError as error:
+        except (DiagnosticError, Interrupted) as error:
             _cut(error)
             raise
         except Exception as error:
@@ -236,7 +240,7 @@ class _Block(AbstractContextManager[Any]):
             raise
 
 
-def _cut(error: DiagnosticError) -> None:
+def _cut(error: BaseException) -> None:
     """Strip `error` to the user's frames, without a context of ours (a look-up that failed on the way).
 
     The handler that calls this ends in a bare `raise`, the only form that adds no frame of its own.

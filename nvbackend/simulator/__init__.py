@@ -3,5 +3,6 @@
 from nvbackend.simulator.machine.specials import multiprocessors
 from nvbackend.simulator.report.report import Report
 from nvbackend.simulator.simulator import SimulatedModule, Simulator
+from nvbackend.simulator.stepping import SteppedLaunch
 
-__all__ = ["Report", "SimulatedModule", "Simulator", "multiprocessors"]
+__all__ = ["Report", "SimulatedModule", "Simulator", "SteppedLaunch", "multiprocessors"]

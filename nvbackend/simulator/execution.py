@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
-from nvbackend.diagnostics import DiagnosticError
+from nvbackend.diagnostics import DiagnosticError, Interrupted
 from nvbackend.simulator.calls.tensor.tmem import TensorMemory
 from nvbackend.simulator.checks import ORDER, watchers
 from nvbackend.simulator.events import Observer
 from nvbackend.simulator.machine.wave import Launch, Wave
 from nvbackend.simulator.memory import Failures, Heap, Memory, Private, Shape, windows
 from nvbackend.simulator.program.blocks import Program
-from nvbackend.simulator.program.scheduler import Scheduler
+from nvbackend.simulator.program.scheduler import Scheduler, running_site
 from nvbackend.simulator.report import overlap
 from nvbackend.simulator.report.classes import class_of
 from nvbackend.simulator.report.record import Recorder, RecordingScheduler
@@ -66,40 +67,58 @@ class Execution:
 
     def run(self) -> Report:
         """To its end."""
-        for scheduler, recorder in self.waves():
-            self.run_wave(scheduler, recorder)
+        for wave in self.waves():
+            recorder = Recorder(self.report.record, wave, keeps=not self.done) if self._watch.report else None
+            scheduler = Scheduler(self.program, wave)
+            if recorder is not None:
+                wave.observers.append(recorder)
+                scheduler = RecordingScheduler(self.program, wave, recorder)
+            with self.guarded():
+                scheduler.run()
+            self.end(scheduler)
+            if recorder is not None:
+                self._add(recorder)
         return self.report
 
-    def waves(self) -> Iterator[tuple[Scheduler, Recorder | None]]:
-        """The scheduler of each wave, which is to be run to its end by `run_wave` before the next."""
+    def waves(self) -> Iterator[Wave]:
+        """Each wave, which is to be run to its end before the next."""
         x, y, z = self.launch.clusters
         total, each = x * y * z, _clusters_of_a_wave(self.program, self.launch)
         for first in range(0, total, each):
-            wave = self.wave = self._wave(range(first, min(first + each, total)))
-            if not self._watch.report:
-                yield Scheduler(self.program, wave), None
-                continue
-            recorder = Recorder(self.report.record, wave, keeps=not first)
-            wave.observers.append(recorder)
-            yield RecordingScheduler(self.program, wave, recorder), recorder
+            self.wave = self._wave(range(first, min(first + each, total)))
+            yield self.wave
 
-    def run_wave(self, scheduler: Scheduler, recorder: Recorder | None) -> None:
-        """Run a wave to its end. A read of unwritten memory is reported last: a mistake of order may explain it."""
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Around what runs instructions: Ctrl-C says where it was.
+
+        A read of unwritten memory is reported last: a mistake of order may explain it.
+        """
         wave = self.wave
         assert wave is not None
-        failures = wave.memory.failures
         try:
             with np.errstate(all="ignore"):
-                scheduler.run()
+                yield
         except DiagnosticError as error:
             if not all(one.rule in ORDER for one in error.diagnostics):
-                failures.raise_held(error)
+                wave.memory.failures.raise_held(error)
             raise
-        failures.raise_held()
+        except KeyboardInterrupt as error:
+            raise Interrupted(self._interrupted(error)) from None
+
+    def _interrupted(self, error: KeyboardInterrupt) -> str:
+        """Where it was."""
+        site = running_site(error.__traceback__)
+        place = f" at {site.location}, PTX {site}" if site is not None else ""
+        return f"{self.launch.kernel} was interrupted{place}; {self.done} of {self.ctas} CTAs have ended"
+
+    def end(self, scheduler: Scheduler) -> None:
+        """A wave has run to its end. Raises what it has found on the way."""
+        wave = self.wave
+        assert wave is not None
+        wave.memory.failures.raise_held()
         self.done += wave.cta_count
         self._count(scheduler, wave)
-        if recorder is not None:
-            self._add(recorder)
 
     def _count(self, scheduler: Scheduler, wave: Wave) -> None:
         """The instructions of a wave: it is known how many threads ran each block."""

@@ -69,3 +69,10 @@ REPORT = Rule(
     why="Watching a run takes time, so it is done where it is asked for, and only of the first cluster.",
     reference="nvbackend.simulator.Report.timeline",
 )
+STEP = Rule(
+    id="simulator.step",
+    message="{kernel}: {problem}",
+    fix="ask a launch that has not ended, for what it has",
+    why="A launch that is stepped through is asked for what is not there.",
+    reference="nvbackend.simulator.SteppedLaunch",
+)

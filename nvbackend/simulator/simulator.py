@@ -21,8 +21,10 @@ from nvbackend.simulator.program.assemble import Assembler
 from nvbackend.simulator.program.blocks import Program
 from nvbackend.simulator.program.image import image
 from nvbackend.simulator.program.pure import Domain, PureInstruction
+from nvbackend.simulator.progress import Progress
 from nvbackend.simulator.report.report import Report
 from nvbackend.simulator.rules import LAUNCH
+from nvbackend.simulator.stepping import SteppedLaunch
 from nvbackend.simulator.sync.registers import share
 
 _MOST_THREADS_OF_A_CTA = 1024
@@ -103,11 +105,31 @@ class SimulatedModule:
         z. `args` are in the order of the PTX: NumPy arrays, which are read and written in place; numbers; bytes of a
         struct; tensor maps. `shared` is the dynamic shared memory in bytes. A `seed` other than 0 chooses another
         legal order. With `report` the result has bytes, bank conflicts, waits and a timeline too, which takes longer.
+        On a terminal a long run shows how far it is. Ctrl-C raises KeyboardInterrupt, which says where it was; the
+        arrays keep what was written.
         Raises simulator.* with the line of the PTX and of the program that it was made from.
         """
         program = self._program(name)
         launch, heaps = self._prepare(program, _dim(grid), _dim(block), cluster, shared, seed, args)
-        return Execution(program, launch, heaps, Watch(checks, report, observers)).run()
+        execution = Execution(program, launch, heaps, Watch(checks, report, observers))
+        with Progress(execution):
+            return execution.run()
+
+    def start(
+        self,
+        name: str,
+        *,
+        grid: Sequence[int] = (1, 1, 1),
+        block: Sequence[int] = (1, 1, 1),
+        args: Sequence[object] = (),
+        cluster: Sequence[int] | None = None,
+        shared: int = 0,
+        checks: bool = True,
+    ) -> SteppedLaunch:
+        """A launch that has not begun, to be run step by step; arguments as for `launch`."""
+        program = self._program(name)
+        launch, heaps = self._prepare(program, _dim(grid), _dim(block), cluster, shared, 0, args)
+        return SteppedLaunch(Execution(program, launch, heaps, Watch(checks)))
 
     def _program(self, name: str) -> Program:
         if name not in self._programs:

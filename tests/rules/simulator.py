@@ -83,3 +83,12 @@ def a_timeline_that_was_not_kept():
     watched = {"report": True}  # keeps
     module = Simulator().load(f"{HEAD}.entry k() {{ ret; }}")
     module.launch("k", block=(32,), **watched).timeline()
+
+
+@program("simulator.step", located=False)
+def a_step_after_the_end():
+    steps = 2  # breaks
+    steps = 1  # keeps
+    launch = Simulator().load(f"{HEAD}.entry k() {{ ret; }}").start("k", block=(32,))
+    for _ in range(steps):
+        launch.step()

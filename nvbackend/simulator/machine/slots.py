@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nvbackend.ptx.syntax import Position
 from nvbackend.simulator.events import Bits
 from nvbackend.simulator.machine.wave import Wave
 
@@ -18,6 +19,8 @@ class Slots:
 
     def __init__(self) -> None:
         self.initial: list[Initial] = []
+        self.names: dict[tuple[Position, str], int] = {}
+        """The registers that the text names, by their declaration and name."""
         self._known: dict[Hashable, int] = {}
 
     def named(self, key: Hashable, initial: Initial) -> int:

@@ -121,7 +121,9 @@ class Symbols:
         key = (declared.position, operand.text)
         if declared.space == "reg":
             dtype = container(declared.type)
-            return self.slots.register(key, dtype, 2 if bits(declared.type) == 128 else 1), dtype
+            slot = self.slots.register(key, dtype, 2 if bits(declared.type) == 128 else 1)
+            self.slots.names[key] = slot
+            return slot, dtype
         return self.parameter(declared), np.uint8
 
     def parameter(self, variable: Variable) -> int:

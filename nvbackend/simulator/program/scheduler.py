@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from types import TracebackType
 from typing import NoReturn
 
 import numpy as np
@@ -57,21 +58,27 @@ class Scheduler:
 
     def run(self) -> None:
         """Run until every thread has ended. What is in flight then is completed. Raises simulator.deadlock."""
-        self._add(self._program.entry, np.flatnonzero(self._wave.exists))
-        while True:
+        self.begin()
+        while self.go_on():
             while self._runnable:
                 self._turn()
+
+    def begin(self) -> None:
+        """All threads are at the entry."""
+        self._add(self._program.entry, np.flatnonzero(self._wave.exists))
+
+    def go_on(self) -> bool:
+        """Make sure that there are threads that can run; False when all have ended. Raises simulator.deadlock."""
+        while not self._runnable:
             if self._wake() or self._complete():
                 continue
             if self._tired:
                 self._try_again()
-                continue
-            if not self._waiters and not self._gathering:
-                break
-            if not self._give_up():
+            elif not self._waiters and not self._gathering:
+                return False
+            elif not self._give_up():
                 self._stuck([])
-        while self._complete():
-            pass
+        return True
 
     def _add(self, place: int, threads: Threads) -> None:
         self._runnable.setdefault(place, []).append(threads)
@@ -149,7 +156,11 @@ class Scheduler:
             if waiting is not None:
                 self._wait(code, code.start + first + done, lanes, waiting)
                 return None
-        going = code.end.go(wave, lanes)
+        return self._leave(code, lanes)
+
+    def _leave(self, code: Code, lanes: Lanes) -> int | None:
+        """The end of a block; the place where all of the threads go on, if there is one."""
+        going = code.end.go(self._wave, lanes)
         if type(going) is int:
             return going
         assert isinstance(going, list)
@@ -258,3 +269,15 @@ class Scheduler:
     def _site(self, place: int) -> Site:
         code, inside = self._blocks[place], self._inside[place]
         return code.sites[inside] if inside < len(code.sites) else code.end_site
+
+
+def running_site(traceback: TracebackType | None) -> Site | None:
+    """The instruction that an exception came from. Nothing is written down while a block runs: its frame knows."""
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if frame.f_code is Scheduler._block.__code__ and "code" in frame.f_locals:
+            code: Code = frame.f_locals["code"]
+            place = frame.f_locals.get("first", 0) + frame.f_locals.get("done", 0)
+            return code.sites[place] if place < len(code.sites) else code.end_site
+        traceback = traceback.tb_next
+    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -39,6 +40,10 @@ class Barriers:
         self._wave = wave
         self._barriers: dict[Key, _Barrier] = {}
         self._joined = np.full(wave.size, -1, np.int64)
+
+    def __iter__(self) -> Iterator[Key]:
+        """The barriers that have been used, by CTA and number."""
+        return iter(sorted(self._barriers))
 
     def joined(self, threads: Threads) -> Mask:
         """Which threads have arrived and not gone on."""
