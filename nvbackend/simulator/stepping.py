@@ -103,7 +103,7 @@ class SteppedLaunch:
         return found
 
     def shared(
-        self, start: str | int, count: int | None = None, *, dtype: DTypeLike = np.uint8, cta: int = 0
+        self, start: str | int, count: int | None = None, *, dtype: DTypeLike = "uint8", cta: int = 0
     ) -> NDArray[Any]:
         """A copy of a CTA's shared memory as elements of a type: a variable by its name, or from an address on.
 
