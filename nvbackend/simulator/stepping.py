@@ -23,7 +23,7 @@ from nvbackend.simulator.sync.mbarriers import Mbarriers
 
 @user_facing
 class SteppedLaunch:
-    """A launch that stands before an instruction: `SimulatedModule.start` makes it.
+    """A launch that is run step by step: `SimulatedModule.start` makes it.
 
     `step()` and `run_until()` go on, `finish()` runs the rest. `str` of it says where it is, and who waits for what.
     CTAs and warps are counted in the wave that runs: CTA 0 is the first of its first cluster.
