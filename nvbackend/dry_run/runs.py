@@ -13,12 +13,17 @@ from nvbackend.dry_run.machine.machine import Machine, OverBudget
 from nvbackend.dry_run.machine.threads import own
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.compile import compile_program
-from nvbackend.dry_run.scenario.choose import choose, rounds_of, wanted
+from nvbackend.dry_run.scenario.choose import SCALES, Wanted, choose, rounds_of
 from nvbackend.dry_run.seam import Launch, MakeProtocols
 from nvbackend.isel.machine.function import MachineFunction
 
 STEPS = 400_000
 """What one run may cost: LLVM instructions, and ten for each recorded instruction."""
+
+ENOUGH = 2000
+"""No further run is begun that would take more recorded instructions than these."""
+GROWTH = 3
+"""How much longer a run is than the one before, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +75,20 @@ def run(
     return ([] if machine.guessed or (machine.parted and not machine.deadlocked) else protocols.finish()), machine
 
 
-def check(subject: Subject, make: MakeProtocols) -> list[Diagnostic]:
-    """What runs of the kernel with parameters of its own choice show."""
+def check(subject: Subject, make: MakeProtocols, sizes: Sequence[Mapping[str, int]] = ()) -> list[Diagnostic]:
+    """What runs of the kernel show, with parameters of each of `sizes`, or of its own choice."""
     program = compiled(subject)
     if program.opaque:
         return []
-    rounds = rounds_of(subject.function, program)
-    scalars = choose(rounds, subject.scalars, wanted(subject.function, program))
-    found, _ = run(subject, program, make, scalars)
-    return found
+    rounds, wanted = rounds_of(subject.function, program), Wanted(subject.function, subject.machine, program)
+    spent = 0
+    for scale in SCALES:
+        chosen = choose(rounds, subject.scalars, wanted.of(scale))
+        for given in sizes or ({},):
+            found, machine = run(subject, program, make, {**chosen, **given}, latest_first=spent > 0)
+            if found:
+                return found
+            spent += machine.steps
+        if sizes or GROWTH * spent > ENOUGH:
+            break
+    return []

@@ -22,7 +22,7 @@ from nvbackend.launch_calls import NotLoaded
 from nvbackend.signature import Parameter, ParameterType, Pointer, Scalar, TensorMap
 
 if TYPE_CHECKING:
-    from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
+    from nvbackend.builder.kernel.kernel import Check, FinishedKernel, KernelBuilder
     from nvbackend.codegen.compiled import CompiledKernel
 RUNS_THE_USERS_FUNCTION = True
 """A mistake in that function has the lines of the function and of what it calls: see diagnostics.location."""
@@ -100,11 +100,17 @@ class KernelDefinition(NotLoaded):
         self._before = CompiledBefore()
 
     def build(
-        self, *, target: str | Target | None = None, constants: dict[str, Any] | None = None, **more: Any
+        self,
+        *,
+        target: str | Target | None = None,
+        constants: dict[str, Any] | None = None,
+        check: Check = False,
+        **more: Any,
     ) -> FinishedKernel:
         """Run the function and verify what it built. Raises every diagnostic found, together.
 
-        Constants of the build are given by their names, or all of them as `constants`.
+        Constants of the build are given by their names, or all of them as `constants`; `check` is that of
+        `KernelBuilder.finish`.
         """
         from nvbackend.builder.kernel.kernel import KernelBuilder
 
@@ -135,7 +141,7 @@ class KernelDefinition(NotLoaded):
             else:
                 found = rules.NO_NUMBER.diagnose(at=place, error=error, advice=_advice(str(error)))
             raise DiagnosticError([found]) from None
-        return k._finish(_last_line(self._function))
+        return k._finish(_last_line(self._function), check)
 
     def _run(self, k: KernelBuilder, given: dict[str, Any]) -> None:
         """Run the function; until it ends, no kernel whose function asked for this one gets any instruction."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from nvbackend.builder.core.parameters import (
     check_parameters,
 )
 from nvbackend.builder.kernel.bounds import checked_bounds
+from nvbackend.builder.kernel.dry_run import dry_run
 from nvbackend.builder.kernel.operations import Operations
 from nvbackend.builder.kernel.owners import claim, owner_faults
 from nvbackend.builder.lower.conversions import llvm_type
@@ -37,6 +38,8 @@ from nvbackend.signature import LaunchBounds, Parameter, Pointer, Scalar, Signat
 if TYPE_CHECKING:
     from nvbackend.codegen.compiled import CompiledKernel
 
+Check = bool | Sequence[Mapping[str, int]]
+"""Whether a kernel is executed on its control values when it is finished, or with which sizes."""
 TRIPLE = "nvptx64-nvidia-cuda"
 
 
@@ -104,11 +107,15 @@ class KernelBuilder(Operations):
         bounds = LaunchBounds(self.threads, self.cluster_size, self.memory.end, minimum)
         return Signature(self.name, self._parameters, bounds)
 
-    def finish(self) -> FinishedKernel:
-        """Close the kernel and verify its machine form. Raises every error found, together."""
-        return self._finish(caller_location())
+    def finish(self, *, check: Check = False) -> FinishedKernel:
+        """Close the kernel and verify its machine form. Raises every error found, together.
 
-    def _finish(self, end: Location | None) -> FinishedKernel:
+        With `check` the kernel is also executed on its own control values: with sizes of its own choice (True), or with
+        each of those that are given, parameters by their names.
+        """
+        return self._finish(caller_location(), check)
+
+    def _finish(self, end: Location | None, check: Check) -> FinishedKernel:
         """As `finish`; `end` is the line where the kernel ends for threads that leave nowhere else."""
         if self.core.finished:
             rules.FINISHED.fail(name=self.name)
@@ -120,6 +127,8 @@ class KernelBuilder(Operations):
         built = time.perf_counter()
         warnings = raise_all([*self._warnings, *owner_faults(self), *self.core.peers.faults(), *verify(self.machine)])
         verified = time.perf_counter()
+        if check is not False:
+            raise_all(dry_run(self, () if check is True else check))
         text = kernel_text(self.module, self)
         timings = {"build": built - self._started + time.perf_counter() - verified, "verify": verified - built}
         return FinishedKernel(self.signature, self.target, self.machine, text, warnings, timings)

@@ -80,7 +80,7 @@ class Machine:
                 self._run(self._ready.pop() if self._latest_first else self._ready.popleft())
             if not self._blocked and not self._parked and not self._waits_for_others():
                 return
-            if not self._try_blocked() and not self._part_meeting():
+            if not self._try_blocked():
                 self.deadlocked = True
                 self._protocols.deadlock([self._step(group, self._recorded(group[0])) for group in self._stuck()])
                 return
@@ -323,22 +323,6 @@ class Machine:
                     self._ready.append(waiting[0])
         if not warp.alive:
             self._protocols.ended(warp.cta, warp.index)
-
-    def _part_meeting(self) -> bool:
-        """Let lanes that wait for others of their warp go on alone; whether there were such."""
-        if not self._parked:
-            return False
-        self.parted = True
-        _, meeting = self._parked[0]
-        waiting = [one for one, at in self._parked if at is meeting]
-        self._parked = [one for one in self._parked if one[1] is not meeting]
-        first = waiting[0]
-        meeting.expected &= ~meeting.there
-        self._join(first, meeting)
-        meeting.there, meeting.came = 0, []
-        if self._meet(first):
-            self._ready.append(first)
-        return True
 
     # -- what data decides --------------------------------------------------------------------------------------------
 

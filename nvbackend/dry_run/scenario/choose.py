@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from llvmlite import ir
 
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.layout import constant
 from nvbackend.dry_run.scenario.rounds import Rounds
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryUse
 
 START = 4096
 """The parameters from which the search begins, and what those are that decide about no loop."""
-TILES = 2
-"""Rounds of a loop around others."""
 MOST_BUFFERS = 12
 """Larger numbers are no ring's."""
 _ODD = (1, 3, 5, 7, 9, 11, 13, 15, 17)
@@ -44,35 +44,66 @@ def rounds_of(function: ir.Function, program: Program) -> Rounds:
     return Rounds(function, names, special, program.computed, lambda one: constant(one, program.places))
 
 
-def wanted(function: ir.Function, program: Program) -> dict[str, int]:
-    """How many rounds to make of each loop, by its header: enough that rings of buffers are used more than twice.
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How many rounds a run makes: `outer` of loops around others, and `more` than rings need of those inside."""
 
-    Loops around others make two, and those inside them fill a ring once and more.
-    """
-    depths = [_depth(block) for block in function.blocks]
-    found = {}
-    for index, loop in enumerate(program.loops):
-        header = program.blocks[loop.header].name
-        inner = [one for one in program.loops if one is not loop and one.header in loop.blocks]
-        depth = max(depths[number] for number in loop.blocks)
-        nested = any(loop.header in one.blocks for one in program.loops[:index])
-        found[header] = TILES if inner else depth + 1 if nested else 2 * depth + 1
-    return found
+    outer: int
+    more: int
 
 
-def _depth(block: ir.Block) -> int:
+SCALES = (Scale(2, 0), Scale(4, 1))
+"""From the cheapest; the second has more than one tile for each of two consumers that take turns."""
+
+
+class Wanted:
+    """How many rounds to make of each loop: enough that rings of buffers are used more than once."""
+
+    def __init__(self, function: ir.Function, machine: MachineFunction, program: Program) -> None:
+        self._program = program
+        constants = [_restarts(block) for block in function.blocks]
+        barriers = [_barriers(machine.blocks[block.name].instructions) for block in function.blocks]
+        self._depths = [
+            max(barriers[number] for number in loop.blocks) or max(constants[number] for number in loop.blocks) or 1
+            for loop in program.loops
+        ]
+
+    def of(self, scale: Scale) -> dict[str, int]:
+        """By the loops' headers. Loops around others make few rounds; others fill their ring once and more."""
+        loops, found = self._program.loops, {}
+        for index, (loop, depth) in enumerate(zip(loops, self._depths, strict=True)):
+            inner = any(one is not loop and one.header in loop.blocks for one in loops)
+            nested = any(loop.header in one.blocks for one in loops[:index])
+            rounds = scale.outer if inner else depth + 1 + scale.more if nested else 2 * depth + 1 + scale.more
+            found[self._program.blocks[loop.header].name] = rounds
+        return found
+
+
+def _barriers(instructions: Sequence[MachineInstr]) -> int:
+    """The mbarriers of the largest array that is used: as many as a ring has buffers."""
+    sizes = [
+        touch.object.bytes // touch.object.element_bytes
+        for instr in instructions
+        if instr.semantics.mbarrier is not None
+        for touch in instr.memory
+        if touch.use is MemoryUse.SYNCHRONIZE
+    ]
+    return max((one for one in sizes if one <= MOST_BUFFERS), default=0)
+
+
+def _restarts(block: ir.Block) -> int:
     """The largest number at which a counter of `block` starts again: the buffers of a ring, if it is one's."""
-    depth = 1
+    depth = 0
     for one in block.instructions:
-        if one.opname not in ("icmp", "urem", "and") or not isinstance(one.operands[1], ir.Constant):
+        if one.opname not in ("icmp", "urem", "srem", "udiv", "sdiv", "and"):
             continue
-        number = one.operands[1].constant
-        if not isinstance(number, int) or number > MOST_BUFFERS:
+        number = getattr(one.operands[1], "constant", None)
+        if not isinstance(number, int) or not 1 < number <= MOST_BUFFERS:
             continue
-        if one.opname == "urem" or (one.opname == "icmp" and str(one.op) == "eq"):
+        if one.opname == "and":
+            depth = max(depth, number + 1 if _is_counter(one.operands[0]) else 0)
+        elif one.opname != "icmp" or str(one.op) == "eq":
             depth = max(depth, number)
-        elif one.opname == "and" and _is_counter(one.operands[0]):
-            depth = max(depth, number + 1)
     return depth
 
 
