@@ -13,21 +13,22 @@ from tests.support.process import ROOT
 from tests.support.source import PACKAGE, imports, sources
 
 BRICKS = {
-    "diagnostics": (0, 7, 0, 0),
-    "intrinsics": (0, 7, 1, 1),
+    "diagnostics": (0, 8, 0, 0),
+    "intrinsics": (0, 8, 1, 1),
     "ptx": (0, 0, 2, 2),
-    "isel": (1, 4, 2, 3),
-    "layout": (5, 7, 2, 3),
+    "isel": (1, 5, 2, 3),
+    "layout": (6, 8, 2, 3),
     "simulator": (0, 0, 3, 3),
     "runtime": (0, 1, 4, 6),
     "requests": (2, 2, 4, 6),
     "codegen": (3, 3, 4, 5),
-    "atoms": (4, 7, 4, 4),
-    "tiled": (4, 6, 5, 5),
-    "tileiras": (7, 7, 5, 5),
-    "builder": (3, 5, 6, 6),
-    "cli": (6, 6, 6, 6),
-    "samples": (0, 5, 7, 7),
+    "dry_run": (4, 4, 4, 5),
+    "atoms": (5, 8, 4, 4),
+    "tiled": (5, 7, 5, 5),
+    "tileiras": (8, 8, 5, 5),
+    "builder": (3, 6, 6, 6),
+    "cli": (7, 7, 6, 6),
+    "samples": (0, 6, 7, 7),
 }
 """The drawing's wall: first and last column of each layer, first and last row from the ground."""
 COLUMN, ROW, JOINT, MARGIN = 106, 74, 4, 8

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from nvbackend.builder.core.core import Core
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.isel.machine.register_room import LAUNCH_REGISTERS
-from nvbackend.signature import Scalar
-
-if TYPE_CHECKING:
-    from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.signature import Scalar, Signature
 
 
-def dry_run(kernel: KernelBuilder, sizes: Sequence[Mapping[str, int]] = ()) -> list[Diagnostic]:
-    """What runs of `kernel`, which is finished, show: with `sizes` of its parameters, or with its own choice.
+def dry_run(core: Core, signature: Signature, sizes: Sequence[Mapping[str, int]] = ()) -> list[Diagnostic]:
+    """What runs of a finished kernel show: with `sizes` of its parameters, or with its own choice.
 
     A mistake in the dry run itself is a RuntimeWarning.
     """
     from nvbackend.dry_run.protocols.run import Run
     from nvbackend.dry_run.runs import Subject, check
 
-    core, signature = kernel.core, kernel.signature
     scalars = {
         one.name: one.type.element.bits
         for one in signature.parameters
@@ -33,13 +30,13 @@ def dry_run(kernel: KernelBuilder, sizes: Sequence[Mapping[str, int]] = ()) -> l
         core.machine,
         core.anchors.blocks,
         signature.bounds.dynamic_shared_bytes,
-        kernel.threads,
-        kernel.cluster_size,
+        core.threads,
+        core.cluster_size,
         scalars,
         cast("int | None", core.machine.attributes.get(LAUNCH_REGISTERS)),
     )
     try:
         return check(subject, Run, sizes)
-    except Exception as error:  # a kernel that cannot be judged is still one that was verified
+    except Exception as error:  # noqa: BLE001 - a kernel that cannot be judged is still one that was verified
         warnings.warn(f"the dry run of {signature.name} failed: {error!r}", RuntimeWarning, stacklevel=2)
         return []

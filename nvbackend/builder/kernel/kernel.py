@@ -128,7 +128,7 @@ class KernelBuilder(Operations):
         warnings = raise_all([*self._warnings, *owner_faults(self), *self.core.peers.faults(), *verify(self.machine)])
         verified = time.perf_counter()
         if check is not False:
-            raise_all(dry_run(self, () if check is True else check))
+            raise_all(dry_run(self.core, self.signature, () if check is True else check))
         text = kernel_text(self.module, self)
         timings = {"build": built - self._started + time.perf_counter() - verified, "verify": verified - built}
         return FinishedKernel(self.signature, self.target, self.machine, text, warnings, timings)
