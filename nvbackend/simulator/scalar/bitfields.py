@@ -16,6 +16,7 @@ _BYTE_MASK = np.uint32(0xFF)
 _ALL = np.uint32(0xFFFFFFFF)
 _FIVE = np.uint32(31)
 _WHOLE = 32
+_LEAST = -(1 << 31)
 
 
 def _count(spelling: Spelling) -> Pure:
@@ -71,8 +72,10 @@ def _find_nth(spelling: Spelling) -> Pure:
 def _nth(mask: int, base: int, offset: int) -> int:
     """The place of the `offset`-th bit that is set, from `base` up, or down where it is negative.
 
-    PTX leaves a base above 31 undefined: nothing is found.
+    PTX leaves a base above 31 undefined: nothing is found. The least offset finds bit 0 on every chip, by ptxas.
     """
+    if offset == _LEAST:
+        return 0
     if base >= _WHOLE:
         return int(_NONE)
     places = [base] if offset == 0 else range(base, _WHOLE) if offset > 0 else range(base, -1, -1)

@@ -27,7 +27,8 @@ from nvbackend.simulator.scalar.pure import Bits, Pure, Spelling, Unknown
 
 Function = Callable[..., Bits]
 OUT_OF_BOUNDS = np.uint16(0x7FF7)
-"""The bits of f16 and bf16 that stand for an element out of bounds: PTX ISA does not give them, an H100 did."""
+"""The bits, of either sign, that are an element out of bounds in f16 and bf16: an H100's, PTX ISA gives none."""
+_SIZE = np.uint16(0x7FFF)
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 KINDS = ("f32", "f64", "f16", "bf16", "f16x2", "bf16x2", "f32x2")
 _PLAIN: dict[str, Function] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
@@ -86,13 +87,15 @@ def with_modifiers(
     sat: bool = False,
     relu: bool = False,
     exact: Function | None = None,
+    rounding: str = "rn",
 ) -> Function:
     """The function with its operands and results flushed, its result clamped.
 
-    A result is flushed if it is subnormal before it is rounded, by `exact`, if that may round to a normal number.
+    A result is flushed if it is subnormal once it is rounded to the digits of a normal number. `exact` is what is
+    rounded, for operations that come so close to the least normal number that this matters.
     """
     if ftz:
-        function = _flushing(function, kind, exact)
+        function = _flushing(function, kind, exact, rounding)
     if not (sat or relu):
         return function
 
@@ -105,17 +108,20 @@ def with_modifiers(
     return call
 
 
-def _flushing(function: Function, kind: str, exact: Function | None) -> Function:
+def _flushing(function: Function, kind: str, exact: Function | None, rounding: str) -> Function:
     form = FORMATS[kind]
     least, size = form.dtype.type(1 << form.mantissa), form.dtype.type(form.sign - 1)
+    digit = 2.0 ** -(form.mantissa + 1)
+    limit = float(wide_values(least, kind)) * (1 - (digit / 2 if rounding == "rn" else digit))
 
     def call(*given: Bits) -> Bits:
         given = tuple(flushed(one, kind) for one in given)
         found = flushed(function(*given), kind)
         if exact is None or not np.count_nonzero(edge := (found & size) == least):
             return found
-        rounded_up = edge & (np.abs(exact(*given)) < wide_values(least, kind))
-        return np.where(rounded_up, found & ~size, found)
+        sizes = np.abs(exact(*given))
+        is_tiny = sizes < limit if rounding == "rn" else sizes <= limit
+        return np.where(edge & is_tiny, found & ~size, found)
 
     return call
 
@@ -141,7 +147,7 @@ def _arithmetic(spelling: Spelling) -> Pure:
         return _mixed(name, rounding or "rn", source, sat=sat)
     operation = rounded(name, element, rounding or "rn")
     exact = unrounded(name, element) if ftz else None
-    function = with_modifiers(operation, element, ftz=ftz, sat=sat, relu=relu, exact=exact)
+    function = with_modifiers(operation, element, ftz=ftz, sat=sat, relu=relu, exact=exact, rounding=rounding or "rn")
     if oob:
         function = _zero_out_of_bounds(function)
     return Pure((kind,), (kind,) * (3 if name == "fma" else 2), on_elements(kind, function))
@@ -161,7 +167,7 @@ def _zero_out_of_bounds(function: Function) -> Function:
     """+0 where a factor is the NaN that a tensor copy writes for what lies outside; as an addend it is any NaN."""
 
     def call(a: Bits, b: Bits, c: Bits) -> Bits:
-        outside = (a == OUT_OF_BOUNDS) | (b == OUT_OF_BOUNDS)
+        outside = ((a & _SIZE) == OUT_OF_BOUNDS) | ((b & _SIZE) == OUT_OF_BOUNDS)
         return np.where(outside, np.uint16(0), function(a, b, c))
 
     return call

@@ -90,7 +90,11 @@ def _rounded(spelling: Spelling, name: str, rounding: str) -> Pure:
     one = FORMATS[kind].dtype.type(FORMATS[kind].bias << FORMATS[kind].mantissa)
     reciprocal = _APPROXIMATE["rcp"]
     call = with_modifiers(
-        lambda a: divide(np.full_like(a, one), a), kind, ftz=ftz, exact=lambda a: reciprocal(wide_values(a, kind))
+        lambda a: divide(np.full_like(a, one), a),
+        kind,
+        ftz=ftz,
+        exact=lambda a: reciprocal(wide_values(a, kind)),
+        rounding=rounding,
     )
     return Pure((kind,), (kind,), on_elements(kind, call))
 
@@ -130,7 +134,9 @@ def _divide(spelling: Spelling) -> Pure:
     def exact(a: Bits, b: Bits) -> Bits:
         return wide_values(a, kind) / wide_values(b, kind)
 
-    return Pure((kind,), (kind, kind), on_elements(kind, with_modifiers(call, kind, ftz=ftz, exact=exact)))
+    return Pure(
+        (kind,), (kind, kind), on_elements(kind, with_modifiers(call, kind, ftz=ftz, exact=exact, rounding=form))
+    )
 
 
 def _by_a_large_one(a: Bits, b: Bits) -> Bits:

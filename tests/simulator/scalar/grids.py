@@ -25,11 +25,13 @@ _DTYPES: dict[str, tuple[Any, int, int, int]] = {
 }
 _SMALLEST = {"f16": 1 << 10, "bf16": 1 << 7, "f32": 1 << 23, "f64": 1 << 52}
 """The codes of the least numbers that are not subnormal."""
+_SCALE = 2**4
 _SIGNS = {"e3m2": 0x20, "e2m3": 0x20, "e2m1": 0x08}
 
 
 class Grid:
-    """The numbers of one format. Codes are integers. With `flushes`, what is subnormal unrounded is rounded to 0."""
+    """The numbers of one format. Codes are integers. With `flushes`, a number is 0 if it is subnormal once
+    it is rounded to the digits of a normal one."""
 
     def __init__(self, name: str, *, flushes: bool = False) -> None:
         self.name, self.flushes = name, flushes
@@ -71,8 +73,10 @@ class Grid:
         is_negative = number < 0 if number else bool(negative)
         sign = self.sign if is_negative else 0
         size = abs(number)
-        if self.flushes and size < Fraction(self.value(_SMALLEST[self.name])):
-            return sign
+        if self.flushes and size < (smallest := Fraction(self.value(_SMALLEST[self.name]))):
+            scaled = GRIDS[self.name].rounded(number * _SCALE, mode, negative=is_negative)
+            is_normal = abs(Fraction(self.value(scaled))) >= smallest * _SCALE
+            return sign | (_SMALLEST[self.name] if is_normal else 0)
         low = self._below(size)
         down = Fraction(self.value(low))
         step = Fraction(self.value(self.largest)) - Fraction(self.value(self.largest - 1))

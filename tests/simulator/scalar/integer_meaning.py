@@ -207,6 +207,8 @@ def _permuted(a: int, b: int, selectors: tuple[int, ...]) -> int:
 
 def _nth(mask: int, base: int, offset: int) -> int:
     offset, place = signed(offset, 32), base
+    if offset == -(1 << 31):
+        return 0  # by what ptxas makes of it
     count = abs(offset) - 1
     if offset == 0:
         return base if mask >> base & 1 else -1

@@ -256,7 +256,7 @@ def test_properties(kind):
 
 def test_a_factor_out_of_bounds_makes_zero():
     outside, nan, one = 0x7FF7, 0x7FFF, 0x3C00
-    rows = [(outside, one, one), (one, outside, one), (one, one, outside), (nan, one, one)]
+    rows = [(outside, one, one), (one, outside | 0x8000, one), (one, one, outside), (nan, one, one)]
     given = [np.array(column, np.uint16) for column in zip(*rows, strict=True)]
     assert computed("fma.rn.oob.f16", *given)[0].tolist() == [0, 0, nan, nan]
     assert computed("fma.rn.f16", *given)[0].tolist() == [nan] * 4
@@ -265,7 +265,9 @@ def test_a_factor_out_of_bounds_makes_zero():
 TINY = [
     ("mul", [0x3F7FFFFF, 0x00800000]),  # 2^-126 - 2^-150, half way to 2^-126: the tie goes there
     ("mul", [0x3F7FFFFF, 0x80800000]),
-    ("mul", [0x3F7FF001, 0x00800800]),  # below 2^-126 by less than half of the last bit
+    ("mul", [0x3F7FF001, 0x00800800]),  # below 2^-126 by less than half of the last of 24 bits
+    ("mul", [0x3F800801, 0x007FF001]),
+    ("mul", [0x3F000801, 0x00FFF000]),
     ("fma", [0x3F7FFFFF, 0x00800000, 0x00000000]),
     ("fma", [0x3F800001, 0x00800001, 0x80000001]),
     ("fma", [0x33800000, 0x80800000, 0x00800000]),
@@ -276,8 +278,7 @@ TINY = [
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_result_that_is_subnormal_before_it_is_rounded_is_flushed(mode):
-    """Not measured but for mul.rp of the first row: a chip might also decide after rounding to 24 bits."""
+def test_a_result_is_flushed_that_is_subnormal_when_it_has_24_bits(mode):
     grid = FLUSHING["f32"]
     for operation, codes in TINY:
         flushed = [grid.flushed(one) for one in codes]

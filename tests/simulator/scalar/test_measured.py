@@ -14,6 +14,13 @@ from tests.simulator.scalar.operands import computed, width_of
 
 OF_THE_CHIP = """
 mul.rp.ftz.f32 3f7fffff 800000 = 0
+mul.ftz.f16 2406 1bf4 = 400
+mul.ftz.f16 2404 1bf8 = 400
+mul.ftz.f16 b80b 7ea = 8400
+mul.ftz.f16 b00c fe8 = 8400
+mul.ftz.f16 a00a 1fec = 8400
+mul.ftz.f16 2c0e 13e4 = 400
+mul.ftz.f16 a403 1bfa = 8400
 cvt.rn.f16.f64 7ff0000000000001 = 7e00
 cvt.rn.bf16.f64 ffffffffffffffff = ffff
 cvt.rn.f32.f64 7ff0000000000001 = 7fc00000
@@ -40,6 +47,8 @@ fma.rn.oob.relu.bf16x2 8cea0040 80ac3f81 3df87ff7 = 3df87fff
 """
 """NaN of f64 converted, flushing, an addend that is out of bounds."""
 OF_PTXAS = """
+fns.b32 adca907a 10 80000000 = 0
+fns.b32 f24983ff 5 80000000 = 0
 bfe.u64 f26a53ed240e4bcb 61212006 72c7fe3 = 0
 bfe.s64 f0d9fa84a45ac39e 4001ac37 a0f89bb1 = ffffffffffffffff
 bfi.b64 ae058402846d515e 8000000000000000 a82fc63d 1965188f = 8000000000000000
