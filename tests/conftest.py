@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from tests.support.devices import device, leave_out
 from tests.support.golden import Golden
 from tests.support.gpu import why_not
 from tests.support.slices import USUAL_S, Choice, chosen
 
 ANY_GPU = (0, 0)
 CHOSEN = pytest.StashKey[str]()
+__all__ = ["device"]
 WHOLE = "pytest -m exhaustive -n auto"
 
 
@@ -22,6 +24,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="SLICE",
         help="with -m exhaustive, run one slice of these tests: 3/30, or the one that a commit's hash chooses",
     )
+
+
+class Devices:
+    """Before pytest selects by markers."""
+
+    @staticmethod
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+        items[:] = leave_out(items)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Devices())
 
 
 @pytest.hookimpl(trylast=True)

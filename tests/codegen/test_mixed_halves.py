@@ -12,6 +12,7 @@ from nvbackend import bf16, f16, i32
 from nvbackend.codegen.mixed_halves import fenced
 from nvbackend.codegen.ptxas import assemble
 from nvbackend.isel.target.target import Target
+from tests.support.devices import on_devices
 from tests.support.process import python_output, run_python
 
 TARGETS = ("sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a")
@@ -116,7 +117,7 @@ def test_memory_that_is_read_as_the_other_type() -> None:
     assert "setp" in python_output(code)
 
 
-@pytest.mark.gpu((9, 0))
+@on_devices
 def test_the_answers_are_those_of_the_bits() -> None:
     """Of all 65536 numbers, those equal to zero are the two zeros of either type."""
     import numpy as np

@@ -8,9 +8,10 @@ import pytest
 import nvbackend as nvb
 from nvbackend.intrinsics.row.types import f16, f32, s32, u32
 from nvbackend.signature import Parameter
+from tests.support.devices import ON_DEVICES
 from tests.support.numbers_kernel import words
 
-pytestmark = pytest.mark.gpu((9, 0))
+pytestmark = ON_DEVICES
 
 ROWS, COLUMNS = 16, 32
 

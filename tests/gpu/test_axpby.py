@@ -10,9 +10,10 @@ from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.signature import Pointer, Scalar
 from tests.support.axpby import product, warpgroup_kernel
+from tests.support.devices import ON_DEVICES
 from tests.support.wgmma_kernel import fill
 
-pytestmark = pytest.mark.gpu((9, 0))
+pytestmark = ON_DEVICES
 
 N, K, STRIDE = 72, 16, 80
 

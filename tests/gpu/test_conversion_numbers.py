@@ -12,8 +12,9 @@ from nvbackend.signature import Parameter, Pointer
 from tests.scalar import numbers
 from tests.scalar.numbers import INTEGERS
 from tests.scalar.specials import every_special
+from tests.support.devices import ON_DEVICES
 
-pytestmark = pytest.mark.gpu((9, 0))
+pytestmark = ON_DEVICES
 
 THREADS = 1024
 _REGISTERS = {16: "h", 32: "r", 64: "l"}

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tests.corpus import attention, copies, rings, shared
+from tests.support.devices import ON_DEVICES
 
-pytestmark = pytest.mark.gpu((9, 0))
+pytestmark = ON_DEVICES
 
 GPU = "sm_90"
 F16, F32, I32, U32 = np.float16, np.float32, np.int32, np.uint32

@@ -14,8 +14,9 @@ from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from tests.gpu.test_wgmma_numbers import accumulator
 from tests.support.descriptor_cases import CONFIGURATIONS, REGION
 from tests.support.descriptor_kernel import THREADS, descriptor_kernel
+from tests.support.devices import ON_DEVICES
 
-pytestmark = pytest.mark.gpu((9, 0))
+pytestmark = ON_DEVICES
 
 each_configuration = pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
 

@@ -12,9 +12,10 @@ from nvbackend.intrinsics.copy import async_store, cp_async
 from nvbackend.intrinsics.row.types import BY_NAME, f32, u32, u64
 from nvbackend.intrinsics.sync import warp
 from nvbackend.isel.target.target import Target
+from tests.support.devices import ON_DEVICES
 from tests.support.numbers_kernel import words
 
-pytestmark = pytest.mark.gpu((9, 0))
+pytestmark = ON_DEVICES
 
 LANES = np.arange(32)
 HOPPER = Target.parse("sm_90a")
@@ -58,6 +59,9 @@ def test_every_copy(wait_all):
         lane = k.thread_id()
         policy = k.cache.policy("L2::evict_last")
         slots = k.shared(u32, SLOT // 4 * len(COPIES), align=128)
+        with k.range(lane, len(COPIES) * SLOT // 4, 32) as word:
+            slots[word] = 0
+        k.barrier.sync()
         for index, row in enumerate(COPIES):
             axes = row.axes
             fills = {"bytes": {"read_bytes": axes["size"] // 2}, "ignore": {"ignore": lane % 2 == 1}}

@@ -15,9 +15,10 @@ from nvbackend.intrinsics.row.types import BY_NAME, f16, f32, s32, s64, u32, u64
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import Im2col, Parameter, Pointer, TensorMap
 from tests.gpu.test_im2col_numbers import CASES, CHANNELS, PIXELS, walk
+from tests.support.devices import ON_DEVICES
 from tests.support.numbers_kernel import words
 
-pytestmark = [pytest.mark.gpu((9, 0)), pytest.mark.exhaustive]
+pytestmark = [*ON_DEVICES, pytest.mark.exhaustive]
 
 TARGET = Target.parse("sm_90a")
 LEGAL = [row for row in FAMILIES["tma"]() if TARGET.has(row.requires)]

@@ -13,8 +13,9 @@ from nvbackend.isel.select.wgmma.request import request_of
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from tests.gpu.test_wgmma_numbers import fragments, product, random_matrix, run
 from tests.gpu.test_wgmma_sparse_numbers import metadata_registers, sparse_matrix
+from tests.support.devices import ON_DEVICES
 
-pytestmark = [pytest.mark.gpu((9, 0)), pytest.mark.exhaustive]
+pytestmark = [*ON_DEVICES, pytest.mark.exhaustive]
 
 STEPS = 2
 

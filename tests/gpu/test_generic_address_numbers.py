@@ -6,15 +6,15 @@ multimem is not among them: its addresses are those of a multicast object, which
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from nvbackend.intrinsics import spellings
 from nvbackend.intrinsics.copy import async_store, matrix_move
 from nvbackend.intrinsics.row.types import u32
 from nvbackend.intrinsics.sync import cluster, mbarrier, mbarrier_phases
+from tests.support.devices import ON_DEVICES
 from tests.support.numbers_kernel import words
 
-pytestmark = pytest.mark.gpu((9, 0))
+pytestmark = ON_DEVICES
 
 
 def generic(row):

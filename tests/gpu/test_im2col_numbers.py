@@ -10,9 +10,10 @@ import pytest
 import nvbackend as nvb
 from nvbackend.intrinsics.row.types import f16, u32
 from nvbackend.signature import Im2col, Parameter, TensorMap
+from tests.support.devices import ON_DEVICES
 from tests.support.numbers_kernel import words
 
-pytestmark = pytest.mark.gpu((9, 0))
+pytestmark = ON_DEVICES
 
 PIXELS, CHANNELS = 32, 16
 

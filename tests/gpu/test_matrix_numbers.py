@@ -8,9 +8,10 @@ import pytest
 from nvbackend.intrinsics.copy import matrix_move
 from nvbackend.intrinsics.maps.rows import fragment_maps
 from nvbackend.intrinsics.row.types import u32
+from tests.support.devices import ON_DEVICES
 from tests.support.numbers_kernel import words
 
-pytestmark = pytest.mark.gpu((9, 0))
+pytestmark = ON_DEVICES
 
 LANES = range(32)
 WORDS_OF_A_ROW = 4

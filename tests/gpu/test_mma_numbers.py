@@ -12,10 +12,11 @@ from nvbackend.intrinsics.mma import mma
 from nvbackend.intrinsics.row.types import b1, bf16, e4m3, e5m2, f16, f32, f64, s32, tf32
 from nvbackend.isel.select.mma.request import MmaRequest, request_of
 from nvbackend.isel.target.target import Target
+from tests.support.devices import ON_DEVICES
 from tests.support.mma_formulas import FOUR_MATRICES, LANES, A, B, d_formula, matrix_of
 from tests.support.mma_kernel import WARP, mma_kernel
 
-pytestmark = pytest.mark.gpu((9, 0))
+pytestmark = ON_DEVICES
 
 HOPPER = Target.parse("sm_90a")
 FOUR = (8, 8, 4)

@@ -8,9 +8,10 @@ import pytest
 from nvbackend.intrinsics.mma import mma
 from nvbackend.isel.select.mma.request import MmaRequest
 from tests.gpu.test_mma_numbers import INSTRUCTIONS, product, random_matrix, run, start
+from tests.support.devices import ON_DEVICES
 from tests.support.mma_formulas import LANES, METADATA
 
-pytestmark = pytest.mark.gpu((9, 0))
+pytestmark = ON_DEVICES
 
 SPARSE = {ptx: one for ptx, one in INSTRUCTIONS.items() if one.sparsity}
 CASES = [

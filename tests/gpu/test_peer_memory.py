@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from nvbackend.intrinsics.row.types import u32
+from tests.support.devices import ON_DEVICES
 from tests.support.numbers_kernel import words
 
-pytestmark = pytest.mark.gpu((9, 0))
+pytestmark = ON_DEVICES
 
 THREADS, CLUSTER = 64, 2
 WORDS = THREADS * CLUSTER

@@ -7,15 +7,16 @@ import pytest
 
 from nvbackend import Major, SwizzleMode, f16, f32, runtime, u8
 from nvbackend.signature import Parameter
+from tests.support.devices import ON_DEVICES
 from tests.support.numbers_kernel import words
 from tests.support.tiled_gemm import TILE, gemm
 from tests.support.tiled_kernels import EXTENT, THREADS, through_matrices, through_registers, tma_boxes
 
-pytestmark = pytest.mark.gpu((9, 0))
+pytestmark = ON_DEVICES
 
 
 @pytest.fixture(scope="module")
-def loaded():
+def loaded(device):
     return runtime.load(gemm.compile())
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from nvbackend.intrinsics.row.types import tf32
+from tests.support.devices import ON_DEVICES
 from tests.support.tiled_mma_kernels import CASES, TURNS, Case, build
 
-pytestmark = pytest.mark.gpu((9, 0))
+pytestmark = ON_DEVICES
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

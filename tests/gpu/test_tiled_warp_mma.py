@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from nvbackend import runtime
+from tests.support.devices import ON_DEVICES
 from tests.support.warp_mma import cases
 
-pytestmark = pytest.mark.gpu((9, 0))
+pytestmark = ON_DEVICES
 
 CASES = cases(7, 140)
 """Each atom once, then random ones."""

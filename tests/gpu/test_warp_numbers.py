@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from nvbackend.intrinsics.row.types import s32, u32
+from tests.support.devices import ON_DEVICES
 from tests.support.numbers_kernel import words
 
-pytestmark = pytest.mark.gpu((9, 0))
+pytestmark = ON_DEVICES
 
 LANE = np.arange(32)
 MATRIX_WORDS = 32

@@ -13,9 +13,10 @@ from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.signature import Parameter, Pointer
+from tests.support.devices import ON_DEVICES
 from tests.support.wgmma_kernel import fill
 
-pytestmark = pytest.mark.gpu((9, 0))
+pytestmark = ON_DEVICES
 
 N, STEPS = 64, 3
 START = 3

@@ -13,9 +13,10 @@ from nvbackend.intrinsics.row.types import b1, bf16, e4m3, e5m2, f16, f32, s8, s
 from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
+from tests.support.devices import ON_DEVICES
 from tests.support.wgmma_kernel import wgmma_kernel
 
-pytestmark = pytest.mark.gpu((9, 0))
+pytestmark = ON_DEVICES
 
 THREAD = np.arange(128)[:, None]
 

@@ -10,8 +10,9 @@ from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from tests.gpu.test_wgmma_numbers import fragments, product, random_matrix, run
+from tests.support.devices import ON_DEVICES
 
-pytestmark = pytest.mark.gpu((9, 0))
+pytestmark = ON_DEVICES
 
 THREADS = 128
 

@@ -15,9 +15,10 @@ import pytest
 
 from nvbackend.intrinsics.row.types import b1, bf16, f16, f32, f64, s4, s8, s32, tf32, u4, u8
 from nvbackend.isel.select.wmma.request import WmmaRequest
+from tests.support.devices import ON_DEVICES
 from tests.support.wmma_kernel import Placement, wmma_kernel
 
-pytestmark = pytest.mark.gpu((9, 0))
+pytestmark = ON_DEVICES
 
 DEEP = ((16, 16, 16), (8, 32, 16), (32, 8, 16))
 KINDS = [

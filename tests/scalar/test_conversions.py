@@ -16,6 +16,7 @@ from nvbackend.signature import Parameter, Pointer
 from tests.scalar import numbers
 from tests.scalar.numbers import NUMBERS
 from tests.scalar.specials import every_special
+from tests.support.devices import on_devices
 from tests.support.host import HostKernel
 
 PAIRS = list(itertools.permutations(ELEMENT_TYPES, 2))
@@ -69,7 +70,7 @@ def test_every_special_number_of_every_pair(target):
     assert list(wrong(pairs, values, out)) == []
 
 
-@pytest.mark.gpu((9, 0))
+@on_devices
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
 def test_every_special_number_of_every_pair_on_a_gpu(target):
     from numba import cuda

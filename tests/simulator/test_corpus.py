@@ -1,7 +1,4 @@
-"""Kernels of the corpus in the simulator, against NumPy: what is verified without a word also has right numbers.
-
-tests/gpu/test_corpus.py has the cases; a few of each, of every kind of synchronisation, run here.
-"""
+"""A kernel of the corpus by other seeds, and kernels of other compilers, against NumPy."""
 
 from __future__ import annotations
 
@@ -15,65 +12,11 @@ import nvbackend as nvb
 from nvbackend.runtime.simulated import SimulatedBinder, SimulatedDevice
 from nvbackend.simulator import Simulator
 from nvbackend.simulator.copies.tensor_map import TensorMap
-from tests.corpus import rings, shared
+from tests.corpus import rings
 from tests.gpu import test_corpus as cases
 from tests.support.process import ROOT
 
 FOREIGN = ROOT / "tests" / "ptx" / "foreign"
-
-
-def _name(case):
-    return case.__code__.co_names[1] if case.__name__ == "<lambda>" else case.__name__
-
-
-@pytest.fixture(autouse=True)
-def in_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(kernel, grid, *given):
-        compiled = kernel.compile(cache=nvb.Cache.disabled(), assemble=False)
-        arrays = [one.copy() if isinstance(one, np.ndarray) else one for one in given]
-        nvb.runtime.load(compiled, device="simulator").launch(grid, *arrays)
-        return [one for one in arrays if isinstance(one, np.ndarray)]
-
-    monkeypatch.setattr(cases, "run", run)
-
-
-@pytest.mark.parametrize("kernel", cases.RINGS, ids=lambda one: one.__name__)
-@pytest.mark.parametrize("steps", [1, 5])
-def test_rings(kernel, steps):
-    assert_numpys = cases.test_rings
-    assert_numpys(kernel, steps)
-
-
-@pytest.mark.parametrize(
-    "assert_numpys",
-    [
-        cases.test_six_steps_unrolled,
-        lambda: cases.test_rounds_of_stages(2),
-        lambda: cases.test_ping_pong(3, 4),
-        lambda: cases.test_attention(cases.attention.one_warpgroup, 2),
-        lambda: cases.test_transposes(shared.transpose, 2),
-        lambda: cases.test_transposes(shared.transpose_with_two_buffers, 5),
-        cases.test_transpose_warp_by_warp,
-        cases.test_normalised_rows,
-        cases.test_sum_in_a_tree,
-        cases.test_running_sum_and_sort,
-        cases.test_histogram,
-        cases.test_counted_by_all_threads,
-        lambda: cases.test_handed_over_by_named_barriers(3),
-        cases.test_work_from_a_counter,
-        lambda: cases.test_cp_async_and_fragments(9),
-        lambda: cases.test_multicast_by_hand(4),
-        cases.test_sums_of_a_pair,
-        lambda: cases.test_epilogue_of_two_buffers(2),
-        lambda: cases.test_reduced_in_bulk(6),
-        lambda: cases.test_four_loaders(4),
-        cases.test_rows_prefetched,
-        cases.test_convolution,
-    ],
-    ids=_name,
-)
-def test_the_numbers_are_numpys(assert_numpys):
-    assert_numpys()
 
 
 @pytest.mark.parametrize("seed", range(1, 5))

@@ -11,6 +11,7 @@ from llvmlite import ir
 import nvbackend as nvb
 from nvbackend import f32, i32
 from nvbackend.builder.core.memory import Address
+from tests.support.devices import on_devices
 
 Body = Callable[[nvb.KernelBuilder, Address, Address], None]
 
@@ -112,7 +113,7 @@ def test_an_attached_function_goes_on_after_it_was_verified() -> None:
     assert "shfl" not in str(function)
 
 
-@pytest.mark.gpu((9, 0))
+@on_devices
 def test_a_block_sum_as_everybody_writes_it() -> None:
     from numba import cuda
 

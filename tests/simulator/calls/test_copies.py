@@ -107,6 +107,21 @@ fence.proxy.async.shared::cta; bar.sync 0;
     assert np.array_equal(array, expected)
 
 
+@pytest.mark.parametrize(
+    "store", ["cp.async.bulk.tensor.2d.global.shared::cta", "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add"]
+)
+def test_a_box_outside_of_the_tensor_is_stored_nowhere(store):
+    body = f"""
+shl.b32 %r3, %r0, 2; add.u32 %r4, %r3, %r1; st.shared.u32 [%r4], %r0; fence.proxy.async.shared::cta; bar.sync 0;
+@%p0 {store}.tile.bulk_group [%rd0, {{8, 0}}], [%r1];
+@%p0 cp.async.bulk.commit_group;
+@%p0 cp.async.bulk.wait_group 0;
+"""
+    array = np.full((4, 8), -1, np.float32)
+    run(body, nvb.TensorMap(f32, box=(4, 8), swizzle=0).bind(array))
+    assert (array == -1).all()
+
+
 def test_bytes_go_to_a_peer_and_are_added_there():
     body = f"""@%p0 mbarrier.init.shared.b64 [%r2], 1; fence.mbarrier_init.release.cluster;
 shl.b32 %r3, %r0, 2; add.u32 %r4, %r3, %r1; mov.u32 %r5, 100; st.shared.u32 [%r4], %r5; st.shared.u32 [%r4+128], %r0;

@@ -47,15 +47,19 @@ class Engine(Pending):
 
     def get(self, side: Side) -> NDArray[np.uint8]:
         """The bytes, of shape (pieces, size)."""
+        if not len(side.addresses):
+            return np.zeros((0, side.size), np.uint8)
         return self.wave.read(self.by(), side.space, side.addresses, side.size)
 
     def put(self, side: Side, data: NDArray[np.uint8], reduction: Reduction | None = None) -> None:
-        """Set the bytes, or combine them with those that are there."""
+        """Set the bytes, or combine them with those that are there; of a box outside of its tensor there are none."""
         addresses, size = side.addresses, side.size
         if side.mask is not None:
             chosen = np.broadcast_to(side.mask, data.shape)
             every = addresses[:, None] + np.arange(size, dtype=np.uint64)
             addresses, data, size = every[chosen].astype(np.uint64), data[chosen][:, None], 1
+        if not len(addresses):
+            return
         if reduction is None:
             self.wave.write(self.by(), side.space, addresses, data)
             return

@@ -1,0 +1,105 @@
+"""Tests of numbers on both devices: the same test on a GPU and in the simulator.
+
+    pytestmark = ON_DEVICES
+
+gives every test of a module a variant for each. Tests are written for a GPU, with numba-cuda's `to_device` and
+nvbackend's `runtime.load`; in the simulator's variant these are stand-ins. A fixture of a module that loads a kernel
+takes `device`, so that each variant has its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterable, Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nvbackend import runtime
+from nvbackend.builder.kernel.kernel import FinishedKernel
+
+GPU, SIMULATOR = "gpu", "simulator"
+CAPABILITY = (9, 0)
+ON_DEVICES = [
+    pytest.mark.usefixtures("device"),
+    pytest.mark.parametrize(
+        "device", [pytest.param(GPU, marks=pytest.mark.gpu(CAPABILITY)), SIMULATOR], indirect=True, scope="module"
+    ),
+]
+"""Both variants of every test; the GPU's is skipped where there is none."""
+
+
+def too_long(cases: Iterable[Any]) -> list[Any]:
+    """Cases of a test that run on a GPU alone."""
+    return [pytest.param(*one, marks=pytest.mark.gpu_alone) for one in cases]
+
+
+SAMPLE = 6
+"""Of the variants of a test in the simulator, one of so many is in the ordinary run, or the one in the middle."""
+
+
+class HostArray(np.ndarray):  # type: ignore[type-arg]
+    """An array that kernels in the simulator read and write, with the call that numba's arrays have."""
+
+    def copy_to_host(self) -> np.ndarray[Any, Any]:
+        """What it holds."""
+        return np.array(self)
+
+
+def to_device(array: Any) -> HostArray:
+    """A copy, as numba makes one on a GPU."""
+    return np.array(array, order="C").view(HostArray)
+
+
+@pytest.fixture(scope="module")
+def device(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where the kernels of a test run."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == SIMULATOR:
+            _simulate(patch)
+        yield request.param
+
+
+def _simulate(patch: pytest.MonkeyPatch) -> None:
+    cuda, numba = ModuleType("numba.cuda"), ModuleType("numba")
+    vars(cuda).update(to_device=to_device)
+    vars(numba).update(cuda=cuda)
+    patch.setitem(sys.modules, "numba", numba)
+    patch.setitem(sys.modules, "numba.cuda", cuda)
+    patch.setattr(runtime, "load", functools.partial(runtime.load, device=SIMULATOR))
+    compiles = FinishedKernel.compile
+
+    def compile_to_ptx(kernel: FinishedKernel, **options: Any) -> Any:
+        return compiles(kernel, **{"assemble": False, **options})
+
+    patch.setattr(FinishedKernel, "compile", compile_to_ptx)
+
+
+def is_simulated(item: pytest.Item) -> bool:
+    """Whether this is a test's variant in the simulator."""
+    call = getattr(item, "callspec", None)
+    return call is not None and call.params.get("device") == SIMULATOR
+
+
+def leave_out(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The tests without those that only a GPU can do; most of the variants in the simulator become exhaustive."""
+    kept = [item for item in items if not (is_simulated(item) and item.get_closest_marker("gpu_alone"))]
+    variants: dict[str, list[pytest.Item]] = {}
+    for item in kept:
+        if is_simulated(item) and not item.get_closest_marker("exhaustive"):
+            variants.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for each in variants.values():
+        for number, item in enumerate(each):
+            if number % SAMPLE != min(len(each), SAMPLE) // 2:
+                item.add_marker(pytest.mark.exhaustive(seconds=1))
+    return kept
+
+
+def on_devices(test: Any) -> Any:
+    """One test on both devices, where those around it need no GPU."""
+    for mark in ON_DEVICES:
+        test = mark(test)
+    return test
