@@ -107,6 +107,7 @@ KINDS = {
         "tcgen05.missing-fence-before",
         "tcgen05.missing-barrier",
         "tcgen05.missing-dealloc",
+        "tcgen05.missing-wait-st",
         "tcgen05.undefined-accumulator",
         "tcgen05.missing-commit",
         "simulator.tensor-memory",
@@ -117,6 +118,7 @@ KINDS = {
         "cluster.exit-before-access",
         "cluster.exit-before-peers",
         "cluster.missing-barrier",
+        "cluster.skipped",
         "mbarrier.not-ready",
     ),
     "register-pool": _kind(

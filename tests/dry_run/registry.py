@@ -1,7 +1,7 @@
 """The registry of right kernels and of the mistakes that are made in them, one at a time.
 
-A scene is a right kernel whose build-time constant `mistake` names one of its mistakes; without it the kernel is right.
-So a wrong kernel and its right one differ by one branch of Python.
+A scene is a right kernel whose build-time constant `mistake` names one of its mistakes, or a variant that is right too;
+without it the kernel is right. So a wrong kernel and its right one differ by one branch of Python.
 """
 
 from __future__ import annotations
@@ -55,13 +55,17 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Scene:
-    """A right kernel, the launches that show it, and its mistakes by name. `why` says what looks wrong and is not."""
+    """A right kernel, the launches that show it, and its mistakes by name.
+
+    `why` says what looks wrong in it and is not, `variants` the same of other right ways to write it, by name.
+    """
 
     style: str
     kernel: nvb.KernelDefinition
     launches: Callable[[], Sequence[Launch]]
     mistakes: Mapping[str, Mistake]
     why: str
+    variants: Mapping[str, str]
 
     @property
     def name(self) -> str:
@@ -70,22 +74,22 @@ class Scene:
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel: the scene as it is, or with one mistake."""
+    """A kernel: the scene as it is, with one mistake, or written in another right way."""
 
     scene: Scene
-    mistake: str | None = None
+    change: str | None = None
 
     @property
     def name(self) -> str:
-        return self.scene.name + (f"[{self.mistake}]" if self.mistake else "")
+        return self.scene.name + (f"[{self.change}]" if self.change else "")
 
     @property
     def wrong(self) -> Mistake | None:
-        return self.scene.mistakes[self.mistake] if self.mistake else None
+        return self.scene.mistakes.get(self.change or "")
 
     def build(self) -> nvb.FinishedKernel:
         """Build it: raises what is found wrong with it."""
-        given = {"mistake": self.mistake} if self.mistake else {}
+        given = {"mistake": self.change} if self.change else {}
         return self.scene.kernel.build(**given)
 
 
@@ -93,13 +97,17 @@ _SCENES: list[Scene] = []
 
 
 def scene(
-    style: str, launches: Callable[[], Sequence[Launch]], why: str = "", **mistakes: Mistake
+    style: str,
+    launches: Callable[[], Sequence[Launch]],
+    why: str = "",
+    variants: Mapping[str, str] | None = None,
+    **mistakes: Mistake,
 ) -> Callable[[nvb.KernelDefinition], nvb.KernelDefinition]:
     """Register a kernel with its launches and mistakes, each by the name that it has in the kernel."""
     assert all(mistake.kind in KINDS for mistake in mistakes.values()), mistakes
 
     def register(kernel: nvb.KernelDefinition) -> nvb.KernelDefinition:
-        _SCENES.append(Scene(style, kernel, launches, mistakes, why))
+        _SCENES.append(Scene(style, kernel, launches, mistakes, why, variants or {}))
         return kernel
 
     return register
@@ -117,4 +125,4 @@ def cases() -> Iterator[Case]:
     """All kernels: each right one, then those with its mistakes."""
     for one in scenes():
         yield Case(one)
-        yield from (Case(one, name) for name in one.mistakes)
+        yield from (Case(one, name) for name in (*one.variants, *one.mistakes))

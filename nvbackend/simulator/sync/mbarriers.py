@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -21,8 +22,8 @@ _RULES = {
     "count": rules.MBARRIER_COUNT,
     "expect-tx": rules.MBARRIER_EXPECT_TX,
 }
-
-
+_COMES_BACK = 4
+"""How often a try_wait comes back at once, in a launch where it may."""
 MADE = "mbarrier made"
 """The first piece of the token that a new mbarrier is told with."""
 
@@ -48,10 +49,17 @@ class Mbarriers:
         """Where each object was initialised, and who arrived there last or brought bytes."""
         self._waits: NDArray[np.int64] = np.full(wave.size, -1, np.int64)
         """The place that each thread waits at, as CTA times 2^32 plus offset."""
+        self._came_back: Counter[tuple[int, int]] = Counter()
 
     def __iter__(self) -> Iterator[tuple[tuple[int, int], Mbarrier]]:
         """Every mbarrier with its CTA and offset."""
         return iter(sorted(self._objects.items()))
+
+    def comes_back(self, site: Site, threads: Threads) -> bool:
+        """Whether a try_wait of these threads comes back at once, whatever the phase: its first few times."""
+        first = site.line, int(threads[0])
+        self._came_back[first] += 1
+        return self._came_back[first] <= _COMES_BACK
 
     def init(self, by: By, places: Places, counts: NDArray[Any]) -> None:
         """Make an object at each place. Raises mbarrier.double-init, mbarrier.count, mbarrier.address."""

@@ -1,13 +1,27 @@
 """Right kernels with their mistakes, a file for each style."""
 
 from tests.dry_run.kernels import (
+    clusters,
     cutlass_sm80,
     cutlass_sm90,
+    cutlass_sm100,
     deep_gemm,
     flash_attention3,
+    hand_sync,
     thunderkittens,
     tilelang,
     triton_like,
 )
 
-STYLES = (cutlass_sm90, cutlass_sm80, flash_attention3, thunderkittens, tilelang, deep_gemm, triton_like)
+STYLES = (
+    cutlass_sm90,
+    clusters,
+    cutlass_sm80,
+    cutlass_sm100,
+    flash_attention3,
+    thunderkittens,
+    tilelang,
+    deep_gemm,
+    triton_like,
+    hand_sync,
+)

@@ -66,10 +66,15 @@ class Rings:
             turn ^= 1
             k.mbarrier.arrive(self.q_full, expect_tx=TALL.bytes)
             k.tma.load(self.q, q, (tile * 128, 0), self.q_full)
-            load_keys(k.const(0, i32))
+            at_once = wrong("values_order_the_keys")
+            if not at_once:
+                load_keys(k.const(0, i32))
             with k.range(blocks, name="block") as block:
-                with k.if_(block + 1 < blocks):
-                    load_keys(block + 1)
+                if at_once:
+                    load_keys(block)
+                else:
+                    with k.if_(block + 1 < blocks):
+                        load_keys(block + 1)
                 k.mbarrier.wait(self.v_empty + of_values.index, of_values.phase)
                 k.mbarrier.arrive(self.v_full + of_values.index, expect_tx=VALUES.bytes)
                 here = (self.k_full if wrong("values_arrive_at_the_keys") else self.v_full) + of_values.index
@@ -154,12 +159,13 @@ class Consumer:
             self.multiply_keys()
             self.multiply_values()
             self.give_turn()
-            if wrong("releases_keys_in_flight"):
+            early = wrong("releases_keys_in_flight") or wrong("values_order_the_keys")
+            if early:
                 self.release_keys()
             k.wgmma.wait_group(1)
             if wrong("releases_values_in_flight"):
                 self.release_values()
-            if not wrong("releases_keys_in_flight"):
+            if not early:
                 self.release_keys()
             k.wgmma.wait_group(0)
             if not wrong("releases_values_in_flight"):
@@ -174,6 +180,10 @@ class Consumer:
     STYLE,
     lambda: [_attention(2, 4), _attention(1, 1), _attention(3, 2)],
     why="The second consumer arrives at the first one's barrier before anything; the last turn is taken at the end.",
+    variants={
+        "second_waits_for_q_once": "The first consumer gives the turn after it has waited for Q.",
+        "values_order_the_keys": "Keys are given back before any wait, and loaded again after later values.",
+    },
     both_wait_for_the_first_turn=Mistake("named-barrier", "Nobody gives the first turn."),
     both_give_the_first_turn=Mistake("named-barrier", "Both consumers give the other the first turn: no turns at all."),
     waits_for_its_own_threads=Mistake("named-barrier", "The turn is waited for with 128 threads and given with 256."),
@@ -201,8 +211,9 @@ def turns_by_named_barriers(
         mine, turn = Consumer(k, wrong, rings), k.var(0)
         mine.begin_turns()
         with k.range(tiles, name="tile") as tile:
-            if wrong("q_waited_for_once"):
-                with k.if_((mine.me == 1) | (tile == 0)):
+            if wrong("q_waited_for_once") or wrong("second_waits_for_q_once"):
+                always = 1 if wrong("q_waited_for_once") else 0
+                with k.if_((mine.me == always) | (tile == 0)):
                     k.mbarrier.wait(rings.q_full, turn)
             else:
                 k.mbarrier.wait(rings.q_full, turn)

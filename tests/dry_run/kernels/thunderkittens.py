@@ -43,6 +43,9 @@ class Phases:
     STYLE,
     lambda: [gemm(2, 5, 3, 5, 3, tile=128), gemm(1, 1, 1, 1, 1, tile=128), gemm(1, 2, 9, 2, 9, tile=128)],
     why="Lane 0 of each warp gives a stage back; the producer's phase bits begin set.",
+    variants={
+        "releases_the_next_stage": "The ring is advanced before the stage is given back, which comes two steps late.",
+    },
     updates_the_other_half=Mistake("parity", "The producer waits by the upper half of the bits and flips the lower."),
     bits_begin_clear=Mistake("parity", "The producer waits for a first release of empty stages."),
     updates_the_next_stage=Mistake("parity", "A consumer flips the bit of the stage after the one it waited for."),
@@ -84,7 +87,8 @@ def phase_bits(k, a: TALL_MATRIX, b: MATRIX, c: OUT, tiles: COUNT, steps: COUNT,
                 k.wgmma.commit_group()
                 if not wrong("releases_before_the_wait"):
                     k.wgmma.wait_group(0)
-                k.mbarrier.arrive(finished + ring, when=arrives)
+                given = (ring + 1) % stages if wrong("releases_the_next_stage") else ring
+                k.mbarrier.arrive(finished + given, when=arrives)
                 if wrong("releases_before_the_wait"):
                     k.wgmma.wait_group(0)
                 ring.set((ring + 1) % stages)

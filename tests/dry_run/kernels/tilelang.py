@@ -16,6 +16,10 @@ STYLE = "tilelang"
     STYLE,
     lambda: [gemm(1, 1, steps, steps) for steps in (1, 3, 4, 8)],
     why="One thread announces the bytes, without an arrival, and all 128 arrive: some of them before it announces.",
+    variants={
+        "one_warp_arrives_for_all": "The first warp's lanes arrive four times each, for their warpgroup.",
+        "waits_for_the_stage_before": "Each fill waits for the release of the stage before it: its own is older.",
+    },
     waits_for_the_first_release=Mistake("parity", "The producer waits for the parity of the round, not the other one."),
     parity_by_the_stage=Mistake("parity", "The parity is computed from the stage instead of the round."),
     parity_is_the_round=Mistake("parity", "The wait is for the number of the round instead of its parity."),
@@ -43,6 +47,8 @@ def generated_pipeline(k, a: MATRIX, b: MATRIX, c: OUT, steps: COUNT, *, mistake
         if wrong("waits_for_the_release_before"):
             with k.if_(step > 0):
                 k.mbarrier.wait(empty + (step - 1) % 3, (step - 1) % 6 // 3 ^ 1)
+        elif wrong("waits_for_the_stage_before"):
+            k.mbarrier.wait(empty + (step + 2) % 3, turn ^ 1)
         else:
             k.mbarrier.wait(empty + stage, turn if wrong("waits_for_the_first_release") else turn ^ 1)
         if wrong("announces_after_arriving"):
@@ -64,7 +70,11 @@ def generated_pipeline(k, a: MATRIX, b: MATRIX, c: OUT, steps: COUNT, *, mistake
             multiply(k, acc, ta.at(stage), tb.at(stage))
             k.wgmma.commit_group()
             k.wgmma.wait_group(1 if wrong("releases_in_flight") else 0)
-            k.mbarrier.arrive(empty + stage)
+            if wrong("one_warp_arrives_for_all"):
+                with k.if_(thread < 32):
+                    k.mbarrier.arrive(empty + stage, count=4)
+            else:
+                k.mbarrier.arrive(empty + stage)
 
         with k.range(steps - 1) as step:
             turn = step % 3 & 1 if wrong("parity_by_the_stage") else step // 3
