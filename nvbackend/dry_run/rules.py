@@ -96,6 +96,13 @@ PARITY = Rule(
     why="A wait for a phase that is over orders nothing: what it guards is accessed too early, now and then.",
     reference=f"{_MBARRIER}: mbarrier.try_wait, phase parity",
 )
+PARITY_VALUE = Rule(
+    id="mbarrier.parity",
+    message="{now}{instruction} of warp {warp} waits for parity {wanted} of {barrier}",
+    fix="pass the phase modulo 2",
+    why="A parity is 0 or 1; the behaviour for another number is undefined.",
+    reference=_MBARRIER,
+)
 UNINITIALISED = Rule(
     id="mbarrier.uninitialised",
     message="{now}{instruction} of warp {warp} uses {memory} as an mbarrier, {reason}",

@@ -32,6 +32,8 @@ KINDS = {
         "proxy.refill-in-flight",
         "proxy.write-in-flight",
         "shared.overwritten-early",
+        "async-copy.read-before-wait",
+        "proxy.read-before-wait",
     ),
     "parity": _kind(
         "a wait is for the wrong phase, or for one that has passed",
@@ -40,6 +42,7 @@ KINDS = {
         "mbarrier.parity-fixed",
         "mbarrier.parity-counter",
         "mbarrier.deadlock",
+        "proxy.read-before-wait",
     ),
     "accounting": _kind(
         "other arrivals, bytes or commits come than a phase counts",
@@ -53,12 +56,15 @@ KINDS = {
         "mbarrier.unexpected-in-peer",
         "mbarrier.no-arrival",
         "mbarrier.no-arrival-in-peer",
+        "async-copy.read-before-wait",
+        "proxy.read-before-wait",
     ),
     "undrained": _kind(
         "stages are filled and never given back, on some path",
         "mbarrier.deadlock",
         "mbarrier.no-arrival",
         "pipeline.left",
+        "mbarrier.arrivals",
     ),
     "named-barrier": _kind(
         "threads meet at a named barrier in other numbers or another order than it needs",
@@ -69,6 +75,8 @@ KINDS = {
         "barrier.skipped",
         "simulator.barrier-counts",
         "simulator.barrier-crowd",
+        "dry-run.barrier-counts",
+        "dry-run.barrier-hangs",
     ),
     "try-wait": _kind(
         "the result of a test or try of a phase is ignored or inverted",
@@ -111,6 +119,7 @@ KINDS = {
         "tcgen05.undefined-accumulator",
         "tcgen05.missing-commit",
         "simulator.tensor-memory",
+        "dry-run.tensor-lanes",
     ),
     "cluster": _kind(
         "another CTA's shared memory is used before it has started, after it has ended, or without order",
@@ -144,7 +153,7 @@ KINDS = {
         "layout.bounds",
     ),
     "swizzle": _kind("a tile is written with one swizzle and read with another", "tma.swizzle", "tma.box"),
-    "unwritten": _kind("shared memory is read that nothing has written", "simulator.unwritten"),
+    "unwritten": _kind("shared memory is read that nothing has written", "simulator.unwritten", "dry-run.unwritten"),
     "init": _kind(
         "mbarriers are initialised by several threads, twice, or unseen",
         "mbarrier.double-init",
@@ -159,6 +168,8 @@ KINDS = {
         "shared.missing-barrier",
         "shared.overwritten-early",
         "simulator.race",
+        "proxy.write-in-flight",
+        "dry-run.two-writers",
     ),
 }
 """The kinds by name. A rule that comes to name one of them better joins its rules."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from nvbackend.dry_run.seam import ALL_LANES
+
 Known = tuple[int, int]
 """Events that came before, and those of them that the async proxy sees."""
 NOTHING_KNOWN: Known = (0, 0)
@@ -46,7 +48,8 @@ class Warp:
     event: int = -1
     used: bool = False
     ended: bool = False
-    pending: list[object] = field(default_factory=list)
+    of_lanes: list[tuple[int, int]] = field(default_factory=list)
+    """Proxy fences of some lanes since the warp last came to a barrier: the lanes, and what came before."""
 
     def __post_init__(self) -> None:
         self.seen = 1 << self.cta
@@ -63,7 +66,25 @@ class Warp:
     def tell(self) -> Known:
         """What others know who go on after this."""
         self.close()
-        return self.seen, self.fenced
+        fenced = self.fenced
+        for _, events in self.of_lanes:
+            fenced |= events
+        return self.seen, fenced
+
+    def tell_operation(self, lanes: int) -> Known:
+        """What an asynchronous operation of these lanes comes after."""
+        self.close()
+        fenced = self.fenced
+        for others, events in self.of_lanes:
+            if others & lanes:
+                fenced |= events
+        return self.seen, fenced
+
+    def meet(self) -> None:
+        """All lanes of the warp have come to a barrier: what some fenced, all have."""
+        for _, events in self.of_lanes:
+            self.fenced |= events
+        self.of_lanes.clear()
 
     def tell_relaxed(self) -> Known:
         """What others know who go on after a relaxed arrival: that the warp runs, and what a fence published."""
@@ -88,10 +109,13 @@ class Warp:
         self.seen |= bit
         return bit
 
-    def fence_proxy(self) -> None:
-        """The async proxy sees all that this warp has seen and done."""
+    def fence_proxy(self, lanes: int) -> None:
+        """The async proxy sees all that these lanes have seen and done."""
         self.close()
-        self.fenced = self.seen
+        if lanes == ALL_LANES:
+            self.fenced = self.seen
+        else:
+            self.of_lanes.append((lanes, self.seen))
 
     def fence_memory(self) -> None:
         """A relaxed arrival tells all that this warp has seen and done, too."""

@@ -19,6 +19,8 @@ _OFFSETS = (1 << RANK_SHIFT) - 1
 _SHARED = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER)
 _ROW_BYTES = 32
 """Bytes of K that one multiplication takes of each row of A and B, where neither is sparse."""
+_WARPS, _ROWS = 4, 16
+"""Of a warpgroup, and the rows of A that each warp multiplies."""
 _PATTERN = 0x7FF
 """The bits of an address within two rows of the longest swizzle's pattern."""
 
@@ -32,6 +34,8 @@ class Access:
     rank: int
     addresses: Any
     size: int
+    warp: int | None = None
+    """Of a warpgroup's rows, the warp that accesses these alone."""
 
 
 def lanes_of(value: Value, lanes: int, first: int = 32) -> Any:
@@ -122,7 +126,10 @@ class Footprints:
             found = self._of_tcgen05(instr, said, word)
         else:
             found = (word & 0x3FFF) * CHUNK
-        if found is not None:
+        if isinstance(found, tuple):
+            for warp, rows in enumerate(found):
+                yield Access(said.name, said.writes, -1, rows, CHUNK, warp)
+        elif found is not None:
             yield Access(said.name, said.writes, -1, found, CHUNK)
 
     def _of_wgmma(self, instr: MachineInstr, said: MemoryOperand, word: int) -> Any:
@@ -132,7 +139,10 @@ class Footprints:
             return (word & 0x3FFF) * CHUNK
         bits = axes[said.name[0]].bits  # type: ignore[attr-defined]
         transposed = bool(instr.immediates.get(f"trans_{said.name[0]}", 0))
-        return self._chunks(of_wgmma(word), said.extent // _ROW_BYTES, not transposed, bits)
+        rows = said.extent // _ROW_BYTES
+        if said.name == "a_desc" and not transposed and rows == _WARPS * _ROWS:
+            return tuple(self._chunks(of_wgmma(word), rows, True, bits, warp) for warp in range(_WARPS))
+        return self._chunks(of_wgmma(word), rows, not transposed, bits)
 
     def _of_tcgen05(self, instr: MachineInstr, said: MemoryOperand, word: int) -> Any:
         assert instr.row is not None
@@ -152,8 +162,8 @@ class Footprints:
         bits = {"f16": 16, "tf32": 32, "i8": 8}[kind]
         return self._chunks(matrix, rows, not getattr(said_of, f"transpose_{first}"), bits)
 
-    def _chunks(self, matrix: SharedMatrix, rows: int, k_major: bool, bits: int) -> Any:
-        """The addresses of the chunks, by those of the same matrix near the start of the memory."""
+    def _chunks(self, matrix: SharedMatrix, rows: int, k_major: bool, bits: int, warp: int = -1) -> Any:
+        """The addresses of the chunks, by those of the same matrix near the start of the memory; of one warp's rows."""
         low = matrix.start & _PATTERN
         key = (
             low,
@@ -162,12 +172,13 @@ class Footprints:
             matrix.swizzle << 3 | matrix.base,
             matrix.wide_atom,
             k_major,
-            rows << 8 | bits,
+            (warp + 1) << 24 | rows << 8 | bits,
         )
         near = self._matrices.get(key)
         if near is None:
             moved = SharedMatrix(low, matrix.leading, matrix.stride, matrix.swizzle, matrix.base, matrix.wide_atom)
             made = moved.chunks(rows, _ROW_BYTES, k_major=k_major, bits=bits)
+            made = made if warp < 0 else made[_ROWS * warp : _ROWS * (warp + 1)]
             near = self._matrices[key] = np.unique(made.astype(np.int64))
         return near + (matrix.start - low)
 

@@ -31,18 +31,46 @@ class Deadlocks:
         if self._state.findings.lost:
             return
         mbarriers = [(step, barrier) for step in waiting for barrier in self._barriers(step)]
-        self._counts(mbarriers)
+        self._bytes(mbarriers)
         if self._state.findings:
             return
-        for step in waiting:
-            if step.instr.semantics.budget is Budget.RAISE:
-                self._pool(step)
-                return
-        named = [step for step in waiting if step.instr.semantics.barrier is not None]
-        if mbarriers:
-            self._mbarrier(mbarriers, waiting)
+        pools = [step for step in waiting if step.instr.semantics.budget is Budget.RAISE]
+        roots = self._roots(waiting)
+        named = [step for step in roots if step.instr.semantics.barrier is not None]
+        if pools:
+            self._pool(pools[0])
         elif named:
             self._named(named, waiting)
+        else:
+            self._counts([pair for pair in mbarriers if pair[0] in roots] or mbarriers)
+            if mbarriers and not self._state.findings:
+                self._mbarrier([pair for pair in mbarriers if pair[0] in roots] or mbarriers, waiting)
+
+    def _roots(self, waiting: Sequence[Step]) -> list[Step]:
+        """The steps that wait for nobody who waits, as far as the phases before show who comes; else all."""
+        at = {(step.cta, warp): step for step in waiting for warp in step.warps}
+        found = []
+        for step in waiting:
+            comers = self._comers(step)
+            if not any(key in at and at[key] is not step for key in comers):
+                found.append(step)
+        return found or list(waiting)
+
+    def _comers(self, step: Step) -> set[tuple[int, int]]:
+        """The warps that came to the last phase of what a step waits for, and have not come to this one."""
+        barrier = self._threads.waits_at(self._state.warp(step)) if step.instr.semantics.barrier is not None else None
+        if barrier is not None:
+            came = {(one.cta, one.warp) for one in barrier.comers}
+            if barrier.count is None:
+                ctas = range(barrier.cta, barrier.cta + (self._state.launch.cluster if barrier.number < 0 else 1))
+                return {(cta, warp) for cta in ctas for warp in range(self._state.launch.warps)} - came
+            return {(one.cta, one.warp) for one in barrier.last} - came
+        return {
+            (one.cta, one.warp)
+            for mbarrier in self._barriers(step)
+            for one in mbarrier.last
+            if one.arrivals and (one.cta, one.warp) not in {(other.cta, other.warp) for other in mbarrier.arrivals}
+        }
 
     def _barriers(self, step: Step) -> list[Mbarrier]:
         use = step.instr.semantics.mbarrier
@@ -51,8 +79,8 @@ class Deadlocks:
         found = (self._state.mbarriers.get(place) for place, _ in self._signals.places(step) or ())
         return [barrier for barrier in found if barrier is not None]
 
-    def _counts(self, mbarriers: Sequence[tuple[Step, Mbarrier]]) -> None:
-        """Phases that got other bytes than they count, or some of their arrivals and not all."""
+    def _bytes(self, mbarriers: Sequence[tuple[Step, Mbarrier]]) -> None:
+        """Phases that got other bytes than they count."""
         for step, barrier in mbarriers:
             if not barrier.pending and barrier.bytes:
                 expected = sum(one.expected for one in barrier.arrivals)
@@ -65,6 +93,9 @@ class Deadlocks:
                     brought=brought,
                 )  # fmt: skip
                 return
+
+    def _counts(self, mbarriers: Sequence[tuple[Step, Mbarrier]]) -> None:
+        """Phases that got some of their arrivals and not all."""
         for step, barrier in mbarriers:
             adds = next((one.instr for one in barrier.arrivals if _adds(one.instr)), None)
             if adds is not None and barrier.pending:
@@ -94,7 +125,9 @@ class Deadlocks:
         return tuple(seen.values())[:3]
 
     def _mbarrier(self, mbarriers: Sequence[tuple[Step, Mbarrier]], waiting: Sequence[Step]) -> None:
-        step, barrier = min(mbarriers, key=lambda one: (one[1].phase, bool(one[1].arrivals)))
+        step, barrier = min(
+            mbarriers, key=lambda one: (one[1].phase, one[0].lanes.bit_count() > 1, bool(one[1].arrivals))
+        )
         row = step.instr.row
         assert row is not None
         by_parity = row.has_operand("parity")

@@ -100,9 +100,20 @@ class Explain:
 
 
 def _is_refill(first: Record, second: Record) -> bool:
-    """Whether the write that came first is the one that should have waited: who reads had not yet read before it."""
-    reads_late = (second.cta, second.warp) not in first.readers
-    return first.writes and not second.writes and bool(first.engine) and first.replaced >= 0 and reads_late
+    """Whether the write that came first is the one that should have waited: who reads is in an earlier round.
+
+    Where their loops differ: whether who reads had not yet read what was there before.
+    """
+    if not first.writes or second.writes or not first.engine or first.replaced < 0:
+        return False
+    filled, read = _numbers(first.rounds), _numbers(second.rounds)
+    if filled and len(filled) == len(read):
+        return read < filled
+    return (second.cta, second.warp) not in first.readers
+
+
+def _numbers(rounds: str) -> list[int]:
+    return [int(one.rpartition(" ")[2]) for one in rounds.split(",") if one.rpartition(" ")[2].isdigit()]
 
 
 def _him(first: Record, second: Record) -> str:

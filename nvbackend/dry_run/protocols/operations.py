@@ -52,14 +52,18 @@ class Operations:
         return DONE, event, known
 
     def _known(self, step: Step) -> Known:
-        """What an operation knows: all that its warps know, and what the same engine was given before, in order."""
-        seen = fenced = 0
+        """What an operation knows: what all its warps know, and what the same engine was given before, in order."""
+        seen = fenced = -1
         for warp in self._state.warps_of(step):
-            one, other = warp.tell()
-            seen, fenced = seen | one, fenced | other
+            one, other = warp.tell_operation(step.lanes)
+            seen, fenced = seen & one, fenced & other
             if step.instr.semantics.issues is Completion.COMMIT:
                 seen |= self._state.tensor_issued[warp.cta, warp.index]
         return seen, fenced
+
+    def _known_of(self, step: Step, access: Access, known: Known) -> Known:
+        """What one part of an operation knows: of A, each warp multiplies rows of its own."""
+        return known if access.warp is None else self._state.warps[step.cta, step.warps[access.warp]].tell()
 
     def _mask(self, step: Step) -> int | None:
         row = step.instr.row
@@ -82,7 +86,7 @@ class Operations:
                 proxy=said.proxy is Proxy.ASYNC, barrier=barrier, phase=0 if barrier is None else barrier.phase,
                 guard=state.guards.get((step.cta, step.warps[0])),
             )  # fmt: skip
-            state.memory.issue(record, *known, [(cta, part) for cta in ctas])
+            state.memory.issue(record, *self._known_of(step, access, known), [(cta, part) for cta in ctas])
             if access.writes:
                 count = 1 if isinstance(access.addresses, int) else len(access.addresses)
                 same = step.lanes.bit_count() if isinstance(access.addresses, int) else 1

@@ -102,7 +102,7 @@ class Run:
         for warp in self._state.warps_of(step):
             if said.of is FenceOf.ASYNC_PROXY:
                 if said.shared:
-                    warp.fence_proxy()
+                    warp.fence_proxy(step.lanes)
             elif said.of is FenceOf.INIT:
                 warp.fence_init()
             elif said.of is FenceOf.MEMORY and step.instr.semantics.releases >= Scope.CLUSTER:

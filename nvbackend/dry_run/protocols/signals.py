@@ -222,6 +222,12 @@ class Signals:
         if any(barrier is None for barrier in barriers):
             return {"done": 1} if use & MbarrierUse.POLL else DONE
         by_parity, warp = row.has_operand("parity"), self._state.warp(step)
+        if by_parity and wanted > 1:
+            self._state.findings.add(
+                *(ACCOUNTING, "parity", rules.PARITY_VALUE, step.instr, ()),
+                now=in_rounds(step.rounds()), instruction=instruction(step.instr), warp=warp.index, wanted=wanted,
+                barrier=barriers[0].name if barriers[0] is not None else "",
+            )  # fmt: skip
         for barrier in barriers:
             assert barrier is not None
             barrier.waited = True

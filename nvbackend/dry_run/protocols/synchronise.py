@@ -26,6 +26,7 @@ class ThreadBarriers:
         """A warp comes to a barrier."""
         barrier = step.instr.semantics.barrier
         assert barrier is not None
+        self._state.warp(step).meet()
         if barrier.scope is Scope.CTA:
             return self._named(step)
         return self._cluster(step) if barrier.scope is Scope.CLUSTER else DONE
