@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics import Rule, record, user_facing
 from nvbackend.diagnostics.brief import short_repr
 from nvbackend.intrinsics.row.types import ElementType
 
+SWIZZLES = (0, 32, 64, 128)
+SWIZZLE_BYTES = Rule(
+    id="tensor-map.swizzle-bytes",
+    message="a tensor map with swizzle={given}: it swizzles by 0, 32, 64 or 128 bytes",
+    fix="pass the number of bytes: swizzle={meant}",
+    why="The driver has no other patterns.",
+    reference="PTX ISA 5.5.7 (tensor maps: swizzling modes)",
+)
+_MEANT = 128
 
+
+@record
 @dataclass(frozen=True, slots=True)
 class Scalar:
     """A kernel parameter passed by value."""
@@ -19,6 +29,7 @@ class Scalar:
     element: ElementType
 
 
+@record
 @dataclass(frozen=True)
 class Pointer:
     """A kernel parameter that is a global-memory address of elements; `align` in bytes is promised by the caller.
@@ -33,6 +44,7 @@ class Pointer:
         return cls(element)
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class Im2col:
     """How a tensor map walks over pixels: of an array of `rank` 3 to 5 dimensions, batch, space (D, H, W), channels.
@@ -50,19 +62,24 @@ class Im2col:
     wide: str | None = None
 
 
+@record
 @dataclass(frozen=True)
 class TensorMap:
     """A kernel parameter that is a TMA tensor map (CUtensorMap, 128 bytes, passed by value).
 
     `box` is the tile one copy moves, outermost dimension first like a NumPy shape, in elements; `swizzle` is 0, 32,
     64 or 128 bytes and must be the swizzle of the shared-memory layout that the tile lands in. With `im2col` the box is
-    (pixels, channels), and copies use the mode of that name.
+    (pixels, channels), and copies use the mode of that name. Raises tensor-map.swizzle-bytes.
     """
 
     element: ElementType
     box: tuple[int, ...]
     swizzle: int = 128
     im2col: Im2col | None = None
+
+    def __post_init__(self) -> None:
+        if self.swizzle not in SWIZZLES:
+            SWIZZLE_BYTES.fail(given=self.swizzle, meant=_MEANT)
 
     @property
     def rank(self) -> int:
@@ -98,17 +115,18 @@ class BoundTensorMap:
         """The array, which the simulator gives an address."""
         return (self.array,)
 
-    def bytes_of(self, addresses: Sequence[int]) -> bytes:
+    def bytes_of(self, addresses: tuple[int]) -> bytes:
         """The 128 bytes that the simulator reads, for the array at the address. Raises launch.dtype, tensor-map.*."""
         # The checks of arrays are in the runtime, which is above this module.
         runtime = importlib.import_module(f"{__package__}.runtime.bound_map")
-        data: bytes = runtime.simulated_bytes(self.parameter, self.array, addresses[0])
+        data: bytes = runtime.simulated_bytes(self.parameter, self.array, *addresses)
         return data
 
 
 ParameterType = Scalar | Pointer | TensorMap
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A named kernel parameter; an element type as `type` is a scalar of it."""
@@ -121,6 +139,7 @@ class Parameter:
         object.__setattr__(self, "type", Scalar(type) if isinstance(type, ElementType) else type)
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class LaunchBounds:
     """What a launch must keep to: threads a CTA, CTAs a cluster, dynamic shared bytes, minimum CTAs an SM."""
@@ -131,6 +150,7 @@ class LaunchBounds:
     min_ctas: int | None = None
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class Signature:
     """A kernel's name, parameters in order, and launch bounds."""

@@ -36,6 +36,7 @@ class MmaUse:
     layouts: Mapping[str, Layout] = field(default_factory=dict, hash=False)
 
 
+@user_facing
 def use_of(atom: MmaAtom) -> MmaUse:
     """A use of one atom."""
     return MmaUse(

@@ -37,5 +37,5 @@ def layout_atom(name: str) -> ComposedLayout:
 @user_facing
 def layout_atom_name(major: Major, swizzle: SwizzleMode, element: ElementType) -> str:
     """CuTe's name of `gmma_atom(major, swizzle, element)`."""
-    mode = next(text for text, one in _SWIZZLES.items() if one is swizzle)
+    mode = {one: text for text, one in _SWIZZLES.items()}[swizzle]
     return f"GMMA::Layout_{major.value}_{mode}_Atom<{cpp_type(element)}>"

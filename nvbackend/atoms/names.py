@@ -233,6 +233,7 @@ def _known() -> Mapping[str, MmaAtom]:
     return MappingProxyType({**again, **found})
 
 
+@user_facing
 def known_atoms() -> tuple[MmaAtom, ...]:
     """Every atom of mma.sync and wgmma. Those of tcgen05 are as many as there are instruction descriptors."""
     return tuple(dict.fromkeys(_known().values()))

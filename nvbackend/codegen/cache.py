@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from nvbackend.diagnostics import user_facing
+
 FORMAT = 2
 """The version of what is written into entries; part of every key."""
 
@@ -46,6 +48,7 @@ def default_directory() -> Path | None:
         return None
 
 
+@user_facing
 @dataclass(frozen=True, slots=True)
 class Cache:
     """Entries by key in one flat directory, which any number of processes may share.

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nvbackend.codegen.mixed_halves import fenced, has_both
-from nvbackend.diagnostics import DiagnosticError, Rule, user_facing
+from nvbackend.diagnostics import DiagnosticError, Rule, record, user_facing
 from nvbackend.diagnostics.brief import short_repr
 from nvbackend.isel.target.target import Target
 
@@ -76,6 +76,7 @@ _PARSE_ERROR = re.compile(r"<string>:(?P<line>\d+):(?P<column>\d+): error: (?P<r
 _EXTERNAL_INTRINSIC = re.compile(r"^\.extern \.func\s+(?:\([^)]*\)\s*)?(llvm\.[\w.$]+)", re.MULTILINE)
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class LlvmResult:
     """PTX, the IR it was printed from, and the seconds that parse (with verify), optimise and print took."""
@@ -118,6 +119,7 @@ def compile_ir(ir_text: str, target: Target, *, optimize: int = 3) -> LlvmResult
     return LlvmResult(ptx, optimized_ir, MappingProxyType(timings))
 
 
+@user_facing
 def llvm_version() -> str:
     """The versions of llvmlite and of the LLVM in it, as one text."""
     import llvmlite.binding as llvm

@@ -10,7 +10,16 @@ from nvbackend.codegen.ptxas_messages import SPILLS, diagnose
 from nvbackend.codegen.register_hazards import UnreadableSass, hazards
 from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.toolchain import Tool, ToolVersion, find_ptxas
-from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule, Severity, raise_all, user_facing
+from nvbackend.diagnostics import (
+    Diagnostic,
+    DiagnosticError,
+    Rule,
+    Severity,
+    missing_name,
+    raise_all,
+    record,
+    user_facing,
+)
 from nvbackend.intrinsics.row.row import PtxVersion
 from nvbackend.intrinsics.sync.register_budget import THREAD_REGISTERS
 from nvbackend.isel.target.target import LAST_IN_PTXAS_12, Target, dotted, lowest_ptx_version
@@ -104,6 +113,7 @@ _BARRIERS = re.compile(r"used (\d+) barriers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class Resources:
     """Resources of one kernel: registers per thread, named barriers, static shared bytes per CTA, local bytes per
@@ -118,6 +128,7 @@ class Resources:
     spill_loads_bytes: int = 0
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class Cubin:
     """An ELF image for one chip, its kernels' resources in name order, and what ptxas remarked (warnings)."""
@@ -128,11 +139,11 @@ class Cubin:
     ptxas_version: ToolVersion
 
     def kernel(self, name: str) -> Resources:
-        """The resources of the kernel called `name` (KeyError without one)."""
+        """The resources of the kernel called `name` (call.name without one)."""
         for resources in self.resources:
             if resources.kernel == name:
                 return resources
-        raise KeyError(name)
+        raise missing_name("the cubin", "kernel", name, [one.kernel for one in self.resources])
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ def disassemble(cubin: bytes, *, tool: Tool | None = None) -> str:
     return done.stdout
 
 
+@user_facing
 def count_instructions(sass: str) -> dict[str, int]:
     """How often each opcode occurs in `sass`, without its modifiers (HGMMA, STG, ...), the most frequent first.
 

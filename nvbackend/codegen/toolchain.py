@@ -84,6 +84,8 @@ class Tool:
             stat = place.stat()
         except OSError as error:
             TOOL_BROKEN.fail(path=place, reason=error.strerror)
+        except ValueError as error:  # a zero byte
+            TOOL_BROKEN.fail(path=place, reason=error)
         identity = _ask_version(str(place), stat.st_mtime_ns, stat.st_size)
         found = _VERSION.search(identity)
         if found is None:

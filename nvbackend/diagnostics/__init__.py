@@ -3,7 +3,7 @@
 Lowest layer of the project: every other package may import it, and it imports none of them.
 """
 
-from nvbackend.diagnostics.arguments import is_flag
+from nvbackend.diagnostics.arguments import is_flag, missing_name
 from nvbackend.diagnostics.boundary import Interrupted, WrongKind, user_facing
 from nvbackend.diagnostics.diagnostic import (
     Diagnostic,
@@ -18,6 +18,7 @@ from nvbackend.diagnostics.diagnostic import (
     with_article,
 )
 from nvbackend.diagnostics.location import Location, caller_location
+from nvbackend.diagnostics.records import record
 
 __all__ = [
     "Diagnostic",
@@ -31,8 +32,10 @@ __all__ = [
     "caller_location",
     "gather",
     "is_flag",
+    "missing_name",
     "printed",
     "raise_all",
+    "record",
     "told_once",
     "user_facing",
     "with_article",

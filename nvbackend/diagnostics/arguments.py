@@ -12,12 +12,12 @@ import dataclasses
 import inspect
 import reprlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import GenericAlias, UnionType
 from typing import Any, get_args, get_origin
 
-from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError, Rule, printed, with_article
+from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError, MissingName, Rule, printed, with_article
 
 ARGUMENT = Rule(
     id="call.argument",
@@ -26,6 +26,22 @@ ARGUMENT = Rule(
     why="The call would stop inside nvbackend, at a line that is not yours.",
     reference="Python Language Reference, calls; the annotations of nvbackend",
 )
+
+NAME = Rule(
+    id="call.name",
+    message="{owner} has no {kind} {name!r}, only {known}",
+    fix="{advice}",
+    why="There is nothing to give back.",
+    reference="Python Language Reference, KeyError",
+)
+_MOST_NAMES = 8
+
+
+def missing_name(owner: object, kind: str, name: object, known: Collection[str]) -> MissingName:
+    """The error for a `kind` of thing that `owner` does not have by this name; `known` are the names that it has."""
+    shown = ", ".join([*known][:_MOST_NAMES]) + (" and others" if len(known) > _MOST_NAMES else "") or "none"
+    advice = "name one of them" if known else "do not ask for one"
+    return MissingName([NAME.diagnose(owner=owner, kind=kind, name=name, known=shown, advice=advice)])
 
 
 def wrong_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
@@ -46,6 +62,20 @@ def wrong_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs:
     ]
 
 
+def wrong_entries(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
+    """What is wrong with keys and values of the dicts among the arguments of a call."""
+    signature = inspect.signature(function)
+    given, scope = signature.bind(*args, **kwargs).arguments, function.__globals__
+    return [
+        _diagnose(_name(function, args), f"{place} is {_short(value)}, {_kind(value)}, and takes {wanted}", signature)
+        for name, argument in given.items()
+        if isinstance(argument, dict)
+        for node in _alternatives(str(signature.parameters[name].annotation), scope)
+        if isinstance(node, ast.Subscript)
+        for place, value, wanted in _misfits_of_entries(name, argument, node, scope)
+    ]
+
+
 def truth_values(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
     """The truth values given for numbers: Python accepts them, and this package does not."""
     function = inspect.unwrap(function)
@@ -57,6 +87,29 @@ def truth_values(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Ma
         for each, argument in given.items()
         if isinstance(argument, bool) and wanted[each] in _NUMBERS
     ]
+
+
+def as_tuples(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments, with a tuple for each list where `function` takes tuples and no lists."""
+    if not any(isinstance(one, list) for one in (*args, *kwargs.values())):
+        return args, dict(kwargs)
+    names = function.__code__.co_varnames
+    wanted = {name for name, one in function.__annotations__.items() if _takes_tuples(one, function.__globals__)}
+    plain = tuple(
+        tuple(one) if isinstance(one, list) and name in wanted else one for name, one in zip(names, args, strict=False)
+    )
+    return (*plain, *args[len(plain) :]), {
+        name: tuple(one) if isinstance(one, list) and name in wanted else one for name, one in kwargs.items()
+    }
+
+
+def _takes_tuples(annotation: object, scope: Mapping[str, Any]) -> bool:
+    if not isinstance(annotation, str):
+        return False
+    outer = [ast.unparse(_outer(one)) for one in _alternatives(annotation, scope)]
+    return "tuple" in outer and not {"list", "Sequence"} & set(outer)
 
 
 def too_deep(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
@@ -238,9 +291,12 @@ def _misfits(place: str, given: object, annotation: object, scope: Mapping[str, 
 
 def _alternatives(annotation: str, scope: Mapping[str, Any]) -> list[ast.expr]:
     """What an annotation allows, one by one."""
-    return [
-        one for node in _names(ast.parse(annotation, mode="eval").body) for one in _names(_spelled_out(node, scope))
-    ]
+    return [one for node in _names(_parsed(annotation)) for one in _names(_spelled_out(node, scope))]
+
+
+@lru_cache(1024)
+def _parsed(annotation: str) -> ast.expr:
+    return ast.parse(annotation, mode="eval").body
 
 
 def _misfits_of_elements(
@@ -248,7 +304,8 @@ def _misfits_of_elements(
 ) -> Iterator[Misfit]:
     inside = annotation.slice
     wanted = list(inside.elts) if isinstance(inside, ast.Tuple) else [inside]
-    of_any_length = not isinstance(inside, ast.Tuple) or ast.unparse(wanted[-1]) == "..."
+    is_single = len(wanted) == 1 and ast.unparse(annotation.value) != "tuple"
+    of_any_length = is_single or ast.unparse(wanted[-1]) == "..."
     if of_any_length:
         wanted = wanted[:1] * len(given)
     if len(wanted) != len(given):
@@ -256,6 +313,15 @@ def _misfits_of_elements(
         return
     for index, (one, kind) in enumerate(zip(given, wanted, strict=True)):
         yield from _misfits(f"{place}[{index}]", one, ast.unparse(kind), scope)
+
+
+def _misfits_of_entries(
+    place: str, given: Mapping[object, object], annotation: ast.Subscript, scope: Mapping[str, Any]
+) -> Iterator[Misfit]:
+    keys, values = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else (annotation.slice,) * 2
+    for key, one in given.items():
+        yield from _misfits(f"a key of {place}", key, ast.unparse(keys), scope)
+        yield from _misfits(f"{place}[{_short(key)}]", one, ast.unparse(values), scope)
 
 
 def _name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
@@ -297,7 +363,7 @@ def _names(node: ast.expr) -> Iterator[ast.expr]:
 def _spelled_out(node: ast.expr, scope: Mapping[str, Any]) -> ast.expr:
     """The annotation that an alias such as `Shape = tuple[int, int, int]`, or a string, means."""
     known = _known(ast.unparse(node), scope) if isinstance(node, (ast.Name, ast.Attribute)) else None
-    return ast.parse(str(known), mode="eval").body if isinstance(known, (GenericAlias, str)) else node
+    return _parsed(str(known)) if isinstance(known, (GenericAlias, str)) else node
 
 
 def _outer(node: ast.expr) -> ast.expr:

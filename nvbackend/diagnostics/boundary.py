@@ -21,7 +21,7 @@ _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 _PACKAGE = __name__.partition(".")[0]
 _MOST_DIGITS = "for integer string conversion"
 """What Python says of an integer of more digits than it prints."""
-_MISUSE = (TypeError, AttributeError, ValueError, ArithmeticError, LookupError, AssertionError, RecursionError)
+MISUSE = (TypeError, AttributeError, ValueError, ArithmeticError, LookupError, AssertionError, RecursionError)
 """What Python raises inside a call for an argument of the wrong type."""
 
 
@@ -124,11 +124,11 @@ def _cutting(function: Callable[..., Any]) -> Callable[..., Any]:
                 if is_odd:
                     kinds.check(args, kwargs)
                 return function(*args, **kwargs)
-            except _MISUSE as error:
-                _blame(error, function, args, kwargs)
+            except MISUSE as error:
+                blame(error, function, args, kwargs)
                 raise
         except (DiagnosticError, Interrupted) as error:
-            _cut(error)
+            cut(error)
             raise
         except Exception as error:
             if _is_of_users_code(error.__traceback__):
@@ -141,12 +141,12 @@ def _cutting(function: Callable[..., Any]) -> Callable[..., Any]:
 def _cutting_blocks(function: Callable[..., AbstractContextManager[Any]]) -> Callable[..., _Block]:
     @functools.wraps(function)
     def boundary(*args: Any, **kwargs: Any) -> _Block:
-        return _Block(_cutting(function)(*args, **kwargs), lambda error: _blame(error, function, args, kwargs))
+        return _Block(_cutting(function)(*args, **kwargs), lambda error: blame(error, function, args, kwargs))
 
     return boundary
 
 
-def _blame(error: Exception, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def blame(error: Exception, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raises the diagnostics of a call that failed inside this package because of an argument's type."""
     if isinstance(error, RecursionError):
         if found := too_deep(function, args, kwargs):
@@ -209,11 +209,11 @@ class _Block(AbstractContextManager[Any]):
         try:
             try:
                 return self._inside.__enter__()
-            except _MISUSE as error:
+            except MISUSE as error:
                 self._blame(error)
                 raise
         except DiagnosticError as error:
-            _cut(error)
+            cut(error)
             raise
 
     def __exit__(
@@ -222,7 +222,7 @@ class _Block(AbstractContextManager[Any]):
         try:
             return self._inside.__exit__(kind, error, traceback)
         except DiagnosticError as raised:
-            _cut(raised)
+            cut(raised)
             raise
 
     def __iter__(self) -> Iterator[Any]:
@@ -236,11 +236,11 @@ class _Block(AbstractContextManager[Any]):
         try:
             return question(self._inside)
         except DiagnosticError as error:
-            _cut(error)
+            cut(error)
             raise
 
 
-def _cut(error: BaseException) -> None:
+def cut(error: BaseException) -> None:
     """Strip `error` to the user's frames, without a context of ours (a look-up that failed on the way).
 
     The handler that calls this ends in a bare `raise`, the only form that adds no frame of its own.

@@ -146,7 +146,7 @@ def with_article(noun: str) -> str:
     return f"{'an' if _VOWEL.match(noun) else 'a'} {noun}"
 
 
-_VOWEL = re.compile(r"[aeioAEIO]|[fs]\d|MN\b|ndarray|llvm")
+_VOWEL = re.compile(r"[aeioAEIO]|[fs]\d|MN\b|ndarray|nvb|llvm")
 
 
 class _Shown:
@@ -229,6 +229,14 @@ class MissingAttribute(DiagnosticError, AttributeError):
 
     def __reduce__(self) -> tuple[type[DiagnosticError], tuple[tuple[Diagnostic, ...]]]:
         return DiagnosticError, (self.diagnostics,)
+
+
+class MissingName(DiagnosticError, KeyError):
+    """For a name that is looked up and that an object lacks: to `except KeyError` it is Python's own error."""
+
+    __module__ = DiagnosticError.__module__
+    __qualname__ = DiagnosticError.__qualname__
+    __reduce__ = MissingAttribute.__reduce__
 
 
 def gather(*checks: Callable[[], object]) -> list[Diagnostic]:

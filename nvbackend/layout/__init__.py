@@ -11,7 +11,7 @@ NumPy.
 from nvbackend.layout import pictures
 from nvbackend.layout.algebra.composition import complement, composition, left_inverse, right_inverse
 from nvbackend.layout.algebra.inttuple import Dynamic, IntTuple, _
-from nvbackend.layout.algebra.layout import Layout, cosize, depth, make_layout, make_ordered_layout, rank, size
+from nvbackend.layout.algebra.layout import Layout, depth, make_layout, make_ordered_layout, rank, size
 from nvbackend.layout.algebra.parse import parse
 from nvbackend.layout.algebra.simplify import (
     coalesce,
@@ -24,7 +24,7 @@ from nvbackend.layout.algebra.simplify import (
     replace,
     upcast,
 )
-from nvbackend.layout.algebra.swizzle import AnyLayout, ComposedLayout, SmemPtr, Swizzle
+from nvbackend.layout.algebra.swizzle import AnyLayout, ComposedLayout, SmemPtr, Swizzle, cosize
 from nvbackend.layout.algebra.tiling import (
     blocked_product,
     flat_divide,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from nvbackend.diagnostics import Diagnostic, Location, raise_all, user_facing
+from nvbackend.diagnostics import Diagnostic, Location, raise_all, record, user_facing
 from nvbackend.diagnostics.brief import short_repr
 from nvbackend.intrinsics.sync import special_registers
 from nvbackend.ptx.printer import print_operand
@@ -39,6 +39,7 @@ SINK = "_"
 CONSTANTS = frozenset({"WARP_SZ"})
 
 
+@record
 @dataclass(slots=True)
 class Names:
     """Which declaration each name of a module's functions means.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from nvbackend.diagnostics import user_facing
@@ -27,7 +28,7 @@ def parse(text: str, source: str = "<ptx>") -> Module:
     Raises ptx.syntax and ptx.directive at the line that is not PTX as this reads it. Instructions are read by their
     form: whether one exists is checked when it is looked up.
     """
-    reader = Reader(Text(text, source))
+    reader = Reader(Text(text, os.fspath(source)))
     version = _version(reader)
     target = _target(reader)
     address_size = 32

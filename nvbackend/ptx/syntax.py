@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from nvbackend.diagnostics import record
 from nvbackend.diagnostics.ascii_paths import plain_path
 from nvbackend.diagnostics.brief import short_repr
 
@@ -113,6 +114,7 @@ class Guard:
     negated: bool = False
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class Instruction(Node):
     """One instruction. `opcode` is its spelling up to the operands; `parts` are its pieces between the dots."""
@@ -136,6 +138,7 @@ class Label(Node):
     name: str
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class Variable(Node):
     """A declaration in a state space.
@@ -225,6 +228,7 @@ class Directive(Node):
     values: tuple[int | str, ...] = ()
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class Function(Node):
     """A kernel (`is_entry`) or a device function; `body` is None where it is only declared."""
@@ -272,6 +276,7 @@ class Alias(Node):
 Item = Function | Variable | File | Section | Alias | Pragma
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class Module:
     """A whole text. `version` is the PTX version; `target` the chip and its options, such as ("sm_90a", "debug")."""

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from nvbackend.diagnostics import record, user_facing
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.runtime import dlpack
 
@@ -31,6 +32,7 @@ _DTYPE_NAMES: dict[str, tuple[str, ...]] = {
 }
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class DeviceArray:
     """An array as a kernel sees it.
@@ -98,6 +100,7 @@ the typestr has none, stream. One fact more than TorchFacts, so never equal to t
 Facts = TorchFacts | InterfaceFacts
 
 
+@user_facing
 def read_array(argument: Any, stream: int = 0) -> DeviceArray | None:
     """The description of `argument`, or None for any other object.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from nvbackend.diagnostics import user_facing
+
 SILENT = "The driver answers CUDA_ERROR_INVALID_VALUE and does not say which of its requirements was broken."
 """Why a tensor map is checked before the driver sees it."""
 
@@ -52,6 +54,7 @@ def error_text(status: Any) -> str:
     return f"{status.name}: {text.decode()}" if text else str(status.name)
 
 
+@user_facing
 def no_gpu_reason() -> str | None:
     """Why no kernel can be launched on this machine, in a few words; None where one can. Never raises."""
     try:
@@ -81,6 +84,7 @@ def _missing_packages() -> str | None:
     return None
 
 
+@user_facing
 def gpu_available() -> bool:
     """Whether kernels can be launched on this machine; `no_gpu_reason` says why not."""
     return no_gpu_reason() is None

@@ -17,14 +17,13 @@ from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.runtime.arrays import DeviceArray
 from nvbackend.runtime.driver import SILENT, driver_errors
 from nvbackend.runtime.im2col import MAX_PIXELS, PIXELS_AND_CHANNELS, check_area, check_im2col, encode_im2col
-from nvbackend.signature import Im2col, TensorMap
+from nvbackend.signature import SWIZZLES, Im2col, TensorMap
 
 MAX_RANK = 5
 MAX_BOX = 256
 MAX_EXTENT = 1 << 32
 STRIDE_LIMIT = 1 << 40
 ALIGNMENT = 16
-SWIZZLES = (0, 32, 64, 128)
 CACHED_MAPS = 1024
 """Encoded maps kept per loaded kernel: a recurring pointer (a pool's buffer) needs no second encoding."""
 
@@ -185,13 +184,13 @@ def check_tensor_map(name: str, parameter: TensorMap) -> Iterator[Diagnostic]:
             element=element,
         )
     swizzle, row_bytes = parameter.swizzle, element.bytes_for(box[-1])
-    if swizzle not in SWIZZLES or (swizzle and row_bytes > swizzle):
+    if 0 < swizzle < row_bytes:
         yield SWIZZLE.diagnose(
             name=name,
             swizzle=swizzle,
             given=row_bytes,
             allowed=", ".join(str(span) for span in SWIZZLES if not span or span >= row_bytes),
-            elements=8 * (swizzle if swizzle in SWIZZLES[1:] else SWIZZLES[-1]) // element.bits,
+            elements=8 * swizzle // element.bits,
         )
 
 

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics import record, user_facing
 from nvbackend.diagnostics.brief import short_repr
 from nvbackend.runtime.driver import bindings, call
 from nvbackend.runtime.rules import TIMING
 from nvbackend.runtime.streams import stream_handle
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Milliseconds of device time per call, one sample per round."""

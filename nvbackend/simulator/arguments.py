@@ -25,7 +25,7 @@ class BoundMap(Protocol):
     def arrays(self) -> Sequence[NDArray[Any]]:
         """The arrays that must be in memory."""
 
-    def bytes_of(self, addresses: Sequence[int]) -> bytes:
+    def bytes_of(self, addresses: Any) -> bytes:
         """The 128 bytes of the map, given the address of each array's first element."""
 
 
@@ -91,7 +91,7 @@ class Binder:
                 self._fail(f"{variable.name} has {size} bytes, and is given an array", "pass a number or bytes")
             return self.address(value).to_bytes(8, "little")
         if isinstance(value, BoundMap):
-            data = value.bytes_of([self.address(one) for one in value.arrays])
+            data = value.bytes_of(tuple(self.address(one) for one in value.arrays))
         elif isinstance(value, bytes | bytearray | memoryview):
             data = bytes(value)
         elif isinstance(value, np.generic | np.ndarray):

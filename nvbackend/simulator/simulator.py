@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nvbackend.diagnostics import gather, raise_all, user_facing
+from nvbackend.diagnostics import gather, missing_name, raise_all, user_facing
 from nvbackend.ptx import Module, parse, resolve
 from nvbackend.ptx.syntax import Function
 from nvbackend.simulator import scalar
@@ -82,8 +82,8 @@ class SimulatedModule:
         return tuple(self._programs)
 
     def static_shared_bytes(self, name: str) -> int:
-        """The static shared memory of a kernel's CTA, in bytes."""
-        return self._programs[name].static_shared - windows.SHARED_START
+        """The static shared memory of a kernel's CTA, in bytes (call.name where there is no such kernel)."""
+        return self._program(name).static_shared - windows.SHARED_START
 
     def launch(
         self,
@@ -132,12 +132,10 @@ class SimulatedModule:
         return SteppedLaunch(Execution(program, launch, heaps, Watch(checks)))
 
     def _program(self, name: str) -> Program:
-        if name not in self._programs:
-            kernels = ", ".join(self._programs) or "none"
-            LAUNCH.fail(
-                kernel=name, problem=f"the module has no such kernel, only {kernels}", advice="name one of them"
-            )
-        return self._programs[name]
+        found = self._programs.get(name)
+        if found is None:
+            raise missing_name("the module", "kernel", name, self._programs)
+        return found
 
     def _prepare(
         self,

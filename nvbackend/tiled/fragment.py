@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from nvbackend.atoms import MmaAtom, Residency
-from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics import printed, user_facing
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.intrinsics.words.smem_descriptor import UNIT, SmemDescriptor
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor
@@ -28,7 +28,7 @@ from nvbackend.layout import (
     smem_desc,
     tiled_product,
 )
-from nvbackend.layout.algebra.inttuple import Dynamic, added, leaves, modes, nested_as
+from nvbackend.layout.algebra.inttuple import Dynamic, added, index_of, is_run_time, leaves, modes, nested_as
 from nvbackend.tiled.operand import MmaOperand
 from nvbackend.tiled.rules import FRAGMENT, THREAD
 from nvbackend.tiled.tensor_memory import tmem_cell, tmem_layout
@@ -44,6 +44,18 @@ def check_thread(layout: Layout, thread: int, mma: object) -> None:
     problem = "others make up its atoms" if inside else f"they are numbered from 0 to {last}"
     instead = "lay more atoms over the warp, or leave it out" if inside else "count from its first thread"
     THREAD.fail(given=thread, mma=mma, problem=problem, instead=instead)
+
+
+def place_of(thread: Any, layout: Layout, mma: object) -> Any:
+    """A thread's number, or a builder's value of it. Raises tiled-mma.thread."""
+    number = index_of(thread)
+    if number is not None:
+        check_thread(layout, number, mma)
+        return number
+    if not is_run_time(thread):
+        problem = "it is neither an integer nor a run-time value"
+        THREAD.fail(given=printed(thread), mma=mma, problem=problem, instead="use k.thread_id(), or a number")
+    return thread
 
 
 def thread_coordinate(layout: Layout, thread: Any) -> tuple[Any, Any, Any, Any]:

@@ -28,7 +28,7 @@ from nvbackend.layout import (
 from nvbackend.layout.algebra.inttuple import leaves, text
 from nvbackend.layout.drawing.svg import Picture
 from nvbackend.layout.pictures.pictures import CTAS, thread_values
-from nvbackend.tiled.fragment import Fragment, Partition, check_thread, make_fragment, thread_coordinate
+from nvbackend.tiled.fragment import Fragment, Partition, make_fragment, place_of, thread_coordinate
 from nvbackend.tiled.operand import Beside, MmaOperand, operand_named
 from nvbackend.tiled.permutation import Permutation, permutations
 from nvbackend.tiled.rules import ATOM_LAYOUT, OPERAND, PERMUTATION, TILE
@@ -151,9 +151,7 @@ class TiledMMA:
         Of tcgen05 it is the CTA's rank in its group. Raises tiled-mma.thread for an integer out of range; a
         value goes round, as in CuTe.
         """
-        if hasattr(thread, "__index__"):
-            thread = thread.__index__()
-            check_thread(self._thr_layout, thread, self)
+        thread = place_of(thread, self._thr_layout, self)
         return ThrMMA(self, thread, thread_coordinate(self._thr_layout, thread))
 
     def get_atom(self, number: Any) -> ThrMMA:
@@ -163,9 +161,7 @@ class TiledMMA:
         warpgroup. Raises tiled-mma.thread for an integer out of range; a value wraps around.
         """
         atoms = make_layout(Layout(1, 0), *self.atom_layout_mnk.modes)
-        if hasattr(number, "__index__"):
-            number = number.__index__()
-            check_thread(atoms, number, self)
+        number = place_of(number, atoms, self)
         return ThrMMA(self, number, thread_coordinate(atoms, number))
 
     def partition_shape_A(self, shape: IntTuple) -> IntTuple:

@@ -15,7 +15,6 @@ from llvmlite import ir
 import nvbackend
 from nvbackend import DiagnosticError, f16, f32
 from nvbackend.diagnostics.boundary import MARK
-from nvbackend.isel.select.wgmma.select import select_wgmma
 
 REGISTER = ir.Constant(ir.IntType(32), 1)
 ADDRESSES = "Address", "Address | None"
@@ -99,6 +98,5 @@ def test_a_number_is_no_state_policy_or_descriptor(
 @pytest.mark.parametrize("flag", ["a_in_registers", "sparse", "satfinite", "negate_a", "negate_b"])
 def test_a_flag_of_a_request_is_a_bool(flag: str) -> None:
     for given in ("no", 2, None, 0.0):
-        request = nvbackend.WgmmaRequest(64, 16, f32, f16, f16, **{flag: given})  # type: ignore[arg-type]
-        with pytest.raises(DiagnosticError, match=rf"call\.argument.*request\.{flag} is .*, and takes bool"):
-            select_wgmma(request, nvbackend.Target.parse("sm_90a"))
+        with pytest.raises(DiagnosticError, match=rf"call\.argument.*WgmmaRequest: {flag} is .*, and takes bool"):
+            nvbackend.WgmmaRequest(64, 16, f32, f16, f16, **{flag: given})  # type: ignore[arg-type]

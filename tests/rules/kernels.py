@@ -78,9 +78,9 @@ def name_with_a_blank():
 
 
 @program("kernel.parameter")
-def python_type_as_a_parameter():
-    parameter = nvb.Parameter("count", int)  # breaks
-    parameter = nvb.Parameter("count", nvb.Scalar(i32))  # keeps
+def pair_as_a_parameter():
+    parameter = ("count", i32)  # breaks
+    parameter = nvb.Parameter("count", i32)  # keeps
     nvb.KernelBuilder("k", "sm_90a", threads=32, parameters=[parameter])
 
 
@@ -259,3 +259,10 @@ def function_that_does_not_end():
     k.barrier.sync()
     builder.ret_void()  # keeps
     k.verify()
+
+
+@program("call.name")
+def operand_that_the_row_lacks():
+    row = nvb.wgmma.select(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), nvb.Target.parse("sm_90a"))
+    row.operand("e")  # breaks
+    row.operand("d")  # keeps

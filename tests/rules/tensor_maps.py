@@ -84,3 +84,9 @@ def cuda_core_that_refuses():
         made = view.from_cuda_array_interface.return_value
         made.as_tensor_map.side_effect = ValueError("a stride it does not like")  # breaks
         tensor_map.encode("a", plan)
+
+
+@program("tensor-map.swizzle-bytes")
+def swizzle_that_no_map_has():
+    TensorMap(f16, box=(64, 64), swizzle=256)  # breaks
+    TensorMap(f16, box=(64, 64), swizzle=128)  # keeps

@@ -107,7 +107,6 @@ def test_packed_elements_are_counted_in_bytes() -> None:
         (TensorMap(types.f16, (8, 128), 128), array((64, 128)), ["swizzle"]),
         (TensorMap(types.f16, (8, 64), 64), array((64, 64)), ["swizzle"]),
         (TensorMap(types.f16, (8, 48), 64), array((64, 64)), ["swizzle"]),
-        (TensorMap(types.f16, (8, 64), 96), array((64, 64)), ["swizzle"]),
         (TensorMap(types.f16, (300, 128), 128), array((64, 60), offset=2), ["box", "swizzle", "address", "stride"]),
     ],
     ids=str,

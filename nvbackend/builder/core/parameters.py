@@ -10,12 +10,11 @@ from llvmlite import ir
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import name_fault
 from nvbackend.builder.value_tracking.addresses.alignment import LARGEST_ALIGNMENT
-from nvbackend.diagnostics import Diagnostic, raise_all
+from nvbackend.diagnostics import Diagnostic, raise_all, record
 from nvbackend.intrinsics.copy.tma_tensor import RANKS
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.intrinsics.words.smem_descriptor import SwizzleMode
 from nvbackend.layout.descriptors.smem_layout import TMA_BOX_LIMIT
-from nvbackend.signature import Im2col, Parameter, Pointer, Scalar, TensorMap
+from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
 
 TENSOR_MAP_BYTES = 128
 TENSOR_MAP_ALIGNMENT = 64
@@ -24,6 +23,7 @@ PARAMETER_BYTES = 32764
 """The most bytes that a kernel's parameters may take (PTX ISA 11.2.1, .entry; ptxas 13.5 on every target)."""
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class TensorMapParameter:
     """A tensor map inside the kernel: its address in parameter space, and what is known of it at build time."""
@@ -64,50 +64,23 @@ def _faults(kernel: str, parameter: object) -> Iterator[Diagnostic]:
         needs, advice = "an alignment is a power of two, in bytes", "use 16, which every allocation has"
         yield rules.PARAMETER_FACT.diagnose(name=name, given=f"align={given.align!r}", needs=needs, advice=advice)
     elif isinstance(given, TensorMap) and given.im2col is not None:
-        if not _walks_pixels(given):
+        if len(given.box) != 2 or min(given.box) < 1:
             needs = "an im2col map has im2col=Im2col(rank, lower, upper) and box=(pixels, channels)"
-            advice = "give a corner for each dimension of space, as tuples of integers"
+            advice = "give the box two extents"
             shown = f"box={given.box!r}, im2col={given.im2col!r}"
             yield rules.PARAMETER_FACT.diagnose(name=name, given=shown, needs=needs, advice=advice)
     elif isinstance(given, TensorMap) and not _is_box(given.box):
         needs = f"a box has {RANKS[0]} to {RANKS[-1]} dimensions of 1 to {TMA_BOX_LIMIT} elements"
         advice = "use several copies for a larger tile; a tile's layout knows its box: SmemLayout.tma_box"
         yield rules.PARAMETER_FACT.diagnose(name=name, given=f"box={given.box!r}", needs=needs, advice=advice)
-    elif isinstance(given, TensorMap) and given.swizzle not in [mode.span for mode in SwizzleMode]:
-        needs = f"a tensor map swizzles by one of {sorted(mode.span for mode in SwizzleMode)} bytes"
-        meant = given.swizzle if isinstance(given.swizzle, SwizzleMode) else SwizzleMode.B128
-        advice = f"pass the number: swizzle={meant.span}"
-        yield rules.PARAMETER_FACT.diagnose(name=name, given=f"swizzle={given.swizzle!r}", needs=needs, advice=advice)
 
 
 def _is_power_of_two(number: object) -> bool:
     return type(number) is int and 0 < number <= LARGEST_ALIGNMENT and number & (number - 1) == 0
 
 
-def _is_box(box: object) -> bool:
-    return (
-        isinstance(box, tuple)
-        and len(box) in RANKS
-        and all(type(extent) is int and 1 <= extent <= TMA_BOX_LIMIT for extent in box)
-    )
-
-
-def _walks_pixels(given: TensorMap) -> bool:
-    """Whether the fields of an im2col map have the right types; their values are checked when the map is made."""
-    walk, box = given.im2col, given.box
-    return (
-        isinstance(walk, Im2col)
-        and type(walk.rank) is int
-        and (walk.wide is None or isinstance(walk.wide, str))
-        and all(_is_integers(corner) for corner in (walk.lower, walk.upper))
-        and _is_integers(box)
-        and len(box) == 2
-        and min(box) > 0
-    )
-
-
-def _is_integers(given: object) -> bool:
-    return isinstance(given, tuple) and all(type(one) is int for one in given)
+def _is_box(box: tuple[int, ...]) -> bool:
+    return len(box) in RANKS and all(1 <= extent <= TMA_BOX_LIMIT for extent in box)
 
 
 def _size(parameter: Parameter) -> tuple[int, int]:

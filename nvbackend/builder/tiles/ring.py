@@ -17,7 +17,7 @@ from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.tiles.stage_uses import multiply_in_flight
 from nvbackend.builder.tiles.tensor import Tensor, make_tensor
 from nvbackend.builder.values.values import Operand, Value
-from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics import record, user_facing
 from nvbackend.intrinsics.copy import tcgen05_memory, tma
 from nvbackend.intrinsics.row.row import GUARD, guarded
 from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE, MbarrierUse, Scope, Semantics
@@ -34,6 +34,7 @@ TileLayout: TypeAlias = "SmemLayout | tuple[ElementType, AnyLayout]"
 COPIES = ("tma", "cp.async")
 
 
+@record
 class Stage(Generic[Tile]):
     """A stage of a ring: its tiles by name, and `full`, the mbarrier that its copies complete on, where it has one."""
 

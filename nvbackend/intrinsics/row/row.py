@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from types import MappingProxyType
 from typing import TypeVar
 
-from nvbackend.diagnostics import DiagnosticError, Rule
+from nvbackend.diagnostics import DiagnosticError, Rule, missing_name, record
 from nvbackend.diagnostics.diagnostic import printed
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.semantics import NOTHING, Semantics
@@ -47,7 +47,7 @@ def chosen(axis: str, value: Choice, legal: Collection[Choice]) -> Choice:
     """`value` if it is one of `legal`, else NoSuchRow naming the axis and what it takes."""
     is_flag = isinstance(value, bool) and not any(value is one for one in legal)  # True equals 1
     if value not in legal or is_flag:
-        raise NoSuchRow(f"{axis} is {printed(value)}, and there are rows only for {', '.join(map(repr, legal))}")
+        raise NoSuchRow(f"{axis} cannot be {printed(value)}, only {', '.join(map(repr, legal))}")
     return value
 
 
@@ -198,6 +198,7 @@ class Intrinsic:
     vectors: bool = False
 
 
+@record
 @dataclass(frozen=True)
 class Row:
     """One machine instruction variant.
@@ -224,7 +225,7 @@ class Row:
         object.__setattr__(self, "axes", MappingProxyType(dict(self.axes)))
         names = [operand.name for operand in self.operands]
         if len(set(names)) != len(names):
-            raise ValueError(f"row {self.ptx} names an operand twice: {names}")
+            raise NoSuchRow(f"{self.ptx} names an operand twice: {', '.join(map(str, names))}")
 
     def __reduce__(self) -> tuple[object, ...]:
         """Its axes are a view that no copy can be made of."""
@@ -243,8 +244,11 @@ class Row:
         return self.effects is Effect.NONE and self.semantics.completion is None
 
     def operand(self, name: str) -> RowOperand:
-        """The operand called `name` (KeyError where the row has none)."""
-        return self._by_name[name]
+        """The operand called `name` (call.name where the row has none)."""
+        found = self._by_name.get(name)
+        if found is None:
+            raise missing_name(self.ptx, "operand", name, self._by_name)
+        return found
 
     def has_operand(self, name: str) -> bool:
         """Whether one of the operands is called `name`."""

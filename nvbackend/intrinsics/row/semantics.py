@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 
+from nvbackend.diagnostics import record
 from nvbackend.intrinsics.row.types import ElementType
 
 WARP_SIZE = 32
@@ -193,6 +194,7 @@ class Budget(_Word):
     LOWER = "dec"
 
 
+@record
 @dataclass(frozen=True)
 class Semantics:
     """All of it. `repr` shows what differs from an instruction that only computes.

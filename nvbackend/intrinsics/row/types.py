@@ -10,6 +10,8 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nvbackend.diagnostics import record
+
 if TYPE_CHECKING:
     import numpy
 
@@ -28,6 +30,7 @@ def _named(name: str) -> ElementType:
     return BY_NAME[name]
 
 
+@record
 @dataclass(frozen=True)
 class ElementType:
     """An element type.

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
 from typing import Protocol
 
-from nvbackend.diagnostics import DiagnosticError, Location
+from nvbackend.diagnostics import DiagnosticError, Location, record
 from nvbackend.diagnostics.brief import short_repr
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import NOTHING, Completion, Scope, Semantics
@@ -150,6 +150,7 @@ class Reach:
     masks: tuple[int | None, ...]
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class MachineInstr:
     """One selected instruction, or a pseudo-instruction (row None) that only records accesses.
@@ -350,6 +351,7 @@ def _memory(touch: MemoryTouch) -> str:
     return f"{touch.use.value} {touch.object.name}.{touch.object.id}[{place}{extent}]"
 
 
+@record
 @dataclass
 class MachineFunction:
     """A kernel after selection. The first block is the entry; `attributes` hold launch facts (threads, cluster).

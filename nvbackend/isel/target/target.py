@@ -340,7 +340,7 @@ Axes = ParamSpec("Axes")
 
 VARIANT = Rule(
     id="instruction.variant",
-    message="{instruction} has no such variant: {reason}",
+    message="{instruction} does not exist in this form: {reason}",
     fix="use one of the values that are named, or another instruction",
     why="ptxas refuses any other spelling, and LLVM has no intrinsic for one.",
     reference="PTX ISA, the instruction's syntax; ptxas 13.5",

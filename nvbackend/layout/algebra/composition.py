@@ -6,10 +6,10 @@ from typing import Any, overload
 
 from nvbackend.diagnostics import user_facing
 from nvbackend.layout.algebra.inttuple import IntTuple, ceil_div, leaves, modes, product, text
-from nvbackend.layout.algebra.layout import Layout, cosize, joined, must_be_known, size, trusted
+from nvbackend.layout.algebra.layout import Layout, joined, must_be_known, size, trusted
 from nvbackend.layout.algebra.rules import CARRY, COMPLEMENT, DIVISIBILITY, INVERSE, SWIZZLE_THROUGH, TILER
 from nvbackend.layout.algebra.simplify import Flat, coalesce, filter_zeros, flat_modes, from_flat, merged
-from nvbackend.layout.algebra.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_of_masks
+from nvbackend.layout.algebra.swizzle import AnyLayout, ComposedLayout, Swizzle, cosize, swizzle_of_masks
 
 Tiler = Any
 """A layout, an integer n (for n:1), `_` (the mode as it is), or a tuple of these, one a mode."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import numbers
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
@@ -99,10 +100,18 @@ def text(given: Any) -> str:
     return str(given)
 
 
+def index_of(given: Any) -> int | None:
+    """The integer that an object is, None for anything else: classes and arrays have `__index__`, too."""
+    try:
+        return given if isinstance(given, int) else operator.index(given)
+    except TypeError:
+        return None
+
+
 def is_run_time(given: Any) -> bool:
     """Whether it computes like an integer without being one: a builder's value."""
     arithmetic = hasattr(given, "__floordiv__") and hasattr(given, "__mod__")
-    return arithmetic and not hasattr(given, "__index__") and not isinstance(given, float)
+    return arithmetic and not hasattr(given, "__index__") and not isinstance(given, numbers.Number)
 
 
 def widened(index: Any, largest: int) -> Any:
@@ -142,9 +151,9 @@ def _extents(given: Any, what: str, least: int | None, *, run_time: bool) -> Int
     if run_time and is_run_time(given):
         value: int = given
         return value
-    if isinstance(given, bool) or not hasattr(given, "__index__"):
+    number = index_of(given)
+    if number is None or isinstance(given, bool):
         EXTENT.fail(given=given, what=what)
-    number = given if isinstance(given, int) else operator.index(given)
     if least is not None and number < least:
         EXTENT.fail(given=number, what=what)
     return number

@@ -16,6 +16,7 @@ from nvbackend.layout.algebra.inttuple import (
     compact,
     depth_of,
     extents,
+    index_of,
     is_run_time,
     leaves,
     modes,
@@ -242,10 +243,9 @@ def _inner(place: tuple[Any, ...], shape: IntTuple, whole: Coordinate, domain: I
 
 def _number(place: Any, whole: Coordinate, domain: IntTuple) -> Any:
     """An index: an integer, or whatever computes like one (a builder's value)."""
-    if isinstance(place, int):
-        return int(place)
-    if hasattr(place, "__index__"):
-        return place.__index__()
+    number = index_of(place)
+    if number is not None:
+        return int(number)
     if not is_run_time(place):
         COORDINATE.fail(coordinate=text(whole), shape=text(domain), problem=f"{place!r} is not an index")
     return place
@@ -314,15 +314,3 @@ def rank(given: Any, *mode: int) -> int:
 def depth(given: Any, *mode: int) -> int:
     """How deep a layout or shape is nested, 0 for an integer. Raises layout-algebra.mode."""
     return depth_of(_domain(given, mode))
-
-
-@user_facing
-def cosize(given: Any) -> int:
-    """One more than the largest index of a layout: what it needs of memory. A swizzle is not counted.
-
-    Raises layout-algebra.run-time.
-    """
-    layout: Layout = given if isinstance(given, Layout) else given.layout_b
-    must_be_known(layout, "the cosize")
-    steps = zip(leaves(layout.shape), leaves(layout.stride), strict=True)
-    return 1 + sum((extent - 1) * stride for extent, stride in steps if stride > 0)

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from nvbackend.diagnostics import user_facing
-from nvbackend.layout.algebra.inttuple import Coordinate, IntTuple, product, text
-from nvbackend.layout.algebra.layout import Layout, cosize, drawn
+from nvbackend.diagnostics import record, user_facing
+from nvbackend.layout.algebra.inttuple import Coordinate, IntTuple, leaves, product, text
+from nvbackend.layout.algebra.layout import Layout, drawn, must_be_known
 from nvbackend.layout.algebra.rules import ELEMENT_WIDTH, RECAST, SWIZZLE
 
 INDEX_BITS = 64
@@ -103,6 +103,7 @@ _COUNTED = 1 << 20
 """So many indices are looked at one by one, more than there are in shared memory."""
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class SmemPtr:
     """In place of the offset of a swizzled layout: a shared-memory pointer that is not set yet.
@@ -199,6 +200,8 @@ class ComposedLayout:
 
     def recast_offset(self, factor: int, *, wider: bool) -> int | SmemPtr:
         """The offset for elements `factor` times as wide, or as narrow. Raises layout-algebra.recast."""
+        if factor < 1:
+            RECAST.fail(what=self, factor=factor, scale="wide", problem="that is not a width")
         if isinstance(self.offset, SmemPtr):
             bits = self.offset.bits
             if bits is None or wider:
@@ -223,3 +226,15 @@ class ComposedLayout:
 
 
 AnyLayout: TypeAlias = Layout | ComposedLayout
+
+
+@user_facing
+def cosize(given: AnyLayout) -> int:
+    """One more than the largest index of a layout: what it needs of memory. A swizzle is not counted.
+
+    Raises layout-algebra.run-time.
+    """
+    layout = given if isinstance(given, Layout) else given.layout_b
+    must_be_known(layout, "the cosize")
+    steps = zip(leaves(layout.shape), leaves(layout.stride), strict=True)
+    return 1 + sum((extent - 1) * stride for extent, stride in steps if stride > 0)

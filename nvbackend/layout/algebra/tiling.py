@@ -7,10 +7,10 @@ from typing import Literal, TypeAlias, overload
 from nvbackend.diagnostics import user_facing
 from nvbackend.layout.algebra.composition import Tiler, complement, composition
 from nvbackend.layout.algebra.inttuple import IntTuple, extents, modes, product, text
-from nvbackend.layout.algebra.layout import Layout, cosize, joined, make_ordered_layout, size
+from nvbackend.layout.algebra.layout import Layout, joined, make_ordered_layout, size
 from nvbackend.layout.algebra.rules import TILE, TILER
 from nvbackend.layout.algebra.simplify import by_mode, coalesce, padded
-from nvbackend.layout.algebra.swizzle import ComposedLayout
+from nvbackend.layout.algebra.swizzle import ComposedLayout, cosize
 
 
 def zipped(layout: Layout, tiler: Tiler) -> Layout:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.diagnostics import Rule, missing_name, record, user_facing
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.layout.algebra.rules import ELEMENT_WIDTH
 from nvbackend.layout.algebra.swizzle import BYTE_BITS, AnyLayout, ComposedLayout, SmemPtr
@@ -68,6 +68,7 @@ class Wavefront:
     words: dict[int, tuple[int, tuple[int, ...]]]
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class BankAccess:
     """A warp's access to shared memory: byte addresses, None of threads that take no part, and bytes a thread.
@@ -99,7 +100,9 @@ class BankAccess:
             yield Wavefront(phase, {bank: (word, tuple(readers)) for bank, (word, readers) in served.items()})
 
     def words(self, thread: int) -> range:
-        """The words, of four bytes each, that a thread reads from."""
+        """The words, of four bytes each, that a thread reads from (call.name for one that does not take part)."""
+        if not 0 <= thread < len(self.addresses):
+            raise missing_name("the access", "thread", thread, [f"0 to {len(self.addresses) - 1}"])
         address = self.addresses[thread]
         if address is None:
             return range(0)

@@ -53,6 +53,8 @@ def thread_values(
         if not all(0 <= index < rows * columns for index in indices):
             wrong = next(index for index in indices if not 0 <= index < rows * columns)
             problem = f"its index {wrong} is not in the tile of {rows * columns} elements"
+    if group is not None and group < 1:
+        problem = f"groups of {group} threads"
     if problem is not None:
         TILE.fail(layout=layout, rows=rows, columns=columns, problem=problem)
     threads = _rows(layout)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from nvbackend.diagnostics import user_facing
 from nvbackend.simulator.events import Bits
 from nvbackend.simulator.machine.lanes import WARP
 from nvbackend.simulator.machine.wave import Launch, Wave
@@ -100,6 +101,7 @@ def _masked(mask: Callable[[Bits], Bits]) -> Callable[[Wave], Bits]:
     return lambda wave: mask(_bit(wave)).astype(np.uint32)
 
 
+@user_facing
 def multiprocessors(target: str) -> int:
     """How many multiprocessors the chip of a target has."""
     number = re.match(r"sm_(\d+)", target)

@@ -36,7 +36,7 @@ def builder() -> KernelBuilder:
         (lambda k: k.wgmma.accumulator(64)[-1], "fragment.range", "register -1"),
         (lambda k: k.special_register("tid.w"), "register.name", "'tid.w' is not a special register"),
         (lambda k: k.thread_id("w"), "instruction.variant", "'w' is not an axis; x, y and z are"),
-        (lambda k: k.fence.proxy_async("local"), "row.axis", "space is 'local', and there are rows only for None"),
+        (lambda k: k.fence.proxy_async("local"), "row.axis", "space cannot be 'local', only None"),
         (lambda k: k.shared(u8, 0), "shared.extent", "0 elements"),
         (lambda k: k.shared(u8, -16), "shared.extent", "-16 elements"),
         (lambda k: k.shared(u8, 16, align=24), "shared.extent", "a multiple of 24 bytes"),
@@ -79,7 +79,8 @@ def test_it_is_a_diagnostic(call: Callable[[Any], object], rule: str, words: str
 
 
 def test_a_field_of_a_request_is_named() -> None:
-    broken = nvb.WgmmaRequest(n=64, k=16, d=f32, a=[], b=f16)  # type: ignore[arg-type]
+    broken = nvb.WgmmaRequest(n=64, k=16, d=f32, a=f16, b=f16)
+    object.__setattr__(broken, "a", [])
     (found,) = wrong_arguments(select_wgmma, (broken, nvb.Target.parse("sm_90a")), {})
     assert found.message == "select_wgmma: request.a is [], a list, and takes ElementType"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from llvmlite import ir
 
@@ -83,15 +85,11 @@ def test_somebody_elses_function_hears_of_its_cluster_too() -> None:
     ("parameter", "rule", "says"),
     [
         (("a", i32), "kernel.parameter", "not a kernel parameter type"),
-        (Parameter("a", int), "kernel.parameter", "annotate"),
-        (Parameter("a", Scalar("f16")), "kernel.parameter-fact", "'f16'"),
         (Parameter("a", Pointer(i32, align=3)), "kernel.parameter-fact", "align=3"),
         (Parameter("a", Pointer(i32, align=0)), "kernel.parameter-fact", "power of two"),
-        (Parameter("a", TensorMap(f16, box=64)), "kernel.parameter-fact", "box=64"),
         (Parameter("a", TensorMap(f16, box=(0, 64))), "kernel.parameter-fact", "1 to 256"),
         (Parameter("a", TensorMap(f16, box=(512, 64))), "kernel.parameter-fact", "1 to 256"),
         (Parameter("a", TensorMap(f16, box=(1,) * 6)), "kernel.parameter-fact", "1 to 5"),
-        (Parameter("a", TensorMap(f16, (64, 64), swizzle=100)), "kernel.parameter-fact", "0, 32, 64, 128"),
     ],
 )
 def test_what_is_no_parameter(parameter: object, rule: str, says: str) -> None:
@@ -99,6 +97,29 @@ def test_what_is_no_parameter(parameter: object, rule: str, says: str) -> None:
         declared(parameter)
     assert rules_of(caught) == [rule]
     assert says in said(*caught.value.diagnostics)
+
+
+@pytest.mark.parametrize(
+    ("make", "rule", "says"),
+    [
+        (lambda: Parameter("a", int), "call.argument", "type is <class 'int'>, a type, and takes ParameterType"),
+        (lambda: Scalar("f16"), "call.argument", "Scalar: element is 'f16', a str, and takes ElementType"),
+        (lambda: TensorMap(f16, box=64), "call.argument", "box is 64, an int, and takes tuple[int, ...]"),
+        (lambda: TensorMap(f16, box=(64, "64")), "call.argument", "box[1] is '64', a str, and takes int"),
+        (lambda: TensorMap(f16, (64, 64), swizzle="128"), "call.argument", "swizzle is '128', a str"),
+        (lambda: TensorMap(f16, (64, 64), swizzle=nvb.SwizzleMode.B128), "call.argument", "and takes int"),
+        (lambda: TensorMap(f16, (64, 64), swizzle=100), "tensor-map.swizzle-bytes", "0, 32, 64 or 128 bytes"),
+    ],
+)
+def test_what_no_parameter_can_be_made_of(make: Callable[[], object], rule: str, says: str) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        make()
+    assert rules_of(caught) == [rule]
+    assert says in said(*caught.value.diagnostics)
+
+
+def test_a_box_may_be_a_list() -> None:
+    assert TensorMap(f16, box=[64, 64]) == TensorMap(f16, box=(64, 64))
 
 
 @pytest.mark.parametrize("name", ["WARP_SZ", "4x", "", None, "a.b", "größe", "_", "$", "%x"])

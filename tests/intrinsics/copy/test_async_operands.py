@@ -136,5 +136,5 @@ def test_every_operand_stands_where_the_ptx_isa_puts_it() -> None:
     ],
 )
 def test_an_axis_value_without_rows_is_named(ask: Callable[[], Row]) -> None:
-    with pytest.raises(NoSuchRow, match=r" is .*, and there are rows only for "):
+    with pytest.raises(NoSuchRow, match=r" cannot be .*, only "):
         ask()

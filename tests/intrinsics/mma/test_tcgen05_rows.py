@@ -264,7 +264,7 @@ def test_intrinsics_are_used_wherever_llvm_spells_the_instruction() -> None:
     ],
 )
 def test_an_axis_value_without_rows_is_named(ask: Callable[[], Row]) -> None:
-    with pytest.raises(NoSuchRow, match=r" is .*, and there are rows only for "):
+    with pytest.raises(NoSuchRow, match=r" cannot be .*, only "):
         ask()
 
 

@@ -192,5 +192,5 @@ def test_rows_of_one_choice_are_one_object() -> None:
     ],
 )
 def test_an_axis_value_without_rows_is_named(ask: Callable[[], Row]) -> None:
-    with pytest.raises(NoSuchRow, match=r" is .*, and there are rows only for "):
+    with pytest.raises(NoSuchRow, match=r" cannot be .*, only "):
         ask()

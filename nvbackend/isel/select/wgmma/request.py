@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from nvbackend.diagnostics import record
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.mma.wgmma import Multiplicands, multiplicands_of
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class WgmmaRequest:
     """One `wgmma.mma_async` as asked for: D (m x n) = A (m x k) * B (k x n) + D, sizes in elements.

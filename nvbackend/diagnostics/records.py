@@ -1,0 +1,95 @@
+"""Public records: dataclasses whose arguments are compared with their annotations when a user makes one."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType, FunctionType
+from typing import Any, TypeVar
+
+from nvbackend.diagnostics.arguments import as_tuples, truth_values, wrong_arguments, wrong_entries
+from nvbackend.diagnostics.boundary import MARK, MISUSE, blame, cut, plain_numbers
+from nvbackend.diagnostics.diagnostic import DiagnosticError
+from nvbackend.diagnostics.location import is_plumbing
+
+_Class = TypeVar("_Class", bound=type[Any])
+_Call = Callable[..., Any]
+
+
+def record(decorated: _Class) -> _Class:
+    """Decorator of a public dataclass, above `dataclass`: a user's arguments of other kinds raise call.argument.
+
+    A record keeps what it is given, so a wrong argument would be found much later. A list becomes a tuple where only a
+    tuple is taken. What this package makes is not compared, which keeps it quick. Methods are boundaries, as those of
+    `user_facing` are, without its check of every argument; properties are not.
+    """
+    for name, member in list(vars(decorated).items()):
+        inside = member.__func__ if isinstance(member, staticmethod | classmethod) else member
+        if isinstance(inside, FunctionType) and (name == "__init__" or not name.startswith("_")):
+            wrapped = _checked(inside) if name == "__init__" else _light(inside)
+            setattr(decorated, name, wrapped if inside is member else type(member)(wrapped))
+    return decorated
+
+
+def _checked(function: FunctionType) -> _Call:
+    """The constructor, whose arguments are compared before it runs where a user calls it."""
+
+    @functools.wraps(function)
+    def boundary(*args: Any, **kwargs: Any) -> None:
+        if not _is_called_by_us(sys._getframe(1)):
+            args, kwargs = _check(function, args, kwargs)
+        try:
+            function(*args, **kwargs)
+        except DiagnosticError as error:
+            cut(error)
+            raise
+
+    return _marked(boundary)
+
+
+def _check(
+    function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with plain numbers and tuples. Raises call.argument."""
+    args, kwargs = plain_numbers(args), dict(zip(kwargs, plain_numbers(tuple(kwargs.values())), strict=True))
+    args, kwargs = as_tuples(function, args, kwargs)
+    call = function, args, kwargs
+    found = wrong_arguments(*call)
+    with suppress(TypeError):  # too few or too many arguments
+        found += [*truth_values(*call), *wrong_entries(*call)]
+    if found:
+        raise DiagnosticError(found)
+    return args, kwargs
+
+
+def _light(function: FunctionType) -> _Call:
+    """A method, whose arguments are looked at once it has failed."""
+
+    @functools.wraps(function)
+    def boundary(*args: Any, **kwargs: Any) -> Any:
+        try:
+            try:
+                return function(*args, **kwargs)
+            except MISUSE as error:
+                blame(error, function, args, kwargs)
+                raise
+        except DiagnosticError as error:
+            cut(error)
+            raise
+
+    return _marked(boundary)
+
+
+def _marked(boundary: _Call) -> _Call:
+    setattr(boundary, MARK, True)
+    return boundary
+
+
+def _is_called_by_us(frame: FrameType | None) -> bool:
+    """Whether this package makes the record, also as a changed copy of another."""
+    while frame is not None and frame.f_globals.get("__name__") == dataclasses.__name__:
+        frame = frame.f_back
+    return frame is not None and is_plumbing(frame)
