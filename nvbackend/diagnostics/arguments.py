@@ -71,7 +71,7 @@ def wrong_entries(function: Callable[..., Any], args: tuple[Any, ...], kwargs: M
         for name, argument in given.items()
         if isinstance(argument, dict)
         for node in _alternatives(str(signature.parameters[name].annotation), scope)
-        if isinstance(node, ast.Subscript)
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value) in ("Mapping", "dict")
         for place, value, wanted in _misfits_of_entries(name, argument, node, scope)
     ]
 
