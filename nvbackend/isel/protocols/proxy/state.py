@@ -146,7 +146,7 @@ class ProxyAnalysis:
         self._settled: dict[tuple[int, int], tuple[bool, bool]] = {}
         kinds = [run.kind for run in self._runs.values()]
         # Each run may be there twice, as one that was lost and one that was not.
-        self._are_few = not kinds or 2 * max(map(kinds.count, set(kinds))) <= _MOST_RUNS
+        self._are_few = 2 * max(map(kinds.count, set(kinds)), default=0) <= _MOST_RUNS
         self._objects = {run.object for run in self._runs.values()}
         self._blocks = frozenset[str]().union(*(run.blocks for run in self._runs.values()))
         self._ending = {(Step.EXIT, None)}.union(*(_ENDING[kind] for kind in set(kinds)))
@@ -207,7 +207,7 @@ class ProxyAnalysis:
             if DONE in ages and self._is_for(self._group[key.number], run):
                 found.add(key.number)
         for group, keys in state.done.items():
-            if keys and self._is_for(group, run):
+            if self._is_for(group, run):
                 found.update(key.number for key in keys)
         return found
 
@@ -252,22 +252,19 @@ class ProxyAnalysis:
 
     def _accessed(self, state: State, run: Run) -> State:
         """What the access settles is pending no more; the access itself is, where it is followed."""
-        settled: set[int] = set()
-        for key in state.active:
-            if self._settles(self._group[key.number], run)[key.lost]:
-                settled.add(key.number)
+        settled = {key for key in state.active if self._settles(self._group[key.number], run)[key.lost]}
         for group, keys in state.done.items():
             fresh, lost = self._settles(group, run)
             if fresh:
-                settled.update(key.number for key in keys if lost or not key.lost)
+                settled.update(key for key in keys if lost or not key.lost)
         begun = Pending(run.number) if run.number in self._runs else None
         if not settled and begun is None:
             return state
         active, done = dict(state.active), dict(state.done)
         if settled:
-            active = {key: ages for key, ages in active.items() if key.number not in settled}
-            for group in {self._group[number] for number in settled}:
-                done[group] = frozenset(key for key in done.get(group, ()) if key.number not in settled)
+            active = {key: ages for key, ages in active.items() if key not in settled}
+            for group in {self._group[key.number] for key in settled}:
+                done[group] = frozenset(key for key in done.get(group, ()) if key not in settled)
         if begun is not None:
             group = self._group[run.number]
             if begun in done.get(group, ()):
@@ -345,4 +342,4 @@ def _completes(run: Run, barrier: MemoryObject | None) -> bool:
 
 def is_drained(age: int, pending: int | None) -> bool:
     """Whether a wait that leaves `pending` groups, None for none at all, is for a group of this age."""
-    return pending is None or (age > 0 and age > pending)
+    return pending is None or age > pending
