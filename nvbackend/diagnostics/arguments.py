@@ -130,13 +130,14 @@ def too_large(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappi
     return [
         _diagnose(name, f"{each} has a number of {bits} bits, more than the {MOST_BITS} of any kernel's", signature)
         for each, argument in signature.bind(*args, **kwargs).arguments.items()
-        if (bits := _most_bits(argument)) > MOST_BITS
+        for bits in sorted(_excesses(argument))[-1:]
     ]
 
 
-def _most_bits(given: object) -> int:
-    """The bits of the largest integer of an argument, including those in tuples, lists and dicts."""
-    return max((one.bit_length() for level in _levels(given) for one in level if isinstance(one, int)), default=0)
+def _excesses(given: object) -> Iterator[int]:
+    """The bits of each integer of an argument that has too many, including those in tuples, lists and dicts."""
+    numbers = (one for level in _levels(given) for one in level if isinstance(one, int))
+    return (one.bit_length() for one in numbers if one.bit_length() > MOST_BITS)
 
 
 def _is_deep(given: object) -> bool:

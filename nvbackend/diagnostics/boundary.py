@@ -170,7 +170,7 @@ def _is_called_by_us() -> bool:
 
 def _is_too_large(error: Exception) -> bool:
     """Whether Python gave up on the size of an integer: to print it, to make a float of it, or to shift by it."""
-    return isinstance(error, OverflowError) or (isinstance(error, ValueError) and _MOST_DIGITS in str(error))
+    return isinstance(error, OverflowError) or _MOST_DIGITS in str(error)
 
 
 def _frames(traceback: TracebackType | None) -> Iterator[FrameType]:

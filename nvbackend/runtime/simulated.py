@@ -144,7 +144,7 @@ def _seen(argument: object, host: Any) -> object:
 def _described(array: Any) -> DeviceArray:
     """The array as checks see it. Its place in its owner's memory counts, not that of the owner in this process."""
     owner = array
-    while getattr(owner, "base", None) is not None and hasattr(owner.base, "__array_interface__"):
+    while hasattr(getattr(owner, "base", None), "__array_interface__"):
         owner = owner.base
     offset = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
     return DeviceArray(

@@ -79,3 +79,14 @@ def test_what_is_refused(
     printed = capsys.readouterr().err
     assert printed.startswith(f"error[{rule}]")
     assert text in printed
+
+
+def test_files_that_hold_no_kernel(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", str(tmp_path / "missing.ptx")]) == 2
+    assert "missing.ptx cannot be read" in capsys.readouterr().err
+    (tmp_path / "binary.ptx").write_bytes(b"\xff\xfe\x00")
+    assert main(["simulate", str(tmp_path / "binary.ptx")]) == 2
+    assert "binary.ptx cannot be read" in capsys.readouterr().err
+    Path(file).write_text(".version 9.0\n.target sm_90a\n.address_size 64\n", encoding="utf-8")
+    assert main(["simulate", file]) == 2
+    assert f"{file} has no kernel" in capsys.readouterr().err

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from nvbackend.runtime import time_launches
+import pytest
+
+from nvbackend.runtime import time_launches, timing
 
 
 class Clock:
@@ -43,3 +45,22 @@ def test_samples_are_means_of_a_round_without_the_warmup() -> None:
     assert (timings["a"].median, timings["a"].best) == (4.0, 2.0)
     assert timings["b"].samples == (2.0, 2.0, 2.0)
     assert clock.calls.count("a") == clock.calls.count("b") == 8
+
+
+def test_a_clock_of_its_own_is_closed_and_a_given_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events that nobody destroys stay until the context ends."""
+    closed: list[Clock] = []
+
+    class Owned(Clock):
+        def __init__(self, stream: object = None) -> None:
+            super().__init__()
+            self.stream = stream
+
+        def close(self) -> None:
+            closed.append(self)
+
+    monkeypatch.setattr(timing, "EventClock", Owned)
+    time_launches({"a": lambda: None}, rounds=1, repeats=1, warmup=0, stream=7)
+    assert [clock.stream for clock in closed] == [7]  # type: ignore[attr-defined]
+    time_launches({"a": lambda: None}, rounds=1, repeats=1, warmup=0, clock=Owned())  # type: ignore[arg-type]
+    assert len(closed) == 1

@@ -65,3 +65,9 @@ def test_the_stored_columns_of_a_sparse_a_stay() -> None:
 def test_atom_layouts_that_are_none(atoms: Any) -> None:
     with pytest.raises(DiagnosticError, match=r"tiled-mma\.atom-layout"):
         make_tiled_mma(WARP, atoms)
+
+
+def test_dimensions_that_the_atom_layout_leaves_out() -> None:
+    """CUTLASS include/cute/atom/mma_atom.hpp (make_tiled_mma): append<3>(thr_layout, Layout<_1,_0>{})."""
+    for given in (2, (2,), Layout(2)):
+        assert str(make_tiled_mma(WARP, given).atom_layout_mnk) == "(_2,_1,_1):(_1,_0,_0)"

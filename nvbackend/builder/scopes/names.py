@@ -80,18 +80,18 @@ def _assigned(line: str, call: str) -> str | None:
     return named[0] if len(named) == 1 and line.count(f".{call}(") == 1 and named[0].isascii() else None
 
 
-def _assignments(statements: Iterable[ast.stmt]) -> Iterator[tuple[ast.Name, ast.expr]]:
+def _assignments(statements: Iterable[ast.stmt]) -> Iterator[tuple[ast.Name, ast.AST | None]]:
     """What is assigned to one name each, by `=` or by `with ... as`."""
     for statement in statements:
-        pairs: list[tuple[ast.expr | None, ast.expr | None]] = []
+        pairs: list[tuple[ast.expr | None, ast.AST | None]] = []
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
             pairs = [(statement.targets[0], statement.value)]
         elif isinstance(statement, ast.AnnAssign):
             pairs = [(statement.target, statement.value)]
         elif isinstance(statement, ast.With):
             pairs = [(item.optional_vars, item.context_expr) for item in statement.items]
-        yield from ((target, value) for target, value in pairs if isinstance(target, ast.Name) and value is not None)
+        yield from ((target, value) for target, value in pairs if isinstance(target, ast.Name))
 
 
-def _calls(value: ast.expr, call: str) -> bool:
+def _calls(value: ast.AST | None, call: str) -> bool:
     return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == call

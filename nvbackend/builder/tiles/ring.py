@@ -253,10 +253,10 @@ class Ring(Generic[Tile]):
         thread = k.thread_id() % WARPGROUP_SIZE
         chosen = thread < self.peers if when is None else (thread < self.peers) & when
         known = {} if self._roles.consuming is None else {facts.ARRIVALS: self._roles.consuming * self.peers}
-        barrier = mbarrier_address(k.core, walk.empty + index)
+        barrier, space = mbarrier_address(k.core, walk.empty + index), "cta"
         if k.cluster_size > 1:
-            barrier = k.cluster.map_to_peer(barrier, thread)
-        row = guarded(mbarrier.arrive("cluster" if k.cluster_size > 1 else "cta"))
+            barrier, space = k.cluster.map_to_peer(barrier, thread), "cluster"
+        row = guarded(mbarrier.arrive(space))
         k.emit(row, {"barrier": barrier.ir, GUARD: chosen.ir}, facts=known)
 
     # -- stages, and what is checked of them ------------------------------------------------------------------------

@@ -77,14 +77,14 @@ def shuffled(cta: Cta, mode: str, members: Known, value: Known, lane: Known, cla
     return result, (_by_thread(within.astype(np.uint64)), _by_thread(present))
 
 
-def collected(cta: Cta, operation: str, members: Known, value: Known, width: int) -> tuple[Found, ...]:
+def collected(cta: Cta, operation: str, members: Known, value: Known) -> tuple[Found, ...]:
     """vote, match and redux by their names in `COLLECTIONS`: what comes of the `value` of all members."""
     if members.numbers is None or value.numbers is None:
         return None, None
     (there, named), (numbers, known) = _by_lane(cta, (members, value))
     member = (there[..., np.newaxis] >> _OWN & _ONE).astype(bool)
     present = (there >> _OWN & _ONE).astype(bool) & named
-    seen = _Seen(member, numbers[..., np.newaxis, :], known[..., np.newaxis, :], numbers[..., np.newaxis], width)
+    seen = _Seen(member, numbers[..., np.newaxis, :], known[..., np.newaxis, :], numbers[..., np.newaxis])
     found = COLLECTIONS[operation](seen)
     everybody = (seen.sure | ~member).all(-1)
     return tuple(
@@ -100,7 +100,6 @@ class _Seen:
     others: Numbers
     sure: Mask
     own: Numbers
-    width: int
 
     @property
     def holding(self) -> Mask:
@@ -149,15 +148,15 @@ def _match_all(seen: _Seen) -> _Collected:
 
 def _bits(lanes: Mask) -> Numbers:
     """A bit for each lane."""
-    bits: Numbers = np.where(lanes, _ONE << _OWN, np.uint64(0)).sum(-1, dtype=np.uint64)
+    bits: Numbers = np.where(lanes, _ONE << _OWN, np.uint64(0)).sum(-1)
     return bits
 
 
 def _reduction(function: Callable[..., Any], neutral: int, *, with_sign: bool = False) -> Callable[..., _Collected]:
     def reduced(seen: _Seen) -> _Collected:
-        numbers = signed(seen.others, seen.width) if with_sign else seen.others
+        numbers = signed(seen.others, _BITS) if with_sign else seen.others
         result = function(np.where(seen.member, numbers, numbers.dtype.type(neutral)), axis=-1)
-        return ((wrapped(result.astype(np.uint64), seen.width), None),)
+        return ((wrapped(result.astype(np.uint64), _BITS), None),)
 
     return reduced
 
@@ -241,11 +240,11 @@ def _rules() -> dict[str, _Rule]:
         for in_range in (False, True):
             rules[_name_of(warp.shuffle(mode, in_range))] = partial(_shuffled, mode, in_range)
     for mode in warp.VOTES:
-        rules[_name_of(warp.vote(mode))] = partial(_collected, f"vote {mode}", 1, False)
+        rules[_name_of(warp.vote(mode))] = partial(_collected, f"vote {mode}", False)
     for bits in warp.MATCH_REGISTERS:
-        rules[_name_of(warp.match("any", bits))] = partial(_collected, "match any", bits, False)
-        rules[_name_of(warp.match("all", bits))] = partial(_collected, "match all", bits, False)
-        rules[_name_of(warp.match("all", bits, all_equal=True))] = partial(_collected, "match all", bits, True)
+        rules[_name_of(warp.match("any", bits))] = partial(_collected, "match any", False)
+        rules[_name_of(warp.match("all", bits))] = partial(_collected, "match all", False)
+        rules[_name_of(warp.match("all", bits, all_equal=True))] = partial(_collected, "match all", True)
     for operation, elements in warp.REDUCTIONS.items():
         for element in elements:
             name = f"{operation} {element}" if operation in ("min", "max") else operation
@@ -326,7 +325,7 @@ def _is_one_segment(clamp: Known) -> bool:
     return clamp.numbers is None or not (clamp.numbers >> np.uint64(8)).any()
 
 
-def _collected(operation: str, width: int, aggregate: bool, cta: Cta, operands: _Operands) -> Known:
+def _collected(operation: str, aggregate: bool, cta: Cta, operands: _Operands) -> Known:
     members, value = operands
     certain, apparent = (min(one) for one in zip(*((one.certain, one.apparent) for one in operands), strict=True))
     if operation != "match any":
@@ -334,13 +333,13 @@ def _collected(operation: str, width: int, aggregate: bool, cta: Cta, operands: 
         certain = max(certain, Scope.WARP) if _is_all(members) else certain
     if operation not in COLLECTIONS:
         return Known(certain=certain, apparent=apparent)
-    found = collected(cta, operation, members, value, width)
+    found = collected(cta, operation, members, value)
     parts = tuple(_known(one, certain, apparent) for one in found)
     return Known(parts=parts) if aggregate else parts[0]
 
 
 def _reduced(operation: str, cta: Cta, operands: _Operands) -> Known:
-    return _collected(operation, _REGISTER, False, cta, operands[::-1])
+    return _collected(operation, False, cta, operands[::-1])
 
 
 def _known(found: Found, certain: Scope, apparent: Scope) -> Known:

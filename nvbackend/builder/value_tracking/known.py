@@ -123,13 +123,11 @@ def _are_equal(one: Numbers | None, other: Numbers | None) -> bool:
 
 
 def _scope_of(numbers: Numbers) -> Scope:
-    leaders, ranks, threads = numbers.shape
-    if numbers.size == 1 or (numbers == numbers[:1, :1, :1]).all():
+    if (numbers == numbers[:1, :1, :1]).all():
         return Scope.GRID
-    if ranks > 1 and (numbers == numbers[:1, :, :1]).all():
+    if (numbers == numbers[:1, :, :1]).all():
         return Scope.CTA
-    if threads == 1:
-        return Scope.WARP if leaders > 1 else Scope.CTA
+    threads = numbers.shape[2]
     for scope, size in _GROUPS:
         lead = numbers[:1] if scope is Scope.WARPGROUP else numbers
         if (numbers == np.repeat(lead[:, :, ::size], size, axis=2)[:, :, :threads]).all():
@@ -141,7 +139,7 @@ def meet(found: Iterable[Known]) -> Known | None:
     """The join: what is known of a value that is one of these; None for no values."""
     joined: Known | None = None
     for known in found:
-        if joined is None or joined is known:
+        if joined is None:
             joined = known
         elif not joined.equals(known):
             apparent = min(joined.apparent, known.apparent)

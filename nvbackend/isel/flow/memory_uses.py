@@ -73,8 +73,7 @@ def address_use(row: Row, operand: RowOperand) -> MemoryUse | None:
 
 def descriptor_use(row: Row, operand: RowOperand) -> MemoryUse | None:
     """What `row` does to the shared memory that the descriptor in `operand` describes; None if it is not one."""
-    is_descriptor = operand.register is RegisterClass.B64 and operand.role is Role.INPUT
-    return _use(row, operand) if is_descriptor else None
+    return _use(row, operand) if operand.register is RegisterClass.B64 else None
 
 
 def _use(row: Row, operand: RowOperand) -> MemoryUse | None:

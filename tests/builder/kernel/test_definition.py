@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import pytest
 
 import nvbackend as nvb
@@ -171,3 +173,31 @@ def test_a_kernel_of_exec_needs_no_module_name(names):
         exec(program, {**names, "wrong": True})
     (found,) = caught.value.diagnostics
     assert (found.rule_id, found.location.file, found.location.line) == ("value.constant", "<string>", 9)
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        int,
+        Annotated[nvb.Value, "a note"],
+        Annotated[nvb.Address, nvb.Pointer(f32), nvb.Pointer(f16)],
+        Annotated[nvb.Value, i32, nvb.Scalar(f32), "a note"],
+    ],
+    ids=str,
+)
+def test_a_parameter_has_one_type_and_no_more(annotation):
+    def wrong(k, x):
+        pass
+
+    wrong.__annotations__["x"] = annotation
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        nvb.kernel("sm_90a", threads=32)(wrong).build()
+    assert [one.rule_id for one in caught.value.diagnostics] == ["kernel.parameter"]
+
+
+def test_notes_beside_the_type_are_nothing():
+    def noted(k, x):
+        x[0] = 1.0
+
+    noted.__annotations__["x"] = Annotated[nvb.Address, "a note", nvb.Pointer(f32), 7]
+    assert nvb.kernel("sm_90a", threads=32)(noted).build().signature.parameters[0].type == nvb.Pointer(f32)

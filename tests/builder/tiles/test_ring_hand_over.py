@@ -333,3 +333,12 @@ def test_a_stage_that_is_fed_comes_free_in_every_cta_that_loads_it(cluster: int)
     assert [one.get("multicast_mask") for one in commits] == [None if cluster == 1 else 2**cluster - 1]
     counts = [given["count"].constant for row, given, _ in k.rows.values() if row.opcode == "mbarrier.init"]
     assert counts == [1, 1, cluster, cluster]
+
+
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_only_in_a_cluster_a_stage_goes_back_to_peers(cluster: int) -> None:
+    text = str(ring_kernel(3, cluster, 1, 0).core.llvm.module)
+    assert ("mapa" in text) is (cluster > 1)
+    arrivals = [line for line in text.splitlines() if "mbarrier.arrive" in line and "expect_tx" not in line]
+    assert arrivals
+    assert any("shared::cluster" in line for line in arrivals) is (cluster > 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from llvmlite import ir
 
 import nvbackend as nvb
 from nvbackend.builder.value_tracking.expressions.provenance import variables
@@ -69,3 +70,59 @@ def test_the_variables_of_a_value() -> None:
         assert variables(chain.ir) is None
         first += 1
         second += 1
+
+
+SCOPES = {
+    **{f"{name}.{axis}": Scope.GRID for name in ("nctaid", "nclusterid", "cluster_nctaid") for axis in "yz"},
+    **{f"{name}.{axis}": Scope.CTA for name in ("ctaid", "cluster_ctaid") for axis in "yz"},
+    **{f"clusterid.{axis}": Scope.CLUSTER for axis in "xyz"},
+    **dict.fromkeys(("cluster_ctarank", "cluster_ctaid.x", "ctaid.x"), Scope.CTA),
+    **dict.fromkeys(("cluster_nctarank", "cluster_nctaid.x", "nctaid.x"), Scope.GRID),
+    **{f"ntid.{axis}": Scope.GRID for axis in "xyz"},
+}
+"""The threads that read one number from a special register (PTX ISA 10); how large clusters are is one for a grid."""
+PARTED = {"tid.x": Scope.THREAD, "tid.y": Scope.THREAD, "warpid": Scope.WARP, "smid": Scope.CTA}
+"""Those that programs part threads by; nothing is certain of them."""
+
+
+@pytest.mark.parametrize("attached", [True, False])
+def test_special_registers_are_one_number_over_their_scope(attached: bool) -> None:
+    """Of an attached function neither the shape of the CTA nor a cluster is known."""
+    if attached:
+        module = ir.Module()
+        function = ir.Function(module, ir.FunctionType(ir.VoidType(), []), "f")
+        k = nvb.attach(ir.IRBuilder(function.append_basic_block("entry")), "sm_90a", threads=256)
+    else:
+        k = nvb.KernelBuilder("registers", "sm_90a", threads=256, cluster=2)
+    for name, scope in SCOPES.items():
+        known = k.core.execution.known(k.special_register(name).ir)
+        assert (known.certain, known.apparent) == (scope, scope), name
+    for name, scope in PARTED.items():
+        known = k.core.execution.known(k.special_register(name).ir)
+        if not known.is_whole:
+            assert (known.certain, known.apparent) == (Scope.THREAD, scope), name
+
+
+@pytest.mark.parametrize("mode", ["idx", "up", "down", "bfly"])
+@pytest.mark.parametrize("width", [32, 8])
+@pytest.mark.parametrize(("lane", "lanes"), [("a number", Scope.GRID), ("each its own", Scope.THREAD)])
+@pytest.mark.parametrize(("value", "values"), [("ctaid.y", Scope.CTA), ("warpid", Scope.WARP), ("smid", Scope.CTA)])
+def test_what_is_shuffled_differs_where_a_lane_or_a_value_does(
+    mode: str, width: int, lane: str, lanes: Scope, value: str, values: Scope
+) -> None:
+    """All lanes that ask one lane have what it has; else as many threads agree as on all that it is made of."""
+    k = builder()
+    shuffled = k.warp.shuffle(k.special_register(value), mode, LANES[lane][0](k, k.arguments[1]), width=width)
+    expected = min(values, lanes)
+    if mode == "idx" and width == 32 and lanes is Scope.GRID:
+        expected = max(expected, Scope.WARP)
+    assert k.core.execution.known(shuffled.ir).apparent is expected
+
+
+def test_what_one_lane_sends_to_all_is_one_for_the_warp() -> None:
+    k = builder()
+    differing = (k.thread_id() < k.arguments[0][0]).to(nvb.u32)
+    assert k.core.execution.known(differing.ir).apparent is Scope.THREAD
+    for mode, width, expected in (("idx", 32, Scope.WARP), ("idx", 8, Scope.THREAD), ("bfly", 32, Scope.THREAD)):
+        sent = k.warp.shuffle(differing, mode, 3, width=width)
+        assert k.core.execution.known(sent.ir).apparent is expected

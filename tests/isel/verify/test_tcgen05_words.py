@@ -212,3 +212,14 @@ def test_the_type_of_the_scale_factors_is_read_back_from_its_bit(vector: str, ru
     row = tcgen05.mma("mxf4nvf4", scale_vector=vector)
     word = InstructionDescriptor(kind="mxf4nvf4", m=128, n=64, a=e2m1, b=e2m1, d=f32, scale=ue4m3).encode()
     assert list(found(row, {**control_words(row), "idesc": word})) == rules
+
+
+@pytest.mark.parametrize(("word", "said"), [(0b001, "a::fill"), (0b011, "a::use")])
+def test_the_fix_names_the_collector_that_the_word_says(word: int, said: str) -> None:
+    row = tcgen05.mma("f16", a_in_tmem=True, ashift=True)
+    function = MachineFunction("kernel", Target.parse("sm_100a"))
+    words = {**control_words(row), COLLECTOR: word}
+    function.block("entry").instructions.append(MachineInstr(row.opcode, row, words=words))
+    (fix,) = (one.fix for one in verify(function) if one.rule_id == "tcgen05.ashift-collector")
+    assert fix is not None
+    assert fix.endswith(f", not {said}")

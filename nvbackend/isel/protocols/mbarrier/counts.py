@@ -38,15 +38,14 @@ class Counts:
             if inits and endless and not self._uses.lost:
                 yield CountFinding(rules.NO_ARRIVAL, endless[0], tuple(inits))
             return
-        counts = {use.fact(facts.COUNT) for use in inits}
-        if len(counts) != 1 or None in counts or self._uses.lost & _COUNTED:
+        count = self.initial(cell)
+        if count is None or self._uses.lost & _COUNTED:
             return
-        (count,) = counts
         arrivals = self._uses.of(cell, MbarrierUse.ARRIVE)
         if not parts:
             # What leaves for good is at most what there is, whatever else arrives and however often.
-            parts = [part for use in arrivals if (part := self._leaving(use)) and count and part > count]
-        if parts and count is not None and count not in sums(parts, count):
+            parts = [part for use in arrivals if (part := self._leaving(use)) and part > count]
+        if parts and count not in sums(parts, count):
             told = " and ".join(str(part) for part in dict.fromkeys(parts))
             values = (("count", count), ("arrivals", told), ("total", sum(dict.fromkeys(parts))))
             yield CountFinding(rules.ARRIVALS, inits[0], tuple(arrivals), values)
@@ -54,11 +53,8 @@ class Counts:
     def one_phase_a_round(self, cell: Cell, loop: Loop) -> bool:
         """Whether the arrivals on `cell` in `loop` certainly complete one phase of it in every round."""
         arrivals = self._uses.inside(loop.blocks, cell, MbarrierUse.ARRIVE)
-        count = self.initial(cell)
-        if not arrivals or count is None or not all(self._is_in(use, loop) for use in arrivals):
-            return False
-        parts = [self.arriving(use) for use in arrivals]
-        return None not in parts and sum(filter(None, parts)) == count
+        parts = [self.arriving(use) if self._loops.innermost(use.site.block) is loop else None for use in arrivals]
+        return None not in parts and sum(filter(None, parts)) == self.initial(cell)
 
     def initial(self, cell: Cell) -> int | None:
         """The arrivals of a phase that `cell` is initialised to, None where that is not one number."""
@@ -66,9 +62,6 @@ class Counts:
             counts = {use.fact(facts.COUNT) for use in self._uses.of(cell, MbarrierUse.INIT)}
             self._initialised[cell] = counts.pop() if len(counts) == 1 else None
         return self._initialised[cell]
-
-    def _is_in(self, use: Use, loop: Loop) -> bool:
-        return self._loops.innermost(use.site.block) is loop
 
     def _parts(self, cell: Cell) -> list[int] | None:
         """The arrivals of each instruction in one phase; None where one of them is not known."""

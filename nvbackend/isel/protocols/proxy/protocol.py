@@ -44,6 +44,8 @@ _OF_ONE_THREAD = frozenset({AccessKind.STORE, AccessKind.LOAD})
 """What one thread issues; stores are also waited for by the thread that issued them."""
 _BROUGHT = (AccessKind.LOAD, AccessKind.RECEIVE)
 """What completes on an mbarrier that readers wait on."""
+_ORDINARY = (AccessKind.READ, AccessKind.WRITE)
+"""What needs no order of the proxies while nothing else touches shared memory."""
 _MOST_GROUPS = 64
 """A wait that leaves more groups in flight counts as this many: each age is a state of its own."""
 _WRONG_WAITS = (
@@ -282,11 +284,7 @@ def _order(instr: MachineInstr) -> Event | None:
 
 
 def _may_err(kind: AccessKind) -> bool:
-    return (
-        kind is AccessKind.RECEIVE
-        or (kind in HAZARDS and kind is not AccessKind.WRITE)
-        or kind in HAZARDS[AccessKind.WRITE]
-    )
+    return kind not in _ORDINARY
 
 
 def _by_cause(meetings: Iterable[Meeting]) -> list[list[Meeting]]:

@@ -11,6 +11,7 @@ import pytest
 
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.diagnostics import gather
+from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.sync import mbarrier, mbarrier_phases
 from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.machine import facts
@@ -132,22 +133,117 @@ def test_sums_are_told_where_all_of_them_are_known(first: int) -> None:
     assert said == {f"mbarrier.{name}" for name in names}
 
 
-@pytest.mark.parametrize("first", range(0, 1000, 500))
+# -- arrivals alone: drops, arrivals at peers, threads that are none, inits that are missing or differ, loops in loops
+
+DROP, REMOTE, REMOTE_DROP = (
+    mbarrier.arrive(space, drop=drop) for space, drop in (("cta", True), ("cluster", False), ("cluster", True))
+)
+INIT, WAIT = "mbarrier.init", "mbarrier.try_wait"
+Act = tuple[str | Row, dict[str, int]]
+
+
+def arrivals(chance: random.Random) -> dict[str, list[Act]]:
+    """What is done once, in each round of a loop, and in each round of a loop inside that."""
+
+    def one() -> Act:
+        threads = (1, 1, 1, 2, 32, 0, None)
+        match chance.choice(("arrive", "arrive", "arrive", "hand over", "wait", "drop", "remote")):
+            case "hand over":
+                return chance.choice(("mbarrier.arrive", REMOTE)), known(chance, threads=threads, arrivals=(0, 2, 4))
+            case "wait":
+                return WAIT, known(chance, threads=threads, parity=(0, 0, 1, None))
+            case "drop":
+                return chance.choice((DROP, DROP, REMOTE_DROP)), known(chance, threads=threads)
+            case "remote":
+                return REMOTE, known(chance, threads=threads)
+        return "mbarrier.arrive", known(chance, threads=threads, count=(None, None, 1, 3))
+
+    inits = chance.choice(([1], [1], [2], [3], [4], [6], [32], [], [2, 2], [2, 3], [None]))
+    begun: list[Act] = [(INIT, {} if count is None else {facts.COUNT: count}) for count in inits]
+    some = [[one() for _ in range(chance.choice(most))] for most in ((0, 0, 1, 2, 3), (0, 1, 2, 3), (0, 0, 0, 1, 2))]
+    return {"entry": [*begun, *some[0]], "loop": some[1], "inner": some[2], "latch": [], "end": []}
+
+
+def nested(lines: dict[str, list[Act]]) -> MachineFunction:
+    function = MachineFunction("f", Target.parse("sm_90a"))
+    ways = {"entry": ["loop"], "loop": ["inner"], "inner": ["inner", "latch"], "latch": ["loop", "end"], "end": []}
+    for name, acts in lines.items():
+        block = function.block(name)
+        block.successors = ways[name]
+        for what, said in acts:
+            row = what if isinstance(what, Row) else None
+            semantics = semantics_of(what) if row is None else row.semantics
+            opcode = str(what) if row is None else row.opcode
+            block.instructions.append(MachineInstr(opcode, row, memory=TOUCHES, facts=said, semantics=semantics))
+    return function
+
+
+def initial(lines: dict[str, list[Act]]) -> int | None:
+    counts = {said.get(facts.COUNT) for what, said in lines["entry"] if what == INIT}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def at_once(act: Act) -> int | None:
+    """What arrives on this CTA's barrier where all threads execute it, and all in one phase; None if unknown."""
+    what, said = act
+    if "arrivals" in said:
+        return said["arrivals"]
+    return None if isinstance(what, Row) or "threads" not in said else said["threads"] * said.get("count", 1)
+
+
+def wrong_sums(lines: dict[str, list[Act]]) -> set[str]:
+    acts = [(name, act) for name, some in lines.items() for act in some]
+    waits = [(name, said) for name, (what, said) in acts if what == WAIT]
+    waited = {name for name, said in waits if "threads" in said}
+    rounds = {"entry": True, "loop": bool(waited & {"loop", "inner"}), "inner": "inner" in waited}
+    arriving = [(name, act) for name, act in acts if act[0] not in (INIT, WAIT)]
+    numbers = [at_once(act) if rounds[name] or "arrivals" in act[1] else None for name, act in arriving]
+    if all(number == 0 for number in numbers):
+        begun = any(what == INIT for what, _ in lines["entry"])
+        return {"mbarrier.no-arrival"} if begun and any(said.get("parity") != 1 for _, said in waits) else set()
+    count = initial(lines)
+    if count is None:
+        return set()
+    if None in numbers:
+        drops = [said.get("threads", 0) for _, (what, said) in arriving if what is DROP]
+        numbers = [number for number in drops if number > count]
+    known = [number or 0 for number in numbers]
+    sums = {sum(some) for many in range(1, len(known) + 1) for some in combinations(known, many)}
+    return {"mbarrier.arrivals"} if known and count not in sums else set()
+
+
+@pytest.mark.parametrize("first", range(0, 3000, 1000))
+def test_arrivals_are_summed_where_each_is_known(first: int) -> None:
+    said = dict.fromkeys((frozenset(), frozenset({"mbarrier.no-arrival"}), frozenset({"mbarrier.arrivals"})), 0)
+    for seed in range(first, first + 1000):
+        lines = arrivals(random.Random(seed))
+        function = nested(lines)
+        found = Counts(find_uses(function), Loops(function), None).findings(Cell(BARRIER, 0))
+        rules = frozenset(one.rule.id for one in found)
+        assert rules == wrong_sums(lines), lines
+        said[rules] += 1
+    assert min(said.values()) > 10
+
+
+@pytest.mark.parametrize("first", range(0, 3000, 1000))
 def test_one_phase_in_each_round(first: int) -> None:
-    """Where all that arrives in the loop is known, and is the count."""
-    completed = 0
-    for seed in range(first, first + 500):
-        count, before, inside = program(seed)
-        function = machine(count, before, inside)
+    """Where all that arrives in the loop is known, is in no loop inside, and is the count."""
+    completed = {"loop": 0, "inner": 0}
+    for seed in range(first, first + 1000):
+        lines = arrivals(random.Random(seed))
+        function = nested(lines)
         loops = Loops(function)
-        loop, counts = loops.innermost("loop"), Counts(find_uses(function), loops, None)
-        assert loop is not None
-        arriving = parts(inside, once=True)
-        expected = bool(arriving) and None not in arriving and sum(one or 0 for one in arriving) == count
-        assert counts.one_phase_a_round(Cell(BARRIER, 0), loop) is expected
-        assert counts.initial(Cell(BARRIER, 0)) == count
-        completed += expected
-    assert completed > 20
+        counts = Counts(find_uses(function), loops, None)
+        assert counts.initial(Cell(BARRIER, 0)) == initial(lines)
+        inside = {name: [act for act in lines[name] if act[0] != WAIT] for name in completed}
+        for name in completed:
+            loop, arriving = loops.innermost(name), [at_once(act) for act in inside[name]]
+            assert loop is not None
+            alone = name == "inner" or not inside["inner"]
+            expected = bool(arriving) and alone and None not in arriving and sum(map(int, arriving)) == initial(lines)
+            assert counts.one_phase_a_round(Cell(BARRIER, 0), loop) is expected, (name, lines)
+            completed[name] += expected
+    assert min(completed.values()) > 10
 
 
 def test_arrivals_whose_number_a_register_holds_are_not_counted() -> None:
