@@ -36,3 +36,17 @@ def test_each_row_of_a_matrix_goes_to_its_place(columns: int, element: nvb.Eleme
     for thread in range(256):
         found = [evaluate(store.args[0], {"tid.x": thread}) for store in stores]
         assert found == [place(thread, number, columns) for number in range(len(stores))]
+
+
+def test_buffers_are_free_when_they_are_read() -> None:
+    """PTX ISA 9.7.9 (cp.async.bulk.wait_group): .read waits until the sources are read, not until all is written."""
+    k = KernelBuilder("stores", "sm_90a", threads=128, parameters=[Parameter("c", TensorMap(f16, (64, 64)))])
+    output = k.tma_epilogue(k.arguments[0], 64, 1)
+    acc = k.wgmma.accumulator(64, f32)
+    acc.fill(0.0)
+    output.reserve((0, 0), 0).store(acc)
+    output.finish()
+    (function,) = (one for one in k.core.llvm.module.functions if one.blocks)
+    waits = [str(one) for one in instructions(function, "wait.group") if "bulk" in str(one)]
+    assert len(waits) == 2
+    assert all("wait.group.read" in one for one in waits)
