@@ -13,6 +13,7 @@ from nvbackend.dry_run.machine.machine import Machine, OverBudget
 from nvbackend.dry_run.machine.threads import own
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.compile import compile_program
+from nvbackend.dry_run.program.needed import is_of_protocols
 from nvbackend.dry_run.scenario.choose import SCALES, Wanted, choose, rounds_of
 from nvbackend.dry_run.seam import Launch, MakeProtocols
 from nvbackend.isel.machine.function import MachineFunction
@@ -77,6 +78,8 @@ def run(
 
 def check(subject: Subject, make: MakeProtocols, sizes: Sequence[Mapping[str, int]] = ()) -> list[Diagnostic]:
     """What runs of the kernel show, with parameters of each of `sizes`, or of its own choice."""
+    if not any(is_of_protocols(one) for one in subject.machine.instructions()):
+        return []
     program = compiled(subject)
     if program.opaque:
         return []

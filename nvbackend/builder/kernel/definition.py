@@ -6,7 +6,7 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_origin
@@ -22,7 +22,7 @@ from nvbackend.launch_calls import NotLoaded
 from nvbackend.signature import Parameter, ParameterType, Pointer, Scalar, TensorMap
 
 if TYPE_CHECKING:
-    from nvbackend.builder.kernel.kernel import Check, FinishedKernel, KernelBuilder
+    from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
     from nvbackend.codegen.compiled import CompiledKernel
 RUNS_THE_USERS_FUNCTION = True
 """A mistake in that function has the lines of the function and of what it calls: see diagnostics.location."""
@@ -104,7 +104,7 @@ class KernelDefinition(NotLoaded):
         *,
         target: str | Target | None = None,
         constants: dict[str, Any] | None = None,
-        check: Check = False,
+        check: bool | Sequence[Mapping[str, int]] = False,
         **more: Any,
     ) -> FinishedKernel:
         """Run the function and verify what it built. Raises every diagnostic found, together.

@@ -107,7 +107,7 @@ class KernelBuilder(Operations):
         bounds = LaunchBounds(self.threads, self.cluster_size, self.memory.end, minimum)
         return Signature(self.name, self._parameters, bounds)
 
-    def finish(self, *, check: Check = False) -> FinishedKernel:
+    def finish(self, *, check: bool | Sequence[Mapping[str, int]] = False) -> FinishedKernel:
         """Close the kernel and verify its machine form. Raises every error found, together.
 
         With `check` the kernel is also executed on its own control values: with sizes of its own choice (True), or with

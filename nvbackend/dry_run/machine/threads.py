@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -53,12 +54,17 @@ def _lane_mask(which: Callable[[int, int], bool]) -> Any:
     )
 
 
+@lru_cache(maxsize=64)
+def _threads(warp: int) -> Any:
+    return LANE + np.uint64(warp * LANES)
+
+
 def _rank(fiber: Fiber, launch: Launch) -> int:
     return fiber.warp.cta % launch.cluster
 
 
 _REGISTERS: dict[str, Callable[[Fiber, Launch], Any]] = {
-    "tid": lambda fiber, _: LANE + np.uint64(fiber.warp.index * LANES),
+    "tid": lambda fiber, _: _threads(fiber.warp.index),
     "ntid": lambda _, launch: launch.threads,
     "ctaid": lambda fiber, _: fiber.warp.cta,
     "nctaid": lambda _, launch: launch.ctas,
@@ -98,12 +104,15 @@ def _elect(_axes: dict[str, object]) -> Own:
 
 def _shuffle(axes: dict[str, object]) -> Own:
     mode = axes["mode"]
+    is_plain = mode == "idx" and not axes.get("in_range")
 
     def run(_fiber: Fiber, _launch: Launch, inputs: Inputs, mask: int) -> dict[str, Any]:
         value, lane, clamp = inputs("value"), inputs("lane"), inputs("clamp")
         if isinstance(value, Unknown) or isinstance(lane, Unknown) or isinstance(clamp, Unknown):
             same = mode == "idx" and type(lane) is int and type(clamp) is int
             return {"result": value if same else UNKNOWN, "in_range": UNKNOWN}
+        if is_plain and type(lane) is int and clamp == LANES - 1 and mask >> (lane & 31) & 1:
+            return {"result": value if type(value) is int else int(value[lane & 31])}
         by, bound = _spread(lane) & np.uint64(31), _spread(clamp)
         segment = bound >> np.uint64(8) & np.uint64(31)
         first = LANE & segment

@@ -69,11 +69,12 @@ def _inputs(anchor: Anchor) -> Iterable[ir.Value]:
     outputs = {one.name for one in row.outputs} if row is not None else ()
     for name, registers in anchor.registers.items():
         if name not in outputs:
-            yield from (one for one in registers if isinstance(one, ir.Value) and not _is_data(one))
+            yield from (one for one in registers if isinstance(one, ir.Value) and not is_data(one))
 
 
-def _is_data(value: ir.Value) -> bool:
-    return not isinstance(value.type, (ir.IntType, ir.PointerType))
+def is_data(value: ir.Value | int) -> bool:
+    """Whether it is no integer and no address."""
+    return isinstance(value, ir.Value) and not isinstance(value.type, (ir.IntType, ir.PointerType))
 
 
 def _is_shared(pointer: ir.Value) -> bool:

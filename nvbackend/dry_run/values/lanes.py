@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +21,7 @@ def is_known(value: Any) -> bool:
     return not isinstance(value, Unknown)
 
 
+@lru_cache(maxsize=256)
 def where(mask: int) -> Any:
     """The lanes of `mask`, as truth values."""
     return np.unpackbits(np.frombuffer(mask.to_bytes(4, "little"), np.uint8), bitorder="little").view(np.bool_)
@@ -33,6 +35,8 @@ def bits(condition: Any) -> int:
 def tidy(array: Any) -> Any:
     """A number instead of an array in which all lanes are equal."""
     first = array[0]
+    if first != array[-1]:
+        return array
     return int(first) if (array == first).all() else array
 
 
@@ -43,6 +47,8 @@ def among(value: Any, mask: int) -> Any:
     lowest = int(value[(mask & -mask).bit_length() - 1])
     if mask & (mask - 1) == 0:
         return lowest
+    if value[mask.bit_length() - 1] != lowest:
+        return value
     return lowest if (value[where(mask)] == lowest).all() else value
 
 
