@@ -107,6 +107,7 @@ class SteppedLaunch:
     ) -> NDArray[Any]:
         """A copy of a CTA's shared memory as elements of a type: a variable by its name, or from an address on.
 
+        The builder writes `kernel__tile` for what is named `tile`: both names do.
         `count` elements; None is the whole variable, from an address on all that there is.
         """
         memory = self._wave.memory.shared
@@ -122,7 +123,7 @@ class SteppedLaunch:
     def _variable(self, name: str) -> tuple[int, int]:
         """The offsets of its first byte and of the one after its last."""
         for one in self._wave.variables:
-            if one.name == name:
+            if name in (one.name, one.name.removeprefix(f"{self._execution.launch.kernel}__")):
                 return one.offset, one.offset + one.size if one.size else self._wave.memory.shared.shape.size
         names = ", ".join(one.name for one in self._wave.variables) or "none"
         return self._refuse(f"no variable {name} in shared memory, only {names}")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.pages import guide, layers
+from tests.pages import guide, layers, simulator
 from tests.pages.boxes import Drawing
 from tests.support.process import ROOT
 
@@ -22,6 +22,7 @@ PICTURES: dict[str, Callable[[], str]] = {
     **{name: lambda draw=draw: draw().svg() for name, draw in DRAWINGS.items()},  # type: ignore[misc]
     "mma-a.svg": guide.mma_a,
     "swizzle.svg": guide.swizzle,
+    "timeline.svg": simulator.timeline,
 }
 """All files of docs/pictures."""
 ROOMS = re.compile(r"(?<=<!-- rooms, by `python -m tests.pages` -->\n\n).*?(?=\n<!-- end of rooms -->)", re.DOTALL)

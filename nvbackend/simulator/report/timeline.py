@@ -258,14 +258,20 @@ def _colour(span: Span, *, is_wait: bool) -> str:
 
 def _hint(record: Record, span: Span, is_wait: bool) -> str:
     """What a viewer shows where the mouse points."""
-    place = f"{span.site.location}: {span.site.location.source or span.site.text}"
+    place = f"{_place(span)}: {span.site.location.source or span.site.text}"
     times = f"steps {span.start:,} to {span.end:,} ({span.end - span.start:,})"
     warp = f"warp {span.warp % record.cta_warps} of CTA {span.warp // record.cta_warps}"
     if not is_wait:
         return f"{span.what} of {warp}, {times}\n{place}\n{span.site}"
     by = f"warp {span.by % record.cta_warps} of CTA {span.by // record.cta_warps}"
-    cause = f"{span.cause.what} of {by}, {span.cause.site.location}" if span.cause is not None else by
+    cause = f"{span.cause.what} of {by}, {_place(span.cause)}" if span.cause is not None else by
     return f"waits for {span.what}, {times}, until {cause}\n{place}\n{span.site}"
+
+
+def _place(span: Span) -> str:
+    """File and line, without the folder: pictures are shown to others."""
+    location = span.site.location
+    return f"{os.path.basename(location.file)}:{location.line}"
 
 
 def _arrows(record: Record, rows: list[_Row], scale: _Scale, cta: int) -> Iterable[str]:
