@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,9 @@ _MOST_THREADS = 8192
 """Threads of a wave: their registers should stay in the caches of the machine that this runs on."""
 _MOST_BYTES = 1 << 29
 """Registers, shared and local memory of a wave."""
+_ALL_THREADS, _ALL_BYTES = 1 << 18, 1 << 31
+"""The same where CTAs may wait for one another: about as many as run at once on a large GPU."""
+_MEETING = re.compile(r"(ld|atom|fence)\.(?!proxy)(.*\.)?(acquire|acq_rel|sc)\.(gpu|sys)|ld\.volatile|membar\.(gl|sys)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +173,14 @@ class Execution:
 
 
 def _clusters_of_a_wave(program: Program, launch: Launch) -> int:
+    most_threads, most_bytes = (_ALL_THREADS, _ALL_BYTES) if _meets(program) else (_MOST_THREADS, _MOST_BYTES)
     threads = -(-launch.block_threads // 32) * 32
     of_a_cta = launch.shared_bytes * 2 + threads * (8 * len(program.slots.initial) + 2 * program.frame_bytes)
-    ctas = min(max(_MOST_THREADS // threads, 1), max(_MOST_BYTES // max(of_a_cta, 1), 1))
+    ctas = min(max(most_threads // threads, 1), max(most_bytes // max(of_a_cta, 1), 1))
     return max(ctas // launch.cluster_size, 1)
+
+
+def _meets(program: Program) -> bool:
+    """Whether CTAs may wait for one another: there are acquires of the GPU's scope, or volatile loads."""
+    opcodes = {opcode for code in program.codes for opcode in code.opcodes}
+    return any(_MEETING.match(opcode) for opcode in opcodes)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nvbackend.diagnostics import gather, missing_name, raise_all, user_facing
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, missing_name, raise_all, user_facing
 from nvbackend.ptx import Module, parse, resolve
 from nvbackend.ptx.syntax import Function
 from nvbackend.simulator import scalar
@@ -53,7 +53,11 @@ class Simulator:
         return f"<simulator of {self.target or 'the chip that a text is for'}>"
 
     def load(self, ptx: str, *, source: str = "<ptx>") -> SimulatedModule:
-        """Read and compile a PTX text. Raises ptx.* and simulator.unknown, for all of its lines together."""
+        """Read and compile a PTX text. Raises ptx.* for all of its lines together.
+
+        A kernel with an instruction that the simulator does not know raises simulator.unknown when it is launched, and
+        here where no other kernel can be.
+        """
         return SimulatedModule(parse(ptx, source), Known())
 
 
@@ -66,20 +70,23 @@ class SimulatedModule:
         names = resolve(module)
         self._image = image(module, names)
         self._programs: dict[str, Program] = {}
-
-        def compile_kernel(name: str) -> None:
-            assembler = Assembler(module, names, known, self._image.places, Domain())
-            self._programs[name] = assembler.program(module.kernels[name])
-
-        raise_all(gather(*(lambda name=name: compile_kernel(name) for name in module.kernels)))
+        self._unknown: dict[str, tuple[Diagnostic, ...]] = {}
+        """What is wrong with the kernels that cannot be run."""
+        for name, kernel in module.kernels.items():
+            try:
+                self._programs[name] = Assembler(module, names, known, self._image.places, Domain()).program(kernel)
+            except DiagnosticError as error:
+                self._unknown[name] = error.diagnostics
+        if not self._programs:
+            raise_all([one for found in self._unknown.values() for one in found])
 
     def __repr__(self) -> str:
-        return f"<module of {', '.join(self._programs) or 'no kernel'} for {self._module.target[0]}>"
+        return f"<module of {', '.join(self.kernels) or 'no kernel'} for {self._module.target[0]}>"
 
     @property
     def kernels(self) -> tuple[str, ...]:
         """The names of the kernels."""
-        return tuple(self._programs)
+        return tuple(self._module.kernels)
 
     def static_shared_bytes(self, name: str) -> int:
         """The static shared memory of a kernel's CTA, in bytes (call.name where there is no such kernel)."""
@@ -132,9 +139,10 @@ class SimulatedModule:
         return SteppedLaunch(Execution(program, launch, heaps, Watch(checks)))
 
     def _program(self, name: str) -> Program:
+        raise_all(self._unknown.get(name, ()))
         found = self._programs.get(name)
         if found is None:
-            raise missing_name("the module", "kernel", name, self._programs)
+            raise missing_name("the module", "kernel", name, self.kernels)
         return found
 
     def _prepare(

@@ -13,9 +13,15 @@ ROOMS = {
     "intrinsics": ("row", "fragments", "mma", "words", "copy", "sync", "maps"),
     "isel": ("target", "machine", "operands", "select", "flow", "protocols", "verify"),
     "layout": ("drawing", "algebra", "banks", "descriptors", "pictures"),
+    "simulator": (
+        *("formats", "scalar", "tensor", "copies", "memory", "machine", "sync", "calls", "checks", "program"),
+        "report",
+    ),
     "builder": ("thread_tables", "scopes", "lower", "values", "value_tracking", "core", "ops", "tiles", "kernel"),
 }
-"""The rooms of each layer, lowest first. What the layer's own folder holds is above them all."""
+"""The rooms of each layer, lowest first. What the layer's own folder holds is above them all, but for the ground."""
+GROUND = frozenset({"nvbackend.simulator.events", "nvbackend.simulator.rules"})
+"""Modules of a layer's own folder that are below its rooms."""
 MOST_FILES = 16
 """Of Python, with the folder's `__init__`."""
 ALL = sources(PACKAGE)
@@ -41,7 +47,8 @@ def between_rooms() -> Iterator[tuple[Source, str, tuple[str, ...], tuple[str, .
     """Every import from one room of a layer to another one of it; what a package offers of its own rooms is none."""
     for source in ALL:
         for found in imports(source):
-            if found.module.startswith(f"{PACKAGE}.") and source.module not in PACKAGES:
+            ours = found.module.startswith(f"{PACKAGE}.") and found.module not in GROUND
+            if ours and source.module not in PACKAGES:
                 here, there = room_of(source.module), room_of(found.module)
                 if here and there and here != there and here[0] == there[0] and here[0] in ROOMS:
                     yield source, found.module, here, there

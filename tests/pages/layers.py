@@ -93,7 +93,8 @@ def drawing() -> Drawing:
     for name, (first, last, ground, top) in BRICKS.items():
         x, y = MARGIN + first * COLUMN, MARGIN + (rows - 1 - top) * ROW
         width, tall = (last - first + 1) * COLUMN - JOINT, (top - ground + 1) * ROW - JOINT
-        drawn.shapes.append(Box(x, y, width, tall, name, tuple(_rooms(name)), USER if name == "samples" else LAYER))
+        rooms = tuple(_rooms(name)) if width > COLUMN else ()  # a brick of one column is too narrow for them
+        drawn.shapes.append(Box(x, y, width, tall, name, rooms, USER if name == "samples" else LAYER))
     return drawn
 
 

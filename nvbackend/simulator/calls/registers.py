@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nvbackend.ptx.syntax import Instruction
 from nvbackend.simulator.calls.holding import held
-from nvbackend.simulator.calls.tensor.together import warps
+from nvbackend.simulator.calls.together import warps
 from nvbackend.simulator.machine.compiling import Compiling
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.wave import Step, Waiting, Wave

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nvbackend.ptx.syntax import Instruction
-from nvbackend.simulator.calls.tensor.together import gathered, spread, warps
+from nvbackend.simulator.calls.together import gathered, spread, warps
 from nvbackend.simulator.events import Addresses, By
 from nvbackend.simulator.machine.compiling import Compiling
 from nvbackend.simulator.machine.lanes import WARP, Lanes

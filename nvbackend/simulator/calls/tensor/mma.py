@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nvbackend.ptx.syntax import Instruction, Operand
-from nvbackend.simulator.calls.tensor.together import chip, gathered, spread, warps
+from nvbackend.simulator.calls.together import chip, gathered, spread, warps
 from nvbackend.simulator.machine.compiling import Compiling
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.wave import Reader, Step, Wave

@@ -10,7 +10,7 @@ from nvbackend.ptx.syntax import Instruction
 from nvbackend.simulator.calls.holding import held
 from nvbackend.simulator.calls.tensor import tcgen05_copy, tcgen05_mma, tcgen05_registers
 from nvbackend.simulator.calls.tensor.tmem import TensorMemory
-from nvbackend.simulator.calls.tensor.together import warps
+from nvbackend.simulator.calls.together import warps
 from nvbackend.simulator.events import By, Mask, Pending
 from nvbackend.simulator.machine.compiling import Compile, Compiling
 from nvbackend.simulator.machine.lanes import WARP, Lanes, one_lane

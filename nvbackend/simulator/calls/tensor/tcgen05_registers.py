@@ -9,7 +9,7 @@ import numpy as np
 from nvbackend.ptx.syntax import Instruction
 from nvbackend.simulator.calls.copies import groups
 from nvbackend.simulator.calls.tensor.tmem import TensorMemory
-from nvbackend.simulator.calls.tensor.together import warps
+from nvbackend.simulator.calls.together import warps
 from nvbackend.simulator.events import Bits, By, Pending
 from nvbackend.simulator.machine.compiling import Compiling
 from nvbackend.simulator.machine.in_flight import Flights, slots_of

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nvbackend.ptx.syntax import Instruction, Operand, Vector
 from nvbackend.simulator.calls.copies import groups
 from nvbackend.simulator.calls.tensor.mma import fragment_reader, register_type
-from nvbackend.simulator.calls.tensor.together import WARPGROUP, warpgroups
+from nvbackend.simulator.calls.together import WARPGROUP, warpgroups
 from nvbackend.simulator.events import Addresses, Bits, By, Pending, Threads
 from nvbackend.simulator.machine.compiling import Compiling
 from nvbackend.simulator.machine.in_flight import Flights, written_in_flight

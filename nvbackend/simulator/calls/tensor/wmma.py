@@ -6,7 +6,7 @@ import numpy as np
 
 from nvbackend.ptx.syntax import Instruction, Operand
 from nvbackend.simulator.calls.tensor.mma import register_type
-from nvbackend.simulator.calls.tensor.together import chip, gathered, spread, warps
+from nvbackend.simulator.calls.together import chip, gathered, spread, warps
 from nvbackend.simulator.events import Addresses, Bits, By
 from nvbackend.simulator.machine.compiling import Compiling
 from nvbackend.simulator.machine.lanes import WARP, Lanes
