@@ -51,6 +51,7 @@ def test_scattered_global_accesses() -> None:
 
 def test_another_ctas_memory_is_distributed() -> None:
     body = """mov.u32 %r3, %cluster_ctarank; xor.b32 %r3, %r3, 1; mapa.shared::cluster.u32 %r4, %r1, %r3;
+barrier.cluster.arrive; barrier.cluster.wait;
 @%p0 st.shared::cluster.u32 [%r4], %r3;
 barrier.cluster.arrive; barrier.cluster.wait;
 @%p0 ld.shared.u32 %r5, [%r1];"""
