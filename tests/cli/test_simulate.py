@@ -68,7 +68,7 @@ def test_arrays_of_files(file: str, tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--arg", "f32[16]"], "simulator.launch", "takes 3 arguments (x, y, by), not 1"),
         (["--arg", "seven"], "cli.simulate", "seven is not an argument"),
         (["--arg", "missing.npy"], "cli.simulate", "missing.npy is not an argument"),
-        (["--kernel", "other"], "simulator.launch", "no such kernel, only scale"),
+        (["--kernel", "other"], "call.name", "the module has no kernel 'other', only scale"),
         (["--grid", "1,1,1,1"], "cli.usage", "--grid"),
     ],
 )
