@@ -12,7 +12,7 @@ from nvbackend.simulator import Simulator
 from nvbackend.simulator.simulator import SimulatedModule
 from tests.dry_run.registry import Case, Launch, Out
 
-SILENT, NUMBERS = "silent", "numbers"
+SILENT, NUMBERS, NOT_BUILT = "silent", "numbers", "not-built"
 _FINISHES = "nvbackend.builder.kernel.kernel.raise_all"
 """What raises the errors of a finished kernel."""
 
@@ -76,8 +76,14 @@ class Simulated:
 
 
 def simulator_verdict(case: Case, seeds: Sequence[int]) -> str:
-    """The rule that the simulator names first, "numbers" where only the results differ, or "silent"."""
-    simulated = Simulated(case)
+    """The rule that the simulator names first, "numbers" where only the results differ, or "silent".
+
+    What a call refuses is "not-built": there is nothing to run.
+    """
+    try:
+        simulated = Simulated(case)
+    except nvb.DiagnosticError:
+        return NOT_BUILT
     for launch in case.scene.launches():
         for seed in seeds:
             found = simulated.run(launch, seed)
