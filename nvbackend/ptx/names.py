@@ -124,9 +124,11 @@ class _Resolver:
         for statement in statements:
             if not isinstance(statement, Declared):
                 continue
-            before = scope.names.get(statement.name)
+            is_row = isinstance(statement, Variable) and statement.registers is not None
+            key = f"{statement.name}<>" if is_row else statement.name  # `%r<5>` declares %r0 to %r4, and no %r
+            before = scope.names.get(key)
             if before is None:
-                scope.names[statement.name] = statement
+                scope.names[key] = statement
             elif statement.name != SINK:
                 place = self.location(statement.position)
                 self.errors.append(REDECLARED.diagnose(at=place, name=statement.name, line=before.position.line))

@@ -57,6 +57,13 @@ def test_inner_blocks_may_declare_a_name_again():
     assert types == ["b64", "b32"]
 
 
+def test_a_row_of_registers_does_not_declare_its_prefix():
+    body = ".reg .b32 a; .reg .b16 a<2>; mov.b32 {a0, a1}, a;"
+    names = resolve(parse(HEAD + f".entry k() {{ {body} }}"))
+    assert [declared.type for _, declared in sorted(names.of.items())] == ["b16", "b16", "b32"]
+    assert refusals(HEAD + ".entry k() {\n .reg .b32 a<2>;\n mov.b32 a, 0;\n}") == [(UNDECLARED, "kernel.ptx", 6)]
+
+
 def test_everything_undeclared_is_told_at_once():
     assert len(refusals(HEAD + ".entry k() {\n mov.b32 %a, %b;\n mov.b32 %c, %d;\n}")) == 4
 

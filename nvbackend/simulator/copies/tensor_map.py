@@ -94,6 +94,14 @@ def _padded(values: tuple[int, ...], count: int) -> tuple[int, ...]:
     return (*values, *(0,) * (count - len(values)))[:count]
 
 
+def blank(data: bytes) -> TensorMap | None:
+    """The map of one dimension that zeros are to tensormap.replace, None where there is anything else.
+
+    Compilers write zeros, and then every field.
+    """
+    return None if any(data) else TensorMap(0, CODES[0].name, (1,), (), (1,))
+
+
 def decode(data: bytes) -> TensorMap | None:
     """The map that 128 bytes hold, None where they hold none."""
     if len(data) < MAP_BYTES or not data.startswith(_MAGIC):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 import numpy as np
@@ -37,16 +37,17 @@ LOAD = Rule(
     why="The load is asynchronous: until wait::ld the registers hold what was there before, now and then.",
     reference="PTX ISA 9.7.16.8.5 (tcgen05.wait)",
 )
-_WGMMA, _LD = ("wgmma", "mma_async"), ("tcgen05", "ld")
+_WGMMA, _LD, _COPY = ("wgmma", "mma_async"), ("tcgen05", "ld"), "mov"
 
 
 @dataclass(eq=False, slots=True)
 class Flight:
-    """An operation whose results come later: the slots of its registers, and whose they are still."""
+    """An operation whose results come later: the slots of its registers, those copied from them, and whose they are."""
 
     operation: Pending
     slots: frozenset[int]
     threads: Mask
+    copies: set[int] = field(default_factory=set)
 
 
 class Flights:
@@ -82,13 +83,31 @@ def slots_of(symbols: Symbols, operands: Iterable[Operand]) -> dict[int, str]:
 
 
 def late_slots(symbols: Symbols, instructions: Iterable[Instruction]) -> frozenset[int]:
-    """The slots that some asynchronous instruction writes later."""
-    late = [one for one in instructions if one.parts[:2] in (_WGMMA, _LD)]
-    return frozenset(slot for one in late for slot in slots_of(symbols, one.operands[:1]))
+    """The slots that some asynchronous instruction writes later, or that are copied from one of these."""
+    lines = list(instructions)
+    late = {slot for one in lines if one.parts[:2] in (_WGMMA, _LD) for slot in slots_of(symbols, one.operands[:1])}
+    if not late:
+        return frozenset()
+    copies = [
+        (frozenset(slots_of(symbols, one.operands[:1])), frozenset(slots_of(symbols, one.operands[1:])))
+        for one in lines
+        if one.parts[0] == _COPY
+    ]
+    size = 0
+    while len(late) > size:
+        size = len(late)
+        for targets, sources in copies:
+            if not late.isdisjoint(sources):
+                late |= targets
+    return frozenset(late)
 
 
 def guarded(step: Step, instruction: Instruction, site: Site, symbols: Symbols, late: frozenset[int]) -> Step:
-    """The step of an instruction, which touches no register that is in flight for one of its threads."""
+    """The step of an instruction, which touches no register that is in flight for one of its threads.
+
+    A mov of a result of wgmma is no use of it: other compilers take registers apart before the wait, which ptxas puts
+    in front of these, or makes nothing of. It gets the result, and what it writes is in flight too.
+    """
     operands = instruction.operands
     if instruction.parts[:2] == _WGMMA:
         operands = operands[1:]
@@ -99,15 +118,33 @@ def guarded(step: Step, instruction: Instruction, site: Site, symbols: Symbols, 
         return step
     first = operands[:1] if isinstance(operands[0], Name | Vector | Pair) and operands is instruction.operands else ()
     written = frozenset(slots_of(symbols, first)) - frozenset(slots_of(symbols, operands[1:]))
+    is_copy = instruction.parts[0] == _COPY
+    copied = frozenset(slots_of(symbols, operands[:1])) if is_copy else frozenset()
 
     def run(wave: Wave, lanes: Lanes) -> Waiting | None:
         for flight in wave.part(Flights).all:
-            if not flight.slots.isdisjoint(touched) and flight.threads[lanes.index].any():
+            if not flight.threads[lanes.index].any():
+                continue
+            if not flight.slots.isdisjoint(touched):
+                if copied.isdisjoint(flight.slots) and is_copy and flight.operation.engine == _WGMMA[0]:
+                    if not flight.operation.done:
+                        return _until_done(flight.operation, lanes)
+                    flight.copies |= copied
+                    continue
                 slot = min(flight.slots & touched.keys())
                 _fail(wave, lanes, flight, site, touched[slot], writes=slot in written)
+            flight.copies -= written
+            if not flight.copies.isdisjoint(touched):
+                if not is_copy:
+                    _fail(wave, lanes, flight, site, touched[min(flight.copies & touched.keys())], writes=False)
+                flight.copies |= copied
         return step(wave, lanes)
 
     return run
+
+
+def _until_done(operation: Pending, lanes: Lanes) -> Waiting:
+    return Waiting(lanes, lambda: operation.done, lambda: f"the results of {operation.site}", again=True)
 
 
 def written_in_flight(wave: Wave, operation: Pending, thread: int, register: str) -> NoReturn:

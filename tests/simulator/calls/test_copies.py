@@ -141,6 +141,33 @@ barrier.cluster.arrive; barrier.cluster.wait;
     assert np.array_equal(found, np.tile(np.concatenate([100 + lanes, lanes, lanes]), (2, 1)))
 
 
+def test_a_map_is_made_of_zeros():
+    """As Triton makes its own: every field of zeros in shared memory, then copied to global memory."""
+    fields = [
+        *("global_address.shared::cta.b1024.b64 [%rd7], %rd1", "rank.shared::cta.b1024.b32 [%rd7], 1"),
+        *("box_dim.shared::cta.b1024.b32 [%rd7], 0, 8", "box_dim.shared::cta.b1024.b32 [%rd7], 1, 4"),
+        *("global_dim.shared::cta.b1024.b32 [%rd7], 0, 8", "global_dim.shared::cta.b1024.b32 [%rd7], 1, 6"),
+        "global_stride.shared::cta.b1024.b64 [%rd7], 0, 32",
+        *("element_stride.shared::cta.b1024.b32 [%rd7], 0, 1", "element_stride.shared::cta.b1024.b32 [%rd7], 1, 1"),
+        *("elemtype.shared::cta.b1024.b32 [%rd7], 7", "interleave_layout.shared::cta.b1024.b32 [%rd7], 0"),
+        *("swizzle_mode.shared::cta.b1024.b32 [%rd7], 0", "fill_mode.shared::cta.b1024.b32 [%rd7], 0"),
+    ]
+    body = f"""{READY}
+shl.b32 %r3, %r0, 2; add.u32 %r5, %r3, %r1; mov.u32 %r4, 0; st.shared.u32 [%r5+4096], %r4; bar.sync 0;
+add.u32 %r6, %r1, 4096; cvt.u64.u32 %rd7, %r6;
+{" ".join(f"@%p0 tensormap.replace.tile.{field};" for field in fields)}
+bar.sync 0;
+tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd2], [%rd7], 128;
+fence.proxy.tensormap::generic.acquire.gpu [%rd2], 128;
+@!%p0 bra W;
+mbarrier.arrive.expect_tx.shared.b64 _, [%r2], 128;
+cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd2, {{0, 3}}], [%r2];
+{WAIT}{dump(128)}"""
+    found, source = np.zeros(32, np.float32), np.arange(48, dtype=np.float32)
+    run(body, found, source, np.zeros(128, np.uint8))
+    assert found.tolist() == [*range(24, 48), *[0] * 8]
+
+
 def test_fields_of_a_map_are_replaced_in_shared_memory_and_published():
     body = f"""{READY}
 shl.b32 %r3, %r0, 2; cvt.u64.u32 %rd5, %r3; add.u64 %rd6, %rd5, %rd1; ld.param.u32 %r4, [a1];

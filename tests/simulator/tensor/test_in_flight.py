@@ -14,7 +14,7 @@ TEXT = """.version 8.3
 .entry k(.param .u64 out)
 {{
     .reg .b32 %r<16>; .reg .f32 %f<8>; .reg .b64 %rd<8>; .reg .pred %p<2>;
-    .shared .align 1024 .b8 image[256];
+    .shared .align 1024 .b8 image[512];
     mov.u32 %r0, %tid.x; mov.u32 %r1, image; mov.b32 %r2, 0x3c003c00;
     mad.lo.u32 %r3, %r0, 4, %r1; setp.lt.u32 %p0, %r0, 64; @%p0 st.shared.b32 [%r3], %r2;
     fence.proxy.async.shared::cta; bar.sync 0;
@@ -70,6 +70,21 @@ def test_a_read_of_the_accumulator_before_the_wait(place, statement):
         except DiagnosticError as error:
             found = {one.rule.id for one in error.diagnostics}
         assert found == expected
+
+
+COPY = "mov.b32 %r8, %f1; mov.f32 %f4, %r8;"
+
+
+def test_a_copy_of_the_accumulator_before_the_wait_is_its_result():
+    assert (run(early=COPY, late="mov.f32 %f0, %f4;") == 32).all()
+    assert (run(early=f"{COPY} mov.f32 %f4, 0f3f800000; add.f32 %f5, %f4, %f4;", late="mov.f32 %f0, %f5;") == 2).all()
+
+
+@pytest.mark.parametrize("statement", ["add.f32 %f5, %f4, %f4;", "add.u32 %r9, %r8, 1;", "st.shared.f32 [%r3], %f4;"])
+def test_a_use_of_a_copy_before_the_wait(statement):
+    with pytest.raises(DiagnosticError) as caught:
+        run(early=COPY + statement)
+    assert {one.rule.id for one in caught.value.diagnostics} == {"wgmma.read-in-flight"}
 
 
 def test_a_read_of_the_fragment_of_a_is_no_mistake():

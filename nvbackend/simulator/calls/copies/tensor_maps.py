@@ -7,7 +7,7 @@ import numpy as np
 from nvbackend.ptx.syntax import Instruction
 from nvbackend.simulator.calls.qualifiers import chosen, only
 from nvbackend.simulator.copies.rules import NOT_A_MAP
-from nvbackend.simulator.copies.tensor_map import MAP_BYTES, TensorMap, decode, problem_of, replaced
+from nvbackend.simulator.copies.tensor_map import MAP_BYTES, TensorMap, blank, decode, problem_of, replaced
 from nvbackend.simulator.events import By
 from nvbackend.simulator.machine.compiling import Compiling
 from nvbackend.simulator.machine.lanes import Lanes
@@ -27,7 +27,7 @@ def map_at(wave: Wave, by: By, lane: int, address: int) -> TensorMap:
     if address % _ALIGNMENT:
         fail(NOT_A_MAP, wave, by, lane, address=address, problem=f"it is not at a multiple of {_ALIGNMENT} bytes")
     one = By(by.site, by.threads[lane : lane + 1], None, "tensormap")
-    found = _read(wave, one, "", address)
+    found = decode(_read(wave, one, "", address))
     if found is None:
         fail(NOT_A_MAP, wave, by, lane, address=address, problem="nothing there was made one")
     problem = problem_of(found)
@@ -36,9 +36,8 @@ def map_at(wave: Wave, by: By, lane: int, address: int) -> TensorMap:
     return found
 
 
-def _read(wave: Wave, by: By, space: str, address: int) -> TensorMap | None:
-    data = wave.read(by, space, np.array([address], np.uint64), MAP_BYTES)
-    return decode(data.tobytes())
+def _read(wave: Wave, by: By, space: str, address: int) -> bytes:
+    return wave.read(by, space, np.array([address], np.uint64), MAP_BYTES).tobytes()
 
 
 def compile(instruction: Instruction, place: Compiling) -> Step:
@@ -62,7 +61,8 @@ def _replace(instruction: Instruction, place: Compiling) -> Step:
         rows = zip(address(wave, lanes).tolist(), value(wave, lanes).tolist(), strict=True)
         for lane, (at, number) in enumerate(rows):
             one = place.by(lanes.where(np.arange(lanes.count) == lane))
-            found = _read(wave, one, space, at)
+            held = _read(wave, one, space, at)
+            found = decode(held) or blank(held)
             if found is None:
                 fail(NOT_A_MAP, wave, by, lane, address=at, problem="nothing there was made one")
             with located(wave, one):
