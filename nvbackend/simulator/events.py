@@ -125,7 +125,8 @@ class Observer(Protocol):
         """What was published under the token is seen from here on."""
 
     def fence(self, by: By, kind: str) -> None:
-        """A fence: `kind` is its spelling after the opcode, such as `proxy.async.shared::cta` or `acq_rel.gpu`."""
+        """A fence: `kind` is its spelling after the opcode, such as `proxy.async.shared::cta` or `acq_rel.gpu`; or
+        `warp`, where lanes of a warp have come together."""
 
     def issued(self, operation: Pending) -> None:
         """An operation is in flight."""

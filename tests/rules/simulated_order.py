@@ -36,6 +36,14 @@ def two_warps_store_to_one_word():
     run(f"@%p0 st.shared.u32 [tile], 1; {order} setp.eq.u32 %p1, %r0, 40; @%p1 st.shared.u32 [tile], 2;")
 
 
+@program("simulator.missing-warp-sync", located=False)
+def a_lane_reads_what_another_one_has_just_written():
+    order = ""  # breaks
+    order = "bar.warp.sync -1;"  # keeps
+    own = "shl.b32 %r1, %r0, 2; mov.u32 %r2, tile; add.u32 %r1, %r1, %r2; xor.b32 %r3, %r1, 4;"
+    run(f"{own} st.shared.u32 [%r1], %r0; {order} ld.shared.u32 %r4, [%r3];", threads=32)
+
+
 @program("simulator.mbarrier-state", located=False)
 def a_state_of_two_phases_ago():
     phases = 2  # breaks

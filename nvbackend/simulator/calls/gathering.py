@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nvbackend.simulator.events import Bits
+from nvbackend.simulator.machine.compiling import Compiling
 from nvbackend.simulator.machine.lanes import WARP, Lanes
 from nvbackend.simulator.machine.wave import Reader, Step, Waiting, Wave
 
@@ -17,7 +18,7 @@ Together = Callable[[Wave, Lanes, Members], None]
 _BITS = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
 
 
-def gathered(run: Together, members: Reader | None) -> Step:
+def gathered(run: Together, members: Reader | None, place: Compiling) -> Step:
     """The step that holds lanes until all that their mask names are here; None: those that are here are enough."""
 
     def step(wave: Wave, lanes: Lanes) -> Waiting | None:
@@ -27,10 +28,12 @@ def gathered(run: Together, members: Reader | None) -> Step:
         mask = members(wave, lanes)
         missing = wave.missing(lanes, mask)
         if missing is None:
+            wave.meet(place.by(lanes))
             run(wave, lanes, mask)
             return None
         if missing.count < lanes.count:
             rest = lanes.without(missing)
+            wave.meet(place.by(rest))
             run(wave, rest, members(wave, rest))
         return Waiting(missing, lambda: False, lambda: _reason(wave, missing, members), again=True)
 

@@ -39,10 +39,13 @@ def _gathered(place: Compiling, act: Act, missing: Callable[[Wave, Lanes], Lanes
     def step(wave: Wave, lanes: Lanes) -> Waiting | None:
         absent = missing(wave, lanes)
         if absent is None:
+            wave.meet(place.by(lanes))
             act(wave, lanes)
             return None
         if absent.count < lanes.count:
-            act(wave, Lanes(np.setdiff1d(lanes.threads, absent.threads, assume_unique=True)))
+            rest = Lanes(np.setdiff1d(lanes.threads, absent.threads, assume_unique=True))
+            wave.meet(place.by(rest))
+            act(wave, rest)
         return Waiting(absent, lambda: False, partial(_reason, absent, text, what), again=True)
 
     return step

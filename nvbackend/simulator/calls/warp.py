@@ -52,7 +52,7 @@ def _shfl(instruction: Instruction, place: Compiling) -> Step:
         if write_pred is not None:
             write_pred(wave, lanes, inside)
 
-    general = gathered(run, members)
+    general = gathered(run, members, place)
     fixed_lane, fixed_clamp = place.constant(lane), place.constant(clamp)
     if fixed_lane is None or fixed_clamp is None:
         return general
@@ -63,6 +63,7 @@ def _shfl(instruction: Instruction, place: Compiling) -> Step:
         """The same for every warp."""
         if not lanes.full_warps:
             return general(wave, lanes)
+        wave.meet(place.by(lanes))
         write(wave, lanes, read(wave, lanes).reshape(-1, WARP).take(chosen, axis=1).reshape(-1))
         if write_pred is not None:
             write_pred(wave, lanes, np.tile(inside, lanes.count // WARP))
@@ -105,7 +106,7 @@ def _vote(instruction: Instruction, place: Compiling) -> Step:
         else:
             write(wave, lanes, (votes == here) | (votes == 0) if mode == "uni" else votes == here)
 
-    return gathered(run, members)
+    return gathered(run, members, place)
 
 
 def _match(instruction: Instruction, place: Compiling) -> Step:
@@ -128,7 +129,7 @@ def _match(instruction: Instruction, place: Compiling) -> Step:
         if write_pred is not None:
             write_pred(wave, lanes, everybody)
 
-    return gathered(run, members)
+    return gathered(run, members, place)
 
 
 _INTEGERS: dict[str, tuple[Any, dict[str, int]]] = {
@@ -163,7 +164,7 @@ def _redux(instruction: Instruction, place: Compiling) -> Step:
         inside = members_of(mask & present_bits(lanes)[lanes.slots[0]])
         write(wave, lanes, reduce(rows, inside))
 
-    return gathered(run, members)
+    return gathered(run, members, place)
 
 
 def _float_reduction(instruction: Instruction, place: Compiling) -> Callable[[Bits, NDArray[np.bool_]], Bits]:
@@ -197,7 +198,7 @@ def _elect(instruction: Instruction, place: Compiling) -> Step:
         if write_pred is not None:
             write_pred(wave, lanes, leader == lanes.threads % WARP)
 
-    return gathered(run, members)
+    return gathered(run, members, place)
 
 
 def _activemask(instruction: Instruction, place: Compiling) -> Step:
@@ -214,7 +215,7 @@ def _barrier(instruction: Instruction, place: Compiling) -> Step:
     if instruction.parts != ("bar", "warp", "sync"):
         place.unknown(instruction.opcode)
     together: Together = lambda _wave, _lanes, _members: None  # noqa: E731
-    return gathered(together, place.read(instruction.operands[0], "b32"))
+    return gathered(together, place.read(instruction.operands[0], "b32"), place)
 
 
 _COMPILERS: dict[str, Callable[[Instruction, Compiling], Step]] = {

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.simulator.checks.shadow import ALWAYS
 from nvbackend.simulator.events import By, Pending, Threads
 from nvbackend.simulator.machine.lanes import WARP
 from nvbackend.simulator.machine.wave import Wave
@@ -29,7 +30,6 @@ COPIES_OF_THREADS = "cp.async"
 """The engine whose operations are many, one of each thread; others are one of all their threads."""
 NUMBERS = 64
 """The numbers of a CTA that operations take in turn."""
-ALWAYS = np.iinfo(np.int32).max
 STARTED = 1
 """What is seen of a warp of which no more than its start is known."""
 PARTS = 3
@@ -46,6 +46,8 @@ class OperationClock:
     """(warps, parts, sources)."""
     source: int
     issued: int
+    met: NDArray[np.int32]
+    """When the lanes of each of its warps had met last."""
     at_completion: Times | None = None
     has_waited: bool = False
     """Whether what the operation came after is part of its clock."""
@@ -61,6 +63,8 @@ class Clocks:
         each = np.arange(self.warps)
         self.rows[each, SEEN, each] = ALWAYS
         self.now = STARTED + 1
+        self.met: NDArray[np.int32] = np.full(self.warps, STARTED, np.int32)
+        """When the lanes of each warp met last."""
         self._cta_threads = wave.cta_threads
         self._issued = np.zeros(wave.cta_count, np.int64)
         self._tokens: dict[Hashable, Times] = {}
@@ -75,7 +79,7 @@ class Clocks:
         self._issued[cta] += 1
         rows = self.rows[warps]
         rows[np.arange(len(warps)), SEEN, warps] = self.now
-        self._operations[operation] = OperationClock(warps, rows, source, self.now)
+        self._operations[operation] = OperationClock(warps, rows, source, self.now, self.met[warps])
         self.now += 1
 
     def of(self, operation: Pending) -> OperationClock:
@@ -155,12 +159,21 @@ class Clocks:
     def acquire(self, threads: Threads, token: Hashable) -> None:
         """The threads see what was published under the token, or what an operation that is the token did."""
         warps = np.unique(threads // WARP)
+        self._meet(warps)
         if isinstance(token, Pending):
             self._acquire_operation(warps, token)
             return
         known = self._tokens.get(token)
         if known is not None:
             self._join(warps, known)
+
+    def meet(self, threads: Threads) -> None:
+        """The lanes of the threads' warps have come together."""
+        self._meet(np.unique(threads // WARP))
+
+    def _meet(self, warps: NDArray[np.int64]) -> None:
+        self.now += 1
+        self.met[warps] = self.now
 
     def _acquire_operation(self, warps: NDArray[np.int64], operation: Pending) -> None:
         clock = self.of(operation)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nvbackend.diagnostics import Location, Rule
 from nvbackend.simulator.checks import rules
 from nvbackend.simulator.checks.clocks import GLOBAL, SEEN, SHARED, Clocks
-from nvbackend.simulator.checks.shadow import Conflict, Shadow
+from nvbackend.simulator.checks.shadow import Conflict, Shadow, WarpMates
 from nvbackend.simulator.checks.watching import Watching
 from nvbackend.simulator.events import Access, By, Mask, Pending, Site, Sync
 from nvbackend.simulator.machine.lanes import WARP
@@ -86,6 +86,9 @@ class Races(Watching):
 
     def fence(self, by: By, kind: str) -> None:
         """A fence of the async proxy publishes to it; other fences are covered by the strong accesses around them."""
+        if kind == "warp":
+            self._clocks.meet(by.threads)
+            return
         if kind.startswith(_RELEASES):
             self._fenced[by.threads // WARP] = True
         if kind.startswith("proxy.async"):
@@ -187,7 +190,10 @@ class Races(Watching):
         alike = None
         if access.kind != "read":
             alike = number, np.ones(len(bytes), bool) if access.changed is None else ~access.changed[here]
-        conflict = shadow.unseen_write(bytes, sources, rows, seen, alike)
+        mates = self._mates(access, here)
+        conflict = shadow.unseen_write(bytes, sources, rows, seen, alike, mates)
+        if conflict is None and mates is not None and access.kind == "write":
+            conflict = shadow.read_apart(bytes, mates)
         if conflict is not None:
             self._report(access, conflict, here)
         if access.kind == "read":
@@ -195,11 +201,30 @@ class Races(Watching):
                 part = clocks[:, SHARED if access.space == "shared" else GLOBAL]
                 self._check_proxy(access, shadow, bytes, rows, part, here)
             shadow.read(bytes, sources, self._clocks.now, number)
+            if mates is not None and by.operation is None:
+                shadow.read_by(bytes, (mates.warps * WARP + mates.lanes)[:, 0], self._clocks.now)
             return
         conflict = shadow.unseen_read(bytes, sources, rows, seen)
         if conflict is not None and not _compares_and_swaps(access):
             self._report(access, conflict, here)
-        shadow.write(bytes, sources, self._clocks.now, number)
+        lanes = 0 if by.operation is not None or len(by.threads) == 1 else by.threads[here][:, None] % WARP
+        if by.operation is None and len(by.threads) == 1:
+            lanes = int(by.threads[0]) % WARP
+        shadow.write(bytes, sources, self._clocks.now, number, lanes)
+
+    def _mates(self, access: Access, here: Which) -> WarpMates | None:
+        """Whose lanes access shared memory: threads by ordinary accesses, or the thread that issued an operation."""
+        by, clocks = access.by, self._clocks
+        if access.space != "shared" or access.kind == "atomic" or by.order not in ("weak", ""):
+            return None
+        threads = np.broadcast_to(by.threads, access.addresses.shape)[here][:, None]
+        warps = threads // WARP
+        if by.operation is None:
+            return WarpMates(warps, threads % WARP, clocks.met[warps])
+        if len(by.threads) > 1:
+            return None
+        clock = clocks.of(by.operation)
+        return WarpMates(warps, threads % WARP, np.broadcast_to(clock.met[:1], warps.shape), clock.issued)
 
     def _check_proxy(
         self,
@@ -236,7 +261,9 @@ class Races(Watching):
     def _report(self, access: Access, conflict: Conflict, here: Which) -> NoReturn:
         """Raise the rule that says what kind of mistake it is."""
         engine, operation = self._sites[conflict.site][2], access.by.operation
-        if _CP_ASYNC in (engine, operation.engine if operation else ""):
+        if conflict.is_of_warp:
+            rule = rules.REFILL if operation is not None and conflict.was_read else rules.MISSING_WARP_SYNC
+        elif _CP_ASYNC in (engine, operation.engine if operation else ""):
             rule = self._rule_of_async_copy(access, conflict)
         elif operation is not None:
             rule = self._rule_of_operation(access, operation, conflict)
@@ -269,7 +296,8 @@ class Races(Watching):
         place = conflict.place if isinstance(here, slice) else int(here[conflict.place])
         site, _, engine = self._sites[conflict.site]
         did = "the read" if conflict.was_read else "the write"
-        earlier = f"{did} by {engine or 'another warp'} at PTX {site}"
+        who = "another lane of its warp" if rule is rules.MISSING_WARP_SYNC else "another warp"
+        earlier = f"{did} by {engine or who} at PTX {site}"
         self._raise(rule, access, place, earlier, (f"{did} is here (PTX {site})", site.origin))
 
     def _fail_within(self, access: Access, lost: Mask) -> NoReturn:

@@ -21,6 +21,13 @@ OVERWRITTEN_EARLY = Rule(
     why="A warp that is late reads what belongs to the next round.",
     reference=_MODEL,
 )
+MISSING_WARP_SYNC = Rule(
+    id="simulator.missing-warp-sync",
+    message="{now} {memory}, and the lanes have not met since {earlier}",
+    fix="let the lanes of the warp meet between the two: k.warp.sync(), or a barrier",
+    why="The lanes of a warp run apart where the hardware likes: what is read is old or new, now and then.",
+    reference="PTX ISA 9.7.13.2 (bar.warp.sync)",
+)
 RACE = Rule(
     id="simulator.race",
     message="{now} {memory}, and nothing orders it after {earlier}",
@@ -107,6 +114,15 @@ NOT_READY = Rule(
     reference="PTX ISA 9.7.13.15.9 (mbarrier.init)",
 )
 ORDER = frozenset(
-    {MISSING_BARRIER, OVERWRITTEN_EARLY, RACE, READ_BEFORE_WAIT, ASYNC_COPY_READ, REFILL, WRITE_IN_FLIGHT}
+    {
+        MISSING_WARP_SYNC,
+        MISSING_BARRIER,
+        OVERWRITTEN_EARLY,
+        RACE,
+        READ_BEFORE_WAIT,
+        ASYNC_COPY_READ,
+        REFILL,
+        WRITE_IN_FLIGHT,
+    }
 )
 """What two accesses without an order break."""

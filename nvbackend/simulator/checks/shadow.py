@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nvbackend.simulator.events import Mask
 
+_LANE_BITS, _LANE = 5, 31
+_WHO, _WHO_MASK = 20, (1 << 20) - 1
+ALWAYS = np.iinfo(np.int32).max
 GRANULE = 16
 """Bytes whose readers are kept together."""
 
@@ -21,6 +25,28 @@ class Conflict:
     site: int
     time: int
     was_read: bool
+    is_of_warp: bool = False
+    """Whether it is of another lane of the warp."""
+
+
+@dataclass(slots=True)
+class WarpMates:
+    """The lanes of warps that access, (n, 1) each: the warps, the lanes, and since when each warp has not met.
+
+    An access of another lane since then is not ordered with theirs. Of an operation only those until its issue count.
+    """
+
+    warps: NDArray[np.int64]
+    lanes: NDArray[np.int64]
+    since: NDArray[np.int32]
+    until: int = ALWAYS
+
+    def apart(self, warps: NDArray[Any], lanes: NDArray[Any], times: NDArray[Any]) -> Mask:
+        """Which of earlier accesses are not ordered with those of these lanes."""
+        found: Mask = (warps == self.warps) & (times >= self.since) & (lanes != self.lanes)
+        if self.until != ALWAYS:
+            found &= times < self.until
+        return found
 
 
 class Shadow:
@@ -34,7 +60,10 @@ class Shadow:
         granules = -(-size // GRANULE)
         self._written: NDArray[np.int32] = np.zeros(granules * GRANULE, np.int32)
         self._writer: NDArray[np.int32] = np.zeros(granules * GRANULE, np.int32)
+        """Source times 32, and the lane where it is a warp."""
         self._write_site: NDArray[np.int32] = np.zeros(granules * GRANULE, np.int32)
+        self._last_read: NDArray[np.int64] | None = None
+        """By a thread: the time times 2**_WHO, and the thread; None where no thread has read."""
         self._read: NDArray[np.int32] = np.zeros((granules, readers), np.int32)
         self._reader: NDArray[np.int32] = np.zeros((granules, readers), np.int32)
         self._read_bytes: NDArray[np.uint16] = np.zeros((granules, readers), np.uint16)
@@ -47,25 +76,35 @@ class Shadow:
         rows: NDArray[np.int64],
         clocks: NDArray[np.int32],
         alike: tuple[int, Mask] | None = None,
+        mates: WarpMates | None = None,
     ) -> Conflict | None:
         """A write of one of the bytes, (n, size), that its accessor has not seen.
 
         `sources` (n, 1) are the accessors, `rows` (n, 1) their clocks in `clocks`, (clocks, sources). `alike` is the
         site of a write now, and which of its addresses keep their value: writes of that site are no conflict there.
+        Of lanes of the accessor's own warp, `mates` says which are ordered with it.
         """
         written, writers = _of(self._written, bytes), _of(self._writer, bytes)
         if _is_even(written) and _is_even(writers):
             written, writers = written[:, :1], writers[:, :1]
-        unseen = (written > clocks[rows, writers]) & (writers != sources)
-        if not unseen.any():
-            return None
-        if alike is not None:
+        warps = writers >> _LANE_BITS
+        unseen = (written > clocks[rows, warps]) & (warps != sources)
+        if alike is not None and unseen.any():
             site, keep = alike
             unseen &= ~(keep[:, None] & (self._write_site[bytes[:, : unseen.shape[1]]] == site))
-            if not unseen.any():
-                return None
-        place = int(np.flatnonzero(unseen.any(axis=1))[0])
-        byte = bytes[place, int(np.flatnonzero(unseen[place])[0])]
+        conflict = self._written_at(bytes, unseen)
+        if conflict is None and mates is not None:
+            conflict = self._written_at(bytes, mates.apart(warps, writers & _LANE, written))
+            if conflict is not None:
+                conflict.is_of_warp = True
+        return conflict
+
+    def _written_at(self, bytes: NDArray[np.int64], wrong: Mask) -> Conflict | None:
+        """The conflict with the first of the writes that are wrong."""
+        if not wrong.any():
+            return None
+        place = int(np.flatnonzero(wrong.any(axis=1))[0])
+        byte = bytes[place, int(np.flatnonzero(wrong[place])[0])]
         return Conflict(place, int(self._write_site[byte]), int(self._written[byte]), False)
 
     def unseen_read(
@@ -90,13 +129,42 @@ class Shadow:
     def writes_of(self, bytes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
         """Time, source and site number of the last write of each byte, or of one for all bytes of an access."""
         written, writers, sites = (_of(each, bytes) for each in (self._written, self._writer, self._write_site))
+        writers = writers >> _LANE_BITS
         if _is_even(written) and _is_even(writers) and _is_even(sites):
             return written[:, :1], writers[:, :1], sites[:, :1]
         return written, writers, sites
 
-    def write(self, bytes: NDArray[np.int64], sources: NDArray[np.int64], time: int, site: int) -> None:
+    def read_apart(self, bytes: NDArray[np.int64], mates: WarpMates) -> Conflict | None:
+        """The last read of one of the bytes by a thread, if it is another lane of the writer's warp."""
+        if self._last_read is None:
+            return None
+        last = self._last_read[bytes]
+        apart = mates.apart((last & _WHO_MASK) >> _LANE_BITS, last & _LANE, last >> _WHO)
+        if not apart.any():
+            return None
+        place = int(np.flatnonzero(apart.any(axis=1))[0])
+        byte = bytes[place, int(np.flatnonzero(apart[place])[0])]
+        warp, granule = int(mates.warps[place, 0]), int(byte) // GRANULE
+        slot = warp % self._readers
+        return Conflict(place, int(self._read_site[granule, slot]), int(self._read[granule, slot]), True, True)
+
+    def read_by(self, bytes: NDArray[np.int64], threads: NDArray[np.int64], time: int) -> None:
+        """Threads read the bytes now."""
+        if self._last_read is None:
+            self._last_read = np.zeros(len(self._written), np.int64)
+        self._last_read[bytes] = (time << _WHO) + threads[:, None]
+
+    def write(
+        self,
+        bytes: NDArray[np.int64],
+        sources: NDArray[np.int64],
+        time: int,
+        site: int,
+        lanes: NDArray[np.int64] | int = 0,
+    ) -> None:
         """The bytes are written now."""
-        for array, values in ((self._written, time), (self._writer, sources), (self._write_site, site)):
+        writers = (sources << _LANE_BITS) + lanes
+        for array, values in ((self._written, time), (self._writer, writers), (self._write_site, site)):
             if bytes.shape[1] % GRANULE:
                 array[bytes] = values
             else:

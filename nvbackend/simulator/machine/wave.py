@@ -164,6 +164,8 @@ class Wave:
     def write(self, by: By, space: str, addresses: Addresses, data: NDArray[np.uint8]) -> None:
         """Set the bytes at each address: data of shape (..., size). Of equal addresses the last one stays."""
         size = data.shape[-1]
+        if not addresses.size:
+            return
         if size & size - 1:
             each: Addresses = addresses[..., None] + np.arange(size).astype(np.uint64)
             self.write(by, space, each, data[..., None])
@@ -182,6 +184,11 @@ class Wave:
         self.pending.append(operation)
         for observer in self.observers:
             observer.issued(operation)
+
+    def meet(self, by: By) -> None:
+        """Tell that the lanes of warps have come together."""
+        for observer in self.observers:
+            observer.fence(by, "warp")
 
     def missing(self, lanes: Lanes, members: NDArray[np.uint32] | None = None) -> Lanes | None:
         """The lanes whose warp is not here with all of `members` that have not ended, or None. `members` has a bit a

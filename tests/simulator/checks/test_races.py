@@ -152,7 +152,7 @@ OTHER_WAY = {
     rule: group
     for group in (
         {"shared.missing-barrier", "shared.overwritten-early"},
-        {"proxy.read-before-wait", "proxy.refill-in-flight"},
+        {"proxy.read-before-wait", "proxy.refill-in-flight", "simulator.missing-warp-sync"},
     )
     for rule in group
 }
@@ -224,6 +224,33 @@ def test_lanes_of_one_store_write_different_values():
     same, different = (bodies.rules(f"st.shared.u32 [%r1], {value};") for value in ("%r1", "%r0"))
     assert same == []
     assert [rule for rule, _ in different] == ["simulator.race"]
+
+
+READ_THEN_WRITTEN = "st.shared.u32 [%r4], %r0; bar.sync 0; ld.shared.u32 %r9, [%r5]; {meet} st.shared.u32 [%r4], %r3;"
+STORED_FOR_ALL = """st.shared.u32 [%r4], %r0; fence.proxy.async; {meet} @!%p0 bra END;
+cp.async.bulk.global.shared::cta.bulk_group [%rd0], [%r1], 128;
+cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;
+END:"""
+LANES = {
+    "another lane reads": ("st.shared.u32 [%r4], %r0; {meet} ld.shared.u32 %r9, [%r5];", True),
+    "another lane writes": ("st.shared.u32 [%r4], %r0; {meet} st.shared.u32 [%r5], %r3;", True),
+    "another lane has read": (READ_THEN_WRITTEN, True),
+    "the same lane": ("st.shared.u32 [%r4], %r0; {meet} ld.shared.u32 %r9, [%r4]; st.shared.u32 [%r4], %r9;", False),
+    "half a word each": ("st.shared.u16 [%r6], %h1; {meet} ld.shared.u16 %h2, [%r6];", False),
+    "lane 0 stores for all": (STORED_FOR_ALL, True),
+}  # fmt: skip
+MEETINGS = ("bar.warp.sync -1;", "bar.sync 0;", "shfl.sync.idx.b32 %r11, %r0, 0, 31, -1;")
+
+
+@pytest.mark.parametrize("name", LANES)
+def test_lanes_of_one_warp(name):
+    text, needs_a_meeting = LANES[name]
+    own = f"{WORD} xor.b32 %r5, %r4, 4; mad.lo.u32 %r6, %r0, 2, %r1; mov.u16 %h1, 1;\n"
+    for seed in range(3):
+        for meet in MEETINGS:
+            assert bodies.rules(own + text.format(meet=meet), np.zeros(32, np.uint32), seed=seed) == []
+        found = bodies.rules(own + text.format(meet=""), np.zeros(32, np.uint32), seed=seed)
+        assert [rule for rule, _ in found] == ["simulator.missing-warp-sync"] * needs_a_meeting
 
 
 def test_an_ordinary_store_to_an_mbarrier():

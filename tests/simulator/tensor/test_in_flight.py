@@ -61,7 +61,7 @@ def test_a_write_after_the_wait(statement):
 
 
 @pytest.mark.parametrize("place", ["between", "early"])
-@pytest.mark.parametrize("statement", ["add.f32 %f4, %f1, %f1;", "st.shared.f32 [%r3], %f3;"])
+@pytest.mark.parametrize("statement", ["add.f32 %f4, %f1, %f1;", "st.shared.f32 [%r1], %f3;"])
 def test_a_read_of_the_accumulator_before_the_wait(place, statement):
     for late, expected in ((False, {"wgmma.read-in-flight"}), (True, set())):
         found = set()
