@@ -26,6 +26,8 @@ class Memory:
         self.window = window
         self.complete = True
         """Whether all writes were seen, so that what nobody wrote is known to be unwritten."""
+        self.writes = False
+        """Whether anything was written: in a part of a kernel, others fill the memory."""
         self._shadows = [Shadow(max(window.stop, 16), self.records) for _ in range(ctas)]
         self._conflict = conflict
         self._open: dict[int, dict[tuple[int, bool, bool], Record]] = {}
@@ -59,10 +61,8 @@ class Memory:
                 self._write(record, cta, known)
             else:
                 empty += [(record, cta, part) for part in self._read(record, cta, known, None)]
-        for record, cta, part in empty if self.complete else ():
-            address = self._shadows[cta].unwritten(part.addresses, part.size)
-            if address is not None:
-                self._conflict(None, record, part, cta, address, UNWRITTEN)
+        for record, cta, part in empty:
+            self._look_unwritten(record, cta, part)
 
     def issue(self, record: Record, known: int, fenced: int, touched: Iterable[tuple[int, Part]]) -> None:
         """An asynchronous operation that has seen `known` accesses memory of these CTAs."""
@@ -78,10 +78,14 @@ class Memory:
             if record.writes:
                 self._write(here, cta, known)
             else:
-                for part_ in self._read(here, cta, known, fenced if record.proxy else None):
-                    address = self._shadows[cta].unwritten(part_.addresses, part_.size)
-                    if address is not None and self.complete:
-                        self._conflict(None, here, part_, cta, address, UNWRITTEN)
+                for empty in self._read(here, cta, known, fenced if record.proxy else None):
+                    self._look_unwritten(here, cta, empty)
+
+    def _look_unwritten(self, record: Record, cta: int, part: Part) -> None:
+        """A read of what nothing has written, where that is known: programs that fill nothing are parts of others."""
+        address = self._shadows[cta].unwritten(part.addresses, part.size) if self.complete and self.writes else None
+        if address is not None:
+            self._conflict(None, record, part, cta, address, UNWRITTEN)
 
     def _learn(self, part: Part) -> None:
         touch = touch_of(part.instr, part.operand)
@@ -118,11 +122,12 @@ class Memory:
         shadow, number = self._shadows[cta], self.records.add(record)
         for part in record.parts:
             shadow.refine(part.addresses, part.size)
+        self.writes |= record.parts[0].instr.semantics.tensor_memory is None
         for part in record.parts:
             places = shadow.places(part.addresses, part.size)
             for one, address in shadow.write(places, number, known | 1 << record.event):
                 earlier = self.records.records[one]
-                if earlier is None or (earlier.atomic and record.atomic) or _alike(earlier, part):
+                if earlier is None or (earlier.atomic and record.atomic) or _alike(earlier, record, part):
                     continue
                 self._conflict(earlier, record, part, cta, address, UNORDERED)
 
@@ -135,9 +140,10 @@ class Memory:
         return self.names.name(touch_of(part.instr, part.operand), address)
 
 
-def _alike(earlier: Record, part: Part) -> bool:
+def _alike(earlier: Record, record: Record, part: Part) -> bool:
     """The same store of several threads to one place: they write the same, or it does not matter which."""
-    return earlier.writes and not earlier.engine and any(one.instr is part.instr for one in earlier.parts)
+    others = not earlier.proxy or earlier.cta != record.cta
+    return earlier.writes and others and any(one.instr is part.instr for one in earlier.parts)
 
 
 def _first(addresses: Any) -> int:
