@@ -34,6 +34,7 @@ KINDS = {
         "shared.overwritten-early",
         "async-copy.read-before-wait",
         "proxy.read-before-wait",
+        "dry-run.two-writers",
     ),
     "parity": _kind(
         "a wait is for the wrong phase, or for one that has passed",
@@ -104,6 +105,7 @@ KINDS = {
         "async.other-threads",
         "shared.missing-barrier",
         "shared.overwritten-early",
+        "dry-run.two-writers",
     ),
     "tensor-memory": _kind(
         "tensor memory is read, written or freed out of order",

@@ -141,9 +141,13 @@ class Memory:
 
 
 def _alike(earlier: Record, record: Record, part: Part) -> bool:
-    """The same store of several threads to one place: they write the same, or it does not matter which."""
+    """The same store of several threads to one place, or two copies of a warp: it may not matter which is last."""
+    if not earlier.writes:
+        return False
+    if earlier.engine and record.engine and not earlier.proxy and not record.proxy and earlier.warp == record.warp:
+        return True
     others = not earlier.proxy or earlier.cta != record.cta
-    return earlier.writes and others and any(one.instr is part.instr for one in earlier.parts)
+    return others and any(one.instr is part.instr for one in earlier.parts)
 
 
 def _first(addresses: Any) -> int:

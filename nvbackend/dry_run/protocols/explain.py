@@ -133,7 +133,7 @@ def _rule(first: Record, second: Record, earlier: Part) -> Rule:
         return rules.COPY_READ_BEFORE_WAIT if copies else rules.READ_BEFORE_WAIT
     if second.engine:
         if not second.proxy:
-            return rules.OVERWRITTEN_EARLY
+            return rules.TWO_WRITERS if first.writes else rules.OVERWRITTEN_EARLY
         return rules.REFILL_IN_FLIGHT if first.engine and not first.writes else rules.REFILL
     if first.engine:
         return rules.WRITE_IN_FLIGHT

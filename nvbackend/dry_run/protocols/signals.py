@@ -68,6 +68,9 @@ class Signals:
         """The mbarrier at a place, known to be initialised to the warp of the step."""
         state, found = self._state, self._state.mbarriers.get(place)
         warp, touch = state.warp(step), touch_of(step.instr, BARRIER)
+        if found is None and not state.mbarriers and not state.invalidated:
+            state.findings.lost = True  # a part of a kernel, whose mbarriers others initialise
+            return None
         if found is None:
             reason = "which was invalidated" if place in state.invalidated else "and nothing has initialised it"
             state.findings.add(

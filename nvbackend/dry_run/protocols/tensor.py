@@ -36,6 +36,7 @@ class Tensors:
     def __init__(self, state: State) -> None:
         self._state = state
         self._shadows = [Shadow(_PARTS * COLUMNS, state.memory.records, shift=0) for _ in range(state.launch.ctas)]
+        self._are_any = False
         self._allocated: dict[int, dict[int, int]] = {cta: {} for cta in range(state.launch.ctas)}
 
     def allocate(self, step: Step) -> Outcome:
@@ -53,6 +54,7 @@ class Tensors:
             ):
                 base += 32
             mine[base] = columns
+            self._are_any = True
             return {"columns": base}
         if said.tensor_memory is TensorMemory.FREE:
             base_value = number(step.value("tmem"), step.lanes)
@@ -73,6 +75,8 @@ class Tensors:
         """What an operation does to tensor memory."""
         row = step.instr.row
         assert row is not None
+        if not self._are_any:
+            return  # a part of a kernel, whose columns others allocate
         for said in step.instr.semantics.memory:
             if row.operand(said.name).register is not RegisterClass.TMEM:
                 continue
@@ -108,7 +112,8 @@ class Tensors:
 
     def _lanes(self, step: Step, lane: int, lanes: int) -> None:
         quarter = step.warps[0] % 4 * 32
-        if not quarter <= lane <= quarter + 32 - lanes:
+        whole = lane > 0 or self._state.memory.writes  # parts of kernels, which fill nothing, may leave the lane out
+        if whole and not quarter <= lane <= quarter + 32 - lanes:
             self._state.findings.add(
                 *(ORDER, "tensor memory", rules.TENSOR_LANES, step.instr, ()),
                 now=in_rounds(step.rounds()), instruction=instruction(step.instr), warp=step.warps[0], lane=lane,

@@ -76,6 +76,11 @@ class Drive:
             self.run.ended(cta, warp)
         return [found.rule_id for found in self.run.finish()]
 
+    @staticmethod
+    def touch(operand: str, bytes: int) -> tuple[MemoryTouch, ...]:
+        """What an instruction does to the tile at an operand."""
+        return (MemoryTouch(TILE, MemoryUse.WRITE, operand, 0, "%i*1", bytes),)
+
     # The steps of a ring whose barriers `full` are at 0 and 8, `empty` at 16 and 24, stages at 1024 and 2048.
 
     def init(self, warp: int, stage: int, full: int = 1, empty: int = 1) -> None:
