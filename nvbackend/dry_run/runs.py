@@ -14,7 +14,7 @@ from nvbackend.dry_run.machine.threads import own
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.compile import compile_program
 from nvbackend.dry_run.program.needed import is_of_protocols
-from nvbackend.dry_run.scenario.choose import SCALES, Wanted, choose, rounds_of
+from nvbackend.dry_run.scenario.choose import SCALES, Scale, Wanted, choose, rounds_of
 from nvbackend.dry_run.seam import Launch, MakeProtocols
 from nvbackend.isel.machine.function import MachineFunction
 
@@ -50,48 +50,50 @@ def compiled(subject: Subject) -> Program:
 
 
 def run(
-    subject: Subject,
     program: Program,
+    launch: Launch,
     make: MakeProtocols,
     scalars: Mapping[str, int],
     *,
-    steps: int = STEPS,
     latest_first: bool = False,
+    first_way: bool = True,
 ) -> tuple[list[Diagnostic], Machine]:
     """One run with the parameters `scalars`: what was found, and the machine after it."""
-    launch = Launch(
-        subject.machine.target,
-        subject.threads,
-        subject.cluster,
-        subject.cluster,
-        program.shared,
-        subject.registers,
-    )
     protocols = make(launch)
-    machine = Machine(program, launch, protocols, scalars, steps, latest_first=latest_first)
+    machine = Machine(program, launch, protocols, scalars, STEPS, latest_first=latest_first, first_way=first_way)
     try:
         machine.run()
     except OverBudget:
         return [], machine
-    return ([] if machine.guessed or (machine.parted and not machine.deadlocked) else protocols.finish()), machine
+    return ([] if machine.choices.guessed else protocols.finish()), machine
 
 
 def check(subject: Subject, make: MakeProtocols, sizes: Sequence[Mapping[str, int]] = ()) -> list[Diagnostic]:
-    """What runs of the kernel show, with parameters of each of `sizes`, or of its own choice."""
+    """What runs of the kernel show, with parameters of each of `sizes`, or of its own choice.
+
+    The second run has other rounds, another order of warps, and takes the other ways where data decides.
+    """
     if not any(is_of_protocols(one) for one in subject.machine.instructions()):
         return []
     program = compiled(subject)
     if program.opaque:
         return []
-    rounds, wanted = rounds_of(subject.function, program), Wanted(subject.function, subject.machine, program)
-    spent = 0
+    wanted, spent = Wanted(subject.function, subject.machine, program), 0
     for scale in SCALES:
-        chosen = choose(rounds, subject.scalars, wanted.of(scale))
+        launch = _launch(subject, program, scale)
+        chosen = choose(rounds_of(subject.function, program, launch), subject.scalars, wanted.of(scale))
         for given in sizes or ({},):
-            found, machine = run(subject, program, make, {**chosen, **given}, latest_first=spent > 0)
+            again = spent > 0
+            scalars = {**chosen, **given}
+            found, machine = run(program, launch, make, scalars, latest_first=again, first_way=not again)
             if found:
                 return found
             spent += machine.steps
         if sizes or GROWTH * spent > ENOUGH:
             break
     return []
+
+
+def _launch(subject: Subject, program: Program, scale: Scale) -> Launch:
+    target, cluster = subject.machine.target, subject.cluster
+    return Launch(target, subject.threads, cluster, cluster, program.shared, subject.registers, scale.grid)

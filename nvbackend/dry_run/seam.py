@@ -58,6 +58,8 @@ class Launch:
     shared: range
     registers: int | None = None
     """The registers of a thread at launch, where that is known."""
+    grid: int = 1
+    """The clusters of the grid; the others of them do not run."""
 
     @property
     def warps(self) -> int:

@@ -70,6 +70,10 @@ class Fiber:
         registers[SELF] = other
         return other
 
+    def fresh(self) -> Unknown:
+        """A value that nobody has seen."""
+        return self.numbers.fresh()
+
     def load(self, address: Any, size: int) -> Any:
         """The number that lies in shared memory."""
         return self.numbers.load(address, size, self.warp.cta, self.mask)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from nvbackend.dry_run.machine.choices import Choices
 from nvbackend.dry_run.machine.fiber import Fiber, Meeting, Warp
 from nvbackend.dry_run.machine.memory import SharedNumbers
 from nvbackend.dry_run.program.code import SELF, CodeBlock, Part, Program, Recorded
@@ -28,7 +29,9 @@ from nvbackend.intrinsics.row.semantics import TensorMemory
 _WARPS = 4
 """Warps of a warpgroup."""
 UNKNOWN_ROUNDS = 2
-"""Rounds of a loop that data decides about."""
+"""Rounds of a loop that data decides about, where nothing else does."""
+MOST_ROUNDS = 32
+"""A loop that data decides about is left then, whatever that says."""
 
 
 class OverBudget(Exception):
@@ -47,23 +50,22 @@ class Machine:
         steps: int,
         *,
         latest_first: bool = False,
+        first_way: bool = True,
     ) -> None:
         self._program = program
         self._launch = launch
         self._protocols = protocols
         self._left = steps
-        self._table: dict[Any, Expression] = {}
-        self._numbers = SharedNumbers(launch.cluster)
+        self._table: dict[Hashable, Expression] = {}
+        self._numbers = SharedNumbers(launch.cluster, self._table)
         self._scalars = scalars
         self._ready: deque[Fiber] = deque()
         self._blocked: list[tuple[Fiber, ...]] = []
         self._parked: list[tuple[Fiber, Meeting]] = []
         self._gathered: dict[tuple[int, int], list[Fiber]] = {}
-        self._chosen: dict[Unknown, bool] = {}
+        self.choices = Choices(first=first_way)
         self._latest_first = latest_first
         self._columns: dict[int, int] = {}
-        self.guessed = False
-        """Whether a branch was taken that another thread may take in another way."""
         self.parted = False
         """Whether lanes that wait for others of their warp went on without them, since nothing else could."""
         self.steps = 0
@@ -200,7 +202,7 @@ class Machine:
         if recorded.guard is not None:
             guard = first.registers[recorded.guard]
             if isinstance(guard, Unknown):
-                lanes = lanes if self._choose(guard) else 0
+                lanes = lanes if self.choices.holds(guard) else 0
             else:
                 lanes &= (ALL if guard else 0) if type(guard) is int else bits(guard)
             if not lanes:
@@ -261,7 +263,7 @@ class Machine:
     def _case(self, code: CodeBlock, value: Any) -> int:
         """Where a switch goes; all lanes alike."""
         if type(value) is not int or code.cases is None:
-            self.guessed = True
+            self.choices.guessed = True
             return code.targets[0]
         return code.cases.get(value, code.targets[0])
 
@@ -331,16 +333,17 @@ class Machine:
         for loop in reversed(self._program.around[fiber.block]):
             inside = self._program.loops[loop].blocks
             if (yes in inside) != (no in inside):
-                self.guessed = True
-                goes_on = fiber.rounds.get(loop, 0) < UNKNOWN_ROUNDS
-                return (yes in inside) == goes_on
-        return self._choose(condition)
+                return self._again(fiber, condition, loop, yes in inside)
+        return self.choices.holds(condition)
 
-    def _choose(self, condition: Unknown) -> bool:
-        if condition is UNKNOWN:
-            self.guessed = True
-            return True
-        return self._chosen.setdefault(condition, True)
+    def _again(self, fiber: Fiber, condition: Unknown, loop: int, goes_on: bool) -> bool:
+        """What a condition is by which a loop goes on, or ends where it does not `goes_on`."""
+        rounds = fiber.rounds.get(loop, 0)
+        found = self.choices.holds(condition, goes_on == (rounds < UNKNOWN_ROUNDS))
+        if found == goes_on and rounds >= MOST_ROUNDS:
+            self.choices.guessed = True
+            return not goes_on
+        return found
 
     def _rounds(self, fiber: Fiber) -> str:
         said = [

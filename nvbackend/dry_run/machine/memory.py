@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 from nvbackend.dry_run.seam import RANK_SHIFT
 from nvbackend.dry_run.values.lanes import LANES, among
-from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
+from nvbackend.dry_run.values.unknown import UNKNOWN, Expression, Unknown, leaf
 
 _OFFSET = (1 << RANK_SHIFT) - 1
 
@@ -14,9 +15,16 @@ _OFFSET = (1 << RANK_SHIFT) - 1
 class SharedNumbers:
     """Known numbers in the shared memory of all CTAs, by CTA and offset, each with its size in bytes."""
 
-    def __init__(self, cluster: int) -> None:
+    def __init__(self, cluster: int, table: dict[Hashable, Expression]) -> None:
+        self._table = table
+        self._values = 0
         self._cluster = cluster
         self._known: dict[tuple[int, int], tuple[int, Any]] = {}
+
+    def fresh(self) -> Expression:
+        """A value that nobody has seen."""
+        self._values += 1
+        return leaf(self._table, "fresh", self._values)
 
     def load(self, address: Any, size: int, cta: int, mask: int) -> Any:
         """The number at `address`, in each of the lanes `mask` of a warp of `cta`."""
@@ -40,7 +48,7 @@ class SharedNumbers:
             return
         self.forget(where, size, cta)
         number = among(value, mask)
-        if type(number) is int:
+        if type(number) is int or isinstance(number, Expression):
             self._known[self._place(where, cta)] = (size, number)
 
     def forget(self, address: Any, size: int | None, cta: int) -> None:

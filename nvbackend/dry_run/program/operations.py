@@ -24,6 +24,8 @@ def operation_of(one: ir.Instruction, register: RegisterOf) -> Operation:
     d = register(one)
     if one.opname == "load":
         return _load(one, d, register)
+    if one.opname == "atomicrmw":
+        return _fresh(d)
     return _value(one, d, register) if _is_followed(one.type) else arithmetic.unknown(d)
 
 
@@ -95,6 +97,15 @@ def _call(one: ir.CallInstr, d: int, register: RegisterOf, bits: int) -> Operati
         if kind in ("fshl", "fshr"):
             return arithmetic.funnel(d, given[0], given[1], given[2], bits, left=kind == "fshl")
     return arithmetic.unknown(d)
+
+
+def _fresh(d: int) -> Operation:
+    """A value that is another one each time."""
+
+    def run(r: Registers) -> None:
+        r[d] = r[SELF].fresh()
+
+    return run
 
 
 def _load(one: ir.Instruction, d: int, register: RegisterOf) -> Operation:

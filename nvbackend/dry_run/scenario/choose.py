@@ -10,6 +10,7 @@ from llvmlite import ir
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.layout import constant
 from nvbackend.dry_run.scenario.rounds import Rounds
+from nvbackend.dry_run.seam import Launch
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryUse
 
 START = 4096
@@ -34,25 +35,30 @@ def choose(rounds: Rounds, names: Mapping[str, int], wanted: Mapping[str, int]) 
     return chosen
 
 
-def rounds_of(function: ir.Function, program: Program) -> Rounds:
-    """The rounds of the loops of `function` in the first thread of a grid of one cluster."""
+def rounds_of(function: ir.Function, program: Program, launch: Launch) -> Rounds:
+    """The rounds of the loops of `function` in the first thread of the grid."""
     names = [program.blocks[loop.header].name for loop in program.loops]
-    ones = ("nctaid", "nclusterid", "ntid.y", "ntid.z")
     special = {f"{name}.{axis}": 0 for name in ("tid", "ctaid", "clusterid", "cluster_ctaid") for axis in "xyz"}
-    special |= {f"{name}.{axis}": 1 for name in ("nctaid", "nclusterid") for axis in "xyz"}
-    special |= {"cluster_ctarank": 0, "laneid": 0, "warpid": 0, **dict.fromkeys(ones, 1)}
+    special |= {f"{name}.{axis}": 1 for name in ("ntid", "nctaid", "nclusterid", "cluster_nctaid") for axis in "yz"}
+    special |= {"cluster_ctarank": 0, "laneid": 0, "warpid": 0, "ntid.x": launch.threads, "nclusterid.x": launch.grid}
+    special |= dict.fromkeys(("cluster_nctaid.x", "cluster_nctarank"), launch.cluster)
+    special["nctaid.x"] = launch.grid * launch.cluster
     return Rounds(function, names, special, program.computed, lambda one: constant(one, program.places))
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How many rounds a run makes: `outer` of loops around others, and `more` than rings need of those inside."""
+    """How many rounds a run makes: `outer` of loops around others, and `more` than rings need of those inside.
+
+    `grid` is the number of clusters that are launched, of which the first runs.
+    """
 
     outer: int
     more: int
+    grid: int
 
 
-SCALES = (Scale(2, 0), Scale(4, 1))
+SCALES = (Scale(2, 0, 1), Scale(4, 1, 2))
 """From the cheapest; the second has more than one tile for each of two consumers that take turns."""
 
 

@@ -1,0 +1,59 @@
+"""Which way branches go that depend on data: equal conditions alike, opposite ones in opposite ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
+
+_OPPOSITE = {"ne": "eq", "sge": "slt", "sgt": "sle", "uge": "ult", "ugt": "ule"}
+_LOGIC = ("and", "or", "xor")
+
+
+class Choices:
+    """The choices of one run: `first` is what a condition is that nothing is known of."""
+
+    def __init__(self, *, first: bool = True) -> None:
+        self._first = first
+        self._chosen: dict[Any, bool] = {}
+        self._numbers: dict[Unknown, int] = {}
+        self.made = 0
+        self.guessed = False
+        """Whether something was chosen that another thread may see in another way."""
+
+    def holds(self, condition: Any, wish: bool | None = None) -> bool:
+        """Whether a predicate holds; `wish` is what it should be where it is free."""
+        if not isinstance(condition, Unknown):
+            return bool(condition)
+        if condition is UNKNOWN:
+            self.guessed = True
+            return self._first if wish is None else wish
+        operation, *operands = condition.key
+        if operation in _LOGIC:
+            left, right = (self.holds(one, wish) for one in operands)
+            return {"and": left and right, "or": left or right, "xor": left != right}[operation]
+        if operation == "select":
+            return self.holds(operands[1 if self.holds(operands[0], wish) else 2], wish)
+        if operation.startswith("icmp "):
+            return self._compared(operation[5:], operands[0], operands[1], wish)
+        return self._free(condition, wish)
+
+    def _compared(self, predicate: str, left: Any, right: Any, wish: bool | None) -> bool:
+        if predicate in _OPPOSITE:
+            return not self._compared(_OPPOSITE[predicate], left, right, None if wish is None else not wish)
+        if predicate == "eq" and type(right) is int and isinstance(left, Unknown):
+            number = self._numbers.get(left)
+            if number is not None:
+                return number == right
+            holds = self._free((predicate, left, right), wish)
+            if holds and left is not UNKNOWN:
+                self._numbers[left] = right
+            return holds
+        return self._free((predicate, left, right), wish)
+
+    def _free(self, name: Any, wish: bool | None) -> bool:
+        found = self._chosen.get(name)
+        if found is None:
+            self.made += 1
+            found = self._chosen[name] = self._first if wish is None else wish
+        return found
