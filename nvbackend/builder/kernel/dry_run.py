@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from nvbackend.builder.core.core import Core
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.isel.machine.register_room import LAUNCH_REGISTERS
 from nvbackend.signature import Scalar, Signature
+
+if TYPE_CHECKING:
+    from nvbackend.dry_run.runs import Subject
 
 
 def dry_run(core: Core, signature: Signature, sizes: Sequence[Mapping[str, int]] = ()) -> list[Diagnostic]:
@@ -18,14 +21,25 @@ def dry_run(core: Core, signature: Signature, sizes: Sequence[Mapping[str, int]]
     A mistake in the dry run itself is a RuntimeWarning.
     """
     from nvbackend.dry_run.protocols.run import Run
-    from nvbackend.dry_run.runs import Subject, check
+    from nvbackend.dry_run.runs import check
+
+    try:
+        return check(subject_of(core, signature), Run, sizes)
+    except Exception as error:  # noqa: BLE001 - a kernel that cannot be judged is still one that was verified
+        warnings.warn(f"the dry run of {signature.name} failed: {error!r}", RuntimeWarning, stacklevel=2)
+        return []
+
+
+def subject_of(core: Core, signature: Signature) -> Subject:
+    """What is executed of a finished kernel."""
+    from nvbackend.dry_run.runs import Subject
 
     scalars = {
         one.name: one.type.element.bits
         for one in signature.parameters
         if isinstance(one.type, Scalar) and one.type.element.is_integer
     }
-    subject = Subject(
+    return Subject(
         core.function,
         core.machine,
         core.anchors.blocks,
@@ -35,8 +49,3 @@ def dry_run(core: Core, signature: Signature, sizes: Sequence[Mapping[str, int]]
         scalars,
         cast("int | None", core.machine.attributes.get(LAUNCH_REGISTERS)),
     )
-    try:
-        return check(subject, Run, sizes)
-    except Exception as error:  # noqa: BLE001 - a kernel that cannot be judged is still one that was verified
-        warnings.warn(f"the dry run of {signature.name} failed: {error!r}", RuntimeWarning, stacklevel=2)
-        return []
