@@ -1,7 +1,6 @@
-"""From what ptxas says of PTX to the user's lines: which instruction of the machine form a line of PTX came from.
+"""From what ptxas says of PTX to the user's lines: ptxas names a function and often a line of PTX, which has a `.loc`.
 
-ptxas names a function and often a line of PTX. That line is an instruction of the machine form by its spelling, and by
-its number among those of this spelling where LLVM has left as many as there were; else any of them may be meant.
+A `.loc` says a file and a line; the instructions of the machine form that were made there know who called it.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.diagnostics.ascii_paths import ascii_path
 from nvbackend.isel.machine.function import MachineFunction
 
 LINE = "line"
@@ -18,7 +18,8 @@ LINE = "line"
 _MOST_NOTES = 3
 _SUBJECTS = {"ptxas.wgmma": "wgmma.mma_async", "ptxas.setmaxnreg": "setmaxnreg"}
 """The subject of rules that begin so, for lines of PTX that are not nvbackend's."""
-_SPELLING = re.compile(r"[a-z][\w.:]*")
+_FILE = re.compile(r'\s*\.file\s+(\d+)\s+"(.*?)"')
+_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
 
 
 def at_user_lines(diagnostics: Iterable[Diagnostic], ptx: str, machine: MachineFunction) -> tuple[Diagnostic, ...]:
@@ -42,19 +43,15 @@ def _placed(diagnostic: Diagnostic, lines: list[str], machine: MachineFunction) 
 
 
 def _of_line(lines: list[str], number: int, machine: MachineFunction) -> Iterator[Location]:
-    """The places of the instructions that the line of PTX may have come from."""
-    ours: dict[str, list[Location | None]] = {}
-    for instr in machine.instructions():
-        if instr.row is not None:
-            ours.setdefault(instr.row.ptx, []).append(instr.location)
-    spelling = next((one for one in _SPELLING.findall(lines[number - 1]) if one in ours), None)
-    if spelling is None:
+    """The places of the instructions that were made at the user's line of a line of PTX."""
+    place = next((found for line in reversed(lines[:number]) if (found := _LOC.match(line))), None)
+    if place is None:
         return
-    places = ours[spelling]
-    printed = [at for at, line in enumerate(lines, start=1) if spelling in _SPELLING.findall(line)]
-    if len(printed) == len(places):
-        places = [places[printed.index(number)]]
-    yield from (place for place in places if place is not None)
+    files = {found[1]: found[2] for line in lines if (found := _FILE.match(line))}
+    for instr in machine.instructions():
+        at = instr.location
+        if at is not None and at.line == int(place[2]) and ascii_path(at.file) == files.get(place[1]):
+            yield at
 
 
 def _of_opcode(opcode: str, machine: MachineFunction) -> Iterator[Location]:
