@@ -22,6 +22,7 @@ from nvbackend.simulator.program import flow
 from nvbackend.simulator.program.ends import Call, Callee, Outside, Return
 from nvbackend.simulator.program.layout import Layout
 from nvbackend.simulator.program.listing import Listing
+from nvbackend.simulator.program.printing import Printing
 
 
 class Linkage:
@@ -41,7 +42,7 @@ class Linkage:
 
     def transfer(self, kind: str, index: int) -> int:
         """The slot through which argument or result `index` goes, wide enough for that of every function."""
-        width = 1
+        width = 8  # the addresses that vprintf takes
         for function in self.functions.values():
             variables = function.parameters if kind == "argument" else function.results
             if index < len(variables) and not function.is_entry:
@@ -153,8 +154,8 @@ def result_step(function: Function, linkage: Linkage) -> Step | None:
     return _all([_copy(slot, linkage.transfer("result", place)) for place, slot in enumerate(slots)])
 
 
-_EXTERNAL = {"vprintf": False, "__assertfail": True}
-"""The functions without a body that calls may name, and whether threads end there."""
+_PRINTS, _STOPS = "vprintf", "__assertfail"
+"""The functions without a body that calls may name."""
 
 
 def _parts(instruction: Instruction) -> tuple[tuple[Operand, ...], Operand, tuple[Operand, ...], Operand | None]:
@@ -235,8 +236,9 @@ def call_end(
     """The end of a block that calls."""
     _, function, _, among = _parts(instruction)
     external = place.symbols.names.of.get(function.position) if isinstance(function, Name) else None
-    if isinstance(external, Function) and external.name in _EXTERNAL:
-        return Outside(back, place.site, guard, stops=_EXTERNAL[external.name])
+    if isinstance(external, Function) and external.name in (_PRINTS, _STOPS):
+        slots = [linkage.transfer("argument", number) for number in range(2)]
+        return Outside(back, place.site, guard, Printing(place.site, *slots) if external.name == _PRINTS else None)
     caller_bytes = linkage.layout.frames[place.site.function]
     linkage.leaving.frames[back] = caller_bytes
     named = linkage.named(function)

@@ -12,6 +12,7 @@ from nvbackend.simulator.events import Bits, By, Mask, Site
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.wave import Reader, Wave
 from nvbackend.simulator.program.blocks import Going
+from nvbackend.simulator.program.printing import Printing
 from nvbackend.simulator.rules import TRAP
 
 
@@ -183,19 +184,21 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """A call of what CUDA brings: vprintf, which prints nothing here, or a failed assertion."""
+    """A call of what CUDA brings: vprintf, or a failed assertion."""
 
     back: int
     site: Site
     guard: tuple[int, bool] | None
-    stops: bool
+    printing: Printing | None
 
     def go(self, wave: Wave, lanes: Lanes) -> int:
         """After the call."""
         if self.guard is not None:
             predicate, negated = self.guard
             lanes = lanes.where(wave.registers[predicate][lanes.index] != negated)
-        if self.stops and lanes.count:
+        if self.printing is not None:
+            self.printing.run(wave, lanes)
+        elif lanes.count:
             thread = wave.thread_name(int(lanes.threads[0]))
             TRAP.fail(at=self.site.location, thread=thread, what="a failed assertion", line=self.site.line)
         return self.back

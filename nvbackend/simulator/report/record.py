@@ -40,6 +40,8 @@ class Span:
     """Of a wait: the operation that ended it; None where a warp did."""
     by: int = -1
     """Of a wait: the warp that ended it, or that issued what did."""
+    place: str = ""
+    """Of a wait for an mbarrier: where that is."""
 
 
 @dataclass(slots=True)
@@ -165,7 +167,8 @@ class Recorder(Watching):
         found = Use(waits=int(np.count_nonzero(~goes_on)), waited=waited, longest=int(lengths.max()))
         self._record.use(sync.by.site).add(found)
         self._record.waits.setdefault(what, Use()).add(found)
-        self._keep(sync.by.site, what, wait, goes_on)
+        place = self.wave.shared_name(sync.token[2]) if what == "mbarrier" else ""  # type: ignore[index]
+        self._keep(sync.by.site, what, wait, goes_on, place)
 
     def issued(self, operation: Pending) -> None:
         """It takes its time from here on."""
@@ -189,19 +192,19 @@ class Recorder(Watching):
         record.dropped += events
         return False
 
-    def _keep(self, site: Site, what: str, wait: Wait, goes_on: Mask) -> None:
+    def _keep(self, site: Site, what: str, wait: Wait, goes_on: Mask, place: str) -> None:
         release, stalls = wait.release, self._record.stalls
         causes = self._spans.get(release.flight, {}) if release.flight is not None else {}
-        for place in np.flatnonzero(wait.warps < self._kept_warps).tolist():
-            warp, start, end = (int(each[place]) for each in (wait.warps, wait.start, wait.end))
+        for number in np.flatnonzero(wait.warps < self._kept_warps).tolist():
+            warp, start, end = (int(each[number]) for each in (wait.warps, wait.start, wait.end))
             cause = causes.get(warp) or causes.get(release.warp)
             before = self._stalls.get(warp)
-            if goes_on[place] and before is not None:
+            if goes_on[number] and before is not None:
                 start = stalls[before].start
-                stalls[before] = Span(site, warp, start, start, end, what, cause, release.warp)
+                stalls[before] = Span(site, warp, start, start, end, what, cause, release.warp, place)
             elif self._has_room(1):
                 self._stalls[warp] = len(stalls)
-                stalls.append(Span(site, warp, start, start, end, what, cause, release.warp))
+                stalls.append(Span(site, warp, start, start, end, what, cause, release.warp, place))
 
     def waited(self, by: By, _what: str) -> None:
         """They have come as far as that instruction."""

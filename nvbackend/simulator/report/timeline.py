@@ -265,7 +265,9 @@ def _hint(record: Record, span: Span, is_wait: bool) -> str:
         return f"{span.what} of {warp}, {times}\n{place}\n{span.site}"
     by = f"warp {span.by % record.cta_warps} of CTA {span.by // record.cta_warps}"
     cause = f"{span.cause.what} of {by}, {_place(span.cause)}" if span.cause is not None else by
-    return f"waits for {span.what}, {times}, until {cause}\n{place}\n{span.site}"
+    return (
+        f"waits for {span.what}{f' {span.place}' if span.place else ''}, {times}, until {cause}\n{place}\n{span.site}"
+    )
 
 
 def _place(span: Span) -> str:
