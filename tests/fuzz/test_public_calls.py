@@ -46,7 +46,7 @@ def callables() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def methods() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """The public methods of an object of every public class."""
+    """The public methods of an object of every public class, but for those that start a program each time."""
     ours = tuple(one for one in names().values() if isinstance(one, type) and not issubclass(one, enum.Enum))
     seen = set()
     for thing in [thing for scene in SCENES for thing in scene()]:
@@ -54,7 +54,12 @@ def methods() -> Iterator[tuple[str, Callable[..., Any]]]:
             continue
         for part in _public(type(thing)):
             kind = inspect.getattr_static(type(thing), part)
-            if isinstance(kind, FunctionType) and (type(thing), part) not in seen and _takes_arguments(kind):
+            if (
+                isinstance(kind, FunctionType)
+                and part != "sass"
+                and (type(thing), part) not in seen
+                and _takes_arguments(kind)
+            ):
                 seen.add((type(thing), part))
                 yield f"{type(thing).__name__}.{part}", getattr(thing, part)
 

@@ -41,6 +41,9 @@ from nvbackend.tiled import Fragment as TiledFragment
 from nvbackend.tiled import Issue, TiledMMA, gemm, split_k
 from nvbackend.tiled.operand import MmaOperand
 
+_MOST_PARTS = 64
+"""The smallest accumulator has 4 registers a thread, and a thread has 255."""
+
 
 @user_facing
 class TiledWgmma:
@@ -108,11 +111,12 @@ class TiledWgmma:
         """All accumulators of a warpgroup, cleared: `acc[m, n]`, or `acc[m, n, part]` of the `parts` of a split K.
 
         Steps along K go to the parts in turn, so that an instruction need not wait for the sum of the one before it;
-        `acc.add_parts()` adds them in the end. Raises mma.tile-accumulators for less than one part.
+        `acc.add_parts()` adds them in the end. Raises mma.tile-accumulators for less than one part, or so many that a
+        thread has no registers for them.
         """
         name = name_or(name, "accumulators", "acc")
-        if parts < 1:
-            self._wrong_accumulators(f"{parts} parts", "take parts=1, or more where K is split")
+        if not 1 <= parts <= _MOST_PARTS:
+            self._wrong_accumulators(f"{parts} parts", "take parts=1, or a few where K is split")
         counts = (*self._counts(), parts)
         places = [place[::-1] for place in itertools.product(*map(range, counts[::-1]))]
         names = [f"{name}.{'.'.join(map(str, place if parts > 1 else place[:2]))}" for place in places]
