@@ -9,6 +9,8 @@ import re
 import pytest
 
 import nvbackend as nvb
+from nvbackend.builder.core.old_calls import OLD_CALLS
+from tests.api.public import nouns
 from tests.support.process import ROOT
 
 ROWS = re.findall(r"^\| `k\.(\w+)` \| `([^`]+)` \|$", (ROOT / "CHANGELOG.md").read_text(), re.M)
@@ -42,6 +44,16 @@ def test_every_new_form_exists(k: nvb.KernelBuilder) -> None:
         if isinstance(tree, ast.Call) and "..." not in form:
             signature.bind(*tree.args, **dict.fromkeys(named))
     assert wrong == []
+
+
+def test_the_table_is_the_one_that_advises(k: nvb.KernelBuilder) -> None:
+    """An old name that no noun has now draws call.unknown, whose fix is the new form."""
+    assert dict(ROWS) == OLD_CALLS
+    for old, form in ROWS:
+        if old not in nouns():
+            with pytest.raises(nvb.DiagnosticError) as caught:
+                getattr(k, old)
+            assert [one.fix for one in caught.value.diagnostics] == [f"use {form}"]
 
 
 def test_no_old_name_is_left(k: nvb.KernelBuilder) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.old_calls import OLD_CALLS
 from nvbackend.diagnostics import MissingAttribute, Rule
 
 UNKNOWN = Rule(
@@ -24,14 +25,35 @@ NOT_A_CALL = Rule(
     reference="the calls of a builder, by noun: docs/guide.md and CHANGELOG.md",
 )
 _NEAR, _MOST = 0.6, 3
-_OF_CUDA = {
+_ATOMIC = 'address.atomic("add", value)'
+_OF_OTHERS = {
     "syncthreads": "k.barrier.sync",
     "syncwarp": "k.warp.sync",
     "threadfence": "k.fence.thread",
     "shfl": "k.warp.shuffle",
     "shfl_sync": "k.warp.shuffle",
+    "copy_ring": 'k.pipeline(stages, copies="cp.async", ...)',
+    **dict.fromkeys(("atomic", "atomic_add", "atomicAdd", "atomics"), _ATOMIC),
 }
-"""Names of CUDA C++ and Numba whose nearest name here means something else."""
+"""Names of CUDA C++, Numba and earlier calls whose nearest name here means something else."""
+_MATH = {
+    "exp": "k.math.exp2(x * 1.4426950408889634), where the factor is log2(e)",
+    "exp10": "k.math.exp2(x * 3.321928094887362), where the factor is log2(10)",
+    "log": "k.math.log2(x) * 0.6931471805599453, where the factor is ln(2)",
+    "ln": "k.math.log2(x) * 0.6931471805599453, where the factor is ln(2)",
+    "log10": "k.math.log2(x) * 0.3010299956639812, where the factor is log10(2)",
+    "pow": "k.math.exp2(k.math.log2(x) * y) for x above 0",
+    "tanh": "1 - 2 * k.math.reciprocal(k.math.exp2(x * 2.8853900817779268) + 1), where the factor is 2 log2(e)",
+    "sigmoid": "k.math.reciprocal(k.math.exp2(x * -1.4426950408889634) + 1), where the factor is log2(e)",
+    "abs": "k.select(x < 0, -x, x)",
+    "fabs": "k.select(x < 0, -x, x)",
+    "div": "x / y",
+    "round": ".to(type), which rounds towards zero",
+    "floor": "// of integers; .to(type) of floats rounds towards zero",
+    "ceil": "-(-x // y) of integers; .to(type) of floats rounds towards zero",
+    **dict.fromkeys(("sin", "cos", "tan", "erf", "gelu"), "a polynomial of k.math.fma: there is no call for it"),
+}
+"""What to write for the functions of other libraries that k.math does not have."""
 
 
 class Noun:
@@ -99,7 +121,8 @@ def missing(owner: object, name: str, place: str, nouns: Mapping[str, Noun]) -> 
         for written in (f"{noun}_{call}", f"{noun}_{call}s")
     }
     alone = [f"k.{noun}.{name}" for noun, found in nouns.items() if name in _public(found)]
-    exact = {**of_nouns, **_OF_CUDA}.get(name)
+    of_k = {**_MATH, **of_nouns, **_OF_OTHERS, **OLD_CALLS} if nouns else {}
+    exact = (_MATH if place == "k.math" else of_k).get(name)
     near = [exact] if exact else alone or _nearest(name, {**of_nouns, **own, **{noun: f"k.{noun}" for noun in nouns}})
     advice = f"use {' or '.join(near[:_MOST])}" if near else f"use a call that {place} has: {', '.join(own.values())}"
     return MissingAttribute([UNKNOWN.diagnose(call=f"{place}.{name}", advice=advice)])

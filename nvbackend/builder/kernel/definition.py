@@ -36,6 +36,15 @@ _INSTEAD = {
     "abs()": "use k.select(x < 0, -x, x)",
     "__round__": "use .to(type), which rounds towards zero; add 0.5 before, or -0.5 to a negative value",
     "len()": "give the length as a parameter of its own, or as a constant of the build",
+    "divmod()": "use // and %",
+    "int()": "use .to(nvb.i32), which rounds towards zero",
+    "float()": "use .to(nvb.f32)",
+    "real number": "use k.math: exp2, log2, sqrt, rsqrt; .to(type) for int(), float() and math.floor",
+    "indices must be integers": "put the list in memory (k.shared, or an array of the launch); k.select chooses "
+    "between two values",
+    "interpreted as an integer": "use `with k.range(n) as i:` for range(n); a size or a Python index must be a number "
+    "that is known when the kernel is built",
+    "not iterable": "use `with k.range(n) as i:` and index memory by i",
 }
 """What to write instead of what Python cannot do with a value, by a part of its message."""
 _OTHERWISE = (

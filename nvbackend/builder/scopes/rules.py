@@ -29,7 +29,8 @@ NO_TRUTH_VALUE = Rule(
     id="value.truth",
     message="a run-time value has no truth value while the kernel is being built",
     fix="use `with k.if_(condition):` or `k.select(condition, a, b)`; `with k.loop():` and "
-    "`k.break_if(condition)` for while; `&`, `|` and `~` instead of and, or, not",
+    "`k.break_if(condition)` for while; `&`, `|` and `~` instead of and, or, not; `k.math.max` and `k.math.min` "
+    "instead of max and min",
     why="Python's `if` would decide once, at build time, for every thread.",
     reference="docs/guide.md, A first kernel",
 )
