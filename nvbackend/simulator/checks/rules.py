@@ -17,7 +17,8 @@ MISSING_BARRIER = Rule(
 OVERWRITTEN_EARLY = Rule(
     id="shared.overwritten-early",
     message="{now} {memory}, and nothing orders it after {earlier}",
-    fix="put a barrier of both threads between the last read and the next write",
+    fix="put a barrier of both threads between the last read and the next write; where threads add to one element, use "
+    "(address + index).atomic('add', value)",
     why="A warp that is late reads what belongs to the next round.",
     reference=_MODEL,
 )
@@ -31,7 +32,8 @@ MISSING_WARP_SYNC = Rule(
 RACE = Rule(
     id="simulator.race",
     message="{now} {memory}, and nothing orders it after {earlier}",
-    fix="order them: a barrier within a CTA or cluster, atomics with a fence or another kernel between CTAs",
+    fix="order them: a barrier within a CTA or cluster, atomics with a fence or another kernel between CTAs; where "
+    "threads add to one element, use (address + index).atomic('add', value)",
     why="The hardware runs them in any order: the result differs from run to run.",
     reference=_MODEL,
 )
