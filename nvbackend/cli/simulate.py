@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _ARRAY = re.compile(r"(?P<type>[fsu]\d+)\[(?P<shape>\d+(?:,\d+)*)\](?:=(?P<content>\w+))?")
+_INTEGER = re.compile(r"[+-]?(0x[0-9a-fA-F]+|\d+)")
 _KINDS = {"f": "float", "s": "int", "u": "uint"}
 _CONTENTS = ("zeros", "ones", "arange", "normal")
 _SHOWN = 8
@@ -25,12 +26,14 @@ _SHOWN = 8
 def add_to(commands: Commands) -> None:
     """The command's arguments."""
     parser = commands.add_parser("simulate", help="run a kernel of a PTX file without a GPU", description=__doc__)
-    parser.add_argument("file", metavar="FILE.ptx")
+    parser.add_argument("file", metavar="FILE.ptx", help="the kernels")
     parser.add_argument("--kernel", metavar="NAME", help="which one; the first without")
     for name, text in (("grid", "CTAs"), ("block", "threads of a CTA"), ("cluster", "CTAs of a cluster")):
         parser.add_argument(f"--{name}", metavar="X,Y,Z", type=_extents, help=f"{text}, one to three numbers")
     parser.add_argument("--shared", metavar="BYTES", type=int, default=0, help="dynamic shared memory")
-    parser.add_argument("--seed", type=int, default=0, help="another legal order of threads and operations")
+    parser.add_argument(
+        "--seed", metavar="N", type=int, default=0, help="another legal order of threads and operations"
+    )
     parser.add_argument("--no-checks", action="store_true", help="do not look for races and other silent mistakes")
     parser.add_argument("--report", action="store_true", help="bytes, bank conflicts and waits, also by line")
     parser.add_argument("--timeline", metavar="FILE.svg", help="draw who waits for whom")
@@ -76,13 +79,13 @@ def _drawn(report: Report, file: str) -> str:
     try:
         report.timeline().save(file)
     except OSError as error:
-        rules.OUTPUT.fail(file=file, problem=error.strerror or str(error))
+        rules.OUTPUT.fail(file=file, problem=error.strerror)
     return f"{file}\n"
 
 
 def _extents(text: str) -> tuple[int, ...]:
     found = tuple(int(one) for one in text.split(","))
-    if not 1 <= len(found) <= 3:
+    if len(found) > 3:
         raise ValueError(text)
     return found
 
@@ -97,7 +100,7 @@ def _value(text: str) -> Any:
     try:
         if text.endswith(".npy"):
             return np.load(text)
-        return float(text) if re.search(r"[.eE]", text) and not text.startswith("0x") else int(text, 0)
+        return int(text, 0) if _INTEGER.fullmatch(text) else float(text)
     except (OSError, ValueError) as error:
         rules.SIMULATE.fail(problem=f"{text} is not an argument: {error}")
 
@@ -111,7 +114,7 @@ def _array(match: re.Match[str]) -> Any:
         dtype = np.dtype(name)
     except TypeError:
         rules.SIMULATE.fail(problem=f"NumPy has no type {name}")
-    content = match["content"] or "zeros"
+    content = match["content"]
     if content == "normal":
         return np.random.default_rng(0).standard_normal(shape).astype(dtype)
     if content == "arange":
@@ -120,6 +123,6 @@ def _array(match: re.Match[str]) -> Any:
 
 
 def _shown(array: Any) -> str:
-    flat = array.reshape(-1)
+    flat = array.ravel()
     first = " ".join(f"{one:.6g}" if array.dtype.kind == "f" else str(one) for one in flat[:_SHOWN].tolist())
     return first + (" ..." if flat.size > _SHOWN else "")

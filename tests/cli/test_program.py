@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import tomllib
@@ -10,6 +11,7 @@ import pytest
 
 import nvbackend.cli
 from nvbackend.cli import main
+from nvbackend.cli.program import parser
 from tests.support.process import ROOT
 
 Printed = pytest.CaptureFixture[str]
@@ -46,7 +48,7 @@ def test_help_names_every_command(capsys: Printed) -> None:
         main(["--help"])
     assert ended.value.code == 0
     printed = capsys.readouterr().out
-    assert [name for name in ("catalogue", "targets", "explain", "draw") if name not in printed] == []
+    assert [name for name in ("catalogue", "targets", "explain", "draw", "simulate") if name not in printed] == []
 
 
 def test_a_reader_that_goes_away_is_no_traceback() -> None:
@@ -75,3 +77,15 @@ def test_the_script_that_is_installed_calls_main() -> None:
     module, _, name = scripts["nvbackend"].partition(":")
     assert module == nvbackend.cli.__name__
     assert getattr(nvbackend.cli, name) is main
+
+
+def test_help_says_what_each_argument_is() -> None:
+    """And in which words it is written, where argparse would repeat its name."""
+    (commands,) = (one for one in parser()._actions if isinstance(one, argparse._SubParsersAction))
+    assert sorted(one.dest for one in commands._choices_actions if one.help) == sorted(commands.choices)
+    for command in commands.choices.values():
+        assert command.description
+        for argument in command._actions:
+            assert argument.help, (command.prog, argument.dest)
+            if argument.option_strings and argument.nargs != 0 and argument.choices is None:
+                assert argument.metavar, (command.prog, argument.dest)

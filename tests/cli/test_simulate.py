@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from nvbackend.cli import main
+from nvbackend.simulator import SimulatedModule
 
 SCALE = """.version 9.0
 .target sm_90a
@@ -69,6 +72,9 @@ def test_arrays_of_files(file: str, tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--arg", "seven"], "cli.simulate", "seven is not an argument"),
         (["--arg", "missing.npy"], "cli.simulate", "missing.npy is not an argument"),
         (["--kernel", "other"], "call.name", "the module has no kernel 'other', only scale"),
+        (["--arg", "f32[4]=other"], "cli.simulate", "f32[4]=other is not an argument"),
+        (["--arg", "0x1e.5"], "cli.simulate", "0x1e.5 is not an argument"),
+        (["--arg", "f8[4]"], "cli.simulate", "NumPy has no type float8"),
         (["--grid", "1,1,1,1"], "cli.usage", "--grid"),
     ],
 )
@@ -90,3 +96,67 @@ def test_files_that_hold_no_kernel(file: str, tmp_path: Path, capsys: pytest.Cap
     Path(file).write_text(".version 9.0\n.target sm_90a\n.address_size 64\n", encoding="utf-8")
     assert main(["simulate", file]) == 2
     assert f"{file} has no kernel" in capsys.readouterr().err
+
+
+def test_what_a_launch_is_given(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the command line leaves out, and each option by itself; scale has an argument of each kind."""
+    seen: list[dict[str, Any]] = []
+
+    def launch(self: object, name: str, **given: Any) -> str:
+        seen.append({"name": name, **given})
+        return "done"
+
+    monkeypatch.setattr(SimulatedModule, "launch", launch)
+    other = tmp_path / "two.ptx"
+    other.write_text(SCALE + SCALE[SCALE.index(".visible") :].replace(" scale(", " other("), encoding="utf-8")
+    options = ["--kernel", "other", "--grid", "2,3,4", "--block", "5", "--cluster", "2,1", "--shared", "64"]
+    for arguments in ([], [*options, "--seed", "9", "--no-checks"]):
+        assert main(["simulate", str(other), *arguments]) == 0
+    plain = {"grid": (1,), "block": (1,), "cluster": None, "shared": 0, "seed": 0, "args": []}
+    said = {"grid": (2, 3, 4), "block": (5,), "cluster": (2, 1), "shared": 64, "seed": 9, "args": []}
+    assert seen == [
+        {"name": "scale", "checks": True, "report": False, **plain},
+        {"name": "other", "checks": False, "report": False, **said},
+    ]
+    texts = ["7", "-0x1e", "1e3", "2.5", "f32[3]=normal", "u16[2,2]=ones", "s64[3]=arange", "s8[9]", "u8[8]=zeros"]
+    assert main(["simulate", file, *(f"--arg={text}" for text in texts)]) == 0
+    expected = [7, -30, 1000.0, 2.5, np.random.default_rng(0).standard_normal(3).astype(np.float32)]
+    expected += [np.ones((2, 2), np.uint16), np.arange(3), np.zeros(9, np.int8), np.zeros(8, np.uint8)]
+    for found, wanted in zip(seen[-1]["args"], expected, strict=True):
+        assert type(found) is type(wanted)
+        assert np.array_equal(found, wanted)
+        assert getattr(found, "dtype", None) == getattr(wanted, "dtype", None)
+
+
+def test_the_first_elements_of_each_array_are_printed(
+    file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(SimulatedModule, "launch", lambda *_, **__: "done")
+    arrays = ["s32[2,4]=arange", "s32[9]=ones", "f32[2]=arange", "3"]
+    assert main(["simulate", file, *(part for text in arrays for part in ("--arg", text))]) == 0
+    lines = ("0 1 2 3 4 5 6 7", "1 1 1 1 1 1 1 1 ...", "0 1")
+    printed = "".join(f"{place}: {arrays[place]}: {line}\n" for place, line in enumerate(lines))
+    assert capsys.readouterr().out == "done\n" + printed
+
+
+@pytest.mark.parametrize("option", [["--report"], ["--timeline", "line.svg"]])
+def test_a_report_is_asked_for_where_something_shows_it(
+    option: list[str], file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+    made = SimpleNamespace(by_line=lambda: "lines", timeline=lambda: SimpleNamespace(save=lambda _: None))
+    monkeypatch.setattr(SimulatedModule, "launch", lambda *_, report, **__: asked.append(report) or made)
+    assert main(["simulate", file, *option]) == 0
+    assert asked == [True]
+
+
+def test_what_a_report_shows(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    launch = ["simulate", file, "--arg", "f32[1]", "--arg", "f32[1]", "--arg", "1.0"]
+    assert main([*launch, "--report"]) == 0
+    longer = capsys.readouterr().out
+    assert main([*launch, "--timeline", str(tmp_path / "line.svg")]) == 0
+    assert (tmp_path / "line.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert len(capsys.readouterr().out) < len(longer)
+    assert main([*launch, "--timeline", str(tmp_path / "none" / "line.svg")]) == 2
+    assert "No such file or directory" in (said := capsys.readouterr().err)
+    assert "Errno" not in said

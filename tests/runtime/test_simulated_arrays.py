@@ -1,0 +1,77 @@
+"""Which arguments of a launch in the simulator are arrays of this process, and where checks see them begin."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nvbackend.runtime.simulated import _described, _host_array
+
+ARRAY = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+class Foreign:
+    """An array of another library, which NumPy can look at."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.array = np.full(shape, 5, np.int32)
+        self.__array_interface__ = self.array.__array_interface__
+
+
+class Tensor:
+    """What is used of PyTorch's."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+
+    def data_ptr(self) -> int:
+        return ARRAY.ctypes.data
+
+    def detach(self) -> Any:
+        return SimpleNamespace(numpy=lambda: ARRAY)
+
+
+def test_arrays_are_looked_at_where_they_are() -> None:
+    assert _host_array(ARRAY) is ARRAY
+    assert _host_array(Tensor("cpu")) is ARRAY
+    foreign = Foreign((2, 3))
+    seen = _host_array(foreign)
+    seen[1, 2] = 7
+    assert (seen.shape, foreign.array[1, 2]) == ((2, 3), 7)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [Tensor("cuda:0"), SimpleNamespace(device="cpu"), np.array(3.0), np.float32(3), Foreign(()), 3, 2.5, None, "cpu"],
+    ids=repr,
+)
+def test_other_arguments_are_no_arrays_of_this_process(argument: Any) -> None:
+    """Numbers with an array interface are numbers, and memory of a GPU is none of this process."""
+    assert _host_array(argument) is None
+
+
+@pytest.mark.parametrize(
+    ("view", "offset"),
+    [
+        (ARRAY, 0),
+        (ARRAY[1:], 16),
+        (ARRAY[1:][1:, 2:], 40),
+        (ARRAY.T[3], 12),
+        (np.frombuffer(bytearray(64), np.uint8)[24:].view(np.int16), 24),
+    ],
+)
+def test_a_view_begins_where_it_does_in_its_owner(view: np.ndarray, offset: int) -> None:
+    """An owner is aligned as cudaMalloc aligns, whatever its address in this process."""
+    described = _described(view)
+    assert described.pointer % 256 == offset
+    assert (described.shape, described.strides) == (view.shape, view.strides)
+    assert (described.dtype, described.item_bytes) == (view.dtype.name, view.itemsize)
+    assert described.readonly is False
+    assert described.owner is view
+    frozen = view.copy()
+    frozen.flags.writeable = False
+    assert _described(frozen).readonly is True
