@@ -106,8 +106,9 @@ class TensorOrder(Watching):
         if isinstance(sync.token, Pending):
             if sync.token.engine in (_LOAD, _STORE):
                 own = warps + self._warps * (sync.token.engine == _STORE)
+                done = self._done.get(sync.token, 0)  # operations of one warp may end in any order
                 for part in (ORDERED, SEEN):
-                    self._rows[warps, part, own] = self._done.get(sync.token, 0)
+                    self._rows[warps, part, own] = np.maximum(self._rows[warps, part, own], done)
             return
         known = self._tokens.get(sync.token)
         if known is not None:

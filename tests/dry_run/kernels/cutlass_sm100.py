@@ -260,6 +260,7 @@ def _pairs(*counts):
     done_in_the_first_alone=Mistake("accounting", "The last commit is for the first CTA alone."),
     second_does_not_wait_for_empty=Mistake("refilled-early", "The second CTA fills its stages without waiting."),
     second_does_not_wait_for_done=Mistake("read-before-wait", "The second CTA's epilogue waits for nothing."),
+    ends_before_the_last_commits=Mistake("cluster", "The second CTA may end before the last commits to its stages."),
 )
 @nvb.kernel("sm_100a", threads=128, cluster=2)
 def pair(k, a: MATRIX, b: PART, c: OUT, steps: COUNT, *, mistake=None):
@@ -276,21 +277,8 @@ def pair(k, a: MATRIX, b: PART, c: OUT, steps: COUNT, *, mistake=None):
     rank, number = k.cluster.rank(), k.cluster.id()
     both = lambda name: 0b01 if wrong(name) else 0b11  # noqa: E731
     with k.tcgen05.tmem(128, cta_group=2) as tmem:
-        with k.one_thread(0), k.range(steps) as step:
-            stage = step % stages
-            if wrong("second_does_not_wait_for_empty"):
-                with k.if_(rank == 0):
-                    k.mbarrier.wait(empty + stage, (step // stages & 1) ^ 1)
-            else:
-                k.mbarrier.wait(empty + stage, (step // stages & 1) ^ 1)
-            size = ROWS.bytes + HALF.bytes
-            if wrong("bytes_of_the_first_alone"):
-                size = k.select(rank == 0, k.const(size, nvb.i32), k.const(0, nvb.i32))
-            k.mbarrier.arrive(full + stage, rank=0, expect_tx=size, qualifiers=("release", "cluster"))
-            owner = rank if wrong("second_loads_to_its_own") else 0
-            first = k.shared_address(k.cluster.map_to_peer((full + stage).bytes, owner), u64, 8)
-            k.tma.load_box(ta.at(stage).address, a, (step * 64, number * 256 + rank * 128), first, cta_group=2)
-            k.tma.load_box(tb.at(stage).address, b, (step * 64, rank * 64), first, cta_group=2)
+        with k.one_thread(0):
+            _load_half(k, wrong, stages, ((ta, a), (tb, b)), full, empty, steps)
         with k.one_thread(1), k.if_(rank == 0):
             with k.range(steps) as step:
                 stage = step % stages
@@ -308,3 +296,31 @@ def pair(k, a: MATRIX, b: PART, c: OUT, steps: COUNT, *, mistake=None):
             load = k.tcgen05.ld(tmem.columns(half, 64).lanes(k.warp_id() * 32), "32x32b", 64)
             k.tcgen05.wait_ld(load)
             store(c + (((number * 2 + rank) * 128 + k.thread_id()) * 128 + half), load.values)
+
+
+def _load_half(k, wrong, stages, sources, full, empty, steps):
+    """A CTA's part of each stage; at the end every stage has come back."""
+    rank, number = k.cluster.rank(), k.cluster.id()
+
+    def wait(step):
+        k.mbarrier.wait(empty + step % stages, (step // stages & 1) ^ 1)
+
+    with k.range(steps) as step:
+        stage = step % stages
+        if wrong("second_does_not_wait_for_empty"):
+            with k.if_(rank == 0):
+                wait(step)
+        else:
+            wait(step)
+        size = ROWS.bytes + HALF.bytes
+        if wrong("bytes_of_the_first_alone"):
+            size = k.select(rank == 0, k.const(size, nvb.i32), k.const(0, nvb.i32))
+        k.mbarrier.arrive(full + stage, rank=0, expect_tx=size, qualifiers=("release", "cluster"))
+        owner = rank if wrong("second_loads_to_its_own") else 0
+        first = k.shared_address(k.cluster.map_to_peer((full + stage).bytes, owner), u64, 8)
+        (ta, a), (tb, b) = sources
+        k.tma.load_box(ta.at(stage).address, a, (step * 64, number * 256 + rank * 128), first, cta_group=2)
+        k.tma.load_box(tb.at(stage).address, b, (step * 64, rank * 64), first, cta_group=2)
+    if not wrong("ends_before_the_last_commits"):
+        with k.range(steps, steps + stages) as step:
+            wait(step)
