@@ -35,6 +35,8 @@ KINDS = {
         "async-copy.read-before-wait",
         "proxy.read-before-wait",
         "dry-run.two-writers",
+        "mbarrier.arrivals",
+        "mbarrier.wrong-bytes",
     ),
     "parity": _kind(
         "a wait is for the wrong phase, or for one that has passed",
@@ -44,6 +46,7 @@ KINDS = {
         "mbarrier.parity-counter",
         "mbarrier.deadlock",
         "proxy.read-before-wait",
+        "mbarrier.arrivals",
     ),
     "accounting": _kind(
         "other arrivals, bytes or commits come than a phase counts",
@@ -59,6 +62,8 @@ KINDS = {
         "mbarrier.no-arrival-in-peer",
         "async-copy.read-before-wait",
         "proxy.read-before-wait",
+        "mbarrier.deadlock",
+        "tcgen05.missing-wait",
     ),
     "undrained": _kind(
         "stages are filled and never given back, on some path",
@@ -153,6 +158,8 @@ KINDS = {
         "descriptor.swizzle",
         "shared.bounds",
         "layout.bounds",
+        "proxy.read-before-wait",
+        "proxy.refill-in-flight",
     ),
     "swizzle": _kind("a tile is written with one swizzle and read with another", "tma.swizzle", "tma.box"),
     "unwritten": _kind("shared memory is read that nothing has written", "simulator.unwritten", "dry-run.unwritten"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from unittest import mock
 
 import nvbackend as nvb
@@ -29,10 +30,10 @@ class Built:
         return frozenset(() if self.verdict == SILENT else self.verdict.split())
 
 
-def build(case: Case) -> Built:
-    """What `build()` says about the case, warnings too."""
+def build(case: Case, **options: Any) -> Built:
+    """What `build()` with these options says about the case, warnings too."""
     try:
-        finished = case.build()
+        finished = case.build(**options)
     except nvb.DiagnosticError as error:
         return Built(rules_of(error.diagnostics))
     return Built(rules_of(finished.diagnostics), finished.ir)

@@ -87,10 +87,10 @@ class Case:
     def wrong(self) -> Mistake | None:
         return self.scene.mistakes.get(self.change or "")
 
-    def build(self) -> nvb.FinishedKernel:
-        """Build it: raises what is found wrong with it."""
+    def build(self, **options: Any) -> nvb.FinishedKernel:
+        """Build it: raises what is found wrong with it. `options` are those of the kernel's `build`."""
         given = {"mistake": self.change} if self.change else {}
-        return self.scene.kernel.build(**given)
+        return self.scene.kernel.build(**given, **options)
 
 
 _SCENES: list[Scene] = []
