@@ -236,6 +236,13 @@ TENSOR_FREED = Rule(
     why="The columns may belong to another CTA while they are accessed: wrong numbers, and nothing traps.",
     reference=_TENSOR,
 )
+TENSOR_UNWRITTEN = Rule(
+    id="dry-run.tensor-unwritten",
+    message="{now}{second} reads lane {lane}, column {column} of tensor memory, which nothing has written",
+    fix="read the columns that the products wrote, or write all of them first",
+    why="Tensor memory holds what another kernel left there.",
+    reference=_TENSOR,
+)
 TENSOR_LANES = Rule(
     id="dry-run.tensor-lanes",
     message="{now}{instruction} of warp {warp} accesses lane {lane} of tensor memory; it has lanes {low} to {high}",

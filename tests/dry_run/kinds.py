@@ -127,6 +127,7 @@ KINDS = {
         "tcgen05.missing-commit",
         "simulator.tensor-memory",
         "dry-run.tensor-lanes",
+        "dry-run.tensor-unwritten",
     ),
     "cluster": _kind(
         "another CTA's shared memory is used before it has started, after it has ended, or without order",

@@ -34,7 +34,8 @@ class Events:
 class Warp:
     """A warp, and what it knows. `flush` looks at the accesses that it has made since it last learnt or told anything.
 
-    `published` is what also a relaxed arrival tells, because a fence came after it.
+    `published` is what also a relaxed arrival tells, because a fence came after it, and `heard` what relaxed waits were
+    for, which a fence makes known.
     """
 
     cta: int
@@ -44,6 +45,7 @@ class Warp:
     seen: int = 0
     fenced: int = 0
     published: int = 0
+    heard: Known = NOTHING_KNOWN
     inits: int = 0
     event: int = -1
     used: bool = False
@@ -118,7 +120,8 @@ class Warp:
             self.of_lanes.append((lanes, self.seen))
 
     def fence_memory(self) -> None:
-        """A relaxed arrival tells all that this warp has seen and done, too."""
+        """A relaxed arrival tells all that this warp has seen and done, too, and relaxed waits count."""
+        self.learn(self.heard)
         self.close()
         self.published = self.seen
 

@@ -16,7 +16,7 @@ from nvbackend.dry_run.protocols.synchronise import ThreadBarriers
 from nvbackend.dry_run.protocols.tensor import Tensors
 from nvbackend.dry_run.seam import DONE, Launch, Outcome, Step
 from nvbackend.intrinsics.row.row import RegisterClass
-from nvbackend.intrinsics.row.semantics import Completion, FenceOf, Scope
+from nvbackend.intrinsics.row.semantics import Completion, FenceOf
 from nvbackend.isel.machine.function import MachineInstr
 
 Handler = Callable[[Step], Outcome]
@@ -105,7 +105,7 @@ class Run:
                     warp.fence_proxy(step.lanes)
             elif said.of is FenceOf.INIT:
                 warp.fence_init()
-            elif said.of is FenceOf.MEMORY and step.instr.semantics.releases >= Scope.CLUSTER:
+            elif said.of is FenceOf.MEMORY:
                 warp.fence_memory()
         return DONE
 

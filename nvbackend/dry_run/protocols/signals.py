@@ -15,9 +15,12 @@ from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier, Place, Wait
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import BLOCKED, DONE, Outcome, Step, Unknown
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse
+from nvbackend.isel.machine.function import MachineInstr
 
 MBARRIER_BYTES = 8
 _FIELD = 1 << 32
+_TRIES = 40
+"""A loop that polls so often and goes on without success is one that gives up."""
 
 
 class Signals:
@@ -27,6 +30,9 @@ class Signals:
         self._state = state
         self._polled: dict[tuple[int, int], tuple[int, Place]] = {}
         """The poll that a warp did last, if it has done nothing since."""
+        self._spun: set[int] = set()
+        self._tries = 0
+        """How often the poll that is tried now still fails: at its first place often, since some give up."""
 
     def execute(self, step: Step) -> Outcome:
         """A warp does something with an mbarrier."""
@@ -143,7 +149,7 @@ class Signals:
             arrival = Arrival(step.instr, step.rounds(), warp.cta, warp.index)
             if use & MbarrierUse.ARRIVE:
                 self._early(step, warp, barrier)
-                known = warp.tell()
+                known = warp.tell_relaxed() if is_relaxed(step.instr) else warp.tell()
                 barrier.tell((known[0] | tracked, known[1]), warp.mark())
                 arrival.arrivals = lanes * count
             if use & MbarrierUse.EXPECT:
@@ -204,6 +210,16 @@ class Signals:
         last = next((one for one in barrier.last if one.arrivals), None)
         rounds = step.rounds()
         many = any(one.instr is step.instr and one.rounds == rounds for one in barrier.last)
+        guard = self._state.guards.get((warp.cta, warp.index))
+        if guard is not None and not guard.learnt and guard.guaranteed and not many:
+            self._state.findings.add(
+                *(PARITY, guard.barrier.name, rules.PARITY, guard.instr),
+                ((f"what relies on it: {instruction(step.instr)}", step.instr.location),),
+                now=in_rounds(guard.rounds), wanted=guard.wanted, barrier=guard.barrier.name,
+                reason=f"warp {warp.index} of CTA {warp.cta} knows that {guard.guaranteed} phase(s) of it are over, "
+                f"and arrives on {barrier.name} once more",
+            )  # fmt: skip
+            return
         self._state.findings.add(
             *(ACCOUNTING if many else EARLY, barrier.name, rules.ARRIVALS, step.instr),
             () if last is None else ((f"an arrival of phase {barrier.phase - 1}", last.instr.location),),
@@ -239,6 +255,10 @@ class Signals:
             key, poll = (warp.cta, warp.index), (id(step.instr), barriers[0].place)
             if self._polled.get(key) != poll:
                 self._polled[key] = poll
+                self._tries = 1 if poll[0] in self._spun else _TRIES
+                self._spun.add(poll[0])
+            self._tries -= 1
+            if self._tries >= 0:
                 return {"done": 0}
         if not all(_passes(barrier, wanted, by_parity) for barrier in barriers if barrier is not None):
             if by_parity:
@@ -271,7 +291,10 @@ class Signals:
         learnt = guaranteed > over
         if guaranteed:
             seen, fenced = barrier.known[guaranteed - 1]
-            known: Known = (seen, fenced) if step.instr.semantics.acquires else (seen & self._state.events.starts, 0)
+            known: Known = seen, fenced
+            if is_relaxed(step.instr):
+                warp.heard = warp.heard[0] | seen, warp.heard[1] | fenced
+                known = seen & self._state.events.starts, 0
             warp.learn(known)
         words = f"parity {wanted}" if by_parity else f"the token of phase {wanted}"
         wait = Wait(barrier, step.instr, step.rounds(), words, guaranteed, learnt, self._state.events.count)
@@ -281,3 +304,8 @@ class Signals:
 
 def _passes(barrier: Mbarrier, wanted: int, by_parity: bool) -> bool:
     return barrier.has_passed(wanted & 1) if by_parity else barrier.phase > wanted
+
+
+def is_relaxed(instr: MachineInstr) -> bool:
+    """Whether an instruction on an mbarrier orders no memory access."""
+    return instr.row is not None and ".relaxed" in instr.row.ptx

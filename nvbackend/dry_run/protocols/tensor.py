@@ -16,7 +16,7 @@ from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.order.shadow import Shadow
 from nvbackend.dry_run.order.words import after_rounds, in_rounds, instruction
-from nvbackend.dry_run.protocols.findings import ORDER
+from nvbackend.dry_run.protocols.findings import ORDER, UNWRITTEN
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import DONE, Outcome, Step
 from nvbackend.intrinsics.row.row import RegisterClass
@@ -37,6 +37,8 @@ class Tensors:
         self._state = state
         self._shadows = [Shadow(_PARTS * COLUMNS, state.memory.records, shift=0) for _ in range(state.launch.ctas)]
         self._are_any = False
+        self._complete = True
+        """Whether all writes were seen."""
         self._allocated: dict[int, dict[int, int]] = {cta: {} for cta in range(state.launch.ctas)}
 
     def allocate(self, step: Step) -> Outcome:
@@ -82,6 +84,7 @@ class Tensors:
                 continue
             places = self._places(step, said)
             if places is None:
+                self._complete &= not said.writes
                 continue
             record = Record(
                 event, step.cta, step.warps[0], said.writes, step.rounds(), instruction(step.instr), proxy=True
@@ -130,13 +133,23 @@ class Tensors:
             found = shadow.write(part, number_, mine) if record.writes else shadow.read(part, number_, mine)
             for one, address in [*found]:
                 earlier = self._state.memory.records.records[one]
-                if earlier is not None and not self._is_ordered(earlier, record, step):
+                if earlier is None and not record.writes:
+                    self._unwritten(record, step, address)
+                elif earlier is not None and not self._is_ordered(earlier, record, step):
                     self._conflict(earlier, record, step, address % COLUMNS)
 
     def _is_ordered(self, earlier: Record, record: Record, step: Step) -> bool:
         """A warp's own loads are done before its stores, whatever it waits for."""
         own = (earlier.cta, earlier.warp) == (record.cta, record.warp)
         return own and not earlier.writes and step.instr.semantics.issues is Completion.STORE_WAIT
+
+    def _unwritten(self, record: Record, step: Step, address: int) -> None:
+        if self._complete and self._state.memory.writes and step.instr.semantics.issues is Completion.LOAD_WAIT:
+            self._state.findings.add(
+                *(UNWRITTEN, TMEM, rules.TENSOR_UNWRITTEN, step.instr, ()),
+                now=in_rounds(record.rounds), second=f"{instruction(step.instr)} of warp {record.warp}",
+                column=address % COLUMNS, lane=address // COLUMNS * _LANES,
+            )  # fmt: skip
 
     def _conflict(self, earlier: Record, record: Record, step: Step, column: int) -> None:
         instr = earlier.parts[0].instr
