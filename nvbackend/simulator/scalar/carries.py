@@ -17,10 +17,11 @@ def _sum(a: Bits, b: Bits, carry: Bits | None) -> tuple[Bits, Bits]:
     return found, (found < a) | (carry & (found == a))
 
 
-def _difference(a: Bits, b: Bits, borrow: Bits | None) -> tuple[Bits, Bits]:
-    if borrow is None:
-        return a - b, a < b
-    return a - b - borrow, (a < b) | (borrow & (a == b))
+def _difference(a: Bits, b: Bits, carry: Bits | None) -> tuple[Bits, Bits]:
+    """As a + ~b + 1, of which the flag is the carry: set where nothing is borrowed, as an addc after it sees it."""
+    if carry is None:
+        return a - b, a >= b
+    return a - b - ~carry, (a > b) | (carry & (a == b))
 
 
 def _chained(spelling: Spelling) -> Pure:

@@ -75,9 +75,9 @@ def _of_words(kind: str, bits: int) -> dict[str, Meaning]:
         f"add.cc.{kind}": lambda a, b: carried(a + b),
         f"addc.{kind}": lambda a, b, cc: a + b + cc,
         f"addc.cc.{kind}": lambda a, b, cc: carried(a + b + cc),
-        f"sub.cc.{kind}": lambda a, b: carried(a - b),
-        f"subc.{kind}": lambda a, b, cc: a - b - cc,
-        f"subc.cc.{kind}": lambda a, b, cc: carried(a - b - cc),
+        f"sub.cc.{kind}": lambda a, b: (a - b, int(a >= b)),  # the flag is no borrow: docs/divergences.md
+        f"subc.{kind}": lambda a, b, cc: a - b - 1 + cc,
+        f"subc.cc.{kind}": lambda a, b, cc: (a - b - 1 + cc, int(a - b - 1 + cc >= 0)),
         f"mad.lo.cc.{kind}": lambda a, b, c: carried(low(a, b) + c),
         f"mad.hi.cc.{kind}": lambda a, b, c: carried(high(a, b) + c),
         f"madc.lo.cc.{kind}": lambda a, b, c, cc: carried(low(a, b) + c + cc),

@@ -60,16 +60,14 @@ def _instruction(place: int, spelling: Spelling) -> str:
         names.append(source.replace(source.strip("{}"), f"%a{number}"))
     if reads_carry:
         lines += _load("%carry", "u32", 8 * LANES * (place * OPERANDS + len(sources)))
-        sets = "sub.cc.u32 %flag, 0, %carry;" if opcode.startswith("sub") else "add.cc.u32 %flag, %carry, -1;"
-        lines.append(sets)
+        lines.append("add.cc.u32 %flag, %carry, -1;")
     results = [f"%d{number}" for number in range(len(destinations))]
     lines += [f".reg .{_register(kind)} {name};" for name, kind in zip(results, destinations, strict=True)]
     lines.append(f"{opcode} {'|'.join(results)}, {', '.join(names)};")
     for number, (name, kind) in enumerate(zip(results, destinations, strict=True)):
         lines += _store(name, kind, 8 * LANES * (place * RESULTS + number))
     if writes_carry:
-        reads = "subc.u32 %flag, 0, 0; neg.s32 %flag, %flag;" if opcode.startswith("sub") else "addc.u32 %flag, 0, 0;"
-        lines += [reads, f"st.global.b32 [%out+{8 * LANES * (place * RESULTS + 1)}], %flag;"]
+        lines += ["addc.u32 %flag, 0, 0;", f"st.global.b32 [%out+{8 * LANES * (place * RESULTS + 1)}], %flag;"]
     return "    " + " ".join([*lines, "}"]) + "\n"
 
 

@@ -130,3 +130,13 @@ def test_it_is_what_the_gpu_gave(row):
 @pytest.mark.parametrize("opcode", REFUSED)
 def test_what_ptxas_gets_wrong_is_not_known(opcode):
     assert find(tuple(opcode.split("."))) is None
+
+
+def test_a_sum_after_a_difference_adds_what_was_not_borrowed():
+    """sub.cc and addc, add.cc and subc: one flag, of which ptxas makes a carry for both."""
+    a, b = (np.array(one, np.uint32) for one in ([5, 3, 3], [3, 5, 3]))
+    zero = np.zeros(3, np.uint32)
+    _, no_borrow = computed("sub.cc.u32", a, b)
+    assert computed("addc.u32", zero, zero, no_borrow)[0].tolist() == [1, 0, 1]
+    _, carry = computed("add.cc.u32", a, np.array([0xFFFFFFFF, 1, 1], np.uint32))
+    assert computed("subc.u32", zero, zero, carry)[0].tolist() == [0, 0xFFFFFFFF, 0xFFFFFFFF]
