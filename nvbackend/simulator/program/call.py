@@ -19,6 +19,7 @@ from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.symbols import Symbols, size_of
 from nvbackend.simulator.machine.wave import Step, Wave
 from nvbackend.simulator.program import flow
+from nvbackend.simulator.program.device_heap import Allocating, Freeing
 from nvbackend.simulator.program.ends import Call, Callee, Outside, Return
 from nvbackend.simulator.program.layout import Layout
 from nvbackend.simulator.program.listing import Listing
@@ -154,7 +155,7 @@ def result_step(function: Function, linkage: Linkage) -> Step | None:
     return _all([_copy(slot, linkage.transfer("result", place)) for place, slot in enumerate(slots)])
 
 
-_PRINTS, _STOPS = "vprintf", "__assertfail"
+_OUTSIDE = ("vprintf", "__assertfail", "malloc", "free")
 """The functions without a body that calls may name."""
 
 
@@ -230,15 +231,24 @@ def _bytes(values: Bits) -> Bits:
     return np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
 
 
+def _outside(name: str, place: Compiling, linkage: Linkage) -> Printing | Allocating | Freeing | None:
+    """What a function of CUDA does; None for one that fails."""
+    first = linkage.transfer("argument", 0)
+    if name == "vprintf":
+        return Printing(place.site, first, linkage.transfer("argument", 1))
+    if name == "malloc":
+        return Allocating(first, linkage.transfer("result", 0))
+    return Freeing() if name == "free" else None
+
+
 def call_end(
     instruction: Instruction, place: Compiling, linkage: Linkage, back: int, guard: tuple[int, bool] | None
 ) -> Call | Outside:
     """The end of a block that calls."""
     _, function, _, among = _parts(instruction)
     external = place.symbols.names.of.get(function.position) if isinstance(function, Name) else None
-    if isinstance(external, Function) and external.name in (_PRINTS, _STOPS):
-        slots = [linkage.transfer("argument", number) for number in range(2)]
-        return Outside(back, place.site, guard, Printing(place.site, *slots) if external.name == _PRINTS else None)
+    if isinstance(external, Function) and external.name in _OUTSIDE:
+        return Outside(back, place.site, guard, _outside(external.name, place, linkage))
     caller_bytes = linkage.layout.frames[place.site.function]
     linkage.leaving.frames[back] = caller_bytes
     named = linkage.named(function)

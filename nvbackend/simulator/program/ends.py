@@ -12,6 +12,7 @@ from nvbackend.simulator.events import Bits, By, Mask, Site
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.wave import Reader, Wave
 from nvbackend.simulator.program.blocks import Going
+from nvbackend.simulator.program.device_heap import Allocating, Freeing
 from nvbackend.simulator.program.printing import Printing
 from nvbackend.simulator.rules import TRAP
 
@@ -184,20 +185,20 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """A call of what CUDA brings: vprintf, or a failed assertion."""
+    """A call of what CUDA brings: vprintf, malloc, free, or a failed assertion."""
 
     back: int
     site: Site
     guard: tuple[int, bool] | None
-    printing: Printing | None
+    does: Printing | Allocating | Freeing | None
 
     def go(self, wave: Wave, lanes: Lanes) -> int:
         """After the call."""
         if self.guard is not None:
             predicate, negated = self.guard
             lanes = lanes.where(wave.registers[predicate][lanes.index] != negated)
-        if self.printing is not None:
-            self.printing.run(wave, lanes)
+        if self.does is not None:
+            self.does.run(wave, lanes)
         elif lanes.count:
             thread = wave.thread_name(int(lanes.threads[0]))
             TRAP.fail(at=self.site.location, thread=thread, what="a failed assertion", line=self.site.line)
