@@ -1,0 +1,76 @@
+"""What is wrong inside of an argument: in a field of a record, in an element of that; and names that there are not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from nvbackend.diagnostics import missing_name
+from nvbackend.diagnostics.arguments import wrong_arguments
+
+
+@dataclass(frozen=True)
+class Extent:
+    size: int
+    steps: tuple[int, ...] = ()
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class Shape:
+    rows: Extent
+    columns: Extent | int = 1
+
+
+def take(shape: Shape, *more: Extent, **named: Extent) -> None:
+    """A call with records."""
+
+
+def places(*args: Any, **kwargs: Any) -> list[str]:
+    return [str(one.values["problem"]).split(" is ")[0] for one in wrong_arguments(take, args, kwargs)]
+
+
+RIGHT: Any = Extent(1, (2, 3), "x")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "place"),
+    [
+        (Extent("1"), "size"),  # type: ignore[arg-type]
+        (Extent(1, (2, "3")), "steps[1]"),  # type: ignore[arg-type]
+        (Extent(1, (2,), 3), "label"),  # type: ignore[arg-type]
+        (RIGHT, None),
+    ],
+    ids=repr,
+)
+def test_the_place_is_that_of_the_innermost_value(wrong: Any, place: str | None) -> None:
+    for call in (
+        lambda: ("shape.rows", places(Shape(wrong))),
+        lambda: ("shape.columns", places(Shape(RIGHT, wrong))),
+        lambda: ("more[1]", places(Shape(RIGHT, 2), RIGHT, wrong)),
+        lambda: ("last", places(Shape(RIGHT), first=RIGHT, last=wrong)),
+    ):
+        outer, found = call()
+        assert found == ([] if place is None else [f"{outer}.{place}"])
+
+
+def test_a_record_of_another_class_is_wrong_itself() -> None:
+    assert places(RIGHT) == ["shape"]
+    assert places(Shape(Shape(RIGHT))) == ["shape.rows"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("known", "shown", "advice"),
+    [
+        ((), "none", "do not ask for one"),
+        (("a",), "a", "name one of them"),
+        ("abcdefgh", "a, b, c, d, e, f, g, h", "name one of them"),
+        ("abcdefghi", "a, b, c, d, e, f, g, h and others", "name one of them"),
+    ],
+)
+def test_names_that_there_are_not(known: Any, shown: str, advice: str) -> None:
+    (found,) = missing_name("the box", "lid", "z", known).diagnostics
+    assert found.message == f"the box has no lid 'z', only {shown}"
+    assert found.fix == advice
