@@ -89,7 +89,12 @@ class Tensors:
             record = Record(
                 event, step.cta, step.warps[0], said.writes, step.rounds(), instruction(step.instr), proxy=True
             )
+            adds = step.instr.semantics.multiplies and number(step.value("enable_d"), step.lanes)
             for cta, parts in places:
+                for part in parts if adds else ():
+                    address = self._shadows[cta].unwritten(part.start, part.stop - part.start)
+                    if address is not None:
+                        self._unwritten(record, step, address)
                 record.parts = [Part(step.instr, _numbers(parts), 1, said.name)]
                 self._look(step, record, parts, known[0], cta)
 
@@ -133,7 +138,7 @@ class Tensors:
             found = shadow.write(part, number_, mine) if record.writes else shadow.read(part, number_, mine)
             for one, address in [*found]:
                 earlier = self._state.memory.records.records[one]
-                if earlier is None and not record.writes:
+                if earlier is None and not record.writes and record.engine != "tcgen05.dealloc":
                     self._unwritten(record, step, address)
                 elif earlier is not None and not self._is_ordered(earlier, record, step):
                     self._conflict(earlier, record, step, address % COLUMNS)
@@ -144,7 +149,7 @@ class Tensors:
         return own and not earlier.writes and step.instr.semantics.issues is Completion.STORE_WAIT
 
     def _unwritten(self, record: Record, step: Step, address: int) -> None:
-        if self._complete and self._state.memory.writes and step.instr.semantics.issues is Completion.LOAD_WAIT:
+        if self._complete and self._state.memory.writes:
             self._state.findings.add(
                 *(UNWRITTEN, TMEM, rules.TENSOR_UNWRITTEN, step.instr, ()),
                 now=in_rounds(record.rounds), second=f"{instruction(step.instr)} of warp {record.warp}",
