@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.order.events import Warp
-from nvbackend.dry_run.order.footprints import lanes_of
+from nvbackend.dry_run.order.footprints import lanes_of, number
 from nvbackend.dry_run.order.words import after_rounds, in_rounds, instruction
 from nvbackend.dry_run.protocols.findings import ORDER
 from nvbackend.dry_run.protocols.groups import Operation
@@ -46,6 +46,9 @@ class Lifetimes:
         if isinstance(value, Unknown):
             return
         ranks = {value >> RANK_SHIFT} if isinstance(value, int) else set((value >> RANK_SHIFT).tolist())
+        mask = number(step.value("multicast_mask"), step.lanes) if row.has_operand("multicast_mask") else None
+        if mask is not None:
+            ranks = {rank for rank in range(self._state.launch.cluster) if mask >> rank & 1}
         for rank in ranks:
             self.touch(step, self._state.cluster_of(step.cta) + rank)
 
