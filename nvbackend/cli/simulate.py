@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 _ARRAY = re.compile(r"(?P<type>[fsu]\d+)\[(?P<shape>\d+(?:,\d+)*)\](?:=(?P<content>\w+))?")
 _INTEGER = re.compile(r"[+-]?(0x[0-9a-fA-F]+|\d+)")
 _KINDS = {"f": "float", "s": "int", "u": "uint"}
-_CONTENTS = ("zeros", "ones", "arange", "normal")
+_CONTENTS = ("zeros", "ones", "arange", "normal", "random")
+"""`random` is every bit pattern of an integer alike, and of a float 0 to 1."""
 _SHOWN = 8
 """Elements of an array that are printed."""
 
@@ -95,14 +96,17 @@ def _value(text: str) -> Any:
     import numpy as np
 
     match = _ARRAY.fullmatch(text)
-    if match is not None and (match["content"] or "zeros") in _CONTENTS:
+    if match is not None:
         return _array(match)
     try:
         if text.endswith(".npy"):
             return np.load(text)
         return int(text, 0) if _INTEGER.fullmatch(text) else float(text)
-    except (OSError, ValueError) as error:
-        rules.SIMULATE.fail(problem=f"{text} is not an argument: {error}")
+    except OSError as error:
+        rules.SIMULATE.fail(problem=f"{text} cannot be read: {error}")
+    except ValueError as error:
+        problem = f"{text!r} is not a number, an .npy file or an array such as f32[64,64]=normal: {error}"
+        rules.SIMULATE.fail(problem=problem)
 
 
 def _array(match: re.Match[str]) -> Any:
@@ -114,7 +118,15 @@ def _array(match: re.Match[str]) -> Any:
         dtype = np.dtype(name)
     except TypeError:
         rules.SIMULATE.fail(problem=f"NumPy has no type {name}")
-    content = match["content"]
+    content = match["content"] or "zeros"
+    if content not in _CONTENTS:
+        rules.SIMULATE.fail(problem=f"{content} is not what an array is filled with: that is {', '.join(_CONTENTS)}")
+    if content == "random":
+        random = np.random.default_rng(0)
+        if dtype.kind == "f":
+            return random.random(shape).astype(dtype)
+        ends = np.iinfo(dtype)
+        return random.integers(ends.min, ends.max, shape, dtype, endpoint=True)
     if content == "normal":
         return np.random.default_rng(0).standard_normal(shape).astype(dtype)
     if content == "arange":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import reprlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -73,8 +74,10 @@ def check_grid(signature: Signature, grid: Grid) -> Iterator[Diagnostic]:
     kernel, cluster = signature.name, signature.bounds.cluster
     dimensions = grid_dimensions(grid)
     if dimensions is None:
-        problem = "a grid is an integer or one to three of them"
-        yield GRID.diagnose(grid=grid, kernel=kernel, problem=problem, advice="pass (x, y, z) in CTAs")
+        problem, advice = "a grid is an integer or one to three of them", "pass (x, y, z) in CTAs"
+        if hasattr(grid, "shape") or hasattr(grid, "arrays"):
+            problem, advice = "the grid is missing: this is an argument of the kernel", "pass the grid first, in CTAs"
+        yield GRID.diagnose(grid=reprlib.repr(grid), kernel=kernel, problem=problem, advice=advice)
         return
     for axis, extent, most in zip("xyz", dimensions, MAX_GRID, strict=False):
         if not 1 <= extent <= most:

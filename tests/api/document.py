@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import pairwise
 from types import FunctionType
 from typing import Any
 
@@ -50,13 +53,27 @@ def entry(name: str, given: Any) -> Iterator[str]:
     if isinstance(given, FunctionType):
         yield f"- `{name}{arguments(given)}`: {sentence(given)}"
     elif not isinstance(given, type):
-        yield f"- `{name}`"
+        text = _after_assignment(name.rpartition(".")[2], given)
+        yield f"- `{name}`" + (f": {text}" if text else "")
     else:
         made = "" if is_made_by_calls(given) else arguments(given.__init__, of_class=True)
         yield f"- `{name}{made}`: {sentence(given)}"
         if issubclass(given, enum.Enum):
             yield f"  One of {', '.join(f'`{one.name}`' for one in given)}."
         yield from members(given, "k" if given is nvb.KernelBuilder else "", "  ")
+
+
+def _after_assignment(name: str, given: object) -> str:
+    """The text below the assignment of a name at the top of a module: what an alias or a constant has for docstring."""
+    for module in [one for key, one in sorted(sys.modules.items()) if key.startswith("nvbackend.")]:
+        if vars(module).get(name) is not given:
+            continue
+        for one, below in pairwise(ast.parse(inspect.getsource(module)).body):
+            targets = one.targets if isinstance(one, ast.Assign) else [getattr(one, "target", None)]
+            is_named = any(isinstance(target, ast.Name) and target.id == name for target in targets)
+            if is_named and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+                return " ".join(str(below.value.value).split("\n\n")[0].split())
+    return ""
 
 
 def is_made_by_calls(cls: type) -> bool:

@@ -69,8 +69,9 @@ def test_arrays_of_files(file: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     [
         (["--block", "17", "--arg", "f32[16]", "--arg", "f32[17]", "--arg", "1.0"], "simulator.bounds", "thread 16"),
         (["--arg", "f32[16]"], "simulator.launch", "takes 3 arguments (x, y, by), not 1"),
-        (["--arg", "seven"], "cli.simulate", "seven is not an argument"),
-        (["--arg", "missing.npy"], "cli.simulate", "missing.npy is not an argument"),
+        (["--arg", "seven"], "cli.simulate", "is not a number, an .npy file or an array"),
+        (["--arg", "u8[30]=rand"], "cli.simulate", "filled with: that is zeros, ones, arange, normal, random"),
+        (["--arg", "missing.npy"], "cli.simulate", "missing.npy cannot be read"),
         (["--kernel", "other"], "call.name", "the module has no kernel 'other', only scale"),
         (["--arg", "f32[4]=other"], "cli.simulate", "f32[4]=other is not an argument"),
         (["--arg", "0x1e.5"], "cli.simulate", "0x1e.5 is not an argument"),

@@ -252,6 +252,7 @@ class Value(Arithmetic):
 
 
 Operand = Value | Arithmetic | Number
+"""What calls take for a value: a run-time value, a variable, or a number of Python's."""
 
 
 def _largest(element: ElementType) -> int:

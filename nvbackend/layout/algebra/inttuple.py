@@ -17,6 +17,7 @@ from nvbackend.diagnostics import printed
 from nvbackend.layout.algebra.rules import CONGRUENT, EXTENT, LIMIT
 
 IntTuple: TypeAlias = "int | tuple[IntTuple, ...]"
+"""An integer, or a nested tuple of integers: shapes and strides."""
 Coordinate: TypeAlias = "Any"
 """Integers, builder values and `_`, nested in tuples."""
 

@@ -226,6 +226,7 @@ class ComposedLayout:
 
 
 AnyLayout: TypeAlias = Layout | ComposedLayout
+"""A layout, swizzled or not."""
 
 
 @user_facing
