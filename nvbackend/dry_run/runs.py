@@ -18,7 +18,7 @@ from nvbackend.dry_run.scenario.choose import SCALES, Scale, Wanted, choose, rou
 from nvbackend.dry_run.seam import Launch, MakeProtocols
 from nvbackend.isel.machine.function import MachineFunction
 
-STEPS = 400_000
+STEPS = 200_000
 """What one run may cost: LLVM instructions, and ten for each recorded instruction."""
 
 ENOUGH = 2000

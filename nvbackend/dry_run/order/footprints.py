@@ -77,10 +77,8 @@ class Footprints:
             register = instr.row.operand(said.name).register
             if register is RegisterClass.B64:
                 yield from self._descriptor(step, said)
-            elif register in _SHARED:
+            elif register in _SHARED or register is RegisterClass.GENERIC:
                 yield from self._plain(step, said)
-            elif register is RegisterClass.GENERIC and said.writes and touch_of(instr, said.name) is not None:
-                self.unknown = True
 
     def _plain(self, step: Step, said: MemoryOperand) -> Iterator[Access]:
         value = lanes_of(step.value(said.name), step.lanes, said.lanes or 32)

@@ -37,13 +37,14 @@ def choose(rounds: Rounds, names: Mapping[str, int], wanted: Mapping[str, int]) 
 
 def rounds_of(function: ir.Function, program: Program, launch: Launch) -> Rounds:
     """The rounds of the loops of `function` in the first thread of the grid."""
-    names = [program.blocks[loop.header].name for loop in program.loops]
+    names = [block.name for block in program.blocks]
+    loops = {names[loop.header]: {names[number] for number in loop.blocks} for loop in program.loops}
     special = {f"{name}.{axis}": 0 for name in ("tid", "ctaid", "clusterid", "cluster_ctaid") for axis in "xyz"}
     special |= {f"{name}.{axis}": 1 for name in ("ntid", "nctaid", "nclusterid", "cluster_nctaid") for axis in "yz"}
     special |= {"cluster_ctarank": 0, "laneid": 0, "warpid": 0, "ntid.x": launch.threads, "nclusterid.x": launch.grid}
     special |= dict.fromkeys(("cluster_nctaid.x", "cluster_nctarank"), launch.cluster)
     special["nctaid.x"] = launch.grid * launch.cluster
-    return Rounds(function, names, special, program.computed, lambda one: constant(one, program.places))
+    return Rounds(function, loops, special, program.computed, lambda one: constant(one, program.places))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from nvbackend.dry_run.values.unknown import UNKNOWN
 
 _PREDICATES = {"slt": False, "ult": False, "sle": True, "ule": True, "ne": False}
 """By the comparison under which a loop goes on: whether the bound itself has a round."""
+_OPPOSITE = {"sge": "slt", "uge": "ult", "sgt": "sle", "ugt": "ule", "eq": "ne"}
+"""Of the comparisons under which a loop ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +35,13 @@ class Counted:
 class Rounds:
     """The counted loops of `function` whose rounds the parameters and the launch decide.
 
-    `registers_of` gives the numbers of special registers by their names, in the CTA and the thread that is looked at.
+    `loops` are the blocks of each loop by its header, `special` the special registers of the thread that is looked at.
     """
 
     def __init__(
         self,
         function: ir.Function,
-        headers: Sequence[str],
+        loops: Mapping[str, Collection[str]],
         special: Mapping[str, int],
         computed: Mapping[str, Anchor],
         places: Callable[[Any], int | None],
@@ -60,9 +62,9 @@ class Rounds:
                     self._stores.setdefault(one.operands[1], []).append(one)
         blocks = {block.name: block for block in function.blocks}
         self._found: list[Counted] = []
-        for header in headers:
+        for header, inside in loops.items():
             self._named: set[str] = set()
-            counted = self._counted(header, blocks[header])
+            counted = self._counted(header, blocks[header], inside)
             if counted is not None and self._named:
                 self._found.append(counted)
                 self.used[header] = self._named
@@ -88,12 +90,15 @@ class Rounds:
 
     # -- what a loop is -----------------------------------------------------------------------------------------------
 
-    def _counted(self, header: str, block: ir.Block) -> Counted | None:
+    def _counted(self, header: str, block: ir.Block, inside: Collection[str]) -> Counted | None:
         end = block.terminator
         if end is None or not isinstance(end, ir.ConditionalBranch):
             return None
         test = end.operands[0]
-        if getattr(test, "opname", "") != "icmp" or str(test.op) not in _PREDICATES:
+        predicate = str(getattr(test, "op", "")) if getattr(test, "opname", "") == "icmp" else ""
+        if end.operands[1].name not in inside:
+            predicate = _OPPOSITE.get(predicate, "")
+        if predicate not in _PREDICATES:
             return None
         counter, bound = test.operands
         if getattr(counter, "opname", "") != "load" or not isinstance(counter.operands[0], ir.AllocaInstr):
@@ -108,7 +113,6 @@ class Rounds:
         for one in parts:
             self._decided_by(one, set())
         start, limit, by = (self._slot(one) for one in parts)
-        predicate = str(test.op)
         has_sign, inclusive = predicate[0] == "s", _PREDICATES[predicate]
         return Counted(header, start, limit, by, int(bound.type.width), has_sign, inclusive)
 
