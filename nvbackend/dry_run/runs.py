@@ -9,6 +9,7 @@ from llvmlite import ir
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.dry_run.anchors import Anchor
+from nvbackend.dry_run.machine.choices import Guessed
 from nvbackend.dry_run.machine.machine import Machine, OverBudget
 from nvbackend.dry_run.machine.threads import own
 from nvbackend.dry_run.program.code import Program
@@ -63,9 +64,9 @@ def run(
     machine = Machine(program, launch, protocols, scalars, STEPS, latest_first=latest_first, first_way=first_way)
     try:
         machine.run()
-    except OverBudget:
-        return [], machine
-    return ([] if machine.choices.guessed else protocols.finish()), machine
+    except (OverBudget, Guessed):
+        return protocols.finish(whole=False), machine
+    return protocols.finish(), machine
 
 
 def check(subject: Subject, make: MakeProtocols, sizes: Sequence[Mapping[str, int]] = ()) -> list[Diagnostic]:

@@ -116,8 +116,8 @@ class Protocols(Protocol):
     def deadlock(self, waiting: Sequence[Step]) -> None:
         """No warp can go on; these are the steps that wait."""
 
-    def finish(self) -> list[Diagnostic]:
-        """What was found, when all warps have ended or none can go on."""
+    def finish(self, *, whole: bool = True) -> list[Diagnostic]:
+        """What was found, when all warps have ended or none can go on; not `whole` where the run was given up."""
 
 
 MakeProtocols: TypeAlias = Callable[[Launch], Protocols]

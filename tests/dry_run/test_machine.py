@@ -42,7 +42,8 @@ class Seen:
     def deadlock(self, waiting: Any) -> None:
         raise AssertionError(waiting)
 
-    def finish(self) -> list[Diagnostic]:
+    def finish(self, *, whole: bool = True) -> list[Diagnostic]:
+        assert whole
         return []
 
 

@@ -10,6 +10,10 @@ _OPPOSITE = {"ne": "eq", "sge": "slt", "sgt": "sle", "uge": "ult", "ugt": "ule"}
 _LOGIC = ("and", "or", "xor")
 
 
+class Guessed(Exception):
+    """Something must be chosen that another thread may see in another way: nothing is judged after it."""
+
+
 class Choices:
     """The choices of one run: `first` is what a condition is that nothing is known of."""
 
@@ -18,16 +22,13 @@ class Choices:
         self._chosen: dict[Any, bool] = {}
         self._numbers: dict[Unknown, int] = {}
         self.made = 0
-        self.guessed = False
-        """Whether something was chosen that another thread may see in another way."""
 
     def holds(self, condition: Any, wish: bool | None = None) -> bool:
-        """Whether a predicate holds; `wish` is what it should be where it is free."""
+        """Whether a predicate holds; `wish` is what it should be where it is free. Raises Guessed."""
         if not isinstance(condition, Unknown):
             return bool(condition)
         if condition is UNKNOWN:
-            self.guessed = True
-            return self._first if wish is None else wish
+            raise Guessed
         operation, *operands = condition.key
         if operation in _LOGIC:
             left, right = (self.holds(one, wish) for one in operands)

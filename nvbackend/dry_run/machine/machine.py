@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nvbackend.dry_run.machine.choices import Choices
+from nvbackend.dry_run.machine.choices import Choices, Guessed
 from nvbackend.dry_run.machine.fiber import Fiber, Meeting, Warp
 from nvbackend.dry_run.machine.memory import SharedNumbers
 from nvbackend.dry_run.program.code import SELF, CodeBlock, Part, Program, Recorded
@@ -74,7 +74,7 @@ class Machine:
     # -- the whole ----------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Run to the end, or until nothing can go on. Raises OverBudget."""
+        """Run to the end, or until nothing can go on. Raises OverBudget and Guessed."""
         for cta in range(self._launch.ctas):
             self._start(cta)
         while True:
@@ -263,8 +263,7 @@ class Machine:
     def _case(self, code: CodeBlock, value: Any) -> int:
         """Where a switch goes; all lanes alike."""
         if type(value) is not int or code.cases is None:
-            self.choices.guessed = True
-            return code.targets[0]
+            raise Guessed
         return code.cases.get(value, code.targets[0])
 
     def _part_lanes(self, fiber: Fiber, at: int | None, ways: tuple[tuple[int, int], ...]) -> None:
@@ -341,8 +340,7 @@ class Machine:
         rounds = fiber.rounds.get(loop, 0)
         found = self.choices.holds(condition, goes_on == (rounds < UNKNOWN_ROUNDS))
         if found == goes_on and rounds >= MOST_ROUNDS:
-            self.choices.guessed = True
-            return not goes_on
+            raise Guessed
         return found
 
     def _rounds(self, fiber: Fiber) -> str:

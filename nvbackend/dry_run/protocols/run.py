@@ -56,10 +56,10 @@ class Run:
         self._flush()
         Deadlocks(self._state, self._signals, self._threads).explain(waiting)
 
-    def finish(self) -> list[Diagnostic]:
+    def finish(self, *, whole: bool = True) -> list[Diagnostic]:
         """What was found."""
         self._flush()
-        if not self._is_stuck:
+        if whole and not self._is_stuck:
             self._lifetimes.finish()
         return self._state.findings.causes()
 
