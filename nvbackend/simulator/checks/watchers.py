@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nvbackend.simulator.checks.barrier_bytes import BarrierBytes
 from nvbackend.simulator.checks.lifetimes import Lifetimes
+from nvbackend.simulator.checks.other_writes import OtherWrites
 from nvbackend.simulator.checks.races import Races
 from nvbackend.simulator.checks.tensor_order import TensorOrder
 from nvbackend.simulator.events import Observer
@@ -13,4 +14,4 @@ from nvbackend.simulator.machine.wave import Wave
 def watchers(wave: Wave) -> list[Observer]:
     """New observers for one wave."""
     # Lifetimes looks at the clocks before the races move them on.
-    return [BarrierBytes(wave), Lifetimes(wave), Races(wave), TensorOrder(wave)]
+    return [BarrierBytes(wave), Lifetimes(wave), Races(wave), TensorOrder(wave), OtherWrites(wave)]

@@ -13,6 +13,7 @@ from nvbackend.simulator.events import Addresses, By, Mask, Pending
 from nvbackend.simulator.machine.wave import Wave
 from nvbackend.simulator.memory import windows
 from nvbackend.simulator.sync.mbarriers import Mbarriers
+from nvbackend.simulator.sync.swizzles import Swizzles
 
 _OFFSET = np.uint64((1 << windows.RANK_SHIFT) - 1)
 
@@ -91,6 +92,8 @@ class Load(Engine):
     targets: list[tuple[Side, int]]
     bytes: int
     reduction: Reduction | None = None
+    swizzle: int | None = None
+    """Bytes of the swizzle of a tile, None for plain bytes."""
 
     def complete(self) -> None:
         """Read the source, write every destination, tell every mbarrier."""
@@ -99,6 +102,8 @@ class Load(Engine):
             data[self.inside] = self.get(self.source)
         for target, barrier in self.targets:
             self.put(target, data, self.reduction)
+            if self.swizzle is not None:
+                self.wave.part(Swizzles).wrote(self.by(), target.space, target.addresses, self.swizzle)
             self.tell(barrier, self.bytes)
 
 

@@ -103,6 +103,7 @@ def _load(instruction: Instruction, place: Compiling) -> Step:
                     fill(tensor_map, found.size),
                     targets,
                     found.bytes,
+                    swizzle=tensor_map.swizzle,
                 )
             )
 

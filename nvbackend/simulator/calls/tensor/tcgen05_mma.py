@@ -13,6 +13,7 @@ from nvbackend.simulator.events import Bits, By, Pending
 from nvbackend.simulator.machine.compiling import Compiling
 from nvbackend.simulator.machine.lanes import Lanes, one_lane
 from nvbackend.simulator.machine.wave import Step, Wave
+from nvbackend.simulator.sync.swizzles import Swizzles
 from nvbackend.simulator.tensor import descriptors, elements, tcgen05
 from nvbackend.simulator.tensor.products import Scales
 from nvbackend.simulator.tensor.sparse import chunk_elements, expanded
@@ -195,6 +196,7 @@ class _Multiplication:
         chunks = matrix.chunks(rows, size, k_major=k_major, bits=found.width)
         addresses = shared_addresses(self.operation.wave, cta, chunks)
         data = self.operation.wave.read(self.by, "shared::cluster", addresses, descriptors.CHUNK)
+        self.operation.wave.part(Swizzles).check(self.by, "shared::cluster", addresses, matrix.swizzle)
         if found.in_bytes:
             kind = found.product.a if name == "a" else found.product.b
             data = descriptors.in_bytes(data, elements.width(kind))

@@ -19,6 +19,7 @@ from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.wave import Reader, Step, Wave, Writer
 from nvbackend.simulator.memory import windows
 from nvbackend.simulator.sync.groups import WgmmaGroups
+from nvbackend.simulator.sync.swizzles import Swizzles
 from nvbackend.simulator.tensor import descriptors, wgmma
 from nvbackend.simulator.tensor.wgmma import M, Wgmma
 
@@ -190,6 +191,9 @@ class _Operation(Pending):
         addresses: Addresses = np.stack([chunks[word] for word in words.tolist()]) | ranks[:, None, None]
         by = By(self.site, np.repeat(firsts, addresses[0].size), operation=self, proxy="async")
         data = self.wave.read(by, "shared::cta", addresses, descriptors.CHUNK)
+        for word, each, first in zip(words.tolist(), addresses, firsts, strict=True):
+            one = By(self.site, np.array([first]), operation=self, proxy="async")
+            self.wave.part(Swizzles).check(one, "shared::cta", each, read[word].swizzle)
         found = [
             read[word].matrix(each, k_major=k_major, bits=bits) for word, each in zip(words.tolist(), data, strict=True)
         ]

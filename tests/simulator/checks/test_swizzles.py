@@ -1,0 +1,55 @@
+"""A tile that TMA writes with one swizzle and wgmma reads with another one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nvbackend as nvb
+from nvbackend import DiagnosticError, f16
+from nvbackend.simulator import Simulator
+from tests.simulator.calls import bodies
+
+LOAD = "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes"
+SPANS = {0: 0, 128: 1, 64: 2, 32: 3}
+"""The number of each swizzle in a descriptor of wgmma."""
+D = ", ".join(f"%f{number}" for number in range(4))
+BODY = f"""@%p0 mbarrier.init.shared.b64 [%r2], 1; bar.sync 0;
+@%p0 mbarrier.arrive.expect_tx.shared.b64 _, [%r2], {{bytes}};
+@%p0 {LOAD} [%r1], [%rd0, {{{{0, 0}}}}], [%r2];
+W: mbarrier.try_wait.parity.shared.b64 %p1, [%r2], 0; @!%p1 bra W;
+{{between}}
+cvt.u64.u32 %rd1, %r1; shr.u64 %rd1, %rd1, 4; or.b64 %rd1, %rd1, {{descriptor}};
+mov.u32 %r10, 0; setp.ne.u32 %p2, %r0, %r0;
+wgmma.fence.sync.aligned;
+wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{{{{D}}}}}, {{{{%r10, %r10, %r10, %r10}}}}, %rd1, %p2, 1, 1, 0;
+wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;"""
+
+
+def rules(of_map: int, of_descriptor: int, between: str = "") -> list[str]:
+    columns = (of_map or 16) // 2
+    tensor_map = nvb.TensorMap(f16, box=(columns, 64), swizzle=of_map).bind(np.ones((64, columns), np.float16))
+    span = max(of_descriptor, 16)
+    descriptor = SPANS[of_descriptor] << 62 | (8 * span >> 4) << 32 | (128 >> 4) << 16
+    body = BODY.format(bytes=64 * columns * 2, descriptor=descriptor, between=between)
+    try:
+        Simulator().load(bodies.ptx(body, [tensor_map])).launch("k", block=(128,), args=[tensor_map])
+    except DiagnosticError as error:
+        return [one.rule_id for one in error.diagnostics]
+    return []
+
+
+@pytest.mark.parametrize("of_descriptor", SPANS)
+def test_map_and_descriptor(of_descriptor):
+    assert rules(128, of_descriptor) == ["descriptor.swizzle"] * (of_descriptor != 128)
+    if of_descriptor == 0:
+        assert rules(0, of_descriptor) == []
+
+
+def test_what_threads_write_over_it_has_no_swizzle_that_is_known():
+    again = """mad.lo.u32 %r3, %r0, 64, %r1;
+st.shared.v4.u32 [%r3], {%r0, %r0, %r0, %r0}; st.shared.v4.u32 [%r3+16], {%r0, %r0, %r0, %r0};
+st.shared.v4.u32 [%r3+32], {%r0, %r0, %r0, %r0}; st.shared.v4.u32 [%r3+48], {%r0, %r0, %r0, %r0};
+fence.proxy.async.shared::cta; bar.sync 0;"""
+    assert rules(128, 64) == ["descriptor.swizzle"]
+    assert rules(128, 64, again) == []
