@@ -156,7 +156,6 @@ def test_a_map_is_made_of_zeros():
 shl.b32 %r3, %r0, 2; add.u32 %r5, %r3, %r1; mov.u32 %r4, 0; st.shared.u32 [%r5+4096], %r4; bar.sync 0;
 add.u32 %r6, %r1, 4096; cvt.u64.u32 %rd7, %r6;
 {" ".join(f"@%p0 tensormap.replace.tile.{field};" for field in fields)}
-bar.sync 0;
 tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd2], [%rd7], 128;
 fence.proxy.tensormap::generic.acquire.gpu [%rd2], 128;
 @!%p0 bra W;

@@ -79,8 +79,10 @@ def _copy(instruction: Instruction, place: Compiling) -> Step:
 
     def step(wave: Wave, lanes: Lanes) -> None:
         by = place.by(lanes)
+        wave.meet(by)  # it is .sync.aligned: one lane may have made the map, and another one uses it
         data = wave.read(by, "shared::cta", source(wave, lanes), MAP_BYTES)
         wave.write(by, "global", target(wave, lanes), data)
+        wave.meet(by)
         for observer in wave.observers:
             observer.fence(by, kind)
 
