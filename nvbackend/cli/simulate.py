@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 from nvbackend.cli import rules
 
 if TYPE_CHECKING:
-    from nvbackend.simulator import Report
-
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _ARRAY = re.compile(r"(?P<type>[fsu]\d+)\[(?P<shape>\d+(?:,\d+)*)\](?:=(?P<content>\w+))?")
@@ -76,7 +74,7 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
             yield f"{place}: {spelling}: {_shown(value)}\n"
 
 
-def _drawn(report: Report, file: str) -> str:
+def _drawn(report: Any, file: str) -> str:
     try:
         report.timeline().save(file)
     except OSError as error:

@@ -73,6 +73,6 @@ STEP = Rule(
     id="simulator.step",
     message="{kernel}: {problem}",
     fix="ask a launch that has not ended, for what it has",
-    why="A launch that is stepped through is asked for what is not there.",
+    why="Only a launch that runs has registers, memory and barriers, and only its own.",
     reference="nvbackend.simulator.SteppedLaunch",
 )

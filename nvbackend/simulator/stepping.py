@@ -35,6 +35,9 @@ class SteppedLaunch:
         self._scheduler: SingleSteps | None = None
         self._next()
 
+    def __repr__(self) -> str:
+        return f"<launch of {self._execution.launch.kernel}, {'ended' if self.has_ended else f'at {self.site}'}>"
+
     def __str__(self) -> str:
         if self._scheduler is None:
             return f"{self._execution.launch.kernel} has ended"

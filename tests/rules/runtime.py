@@ -108,11 +108,11 @@ def device_that_is_not():
 
 
 @program("launch.simulator-option")
-def a_seed_for_a_gpu():
+def checks_on_a_gpu():
     device = FakeDevice()  # breaks
     device = "simulator"  # keeps
     text = ".version 9.0\n.target sm_90a\n.address_size 64\n.entry k() { ret; }"
-    runtime.load(FakeCompiled(signature(), ptx=text), device=device, seed=3)
+    runtime.load(FakeCompiled(signature(), ptx=text), device=device, checks=False)
 
 
 @program("launch.scalar-range")

@@ -21,6 +21,9 @@ class Report(Facts):
     def __str__(self) -> str:
         return text.screen(self)
 
+    def __repr__(self) -> str:
+        return f"<report of {self.kernel}: {self.instructions.total()} instructions of threads>"
+
     def by_line(self) -> lines.LineTable:
         """What each line of the user's program did (of the PTX, where it has no `.loc`); `str` of it is a table."""
         return lines.by_line(self.kernel, self.record.uses.values())
