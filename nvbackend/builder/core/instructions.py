@@ -108,6 +108,7 @@ _PLACE_RULES: Mapping[str, Callable[[Address, str], None]] = {
 
 def generic_address(k: Core, address: Address) -> Value:
     """The generic address (u64) of `address`, which instructions without a state space take. PTX ISA 6.4.1.1."""
+    address = own(k, address)
     if address.space == GLOBAL_SPACE:
         return address.bytes.bitcast(u64)
     shared = k.llvm.inttoptr(address.bytes.ir, ir.PointerType(addrspace=address.space))

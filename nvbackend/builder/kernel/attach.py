@@ -13,8 +13,8 @@ from nvbackend.builder.kernel.operations import Operations
 from nvbackend.builder.kernel.owned_code import FollowingBuilder, is_transparent, late_code, wrong_ends
 from nvbackend.builder.kernel.owners import AGAIN, BASE, builder_of, claim, is_kernel, owner_faults
 from nvbackend.builder.lower.conversions import llvm_type
-from nvbackend.builder.lower.lowering import owner_of
 from nvbackend.builder.scopes import rules
+from nvbackend.builder.scopes.blocks import owner_of
 from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Diagnostic, caller_location, raise_all, user_facing

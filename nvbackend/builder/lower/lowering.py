@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from llvmlite import ir
 
 from nvbackend.builder.scopes import rules
+from nvbackend.builder.scopes.blocks import owner_of
 from nvbackend.diagnostics import Diagnostic, WrongKind, printed, raise_all, with_article
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, RegisterClass, Role, Row, RowOperand
 
@@ -87,14 +88,6 @@ def values_of(operands: Mapping[str, object]) -> Iterator[ir.Value]:
         for one in given if isinstance(given, (list, tuple)) else (given,):
             if isinstance(one, ir.Value):
                 yield one
-
-
-def owner_of(value: ir.Value) -> ir.Function | None:
-    """The function that a value belongs to; None for constants."""
-    parent = getattr(value, "parent", None)
-    if isinstance(parent, ir.Block):
-        return parent.parent
-    return parent if isinstance(parent, ir.Function) else None
 
 
 def _described(operand: RowOperand) -> str:

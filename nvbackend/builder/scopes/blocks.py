@@ -88,11 +88,20 @@ Given = ParamSpec("Given")
 Yielded = TypeVar("Yielded")
 
 
+def owner_of(value: ir.Value) -> ir.Function | None:
+    """The function that a value belongs to; None for constants."""
+    parent = getattr(value, "parent", None)
+    if isinstance(parent, ir.Block):
+        return parent.parent
+    return parent if isinstance(parent, ir.Function) else None
+
+
 class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
     """An IRBuilder that gives each instruction the user's line that it comes from.
 
     It asks `check_live` before it would add an instruction after the end of a block. A caller may catch the diagnostic
-    of a call after an exit; nothing of that call may be left in the block.
+    of a call after an exit; nothing of that call may be left in the block. LLVM would end the process on a value of
+    another function, so none gets into an instruction (value.kernel).
     """
 
     def __init__(self, check_live: Callable[[], None], function: ir.Function) -> None:
@@ -100,10 +109,15 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
         self._check_live = check_live
         self._lines = Lines(function)
         self._line: Any = None
+        self._own = function
 
     def _insert(self, instr: ir.Instruction) -> None:
         if self.block.is_terminated and self._anchor == len(self.block.instructions):
             self._check_live()
+        for operand in instr.operands:
+            owner = owner_of(operand)
+            if owner is not None and owner is not self._own:
+                rules.FOREIGN_VALUE.fail(owner=owner.name, user=self._own.name)
         if not vanishes(instr) and (line := self._line or self._lines.here()) is not None:
             instr.metadata["dbg"] = line
         super()._insert(instr)

@@ -130,6 +130,15 @@ def test_an_address_of_another_kernel() -> None:
     memory = first.shared(u8, 512)
     assert rules(lambda: second.mma.ldmatrix(memory, 4)) == ["value.kernel"]
     assert rules(lambda: second.cp_async.copy(memory, memory, 4)) == ["value.kernel"]
+    assert rules(lambda: second.generic_address(memory)) == ["value.kernel"]
+
+
+def test_an_llvm_value_of_another_kernel() -> None:
+    """LLVM would end the process, whichever call lets it by."""
+    first, second = (nvb.KernelBuilder(name, "sm_90a", threads=32) for name in ("first", "second"))
+    index = first.thread_id().ir
+    assert rules(lambda: second.core.llvm.add(index, index)) == ["value.kernel"]
+    second.finish().compile(assemble=False)
 
 
 def attached():
