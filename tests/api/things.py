@@ -48,7 +48,7 @@ def things_of_the_runtime() -> Iterator[Any]:
     yield nvb.TensorMap(f16, box=(64, 64)).bind(np.zeros((64, 64), np.float16))
     simulator = nvb.simulator.Simulator()
     module = simulator.load(".version 9.0 .target sm_90a .address_size 64 .entry k() { ret; }")
-    yield from (simulator, module, module.launch("k"))
+    yield from (simulator, module, module.launch("k"), module.start("k"))
 
 
 def things_in_a_hopper_kernel() -> Iterator[Any]:
