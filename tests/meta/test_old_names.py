@@ -42,8 +42,9 @@ OTHER = {
     "docs/rules.md": {"barrier_sync", "value"},
     "docs/divergences.md": {"cubin"},
     "benchmarks/emulation.py": {"ptx", "cubin"},
+    "nvbackend/simulator/checks/races.py": {"mbarrier_init"},
 }
-"""What programs break call.unknown with, an object that is called k, and files of that name."""
+"""What programs break call.unknown with, an object that is called k, files of that name, and a modifier of PTX."""
 TEXTS = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 
 
@@ -58,6 +59,8 @@ def _flat() -> set[str]:
     return (derived | FLAT) - OF_OTHERS
 
 
+TABLE = ROOT / "nvbackend" / "builder" / "core" / "old_calls.py"
+"""Where the old names are on purpose."""
 WORD = re.compile(rf"(?<![\w.:])(?:{'|'.join(sorted(_flat()))})(?!\w)")
 CALL = re.compile(r"(?<![\w.])k\.([a-z]\w*)(?:\.([a-z]\w*))?")
 
@@ -93,7 +96,7 @@ def _old(path: Path) -> list[str]:
 
 
 def test_no_text_names_a_call_that_does_not_exist() -> None:
-    paths = [path for pattern in (*PAGES, *PROGRAMS) for path in sorted(ROOT.glob(pattern))]
+    paths = [path for pattern in (*PAGES, *PROGRAMS) for path in sorted(ROOT.glob(pattern)) if path != TABLE]
     assert len(paths) > 400
     assert [found for path in paths for found in _old(path)] == []
 

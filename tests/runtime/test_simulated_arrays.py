@@ -47,7 +47,7 @@ def test_arrays_are_looked_at_where_they_are() -> None:
 @pytest.mark.parametrize(
     "argument",
     [Tensor("cuda:0"), SimpleNamespace(device="cpu"), np.array(3.0), np.float32(3), Foreign(()), 3, 2.5, None, "cpu"],
-    ids=repr,
+    ids=lambda argument: type(argument).__name__,
 )
 def test_other_arguments_are_no_arrays_of_this_process(argument: Any) -> None:
     """Numbers with an array interface are numbers, and memory of a GPU is none of this process."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from nvbackend.dry_run.order.shared_matrix import CHUNK, SharedMatrix, of_tcgen05, of_wgmma
 from nvbackend.dry_run.order.words import touch_of
 from nvbackend.dry_run.seam import RANK_SHIFT, Step, Unknown, Value
 from nvbackend.intrinsics.row.row import RegisterClass
 from nvbackend.intrinsics.row.semantics import Matrix, MemoryOperand
 from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, MachineInstr, instruction_descriptor
-from nvbackend.simulator.tensor.descriptors import CHUNK, SharedMatrix, of_tcgen05, of_wgmma
 
 _OFFSETS = (1 << RANK_SHIFT) - 1
 _SHARED = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER)
@@ -138,16 +138,19 @@ class Footprints:
         bits = axes[said.name[0]].bits  # type: ignore[attr-defined]
         transposed = bool(instr.immediates.get(f"trans_{said.name[0]}", 0))
         rows = said.extent // _ROW_BYTES
+        matrix = of_wgmma(word)
+        if matrix is None:
+            return (word & 0x3FFF) * CHUNK
         if said.name == "a_desc" and not transposed and rows == _WARPS * _ROWS:
-            return tuple(self._chunks(of_wgmma(word), rows, True, bits, warp) for warp in range(_WARPS))
-        return self._chunks(of_wgmma(word), rows, not transposed, bits)
+            return tuple(self._chunks(matrix, rows, True, bits, warp) for warp in range(_WARPS))
+        return self._chunks(matrix, rows, not transposed, bits)
 
     def _of_tcgen05(self, instr: MachineInstr, said: MemoryOperand, word: int) -> Any:
         assert instr.row is not None
         axes, packed = instr.row.axes, instr.words.get(INSTRUCTION_DESCRIPTOR)
         start = (word & 0x3FFF) * CHUNK
         matrix = of_tcgen05(word)
-        if packed is None or matrix is None or matrix.absolute or axes.get("sparse") or axes.get("weight_stationary"):
+        if packed is None or matrix is None or axes.get("sparse") or axes.get("weight_stationary"):
             return start
         kind = str(axes["kind"])
         if kind not in ("f16", "tf32", "i8"):
@@ -167,15 +170,19 @@ class Footprints:
             low,
             matrix.leading,
             matrix.stride,
-            matrix.swizzle << 3 | matrix.base,
-            matrix.wide_atom,
+            matrix.width << 3 | matrix.base,
+            matrix.pairs,
             k_major,
             (warp + 1) << 24 | rows << 8 | bits,
         )
         near = self._matrices.get(key)
         if near is None:
-            moved = SharedMatrix(low, matrix.leading, matrix.stride, matrix.swizzle, matrix.base, matrix.wide_atom)
-            made = moved.chunks(rows, _ROW_BYTES, k_major=k_major, bits=bits)
+            moved = replace(matrix, start=low)
+            made = (
+                moved.rows_of_k(rows, _ROW_BYTES)
+                if k_major
+                else moved.columns_of_k(rows * bits // 8, _ROW_BYTES * 8 // bits)
+            )
             made = made if warp < 0 else made[_ROWS * warp : _ROWS * (warp + 1)]
             near = self._matrices[key] = np.unique(made.astype(np.int64))
         return near + (matrix.start - low)

@@ -1,0 +1,87 @@
+"""Where the bytes of a matrix lie that a descriptor says (PTX ISA 9.7.15.5.1, 9.7.16.4.1): in chunks of 16 bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nvbackend.diagnostics import DiagnosticError
+from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor
+from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor, Tcgen05Swizzle
+
+CHUNK = 16
+"""Bytes that stay together."""
+_WIDTHS = {
+    Tcgen05Swizzle.NONE: CHUNK,
+    Tcgen05Swizzle.B32: 32,
+    Tcgen05Swizzle.B64: 64,
+    Tcgen05Swizzle.B128: 128,
+    Tcgen05Swizzle.B128_ATOM32: 128,
+}
+"""Bytes of a row of each pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMatrix:
+    """A matrix in shared memory; all in bytes. `width` is that of a row of the swizzle's pattern, 16 without one.
+
+    `pairs`: chunks move in pairs.
+    """
+
+    start: int
+    leading: int
+    stride: int
+    width: int
+    base: int = 0
+    pairs: bool = False
+
+    def rows_of_k(self, rows: int, row_bytes: int) -> Any:
+        """Addresses of the chunks of a K-major matrix: (rows, chunks of a row)."""
+        row, byte = np.ogrid[:rows, 0:row_bytes:CHUNK]
+        atom, inside = np.divmod(row, 8)
+        block, column = np.divmod(byte, self.width)
+        return self._swizzled(self.start + atom * self.stride + inside * self.width + block * self.leading + column)
+
+    def columns_of_k(self, row_bytes: int, columns: int) -> Any:
+        """Addresses of the chunks of an MN-major matrix with so many bytes along M or N: (chunks, columns of K)."""
+        byte, column = np.ogrid[0:row_bytes:CHUNK, :columns]
+        atom, inside = np.divmod(column, 4 if self.pairs else 8)
+        block, along = np.divmod(byte, self.width)
+        steps = (self.leading, self.stride) if self.width > CHUNK else (self.stride, self.leading)
+        return self._swizzled(self.start + block * steps[0] + atom * steps[1] + inside * self.width + along)
+
+    def _swizzled(self, address: Any) -> Any:
+        line = address // 128 - self.base
+        moved = (line & 3) * 2 * CHUNK if self.pairs else (line & (self.width // CHUNK - 1)) * CHUNK
+        return address ^ moved
+
+
+def of_wgmma(word: int) -> SharedMatrix | None:
+    """What the descriptor of a wgmma operand says, None for a word that says nothing."""
+    try:
+        said = SmemDescriptor.decode(word)
+    except DiagnosticError:
+        return None
+    return SharedMatrix(
+        said.start_address, said.leading_byte_offset, said.stride_byte_offset, said.swizzle.bytes, said.base_offset
+    )
+
+
+def of_tcgen05(word: int) -> SharedMatrix | None:
+    """What the descriptor of a tcgen05 operand says, None for a word that says nothing or gives LBO as an address."""
+    try:
+        said = Tcgen05SmemDescriptor.decode(word)
+    except (DiagnosticError, ValueError):
+        return None
+    if said.leading_is_address:
+        return None
+    return SharedMatrix(
+        said.start_address,
+        said.leading_byte_offset,
+        said.stride_byte_offset,
+        _WIDTHS[said.swizzle],
+        said.base_offset,
+        said.swizzle is Tcgen05Swizzle.B128_ATOM32,
+    )
