@@ -14,6 +14,7 @@ def beyond_the_columns():
     column = 31  # keeps
     body = f"""
         tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [place], 32;
+        bar.warp.sync -1;
         ld.shared.b32 %r0, [place];
         add.u32 %r1, %r0, {column};
         tcgen05.st.sync.aligned.32x32b.x1.b32 [%r1], {{%r0}};

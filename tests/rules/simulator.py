@@ -43,7 +43,7 @@ def a_word_between_two():
 @program("simulator.unwritten", located=False)
 def read_before_it_is_written():
     first = ""  # breaks
-    first = "st.shared.u32 [box], 7;"  # keeps
+    first = "st.shared.u32 [box], 7; bar.warp.sync -1;"  # keeps
     run(f"{first} ld.shared.u32 %r0, [box];")
 
 

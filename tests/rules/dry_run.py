@@ -1,0 +1,69 @@
+"""What only a run of the whole kernel shows: `build(check=True)` tries these out."""
+
+from __future__ import annotations
+
+import nvbackend as nvb
+from nvbackend import i32
+from tests.rules.example import checked_kernel
+from tests.rules.setup import tensor_memory
+
+
+@checked_kernel("dry-run.two-writers")
+def word_that_two_warps_write(k, out: nvb.Pointer[i32]):
+    word = k.shared(i32, 1)
+    with k.if_(k.thread_id() == 0):
+        word[0] = 1
+    k.barrier.sync()  # keeps
+    with k.if_(k.thread_id() == 32):
+        word[0] = 2
+    k.barrier.sync()
+    out[k.thread_id()] = word[0]
+
+
+@checked_kernel("dry-run.unwritten")
+def half_that_is_not_filled(k, out: nvb.Pointer[i32]):
+    buffer = k.shared(i32, 256)
+    buffer[k.thread_id()] = k.thread_id()
+    k.barrier.sync()
+    out[k.thread_id()] = buffer[128 + k.thread_id()]  # breaks
+    out[k.thread_id()] = buffer[127 - k.thread_id()]  # keeps
+
+
+@checked_kernel("dry-run.barrier-counts")
+def barrier_that_is_counted_in_two_ways(k):
+    with k.if_(k.warp_id() < 2):
+        k.barrier.arrive(1, 128)
+    with k.else_():
+        k.barrier.sync(1, 64)  # breaks
+        k.barrier.sync(1, 128)  # keeps
+
+
+@checked_kernel("dry-run.barrier-hangs")
+def barrier_of_more_than_come(k):
+    with k.if_(k.warp_id() < 2):
+        k.barrier.sync(1, 128)  # breaks
+        k.barrier.sync(1, 64)  # keeps
+
+
+@checked_kernel("dry-run.tensor-lanes", "sm_100a")
+def lanes_of_another_warp(k):
+    with tensor_memory(k, 32) as tmem:
+        first = (k.warp_id() * 32 + 32) % 128  # breaks
+        first = k.warp_id() * 32  # keeps
+        k.tcgen05.st(tmem + (first << 16).bitcast(nvb.u32), "32x32b", [0])
+        k.tcgen05.wait_st()
+
+
+@checked_kernel("dry-run.tensor-unwritten", "sm_100a")
+def column_that_is_not_filled(k, out: nvb.Pointer[nvb.u32]):
+    buffer = k.shared(i32, 128)
+    buffer[k.thread_id()] = k.thread_id()
+    with tensor_memory(k, 32) as tmem:
+        mine = tmem + (k.warp_id() << 21).bitcast(nvb.u32)
+        k.tcgen05.st(mine, "32x32b", [buffer[k.thread_id()].bitcast(nvb.u32)])
+        k.tcgen05.wait_st()
+        column = 1  # breaks
+        column = 0  # keeps
+        loaded = k.tcgen05.ld(mine + column, "32x32b", 1)
+        k.tcgen05.wait_ld(loaded)
+        out[k.thread_id()] = loaded[0]
