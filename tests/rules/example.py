@@ -60,13 +60,13 @@ class Example:
         text, first = inspect.getsourcelines(self.function)
         return range(first, first + len(text))
 
-    def diagnostics(self, side: Side) -> tuple[Diagnostic, ...]:
-        """Everything that is said about one of the programs, errors and warnings."""
+    def diagnostics(self, side: Side, *, check: bool = False) -> tuple[Diagnostic, ...]:
+        """Everything that is said about one of the programs, errors and warnings; with `check`, in a dry run too."""
         try:
             program = self._compiled(side)
             if self.target is not None:
                 bounds: dict[str, Any] = {"threads": 128, **self.bounds}
-                result: Any = nvb.kernel(self.target, **bounds)(program).build(check=self.check)
+                result: Any = nvb.kernel(self.target, **bounds)(program).build(check=check or self.check)
             else:
                 result = program()
         except DiagnosticError as error:

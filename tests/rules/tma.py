@@ -65,6 +65,7 @@ def box_that_can_not_be_shared(k, whole: MATRIX, half: nvb.TensorMap(f16, box=(3
         k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
         k.tma.load(tile, whole, (0, 0), full, multicast=True)  # breaks
         k.tma.load(tile, half, (0, 0), full, multicast=True)  # keeps
+    k.mbarrier.wait(full, 0)
 
 
 @kernel("tma.pending")
@@ -240,3 +241,4 @@ def box_for_a_third_cta(k, matrix: MATRIX):
         mask = 0b111  # breaks
         mask = 0b11  # keeps
         k.tma.load_box(tile.address, matrix, (0, 0), full, multicast_mask=mask)
+    k.mbarrier.wait(full, 0)

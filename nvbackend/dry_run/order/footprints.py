@@ -36,6 +36,8 @@ class Access:
     size: int
     warp: int | None = None
     """Of a warpgroup's rows, the warp that accesses these alone."""
+    rows: tuple[Any, ...] = ()
+    """The addresses of each warp's rows, where these are one warp's."""
 
 
 def lanes_of(value: Value, lanes: int, first: int = 32) -> Any:
@@ -126,7 +128,7 @@ class Footprints:
             found = (word & 0x3FFF) * CHUNK
         if isinstance(found, tuple):
             for warp, rows in enumerate(found):
-                yield Access(said.name, said.writes, -1, rows, CHUNK, warp)
+                yield Access(said.name, said.writes, -1, rows, CHUNK, warp, found)
         elif found is not None:
             yield Access(said.name, said.writes, -1, found, CHUNK)
 

@@ -82,10 +82,19 @@ class Memory:
                     self._look_unwritten(here, cta, empty)
 
     def _look_unwritten(self, record: Record, cta: int, part: Part) -> None:
-        """A read of what nothing has written, where that is known: programs that fill nothing are parts of others."""
-        address = self._shadows[cta].unwritten(part.addresses, part.size) if self.complete and self.writes else None
-        if address is not None:
-            self._conflict(None, record, part, cta, address, UNWRITTEN)
+        """A read of what nothing has written, where that is known: programs that fill nothing are parts of others.
+
+        Operations of the async proxy read whole tiles, of which a right kernel may fill and use a part.
+        """
+        if not (self.complete and self.writes):
+            return
+        shadow = self._shadows[cta]
+        address = shadow.unwritten(part.addresses, part.size)
+        if address is None:
+            return
+        if record.proxy and not all(shadow.is_empty(one, part.size) for one in part.tile or (part.addresses,)):
+            return
+        self._conflict(None, record, part, cta, address, UNWRITTEN)
 
     def _learn(self, part: Part) -> None:
         touch = touch_of(part.instr, part.operand)

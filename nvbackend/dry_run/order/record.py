@@ -13,12 +13,16 @@ Places = Any
 
 @dataclass(slots=True, eq=False)
 class Part:
-    """The access of one instruction: `addresses` are a number or an array, with `size` bytes at each."""
+    """The access of one instruction: `addresses` are a number or an array, with `size` bytes at each.
+
+    Where these are one warp's part of a tile that a warpgroup reads, `tile` has the addresses of all warps.
+    """
 
     instr: MachineInstr
     addresses: Any
     size: int
     operand: str
+    tile: tuple[Any, ...] = ()
 
     def covers(self, address: int, bytes: int) -> bool:
         """Whether it touches any of the bytes."""

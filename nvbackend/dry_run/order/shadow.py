@@ -103,6 +103,10 @@ class Shadow:
         writers = self._writers[places]
         return None if writers.all() else self._address(places, writers, 0)
 
+    def is_empty(self, addresses: Any, size: int) -> bool:
+        """Whether nothing has written any byte of an access."""
+        return not self._writers[self.places(addresses, size)].any()
+
     def writers(self, places: Places) -> list[tuple[int, int]]:
         """Who wrote the bytes last."""
         writers = self._writers[places]

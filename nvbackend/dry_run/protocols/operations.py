@@ -80,7 +80,7 @@ class Operations:
         base = state.cluster_of(step.cta)
         for access in state.footprints.of(step):
             ctas = self._ctas(step, access, mask, base)
-            part = Part(step.instr, access.addresses, access.size, access.operand)
+            part = Part(step.instr, access.addresses, access.size, access.operand, access.rows)
             record = Record(
                 event, step.cta, step.warps[0], access.writes, step.rounds(), instruction(step.instr),
                 proxy=said.proxy is Proxy.ASYNC, barrier=barrier, phase=0 if barrier is None else barrier.phase,

@@ -106,7 +106,7 @@ class Tensors:
         lane, column = address >> LANE_SHIFT, address & (1 << LANE_SHIFT) - 1
         if isinstance(said.extent, int):
             lanes = 32 if row.axes.get("shape") in _OF_ALL_LANES else _LANES
-            self._lanes(step, lane, lanes)
+            lane = self._lane(step, lane, lanes)
             return [(step.cta, list(_cells(range(lane, lane + lanes), column, said.extent)))]
         packed = step.instr.words.get(INSTRUCTION_DESCRIPTOR)
         axes, group = row.axes, step.instr.semantics.cta_group or 1
@@ -118,15 +118,18 @@ class Tensors:
         ctas = [step.cta] if group == 1 else [step.cta & ~1, step.cta | 1]
         return [(cta, list(_cells(range(128), column, asked.n))) for cta in ctas]
 
-    def _lanes(self, step: Step, lane: int, lanes: int) -> None:
+    def _lane(self, step: Step, lane: int, lanes: int) -> int:
+        """The lane that a warp's access begins at. Parts of kernels, which fill nothing, may leave it out."""
         quarter = step.warps[0] % 4 * 32
-        whole = lane > 0 or self._state.memory.writes  # parts of kernels, which fill nothing, may leave the lane out
-        if whole and not quarter <= lane <= quarter + 32 - lanes:
+        if lane == 0 and not self._state.memory.writes:
+            return quarter
+        if not quarter <= lane <= quarter + 32 - lanes:
             self._state.findings.add(
                 *(ORDER, "tensor memory", rules.TENSOR_LANES, step.instr, ()),
                 now=in_rounds(step.rounds()), instruction=instruction(step.instr), warp=step.warps[0], lane=lane,
                 low=quarter, high=quarter + 31,
             )  # fmt: skip
+        return lane
 
     def _look(self, step: Step, record: Record, parts: list[slice], known: int, cta: int | None = None) -> None:
         shadow = self._shadows[step.cta if cta is None else cta]
