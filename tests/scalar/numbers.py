@@ -216,10 +216,10 @@ def _cut(number: Any) -> np.float32:
 
 
 def _tf32(a: Array) -> Array:
-    """To 10 bits of mantissa, ties away from zero."""
+    """To 10 bits of mantissa, ties away from zero. NaN is cut, so that one of low bits alone is infinite (H100)."""
     bits = a.view(np.uint32)
     rounded = ((bits.astype(np.uint64) + 0x1000) & 0xFFFFE000).astype(np.uint32)
-    return np.where(np.isnan(a), np.uint32(0x7FFFFFFF), rounded).view(np.float32)
+    return np.where(np.isnan(a), bits & np.uint32(0xFFFFE000), rounded).view(np.float32)
 
 
 def packed(pair: str, element: ElementType, high: Array, low: Array) -> Array:

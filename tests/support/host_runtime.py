@@ -124,7 +124,8 @@ define i32 @host.nvvm.f2tf32.rna(float %x) {
   %sum = add i32 %bits, 4096
   %rounded = and i32 %sum, -8192
   %nan = fcmp uno float %x, %x
-  %result = select i1 %nan, i32 2147483647, i32 %rounded
+  %cut = and i32 %bits, -8192
+  %result = select i1 %nan, i32 %cut, i32 %rounded
   ret i32 %result
 }"""
 

@@ -339,6 +339,8 @@ def _lay_out(k: FunctionBuilder, name: str, tile: TileLayout, stages: int) -> _T
         shared = k.shared_tiles(tile, stages, name=name)
         return _Tiles(shared.first, tile.bytes, shared.at)
     element, layout = tile
+    if not isinstance(layout, AnyLayout):
+        raise TypeError(layout)  # the boundary names the argument of `pipeline`, not that of `cosize`
     if isinstance(layout, ComposedLayout):
         count, period = layout.reach(), layout.in_elements().swizzle.period
     else:
