@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from nvbackend.diagnostics import record, user_facing
 from nvbackend.diagnostics.brief import short_repr
-from nvbackend.runtime.driver import bindings, call
-from nvbackend.runtime.rules import TIMING
+from nvbackend.runtime.driver import bindings, call, no_gpu_reason
+from nvbackend.runtime.rules import NO_GPU, TIMING
 from nvbackend.runtime.streams import stream_handle
 
 
@@ -45,9 +45,12 @@ class Clock(Protocol):
 
 
 class EventClock:
-    """CUDA events on one stream, of the current context."""
+    """CUDA events on one stream, of the current context. Raises launch.no-gpu where there is none."""
 
     def __init__(self, stream: Any = None) -> None:
+        reason = no_gpu_reason()
+        if reason is not None:
+            NO_GPU.fail(reason=reason)
         self._stream = stream_handle(stream)
         self._events: list[Any] = []
 
@@ -81,7 +84,8 @@ def time_launches(
 
     Every round calls each function `repeats` times between two CUDA events and takes the mean; the function that
     begins moves on by one each round, so none always runs on a chip that another has just heated. `warmup` rounds
-    are not counted. Raises DriverError where a launch failed, launch.timing where there is nothing to measure.
+    are not counted. Raises DriverError where a launch failed, launch.timing where there is nothing to measure,
+    launch.no-gpu on a machine without a GPU unless a `clock` is given.
     """
     if not isinstance(functions, Mapping) or not functions:
         TIMING.fail(problem=f"{functions!r} to time")

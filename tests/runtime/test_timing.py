@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import nvbackend as nvb
 from nvbackend.runtime import time_launches, timing
 
 
@@ -64,3 +65,9 @@ def test_a_clock_of_its_own_is_closed_and_a_given_one_is_not(monkeypatch: pytest
     assert [clock.stream for clock in closed] == [7]  # type: ignore[attr-defined]
     time_launches({"a": lambda: None}, rounds=1, repeats=1, warmup=0, clock=Owned())  # type: ignore[arg-type]
     assert len(closed) == 1
+
+
+def test_events_need_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "no_gpu_reason", lambda: "there is no CUDA driver")
+    with pytest.raises(nvb.DiagnosticError, match=r"launch\.no-gpu.*there is no CUDA driver"):
+        time_launches({"a": lambda: None})

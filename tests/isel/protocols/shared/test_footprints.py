@@ -19,7 +19,15 @@ from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.accesses import AccessKind, Run
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.flow.memory_uses import symbol_text
-from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
+from nvbackend.isel.machine.function import (
+    Crew,
+    MachineFunction,
+    MachineInstr,
+    MemoryObject,
+    MemoryTouch,
+    MemoryUse,
+    RunTimeValues,
+)
 from nvbackend.isel.protocols.shared.bounds import _Bounds
 from nvbackend.isel.protocols.shared.footprints import Footprints
 from nvbackend.isel.target.target import Target
@@ -37,7 +45,7 @@ ROUNDS = {"after": (0, 3), "counter": (5, 1), "zero": (2, 2)}
 SAME, UNKNOWN = "same", "unknown"
 
 
-class Values:
+class Values(RunTimeValues):
     """What is known of the values, by the names above."""
 
     def numbers(self, name: str) -> Sequence[int] | None:
