@@ -277,10 +277,9 @@ def test_all_broken_rules_come_together() -> None:
 
 
 @pytest.mark.parametrize("n", ["64", 64.0, True, None])
-def test_an_n_that_is_no_integer_is_told_so(n: object) -> None:
-    (found,) = broken(replace(PLAIN, n=n))
-    assert found.rule_id == "wgmma.n-step"
-    assert "8 to 256" in found.fix
+def test_an_n_that_is_no_integer_makes_no_request(n: object) -> None:
+    with pytest.raises(DiagnosticError, match=r"call\.argument.*WgmmaRequest: n is .* takes int"):
+        replace(PLAIN, n=n)
 
 
 def test_the_request_of_a_row_selects_it_again() -> None:
