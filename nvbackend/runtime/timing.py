@@ -45,7 +45,7 @@ class Clock(Protocol):
 
 
 class EventClock:
-    """CUDA events on one stream, of the current context. Raises launch.no-gpu where there is none."""
+    """CUDA events on one stream, of the current context. Raises launch.no-gpu on a machine without a GPU."""
 
     def __init__(self, stream: Any = None) -> None:
         reason = no_gpu_reason()
