@@ -9,9 +9,11 @@ import sys
 import textwrap
 
 import numpy as np
+import pytest
 
 from nvbackend.simulator import Simulator, progress
 from nvbackend.simulator.execution import Execution
+from nvbackend.simulator.program.scheduler import Scheduler
 from tests.simulator.calls.bodies import ptx
 from tests.support.process import ROOT
 
@@ -57,6 +59,23 @@ def test_ctrl_c_says_where_it_was_and_shows_the_users_lines_alone() -> None:
     assert printed.endswith("; 0 of 1 CTAs have ended 7\n")
     assert "nvbackend/simulator" not in errors
     assert errors.count('File "') == 1
+
+
+@pytest.mark.parametrize("method", ["_lanes", "_block", "_leave", "_try_again", "_wake", "_complete", "go_on"])
+def test_ctrl_c_between_two_blocks_says_where_it_was_too(method: str, monkeypatch) -> None:
+    """Ctrl-C comes at any moment; here it comes when a method of the scheduler is called for the fourth time."""
+    calls, own = [], getattr(Scheduler, method)
+
+    def interrupted(self: Scheduler, *args: object) -> object:
+        calls.append(method)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return own(self, *args)
+
+    monkeypatch.setattr(Scheduler, method, interrupted)
+    module = Simulator().load(ptx("L: add.u32 %r3, %r3, 1; setp.ne.u32 %p1, %r3, 0; @%p1 bra L;"), source="spin.ptx")
+    with pytest.raises(KeyboardInterrupt, match=r"k was interrupted at spin\.ptx:1\d, PTX line 1\d: .*; 0 of 1 CTAs"):
+        module.launch("k", block=(64,))
 
 
 def shown(stream: io.StringIO) -> str:

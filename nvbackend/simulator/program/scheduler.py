@@ -266,18 +266,31 @@ class Scheduler:
         waits += [(place, Cause(threads, reason)) for place, threads, reason in spinning]
         stuck.fail(self._wave, [(self._site(place), cause) for place, cause in waits])
 
+    def next_site(self, place: int | None = None) -> Site | None:
+        """The instruction at a place, or, where no group is on its way, at the lowest place where threads are."""
+        if place is None:
+            waiting = (one.place - 1 for one in self._waiters)
+            place = min([*self._runnable, *self._tired, *self._gathering, *waiting], default=None)
+        return None if place is None else self._site(place)
+
     def _site(self, place: int) -> Site:
         code, inside = self._blocks[place], self._inside[place]
         return code.sites[inside] if inside < len(code.sites) else code.end_site
 
 
 def running_site(traceback: TracebackType | None) -> Site | None:
-    """The instruction that an exception came from. Nothing is written down while a block runs: its frame knows."""
+    """The instruction that an exception came from. Nothing is written down while a block runs: its frame knows.
+
+    Between two blocks it is the instruction where the next group of threads goes on.
+    """
+    site = None
     while traceback is not None:
         frame = traceback.tb_frame
         if frame.f_code is Scheduler._block.__code__ and "code" in frame.f_locals:
             code: Code = frame.f_locals["code"]
             place = frame.f_locals.get("first", 0) + frame.f_locals.get("done", 0)
             return code.sites[place] if place < len(code.sites) else code.end_site
+        if isinstance(frame.f_locals.get("self"), Scheduler):
+            site = frame.f_locals["self"].next_site(frame.f_locals.get("place")) or site
         traceback = traceback.tb_next
-    return None
+    return site
