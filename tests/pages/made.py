@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.pages import guide, layers, simulator
+from tests.pages import checks, guide, layers, simulator
 from tests.pages.boxes import Drawing
 from tests.support.process import ROOT
 
@@ -25,13 +25,22 @@ PICTURES: dict[str, Callable[[], str]] = {
     "timeline.svg": simulator.timeline,
 }
 """All files of docs/pictures."""
-ROOMS = re.compile(r"(?<=<!-- rooms, by `python -m tests.pages` -->\n\n).*?(?=\n<!-- end of rooms -->)", re.DOTALL)
+PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "architecture.md": ("rooms", layers.rooms_list),
+    "checks.md": ("mistakes", checks.mistakes),
+}
+"""The part of a page that is made, between two comments with its name."""
 
 
 def made() -> dict[Path, str]:
     """The text of each file."""
-    page = DOCS / "architecture.md"
     pictures = {DOCS / "pictures" / name: draw() for name, draw in PICTURES.items()}
-    text, found = ROOMS.subn(lambda _: layers.rooms_list(), page.read_text(encoding="utf-8"))
-    assert found == 1
-    return {**pictures, page: text}
+    return {**pictures, **{DOCS / page: _page(DOCS / page, *part) for page, part in PARTS.items()}}
+
+
+def _page(page: Path, name: str, make: Callable[[], str]) -> str:
+    """The page with this part made again."""
+    part = rf"(?<=<!-- {name}, by `python -m tests\.pages` -->\n\n).*?(?=\n<!-- end of {name} -->)"
+    text, found = re.subn(part, lambda _: make(), page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert found == 1, page
+    return text
