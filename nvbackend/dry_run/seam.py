@@ -66,6 +66,10 @@ class Launch:
         """The warps of a CTA."""
         return -(-self.threads // 32)
 
+    def lanes(self, warp: int) -> int:
+        """The lanes of a warp, a bit each: of the last one there may be fewer."""
+        return (1 << min(32, self.threads - 32 * warp)) - 1
+
 
 @dataclass(slots=True)
 class Step:
@@ -109,6 +113,9 @@ class Protocols(Protocol):
 
     def execute(self, step: Step) -> Outcome:
         """The step happens now, if it can."""
+
+    def met(self, cta: int, warp: int) -> None:
+        """The lanes of a warp have come together, by an instruction that is no step."""
 
     def ended(self, cta: int, warp: int) -> None:
         """All threads of a warp have left the kernel."""

@@ -180,6 +180,7 @@ KINDS = {
         "simulator.race",
         "proxy.write-in-flight",
         "dry-run.two-writers",
+        "dry-run.missing-warp-sync",
     ),
 }
 """The kinds by name. A rule that comes to name one of them better joins its rules."""

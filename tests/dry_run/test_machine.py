@@ -39,6 +39,9 @@ class Seen:
     def ended(self, cta: int, warp: int) -> None:
         del cta, warp
 
+    def met(self, cta: int, warp: int) -> None:
+        del cta, warp
+
     def deadlock(self, waiting: Any) -> None:
         raise AssertionError(waiting)
 

@@ -29,6 +29,15 @@ def half_that_is_not_filled(k, out: nvb.Pointer[i32]):
     out[k.thread_id()] = buffer[127 - k.thread_id()]  # keeps
 
 
+@checked_kernel("dry-run.missing-warp-sync", threads=32)
+def words_that_lanes_exchange(k, out: nvb.Pointer[i32]):
+    words, lane = k.shared(i32, 32), k.lane_id()
+    words[lane] = lane
+    k.warp.sync()  # keeps
+    out[lane] = words[31 - lane]  # breaks
+    out[lane] = words[31 - lane]  # keeps
+
+
 @checked_kernel("dry-run.barrier-counts")
 def barrier_that_is_counted_in_two_ways(k):
     with k.if_(k.warp_id() < 2):

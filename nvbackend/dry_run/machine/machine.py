@@ -22,7 +22,7 @@ from nvbackend.dry_run.seam import (
     Step,
     Value,
 )
-from nvbackend.dry_run.values.lanes import ALL, LANES, among, bits
+from nvbackend.dry_run.values.lanes import ALL, among, bits
 from nvbackend.dry_run.values.unknown import UNKNOWN, Expression, Unknown, leaf
 from nvbackend.intrinsics.row.semantics import TensorMemory
 
@@ -94,7 +94,7 @@ class Machine:
         for name, slot in self._program.scalars.items():
             registers[slot] = self._scalars[name] if name in self._scalars else leaf(self._table, "parameter", name)
         for index in range(self._launch.warps):
-            alive = (1 << min(LANES, self._launch.threads - index * LANES)) - 1
+            alive = self._launch.lanes(index)
             fiber = Fiber(Warp(cta, index, alive), alive, 0, list(registers), self._numbers)
             fiber.registers[SELF] = fiber
             self._ready.append(fiber)
@@ -152,6 +152,8 @@ class Machine:
         if recorded.own is not None:
             outputs = recorded.own(fiber, self._launch, partial(_input, fiber, recorded), fiber.mask)
             _give(fiber, recorded, outputs)
+            if recorded.meets:
+                self._protocols.met(fiber.warp.cta, fiber.warp.index)
             return True
         if not recorded.together:
             if self._execute((fiber,), recorded):

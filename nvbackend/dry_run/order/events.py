@@ -52,6 +52,10 @@ class Warp:
     ended: bool = False
     of_lanes: list[tuple[int, int]] = field(default_factory=list)
     """Proxy fences of some lanes since the warp last came to a barrier: the lanes, and what came before."""
+    lanes: int = ALL_LANES
+    """Those that it has."""
+    heard_by: list[tuple[int, int]] = field(default_factory=list)
+    """What some lanes alone have waited for since all met: the lanes, and the events."""
 
     def __post_init__(self) -> None:
         self.seen = 1 << self.cta
@@ -80,29 +84,47 @@ class Warp:
         for others, events in self.of_lanes:
             if others & lanes:
                 fenced |= events
-        return self.seen, fenced
+        return self.seen & ~self.hidden(lanes), fenced
+
+    def hidden(self, lanes: int) -> int:
+        """What other lanes have waited for, and not all of these."""
+        found = 0
+        for others, events in self.heard_by:
+            if lanes & ~others:
+                found |= events
+        return found
 
     def meet(self) -> None:
-        """All lanes of the warp have come to a barrier: what some fenced, all have."""
+        """All lanes of the warp have come together: what some fenced or waited for, all have."""
         for _, events in self.of_lanes:
             self.fenced |= events
         self.of_lanes.clear()
+        self.heard_by.clear()
 
     def tell_relaxed(self) -> Known:
         """What others know who go on after a relaxed arrival: that the warp runs, and what a fence published."""
         self.close()
         return self.seen & self.events.starts | self.published, self.published & self.fenced
 
-    def learn(self, known: Known) -> bool:
-        """The warp goes on after this. Whether it learnt anything."""
+    def learn(self, known: Known, lanes: int = ALL_LANES) -> bool:
+        """These lanes of the warp go on after this. Whether it learnt anything."""
         seen, fenced = known
-        if not (seen & ~self.seen or fenced & ~self.fenced):
+        new = seen & ~self.seen
+        if self.heard_by or (new and self.lanes & ~lanes):
+            self._hear(lanes, seen, new)
+        if not (new or fenced & ~self.fenced):
             return False
         if self.used:
             self.flush(self)
         self.seen |= seen
         self.fenced |= fenced
         return True
+
+    def _hear(self, lanes: int, seen: int, new: int) -> None:
+        found = [(lanes, new)] if new else []
+        for others, events in self.heard_by:
+            found += [(others | lanes, events & seen), (others, events & ~seen)]
+        self.heard_by = [(some, events) for some, events in found if events and self.lanes & ~some]
 
     def mark(self) -> int:
         """An event of its own, for an arrival: its bit."""

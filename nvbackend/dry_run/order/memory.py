@@ -7,6 +7,7 @@ from typing import Any
 
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.footprints import Access
+from nvbackend.dry_run.order.lanes import LaneShadow
 from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.order.shadow import Records, Shadow
 from nvbackend.dry_run.order.words import Names, touch_of
@@ -29,19 +30,22 @@ class Memory:
         self.writes = False
         """Whether anything was written: in a part of a kernel, others fill the memory."""
         self._shadows = [Shadow(max(window.stop, 16), self.records) for _ in range(ctas)]
+        self.lanes = [LaneShadow(window.stop) for _ in range(ctas)]
         self._conflict = conflict
-        self._open: dict[int, dict[tuple[int, bool, bool], Record]] = {}
+        self._open: dict[int, dict[tuple[int, bool, bool, int], Record]] = {}
 
-    def access(self, warp: Warp, instr: MachineInstr, rounds: Callable[[], str], cta: int, access: Access) -> None:
-        """A warp reads or writes."""
+    def access(
+        self, warp: Warp, instr: MachineInstr, rounds: Callable[[], str], cta: int, access: Access, hidden: int = 0
+    ) -> None:
+        """A warp reads or writes, in lanes that do not know of the events `hidden`."""
         shadow = self._shadows[cta]
         part = Part(instr, access.addresses, access.size, access.operand)
         atomic = instr.semantics.atomic
         mine = self._open.setdefault(id(warp), {})
-        record = mine.get((cta, access.writes, atomic))
+        record = mine.get((cta, access.writes, atomic, hidden))
         if record is None:
-            record = Record(warp.event, warp.cta, warp.index, access.writes, rounds(), atomic=atomic)
-            mine[cta, access.writes, atomic] = record
+            record = Record(warp.event, warp.cta, warp.index, access.writes, rounds(), atomic=atomic, hidden=hidden)
+            mine[cta, access.writes, atomic, hidden] = record
             warp.used = True
         if not shadow.fits(access.addresses, access.size):
             self._conflict(None, record, part, cta, _first(access.addresses), BEYOND)
@@ -54,13 +58,13 @@ class Memory:
         mine = self._open.pop(id(warp), None)
         known = warp.seen | 1 << warp.event
         empty: list[tuple[Record, int, Part]] = []
-        for (cta, writes, _), record in sorted(mine.items(), key=lambda one: one[0][1]) if mine else ():
+        for (cta, writes, *_), record in sorted(mine.items(), key=lambda one: one[0][1]) if mine else ():
             if not record.parts:
                 continue
             if writes:
-                self._write(record, cta, known)
+                self._write(record, cta, known & ~record.hidden)
             else:
-                empty += [(record, cta, part) for part in self._read(record, cta, known, None)]
+                empty += [(record, cta, part) for part in self._read(record, cta, known & ~record.hidden, None)]
         for record, cta, part in empty:
             self._look_unwritten(record, cta, part)
 

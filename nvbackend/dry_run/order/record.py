@@ -53,6 +53,8 @@ class Record:
     phase: int = 0
     guard: Any = None
     replaced: int = -1
+    hidden: int = 0
+    """Events that only other lanes of the warp have waited for."""
     readers: set[tuple[int, int]] = field(default_factory=set)
     parts: list[Part] = field(default_factory=list)
 

@@ -26,6 +26,8 @@ class Recorded:
     """Whether the warps of a warpgroup execute it as one."""
     own: Any = None
     """What executes it, where it is an instruction of threads and not of a protocol."""
+    meets: bool = False
+    """Whether the lanes of its warp come together for it."""
 
 
 @dataclass(slots=True)

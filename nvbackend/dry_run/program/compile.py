@@ -15,7 +15,7 @@ from nvbackend.dry_run.program.needed import is_data, is_of_protocols, needed, p
 from nvbackend.dry_run.program.operations import operation_of
 from nvbackend.dry_run.values.arithmetic import Operation
 from nvbackend.dry_run.values.unknown import UNKNOWN
-from nvbackend.intrinsics.row.row import GUARD
+from nvbackend.intrinsics.row.row import GUARD, Effect
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.loops import loops_of
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
@@ -67,7 +67,7 @@ class _Compiler:
         self._opaque = False
 
     def _is_executed(self, instr: MachineInstr) -> bool:
-        return is_of_protocols(instr) or self._own(instr) is not None
+        return is_of_protocols(instr) or self._own(instr) is not None or _meets(instr)
 
     def program(self) -> Program:
         variables = [
@@ -125,9 +125,13 @@ class _Compiler:
         operations: list[Operation] = []
 
         def record(anchor: Anchor) -> None:
+            recorded = self._recorded(anchor)
             if not is_of_protocols(anchor.instr) and self._needed.isdisjoint(results(anchor)):
-                return
-            code.parts.append(Part(list(operations), self._recorded(anchor)))
+                last = code.parts[-1].recorded if code.parts else None
+                if not recorded.meets or (last is not None and last.meets):
+                    return
+                recorded = Recorded(anchor.instr, {}, {}, None, False, _only_meet, meets=True)
+            code.parts.append(Part(list(operations), recorded))
             operations.clear()
 
         for anchor in at.get(-1, ()):
@@ -191,7 +195,7 @@ class _Compiler:
             inputs[ADDRESS] = (self.register(pointer),)
         guard = inputs.pop(GUARD, (None,))[0]
         of_warpgroup = instr.semantics.together is Scope.WARPGROUP
-        return Recorded(instr, inputs, given, guard, of_warpgroup, self._own(instr))
+        return Recorded(instr, inputs, given, guard, of_warpgroup, self._own(instr), _meets(instr))
 
     # -- loops --------------------------------------------------------------------------------------------------------
 
@@ -249,6 +253,16 @@ def _covered(anchors: Mapping[str, Sequence[Anchor]]) -> set[int]:
             if one is not None:
                 found.add(id(one))
     return found
+
+
+def _meets(instr: MachineInstr) -> bool:
+    """Whether the lanes of a warp come together for it."""
+    row = instr.row
+    return row is not None and bool(row.effects & Effect.CONVERGENT) and row.semantics.together >= Scope.WARP
+
+
+def _only_meet(*_: object) -> Mapping[str, Any]:
+    return {}
 
 
 def _is_protocol(call: ir.CallInstr) -> bool:

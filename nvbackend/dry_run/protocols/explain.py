@@ -89,6 +89,8 @@ class Explain:
         )  # fmt: skip
 
     def _reason(self, first: Record, second: Record) -> str:
+        if second.hidden >> first.event & 1:
+            return f"other lanes of warp {second.warp} waited for it, and its lanes have not met since: k.warp.sync()"
         if isinstance(first.barrier, Mbarrier):
             return (
                 f"warp {second.warp} does not come after the end of phase {first.phase} of {first.barrier.name}, "

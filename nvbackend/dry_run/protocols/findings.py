@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from nvbackend.diagnostics import Diagnostic, Location, Rule
 from nvbackend.isel.machine.function import MachineInstr
 
-ACCOUNTING, ORDER, EARLY, UNWRITTEN, DEADLOCK = range(5)
+ACCOUNTING, ORDER, EXCHANGE, EARLY, UNWRITTEN, DEADLOCK = range(6)
 PARITY = ORDER
 """What explains what: a wrong count makes waits pass early, a wait that passes early leaves accesses in no order, and
 any of them may end in a deadlock."""

@@ -157,4 +157,4 @@ class Operations:
                 groups.commit(step.lanes)
             known = groups.wait(step.lanes, leave)
             if known:
-                warp.learn((known, 0))
+                warp.learn((known, 0), step.lanes)

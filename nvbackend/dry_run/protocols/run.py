@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.dry_run.protocols import pools
 from nvbackend.dry_run.protocols.deadlocks import Deadlocks
+from nvbackend.dry_run.protocols.exchanges import Exchanges
 from nvbackend.dry_run.protocols.explain import Explain
 from nvbackend.dry_run.protocols.lifetimes import Lifetimes
 from nvbackend.dry_run.protocols.operations import Operations
@@ -15,7 +16,7 @@ from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.protocols.synchronise import ThreadBarriers
 from nvbackend.dry_run.protocols.tensor import Tensors
 from nvbackend.dry_run.seam import DONE, Launch, Outcome, Step
-from nvbackend.intrinsics.row.row import RegisterClass
+from nvbackend.intrinsics.row.row import Effect, RegisterClass
 from nvbackend.intrinsics.row.semantics import Completion, FenceOf
 from nvbackend.isel.machine.function import MachineInstr
 
@@ -34,6 +35,7 @@ class Run:
         self._operations = Operations(self._state, self._signals)
         self._tensors = Tensors(self._state)
         self._lifetimes = Lifetimes(self._state)
+        self._exchanges = Exchanges(self._state)
         self._handlers: dict[int, Handler] = {}
         self._pooled: dict[int, tuple[int, int]] = {}
         self._is_stuck = False
@@ -43,7 +45,18 @@ class Run:
         handler = self._handlers.get(id(step.instr))
         if handler is None:
             handler = self._handlers[id(step.instr)] = self._handler(step.instr)
+        if step.instr.row is not None:
+            for warp in step.warps if step.instr.semantics.fence is None else ():
+                self._exchanges.met(step.cta, warp)
+            if step.instr.row.effects & Effect.CONVERGENT:
+                for one in self._state.warps_of(step):
+                    one.meet()
         return handler(step)
+
+    def met(self, cta: int, warp: int) -> None:
+        """The lanes of a warp have come together."""
+        self._state.warps[cta, warp].meet()
+        self._exchanges.met(cta, warp)
 
     def ended(self, cta: int, warp: int) -> None:
         """All threads of a warp have left the kernel."""
@@ -139,6 +152,8 @@ class Run:
         for access in self._state.footprints.of(step):
             cta = step.cta if access.rank < 0 else base + access.rank
             self._lifetimes.touch(step, cta)
-            self._state.memory.access(warp, step.instr, step.rounds, cta, access)
+            self._state.memory.access(warp, step.instr, step.rounds, cta, access, warp.hidden(step.lanes))
+            if step.instr.row is None and not step.instr.semantics.atomic:
+                self._exchanges.access(step, cta, access)
         self._state.memory.complete = not self._state.footprints.unknown
         return DONE

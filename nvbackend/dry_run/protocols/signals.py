@@ -295,7 +295,7 @@ class Signals:
             if is_relaxed(step.instr):
                 warp.heard = warp.heard[0] | seen, warp.heard[1] | fenced
                 known = seen & self._state.events.starts, 0
-            warp.learn(known)
+            warp.learn(known, step.lanes)
         words = f"parity {wanted}" if by_parity else f"the token of phase {wanted}"
         wait = Wait(barrier, step.instr, step.rounds(), words, guaranteed, learnt, self._state.events.count)
         self._state.waits[warp.cta, warp.index][barrier.place] = wait

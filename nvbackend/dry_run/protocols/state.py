@@ -26,7 +26,7 @@ class State:
         self.footprints = Footprints()
         self.memory = Memory(launch.ctas, launch.shared, conflict)
         self.warps = {
-            (cta, index): Warp(cta, index, self.events, self.memory.flush)
+            (cta, index): Warp(cta, index, self.events, self.memory.flush, lanes=launch.lanes(index))
             for cta in range(launch.ctas)
             for index in range(launch.warps)
         }

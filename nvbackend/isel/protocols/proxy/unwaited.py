@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.intrinsics.row.semantics import WARP_SIZE, Completion
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, Completion, Scope
 from nvbackend.isel.flow.accesses import AccessKind, Relation, Run, relation, shared_accesses
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import with_successors
@@ -256,6 +256,10 @@ class _Threads:
         self._ordering = {
             block: [site for site in sites if acquires(site.instr)] for block, sites in self._sites.items()
         }
+        self._meetings = {
+            block: [site for site in sites if site.instr.semantics.waits_at(Scope.WARP)]
+            for block, sites in self._sites.items()
+        }
 
     def find(self) -> Iterator[Diagnostic]:
         """All of them, in the order of the text."""
@@ -322,18 +326,25 @@ class _Threads:
 
     def _thread(self, last: Site, read: Site, crew: int) -> int | None:
         """A thread of the crew that acquires nothing between the two, on any way, while others wait."""
-        everyone = self._between(last, read, None)
+        everyone = self._between(self._ordering, last, read, None)
         if not any(is_waiting(site.instr) for site in everyone):
             return None
         for warp in range(0, crew.bit_length(), WARP_SIZE):
             lanes = [thread for thread in range(warp, warp + WARP_SIZE) if crew >> thread & 1]
-            if lanes and not self._between(last, read, lanes[-1]):
+            if lanes and not self._waits(last, read, lanes):
                 return lanes[-1]
         return None
 
-    def _between(self, last: Site, read: Site, thread: int | None) -> list[Site]:
-        """What may be acquired by between the two: by `thread`, which takes no way that it certainly does not."""
-        found = [one for one in self._ordering[last.block] if one.position > last.position]
+    def _waits(self, last: Site, read: Site, lanes: Sequence[int]) -> bool:
+        """Whether the last lane of a warp may acquire anything between the two, or meet another one that does."""
+        if self._between(self._ordering, last, read, lanes[-1]):
+            return True
+        meets = self._between(self._meetings, last, read, lanes[-1])
+        return bool(meets) and any(self._between(self._ordering, last, read, lane) for lane in lanes)
+
+    def _between(self, sites: Mapping[str, list[Site]], last: Site, read: Site, thread: int | None) -> list[Site]:
+        """Those of `sites` that may be between the two: for `thread`, which takes no way that it certainly does not."""
+        found = [one for one in sites[last.block] if one.position > last.position]
         if last.block == read.block:
             return [one for one in found if one.position < read.position]
         waiting, seen = [last.block], {last.block, read.block}
@@ -342,8 +353,8 @@ class _Threads:
                 if successor not in seen and (thread is None or not others >> thread & 1):
                     seen.add(successor)
                     waiting.append(successor)
-                    found += self._ordering[successor]
-        return found + [one for one in self._ordering[read.block] if one.position < read.position]
+                    found += sites[successor]
+        return found + [one for one in sites[read.block] if one.position < read.position]
 
 
 def _position(site: Site) -> int:

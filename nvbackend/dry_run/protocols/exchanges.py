@@ -1,0 +1,48 @@
+"""Lanes of one warp that exchange something through shared memory: they have to meet in between."""
+
+from __future__ import annotations
+
+from nvbackend.dry_run import rules
+from nvbackend.dry_run.order.footprints import Access
+from nvbackend.dry_run.order.words import in_rounds, instruction, touch_of
+from nvbackend.dry_run.protocols.findings import EXCHANGE
+from nvbackend.dry_run.protocols.state import State
+from nvbackend.dry_run.seam import Step
+
+
+class Exchanges:
+    """The meetings of all warps by number, and what their lanes do between them. Any other step counts as a meeting."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._meetings: dict[tuple[int, int], int] = {}
+        self._count = 0
+
+    def met(self, cta: int, warp: int) -> None:
+        """The lanes of a warp may have met."""
+        last = self._meetings.pop((cta, warp), None)
+        if last is not None:
+            for shadow in self._state.memory.lanes:
+                shadow.forget(last)
+
+    def access(self, step: Step, cta: int, access: Access) -> None:
+        """Lanes read or write their CTA's memory by ordinary instructions."""
+        if cta != step.cta:
+            return
+        key = step.cta, step.warps[0]
+        meeting = self._meetings.get(key)
+        if meeting is None:
+            self._count += 1
+            meeting = self._meetings[key] = self._count
+        shadow = self._state.memory.lanes[cta]
+        found = shadow.access(step.instr, access.writes, access.addresses, access.size, step.lanes, meeting)
+        if found is None:
+            return
+        touch = touch_of(step.instr, access.operand)
+        earlier = instruction(found.earlier)
+        self._state.findings.add(
+            *(EXCHANGE, "", rules.MISSING_WARP_SYNC, step.instr, ((f"{earlier} is here", found.earlier.location),)),
+            now=in_rounds(step.rounds()), second=instruction(step.instr), warp=step.warps[0],
+            does="writes" if access.writes else "reads", first=earlier, did="wrote" if found.wrote else "read",
+            memory=self._state.memory.names.name(touch, found.address),
+        )  # fmt: skip

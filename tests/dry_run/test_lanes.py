@@ -1,0 +1,134 @@
+"""Lanes of one warp: what they exchange through shared memory, and what some of them have waited for.
+
+Each kernel is built wrong and right: they differ by what its argument names.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import f32, i32
+from tests.dry_run.refusals import refusals
+
+OUT = nvb.Pointer[i32]
+WAIT = ["proxy.waited-by-others"]
+EXCHANGE = ["dry-run.missing-warp-sync"]
+
+
+@nvb.kernel("sm_80", threads=64)
+def exchange(k, out: OUT, *, between):
+    words, thread = k.shared(i32, 64), k.thread_id()
+    words[thread] = thread
+    between(k, words)
+    out[thread] = words[thread ^ 1]
+
+
+@pytest.mark.parametrize(
+    ("between", "rules"),
+    [
+        (lambda k, words: None, EXCHANGE),
+        (lambda k, words: k.fence.thread(scope="cta"), EXCHANGE),
+        (lambda k, words: k.warp.sync(), []),
+        (lambda k, words: k.barrier.sync(), []),
+        (lambda k, words: k.warp.shuffle(k.thread_id(), "idx", 0), []),
+        (lambda k, words: k.warp.vote("any", k.lane_id() < 3), []),
+    ],
+    ids=["nothing", "fence", "warp", "cta", "shuffle", "vote"],
+)
+def test_lanes_meet_between_a_write_and_the_read_of_another(between, rules) -> None:
+    assert refusals(exchange, between=between) == rules
+
+
+@nvb.kernel("sm_80", threads=32)
+def of_one_lane(k, out: OUT, *, reader):
+    word, lane = k.shared(i32, 1), k.lane_id()
+    with k.if_(lane == 0):
+        word[0] = 1
+    with k.if_(lane == reader):
+        out[0] = word[0]
+
+
+@pytest.mark.parametrize(("reader", "rules"), [(0, []), (1, EXCHANGE)])
+def test_a_lane_reads_what_it_wrote_itself(reader, rules) -> None:
+    assert refusals(of_one_lane, reader=reader) == rules
+
+
+@nvb.kernel("sm_80", threads=32)
+def again(k, out: OUT, *, meets, place):
+    words, lane = k.shared(i32, 32), k.lane_id()
+    words[lane] = lane
+    k.warp.sync()
+    out[lane] = words[31 - lane]
+    if meets:
+        k.warp.sync()
+    words[lane if place is None else 31 - lane] = 0
+
+
+@pytest.mark.parametrize(
+    ("meets", "place", "rules"), [(False, None, EXCHANGE), (True, None, []), (False, "what it has read", [])]
+)
+def test_lanes_meet_between_a_read_and_the_write_of_another(meets, place, rules) -> None:
+    assert refusals(again, meets=meets, place=place) == rules
+
+
+@nvb.kernel("sm_80", threads=32)
+def halves(k, out: nvb.Pointer[nvb.f16], *, other):
+    words, lane = k.shared(nvb.f16, 64), k.lane_id()
+    words[2 * lane] = out[lane]
+    words[2 * lane + 1] = out[lane]
+    out[lane] = words[(2 * lane + other) % 64]
+
+
+@pytest.mark.parametrize(("other", "rules"), [(0, []), (1, []), (2, EXCHANGE)])
+def test_neighbours_in_one_word_are_other_bytes(other, rules) -> None:
+    assert refusals(halves, other=other) == rules
+
+
+@nvb.kernel("sm_90", threads=32)
+def waited(k, x: nvb.Pointer[f32], y: nvb.Pointer[f32], *, waits, between, reads):
+    row, lane = k.shared(f32, 32, align=128), k.lane_id()
+    full = k.mbarrier.array(1, arrivals=1)
+    k.mbarrier.ready()
+    with k.if_(lane == 0):
+        k.mbarrier.arrive(full, expect_tx=128)
+        k.bulk.load(row, x, 128, full)
+    with k.if_(lane < waits):
+        k.mbarrier.wait(full, 0)
+    between(k)
+    with k.if_(lane < reads):
+        y[lane] = row[lane]
+
+
+@pytest.mark.parametrize(
+    ("waits", "between", "reads", "refused"),
+    [
+        (1, lambda k: None, 32, True),
+        (1, lambda k: k.warp.sync(), 32, False),
+        (1, lambda k: None, 1, False),
+        (8, lambda k: None, 8, False),
+        (8, lambda k: None, 9, True),
+        (32, lambda k: None, 32, False),
+    ],
+)
+def test_a_lane_reads_after_its_own_wait_or_a_meeting(waits, between, reads, refused) -> None:
+    assert refusals(waited, waits=waits, between=between, reads=reads) == (WAIT if refused else [])
+
+
+@nvb.kernel("sm_90", threads=32)
+def asked(k, x: nvb.Pointer[f32], y: nvb.Pointer[f32], *, between):
+    row, lane = k.shared(f32, 32, align=128), k.lane_id()
+    full = k.mbarrier.array(1, arrivals=1)
+    k.mbarrier.ready()
+    with k.if_(lane == 0):
+        k.mbarrier.arrive(full, expect_tx=128)
+        k.bulk.load(row, x, 128, full)
+        with k.loop():
+            k.break_if(k.mbarrier.test(full, parity=0))
+    between(k)
+    y[lane] = row[lane]
+
+
+@pytest.mark.parametrize(("between", "rules"), [(lambda k: None, WAIT), (lambda k: k.warp.sync(), [])])
+def test_lanes_meet_after_one_has_asked_for_all(between, rules) -> None:
+    assert refusals(asked, between=between) == rules
