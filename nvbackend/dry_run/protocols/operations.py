@@ -15,6 +15,7 @@ from nvbackend.dry_run.protocols.signals import Signals
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import DONE, Outcome, Step
 from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse, Proxy
+from nvbackend.isel.machine import facts
 
 _GROUPS = (
     Completion.MMA_GROUP,
@@ -80,11 +81,12 @@ class Operations:
         base = state.cluster_of(step.cta)
         for access in state.footprints.of(step):
             ctas = self._ctas(step, access, mask, base)
-            part = Part(step.instr, access.addresses, access.size, access.operand, access.rows)
+            swizzle = step.instr.facts.get(facts.SWIZZLE) if access.writes else access.swizzle
+            part = Part(step.instr, access.addresses, access.size, access.operand, access.rows, swizzle)
             record = Record(
                 event, step.cta, step.warps[0], access.writes, step.rounds(), instruction(step.instr),
                 proxy=said.proxy is Proxy.ASYNC, barrier=barrier, phase=0 if barrier is None else barrier.phase,
-                guard=state.guards.get((step.cta, step.warps[0])),
+                guard=state.guards.get((step.cta, step.warps[0])), source=_source(step) if access.writes else None,
             )  # fmt: skip
             state.memory.issue(record, *self._known_of(step, access, known), [(cta, part) for cta in ctas])
             if access.writes:
@@ -158,3 +160,16 @@ class Operations:
             known = groups.wait(step.lanes, leave)
             if known:
                 warp.learn((known, 0), step.lanes)
+
+
+def _source(step: Step) -> object:
+    """The box of a tensor that a copy reads, by its coordinates; None where these are not known."""
+    row = step.instr.row
+    if row is None or not row.has_operand("coordinates"):
+        return None
+    found = [number(step.value("coordinates", index), step.lanes) for index in range(_coordinates(step))]
+    return None if None in found else tuple(found)
+
+
+def _coordinates(step: Step) -> int:
+    return step.instr.registers.get("coordinates", 0)
