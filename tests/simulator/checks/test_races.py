@@ -204,6 +204,19 @@ atom.global.cas.b32 %r3, [%rd0], %r4, %r5; setp.ne.u32 %p1, %r3, %r4; @%p1 bra L
         assert out[0] == 63
 
 
+def test_the_last_of_several_atomics_has_seen_what_came_before_each():
+    """As the last block of a grid adds up what the others have left, though their atomics run in one step."""
+    body = f"""{WORD} and.b32 %r8, %r0, 31; setp.ne.u32 %p1, %r8, 0; @%p1 bra END;
+st.global.u32 [%rd8], %r0; fence.acq_rel.gpu;
+atom.global.add.u32 %r9, [%rd0+1024], 1; setp.ne.u32 %p1, %r9, 1; @%p1 bra END;
+fence.acq_rel.gpu; ld.global.u32 %r9, [%rd0]; ld.global.u32 %r9, [%rd0+128];
+END:"""
+    for seed in range(4):
+        out, source = np.zeros(512, np.uint32), np.arange(512, dtype=np.uint32)
+        run(body, out, source, threads=64, seed=seed)
+        assert out[256] == 2
+
+
 TILES = "shr.u32 %r3, %r0, 5; mul.lo.u32 %r3, %r3, {stride}; mad.lo.u32 %r3, %r7, 4, %r3; add.u32 %r3, %r3, %r1;"
 LANE = "and.b32 %r7, %r0, 31;"
 
