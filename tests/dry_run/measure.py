@@ -49,7 +49,7 @@ class Simulated:
 
     def __init__(self, case: Case) -> None:
         with mock.patch(_FINISHES, return_value=()):
-            self.compiled = case.build().compile(cache=nvb.Cache.disabled(), assemble=False)
+            self.compiled = case.build(check=False).compile(cache=nvb.Cache.disabled(), assemble=False)
         self.module: SimulatedModule = Simulator().load(self.compiled.ptx)
 
     def run(self, launch: Launch, seed: int = 0) -> tuple[nvb.Diagnostic, ...] | str:

@@ -1,14 +1,14 @@
-"""What only a run of the whole kernel shows: `build(check=True)` tries these out."""
+"""What only a run of the whole kernel shows: the dry run of `build` tries these out."""
 
 from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import i32
-from tests.rules.example import checked_kernel
+from tests.rules.example import kernel
 from tests.rules.setup import tensor_memory
 
 
-@checked_kernel("dry-run.two-writers")
+@kernel("dry-run.two-writers")
 def word_that_two_warps_write(k, out: nvb.Pointer[i32]):
     word = k.shared(i32, 1)
     with k.if_(k.thread_id() == 0):
@@ -20,7 +20,7 @@ def word_that_two_warps_write(k, out: nvb.Pointer[i32]):
     out[k.thread_id()] = word[0]
 
 
-@checked_kernel("dry-run.unwritten")
+@kernel("dry-run.unwritten")
 def half_that_is_not_filled(k, out: nvb.Pointer[i32]):
     buffer = k.shared(i32, 256)
     buffer[k.thread_id()] = k.thread_id()
@@ -29,7 +29,7 @@ def half_that_is_not_filled(k, out: nvb.Pointer[i32]):
     out[k.thread_id()] = buffer[127 - k.thread_id()]  # keeps
 
 
-@checked_kernel("dry-run.missing-warp-sync", threads=32)
+@kernel("dry-run.missing-warp-sync", threads=32)
 def words_that_lanes_exchange(k, out: nvb.Pointer[i32]):
     words, lane = k.shared(i32, 32), k.lane_id()
     words[lane] = lane
@@ -38,7 +38,7 @@ def words_that_lanes_exchange(k, out: nvb.Pointer[i32]):
     out[lane] = words[31 - lane]  # keeps
 
 
-@checked_kernel("dry-run.barrier-counts")
+@kernel("dry-run.barrier-counts")
 def barrier_that_is_counted_in_two_ways(k):
     with k.if_(k.warp_id() < 2):
         k.barrier.arrive(1, 128)
@@ -47,24 +47,14 @@ def barrier_that_is_counted_in_two_ways(k):
         k.barrier.sync(1, 128)  # keeps
 
 
-@checked_kernel("dry-run.barrier-hangs")
+@kernel("dry-run.barrier-hangs")
 def barrier_of_more_than_come(k):
     with k.if_(k.warp_id() < 2):
         k.barrier.sync(1, 128)  # breaks
         k.barrier.sync(1, 64)  # keeps
 
 
-@checked_kernel("dry-run.tensor-bounds", "sm_100a")
-def columns_past_the_allocation(k, at: i32):
-    with tensor_memory(k, 32) as tmem:
-        mine = tmem + (k.warp_id() << 21).bitcast(nvb.u32)
-        last = k.math.min(at, k.const(32, i32))  # breaks
-        last = k.math.min(at, k.const(31, i32))  # keeps
-        k.tcgen05.st(mine + last.bitcast(nvb.u32), "32x32b", [0])
-        k.tcgen05.wait_st()
-
-
-@checked_kernel("dry-run.tensor-lanes", "sm_100a")
+@kernel("dry-run.tensor-lanes", "sm_100a")
 def lanes_of_another_warp(k):
     with tensor_memory(k, 32) as tmem:
         first = (k.warp_id() * 32 + 32) % 128  # breaks
@@ -73,7 +63,7 @@ def lanes_of_another_warp(k):
         k.tcgen05.wait_st()
 
 
-@checked_kernel("dry-run.tensor-unwritten", "sm_100a")
+@kernel("dry-run.tensor-unwritten", "sm_100a")
 def column_that_is_not_filled(k, out: nvb.Pointer[nvb.u32]):
     buffer = k.shared(i32, 128)
     buffer[k.thread_id()] = k.thread_id()

@@ -37,8 +37,7 @@ class Example:
 
     `target` and `bounds` are those of `nvb.kernel` where the function builds a kernel, None and nothing where it is a
     program of the host; `also` are rules that the breaking program cannot help breaking as well; `located` is False
-    where there is no line of Python to point at (a message of ptxas, a launch that the driver refuses); `check` is that
-    of `build`.
+    where there is no line of Python to point at (a message of ptxas, a launch that the driver refuses).
     """
 
     rule: str
@@ -47,7 +46,6 @@ class Example:
     bounds: Mapping[str, int] = field(default_factory=dict)
     also: tuple[str, ...] = ()
     located: bool = True
-    check: bool = False
 
     @property
     def file(self) -> str:
@@ -60,13 +58,13 @@ class Example:
         text, first = inspect.getsourcelines(self.function)
         return range(first, first + len(text))
 
-    def diagnostics(self, side: Side, *, check: bool = False) -> tuple[Diagnostic, ...]:
-        """Everything that is said about one of the programs, errors and warnings; with `check`, in a dry run too."""
+    def diagnostics(self, side: Side) -> tuple[Diagnostic, ...]:
+        """Everything that is said about one of the programs, errors and warnings."""
         try:
             program = self._compiled(side)
             if self.target is not None:
                 bounds: dict[str, Any] = {"threads": 128, **self.bounds}
-                result: Any = nvb.kernel(self.target, **bounds)(program).build(check=check or self.check)
+                result: Any = nvb.kernel(self.target, **bounds)(program).build()
             else:
                 result = program()
         except DiagnosticError as error:
@@ -92,8 +90,7 @@ class Example:
         lines = [_as_difference(line) for line in self._shown()]
         if self.target is not None:
             bounds = "".join(f", {name}={value}" for name, value in {"threads": 128, **self.bounds}.items())
-            built = "  # build(check=True)" if self.check else ""
-            lines.insert(0, f' @nvb.kernel("{self.target}"{bounds}){built}')
+            lines.insert(0, f' @nvb.kernel("{self.target}"{bounds})')
         return "\n".join(line.rstrip() for line in lines)
 
     def _shown(self) -> list[str]:
@@ -136,10 +133,3 @@ def kernel(
 ) -> Callable[[Callable[..., Any]], Example]:
     """Decorator of a function as `nvb.kernel` takes it: the two programs are the kernels that it builds."""
     return lambda function: Example(rule, function, target, bounds, also, located)
-
-
-def checked_kernel(
-    rule: str, target: str = "sm_90a", *, also: tuple[str, ...] = (), **bounds: int
-) -> Callable[[Callable[..., Any]], Example]:
-    """`kernel`, whose two programs are built with `check=True`: a dry run looks at them."""
-    return lambda function: Example(rule, function, target, bounds, also, check=True)

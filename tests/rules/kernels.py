@@ -56,6 +56,17 @@ def generator_as_a_kernel():
     nvb.kernel("sm_90a", threads=32)(body).build()
 
 
+@program("kernel.check")
+def sizes_of_a_dry_run():
+    @nvb.kernel("sm_90a", threads=128)
+    def scale(k, x: nvb.Pointer[f32], n: nvb.i32):
+        with k.range(k.thread_id(), n, 128) as i:
+            x[i] = x[i] * 2.0
+
+    scale.build(check=[{"size": 256}])  # breaks
+    scale.build(check=[{"n": 256}])  # keeps
+
+
 @program("kernel.outer")
 def builder_of_the_kernel_around():
     @nvb.kernel("sm_90a", threads=128)

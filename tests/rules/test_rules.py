@@ -28,14 +28,6 @@ def test_the_other_program_keeps_every_rule(example: Example) -> None:
     assert list(map(str, example.diagnostics(Side.KEEPS))) == []
 
 
-KERNELS = [one for one in EXAMPLES if one.target is not None and not one.check]
-
-
-@pytest.mark.parametrize("example", KERNELS, ids=[one.rule for one in KERNELS])
-def test_a_dry_run_finds_nothing_in_the_other_program(example: Example) -> None:
-    assert list(map(str, example.diagnostics(Side.KEEPS, check=True))) == []
-
-
 LOCATED = [one for one in EXAMPLES if one.located]
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_origin
 
+from nvbackend.builder.kernel.check import Check, sizes_of
 from nvbackend.builder.kernel.compiled_again import CompiledBefore
 from nvbackend.builder.kernel.pure_names import unquoted
 from nvbackend.builder.scopes import rules
@@ -113,17 +114,18 @@ class KernelDefinition(NotLoaded):
         *,
         target: str | Target | None = None,
         constants: dict[str, Any] | None = None,
-        check: bool | Sequence[Mapping[str, int]] = False,
+        check: bool | Sequence[Mapping[str, int]] = True,
         **more: Any,
     ) -> FinishedKernel:
-        """Run the function and verify what it built. Raises every diagnostic found, together.
+        """Run the function, verify what it built, and try it in a dry run. Raises every diagnostic found, together.
 
-        Constants of the build are given by their names, or all of them as `constants`; `check` is that of
-        `KernelBuilder.finish`.
+        Constants of the build are given by their names, or all of them as `constants`: so one called `check`, which is
+        here that of `KernelBuilder.finish` (kernel.check).
         """
         from nvbackend.builder.kernel.kernel import KernelBuilder
 
         given = self._together(constants, more)
+        self._check_options(given, check)
         chosen = self.target if target is None else Target.parse(target)
         try:
             k = KernelBuilder(
@@ -151,6 +153,14 @@ class KernelDefinition(NotLoaded):
                 found = rules.NO_NUMBER.diagnose(at=place, error=error, advice=_advice(str(error)))
             raise DiagnosticError([found]) from None
         return k._finish(_last_line(self._function), check)
+
+    def _check_options(self, given: dict[str, Any], check: Check) -> None:
+        """kernel.check, and kernel.function where `check` may be meant for the constant of that name."""
+        if "check" in self._declared() and "check" not in given:
+            problem = "its build-time constant 'check' is called like the option check of build"
+            advice = f"pass constants={{'check': {check!r}}}, or give the constant another name"
+            rules.KERNEL_FUNCTION.fail(kernel=self.name, problem=problem, advice=advice)
+        sizes_of(check, self.name, self.parameters())
 
     def _run(self, k: KernelBuilder, given: dict[str, Any]) -> None:
         """Run the function; until it ends, no kernel whose function asked for this one gets any instruction."""
@@ -204,11 +214,17 @@ class KernelDefinition(NotLoaded):
                 rules.KERNEL_FUNCTION.fail(kernel=self.name, problem=problem, advice=f"pass {name}=..., or a default")
 
     def compile(
-        self, *, target: str | Target | None = None, constants: dict[str, Any] | None = None, **options: Any
+        self,
+        *,
+        target: str | Target | None = None,
+        constants: dict[str, Any] | None = None,
+        check: bool | Sequence[Mapping[str, int]] = True,
+        **options: Any,
     ) -> CompiledKernel:
         """Build and compile to PTX and cubin; options are those of nvbackend.codegen.compiled.compile_kernel.
 
         Constants of the build are given by their names, or all of them as `constants`: so those called as an option.
+        `check` is that of `build`.
         Compiling again gives the kernel of the last time, at no cost, while everything is as it was: target, constants,
         options, the ptxas that is found, and all that the function reads (globals, closures, defaults, and those of the
         helpers, classes and modules that it uses). A function that reads what cannot be compared (files, the clock,
@@ -218,13 +234,14 @@ class KernelDefinition(NotLoaded):
 
         known = compile_options()
         constants = self._together(constants, {name: options.pop(name) for name in list(options) if name not in known})
-        self._check_constants(constants, f"; options of compile are: {', '.join(known)}")
+        self._check_constants(constants, f"; options of compile are: check, {', '.join(known)}")
+        self._check_options(constants, check)
         given = (self.name, self.target, self.threads, self.cluster, self.min_ctas, self.max_registers)
         return self._before.get(
             self._function,
-            (given, target, constants),
+            (given, target, constants, check),
             options,
-            lambda: self.build(target=target, constants=constants).compile(**options),
+            lambda: self.build(target=target, constants=constants, check=check).compile(**options),
         )
 
     def parameters(self) -> tuple[Parameter, ...]:

@@ -19,6 +19,7 @@ from nvbackend.builder.core.parameters import (
     check_parameters,
 )
 from nvbackend.builder.kernel.bounds import checked_bounds
+from nvbackend.builder.kernel.check import Check, sizes_of
 from nvbackend.builder.kernel.dry_run import dry_run
 from nvbackend.builder.kernel.operations import Operations
 from nvbackend.builder.kernel.owners import claim, owner_faults
@@ -38,8 +39,6 @@ from nvbackend.signature import LaunchBounds, Parameter, Pointer, Scalar, Signat
 if TYPE_CHECKING:
     from nvbackend.codegen.compiled import CompiledKernel
 
-Check = bool | Sequence[Mapping[str, int]]
-"""Whether a kernel is executed on its control values when it is finished, or with which sizes."""
 TRIPLE = "nvptx64-nvidia-cuda"
 
 
@@ -119,6 +118,7 @@ class KernelBuilder(Operations):
         """As `finish`; `end` is the line where the kernel ends for threads that leave nowhere else."""
         if self.core.finished:
             rules.FINISHED.fail(name=self.name)
+        sizes = sizes_of(check, self.name, self._parameters)
         self.core.check_blocks()
         if self.core.exit_kind is None:
             self.control.end(end)
@@ -127,10 +127,12 @@ class KernelBuilder(Operations):
         built = time.perf_counter()
         warnings = raise_all([*self._warnings, *owner_faults(self), *self.core.peers.faults(), *verify(self.machine)])
         verified = time.perf_counter()
-        if check is not False:
-            raise_all(dry_run(self.core, self.signature, () if check is True else check))
+        if sizes is not None:
+            raise_all(dry_run(self.core, self.signature, sizes))
+        checked = time.perf_counter()
         text = kernel_text(self.module, self)
-        timings = {"build": built - self._started + time.perf_counter() - verified, "verify": verified - built}
+        building = built - self._started + time.perf_counter() - checked
+        timings = {"build": building, "verify": verified - built, "check": checked - verified}
         return FinishedKernel(self.signature, self.target, self.machine, text, warnings, timings)
 
     def compile(self, **options: Any) -> CompiledKernel:

@@ -167,6 +167,13 @@ KERNEL_FUNCTION = Rule(
     why="The function runs once, with the builder, the kernel's parameters and the constants of the build.",
     reference="docs/guide.md, A first kernel",
 )
+CHECK = Rule(
+    id="kernel.check",
+    message="check={given} of {kernel}: {problem}",
+    fix="{advice}",
+    why="The dry run executes the kernel with sizes of its own choice, or with those of its parameters that are given.",
+    reference="docs/guide.md, A first kernel",
+)
 PARAMETER_TYPE = Rule(
     id="kernel.parameter",
     message="parameter {name!r} of kernel {kernel} has the annotation {given!r}, which is not a kernel parameter type",

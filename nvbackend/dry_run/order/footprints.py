@@ -38,8 +38,6 @@ class Access:
     """Of a warpgroup's rows, the warp that accesses these alone."""
     rows: tuple[Any, ...] = ()
     """The addresses of each warp's rows, where these are one warp's."""
-    swizzle: int | None = None
-    """The bytes of the pattern by which a descriptor reads it, 0 without one; None where that is not known."""
 
 
 def lanes_of(value: Value, lanes: int, first: int = 32) -> Any:
@@ -128,13 +126,11 @@ class Footprints:
             found = self._of_tcgen05(instr, said, word)
         else:
             found = (word & 0x3FFF) * CHUNK
-        matrix = (of_wgmma if "shape" in instr.row.axes else of_tcgen05)(word)  # type: ignore[union-attr]
-        swizzle = matrix.swizzle if instr.semantics.multiplies and matrix is not None else None
         if isinstance(found, tuple):
             for warp, rows in enumerate(found):
-                yield Access(said.name, said.writes, -1, rows, CHUNK, warp, found, swizzle)
+                yield Access(said.name, said.writes, -1, rows, CHUNK, warp, found)
         elif found is not None:
-            yield Access(said.name, said.writes, -1, found, CHUNK, swizzle=swizzle)
+            yield Access(said.name, said.writes, -1, found, CHUNK)
 
     def _of_wgmma(self, instr: MachineInstr, said: MemoryOperand, word: int) -> Any:
         assert instr.row is not None

@@ -16,7 +16,6 @@ from nvbackend.isel.machine.function import MachineInstr
 Conflict = Callable[[Record | None, Record, Part, int, int, str], None]
 """What is told of two accesses: the earlier (None: nothing wrote there), the later and its part, CTA, address, why."""
 UNORDERED, UNFENCED, UNWRITTEN, BEYOND = "unordered", "unfenced", "unwritten", "beyond"
-SWIZZLED = "swizzled"
 
 
 class Memory:
@@ -78,7 +77,7 @@ class Memory:
             self._learn(part)
             here = Record(
                 record.event, record.cta, record.warp, record.writes, record.rounds, record.engine, record.atomic,
-                record.proxy, record.barrier, record.phase, record.guard, source=record.source, parts=[part],
+                record.proxy, record.barrier, record.phase, record.guard, parts=[part],
             )  # fmt: skip
             if record.writes:
                 self._write(here, cta, known)
@@ -123,17 +122,7 @@ class Memory:
                     empty.append(part)
             if fenced is not None:
                 self._unfenced(record, part, cta, places, known & ~fenced)
-            if part.swizzle is not None:
-                self._swizzled(record, part, cta, places)
         return empty
-
-    def _swizzled(self, record: Record, part: Part, cta: int, places: Any) -> None:
-        """Copies that wrote with another swizzle. What a map without one brings may be swizzled in global memory."""
-        for writer, address in self._shadows[cta].writers(places):
-            earlier = self.records.records[writer]
-            written = earlier.parts[0].swizzle if earlier is not None else None
-            if earlier is not None and written and written != part.swizzle:
-                self._conflict(earlier, record, part, cta, address, SWIZZLED)
 
     def _unfenced(self, record: Record, part: Part, cta: int, places: Any, hidden: int) -> None:
         """Generic writes that come before, and that no proxy fence shows to the async proxy."""
@@ -170,8 +159,6 @@ def _alike(earlier: Record, record: Record, part: Part) -> bool:
         return False
     if earlier.engine and record.engine and not earlier.proxy and not record.proxy and earlier.warp == record.warp:
         return True
-    if earlier.source is not None and record.source is not None and earlier.source != record.source:
-        return False
     others = not earlier.proxy or earlier.cta != record.cta
     return others and any(one.instr is part.instr for one in earlier.parts)
 

@@ -44,17 +44,11 @@ class Explain:
                 ORDER, name, rules.MISSING_FENCE, part.instr, notes, first=_who(first, earlier, True), **said
             )
             return
-        if why == memory.SWIZZLED:
-            modes = {"read": _mode(part.swizzle), "filled": _mode(earlier.swizzle)}
-            self._findings.add(
-                ORDER, name, rules.SWIZZLE, part.instr, notes, first=_who(first, earlier, True), **modes, **said
-            )
-            return
         if _is_refill(first, second):
             first, second, part, earlier = second, first, earlier, part
             said |= {"now": in_rounds(second.rounds), "second": _who(second, part)}
             notes = ((f"{access(first, earlier)}", earlier.instr.location),)
-        if not _is_one_phase(first, second) and self._passed_early(first, second, part):
+        if self._passed_early(first, second, part):
             return
         rule = _rule(first, second, earlier)
         reason = self._reason(first, second)
@@ -133,17 +127,6 @@ def _who(record: Record, part: Part, with_rounds: bool = False) -> str:
     return f"{instruction(part.instr)} of warp {record.warp}{rounds}"
 
 
-def _mode(bytes: int | None) -> str:
-    return f"the swizzle of {bytes} bytes" if bytes else "no swizzle"
-
-
-def _is_one_phase(first: Record, second: Record) -> bool:
-    """Whether two copies complete in the same phase, of one CTA's mbarrier or of the same one of several CTAs."""
-    if not first.writes or not isinstance(first.barrier, Mbarrier) or not isinstance(second.barrier, Mbarrier):
-        return False
-    return first.barrier.place[1] == second.barrier.place[1] and first.phase == second.phase
-
-
 def _rule(first: Record, second: Record, earlier: Part) -> Rule:
     copies = instruction(earlier.instr).startswith(_COPY) and not first.proxy
     if first.writes and not second.writes:
@@ -151,7 +134,7 @@ def _rule(first: Record, second: Record, earlier: Part) -> Rule:
             return rules.MISSING_BARRIER
         return rules.COPY_READ_BEFORE_WAIT if copies else rules.READ_BEFORE_WAIT
     if second.engine:
-        if not second.proxy or _is_one_phase(first, second):
+        if not second.proxy:
             return rules.TWO_WRITERS if first.writes else rules.OVERWRITTEN_EARLY
         return rules.REFILL_IN_FLIGHT if first.engine and not first.writes else rules.REFILL
     if first.engine:

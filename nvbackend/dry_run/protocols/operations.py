@@ -15,7 +15,7 @@ from nvbackend.dry_run.protocols.signals import Signals
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import DONE, Outcome, Step
 from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse, Proxy
-from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import MachineInstr
 
 _GROUPS = (
     Completion.MMA_GROUP,
@@ -81,12 +81,11 @@ class Operations:
         base = state.cluster_of(step.cta)
         for access in state.footprints.of(step):
             ctas = self._ctas(step, access, mask, base)
-            swizzle = step.instr.facts.get(facts.SWIZZLE) if access.writes else access.swizzle
-            part = Part(step.instr, access.addresses, access.size, access.operand, access.rows, swizzle)
+            part = Part(step.instr, access.addresses, access.size, access.operand, access.rows)
             record = Record(
                 event, step.cta, step.warps[0], access.writes, step.rounds(), instruction(step.instr),
                 proxy=said.proxy is Proxy.ASYNC, barrier=barrier, phase=0 if barrier is None else barrier.phase,
-                guard=state.guards.get((step.cta, step.warps[0])), source=_source(step) if access.writes else None,
+                guard=state.guards.get((step.cta, step.warps[0])),
             )  # fmt: skip
             state.memory.issue(record, *self._known_of(step, access, known), [(cta, part) for cta in ctas])
             if access.writes:
@@ -109,7 +108,7 @@ class Operations:
     def _brings(self, step: Step, warp: Warp, bit: int, known: Known, mask: int | None, event: int) -> None:
         """A copy whose bytes complete on mbarriers."""
         state = self._state
-        places = self._signals.places(step, mask)
+        places = self._signals.places(step, mask, of_pairs=_is_of_pairs(step.instr))
         if places is None:
             return
         reached = [(self._signals.at(step, place), lanes) for place, lanes in places]
@@ -117,10 +116,9 @@ class Operations:
         if not barriers:
             return
         brought = self._access(step, event, known, mask, barriers[0][0])
-        total = sum(lanes for barrier, lanes in barriers if barrier.place[0] == barriers[0][0].place[0])
         bytes = self._bytes(step)
         for barrier, lanes in barriers:
-            all_bytes = bytes * lanes if bytes is not None else brought * lanes // max(total, 1)
+            all_bytes = bytes * lanes if bytes is not None else brought * lanes // step.lanes.bit_count()
             if not all_bytes:
                 state.findings.lost = True
                 return
@@ -162,14 +160,6 @@ class Operations:
                 warp.learn((known, 0), step.lanes)
 
 
-def _source(step: Step) -> object:
-    """The box of a tensor that a copy reads, by its coordinates; None where these are not known."""
-    row = step.instr.row
-    if row is None or not row.has_operand("coordinates"):
-        return None
-    found = [number(step.value("coordinates", index), step.lanes) for index in range(_coordinates(step))]
-    return None if None in found else tuple(found)
-
-
-def _coordinates(step: Step) -> int:
-    return step.instr.registers.get("coordinates", 0)
+def _is_of_pairs(instr: MachineInstr) -> bool:
+    """Whether a copy completes on one mbarrier for both CTAs of a pair."""
+    return instr.row is not None and instr.row.axes.get("cta_group") == 2

@@ -51,8 +51,13 @@ class Signals:
         if self._polled:
             self._polled.pop((warp.cta, warp.index), None)
 
-    def places(self, step: Step, mask: int | None = None) -> Iterator[tuple[Place, int]] | None:
-        """The mbarriers that a step uses, and by how many lanes each; None where that is not known."""
+    def places(
+        self, step: Step, mask: int | None = None, *, of_pairs: bool = False
+    ) -> Iterator[tuple[Place, int]] | None:
+        """The mbarriers that a step uses, and by how many lanes each; None where that is not known.
+
+        With `mask` that of each CTA, or `of_pairs` that of the CTA in its pair which has the parity of the barrier's.
+        """
         value = lanes_of(step.value(BARRIER), step.lanes)
         if isinstance(value, Unknown):
             self._state.findings.lost = True
@@ -65,9 +70,12 @@ class Signals:
         if mask is None:
             return ((self._state.place(step, address), count) for address, count in found)
         ranks = [rank for rank in range(self._state.launch.cluster) if mask >> rank & 1]
-        base = self._state.cluster_of(step.cta)
+        base, keep, odd = self._state.cluster_of(step.cta), ~1 if of_pairs else ~0, int(of_pairs)
+        places = [(self._state.place(step, address), count) for address, count in found]
         return (
-            ((base + rank, self._state.place(step, address)[1]), count) for address, count in found for rank in ranks
+            ((base + (rank & keep | place[0] - base & odd), place[1]), count)
+            for place, count in places
+            for rank in ranks
         )
 
     def at(self, step: Step, place: Place) -> Mbarrier | None:

@@ -1,0 +1,52 @@
+"""The option `check` of a build: whether the finished kernel is tried in a dry run, and with which sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+from typing import Any, NoReturn
+
+from nvbackend.builder.scopes.rules import CHECK
+from nvbackend.diagnostics.brief import MOST_OF_A_FIELD, cut
+from nvbackend.signature import Parameter, Scalar
+
+Check = bool | Sequence[Mapping[str, int]]
+"""Whether a kernel is executed on its control values when it is finished, or with which sizes."""
+
+
+def sizes_of(check: Check, kernel: str, parameters: Sequence[Parameter]) -> Sequence[Mapping[str, int]] | None:
+    """The sizes to run the kernel with, none where it chooses its own; None where it is not run (kernel.check)."""
+    if isinstance(check, bool):
+        return () if check else None
+    integers = {
+        one.name: one.type.element for one in parameters if isinstance(one.type, Scalar) and one.type.element.is_integer
+    }
+    others = {one.name: one.type for one in parameters if one.name not in integers}
+
+    def fail(problem: str, advice: str) -> NoReturn:
+        CHECK.fail(kernel=kernel, given=cut(repr(check), MOST_OF_A_FIELD), problem=problem, advice=advice)
+
+    def size(name: Any, value: Any) -> int:
+        names = ", ".join(integers) or "it has none"
+        if name in others:
+            fail(f"{name} is not an integer: its type is {others[name]!r}", f"give sizes of integers only: {names}")
+        if name not in integers:
+            fail(f"{name!r} is not a parameter of it", f"name a parameter that is an integer: {names}")
+        element = integers[name]
+        lowest = -(1 << element.bits - 1) if element.is_signed else 0
+        highest = lowest + (1 << element.bits) - 1
+        if not isinstance(value, Integral) or isinstance(value, bool):
+            fail(f"{name}={cut(repr(value), MOST_OF_A_FIELD)} is not an integer", f"give {name} an integer")
+        if not lowest <= int(value) <= highest:
+            fail(f"{name}={value} is not a number of {element}", f"give {name} a number from {lowest} to {highest}")
+        return int(value) & (1 << element.bits) - 1
+
+    form = f"[{{{next(iter(integers), 'n')!r}: 256}}]"
+    if not isinstance(check, list | tuple):
+        fail(f"it is of type {type(check).__name__}", f"pass True, False, or a list of sizes by name: check={form}")
+    if not check:
+        fail("a list without sizes asks for no run", f"pass False for no run, or sizes by name: check={form}")
+    for one in check:
+        if not isinstance(one, Mapping):
+            fail(f"{one!r} is not a dictionary of sizes", f"name the parameter of each size: check={form}")
+    return [{name: size(name, value) for name, value in one.items()} for one in check]
