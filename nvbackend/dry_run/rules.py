@@ -96,6 +96,13 @@ BEYOND = Rule(
     why="The access faults, or hits memory that is not the kernel's.",
     reference="PTX ISA 5.1.7 (shared state space)",
 )
+OUTSIDE = Rule(
+    id="shared.bounds",
+    message="{now}{second} accesses byte {byte} of shared memory {memory}, which has {bytes}",
+    fix="keep the index inside of the allocation",
+    why="The access hits what lies beside it.",
+    reference="PTX ISA 5.1.7 (shared state space)",
+)
 PARITY = Rule(
     id="mbarrier.parity-counter",
     message="{now}the wait for {wanted} of {barrier} is for a phase that is over: {reason}",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
@@ -16,8 +16,9 @@ from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.compile import compile_program
 from nvbackend.dry_run.program.needed import is_of_protocols
 from nvbackend.dry_run.scenario.choose import SCALES, Scale, Wanted, choose, rounds_of
-from nvbackend.dry_run.seam import Launch, MakeProtocols
-from nvbackend.isel.machine.function import MachineFunction
+from nvbackend.dry_run.scenario.promises import Promises
+from nvbackend.dry_run.seam import Exceeded, Launch, MakeProtocols
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 
 STEPS = 200_000
 """What one run may cost: LLVM instructions, and ten for each recorded instruction."""
@@ -79,6 +80,7 @@ def check(subject: Subject, make: MakeProtocols, sizes: Sequence[Mapping[str, in
     program = compiled(subject)
     if program.opaque:
         return []
+    promises = Promises(subject.function, subject.anchors, program.computed, subject.scalars)
     wanted, spent = Wanted(subject.function, subject.machine, program), 0
     for scale in SCALES:
         launch = _launch(subject, program, scale)
@@ -86,7 +88,8 @@ def check(subject: Subject, make: MakeProtocols, sizes: Sequence[Mapping[str, in
         for given in sizes or ({},):
             again = spent > 0
             scalars = {**chosen, **given}
-            found, machine = run(program, launch, make, scalars, latest_first=again, first_way=not again)
+            within = replace(launch, promised=_promised(promises, given))
+            found, machine = _run_within(program, within, make, scalars, latest_first=again, first_way=not again)
             if found:
                 return found
             spent += machine.steps
@@ -97,4 +100,33 @@ def check(subject: Subject, make: MakeProtocols, sizes: Sequence[Mapping[str, in
 
 def _launch(subject: Subject, program: Program, scale: Scale) -> Launch:
     target, cluster = subject.machine.target, subject.cluster
-    return Launch(target, subject.threads, cluster, cluster, program.shared, subject.registers, scale.grid)
+    return Launch(
+        target, subject.threads, cluster, cluster, program.shared, subject.registers, scale.grid, program.places
+    )
+
+
+def _promised(promises: Promises, given: Mapping[str, int]) -> Callable[[MachineInstr, str], frozenset[str]]:
+    """The parameters that decide how far an index goes, but for those that the author gave."""
+    return lambda instr, operand: promises.of(instr, operand).difference(given)
+
+
+def _run_within(
+    program: Program,
+    launch: Launch,
+    make: MakeProtocols,
+    scalars: Mapping[str, int],
+    *,
+    latest_first: bool,
+    first_way: bool,
+) -> tuple[list[Diagnostic], Machine]:
+    """A run with parameters as `scalars`, or less where these are larger than the kernel's arrays admit."""
+    less = dict(scalars)
+    while True:
+        try:
+            return run(program, launch, make, less, latest_first=latest_first, first_way=first_way)
+        except Exceeded as error:
+            smaller = {name: less[name] >> 1 for name in error.names if less[name] > 1}
+            if not smaller:
+                none = replace(launch, promised=lambda _instr, _operand: frozenset())
+                return run(program, none, make, less, latest_first=latest_first, first_way=first_way)
+            less |= smaller

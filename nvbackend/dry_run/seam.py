@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from nvbackend.diagnostics import Diagnostic
@@ -22,6 +22,7 @@ __all__ = [
     "UNKNOWN",
     "Blocked",
     "Done",
+    "Exceeded",
     "Launch",
     "MakeProtocols",
     "Outcome",
@@ -43,6 +44,18 @@ Value: TypeAlias = "int | np.ndarray[Any, Any] | Unknown"
 they are the register's bits. Inactive lanes of an array mean nothing."""
 
 
+def _nothing(_instr: MachineInstr, _operand: str) -> frozenset[str]:
+    return frozenset()
+
+
+class Exceeded(Exception):
+    """An index leaves its allocation, and parameters that the run itself chose decide how far it goes."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        super().__init__(names)
+        self.names = names
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """What runs: so many CTAs of so many threads, `cluster` of them in a cluster; whole clusters.
@@ -60,6 +73,10 @@ class Launch:
     """The registers of a thread at launch, where that is known."""
     grid: int = 1
     """The clusters of the grid; the others of them do not run."""
+    places: Mapping[str, int] = field(default_factory=dict)
+    """The offset of each variable of LLVM in shared memory, by its name."""
+    promised: Callable[[MachineInstr, str], frozenset[str]] = _nothing
+    """The parameters, among those that were chosen, that decide how far an operand's address goes."""
 
     @property
     def warps(self) -> int:

@@ -307,9 +307,10 @@ class Memory:
         self._check_total(name, self.static_bytes, end)
         self.end = end
         self.first_shared = self.first_shared or caller_location()
-        place = self._k.places.allocate(name, end - start, part)
-        offset = as_value(self._k, start, u32)
-        return Address(self._k, self._shared_base(), element, SHARED_SPACE, align, offset, place, SHARED_BASE_ALIGNMENT)
+        array = self._dynamic()
+        place = self._k.places.allocate(name, end - start, part, (array.name, start))
+        offset, base = as_value(self._k, start, u32), array.ptrtoint(ir.IntType(32))
+        return Address(self._k, base, element, SHARED_SPACE, align, offset, place, SHARED_BASE_ALIGNMENT)
 
     def shared_static(self, element: ElementType, count: int, *, align: int = 16, name: str = "static") -> Address:
         """`k.shared_static`."""
@@ -326,7 +327,7 @@ class Memory:
         )
         variable.linkage, variable.align = "internal", align
         variable.initializer = ir.Constant(array, ir.Undefined)
-        place = self._k.places.allocate(name, element.bytes_for(count), element.bytes_for(1))
+        place = self._k.places.allocate(name, element.bytes_for(count), element.bytes_for(1), (variable.name, 0))
         return Address(self._k, variable.ptrtoint(ir.IntType(32)), element, SHARED_SPACE, align, place=place)
 
     def _check_total(self, name: str, static: int, dynamic: int) -> None:
@@ -369,13 +370,13 @@ class Memory:
             self._k.peers.check_number(number)
         return Address(self._k, number, element, space, align, place=self._k.places.of_address(number))
 
-    def _shared_base(self) -> ir.Value:
+    def _dynamic(self) -> ir.GlobalVariable:
         if self.dynamic is None:
             module = self._k.llvm.module
             name = module.get_unique_name(f"{self._k.name}__dynamic_shared")
             self.dynamic = ir.GlobalVariable(module, ir.ArrayType(ir.IntType(8), 0), name, SHARED_SPACE)
             self.dynamic.linkage, self.dynamic.align = "external", SHARED_BASE_ALIGNMENT
-        return self.dynamic.ptrtoint(ir.IntType(32))
+        return self.dynamic
 
 
 def own(k: Core, address: Address) -> Address:

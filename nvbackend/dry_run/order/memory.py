@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from nvbackend.dry_run.order.events import Warp
+from nvbackend.dry_run.order.extents import Extents, Outside
 from nvbackend.dry_run.order.footprints import Access
 from nvbackend.dry_run.order.lanes import LaneShadow
 from nvbackend.dry_run.order.record import Part, Record
@@ -15,30 +16,32 @@ from nvbackend.isel.machine.function import MachineInstr
 
 Conflict = Callable[[Record | None, Record, Part, int, int, str], None]
 """What is told of two accesses: the earlier (None: nothing wrote there), the later and its part, CTA, address, why."""
-UNORDERED, UNFENCED, UNWRITTEN, BEYOND = "unordered", "unfenced", "unwritten", "beyond"
+Left = Callable[[Record, Part, Outside], None]
+"""What is told of an access that leaves its allocation."""
+UNORDERED, UNFENCED, UNWRITTEN = "unordered", "unfenced", "unwritten"
 
 
 class Memory:
     """All shadows. Accesses of a warp are looked at when it tells or learns something: until then nothing changes."""
 
-    def __init__(self, ctas: int, window: range, conflict: Conflict) -> None:
+    def __init__(self, ctas: int, extents: Extents, conflict: Conflict, left: Left) -> None:
         self.records = Records()
         self.names = Names()
-        self.window = window
+        self.extents = extents
         self.complete = True
         """Whether all writes were seen, so that what nobody wrote is known to be unwritten."""
         self.writes = False
         """Whether anything was written: in a part of a kernel, others fill the memory."""
-        self._shadows = [Shadow(max(window.stop, 16), self.records) for _ in range(ctas)]
-        self.lanes = [LaneShadow(window.stop) for _ in range(ctas)]
+        self._shadows = [Shadow(max(extents.stop, 16), self.records) for _ in range(ctas)]
+        self.lanes = [LaneShadow(extents.stop) for _ in range(ctas)]
         self._conflict = conflict
+        self._left = left
         self._open: dict[int, dict[tuple[int, bool, bool, int], Record]] = {}
 
     def access(
         self, warp: Warp, instr: MachineInstr, rounds: Callable[[], str], cta: int, access: Access, hidden: int = 0
     ) -> None:
         """A warp reads or writes, in lanes that do not know of the events `hidden`."""
-        shadow = self._shadows[cta]
         part = Part(instr, access.addresses, access.size, access.operand)
         atomic = instr.semantics.atomic
         mine = self._open.setdefault(id(warp), {})
@@ -47,8 +50,9 @@ class Memory:
             record = Record(warp.event, warp.cta, warp.index, access.writes, rounds(), atomic=atomic, hidden=hidden)
             mine[cta, access.writes, atomic, hidden] = record
             warp.used = True
-        if not shadow.fits(access.addresses, access.size):
-            self._conflict(None, record, part, cta, _first(access.addresses), BEYOND)
+        outside = self.extents.leaves(instr, access.operand, access.addresses, access.size)
+        if outside is not None:
+            self._left(Record(record.event, warp.cta, warp.index, access.writes, rounds()), part, outside)
             return
         self._learn(part)
         record.parts.append(part)
@@ -71,8 +75,9 @@ class Memory:
     def issue(self, record: Record, known: int, fenced: int, touched: Iterable[tuple[int, Part]]) -> None:
         """An asynchronous operation that has seen `known` accesses memory of these CTAs."""
         for cta, part in touched:
-            if not self._shadows[cta].fits(part.addresses, part.size):
-                self._conflict(None, record, part, cta, _first(part.addresses), BEYOND)
+            outside = self.extents.leaves(part.instr, part.operand, part.addresses, part.size)
+            if outside is not None:
+                self._left(record, part, outside)
                 continue
             self._learn(part)
             here = Record(

@@ -56,12 +56,6 @@ class Shadow:
         self._writers = np.zeros(count, np.int32)
         self._readers = np.zeros(count, np.int32)
 
-    def fits(self, addresses: Any, size: int) -> bool:
-        """Whether all bytes are in the memory."""
-        if isinstance(addresses, int):
-            return addresses >= 0 and addresses + size <= self.size
-        return bool(addresses.min() >= 0 and addresses.max() + size <= self.size)
-
     def refine(self, addresses: Any, size: int) -> None:
         """Make the granules small enough for an access."""
         bits = size | (addresses if isinstance(addresses, int) else int(np.bitwise_or.reduce(addresses)))

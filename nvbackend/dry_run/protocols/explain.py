@@ -5,12 +5,14 @@ from __future__ import annotations
 from nvbackend.diagnostics import Rule
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.order import memory
+from nvbackend.dry_run.order.extents import Outside
 from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.order.words import access, after_rounds, in_rounds, instruction
-from nvbackend.dry_run.protocols.findings import ORDER, PARITY, Findings
+from nvbackend.dry_run.protocols.findings import ACCOUNTING, ORDER, PARITY, Findings
 from nvbackend.dry_run.protocols.findings import UNWRITTEN as NOBODY
 from nvbackend.dry_run.protocols.mbarriers import Mbarrier, Wait
 from nvbackend.dry_run.protocols.state import State
+from nvbackend.isel.machine.function import MachineInstr, MemoryObject
 
 _COPY = "cp.async"
 
@@ -35,7 +37,7 @@ class Explain:
         where = name if state.launch.ctas == 1 else f"{name} of CTA {cta}"
         said = {"now": in_rounds(second.rounds), "second": _who(second, part), "memory": where}
         if first is None:
-            self._alone(part, cta, address, why, said)
+            self._findings.add(NOBODY, "", rules.UNWRITTEN, part.instr, (), byte=address, cta=cta, **said)
             return
         earlier = first.part_at(address, 1 << state.memory.shift(cta))
         notes = ((f"{access(first, earlier)}", earlier.instr.location),)
@@ -56,14 +58,11 @@ class Explain:
             ORDER, name, rule, part.instr, notes, first=_who(first, earlier, True), reason=reason, **said
         )
 
-    def _alone(self, part: Part, cta: int, address: int, why: str, said: dict[str, str]) -> None:
+    def left(self, record: Record, part: Part, outside: Outside) -> None:
+        """An access that leaves its allocation."""
         assert self.state is not None
-        if why == memory.BEYOND:
-            end = self.state.launch.shared.stop
-            del said["memory"]
-            self._findings.add(ORDER, "", rules.BEYOND, part.instr, (), byte=address, end=end, **said)
-        else:
-            self._findings.add(NOBODY, "", rules.UNWRITTEN, part.instr, (), byte=address, cta=cta, **said)
+        (allocation, byte), who = outside, _who(record, part)
+        leaves(self.state, part.instr, allocation, byte, who, record.rounds)
 
     def _passed_early(self, first: Record, second: Record, part: Part) -> bool:
         """Whether the last wait of who comes second, or of what it waits for, returned at once: that is the cause."""
@@ -99,6 +98,19 @@ class Explain:
         if first.engine:
             return f"nothing that {_him(first, second)} waited for says that it is done"
         return f"no barrier or mbarrier that {_him(first, second)} waited for comes after it"
+
+
+def leaves(
+    state: State, instr: MachineInstr, allocation: MemoryObject | None, byte: int, who: str, rounds: str
+) -> None:
+    """The finding of an access that leaves its allocation, at a byte counted from its start."""
+    said = {"now": in_rounds(rounds), "second": who}
+    if allocation is None:
+        end = state.launch.shared.stop
+        state.findings.add(ACCOUNTING, "", rules.BEYOND, instr, (), byte=byte, end=end, **said)
+    else:
+        memory, bytes = allocation.name, allocation.bytes
+        state.findings.add(ACCOUNTING, memory, rules.OUTSIDE, instr, (), byte=byte, memory=memory, bytes=bytes, **said)
 
 
 def _is_refill(first: Record, second: Record) -> bool:

@@ -28,7 +28,7 @@ class Run:
 
     def __init__(self, launch: Launch) -> None:
         explain = Explain()
-        self._state = State(launch, explain.conflict)
+        self._state = State(launch, explain.conflict, explain.left)
         explain.state = self._state
         self._signals = Signals(self._state)
         self._threads = ThreadBarriers(self._state)

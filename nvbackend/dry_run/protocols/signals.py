@@ -10,6 +10,7 @@ from nvbackend.dry_run import rules
 from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.footprints import lanes_of, number
 from nvbackend.dry_run.order.words import in_rounds, instruction, touch_of
+from nvbackend.dry_run.protocols.explain import leaves
 from nvbackend.dry_run.protocols.findings import ACCOUNTING, EARLY, PARITY
 from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier, Place, Wait
 from nvbackend.dry_run.protocols.state import State
@@ -82,6 +83,12 @@ class Signals:
         """The mbarrier at a place, known to be initialised to the warp of the step."""
         state, found = self._state, self._state.mbarriers.get(place)
         warp, touch = state.warp(step), touch_of(step.instr, BARRIER)
+        outside = state.memory.extents.leaves(step.instr, BARRIER, place[1], MBARRIER_BYTES)
+        if outside is not None:
+            who = f"{instruction(step.instr)} of warp {warp.index}"
+            leaves(state, step.instr, *outside, who, step.rounds())
+            state.findings.lost = True
+            return None
         if found is None and not state.mbarriers and not state.invalidated:
             state.findings.lost = True  # a part of a kernel, whose mbarriers others initialise
             return None

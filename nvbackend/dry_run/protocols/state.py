@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nvbackend.dry_run.order.events import Events, Warp
+from nvbackend.dry_run.order.extents import Extents
 from nvbackend.dry_run.order.footprints import Footprints
-from nvbackend.dry_run.order.memory import Conflict, Memory
+from nvbackend.dry_run.order.memory import Conflict, Left, Memory
 from nvbackend.dry_run.protocols.barriers import Barrier
 from nvbackend.dry_run.protocols.findings import Findings
 from nvbackend.dry_run.protocols.groups import Groups
@@ -19,12 +20,12 @@ from nvbackend.intrinsics.sync.register_budget import REGISTER_COUNTS, THREAD_RE
 class State:
     """The state of one run."""
 
-    def __init__(self, launch: Launch, conflict: Conflict) -> None:
+    def __init__(self, launch: Launch, conflict: Conflict, told: Left) -> None:
         self.launch = launch
         self.events = Events(launch.ctas)
         self.findings = Findings()
         self.footprints = Footprints()
-        self.memory = Memory(launch.ctas, launch.shared, conflict)
+        self.memory = Memory(launch.ctas, Extents(launch), conflict, told)
         self.warps = {
             (cta, index): Warp(cta, index, self.events, self.memory.flush, lanes=launch.lanes(index))
             for cta in range(launch.ctas)

@@ -83,7 +83,8 @@ class MemoryObject:
     """Memory with an identity: an allocation in shared or tensor memory. `id` is unique in the function.
 
     `element_bytes` is the size of one of its equal parts (an mbarrier, a stage), `bytes` that of the whole; tensor
-    memory counts in columns instead of bytes. Another CTA's memory is the `twin` of this CTA's, by its id.
+    memory counts in columns instead of bytes. Another CTA's memory is the `twin` of this CTA's, by its id. `start` is
+    the variable of LLVM that it lies in and its first byte there, where that is known.
     """
 
     id: int
@@ -92,6 +93,7 @@ class MemoryObject:
     bytes: int
     element_bytes: int
     twin: int | None = None
+    start: tuple[str, int] | None = None
 
     def __hash__(self) -> int:
         return self.id

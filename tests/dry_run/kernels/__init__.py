@@ -9,6 +9,7 @@ from tests.dry_run.kernels import (
     flash_attention3,
     hand_copies,
     hand_sync,
+    promised_sizes,
     rings_of_ours,
     threads_alone,
     thunderkittens,
@@ -28,6 +29,7 @@ STYLES = (
     triton_like,
     hand_copies,
     hand_sync,
+    promised_sizes,
     rings_of_ours,
     threads_alone,
 )

@@ -1,0 +1,52 @@
+"""Where the allocations of shared memory lie, and which accesses leave theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nvbackend.dry_run.seam import Exceeded, Launch
+from nvbackend.intrinsics.row.row import RegisterClass
+from nvbackend.isel.machine.function import MachineInstr, MemoryObject
+
+Outside = tuple[MemoryObject | None, int]
+"""The allocation, where it is known, and the first byte outside of it, counted from its start."""
+
+
+class Extents:
+    """The allocations of one launch.
+
+    Parameters that the run itself chose may be larger than the author promises: where such a one decides about the
+    index, the run ends by seam.Exceeded.
+    """
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self.stop = launch.shared.stop
+
+    def leaves(self, instr: MachineInstr, operand: str, addresses: Any, size: int) -> Outside | None:
+        """Whether an access leaves the allocation that it was computed from, or the kernel's memory."""
+        first, last = (addresses, addresses) if isinstance(addresses, int) else (addresses.min(), addresses.max())
+        memory, inside = self._range(instr, operand)
+        if first >= inside.start and last + size <= inside.stop:
+            return None
+        names = self._launch.promised(instr, operand)
+        if names:
+            raise Exceeded(names)
+        byte = int(first) if first < inside.start else int(last)
+        return memory, byte - (inside.start if memory is not None else 0)
+
+    def _range(self, instr: MachineInstr, operand: str) -> tuple[MemoryObject | None, range]:
+        for touch in instr.memory:
+            start = touch.object.start
+            if start is None or (instr.row is not None and not _is_address(instr, operand, touch.operand)):
+                continue
+            base = self._launch.places.get(start[0])
+            if base is not None:
+                return touch.object, range(base + start[1], base + start[1] + touch.object.bytes)
+        return None, range(self.stop)
+
+
+def _is_address(instr: MachineInstr, operand: str, touched: str) -> bool:
+    """Whether the allocation is that of the operand, and the operand an address: descriptors are those of tiles."""
+    assert instr.row is not None
+    return operand == touched and instr.row.operand(operand).register is not RegisterClass.B64

@@ -1,0 +1,122 @@
+"""Which parameters decide how far an index goes, where no remainder, mask or restart of a counter bounds it.
+
+Their greatest values are the author's to promise: `row[i]` for each i below n says nothing of an n that is too large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from nvbackend.dry_run.anchors import Anchor
+from nvbackend.dry_run.program.needed import pointers
+from nvbackend.isel.machine.function import MachineInstr
+
+_BOUNDED = ("and", "urem", "srem", "icmp")
+"""Operations with a constant whose results are bounded by that."""
+
+
+class Promises:
+    """The parameters called `names` of a function that decide how far an operand's address goes."""
+
+    def __init__(
+        self,
+        function: ir.Function,
+        anchors: Mapping[str, Sequence[Anchor]],
+        computed: Mapping[str, Anchor],
+        names: Collection[str],
+    ) -> None:
+        self._function = function
+        self._anchors = anchors
+        self._computed = computed
+        self._names = names
+        self._stores: dict[ir.Value, list[ir.Value]] | None = None
+        self._bounds: dict[ir.Value, list[ir.Value]] = {}
+        """What the counters of loops are compared with."""
+        self._found: dict[tuple[int, str], frozenset[str]] = {}
+
+    def of(self, instr: MachineInstr, operand: str) -> frozenset[str]:
+        """Those of an operand of a recorded instruction."""
+        key = id(instr), operand
+        if key not in self._found:
+            self._look()
+            reached: set[ir.Value] = set()
+            for one in self._roots(instr, operand):
+                self._follow(one, reached)
+            named = {str(one.name) for one in reached if isinstance(one, ir.Argument)}
+            self._found[key] = frozenset(named.intersection(self._names))
+        return self._found[key]
+
+    def _roots(self, instr: MachineInstr, operand: str) -> list[Any]:
+        for several in self._anchors.values():
+            for anchor in several:
+                if anchor.instr is instr:
+                    return pointers(anchor) if instr.row is None else list(anchor.registers.get(operand, ()))
+        return []
+
+    def _look(self) -> None:
+        if self._stores is not None:
+            return
+        self._stores = {}
+        for block in self._function.blocks:
+            for one in block.instructions:
+                if one.opname == "store" and isinstance(one.operands[1], ir.AllocaInstr):
+                    self._stores.setdefault(one.operands[1], []).append(one.operands[0])
+            end = block.terminator
+            test = end.operands[0] if isinstance(end, ir.ConditionalBranch) else None
+            if getattr(test, "opname", "") == "icmp" and _is_variable(test.operands[0]):
+                self._bounds.setdefault(test.operands[0].operands[0], []).append(test.operands[1])
+
+    def _follow(self, value: Any, reached: set[ir.Value]) -> None:
+        waiting = [value]
+        while waiting:
+            one = waiting.pop()
+            if not isinstance(one, (ir.Instruction, ir.Argument)) or one in reached:
+                continue
+            reached.add(one)
+            if isinstance(one, ir.Instruction):
+                waiting += self._sources(one)
+
+    def _sources(self, one: ir.Instruction) -> Sequence[Any]:
+        if one.name in self._computed:
+            anchor = self._computed[one.name]
+            row = anchor.instr.row
+            return anchor.registers.get("value", ()) if row is not None and row.opcode.startswith("shfl") else ()
+        if _is_variable(one):
+            return self._of_variable(one.operands[0])
+        if one.opname == "phi":
+            return [value for value, _ in one.incomings]
+        if one.opname in _BOUNDED and not isinstance(one.operands[1], (ir.Instruction, ir.Argument)):
+            return ()
+        sources: list[Any] = list(one.operands)
+        return sources[1:] if one.opname == "select" else sources
+
+    def _of_variable(self, variable: ir.Value) -> list[Any]:
+        """What a variable is set to, unless it starts again; and of a loop's counter what it counts to."""
+        assert self._stores is not None
+        stored = self._stores.get(variable, [])
+        starts = [one for one in stored if _is_constant(one)]
+        if len(starts) > 1 or any(_restarts(one) for one in stored):
+            return []
+        counts = len(stored) == 2 and any(_adds(one, variable) for one in stored)
+        return [*stored, *(self._bounds.get(variable, ()) if counts else ())]
+
+
+def _is_variable(one: Any) -> bool:
+    return getattr(one, "opname", "") == "load" and isinstance(one.operands[0], ir.AllocaInstr)
+
+
+def _is_constant(one: Any) -> bool:
+    return not isinstance(one, (ir.Instruction, ir.Argument))
+
+
+def _restarts(one: Any) -> bool:
+    return getattr(one, "opname", "") == "select" and any(_is_constant(side) for side in one.operands[1:])
+
+
+def _adds(one: Any, variable: ir.Value) -> bool:
+    if getattr(one, "opname", "") != "add":
+        return False
+    return any(_is_variable(side) and side.operands[0] is variable for side in one.operands)
