@@ -64,8 +64,8 @@ class Promises:
             for one in block.instructions:
                 if one.opname == "store" and isinstance(one.operands[1], ir.AllocaInstr):
                     self._stores.setdefault(one.operands[1], []).append(one.operands[0])
-            end = block.terminator
-            test = end.operands[0] if isinstance(end, ir.ConditionalBranch) else None
+            end: Any = block.terminator
+            test: Any = end.operands[0] if isinstance(end, ir.ConditionalBranch) else end
             if getattr(test, "opname", "") == "icmp" and _is_variable(test.operands[0]):
                 self._bounds.setdefault(test.operands[0].operands[0], []).append(test.operands[1])
 

@@ -84,7 +84,7 @@ def all_at_once(k, x: OUT, y: OUT, steps: COUNT, *, mistake=None):
 def _rolled(*shifts):
     def launch(shift):
         x = small(shift, 128, kind=np.float32)
-        return Launch(1, (x, Out(np.roll(x, -shift)), shift))
+        return Launch(1, (x, Out(np.roll(x[::-1], -shift)), shift))
 
     return lambda: [launch(shift) for shift in shifts]
 
@@ -97,7 +97,7 @@ def _rolled(*shifts):
 )
 @nvb.kernel("sm_80", threads=128)
 def rolled(k, x: OUT, y: OUT, shift: i32, *, mistake=None):
-    """y is x, moved by some places."""
+    """y is x mirrored, and moved by some places."""
     wrong, thread = named(mistake), k.thread_id()
     row = k.shared(f32, 128, name="row")
     row[thread] = x[thread]
@@ -106,7 +106,7 @@ def rolled(k, x: OUT, y: OUT, shift: i32, *, mistake=None):
     index = k.var(thread + shift)
     with k.if_(index >= 128):
         index -= 128
-    y[thread] = row[index.value]
+    y[thread] = row[127 - index]
 
 
 @scene(
