@@ -193,7 +193,10 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(_MODULES[name])
     if name in _NAMES:
         return getattr(importlib.import_module(_NAMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from nvbackend.diagnostics import element_name
+
+    meant = f"; the element type is {found}" if (found := element_name(name)) else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{meant}")
 
 
 def __dir__() -> list[str]:

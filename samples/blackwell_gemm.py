@@ -1,6 +1,6 @@
 """C = A @ B^T in f16 on Blackwell: TMA fills a ring, one thread multiplies it into tensor memory, four warps store.
 
-Run it is: it builds and verifies the kernel, prints what was built, and where there is such a GPU multiplies
+Run it as it is: it builds and verifies the kernel, prints what was built, and where there is such a GPU multiplies
 random matrices and compares them with NumPy.
 """
 

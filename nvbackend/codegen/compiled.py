@@ -150,7 +150,7 @@ def check_options(given: Iterable[str]) -> None:
             ARGUMENT.fail(
                 call="compile",
                 problem=f"got an unexpected keyword argument {name!r}",
-                signature=f"compile({shown}), with those that are wanted",
+                advice=f"call it as compile({shown}), with those that are wanted",
             )
 
 

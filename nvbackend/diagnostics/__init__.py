@@ -19,6 +19,7 @@ from nvbackend.diagnostics.diagnostic import (
 )
 from nvbackend.diagnostics.location import Location, caller_location
 from nvbackend.diagnostics.records import record
+from nvbackend.diagnostics.type_names import element_name
 
 __all__ = [
     "Diagnostic",
@@ -30,6 +31,7 @@ __all__ = [
     "Severity",
     "WrongKind",
     "caller_location",
+    "element_name",
     "gather",
     "is_flag",
     "missing_name",

@@ -18,13 +18,14 @@ from types import GenericAlias, UnionType
 from typing import Any, get_args, get_origin
 
 from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError, MissingName, Rule, printed, with_article
+from nvbackend.diagnostics.type_names import element_name
 
 ARGUMENT = Rule(
     id="call.argument",
     message="{call}: {problem}",
-    fix="call it as {signature}",
+    fix="{advice}",
     why="The call would stop inside nvbackend, at a line that is not yours.",
-    reference="Python Language Reference, calls; the annotations of nvbackend",
+    reference="docs/api.md",
 )
 
 NAME = Rule(
@@ -35,6 +36,9 @@ NAME = Rule(
     reference="Python Language Reference, KeyError",
 )
 _MOST_NAMES = 8
+_ONE_INDEX = (
+    "compute one index, such as row * pitch + column, or index a tensor by coordinates: k.tensor(address, layout)"
+)
 
 
 def missing_name(owner: object, kind: str, name: object, known: Collection[str]) -> MissingName:
@@ -55,7 +59,7 @@ def wrong_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs:
         return [_diagnose(name, str(error), signature)]
     scope = getattr(function, "__globals__", {})
     return [
-        _diagnose(name, f"{place} is {_short(value)}, {_kind(value)}, and takes {wanted}{_hint(value)}", signature)
+        _diagnose(name, _misfit(place, value, wanted), signature)
         for parameter, argument in given.items()
         if parameter != "self"
         for place, value, wanted in _misfits_of(signature.parameters[parameter], argument, scope)
@@ -67,7 +71,7 @@ def wrong_entries(function: Callable[..., Any], args: tuple[Any, ...], kwargs: M
     signature = inspect.signature(function)
     given, scope = signature.bind(*args, **kwargs).arguments, function.__globals__
     return [
-        _diagnose(_name(function, args), f"{place} is {_short(value)}, {_kind(value)}, and takes {wanted}", signature)
+        _diagnose(_name(function, args), _misfit(place, value, wanted), signature)
         for name, argument in given.items()
         if isinstance(argument, dict)
         for node in _alternatives(str(signature.parameters[name].annotation), scope)
@@ -83,7 +87,7 @@ def truth_values(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Ma
     given = signature.bind(*args, **kwargs).arguments
     wanted = {each: signature.parameters[each].annotation for each in given}
     return [
-        _diagnose(_name(function, args), f"{each} is {argument}, a bool, and takes {wanted[each]}", signature)
+        _diagnose(_name(function, args), f"{each} must be {wanted[each]}, not {argument} (a bool)", signature)
         for each, argument in given.items()
         if isinstance(argument, bool) and wanted[each] in _NUMBERS
     ]
@@ -160,6 +164,11 @@ MOST_BITS = 64
 _NUMBERS = ("int", "int | None", "float", "float | None")
 
 
+def _misfit(place: str, value: object, wanted: str) -> str:
+    shown = wanted.replace("Operand", "a value or a number")
+    return f"{place} must be {shown}, not {_short(value)} ({_kind(value)}){_hint(value, wanted)}"
+
+
 def _short(value: object) -> str:
     try:
         return reprlib.repr(value)
@@ -171,8 +180,18 @@ def _kind(value: object) -> str:
     return with_article(f"{'llvmlite ' if _is_llvmlites(value) else ''}{type(value).__name__}")
 
 
-def _hint(value: object) -> str:
-    return ": not the register, .ir; an attached builder takes one by k.value(...)" if _is_llvmlites(value) else ""
+def _hint(value: object, wanted: str) -> str:
+    if _is_llvmlites(value):
+        return ": not the register, .ir; an attached builder takes one by k.value(...)"
+    if wanted == "ElementType":
+        named = value if isinstance(value, str) else getattr(value, "__name__", "")
+        return f": use {shown}" if (shown := element_name(named)) else ""
+    if wanted == "int" and type(value).__name__ in _AT_RUN_TIME:
+        return ", which is known only when the kernel runs"
+    return ""
+
+
+_AT_RUN_TIME = ("Value", "Variable")
 
 
 def _is_llvmlites(value: object) -> bool:
@@ -180,10 +199,11 @@ def _is_llvmlites(value: object) -> bool:
 
 
 class Kinds:
-    """What a call says at once of its arguments, before it runs: only a bool is a flag, and an operand is one value.
+    """What a call checks of its arguments before it runs: a flag is a bool, an operand is one value, a run-time
+    value is not a name, and a name is not an element type.
 
-    Others would be taken: anything has a truth value, and an operand may be several registers. Of a class of arguments
-    it is found once whether the annotation allows it.
+    Other objects would be accepted: anything has a truth value, and an operand may be several registers. Whether an
+    annotation allows a class of arguments is found once.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -192,7 +212,9 @@ class Kinds:
         given = {name: one for name, one in annotations.items() if name != "return"}
         self._flags = {name: one for name, one in given.items() if one in _FLAGS}
         self._values = {name for name, one in given.items() if _is_a_values(one)}
-        self.always = bool(self._flags or self._values)
+        self._texts = {name for name, one in given.items() if one in _TEXTS}
+        self._elements = {name for name, one in given.items() if one in _ELEMENTS}
+        self.always = bool(self._flags or self._values or self._texts or self._elements)
         """Whether arguments of any class are to be looked at."""
         self._names = self._function.__code__.co_varnames
         self._allowed: dict[tuple[str, type], bool] = {}
@@ -212,7 +234,8 @@ class Kinds:
         if name in self._values and isinstance(given, (int, float)):
             return False
         if is_plain(kind):
-            return True
+            refusing = self._elements if kind is str else self._texts if kind.__name__ in _AT_RUN_TIME else ()
+            return name not in refusing
         if kind is bool:
             return self._function.__annotations__.get(name) not in _NUMBERS
         if isinstance(given, (list, tuple)) and any(map(_is_llvmlites, given)):
@@ -232,6 +255,8 @@ class Kinds:
 NUMPY, LLVMLITE = "numpy", "llvmlite."
 _CONTAINERS = (tuple, list, dict, set, frozenset, bytes, bytearray)
 _FLAGS = ("bool", "bool | None")
+_TEXTS = ("str", "str | None")
+_ELEMENTS = ("ElementType", "ElementType | None")
 _WITH_NUMBERS = {"Operand", "Number", "int", "float", "bool", "object", "Any"}
 
 
@@ -328,18 +353,34 @@ def _misfits_of_entries(
 def _name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
     """The name of what the user called: a method with the class of its object, a class by its own name."""
     if "." not in function.__qualname__ or not args:
-        return function.__qualname__
+        return f"{_prefix(function)}{function.__qualname__}"
     noun = getattr(type(args[0]), "__noun__", None)
-    owner = f"k.{noun}" if isinstance(noun, str) else type(args[0]).__name__
-    return owner if function.__name__ == "__init__" else f"{owner}.{function.__name__}"
+    if function.__name__ == "__init__":
+        return f"k.{noun}" if isinstance(noun, str) else type(args[0]).__name__
+    owner = f"k.{noun}" if isinstance(noun, str) else getattr(type(args[0]), "__written__", type(args[0]).__name__)
+    return f"{owner}[...]" if function.__name__ in _INDEXING else f"{owner}.{function.__name__}"
+
+
+_PACKAGE = __name__.partition(".")[0]
+_REQUESTS = f"{_PACKAGE}.requests."
+_INDEXING = ("__getitem__", "__setitem__")
+
+
+def _prefix(function: Callable[..., Any]) -> str:
+    """What a user writes before the name of a public function: `nvb.` or, of a request, `nvb.mma.`."""
+    if function.__module__.startswith(_REQUESTS):
+        return f"nvb.{function.__module__.removeprefix(_REQUESTS)}."
+    return "nvb." if function.__qualname__ in sys.modules[_PACKAGE].__all__ else ""
 
 
 def _diagnose(name: str, problem: str, signature: inspect.Signature) -> Diagnostic:
+    if name == "Address[...]":
+        return ARGUMENT.diagnose(call=name, problem=problem, advice=_ONE_INDEX)
     without_quotes = [one.replace(annotation=_Plain(one.annotation)) for one in signature.parameters.values()]
     shown = signature.replace(
         parameters=[one for one in without_quotes if one.name != "self"], return_annotation=inspect.Signature.empty
     )
-    return ARGUMENT.diagnose(call=name, problem=problem, signature=f"{name}{shown}")
+    return ARGUMENT.diagnose(call=name, problem=problem, advice=f"call it as {name}{shown}")
 
 
 class _Plain:

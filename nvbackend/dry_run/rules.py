@@ -28,7 +28,8 @@ COPY_READ_BEFORE_WAIT = Rule(
 REFILL = Rule(
     id="proxy.refill",
     message="{now}{second} fills {memory} again while {first} may still access it: {reason}",
-    fix="let every warp that reads arrive on an mbarrier after its last read, and wait for that before this line",
+    fix="let every warp that reads arrive on an mbarrier after its last read, or meet at a barrier before one of them "
+    "arrives (k.barrier.sync(1, threads) at the end of a ring.drain() block); wait for that mbarrier before this line",
     why="The copy overwrites what is still read or written: old, new or mixed bytes. Nothing traps.",
     reference=_PROXIES,
 )

@@ -24,4 +24,4 @@ class Requests(ModuleType):
         name = f"nvb.{self.__name__.rpartition('.')[2]}"
         calls = [f"{name}.{one}" for one in self.__all__ if one != "select"]
         problem = f"holds the calls {', '.join(calls)}, and is not a call"
-        ARGUMENT.fail(call=name, problem=problem, signature=f"{calls[0]}(...)")
+        ARGUMENT.fail(call=name, problem=problem, advice=f"call it as {calls[0]}(...)")

@@ -263,7 +263,7 @@ def check_array(name: str, kind: Pointer | TensorMap, array: DeviceArray, device
     yield from check_place(name, array, device)
     accepted = accepted_dtypes(kind.element)
     if array.dtype not in accepted:
-        yield DTYPE.diagnose(name=name, given=array.dtype, element=kind.element, accepted=", ".join(accepted))
+        yield DTYPE.diagnose(name=name, given=array.dtype, element=kind.element, accepted=" or ".join(accepted))
     if isinstance(kind, TensorMap):
         yield from tensor_map.check_array(name, kind, array)
         return

@@ -26,7 +26,7 @@ def simulated_bytes(parameter: TensorMap, array: Any, address: int) -> bytes:
     accepted = accepted_dtypes(parameter.element)
     if described.dtype not in accepted:
         problems.append(
-            DTYPE.diagnose(name=_NAME, given=described.dtype, element=parameter.element, accepted=", ".join(accepted))
+            DTYPE.diagnose(name=_NAME, given=described.dtype, element=parameter.element, accepted=" or ".join(accepted))
         )
     raise_all([*problems, *check_array(_NAME, parameter, described)])
     return _bytes(parameter, plan(parameter, described))

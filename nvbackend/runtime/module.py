@@ -228,7 +228,7 @@ def _chosen(device: Device | str | None, signature: Signature, target: Target, o
             say_where(signature.name, reason)
             device = SIMULATOR
     if device == SIMULATOR:
-        return SimulatedDevice(target, **given)
+        return SimulatedDevice(target, [one.name for one in signature.parameters], **given)
     if given:
         SIMULATOR_OPTION.fail(kernel=signature.name, options=", ".join(f"{name}={one}" for name, one in given.items()))
     if device is None or device == GPU:

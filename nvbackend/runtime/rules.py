@@ -61,7 +61,7 @@ TIMING = Rule(
 ARGUMENT_COUNT = Rule(
     id="launch.argument-count",
     message="kernel {kernel} takes {expected} arguments ({names}), not {given}",
-    fix="pass one argument a parameter, in the order of the signature",
+    fix="pass one argument per parameter, in the order of the signature",
     why="The driver reads as many addresses as the kernel has parameters: a missing one is a read out of bounds.",
     reference=_LAUNCH,
 )
@@ -75,7 +75,7 @@ ARGUMENT_KIND = Rule(
 DTYPE = Rule(
     id="launch.dtype",
     message="argument {name} has elements of {given}; the parameter is {element}",
-    fix="pass one of {accepted}",
+    fix="pass an array of {accepted}",
     why="A kernel reads the bytes as its own type: wrong numbers, or a read past the end where the sizes differ.",
     reference="CUDA Array Interface 3 (typestr); DLPack (DLDataType)",
 )

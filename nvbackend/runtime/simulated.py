@@ -23,16 +23,20 @@ _ALIGNED = 256
 class SimulatedDevice:
     """The simulator as a device: it loads PTX, and its launches return when the kernel has run.
 
-    Launches go by `seed`, `checks` and `report`, as `SimulatedModule.launch` takes them.
+    `names` are those of its kernel's parameters. Launches go by `seed`, `checks` and `report`, as
+    `SimulatedModule.launch` takes them.
     """
 
-    def __init__(self, target: Target, *, seed: int = 0, checks: bool = True, report: bool = False) -> None:
+    def __init__(
+        self, target: Target, names: Sequence[str] = (), *, seed: int = 0, checks: bool = True, report: bool = False
+    ) -> None:
         from nvbackend.simulator import multiprocessors
 
         major, minor = divmod(target.number, 10)
         count = multiprocessors(str(target))
         self.limits = DeviceLimits(0, "the simulator", (major, minor), _THREADS, _SHARED_BYTES, count)
         self.notes: dict[str, Any] = {}
+        self._names = names
         self.seed, self.checks, self.report = seed, checks, report
         self._reports: dict[Any, Report] = {}
 
@@ -72,6 +76,7 @@ class SimulatedDevice:
             seed=self.seed,
             checks=self.checks,
             report=self.report,
+            names=self._names,
         )
 
     def report_of(self, kernel: SimulatedModule) -> Report | None:

@@ -39,8 +39,9 @@ class Arguments:
 class Binder:
     """Converts the arguments of one launch."""
 
-    def __init__(self, kernel: str, heap: Heap) -> None:
+    def __init__(self, kernel: str, heap: Heap, names: Sequence[str] = ()) -> None:
         self._kernel = kernel
+        self._names = names
         self._heap = heap
         self._spans: list[tuple[int, int, int]] = []
         """Memory of this process that is mapped: its first byte, the one after its last, its address in the kernel."""
@@ -50,7 +51,10 @@ class Binder:
         if len(variables) != len(arguments):
             names = ", ".join(one.name for one in variables) or "none"
             problem = f"it takes {len(variables)} arguments ({names}), not {len(arguments)}"
-            self._fail(problem, "pass one argument a parameter, in the order of the PTX")
+            self._fail(problem, "pass one argument per parameter, in the order of the PTX")
+        if self._names and len(self._names) != len(arguments):
+            problem = f"it takes {len(arguments)} arguments, and names={list(self._names)} has {len(self._names)}"
+            self._fail(problem, "pass one name per argument, or none")
         self._map([array for one in arguments for array in _arrays(one)], variables, arguments)
         return tuple(self._bytes(variable, one) for variable, one in zip(variables, arguments, strict=True))
 
@@ -74,9 +78,10 @@ class Binder:
             self._spans.append((low, high, allocation.base))
 
     def _name_of(self, array: NDArray[Any], variables: Sequence[Variable], arguments: Sequence[object]) -> str:
-        for variable, one in zip(variables, arguments, strict=True):
+        names = self._names or [variable.name for variable in variables]
+        for name, one in zip(names, arguments, strict=True):
             if any(each is array for each in _arrays(one)):
-                return variable.name
+                return name
         return "array"
 
     def address(self, array: NDArray[Any]) -> int:

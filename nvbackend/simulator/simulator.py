@@ -104,6 +104,7 @@ class SimulatedModule:
         seed: int = 0,
         checks: bool = True,
         report: bool = False,
+        names: Sequence[str] = (),
         observers: Sequence[Observer] = (),
     ) -> Report:
         """Run a kernel to its end.
@@ -112,12 +113,13 @@ class SimulatedModule:
         z. `args` are in the order of the PTX: NumPy arrays, which are read and written in place; numbers; bytes of a
         struct; tensor maps. `shared` is the dynamic shared memory in bytes. A `seed` other than 0 chooses another
         legal order. With `report` the result has bytes, bank conflicts, waits and a timeline too, which takes longer.
+        Diagnostics call the arguments by `names`, or as the PTX does.
         On a terminal a long run shows how far it is. Ctrl-C raises KeyboardInterrupt, which says where it was; the
         arrays keep what was written.
         Raises simulator.* with the line of the PTX and of the program that it was made from.
         """
         program = self._program(name)
-        launch, heaps = self._prepare(program, _dim(grid), _dim(block), cluster, shared, seed, args)
+        launch, heaps = self._prepare(program, _dim(grid), _dim(block), cluster, shared, seed, args, names)
         execution = Execution(program, launch, heaps, Watch(checks, report, observers))
         with Progress(execution):
             return execution.run()
@@ -154,6 +156,7 @@ class SimulatedModule:
         shared: int,
         seed: int,
         args: Sequence[object],
+        names: Sequence[str] = (),
     ) -> tuple[Launch, list[Heap]]:
         function = self._module.kernels[program.kernel]
         asked = cluster if cluster is not None else function.directive("reqnctapercluster") or (1, 1, 1)
@@ -165,7 +168,7 @@ class SimulatedModule:
             self._refuse(program, f"a grid of {grid} with clusters of {dims}", "launch whole clusters")
         heap, parameters = Heap(self._image.globals.next, windows.WIDE_GAP), Heap(windows.PARAMETERS)
         variables = [variable for variable, _ in program.parameters]
-        values = Binder(program.kernel, heap).bind(variables, args)
+        values = Binder(program.kernel, heap, names).bind(variables, args)
         for (variable, address), value in zip(program.parameters, values, strict=True):
             data = np.frombuffer(bytearray(value), np.uint8)
             parameters.put(variable.name, address, data, is_writable=False)

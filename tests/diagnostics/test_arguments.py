@@ -28,17 +28,17 @@ def builder() -> tuple:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda k, out, a: k.mbarrier.arrive(a), "k.mbarrier.arrive: barrier is <s32"),
-        (lambda k, out, a: k.shared("f16", 4), "element is 'f16', a str, and takes ElementType"),
-        (lambda k, out, a: k.wgmma.wait_group(a), "pending is <s32"),
-        (lambda k, out, a: k.wgmma.wait_group(1.0), "pending is 1.0, a float, and takes int"),
+        (lambda k, out, a: k.mbarrier.arrive(a), "k.mbarrier.arrive: barrier must be Address, not <s32"),
+        (lambda k, out, a: k.shared("f16", 4), "element must be ElementType, not 'f16' (a str)"),
+        (lambda k, out, a: k.wgmma.wait_group(a), "pending must be int, not <s32"),
+        (lambda k, out, a: k.wgmma.wait_group(1.0), "pending must be int, not 1.0 (a float)"),
         (lambda k, out, a: k.shared(), "missing a required argument: 'element'"),
         (lambda k, out, a: k.barrier.sync(id=3), "unexpected keyword argument 'id'"),
         (
             lambda k, out, a: nvb.SmemLayout("K", nvb.SwizzleMode.B128, f16, 64, 64),
-            "major is 'K', a str, and takes Major",
+            "major must be Major, not 'K' (a str)",
         ),
-        (lambda k, out, a: k.compile(cache="here"), "cache is 'here', a str, and takes Cache | None"),
+        (lambda k, out, a: k.compile(cache="here"), "cache must be Cache | None, not 'here' (a str)"),
         (lambda k, out, a: nvb.kernel("sm_90a"), "kernel: missing a required"),  # what follows depends on the Python
         (lambda k, out, a: nvb.kernel("sm_90a"), "argument: 'threads'"),
     ],
@@ -114,7 +114,7 @@ def test_a_union_of_kinds_with_brackets_is_understood() -> None:
     call.__annotations__["one"] = "Bracketed"
     assert wrong_arguments(call, ([1],), {}) == []
     assert [found.values["problem"] for found in wrong_arguments(call, (1,), {})] == [
-        "one is 1, an int, and takes Bracketed"
+        "one must be Bracketed, not 1 (an int)"
     ]
 
 
@@ -142,7 +142,7 @@ def test_an_alias_that_is_a_text_stands_for_what_it_says() -> None:
     call.__annotations__["one"] = "Alias"
     assert wrong_arguments(call, ({},), {}) == []
     assert [found.values["problem"] for found in wrong_arguments(call, ([1],), {})] == [
-        "one is [1], a list, and takes Alias"
+        "one must be Alias, not [1] (a list)"
     ]
 
 
@@ -158,14 +158,14 @@ Element = TypeVar("Element", bound=int)
         ("Element", "text", []),
         ("no_such_module.Kind", 3, []),
         ("nvb.no_such_kind", 3, []),
-        ("NoSuchKind", 3, ["one is 3, an int, and takes NoSuchKind"]),
+        ("NoSuchKind", 3, ["one must be NoSuchKind, not 3 (an int)"]),
         ("Callable[[int], int] | None", len, []),
-        ("Callable[[int], int] | None", 3, ["one is 3, an int, and takes Callable[[int], int] | None"]),
+        ("Callable[[int], int] | None", 3, ["one must be Callable[[int], int] | None, not 3 (an int)"]),
         ("type[int]", int, []),
-        ("type[int]", 3, ["one is 3, an int, and takes type[int]"]),
-        ("collections.abc.Sequence[str]", b"x", ["one[0] is 120, an int, and takes str"]),
+        ("type[int]", 3, ["one must be type[int], not 3 (an int)"]),
+        ("collections.abc.Sequence[str]", b"x", ["one[0] must be str, not 120 (an int)"]),
         ("collections.abc.Sequence[int]", b"x", []),
-        ("traceback.FrameSummary", 3, ["one is 3, an int, and takes traceback.FrameSummary"]),
+        ("traceback.FrameSummary", 3, ["one must be traceback.FrameSummary, not 3 (an int)"]),
     ],
 )
 def test_what_an_annotation_says_of_an_argument(annotation: str, given: object, problems: list[str]) -> None:
@@ -205,5 +205,5 @@ def test_a_protocol_is_fitted_by_what_has_all_of_its_members(members: tuple[str,
 
 def test_a_truth_value_is_blamed_where_a_call_stopped_at_nothing_else() -> None:
     _, out, _ = builder()
-    with pytest.raises(nvb.DiagnosticError, match=r"call\.argument.*align is False, a bool, and takes int"):
+    with pytest.raises(nvb.DiagnosticError, match=r"call\.argument.*align must be int \| None, not False \(a bool\)"):
         out.steps(256, 2, align=False)

@@ -29,7 +29,7 @@ def take(shape: Shape, *more: Extent, **named: Extent) -> None:
 
 
 def places(*args: Any, **kwargs: Any) -> list[str]:
-    return [str(one.values["problem"]).split(" is ")[0] for one in wrong_arguments(take, args, kwargs)]
+    return [str(one.values["problem"]).split(" must be ")[0] for one in wrong_arguments(take, args, kwargs)]
 
 
 RIGHT: Any = Extent(1, (2, 3), "x")

@@ -42,7 +42,7 @@ def told(call: Callable[..., Any], signature: inspect.Signature, place: str, giv
         call(**needed | {place: given})
     except DiagnosticError as error:
         return any(
-            one.rule_id == "call.argument" and one.values["problem"].startswith(f"{place} is ")
+            one.rule_id == "call.argument" and one.values["problem"].startswith(f"{place} must be ")
             for one in error.diagnostics
         )
     except Exception:  # noqa: BLE001 (what an object leads to)
@@ -98,5 +98,5 @@ def test_a_number_is_no_state_policy_or_descriptor(
 @pytest.mark.parametrize("flag", ["a_in_registers", "sparse", "satfinite", "negate_a", "negate_b"])
 def test_a_flag_of_a_request_is_a_bool(flag: str) -> None:
     for given in ("no", 2, None, 0.0):
-        with pytest.raises(DiagnosticError, match=rf"call\.argument.*WgmmaRequest: {flag} is .*, and takes bool"):
+        with pytest.raises(DiagnosticError, match=rf"call\.argument.*WgmmaRequest: {flag} must be bool, not "):
             nvbackend.WgmmaRequest(64, 16, f32, f16, f16, **{flag: given})  # type: ignore[arg-type]

@@ -30,6 +30,12 @@ def text_as_a_value(k, out: nvb.Pointer[i32]):
     out[0] = 1  # keeps
 
 
+@kernel("value.attribute")
+def atomic_on_an_element(k, out: nvb.Pointer[i32]):
+    out[0].atomic("add", 1)  # breaks
+    out.atomic("add", 1)  # keeps
+
+
 @program("value.llvm-type")
 def llvm_value_of_another_type():
     function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [ir.IntType(32)]), "own")

@@ -38,6 +38,21 @@ def test_a_report_is_of_the_last_launch(compiled: nvb.CompiledKernel) -> None:
     assert loaded.report is not first
 
 
+def test_an_array_has_the_name_of_its_parameter(compiled: nvb.CompiledKernel) -> None:
+    loaded = runtime.load(compiled, device="simulator")
+    with pytest.raises(nvb.DiagnosticError, match=r"simulator\.bounds.*the end of y \(128 bytes\)"):
+        loaded.launch(1, np.zeros(64, np.float32), np.zeros(32, np.float32))
+
+
+def test_there_is_a_name_for_each_argument(compiled: nvb.CompiledKernel) -> None:
+    module = nvb.simulator.Simulator().load(compiled.ptx)
+    arrays = [np.zeros(64, np.float32), np.zeros(32, np.float32)]
+    with pytest.raises(nvb.DiagnosticError, match=r"simulator\.bounds.*the end of second \(128 bytes\)"):
+        module.launch("doubled", block=(64,), args=arrays, names=("first", "second"))
+    with pytest.raises(nvb.DiagnosticError, match=r"simulator\.launch.*it takes 2 arguments, and names=\['x'\] has 1"):
+        module.launch("doubled", block=(64,), args=arrays, names=("x",))
+
+
 def test_a_launch_that_fails_leaves_no_report(compiled: nvb.CompiledKernel) -> None:
     loaded = runtime.load(compiled, device="simulator", report=True)
     x = np.zeros(64, np.float32)

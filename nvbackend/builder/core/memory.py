@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
@@ -21,6 +22,7 @@ from nvbackend.builder.value_tracking.addresses.alignment import (
 from nvbackend.builder.value_tracking.addresses.peers import fail_peer
 from nvbackend.builder.value_tracking.addresses.places import Place
 from nvbackend.builder.value_tracking.expressions.provenance import swizzle_fact
+from nvbackend.builder.values.attributes import missing_attribute
 from nvbackend.builder.values.values import (
     CLUSTER_SPACE,
     GLOBAL_SPACE,
@@ -237,6 +239,12 @@ class Address:
 
     def __setitem__(self, index: Operand, value: Operand) -> None:
         (self + index).store(value)
+
+    if not TYPE_CHECKING:  # it would make a type checker accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises value.attribute."""
+            raise missing_attribute(self, name, f"an address of {self.element}", "element")
 
     def _access(self, count: int) -> tuple[ir.Type, int]:
         self._k.check_live()

@@ -32,6 +32,11 @@ _OF_OTHERS = {
     "threadfence": "k.fence.thread",
     "shfl": "k.warp.shuffle",
     "shfl_sync": "k.warp.shuffle",
+    **dict.fromkeys(("block_dim", "blockDim", "block_size"), "the threads that the kernel is declared with"),
+    **dict.fromkeys(("grid_dim", "gridDim", "grid_size"), "k.block_count"),
+    "elif_": "k.if_ inside of `with k.else_():`",
+    "while_": "k.loop with k.break_if(condition)",
+    "for_": "k.range",
     "copy_ring": 'k.pipeline(stages, copies="cp.async", ...)',
     **dict.fromkeys(("atomic", "atomic_add", "atomicAdd", "atomics"), _ATOMIC),
 }

@@ -10,7 +10,7 @@ from llvmlite import ir
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import name_fault
 from nvbackend.builder.value_tracking.addresses.alignment import LARGEST_ALIGNMENT
-from nvbackend.diagnostics import Diagnostic, raise_all, record
+from nvbackend.diagnostics import Diagnostic, element_name, raise_all, record
 from nvbackend.intrinsics.copy.tma_tensor import RANKS
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.layout.descriptors.smem_layout import TMA_BOX_LIMIT
@@ -47,12 +47,20 @@ def check_parameters(kernel: str, parameters: Sequence[Parameter]) -> None:
         )
 
 
+def not_a_type(kernel: str, name: object, given: object) -> Diagnostic:
+    """The diagnostic for what is given as the type of a parameter and is none; None: nothing is given."""
+    problem = f"has the annotation {given!r}, which is not a kernel parameter type"
+    if given is None:
+        problem = "has no annotation"
+    meant = element_name(getattr(given, "__name__", "")) or "an element type (nvb.i32)"
+    return rules.PARAMETER_TYPE.diagnose(name=name, kernel=kernel, problem=problem, element=meant)
+
+
 def _faults(kernel: str, parameter: object) -> Iterator[Diagnostic]:
     given = getattr(parameter, "type", None)
     name = getattr(parameter, "name", parameter)
     if not isinstance(parameter, Parameter) or not isinstance(given, (Scalar, Pointer, TensorMap)):
-        shown = given if isinstance(parameter, Parameter) else parameter
-        yield rules.PARAMETER_TYPE.diagnose(name=name, kernel=kernel, given=shown)
+        yield not_a_type(kernel, name, given if isinstance(parameter, Parameter) else parameter)
         return
     fault = name_fault(parameter.name)
     if fault is not None:

@@ -11,11 +11,12 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_origin
 
+from nvbackend.builder.core.parameters import not_a_type
 from nvbackend.builder.kernel.check import Check, sizes_of
 from nvbackend.builder.kernel.compiled_again import CompiledBefore
 from nvbackend.builder.kernel.pure_names import unquoted
 from nvbackend.builder.scopes import rules
-from nvbackend.diagnostics import DiagnosticError, Location, user_facing
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, printed, user_facing
 from nvbackend.diagnostics.location import error_location
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.target.target import Target
@@ -29,6 +30,7 @@ RUNS_THE_USERS_FUNCTION = True
 """A mistake in that function has the lines of the function and of what it calls: see diagnostics.location."""
 _OF_THE_KERNEL = re.compile(r"\b(Value|Variable|Address|Accumulator|SharedTile|Tensor)\b")
 """The names in Python's messages for objects of a kernel that it cannot use."""
+_LAMBDA = "<lambda>"
 _AS_AN_ARRAY = re.compile(r"'(Value|Variable)' object (is not subscriptable|does not support item)")
 _NO_ARRAY = "a value of one element is indexed like memory"
 _DECLARE_MEMORY = "annotate a parameter that is an array with Pointer: x: nvb.Pointer(nvb.f32), not x: nvb.f32"
@@ -37,6 +39,7 @@ _INSTEAD = {
     "abs()": "use k.select(x < 0, -x, x)",
     "__round__": "use .to(type), which rounds towards zero; add 0.5 before, or -0.5 to a negative value",
     "len()": "give the length as a parameter of its own, or as a constant of the build",
+    "cannot unpack": "name each counter: `with k.range(m) as i, k.range(n) as j:`",
     "divmod()": "use // and %",
     "int()": "use .to(nvb.i32), which rounds towards zero",
     "float()": "use .to(nvb.f32)",
@@ -164,14 +167,21 @@ class KernelDefinition(NotLoaded):
 
     def _run(self, k: KernelBuilder, given: dict[str, Any]) -> None:
         """Run the function; until it ends, no kernel whose function asked for this one gets any instruction."""
+        from nvbackend.builder.values.values import Arithmetic
+
         around = [one.core for one in _builders_around(sys._getframe(1)) if one.core.inner is None]
         for core in around:
             core.inner = self.name
         try:
-            self._function(k, *k.arguments, **given)
+            result = self._function(k, *k.arguments, **given)
         finally:
             for core in around:
                 core.inner = None
+        if isinstance(result, Arithmetic) and self._function.__name__ != _LAMBDA:
+            problem = f"it returns {printed(result)}, and a kernel has no result"
+            advice = "write it to memory, out[index] = value, where out is a parameter such as nvb.Pointer[nvb.f32]"
+            last = _last_line(self._function)
+            raise DiagnosticError([_function_fault(self.name, problem, advice, last)])
 
     def __repr__(self) -> str:
         return f"<kernel {self.name} for {self.target}, {self.threads} threads>"
@@ -248,6 +258,11 @@ class KernelDefinition(NotLoaded):
         """The kernel's parameters from the function's annotations (kernel.parameter for any other annotation)."""
         described = list(inspect.signature(self._function).parameters.values())[1:]
         hints = self._annotations()
+        first = next(iter(inspect.signature(self._function).parameters))
+        if _is_parameter_type(hints.get(first)):
+            problem = f"its first parameter, {first}, gets the builder and cannot be a parameter of the kernel"
+            advice = f"write def {self._function.__name__}(k, {first}, ...)"
+            raise DiagnosticError([_function_fault(self.name, problem, advice, _first_line(self._function))])
         return tuple(
             Parameter(parameter.name, _parameter_type(self.name, parameter.name, hints.get(parameter.name)))
             for parameter in described
@@ -263,6 +278,10 @@ class KernelDefinition(NotLoaded):
             is_text = isinstance(annotation, str)
             found[name] = _evaluated(unquoted(annotation), self._function.__globals__, names) if is_text else annotation
         return found
+
+
+def _function_fault(kernel: str, problem: str, advice: str, at: Location) -> Diagnostic:
+    return rules.KERNEL_FUNCTION.diagnose(at=at, kernel=kernel, problem=problem, advice=advice)
 
 
 def _builders_around(frame: FrameType | None) -> Iterator[KernelBuilder]:
@@ -318,6 +337,12 @@ def _check_function(function: Callable[..., None]) -> None:
             rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice=advice)
 
 
+def _is_parameter_type(annotation: Any) -> bool:
+    """Whether an annotation declares a parameter of a kernel."""
+    parts = (annotation.__origin__, *annotation.__metadata__) if get_origin(annotation) is Annotated else (annotation,)
+    return any(isinstance(one, (ElementType, Scalar, Pointer, TensorMap)) for one in parts)
+
+
 def _parameter_type(kernel_name: str, name: str, annotation: Any) -> ParameterType | ElementType:
     """The type that an annotation is, or that `Annotated` adds to the class of what arrives in the body."""
     is_annotated = get_origin(annotation) is Annotated
@@ -326,7 +351,7 @@ def _parameter_type(kernel_name: str, name: str, annotation: Any) -> ParameterTy
     added = [part for part in more if isinstance(part, kinds)]
     types = added or [stated]
     if len(types) != 1 or not isinstance(types[0], kinds):
-        rules.PARAMETER_TYPE.fail(name=name, kernel=kernel_name, given=annotation)
+        raise DiagnosticError([not_a_type(kernel_name, name, annotation)])
     if added:
         _check_class(name, annotation, types[0])
     return types[0]

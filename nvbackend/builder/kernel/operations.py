@@ -41,6 +41,9 @@ from nvbackend.tiled.tiled_mma import AtomLayout
 class Operations(FunctionBuilder):
     """What the kernel builder and attached builders share: the calls of one function, and those on tiles."""
 
+    __written__ = "k"
+    """What diagnostics call it before the name of a call."""
+
     def __init__(self, core: Core) -> None:
         super().__init__(core)
         self._roles = Roles(self)

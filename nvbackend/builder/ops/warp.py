@@ -17,6 +17,7 @@ from nvbackend.isel.operands.memory import check_exchange, check_members, check_
 from nvbackend.isel.target.target import variant
 
 _UP = "up"
+_SUM_OF_LANES = 'add by shuffles: for mask in (16, 8, 4, 2, 1): value = value + k.warp.shuffle(value, "bfly", mask)'
 
 
 @user_facing
@@ -141,9 +142,11 @@ class Warp(Noun):
         """redux.sync: `value` of all `members` combined, in each of them: add, min, max on s32 and u32; and, or, xor.
 
         f32 has min and max, on chips that have them, of the values or of their magnitudes; with `nan` a NaN wins.
-        Raises warp.members, instruction.variant.
+        Raises warp.members, instruction.variant, value.operation for a sum of floats.
         """
         own = as_value(self._k, value)
+        if own.type.is_float and operation == "add":
+            rules.UNSUPPORTED_OPERATION.fail(operation="redux.sync add", element=own.type, advice=_SUM_OF_LANES)
         bitwise = operation in warp.REDUCTIONS and warp.REDUCTIONS[operation] == ("b32",)
         element = "b32" if bitwise and own.type in (s32, u32) else str(own.type)
         row = variant("redux.sync", warp.reduce, operation, element, absolute=absolute, nan=nan)

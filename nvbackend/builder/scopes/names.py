@@ -56,7 +56,8 @@ def is_ptx_name(text: str) -> bool:
 
 def suggested_kernel_name(given: object) -> str:
     """A valid kernel name that resembles the given one."""
-    return "k" + re.sub(r"[^\w$]", "_", str(given), flags=re.ASCII)
+    name = re.sub(r"[^\w$]", "_", str(given), flags=re.ASCII)
+    return name if is_ptx_name(name) and name[0].isalpha() else f"k{name}"
 
 
 def name_or(name: str | None, call: str, default: str) -> str:

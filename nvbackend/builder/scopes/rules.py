@@ -36,7 +36,7 @@ NO_TRUTH_VALUE = Rule(
 )
 NO_NUMBER = Rule(
     id="value.number",
-    message="what is known when the kernel runs is not a Python number while the kernel is being built: {error}",
+    message="a run-time value cannot be used as a Python number or sequence while the kernel is being built: {error}",
     fix="{advice}",
     why="The number is known when the kernel runs, and differs between threads.",
     reference="docs/guide.md, Values and variables",
@@ -44,7 +44,8 @@ NO_NUMBER = Rule(
 OUT_OF_SCOPE = Rule(
     id="value.scope",
     message="a value made inside {block} is used after that block ended",
-    fix="make a variable before the block with k.var(...), and set it inside",
+    fix="make a variable before the block, v = k.var(...), and set it inside with v.set(...) or v += ...: "
+    "`v = ...` only rebinds the Python name",
     why="On the paths that skip the block the value does not exist.",
     reference="LLVM Language Reference, well-formedness (dominance)",
 )
@@ -57,7 +58,7 @@ FOREIGN_VALUE = Rule(
 )
 NOT_A_VALUE = Rule(
     id="value.kind",
-    message="{given!r} cannot be used as a value of {element}",
+    message="{given!r} cannot be used as {kind}",
     fix="{advice}",
     why="Only values of the kernel have a register.",
     reference="docs/guide.md, Values and variables",
@@ -176,8 +177,8 @@ CHECK = Rule(
 )
 PARAMETER_TYPE = Rule(
     id="kernel.parameter",
-    message="parameter {name!r} of kernel {kernel} has the annotation {given!r}, which is not a kernel parameter type",
-    fix="annotate it with an element type (nvb.i32), nvb.Pointer[element] or Annotated[nvb.TensorMap, "
+    message="parameter {name!r} of kernel {kernel} {problem}",
+    fix="annotate it with {element}, nvb.Pointer[element] or Annotated[nvb.TensorMap, "
     "nvb.TensorMap(element, box)]; give build-time constants a default and make them keyword-only",
     why="The type decides how the argument is passed.",
     reference="PTX ISA 5.1.6.1 (kernel parameters)",
@@ -261,8 +262,8 @@ PART_OF_A_BYTE = Rule(
 )
 VECTOR_ALIGNMENT = Rule(
     id="memory.alignment",
-    message="an access of {bytes} bytes needs an address that is a multiple of {bytes}; this one is known to be one of "
-    "{align} only",
+    message="an access of {bytes} bytes needs an address that is a multiple of {bytes}; this one is only known to be a "
+    "multiple of {align}",
     fix="{advice}",
     why="A misaligned vector access faults at run time, and ends the context.",
     reference="PTX ISA 6.4.1 (alignment of vectors)",

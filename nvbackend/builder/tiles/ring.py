@@ -186,9 +186,11 @@ class Ring(Generic[Tile]):
     def drain(self, in_flight: int = 0) -> Iterator[Stage[Tile]]:
         """For every thread of a consumer warpgroup: wait until the next stage is full and yield it to read.
 
-        After the block the stage is released. With `in_flight` = 1 the stage before it is, whose mma the wait in the
-        block has drained; then `release` gives back the last one. Raises pipeline.in-flight where no wait has drained
-        the mma of a stage that is filled again.
+        After the block one thread of the warpgroup releases the stage. After wgmma and its wait this is safe; a block
+        that reads the stage by loads must end with a barrier of the warpgroup, `k.barrier.sync(1, 128)`, because other
+        warps may still be reading. With `in_flight` = 1 the stage before it is released, whose mma the
+        wait in the block has drained; then `release` gives back the last one. Raises pipeline.in-flight where no wait
+        has drained the mma of a stage that is filled again.
         """
         k = self._k
         if self._roles.consuming not in (None, self.consumers):

@@ -6,7 +6,7 @@ An index is extended to the width of an address first, so that the product does 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from llvmlite import ir
 
@@ -15,6 +15,7 @@ from nvbackend.builder.lower.conversions import Number, is_packed, known_number,
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import Region
 from nvbackend.builder.scopes.names import check_name
+from nvbackend.builder.values.attributes import missing_attribute
 from nvbackend.diagnostics import printed, user_facing
 from nvbackend.diagnostics.boundary import plain_number
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, pred, s32, s64, u32
@@ -184,6 +185,12 @@ class Arithmetic:
     def __bool__(self) -> bool:  # noqa: PLE0304
         rules.NO_TRUTH_VALUE.fail()
 
+    if not TYPE_CHECKING:  # it would make a type checker accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises value.attribute."""
+            raise missing_attribute(self, name, f"a {type(self).__name__.lower()} of the kernel", "type")
+
     def to(self, element: ElementType) -> Value:
         """This value converted to `element`.
 
@@ -273,7 +280,8 @@ def as_value(k: Emitter, given: object, element: ElementType | None = None) -> V
         if element is None:
             element = pred if isinstance(given, bool) else s32 if isinstance(given, int) else BY_NAME["f32"]
         return constant(k, given, element)
-    rules.NOT_A_VALUE.fail(given=given, element=element or "run-time", advice=_instead(given))
+    kind = "a run-time value" if element is None else f"a value of {element}"
+    rules.NOT_A_VALUE.fail(given=given, kind=kind, advice=_instead(given))
 
 
 def _instead(given: object) -> str:
@@ -298,10 +306,10 @@ def _wrong_type(wanted: ElementType, given: ElementType) -> NoReturn:
         advice = "store bits as an integer: pointer.cast(nvb.u8)[0] = byte, pointer.cast(nvb.u16)[0] = pair"
     elif wanted.is_integer and not given.is_integer and given is not pred:
         advice += ", or keep its bits: .bitcast(...); the registers of a fragment hold packed elements"
-    rules.TYPE_MISMATCH.fail(problem=f"{wanted} is wanted here, and the value is {given}", advice=advice)
+    rules.TYPE_MISMATCH.fail(problem=f"expected {wanted}, but the value is {given}", advice=advice)
 
 
-def _two_types(operation: str, left: ElementType, right: ElementType) -> NoReturn:
+def _two_types(operation: str, left: ElementType | str, right: ElementType | str) -> NoReturn:
     problem = f"{operation} takes two values of one type, not {left} and {right}"
     advice = f"convert one of them: .to({left}) or .to({right})"
     if pred in (left, right):
@@ -320,6 +328,12 @@ def pair(operation: str, left: object, right: object) -> tuple[Value, Value]:
     assert isinstance(anchor, Arithmetic)
     k = anchor._value()._k
     element = anchor._value()._type
+    for one in (left, right):
+        if isinstance(one, float) and element.is_integer:
+            allowed = "an integer, or convert the other operand: .to(nvb.f32)"
+            rules.CONSTANT_RANGE.fail(problem=f"{printed(one)} is not a value of {element}", allowed=allowed)
+        if element is pred and isinstance(one, (int, float)) and not isinstance(one, bool) and one not in (0, 1):
+            _two_types(operation, *((element, type(one).__name__) if one is right else (type(one).__name__, element)))
     a = as_value(k, left, element if not isinstance(left, Arithmetic) else None)
     b = as_value(k, right, element if not isinstance(right, Arithmetic) else None)
     if a._type is not b._type:

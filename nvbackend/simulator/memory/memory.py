@@ -202,8 +202,10 @@ class Memory:
         if below is None:
             return "nothing is allocated there"
         size, after = len(below.data), address - below.base
-        where = "inside, and its end is not" if after < size else f"{after - size} bytes after the end"
-        return f"it is {where} of {below.name} ({size} bytes)"
+        if after < size:
+            return f"it begins inside {below.name} ({size} bytes) and ends past it"
+        where = f"{after - size} bytes after" if after > size else "right at"
+        return f"it is {where} the end of {below.name} ({size} bytes)"
 
     def _load_generic(self, by: By, addresses: Addresses, size: int) -> Words:
         found: Words | None = None

@@ -83,8 +83,8 @@ def test_numbers_values_and_addresses_become_what_the_row_declares() -> None:
 
 
 REFUSED: list[tuple[Callable[[Using], object], str, str]] = [
-    (lambda u: u.invented.limit(u.k.const(7, u32), 0, 0.5), "value.type", "s32 is wanted here, and the value is u32"),
-    (lambda u: u.invented.limit(7, 0, u.k.thread_id()), "value.type", "f32 is wanted here, and the value is s32"),
+    (lambda u: u.invented.limit(u.k.const(7, u32), 0, 0.5), "value.type", "expected s32, but the value is u32"),
+    (lambda u: u.invented.limit(7, 0, u.k.thread_id()), "value.type", "expected f32, but the value is s32"),
     (lambda u: u.invented.limit(1 << 40, 0, 0.5), "value.constant", "1099511627776 is not a value of s32"),
     (lambda u: u.invented.limit("7", 0, 0.5), "value.kind", "'7'"),  # type: ignore[arg-type]
     (lambda u: u.invented.limit(7, 2, 0.5), "mbarrier.parity", "the parity of a phase is 0 or 1, not 2"),

@@ -30,8 +30,8 @@ def builder() -> KernelBuilder:
             "wgmma.registers",
             "has 32 registers a thread, and 31 values",
         ),
-        (lambda k: k.wgmma.wait_group(0, "acc"), "call.argument", "drains[0] is 'a', a str, and takes Accumulator"),
-        (lambda k: k.wgmma.wait_group(False), "call.argument", "pending is False, a bool, and takes int"),
+        (lambda k: k.wgmma.wait_group(0, "acc"), "call.argument", "drains[0] must be Accumulator, not 'a' (a str)"),
+        (lambda k: k.wgmma.wait_group(False), "call.argument", "pending must be int, not False (a bool)"),
         (lambda k: k.wgmma.accumulator(64)[32], "fragment.range", "register 32 is outside of 0 to 31"),
         (lambda k: k.wgmma.accumulator(64)[-1], "fragment.range", "register -1"),
         (lambda k: k.special_register("tid.w"), "register.name", "'tid.w' is not a special register"),
@@ -41,19 +41,31 @@ def builder() -> KernelBuilder:
         (lambda k: k.shared(u8, -16), "shared.extent", "-16 elements"),
         (lambda k: k.shared(u8, 16, align=24), "shared.extent", "a multiple of 24 bytes"),
         (lambda k: k.shared_static(u8, 16, align=0), "shared.extent", "a multiple of 0 bytes"),
-        (lambda k: k.shared_static(u8, k.thread_id()), "call.argument", "count is <s32"),
+        (lambda k: k.shared_static(u8, k.thread_id()), "call.argument", "count must be int, not <s32"),
         (lambda k: k.global_address(k.arguments[0], f32, 4), "memory.pointer", "ptr addrspace(1)"),
         (lambda k: k.global_address(k.thread_id().ir, f32, 4), "memory.pointer", "address space 1"),
-        (lambda k: k.arguments[0].cast("f16"), "call.argument", "element is 'f16', a str"),
-        (lambda k: k.var(0, name=3), "call.argument", "name is 3, an int, and takes str"),
-        (lambda k: k.thread_id().named(None), "call.argument", "name is None"),
+        (
+            lambda k: k.arguments[0].cast("f16"),
+            "call.argument",
+            "element must be ElementType, not 'f16' (a str)",
+        ),
+        (lambda k: k.var(0, name=3), "call.argument", "name must be str | None, not 3 (an int)"),
+        (lambda k: k.thread_id().named(None), "call.argument", "name must be str, not None"),
         (lambda k: k.tiled_mma(REQUEST, (2, 0)), "mma.warpgroups", "(2, 0)"),
-        (lambda k: k.tiled_mma(REQUEST, {0: 1}), "call.argument", "warpgroups is {0: 1}, a dict, and takes tuple"),
-        (lambda k: k.pipeline(2, 1, a="tile"), "call.argument", "a is 'tile', a str, and takes TileLayout"),
-        (lambda k: k.wgmma.wait_group(0, [k.thread_id()]), "call.argument", "drains[0] is <s32"),
+        (
+            lambda k: k.tiled_mma(REQUEST, {0: 1}),
+            "call.argument",
+            "warpgroups must be tuple[int, int], not {0",
+        ),
+        (lambda k: k.pipeline(2, 1, a="tile"), "call.argument", "a must be TileLayout, not 'tile' (a str)"),
+        (lambda k: k.wgmma.wait_group(0, [k.thread_id()]), "call.argument", "drains[0] must be Accumulator, not <s32"),
         (lambda k: k.wgmma.accumulator(64).set((1.0, "x") * 16), "value.kind", "'x'"),
-        (lambda k: select_wgmma("m64n64k16", k.target), "call.argument", "request is 'm64n64k16', a str"),
-        (lambda k: select_wgmma(REQUEST, "sm_90a"), "call.argument", "target is 'sm_90a', a str, and takes Target"),
+        (
+            lambda k: select_wgmma("m64n64k16", k.target),
+            "call.argument",
+            "request must be WgmmaRequest, not 'm64n64k16'",
+        ),
+        (lambda k: select_wgmma(REQUEST, "sm_90a"), "call.argument", "target must be Target, not 'sm_90a' (a str)"),
         (
             lambda k: nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 8 << 40, 64),
             "layout.size",
@@ -62,7 +74,7 @@ def builder() -> KernelBuilder:
         (lambda k: nvb.SmemDescriptor(16.0, 16, 16), "descriptor.range", "16.0"),
         (lambda k: k.arguments[0].steps(64, 10**5000), "call.argument", "has a number of 16610 bits"),
         (lambda k: k.arguments[0].steps(64, 10**5000), "call.argument", "Address.steps: "),
-        (lambda k: fragments.accumulator_position("0", 0), "call.argument", "thread is '0'"),
+        (lambda k: fragments.accumulator_position("0", 0), "call.argument", "thread must be int, not '0'"),
         (lambda k: fragments.accumulator_position(0), "call.argument", "missing a required argument: 'index'"),
     ],
 )
@@ -82,7 +94,7 @@ def test_a_field_of_a_request_is_named() -> None:
     broken = nvb.WgmmaRequest(n=64, k=16, d=f32, a=f16, b=f16)
     object.__setattr__(broken, "a", [])
     (found,) = wrong_arguments(select_wgmma, (broken, nvb.Target.parse("sm_90a")), {})
-    assert found.message == "select_wgmma: request.a is [], a list, and takes ElementType"
+    assert found.message == "select_wgmma: request.a must be ElementType, not [] (a list)"
 
 
 def test_two_numbers_are_a_value_too() -> None:

@@ -111,7 +111,7 @@ def test_every_noun_knows_its_name(k: nvb.KernelBuilder) -> None:
 def test_a_call_names_its_noun(k: nvb.KernelBuilder) -> None:
     with pytest.raises(nvb.DiagnosticError, match=r"k\.wmma\.load: missing a required argument"):
         k.wmma.load()  # type: ignore[call-arg]
-    with pytest.raises(nvb.DiagnosticError, match=r"k\.mbarrier\.array: count is 'a'"):
+    with pytest.raises(nvb.DiagnosticError, match=r"k\.mbarrier\.array: count must be int, not 'a'"):
         k.mbarrier.array("a", 1)  # type: ignore[arg-type]
 
 

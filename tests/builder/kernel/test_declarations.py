@@ -102,12 +102,16 @@ def test_what_is_no_parameter(parameter: object, rule: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("make", "rule", "says"),
     [
-        (lambda: Parameter("a", int), "call.argument", "type is <class 'int'>, a type, and takes ParameterType"),
-        (lambda: Scalar("f16"), "call.argument", "Scalar: element is 'f16', a str, and takes ElementType"),
-        (lambda: TensorMap(f16, box=64), "call.argument", "box is 64, an int, and takes tuple[int, ...]"),
-        (lambda: TensorMap(f16, box=(64, "64")), "call.argument", "box[1] is '64', a str, and takes int"),
-        (lambda: TensorMap(f16, (64, 64), swizzle="128"), "call.argument", "swizzle is '128', a str"),
-        (lambda: TensorMap(f16, (64, 64), swizzle=nvb.SwizzleMode.B128), "call.argument", "and takes int"),
+        (
+            lambda: Parameter("a", int),
+            "call.argument",
+            "type must be ParameterType | ElementType, not <class",
+        ),
+        (lambda: Scalar("f16"), "call.argument", "Scalar: element must be ElementType, not 'f16' (a str)"),
+        (lambda: TensorMap(f16, box=64), "call.argument", "box must be tuple[int, ...], not 64 (an int)"),
+        (lambda: TensorMap(f16, box=(64, "64")), "call.argument", "box[1] must be int, not '64' (a str)"),
+        (lambda: TensorMap(f16, (64, 64), swizzle="128"), "call.argument", "swizzle must be int, not '128' (a str)"),
+        (lambda: TensorMap(f16, (64, 64), swizzle=nvb.SwizzleMode.B128), "call.argument", "swizzle must be int, not"),
         (lambda: TensorMap(f16, (64, 64), swizzle=100), "tensor-map.swizzle-bytes", "0, 32, 64 or 128 bytes"),
     ],
 )

@@ -22,7 +22,7 @@ def told(write: Callable[[nvb.KernelBuilder, Address, Address], object]) -> Diag
 
 def test_a_store_wants_the_type_of_the_memory() -> None:
     found = told(lambda k, x, out: out.store(x[0]))
-    assert (found.message, found.fix) == ("f32 is wanted here, and the value is f16", "convert it: .to(f32)")
+    assert (found.message, found.fix) == ("expected f32, but the value is f16", "convert it: .to(f32)")
     k = nvb.KernelBuilder("k", "sm_90a", threads=32, parameters=[nvb.Parameter("x", nvb.Pointer(f16))])
     assert k.arguments[0][0].to(f32).type is f32
 

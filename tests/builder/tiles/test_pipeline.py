@@ -70,7 +70,7 @@ def test_a_ring_that_all_threads_fill_has_two_stages_at_least(stages):
 @pytest.mark.parametrize("tile", [(nvb.f16,), (1,), (nvb.f16, nvb.layout.make_layout(8), 3), (1, 2)])
 def test_a_tile_is_an_element_type_and_a_layout(tile):
     k = KernelBuilder("ring", "sm_90a", threads=256)
-    with pytest.raises(nvb.DiagnosticError, match=r"call\.argument.*KernelBuilder\.pipeline: a"):
+    with pytest.raises(nvb.DiagnosticError, match=r"call\.argument.*k\.pipeline: a"):
         k.pipeline(3, a=tile)
 
 

@@ -87,7 +87,7 @@ def test_what_a_value_of_another_type_is_advised(given):
         if wanted is given:
             assert as_value(k.core, value, wanted) is value
             continue
-        with pytest.raises(nvb.DiagnosticError, match=f"{wanted} is wanted here, and the value is {given}") as caught:
+        with pytest.raises(nvb.DiagnosticError, match=f"expected {wanted}, but the value is {given}") as caught:
             as_value(k.core, value, wanted)
         (found,) = caught.value.diagnostics
         assert ("compare it with 0" in found.fix) is (wanted is pred)

@@ -109,7 +109,7 @@ def test_an_array_that_is_too_short() -> None:
     (found,) = caught.value.diagnostics
     assert found.rule_id == "simulator.bounds"
     assert "thread 116 of CTA 3 (and 399 more) reads 4 bytes" in found.message
-    assert "0 bytes after the end of x (2000 bytes)" in found.message
+    assert "it is right at the end of x (2000 bytes)" in found.message
 
 
 def test_what_is_not_known_is_said_with_all_lines() -> None:
@@ -155,7 +155,13 @@ def test_threads_that_spin_for_nothing() -> None:
 @pytest.mark.parametrize("offset", [-4, -4096, 64, 4096])
 def test_an_index_outside_names_the_array_that_it_is_nearest_to(offset):
     """Two arrays: an index before the second one is not one after the first one."""
-    side = f"{-offset} bytes before the start" if offset < 0 else f"{offset - 64} bytes after the end"
+    side = (
+        f"{-offset} bytes before the start"
+        if offset < 0
+        else f"{offset - 64} bytes after the end"
+        if offset > 64
+        else "right at the end"
+    )
     for number in (0, 1):
         arrays = [np.zeros(16, np.uint32), np.zeros(16, np.uint32)]
         with pytest.raises(DiagnosticError, match=f"{side} of a{number} "):

@@ -1,0 +1,37 @@
+"""The diagnostic for an attribute that values and addresses do not have, such as those of arrays."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import MissingAttribute, Rule
+
+ATTRIBUTE = Rule(
+    id="value.attribute",
+    message="{owner} has no {name}",
+    fix="{advice}",
+    why="A value is one register of each thread and an address is a number: neither knows an array's shape.",
+    reference="docs/api.md, nvb.Value and nvb.Address",
+)
+_OF_ADDRESSES = ("atomic", "load", "store", "cast", "byte_offset")
+_OF_ARRAYS = ("shape", "size", "ndim", "strides", "T", "reshape")
+_INSTEAD = {
+    **dict.fromkeys(_OF_ADDRESSES, "call it on the address, not on the element: (pointer + index).{name}(...)"),
+    **dict.fromkeys(
+        _OF_ARRAYS, "take sizes as parameters or build-time constants; k.tensor(address, layout) has a shape"
+    ),
+    **dict.fromkeys(("astype", "cast"), "convert it: .to(type)"),
+    "dtype": "use .{type}",
+    "item": "use the value itself",
+    **dict.fromkeys(("x", "y", "z"), 'name the axis in the call: k.thread_id("{name}"), k.block_id("{name}")'),
+}
+
+
+def missing_attribute(owner: object, name: str, shown: str, kind: str) -> AttributeError:
+    """The error for a name that `owner`, called `shown` in the message, does not have.
+
+    `kind` is the attribute that holds the type of its elements.
+    """
+    if name.startswith("_"):
+        return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
+    known = [one for one in dir(type(owner)) if not one.startswith("_")]
+    advice = _INSTEAD.get(name, f"use one of {', '.join(known)}").format(name=name, type=kind)
+    return MissingAttribute([ATTRIBUTE.diagnose(owner=shown, name=name, advice=advice)])

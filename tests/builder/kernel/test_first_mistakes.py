@@ -1,0 +1,164 @@
+"""What people write in their first kernels: each mistake is a diagnostic at their line whose fix leads on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nvbackend as nvb
+from nvbackend import f32, i32
+from nvbackend.diagnostics import element_name
+
+INSIDE = [
+    (lambda k, x, n: x.shape[0], "value.attribute", "an address of f32 has no shape", "as parameters"),
+    (lambda k, x, n: x[0].atomic("add", 1.0), "value.attribute", "has no atomic", "(pointer + index).atomic(...)"),
+    (lambda k, x, n: k.var(0).astype(f32), "value.attribute", "a variable of the kernel has no astype", ".to(type)"),
+    (lambda k, x, n: k.thread_id().y, "value.attribute", "has no y", 'k.thread_id("y")'),
+    (lambda k, x, n: x.dtype, "value.attribute", "has no dtype", ".element"),
+    (lambda k, x, n: n.nothing, "value.attribute", "has no nothing", "bitcast, constant"),
+    (lambda k, x, n: x[0, 1], "call.argument", "not (0, 1) (a tuple)", "row * pitch + column"),
+    (lambda k, x, n: x[0:4], "value.kind", "cannot be used as a run-time value", "pointer.load(4)"),
+    (lambda k, x, n: 1.0 / n, "value.constant", "1.0 is not a value of s32", ".to(nvb.f32)"),
+    (lambda k, x, n: (n < 3) * 2.0, "value.type", "not pred and float", "k.select"),
+    (lambda k, x, n: k.shared(f32, n), "call.argument", "known only when the kernel runs", "k.shared("),
+    (lambda k, x, n: k.shared("float32", 4), "call.argument", "not 'float32' (a str): use nvb.f32", "k.shared("),
+    (lambda k, x, n: k.shared(np.int32, 4), "call.argument", "(a type): use nvb.s32", "k.shared("),
+    (lambda k, x, n: x[0].to(float), "call.argument", "(a type): use nvb.f32", "Value.to("),
+    (
+        lambda k, x, n: k.warp.shuffle("down", x[0], 1),
+        "call.argument",
+        "value must be a value or a number, not 'down'",
+        "mode: str",
+    ),
+    (lambda k, x, n: k.warp.shuffle(x[0], n, 1), "call.argument", "mode must be str, not <s32", "mode: str"),
+    (lambda k, x, n: k.warp.reduce("add", x[0]), "value.operation", "redux.sync add", "k.warp.shuffle"),
+    (lambda k, x, n: nvb.mma.sync("m16n8k16", "f16", "f16", "f32"), "call.argument", "use nvb.f16", "nvb.mma.sync("),
+    (lambda k, x, n: k.block_dim(), "call.unknown", "k.block_dim", "the threads that the kernel is declared with"),
+    (lambda k, x, n: k.grid_dim(), "call.unknown", "k.grid_dim", "k.block_count"),
+    (lambda k, x, n: k.elif_(n < 3), "call.unknown", "k.elif_", "k.else_"),
+    (lambda k, x, n: k.while_(n < 3), "call.unknown", "k.while_", "k.loop with k.break_if"),
+]
+
+
+@pytest.mark.parametrize(("write", "rule", "says", "fix"), INSIDE)
+def test_a_mistake_in_the_kernel(write: Callable[..., Any], rule: str, says: str, fix: str) -> None:
+    @nvb.kernel("sm_80", threads=32)
+    def kernel(k: nvb.KernelBuilder, x: nvb.Pointer[f32], n: i32) -> None:
+        write(k, x, n)
+
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        kernel.build()
+    found = caught.value.diagnostics[0]
+    assert found.rule_id == rule
+    assert says in found.message
+    assert fix in found.fix
+    assert found.location is not None
+    assert found.location.file == __file__
+
+
+def test_python_asks_values_for_names_as_ever() -> None:
+    @nvb.kernel("sm_80", threads=32)
+    def kernel(k: nvb.KernelBuilder, x: nvb.Pointer[f32]) -> None:
+        assert not hasattr(x, "shape")
+        assert not hasattr(x[0], "__array_interface__")
+        assert getattr(k.var(0), "dtype", None) is None
+
+    kernel.build()
+
+
+def test_a_kernel_returns_nothing() -> None:
+    @nvb.kernel("sm_80", threads=32)
+    def kernel(k: nvb.KernelBuilder, x: nvb.Pointer[f32]) -> Any:
+        return x[0]
+
+    with pytest.raises(nvb.DiagnosticError, match=r"kernel\.function.*a kernel has no result") as caught:
+        kernel.build()
+    assert "out[index] = value" in caught.value.diagnostics[0].fix
+    assert caught.value.diagnostics[0].location.source.strip() == "return x[0]"
+
+
+def test_a_kernel_without_its_builder() -> None:
+    @nvb.kernel("sm_80", threads=32)
+    def kernel(out: nvb.Pointer[f32], n: i32) -> None:
+        out[0] = 1.0
+
+    with pytest.raises(nvb.DiagnosticError, match=r"its first parameter, out, gets the builder") as caught:
+        kernel.build()
+    assert caught.value.diagnostics[0].fix == "write def kernel(k, out, ...)"
+
+
+def test_counters_of_two_loops_at_once() -> None:
+    @nvb.kernel("sm_80", threads=32)
+    def kernel(k: nvb.KernelBuilder, out: nvb.Pointer[f32]) -> None:
+        with k.range(3), k.range(4) as (i, j):
+            out[i] = j.to(f32)
+
+    with pytest.raises(nvb.DiagnosticError, match=r"value\.number.*cannot unpack") as caught:
+        kernel.build()
+    assert "with k.range(m) as i, k.range(n) as j:" in caught.value.diagnostics[0].fix
+
+
+@pytest.mark.parametrize(
+    ("annotation", "says", "fix"),
+    [
+        (None, "has no annotation", "an element type (nvb.i32)"),
+        (int, "has the annotation <class 'int'>", "annotate it with nvb.s32"),
+        (np.float32, "has the annotation <class 'numpy.float32'>", "annotate it with nvb.f32"),
+        (str, "has the annotation <class 'str'>", "an element type (nvb.i32)"),
+    ],
+)
+def test_a_parameter_of_another_type(annotation: Any, says: str, fix: str) -> None:
+    def kernel(k: nvb.KernelBuilder, x: Any) -> None:
+        pass
+
+    kernel.__annotations__["x"] = annotation
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        nvb.kernel("sm_80", threads=32)(kernel).build()
+    found = caught.value.diagnostics[0]
+    assert found.rule_id == "kernel.parameter"
+    assert says in found.message
+    assert fix in found.fix
+
+
+@pytest.mark.parametrize(
+    ("name", "suggested"), [("my kernel", "my_kernel"), ("3d", "k3d"), ("a-b", "a_b"), ("", "k"), ("_x y", "k_x_y")]
+)
+def test_a_name_is_suggested_that_resembles_the_given(name: str, suggested: str) -> None:
+    with pytest.raises(nvb.DiagnosticError, match=r"kernel\.name") as caught:
+        nvb.KernelBuilder(name, "sm_80", threads=32)
+    assert caught.value.diagnostics[0].fix.endswith(repr(suggested))
+    nvb.KernelBuilder(suggested, "sm_80", threads=32)
+
+
+@pytest.mark.parametrize(
+    ("other", "ours"),
+    [
+        ("float16", "f16"),
+        ("bfloat16", "bf16"),
+        ("float32", "f32"),
+        ("half", "f16"),
+        ("double", "f64"),
+        ("int8", "s8"),
+        ("uint32", "u32"),
+        ("i64", "s64"),
+        ("float8", None),
+        ("bf32", None),
+        ("complex64", None),
+        ("xfloat32", None),
+    ],
+)
+def test_types_by_the_names_of_others(other: str, ours: str | None) -> None:
+    shown = element_name(other)
+    assert shown == (f"nvb.{ours}" if ours else None)
+    if ours:
+        assert isinstance(getattr(nvb, ours), nvb.ElementType)
+
+
+def test_the_package_names_the_type_that_is_meant() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'int32'; the element type is nvb\.s32"):
+        nvb.int32  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute 'nothing'$"):
+        nvb.nothing  # type: ignore[attr-defined]  # noqa: B018
