@@ -48,7 +48,7 @@ def check_parameters(kernel: str, parameters: Sequence[Parameter]) -> None:
 
 
 def not_a_type(kernel: str, name: object, given: object) -> Diagnostic:
-    """The diagnostic for what is given as the type of a parameter and is none; None: nothing is given."""
+    """The diagnostic for an annotation that is not the type of a parameter, or for a missing annotation (None)."""
     problem = f"has the annotation {given!r}, which is not a kernel parameter type"
     if given is None:
         problem = "has no annotation"
