@@ -12,6 +12,7 @@ import numpy as np
 from nvbackend.dry_run.machine.choices import Choices, Guessed
 from nvbackend.dry_run.machine.fiber import Fiber, Meeting, Warp
 from nvbackend.dry_run.machine.memory import SharedNumbers
+from nvbackend.dry_run.order.words import touch_of
 from nvbackend.dry_run.program.code import SELF, CodeBlock, Part, Program, Recorded
 from nvbackend.dry_run.seam import (
     BLOCKED,
@@ -24,7 +25,7 @@ from nvbackend.dry_run.seam import (
 )
 from nvbackend.dry_run.values.lanes import ALL, among, bits
 from nvbackend.dry_run.values.unknown import UNKNOWN, Expression, Unknown, leaf
-from nvbackend.intrinsics.row.semantics import TensorMemory
+from nvbackend.intrinsics.row.semantics import MemoryOperand, TensorMemory
 
 _WARPS = 4
 """Warps of a warpgroup."""
@@ -223,9 +224,10 @@ class Machine:
         for operand in recorded.instr.semantics.memory:
             if operand.writes and operand.name in recorded.inputs:
                 address = fiber.registers[recorded.inputs[operand.name][0]]
-                size = operand.extent if isinstance(operand.extent, int) else None
                 if recorded.instr.row is not None:
-                    self._numbers.forget(among(address, fiber.mask), size, fiber.warp.cta)
+                    size = _written_bytes(fiber, recorded, operand)
+                    all_ctas = "multicast_mask" in recorded.inputs
+                    self._numbers.forget(among(address, fiber.mask), size, fiber.warp.cta, all_ctas=all_ctas)
         if recorded.instr.semantics.tensor_memory is TensorMemory.ALLOCATE:
             self._allocate(fiber, recorded, outcome)
 
@@ -360,6 +362,17 @@ def _input(fiber: Fiber, recorded: Recorded, name: str, index: int = 0) -> Any:
     if name in recorded.inputs:
         return among(fiber.registers[recorded.inputs[name][index]], fiber.mask)
     return recorded.instr.immediates.get(name, UNKNOWN)
+
+
+def _written_bytes(fiber: Fiber, recorded: Recorded, operand: MemoryOperand) -> int | None:
+    """How many bytes a lane writes at the operand; None where that is not known."""
+    extent = operand.extent
+    if isinstance(extent, str):
+        extent = _input(fiber, recorded, extent)
+    elif extent is None:
+        touch = touch_of(recorded.instr, operand.name)
+        extent = None if touch is None else touch.bytes
+    return extent if type(extent) is int else None
 
 
 def _value(group: tuple[Fiber, ...], recorded: Recorded, lanes: int, name: str, index: int = 0) -> Value:

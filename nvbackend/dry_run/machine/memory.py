@@ -51,12 +51,19 @@ class SharedNumbers:
         if type(number) is int or isinstance(number, Expression):
             self._known[self._place(where, cta)] = (size, number)
 
-    def forget(self, address: Any, size: int | None, cta: int) -> None:
-        """Something else is written to so many bytes; None where that is not known."""
+    def forget(self, address: Any, size: int | None, cta: int, *, all_ctas: bool = False) -> None:
+        """Something else is written to so many bytes, None where that is not known, in the CTA or in all."""
         if not self._known:
             return
-        if type(address) is not int or size is None:
+        if isinstance(address, Unknown) or size is None:
             self._known.clear()
+            return
+        if all_ctas or type(address) is not int:
+            places = {address} if type(address) is int else set(address.tolist())
+            ranks = range(self._cluster) if all_ctas else ()
+            places |= {place & _OFFSET | rank << RANK_SHIFT for place in places for rank in ranks}
+            for place in places:
+                self.forget(place, size, cta)
             return
         owner, start = self._place(address, cta)
         if len(self._known) > size:

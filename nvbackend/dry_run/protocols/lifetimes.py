@@ -18,9 +18,9 @@ from nvbackend.isel.machine.function import MachineInstr
 
 @dataclass(slots=True)
 class _Reach:
-    """An access of a peer's memory: its event, or that of the warp then."""
+    """Accesses of a peer's memory by one instruction of a warp: their events, and the rounds of the last one."""
 
-    bit: int
+    bits: int
     instr: MachineInstr
     rounds: str
     cta: int
@@ -32,11 +32,10 @@ class Lifetimes:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._reached: dict[tuple[int, int, int], _Reach] = {}
-        """The last access by each warp of each peer."""
+        self._reached: dict[tuple[int, int, int, int], _Reach] = {}
 
-    def reach(self, step: Step) -> None:
-        """A step on an mbarrier, or with one, that may be a peer's."""
+    def reach(self, step: Step, event: int = 0) -> None:
+        """A step on an mbarrier, or with one, that may be a peer's. `event` is its bit where that is not the warp's."""
         if self._state.launch.cluster == 1:
             return
         row = step.instr.row
@@ -50,9 +49,9 @@ class Lifetimes:
         if mask is not None:
             ranks = {rank for rank in range(self._state.launch.cluster) if mask >> rank & 1}
         for rank in ranks:
-            self.touch(step, self._state.cluster_of(step.cta) + rank)
+            self.touch(step, self._state.cluster_of(step.cta) + rank, event)
 
-    def touch(self, step: Step, peer: int) -> None:
+    def touch(self, step: Step, peer: int, event: int = 0) -> None:
         """A step accesses the memory of a CTA."""
         if peer == step.cta:
             return
@@ -62,8 +61,11 @@ class Lifetimes:
                 *(ORDER, f"CTA {peer}", rules.ACCESS_EARLY, step.instr, ()),
                 now=in_rounds(step.rounds()), instruction=instruction(step.instr), cta=step.cta, peer=peer,
             )  # fmt: skip
-        reach = _Reach(warp.mark(), step.instr, step.rounds(), step.cta, peer)
-        self._reached[step.cta, warp.index, peer] = reach
+        reach = self._reached.setdefault(
+            (step.cta, warp.index, peer, id(step.instr)), _Reach(0, step.instr, "", step.cta, peer)
+        )
+        reach.bits |= event or warp.mark()
+        reach.rounds = step.rounds()
 
     def ended(self, warp: Warp) -> None:
         """A warp ends: what it knows, and what of its stores still reads shared memory."""
@@ -83,7 +85,7 @@ class Lifetimes:
     def finish(self) -> None:
         """Every access of a peer's memory came before the peer's end."""
         for reach in self._reached.values():
-            if not self._state.exits[reach.peer] & reach.bit:
+            if reach.bits & ~self._state.exits[reach.peer]:
                 self._state.findings.add(
                     *(ORDER, f"CTA {reach.peer}", rules.ACCESS_LATE, reach.instr, ()),
                     now=in_rounds(reach.rounds), instruction=instruction(reach.instr), cta=reach.cta, peer=reach.peer,

@@ -106,7 +106,11 @@ class Run:
         return self._threads.execute(step)
 
     def _mbarrier(self, step: Step) -> Outcome:
-        self._lifetimes.reach(step)
+        commits = step.instr.semantics.tracks is Completion.COMMIT
+        event = 1 << self._state.events.new() if commits else 0
+        if event:
+            self._state.tensor_commits[step.cta, step.warps[0]] |= event
+        self._lifetimes.reach(step, event)
         return self._signals.execute(step)
 
     def _fence(self, step: Step) -> Outcome:
@@ -128,8 +132,8 @@ class Run:
 
     def _issue(self, step: Step) -> Outcome:
         self._signals.went_on(self._state.warp(step))
-        self._lifetimes.reach(step)
         outcome, event, known = self._operations.issue(step)
+        self._lifetimes.reach(step, 1 << event)
         row = step.instr.row
         if row is not None and any(
             row.operand(said.name).register is RegisterClass.TMEM for said in step.instr.semantics.memory

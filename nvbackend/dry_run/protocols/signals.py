@@ -193,7 +193,8 @@ class Signals:
         """The events of the operations that the arrival waits for."""
         tracks = step.instr.semantics.tracks
         if tracks is Completion.COMMIT:
-            return self._state.tensor_issued[warp.cta, warp.index]
+            key = warp.cta, warp.index
+            return self._state.tensor_issued[key] | self._state.tensor_commits[key]
         return 0 if tracks is None else self._state.groups_of(warp, tracks).tracked(step.lanes)
 
     def apply(

@@ -41,6 +41,8 @@ class State:
         self.groups: dict[tuple[int, int, Completion], Groups] = {}
         self.tensor_issued = dict.fromkeys(self.warps, 0)
         """The events of all tcgen05 operations that a warp has issued, of the kind that commits track."""
+        self.tensor_commits = dict.fromkeys(self.warps, 0)
+        """The events of the arrivals of a warp's commits, in their order; what it does next may come before them."""
         self.exits = [0] * launch.ctas
         """What the warps of a CTA that have ended knew at their end."""
         share = launch_share(launch.threads)
