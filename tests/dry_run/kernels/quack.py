@@ -24,8 +24,8 @@ def _rows(*counts):
 @scene(
     STYLE,
     _rows(1, 2, 5),
-    why="A lane sends to the CTA of its own number, and bytes may come before they are announced. A warp sends the next "
-    "row after it has read this one, so a place is free two rows later.",
+    why="A lane sends to the CTA of its own number, and bytes may come before they are announced. A warp sends the"
+    " next row after it has read this one, so a place is free two rows later.",
     announces_its_own_warps=Mistake("accounting", "Each CTA announces the sums of its own warps alone."),
     sends_to_itself=Mistake("unwritten", "Every lane sends to its own CTA."),
     one_place=Mistake(
