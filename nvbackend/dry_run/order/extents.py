@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from nvbackend.dry_run.order.record import Part
 from nvbackend.dry_run.seam import Exceeded, Launch
 from nvbackend.intrinsics.row.row import RegisterClass
 from nvbackend.isel.machine.function import MachineInstr, MemoryObject
@@ -23,16 +22,15 @@ class Extents:
         self._launch = launch
         self.stop = launch.shared.stop
 
-    def leaves(self, instr: MachineInstr, operand: str, addresses: Any, size: int) -> Outside | None:
+    def leaves(self, part: Part) -> Outside | None:
         """Whether an access leaves the allocation that it was computed from, or the kernel's memory."""
-        first, last = (addresses, addresses) if isinstance(addresses, int) else (addresses.min(), addresses.max())
-        memory, inside = self._range(instr, operand)
-        if first >= inside.start and last + size <= inside.stop:
+        memory, inside = self._range(part.instr, part.operand)
+        if part.first >= inside.start and part.end <= inside.stop:
             return None
-        names = self._launch.promised(instr, operand)
+        names = self._launch.promised(part.instr, part.operand)
         if names:
             raise Exceeded(names)
-        byte = int(first) if first < inside.start else int(last)
+        byte = part.first if part.first < inside.start else part.end - part.size
         return memory, byte - (inside.start if memory is not None else 0)
 
     def _range(self, instr: MachineInstr, operand: str) -> tuple[MemoryObject | None, range]:

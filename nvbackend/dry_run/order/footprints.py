@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from nvbackend.dry_run.order.record import Part
 from nvbackend.dry_run.order.shared_matrix import CHUNK, SharedMatrix, of_tcgen05, of_wgmma
 from nvbackend.dry_run.order.words import touch_of
 from nvbackend.dry_run.seam import RANK_SHIFT, Step, Unknown, Value
@@ -27,17 +28,13 @@ _PATTERN = 0x7FF
 
 @dataclass(slots=True)
 class Access:
-    """Bytes of a CTA of the cluster: `size` at each of the `addresses`, a number or an array."""
+    """Bytes of a CTA of the cluster, -1 for the own one."""
 
-    operand: str
-    writes: bool
     rank: int
-    addresses: Any
-    size: int
+    writes: bool
+    part: Part
     warp: int | None = None
     """Of a warpgroup's rows, the warp that accesses these alone."""
-    rows: tuple[Any, ...] = ()
-    """The addresses of each warp's rows, where these are one warp's."""
 
 
 def lanes_of(value: Value, lanes: int, first: int = 32) -> Any:
@@ -62,15 +59,31 @@ def number(value: Value, lanes: int) -> int | None:
 
 
 class Footprints:
-    """The accesses of steps. `bytes` of descriptors are kept: they come again and again."""
+    """The accesses of steps. They are kept by the values of the operands: these come again and again."""
 
     def __init__(self) -> None:
         self._matrices: dict[tuple[int, int, int, int, bool, bool, int], Any] = {}
+        self._names: dict[int, tuple[str, ...]] = {}
+        self._known: dict[tuple[int | bytes, ...], tuple[Access, ...]] = {}
         self.unknown = False
         """Whether a write went to a place that is not known."""
 
-    def of(self, step: Step) -> Iterator[Access]:
+    def of(self, step: Step) -> Sequence[Access]:
         """The accesses of shared memory at the step's operands, as far as they are known."""
+        instr = step.instr
+        names = self._names.get(id(instr))
+        if names is None:
+            names = self._names[id(instr)] = tuple(_deciding(instr))
+        values = [step.value(name) for name in names]
+        if any(isinstance(value, Unknown) for value in values):
+            return [*self._accesses(step)]
+        key = (id(instr), step.lanes, *(one if isinstance(one, int) else one.tobytes() for one in values))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = tuple(self._accesses(step))
+        return found
+
+    def _accesses(self, step: Step) -> Iterator[Access]:
         instr = step.instr
         for said in instr.semantics.memory:
             if instr.row is None:
@@ -83,6 +96,7 @@ class Footprints:
                 yield from self._plain(step, said)
 
     def _plain(self, step: Step, said: MemoryOperand) -> Iterator[Access]:
+        instr = step.instr
         value = lanes_of(step.value(said.name), step.lanes, said.lanes or 32)
         extent = self._extent(step, said)
         if isinstance(value, Unknown) or extent is None:
@@ -95,7 +109,7 @@ class Footprints:
                 self.unknown |= said.writes
                 return
             addresses, size = lines
-        yield from _split(said, addresses, size)
+        yield from _split(instr, said, addresses, size)
 
     def _extent(self, step: Step, said: MemoryOperand) -> int | None:
         extent = said.extent
@@ -128,9 +142,9 @@ class Footprints:
             found = (word & 0x3FFF) * CHUNK
         if isinstance(found, tuple):
             for warp, rows in enumerate(found):
-                yield Access(said.name, said.writes, -1, rows, CHUNK, warp, found)
+                yield Access(-1, said.writes, Part(instr, rows, CHUNK, said.name, found), warp)
         elif found is not None:
-            yield Access(said.name, said.writes, -1, found, CHUNK)
+            yield Access(-1, said.writes, Part(instr, found, CHUNK, said.name))
 
     def _of_wgmma(self, instr: MachineInstr, said: MemoryOperand, word: int) -> Any:
         assert instr.row is not None
@@ -194,17 +208,25 @@ def _has(instr: MachineInstr, operand: str) -> bool:
     return instr.row is not None and instr.row.has_operand(operand)
 
 
-def _split(said: MemoryOperand, addresses: Any, size: int) -> Iterator[Access]:
+def _deciding(instr: MachineInstr) -> Iterator[str]:
+    """The operands that decide what an instruction accesses."""
+    for said in instr.semantics.memory:
+        yield said.name
+        if isinstance(said.extent, str):
+            yield said.extent
+        if isinstance(said.extent, Matrix) and _has(instr, "stride"):
+            yield "stride"
+
+
+def _split(instr: MachineInstr, said: MemoryOperand, addresses: Any, size: int) -> Iterator[Access]:
     """One access for each CTA that is accessed."""
     if isinstance(addresses, int):
-        yield Access(said.name, said.writes, addresses >> RANK_SHIFT, addresses & _OFFSETS, size)
+        part = Part(instr, addresses & _OFFSETS, size, said.name)
+        yield Access(addresses >> RANK_SHIFT, said.writes, part)
         return
     if not len(addresses):
         return
     ranks = addresses >> RANK_SHIFT
-    first = int(ranks[0])
-    if (ranks == first).all():
-        yield Access(said.name, said.writes, first, addresses & _OFFSETS, size)
-        return
     for rank in sorted(set(ranks.tolist())):
-        yield Access(said.name, said.writes, rank, addresses[ranks == rank] & _OFFSETS, size)
+        part = Part(instr, addresses[ranks == rank] & _OFFSETS, size, said.name)
+        yield Access(rank, said.writes, part)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from nvbackend.dry_run.order.events import Warp
+from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.extents import Extents, Outside
 from nvbackend.dry_run.order.footprints import Access
 from nvbackend.dry_run.order.lanes import LaneShadow
-from nvbackend.dry_run.order.record import Part, Record
+from nvbackend.dry_run.order.record import Part, Places, Record, granules
 from nvbackend.dry_run.order.shadow import Records, Shadow
 from nvbackend.dry_run.order.words import Names, touch_of
-from nvbackend.isel.machine.function import MachineInstr
 
 Conflict = Callable[[Record | None, Record, Part, int, int, str], None]
 """What is told of two accesses: the earlier (None: nothing wrote there), the later and its part, CTA, address, why."""
@@ -38,19 +36,16 @@ class Memory:
         self._left = left
         self._open: dict[int, dict[tuple[int, bool, bool, int], Record]] = {}
 
-    def access(
-        self, warp: Warp, instr: MachineInstr, rounds: Callable[[], str], cta: int, access: Access, hidden: int = 0
-    ) -> None:
+    def access(self, warp: Warp, rounds: Callable[[], str], cta: int, access: Access, hidden: int = 0) -> None:
         """A warp reads or writes, in lanes that do not know of the events `hidden`."""
-        part = Part(instr, access.addresses, access.size, access.operand)
-        atomic = instr.semantics.atomic
+        part, atomic = access.part, access.part.instr.semantics.atomic
         mine = self._open.setdefault(id(warp), {})
         record = mine.get((cta, access.writes, atomic, hidden))
         if record is None:
             record = Record(warp.event, warp.cta, warp.index, access.writes, rounds(), atomic=atomic, hidden=hidden)
             mine[cta, access.writes, atomic, hidden] = record
             warp.used = True
-        outside = self.extents.leaves(instr, access.operand, access.addresses, access.size)
+        outside = self.extents.leaves(part)
         if outside is not None:
             self._left(Record(record.event, warp.cta, warp.index, access.writes, rounds()), part, outside)
             return
@@ -72,23 +67,40 @@ class Memory:
         for record, cta, part in empty:
             self._look_unwritten(record, cta, part)
 
-    def issue(self, record: Record, known: int, fenced: int, touched: Iterable[tuple[int, Part]]) -> None:
-        """An asynchronous operation that has seen `known` accesses memory of these CTAs."""
-        for cta, part in touched:
-            outside = self.extents.leaves(part.instr, part.operand, part.addresses, part.size)
-            if outside is not None:
-                self._left(record, part, outside)
-                continue
-            self._learn(part)
-            here = Record(
-                record.event, record.cta, record.warp, record.writes, record.rounds, record.engine, record.atomic,
-                record.proxy, record.barrier, record.phase, record.guard, parts=[part],
-            )  # fmt: skip
-            if record.writes:
-                self._write(here, cta, known)
-            else:
-                for empty in self._read(here, cta, known, fenced if record.proxy else None):
-                    self._look_unwritten(here, cta, empty)
+    def issue_write(self, record: Record, known: int, cta: int, part: Part) -> None:
+        """An asynchronous operation that has seen `known` writes memory of a CTA."""
+        if self._is_inside(record, part):
+            self._write(_with(record, [part]), cta, known)
+
+    def issue_reads(self, record: Record, reads: Sequence[tuple[int, Part, Known]]) -> None:
+        """An asynchronous operation reads memory of CTAs, each part after what is known then."""
+        several = [one for one in reads if self._is_inside(record, one[1])]
+        if len(several) > 1 and len({cta for cta, _, _ in several}) == 1 and self._read_at_once(record, several):
+            return
+        for cta, part, (known, fenced) in several:
+            here = _with(record, [part])
+            for empty in self._read(here, cta, known, fenced if record.proxy else None):
+                self._look_unwritten(here, cta, empty)
+
+    def _read_at_once(self, record: Record, several: Sequence[tuple[int, Part, Known]]) -> bool:
+        """Whether all parts of a read come after all writes, and the same is known of earlier reads."""
+        here = _with(record, [part for _, part, _ in several])
+        shadow, event = self._shadows[several[0][0]], 1 << record.event
+        every, some, hidden = -1, 0, 0
+        for _, _, (known, fenced) in several:
+            every, some, hidden = every & known, some | known, hidden | (known & ~fenced)
+        places = shadow.granules(here.parts)
+        return shadow.read_in_order(
+            places, self.records.add(here), (every | event, some | event), hidden if record.proxy else 0
+        )
+
+    def _is_inside(self, record: Record, part: Part) -> bool:
+        outside = self.extents.leaves(part)
+        if outside is not None:
+            self._left(record, part, outside)
+            return False
+        self._learn(part)
+        return True
 
     def _look_unwritten(self, record: Record, cta: int, part: Part) -> None:
         """A read of what nothing has written, where that is known: programs that fill nothing are parts of others.
@@ -98,38 +110,41 @@ class Memory:
         if not (self.complete and self.writes):
             return
         shadow = self._shadows[cta]
-        address = shadow.unwritten(part.addresses, part.size)
+        address = shadow.unwritten(part.granules(shadow.shift))
         if address is None:
             return
-        if record.proxy and not all(shadow.is_empty(one, part.size) for one in part.tile or (part.addresses,)):
+        whole = [granules(one, part.size, shadow.shift) for one in part.tile or (part.addresses,)]
+        if record.proxy and not all(shadow.is_empty(one) for one in whole):
             return
         self._conflict(None, record, part, cta, address, UNWRITTEN)
 
     def _learn(self, part: Part) -> None:
         touch = touch_of(part.instr, part.operand)
         if touch is not None:
-            self.names.learn(touch, _first(part.addresses))
+            self.names.learn(touch, part.first)
 
     def _read(self, record: Record, cta: int, known: int, fenced: int | None) -> list[Part]:
         """Look at a read: the parts of it that nothing has written, as yet."""
         shadow, number = self._shadows[cta], self.records.add(record)
+        known |= 1 << record.event
+        hidden = 0 if fenced is None else known & ~fenced & ~(1 << record.event)
+        if shadow.read_in_order(shadow.granules(record.parts), number, (known,), hidden):
+            return []
         empty: list[Part] = []
         for part in record.parts:
-            shadow.refine(part.addresses, part.size)
-        for part in record.parts:
-            places = shadow.places(part.addresses, part.size)
-            for writer, address in shadow.read(places, number, known | 1 << record.event):
+            places = part.granules(shadow.shift)
+            for writer, address in shadow.read(places, number, known):
                 if writer:
                     earlier = self.records.records[writer]
                     if earlier is not None and not (earlier.atomic and record.atomic):
                         self._conflict(earlier, record, part, cta, address, UNORDERED)
                 else:
                     empty.append(part)
-            if fenced is not None:
-                self._unfenced(record, part, cta, places, known & ~fenced)
+            if hidden:
+                self._unfenced(record, part, cta, places, hidden)
         return empty
 
-    def _unfenced(self, record: Record, part: Part, cta: int, places: Any, hidden: int) -> None:
+    def _unfenced(self, record: Record, part: Part, cta: int, places: Places, hidden: int) -> None:
         """Generic writes that come before, and that no proxy fence shows to the async proxy."""
         for writer, address in self._shadows[cta].writers(places):
             earlier = self.records.records[writer]
@@ -138,12 +153,14 @@ class Memory:
 
     def _write(self, record: Record, cta: int, known: int) -> None:
         shadow, number = self._shadows[cta], self.records.add(record)
-        for part in record.parts:
-            shadow.refine(part.addresses, part.size)
+        known |= 1 << record.event
         self.writes |= record.parts[0].instr.semantics.tensor_memory is None
+        places = shadow.granules(record.parts)
+        if not any(shadow.before_write(places, number, known)):
+            shadow.note_write(places, number)
+            return
         for part in record.parts:
-            places = shadow.places(part.addresses, part.size)
-            for one, address in shadow.write(places, number, known | 1 << record.event):
+            for one, address in shadow.write(part.granules(shadow.shift), number, known):
                 earlier = self.records.records[one]
                 if earlier is None or (earlier.atomic and record.atomic) or _alike(earlier, record, part):
                     continue
@@ -158,6 +175,14 @@ class Memory:
         return self.names.name(touch_of(part.instr, part.operand), address)
 
 
+def _with(record: Record, parts: list[Part]) -> Record:
+    """The same with these parts."""
+    return Record(
+        record.event, record.cta, record.warp, record.writes, record.rounds, record.engine, record.atomic,
+        record.proxy, record.barrier, record.phase, record.guard, parts=parts,
+    )  # fmt: skip
+
+
 def _alike(earlier: Record, record: Record, part: Part) -> bool:
     """The same store of several threads to one place, or two copies of a warp: it may not matter which is last."""
     if not earlier.writes:
@@ -166,7 +191,3 @@ def _alike(earlier: Record, record: Record, part: Part) -> bool:
         return True
     others = not earlier.proxy or earlier.cta != record.cta
     return others and any(one.instr is part.instr for one in earlier.parts)
-
-
-def _first(addresses: Any) -> int:
-    return addresses if isinstance(addresses, int) else int(addresses.min())

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from nvbackend.isel.machine.function import MachineInstr
 
@@ -11,7 +15,7 @@ Places = Any
 """Granules of a shadow: a slice, or an array of their numbers."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Part:
     """The access of one instruction: `addresses` are a number or an array, with `size` bytes at each.
 
@@ -23,6 +27,38 @@ class Part:
     size: int
     operand: str
     tile: tuple[Any, ...] = ()
+
+    @cached_property
+    def first(self) -> int:
+        """The least address."""
+        return self.addresses if isinstance(self.addresses, int) else int(self.addresses.min())
+
+    @cached_property
+    def end(self) -> int:
+        """What comes after the last byte."""
+        return self.size + (self.addresses if isinstance(self.addresses, int) else int(self.addresses.max()))
+
+    @cached_property
+    def bits(self) -> int:
+        """The bits of all addresses and of the size: what granules must be aligned to."""
+        found = self.addresses if isinstance(self.addresses, int) else int(np.bitwise_or.reduce(self.addresses))
+        return found | self.size
+
+    @cached_property
+    def bytes(self) -> int:
+        """All bytes that it accesses."""
+        return self.size if isinstance(self.addresses, int) else self.size * len(self.addresses)
+
+    def granules(self, shift: int) -> Places:
+        """The granules of `1 << shift` bytes, which are small enough."""
+        found = self._granules.get(shift)
+        if found is None:
+            found = self._granules[shift] = granules(self.addresses, self.size, shift)
+        return found
+
+    @cached_property
+    def _granules(self) -> dict[int, Places]:
+        return {}
 
     def covers(self, address: int, bytes: int) -> bool:
         """Whether it touches any of the bytes."""
@@ -61,3 +97,21 @@ class Record:
     def part_at(self, address: int, bytes: int) -> Part:
         """The part that touches the bytes, or the first."""
         return next((part for part in self.parts if part.covers(address, bytes)), self.parts[0])
+
+
+def granules(addresses: Any, size: int, shift: int) -> Places:
+    """The granules of `size` bytes at each of the addresses."""
+    if isinstance(addresses, int):
+        return slice(addresses >> shift, (addresses + size) >> shift)
+    first = addresses >> shift
+    count = size >> shift
+    if count == 1:
+        return first
+    return (first[:, None] + np.arange(count)).reshape(-1)
+
+
+def united(several: Sequence[Places]) -> Places:
+    """The granules of several accesses."""
+    if len(several) == 1:
+        return several[0]
+    return np.concatenate([np.arange(one.start, one.stop) if isinstance(one, slice) else one for one in several])

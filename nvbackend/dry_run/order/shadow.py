@@ -5,12 +5,14 @@ Bytes are kept in granules, which begin at 16 bytes and become smaller when some
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import operator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from nvbackend.dry_run.order.record import Places, Record
+from nvbackend.dry_run.order.record import Part, Places, Record, united
 
 _LARGEST = 4
 """The logarithm of the bytes of a granule at first."""
@@ -56,24 +58,14 @@ class Shadow:
         self._writers = np.zeros(count, np.int32)
         self._readers = np.zeros(count, np.int32)
 
-    def refine(self, addresses: Any, size: int) -> None:
-        """Make the granules small enough for an access."""
-        bits = size | (addresses if isinstance(addresses, int) else int(np.bitwise_or.reduce(addresses)))
-        while bits & ((1 << self.shift) - 1):
-            self.shift -= 1
-            self._writers = np.repeat(self._writers, 2)
-            self._readers = np.repeat(self._readers, 2)
-
-    def places(self, addresses: Any, size: int) -> Places:
-        """The granules of an access, for which they are small enough."""
-        shift = self.shift
-        if isinstance(addresses, int):
-            return slice(addresses >> shift, (addresses + size) >> shift)
-        first = addresses >> shift
-        count = size >> shift
-        if count == 1:
-            return first
-        return (first[:, None] + np.arange(count)).reshape(-1)
+    def granules(self, parts: Sequence[Part]) -> Places:
+        """The granules of several accesses, which become small enough for all of them."""
+        for part in parts:
+            while part.bits & ((1 << self.shift) - 1):
+                self.shift -= 1
+                self._writers = np.repeat(self._writers, 2)
+                self._readers = np.repeat(self._readers, 2)
+        return united([part.granules(self.shift) for part in parts])
 
     def read(self, places: Places, number: int, known: int) -> Iterator[tuple[int, int]]:
         """The writers that a read does not come after, 0 where nothing has written. `known` has the own event."""
@@ -81,25 +73,50 @@ class Shadow:
         for one in _different(writers):
             if not one or not known >> self._records.records[one].event & 1:  # type: ignore[union-attr]
                 yield one, self._address(places, writers, one)
+        self._note_read(places, number, (known,))
+
+    def read_in_order(self, places: Places, number: int, known: Sequence[int], hidden: int) -> bool:
+        """Read, if all writes are known to each of those who read the same record, and none is of the `hidden` events.
+
+        False also where the readers before it matter to some of them and not to others.
+        """
+        if not self._comes_after(places, functools.reduce(operator.and_, known), hidden):
+            return False
+        return self._note_read(places, number, known)
+
+    def _comes_after(self, places: Places, known: int, hidden: int) -> bool:
+        """Whether all bytes were written, by `known` events; those of warps are not `hidden`."""
+        for one in _different(self._writers[places]):
+            writer = self._records.records[one]
+            if writer is None or not known >> writer.event & 1:
+                return False
+            if hidden and not writer.engine and hidden >> writer.event & 1:
+                return False
+        return True
+
+    def _note_read(self, places: Places, number: int, known: Sequence[int]) -> bool:
         readers = self._readers[places]
         different = _different(readers)
-        made = [self._records.with_reader(one, number, known) for one in different]
+        made = [self._records.with_reader(one, number, known[0]) for one in different]
+        for other in known[1:]:
+            if made != [self._records.with_reader(one, number, other) for one in different]:
+                return False
         if len(made) == 1:
             self._readers[places] = made[0]
         elif made:
             order = np.argsort(different)
             table = np.array(made, np.int32)[order]
             self._readers[places] = table[np.searchsorted(np.array(different)[order], readers)]
+        return True
 
-    def unwritten(self, addresses: Any, size: int) -> int | None:
-        """The first byte of an access that nothing has written."""
-        places = self.places(addresses, size)
+    def unwritten(self, places: Places) -> int | None:
+        """The first byte that nothing has written."""
         writers = self._writers[places]
         return None if writers.all() else self._address(places, writers, 0)
 
-    def is_empty(self, addresses: Any, size: int) -> bool:
-        """Whether nothing has written any byte of an access."""
-        return not self._writers[self.places(addresses, size)].any()
+    def is_empty(self, places: Places) -> bool:
+        """Whether nothing has written any byte."""
+        return not self._writers[places].any()
 
     def writers(self, places: Places) -> list[tuple[int, int]]:
         """Who wrote the bytes last."""
@@ -108,19 +125,28 @@ class Shadow:
 
     def write(self, places: Places, number: int, known: int) -> Iterator[tuple[int, int]]:
         """The readers and writers that a write does not come after."""
+        yield from self.before_write(places, number, known)
+        self.note_write(places, number)
+
+    def before_write(self, places: Places, number: int, known: int) -> Iterator[tuple[int, int]]:
+        """The readers and writers that a write does not come after; nothing is written yet."""
         records, mine = self._records.records, self._records.records[number]
         assert mine is not None
-        writers, readers = self._writers[places], self._readers[places]
+        readers = self._readers[places]
         for one in _different(readers):
             for reader in self._records.sets[one]:
                 mine.readers.add((records[reader].cta, records[reader].warp))  # type: ignore[union-attr]
                 if not known >> records[reader].event & 1:  # type: ignore[union-attr]
                     yield reader, self._address(places, readers, one)
+        writers = self._writers[places]
         for one in _different(writers):
             if one:
                 mine.replaced = max(mine.replaced, records[one].event)  # type: ignore[union-attr]
                 if not known >> records[one].event & 1:  # type: ignore[union-attr]
                     yield one, self._address(places, writers, one)
+
+    def note_write(self, places: Places, number: int) -> None:
+        """The bytes are written."""
         self._writers[places] = number
         self._readers[places] = 0
 

@@ -125,12 +125,13 @@ class _Compiler:
         operations: list[Operation] = []
 
         def record(anchor: Anchor) -> None:
-            recorded = self._recorded(anchor)
             if not is_of_protocols(anchor.instr) and self._needed.isdisjoint(results(anchor)):
                 last = code.parts[-1].recorded if code.parts else None
-                if not recorded.meets or (last is not None and last.meets):
+                if not _meets(anchor.instr) or (last is not None and last.meets):
                     return
                 recorded = Recorded(anchor.instr, {}, {}, None, False, _only_meet, meets=True)
+            else:
+                recorded = self._recorded(anchor)
             code.parts.append(Part(list(operations), recorded))
             operations.clear()
 

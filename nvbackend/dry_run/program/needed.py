@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from llvmlite import ir
 
 from nvbackend.dry_run.anchors import Anchor
+from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.machine.function import MachineInstr
 
 SHARED_SPACES = (3, 7)
@@ -14,11 +15,12 @@ SHARED_SPACES = (3, 7)
 
 
 def is_of_protocols(instr: MachineInstr) -> bool:
-    """Whether the instruction has a part in some protocol."""
+    """Whether the instruction has a part in some protocol: others only compute."""
     said = instr.semantics
     if said.exits and instr.row is None:
         return False
-    return bool(instr.touches or instr.memory or next(said.said(), None))
+    parts = (said.mbarrier, said.barrier, said.fence, said.completion, said.tensor_memory, said.budget)
+    return bool(said.memory) or said.together is Scope.WARPGROUP or any(one is not None for one in parts)
 
 
 def results(anchor: Anchor) -> list[ir.Instruction]:

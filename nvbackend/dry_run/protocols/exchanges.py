@@ -35,10 +35,10 @@ class Exchanges:
             self._count += 1
             meeting = self._meetings[key] = self._count
         shadow = self._state.memory.lanes[cta]
-        found = shadow.access(step.instr, access.writes, access.addresses, access.size, step.lanes, meeting)
+        found = shadow.access(step.instr, access.writes, access.part.addresses, access.part.size, step.lanes, meeting)
         if found is None:
             return
-        touch = touch_of(step.instr, access.operand)
+        touch = touch_of(step.instr, access.part.operand)
         earlier = instruction(found.earlier)
         self._state.findings.add(
             *(EXCHANGE, "", rules.MISSING_WARP_SYNC, step.instr, ((f"{earlier} is here", found.earlier.location),)),

@@ -6,6 +6,8 @@ know only when they have waited for what it completes.
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.footprints import Access, number
 from nvbackend.dry_run.order.record import Part, Record
@@ -79,19 +81,23 @@ class Operations:
         """Look at what the operation accesses. The bytes that it writes in each CTA."""
         state, said, brought = self._state, step.instr.semantics, 0
         base = state.cluster_of(step.cta)
-        for access in state.footprints.of(step):
-            ctas = self._ctas(step, access, mask, base)
-            part = Part(step.instr, access.addresses, access.size, access.operand, access.rows)
+        for writes, accesses in groupby(state.footprints.of(step), lambda one: one.writes):
             record = Record(
-                event, step.cta, step.warps[0], access.writes, step.rounds(), instruction(step.instr),
+                event, step.cta, step.warps[0], writes, step.rounds(), instruction(step.instr),
                 proxy=said.proxy is Proxy.ASYNC, barrier=barrier, phase=0 if barrier is None else barrier.phase,
                 guard=state.guards.get((step.cta, step.warps[0])),
             )  # fmt: skip
-            state.memory.issue(record, *self._known_of(step, access, known), [(cta, part) for cta in ctas])
-            if access.writes:
-                count = 1 if isinstance(access.addresses, int) else len(access.addresses)
-                same = step.lanes.bit_count() if isinstance(access.addresses, int) else 1
-                brought += access.size * count * same
+            reads: list[tuple[int, Part, Known]] = []
+            for access in accesses:
+                ctas, seen = self._ctas(step, access, mask, base), self._known_of(step, access, known)
+                if writes:
+                    for cta in ctas:
+                        state.memory.issue_write(record, seen[0], cta, access.part)
+                    is_one = isinstance(access.part.addresses, int)
+                    brought += access.part.bytes * (step.lanes.bit_count() if is_one else 1)
+                else:
+                    reads += [(cta, access.part, seen) for cta in ctas]
+            state.memory.issue_reads(record, reads)
         return brought
 
     def _ctas(self, step: Step, access: Access, mask: int | None, base: int) -> list[int]:

@@ -156,7 +156,7 @@ class Run:
         for access in self._state.footprints.of(step):
             cta = step.cta if access.rank < 0 else base + access.rank
             self._lifetimes.touch(step, cta)
-            self._state.memory.access(warp, step.instr, step.rounds, cta, access, warp.hidden(step.lanes))
+            self._state.memory.access(warp, step.rounds, cta, access, warp.hidden(step.lanes))
             if step.instr.row is None and not step.instr.semantics.atomic:
                 self._exchanges.access(step, cta, access)
         self._state.memory.complete = not self._state.footprints.unknown

@@ -9,6 +9,7 @@ import numpy as np
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.footprints import lanes_of, number
+from nvbackend.dry_run.order.record import Part
 from nvbackend.dry_run.order.words import in_rounds, instruction, touch_of
 from nvbackend.dry_run.protocols.explain import leaves
 from nvbackend.dry_run.protocols.findings import ACCOUNTING, EARLY, PARITY
@@ -83,7 +84,7 @@ class Signals:
         """The mbarrier at a place, known to be initialised to the warp of the step."""
         state, found = self._state, self._state.mbarriers.get(place)
         warp, touch = state.warp(step), touch_of(step.instr, BARRIER)
-        outside = state.memory.extents.leaves(step.instr, BARRIER, place[1], MBARRIER_BYTES)
+        outside = state.memory.extents.leaves(Part(step.instr, place[1], MBARRIER_BYTES, BARRIER))
         if outside is not None:
             who = f"{instruction(step.instr)} of warp {warp.index}"
             leaves(state, step.instr, *outside, who, step.rounds())

@@ -92,7 +92,7 @@ class Tensors:
             adds = step.instr.semantics.multiplies and number(step.value("enable_d"), step.lanes)
             for cta, parts in places:
                 for part in parts if adds else ():
-                    address = self._shadows[cta].unwritten(part.start, part.stop - part.start)
+                    address = self._shadows[cta].unwritten(part)
                     if address is not None:
                         self._unwritten(record, step, address)
                 record.parts = [Part(step.instr, _numbers(parts), 1, said.name)]
