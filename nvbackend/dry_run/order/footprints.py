@@ -17,7 +17,8 @@ from nvbackend.intrinsics.row.semantics import Matrix, MemoryOperand
 from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, MachineInstr, instruction_descriptor
 
 _OFFSETS = (1 << RANK_SHIFT) - 1
-_SHARED = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER)
+_SHARED = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER, RegisterClass.GENERIC, RegisterClass.B64)
+"""The registers that address shared memory, or may, or hold a descriptor of it."""
 _ROW_BYTES = 32
 """Bytes of K that one multiplication takes of each row of A and B, where neither is sparse."""
 _WARPS, _ROWS = 4, 16
@@ -74,25 +75,23 @@ class Footprints:
         names = self._names.get(id(instr))
         if names is None:
             names = self._names[id(instr)] = tuple(_deciding(instr))
-        values = [step.value(name) for name in names]
-        if any(isinstance(value, Unknown) for value in values):
-            return [*self._accesses(step)]
-        key = (id(instr), step.lanes, *(one if isinstance(one, int) else one.tobytes() for one in values))
-        found = self._known.get(key)
+        key: list[int | bytes] = [id(instr), step.lanes]
+        for name in names:
+            value = step.value(name)
+            if isinstance(value, Unknown):
+                return [*self._accesses(step)]
+            key.append(value if isinstance(value, int) else value.tobytes())
+        found = self._known.get(tuple(key))
         if found is None:
-            found = self._known[key] = tuple(self._accesses(step))
+            found = self._known[tuple(key)] = tuple(self._accesses(step))
         return found
 
     def _accesses(self, step: Step) -> Iterator[Access]:
-        instr = step.instr
-        for said in instr.semantics.memory:
-            if instr.row is None:
-                yield from self._plain(step, said)
-                continue
-            register = instr.row.operand(said.name).register
-            if register is RegisterClass.B64:
+        for said in _in_shared(step.instr):
+            row = step.instr.row
+            if row is not None and row.operand(said.name).register is RegisterClass.B64:
                 yield from self._descriptor(step, said)
-            elif register in _SHARED or register is RegisterClass.GENERIC:
+            else:
                 yield from self._plain(step, said)
 
     def _plain(self, step: Step, said: MemoryOperand) -> Iterator[Access]:
@@ -208,9 +207,16 @@ def _has(instr: MachineInstr, operand: str) -> bool:
     return instr.row is not None and instr.row.has_operand(operand)
 
 
+def _in_shared(instr: MachineInstr) -> Iterator[MemoryOperand]:
+    """What an instruction accesses that may be shared memory."""
+    for said in instr.semantics.memory:
+        if instr.row is None or instr.row.operand(said.name).register in _SHARED:
+            yield said
+
+
 def _deciding(instr: MachineInstr) -> Iterator[str]:
     """The operands that decide what an instruction accesses."""
-    for said in instr.semantics.memory:
+    for said in _in_shared(instr):
         yield said.name
         if isinstance(said.extent, str):
             yield said.extent

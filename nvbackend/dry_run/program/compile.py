@@ -11,7 +11,8 @@ from nvbackend.dry_run.anchors import Anchor
 from nvbackend.dry_run.program.code import CodeBlock, LoopOf, Part, Program, Recorded
 from nvbackend.dry_run.program.flow import meetings
 from nvbackend.dry_run.program.layout import constant, lay_out
-from nvbackend.dry_run.program.needed import is_data, is_of_protocols, needed, pointers, results
+from nvbackend.dry_run.program.needed import inputs as inputs_of
+from nvbackend.dry_run.program.needed import is_of_protocols, needed, pointers, results
 from nvbackend.dry_run.program.operations import operation_of
 from nvbackend.dry_run.values.arithmetic import Operation
 from nvbackend.dry_run.values.unknown import UNKNOWN
@@ -184,14 +185,12 @@ class _Compiler:
     def _recorded(self, anchor: Anchor) -> Recorded:
         instr = anchor.instr
         outputs = {one.name for one in instr.row.outputs} if instr.row is not None else ()
-        inputs: dict[str, tuple[int, ...]] = {}
-        given: dict[str, tuple[int, ...]] = {}
-        for name, registers in anchor.registers.items():
-            if name in outputs:
-                if any(one in self._needed for one in registers):
-                    given[name] = tuple(self.register(one) for one in registers)
-            elif not is_data(registers[0]):
-                inputs[name] = tuple(self.register(one) for one in registers)
+        inputs = {name: tuple(self.register(one) for one in several) for name, several in inputs_of(anchor).items()}
+        given = {
+            name: tuple(self.register(one) for one in several)
+            for name, several in anchor.registers.items()
+            if name in outputs and any(one in self._needed for one in several)
+        }
         for pointer in pointers(anchor):
             inputs[ADDRESS] = (self.register(pointer),)
         guard = inputs.pop(GUARD, (None,))[0]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from llvmlite import ir
 
 from nvbackend.dry_run.anchors import Anchor
+from nvbackend.intrinsics.row.row import GUARD, RegisterClass, Row
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.machine.function import MachineInstr
 
@@ -51,7 +52,7 @@ def needed(
         if block.terminator is not None:
             roots += block.terminator.operands
     for anchor in (one for several in anchors.values() for one in several if is_of_protocols(one.instr)):
-        roots += _inputs(anchor)
+        roots += (one for registers in inputs(anchor).values() for one in registers if isinstance(one, ir.Value))
         roots += pointers(anchor)
     return _closure(roots, stores, computed)
 
@@ -66,12 +67,24 @@ def pointers(anchor: Anchor) -> list[ir.Value]:
     return [after.operands[0]] if after.opname in ("load", "atomicrmw", "cmpxchg") else []
 
 
-def _inputs(anchor: Anchor) -> Iterable[ir.Value]:
-    row = anchor.instr.row
+def inputs(anchor: Anchor) -> dict[str, Sequence[ir.Value | int]]:
+    """The operands that decide what an instruction does, by name: no data, and nothing that lies in global memory.
+
+    Where one operand has several registers, these are data or the coordinates of a tile.
+    """
+    row, of_protocols = anchor.instr.row, is_of_protocols(anchor.instr)
     outputs = {one.name for one in row.outputs} if row is not None else ()
+    found = {}
     for name, registers in anchor.registers.items():
-        if name not in outputs:
-            yield from (one for one in registers if isinstance(one, ir.Value) and not is_data(one))
+        if name in outputs or is_data(registers[0]):
+            continue
+        if not (of_protocols and row is not None and name != GUARD and _is_silent(row, name, registers)):
+            found[name] = registers
+    return found
+
+
+def _is_silent(row: Row, name: str, registers: Sequence[ir.Value | int]) -> bool:
+    return len(registers) > 1 or row.operand(name).register is RegisterClass.GLOBAL
 
 
 def is_data(value: ir.Value | int) -> bool:
@@ -94,7 +107,8 @@ def _closure(
             continue
         found.add(value)
         if value.name in computed:
-            waiting += [one for one in _inputs(computed[value.name]) if isinstance(one, ir.Instruction)]
+            given = inputs(computed[value.name]).values()
+            waiting += [one for registers in given for one in registers if isinstance(one, ir.Instruction)]
         elif isinstance(value, ir.AllocaInstr):
             waiting += stores.get(value, ())
         elif value.opname == "phi":
