@@ -3,7 +3,8 @@
 Lowest layer of the project: every other package may import it, and it imports none of them.
 """
 
-from nvbackend.diagnostics.arguments import is_flag, missing_name
+from nvbackend.diagnostics.annotations import is_flag
+from nvbackend.diagnostics.arguments import missing_name
 from nvbackend.diagnostics.boundary import Interrupted, WrongKind, user_facing
 from nvbackend.diagnostics.diagnostic import (
     Diagnostic,

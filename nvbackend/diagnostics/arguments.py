@@ -7,16 +7,15 @@ exception of Python's own.
 from __future__ import annotations
 
 import ast
-import builtins
 import dataclasses
 import inspect
 import reprlib
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from types import GenericAlias, UnionType
-from typing import Any, get_args, get_origin
+from typing import Any
 
+from nvbackend.diagnostics.annotations import NUMPY, alternatives, fits, is_flag, outer, text
 from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError, MissingName, Rule, printed, with_article
 from nvbackend.diagnostics.type_names import element_name
 
@@ -39,6 +38,8 @@ _MOST_NAMES = 8
 _ONE_INDEX = (
     "compute one index, such as row * pitch + column, or index a tensor by coordinates: k.tensor(address, layout)"
 )
+MARK = "_is_boundary"
+"""The attribute that a wrapper carries."""
 
 
 def missing_name(owner: object, kind: str, name: object, known: Collection[str]) -> MissingName:
@@ -48,10 +49,20 @@ def missing_name(owner: object, kind: str, name: object, known: Collection[str])
     return MissingName([NAME.diagnose(owner=owner, kind=kind, name=name, known=shown, advice=advice)])
 
 
-def wrong_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
-    """What is wrong with the arguments of a call of `function`: their number and names, or else their types."""
+@lru_cache(1024)
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+def wrong_arguments(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], *, again: bool = True
+) -> list[Diagnostic]:
+    """What is wrong with the arguments of a call of `function`: their number and names, or else their types.
+
+    Not `again`: records that cannot change are not looked into, since they were compared when they were made.
+    """
     function = inspect.unwrap(function)
-    signature = inspect.signature(function)
+    signature = _signature(function)
     name = _name(function, args)
     try:
         given = signature.bind(*args, **kwargs).arguments
@@ -62,20 +73,20 @@ def wrong_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs:
         _diagnose(name, _misfit(place, value, wanted), signature)
         for parameter, argument in given.items()
         if parameter != "self"
-        for place, value, wanted in _misfits_of(signature.parameters[parameter], argument, scope)
+        for place, value, wanted in _misfits_of(signature.parameters[parameter], argument, scope, again)
     ]
 
 
 def wrong_entries(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
     """What is wrong with keys and values of the dicts among the arguments of a call."""
-    signature = inspect.signature(function)
+    signature = _signature(function)
     given, scope = signature.bind(*args, **kwargs).arguments, function.__globals__
     return [
         _diagnose(_name(function, args), _misfit(place, value, wanted), signature)
         for name, argument in given.items()
         if isinstance(argument, dict)
-        for node in _alternatives(str(signature.parameters[name].annotation), scope)
-        if isinstance(node, ast.Subscript) and ast.unparse(node.value) in ("Mapping", "dict")
+        for node in alternatives(str(signature.parameters[name].annotation), scope)
+        if isinstance(node, ast.Subscript) and text(node.value) in ("Mapping", "dict")
         for place, value, wanted in _misfits_of_entries(name, argument, node, scope)
     ]
 
@@ -83,7 +94,7 @@ def wrong_entries(function: Callable[..., Any], args: tuple[Any, ...], kwargs: M
 def truth_values(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
     """The truth values given for numbers: Python accepts them, and this package does not."""
     function = inspect.unwrap(function)
-    signature = inspect.signature(function)
+    signature = _signature(function)
     given = signature.bind(*args, **kwargs).arguments
     wanted = {each: signature.parameters[each].annotation for each in given}
     return [
@@ -112,14 +123,14 @@ def as_tuples(
 def _takes_tuples(annotation: object, scope: Mapping[str, Any]) -> bool:
     if not isinstance(annotation, str):
         return False
-    outer = [ast.unparse(_outer(one)) for one in _alternatives(annotation, scope)]
-    return "tuple" in outer and not {"list", "Sequence"} & set(outer)
+    kinds = {text(outer(one)) for one in alternatives(annotation, scope)}
+    return "tuple" in kinds and not {"list", "Sequence"} & kinds
 
 
 def too_deep(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
     """The arguments of a call that are nested deeper than any sensible argument, and too deep for Python."""
     function = inspect.unwrap(function)
-    signature = inspect.signature(function)
+    signature = _signature(function)
     given = signature.bind(*args, **kwargs).arguments
     problem = f"is nested more than {MOST_DEPTH} deep"
     name = _name(function, args)
@@ -129,7 +140,7 @@ def too_deep(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappin
 def too_large(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
     """The arguments of a call that are, or hold, numbers of more bits than any sensible number."""
     function = inspect.unwrap(function)
-    signature = inspect.signature(function)
+    signature = _signature(function)
     name = _name(function, args)
     return [
         _diagnose(name, f"{each} has a number of {bits} bits, more than the {MOST_BITS} of any kernel's", signature)
@@ -245,14 +256,12 @@ class Kinds:
             scope = self._function.__globals__
             samples = (given, ()) if kind is list else (given,)  # a list counts as a tuple
             self._allowed[name, kind] = not isinstance(annotation, str) or any(
-                _is(one, ast.unparse(_outer(node)), scope)
-                for node in _alternatives(annotation, scope)
-                for one in samples
+                fits(one, text(outer(node)), scope) for node in alternatives(annotation, scope) for one in samples
             )
         return self._allowed[name, kind]
 
 
-NUMPY, LLVMLITE = "numpy", "llvmlite."
+LLVMLITE = "llvmlite."
 _CONTAINERS = (tuple, list, dict, set, frozenset, bytes, bytearray)
 _FLAGS = ("bool", "bool | None")
 _TEXTS = ("str", "str | None")
@@ -276,17 +285,11 @@ def is_plain(kind: type) -> bool:
     )
 
 
-def is_flag(given: object) -> bool:
-    """Whether it is a bool, NumPy's too, or 0 or 1."""
-    kind = type(given)
-    return kind is bool or (kind is int and given in (0, 1)) or (kind.__module__ == NUMPY and "bool" in kind.__name__)
-
-
 Misfit = tuple[str, object, str]
 """The place of a value in the call, the value, and the annotation that it does not fit."""
 
 
-def _misfits_of(parameter: inspect.Parameter, given: Any, scope: Mapping[str, Any]) -> Iterator[Misfit]:
+def _misfits_of(parameter: inspect.Parameter, given: Any, scope: Mapping[str, Any], again: bool) -> Iterator[Misfit]:
     """What does not fit in the argument of a parameter, or in each argument of a starred parameter."""
     if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
         each = [(f"{parameter.name}[{place}]", one) for place, one in enumerate(given)]
@@ -295,50 +298,47 @@ def _misfits_of(parameter: inspect.Parameter, given: Any, scope: Mapping[str, An
     else:
         each = [(parameter.name, given)]
     for place, one in each:
-        yield from _misfits(place, one, parameter.annotation, scope)
+        yield from _misfits(place, one, parameter.annotation, scope, again)
 
 
-def _misfits(place: str, given: object, annotation: object, scope: Mapping[str, Any]) -> Iterator[Misfit]:
+def _misfits(place: str, given: object, annotation: object, scope: Mapping[str, Any], again: bool) -> Iterator[Misfit]:
     """`given` where it does not fit; else what does not fit of its elements or, where it is a record, of its fields."""
     if not isinstance(annotation, str):
         return
-    alternatives = _alternatives(annotation, scope)
-    fitting = [node for node in alternatives if _is(given, ast.unparse(_outer(node)), scope)]
+    fitting = [node for node in alternatives(annotation, scope) if fits(given, text(outer(node)), scope)]
     if not fitting:
         yield place, given, annotation
         return
     if isinstance(given, (tuple, list, str, bytes)) and len(fitting) == 1 and isinstance(fitting[0], ast.Subscript):
-        yield from _misfits_of_elements(place, given, fitting[0], scope)
+        yield from _misfits_of_elements(place, given, fitting[0], scope, again)
     elif dataclasses.is_dataclass(given) and not isinstance(given, type):
+        if not again and _was_compared(type(given)):
+            return
         inner = vars(sys.modules[type(given).__module__])
         for field in dataclasses.fields(given):
-            yield from _misfits(f"{place}.{field.name}", getattr(given, field.name, None), field.type, inner)
-
-
-def _alternatives(annotation: str, scope: Mapping[str, Any]) -> list[ast.expr]:
-    """What an annotation allows, one by one."""
-    return [one for node in _names(_parsed(annotation)) for one in _names(_spelled_out(node, scope))]
+            yield from _misfits(f"{place}.{field.name}", getattr(given, field.name, None), field.type, inner, again)
 
 
 @lru_cache(1024)
-def _parsed(annotation: str) -> ast.expr:
-    return ast.parse(annotation, mode="eval").body
+def _was_compared(kind: Any) -> bool:
+    """Whether its objects were compared when they were made, and cannot change."""
+    return bool(kind.__dataclass_params__.frozen and hasattr(kind.__init__, MARK))
 
 
 def _misfits_of_elements(
-    place: str, given: Sequence[object], annotation: ast.Subscript, scope: Mapping[str, Any]
+    place: str, given: Sequence[object], annotation: ast.Subscript, scope: Mapping[str, Any], again: bool
 ) -> Iterator[Misfit]:
     inside = annotation.slice
     wanted = list(inside.elts) if isinstance(inside, ast.Tuple) else [inside]
-    is_single = len(wanted) == 1 and ast.unparse(annotation.value) != "tuple"
-    of_any_length = is_single or ast.unparse(wanted[-1]) == "..."
+    is_single = len(wanted) == 1 and text(annotation.value) != "tuple"
+    of_any_length = is_single or text(wanted[-1]) == "..."
     if of_any_length:
         wanted = wanted[:1] * len(given)
     if len(wanted) != len(given):
-        yield place, given, ast.unparse(annotation)
+        yield place, given, text(annotation)
         return
     for index, (one, kind) in enumerate(zip(given, wanted, strict=True)):
-        yield from _misfits(f"{place}[{index}]", one, ast.unparse(kind), scope)
+        yield from _misfits(f"{place}[{index}]", one, text(kind), scope, again)
 
 
 def _misfits_of_entries(
@@ -346,8 +346,8 @@ def _misfits_of_entries(
 ) -> Iterator[Misfit]:
     keys, values = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else (annotation.slice,) * 2
     for key, one in given.items():
-        yield from _misfits(f"a key of {place}", key, ast.unparse(keys), scope)
-        yield from _misfits(f"{place}[{_short(key)}]", one, ast.unparse(values), scope)
+        yield from _misfits(f"a key of {place}", key, text(keys), scope, True)
+        yield from _misfits(f"{place}[{_short(key)}]", one, text(values), scope, True)
 
 
 def _name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
@@ -391,55 +391,3 @@ class _Plain:
 
     def __repr__(self) -> str:
         return self.text
-
-
-def _names(node: ast.expr) -> Iterator[ast.expr]:
-    """The alternatives of a union."""
-    if isinstance(node, ast.BinOp):
-        yield from _names(node.left)
-        yield from _names(node.right)
-    else:
-        yield node
-
-
-def _spelled_out(node: ast.expr, scope: Mapping[str, Any]) -> ast.expr:
-    """The annotation that an alias such as `Shape = tuple[int, int, int]`, or a string, means."""
-    known = _known(ast.unparse(node), scope) if isinstance(node, (ast.Name, ast.Attribute)) else None
-    return _parsed(str(known)) if isinstance(known, (GenericAlias, str)) else node
-
-
-def _outer(node: ast.expr) -> ast.expr:
-    """An annotation without its brackets."""
-    return node.value if isinstance(node, ast.Subscript) else node
-
-
-def _is(argument: object, name: str, scope: Mapping[str, Any]) -> bool:
-    """Whether `argument` may be what `name` says; True where that is unknown."""
-    if name in ("None", "bool"):
-        return argument is None if name == "None" else is_flag(argument)
-    names = {one.__name__ for one in type(argument).__mro__}
-    known = _known(name, scope)
-    if (name in names and not isinstance(known, type)) or (name == "float" and "int" in names):
-        return True
-    if known is Any:  # a class since Python 3.11, that isinstance refuses
-        return True
-    if getattr(known, "_is_protocol", False):  # isinstance refuses most of these
-        return all(hasattr(argument, member) for member in vars(known) if not member.startswith("_"))
-    if isinstance(known, (type, UnionType)):
-        return isinstance(argument, _classes(known))
-    return known is not None or "." in name  # unknown: a form of typing, or a module that is not loaded
-
-
-def _classes(known: Any) -> tuple[type, ...]:
-    """The classes of a union, without their brackets: isinstance refuses brackets."""
-    parts = get_args(known) if isinstance(known, UnionType) else (known,)
-    return tuple(get_origin(part) or part for part in parts)
-
-
-def _known(name: str, scope: Mapping[str, Any]) -> Any:
-    """The object that a name, dotted or not, refers to where it was written; None where only type checkers know it."""
-    first, *rest = name.split(".")
-    found = scope.get(first, getattr(builtins, first, sys.modules.get(first)))
-    for part in rest:
-        found = getattr(found, part, None)
-    return found

@@ -12,7 +12,8 @@ from contextlib import AbstractContextManager
 from types import FrameType, FunctionType, TracebackType
 from typing import Any, TypeVar, cast
 
-from nvbackend.diagnostics.arguments import NUMPY, Kinds, is_plain, too_deep, too_large, truth_values, wrong_arguments
+from nvbackend.diagnostics.annotations import NUMPY
+from nvbackend.diagnostics.arguments import MARK, Kinds, is_plain, too_deep, too_large, truth_values, wrong_arguments
 from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
 
@@ -39,10 +40,6 @@ class WrongKind(TypeError):
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C in a long run, with a line that says where it was; what had been computed stays."""
-
-
-MARK = "_is_boundary"
-"""The attribute that a wrapper carries."""
 
 
 def user_facing(decorated: _Decorated) -> _Decorated:

@@ -10,8 +10,8 @@ from contextlib import suppress
 from types import FrameType, FunctionType
 from typing import Any, TypeVar
 
-from nvbackend.diagnostics.arguments import as_tuples, truth_values, wrong_arguments, wrong_entries
-from nvbackend.diagnostics.boundary import MARK, MISUSE, blame, cut, plain_numbers
+from nvbackend.diagnostics.arguments import MARK, as_tuples, truth_values, wrong_arguments, wrong_entries
+from nvbackend.diagnostics.boundary import MISUSE, blame, cut, plain_numbers
 from nvbackend.diagnostics.diagnostic import DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
 
@@ -57,7 +57,7 @@ def _check(
     args, kwargs = plain_numbers(args), dict(zip(kwargs, plain_numbers(tuple(kwargs.values())), strict=True))
     args, kwargs = as_tuples(function, args, kwargs)
     call = function, args, kwargs
-    found = wrong_arguments(*call)
+    found = wrong_arguments(*call, again=False)
     with suppress(TypeError):  # too few or too many arguments
         found += [*truth_values(*call), *wrong_entries(*call)]
     if found:
