@@ -56,7 +56,8 @@ class ThreadBarriers:
             id = number(step.value("id"), step.lanes)
             has_count = step.instr.row.has_operand("threads")
             count = number(step.value("threads"), step.lanes) if has_count else None
-            if id is None or (has_count and count is None):
+            promised = has_count and self._state.launch.promised(step.instr, "threads")
+            if id is None or (has_count and count is None) or promised:
                 self._state.findings.lost = True
                 return DONE
             barrier = self._state.barriers.setdefault((step.cta, id), Barrier(id, step.cta))

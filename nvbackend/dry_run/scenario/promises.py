@@ -1,5 +1,6 @@
 """Which parameters decide how far an index goes, where no remainder, mask or restart of a counter bounds it.
 
+They decide as well where threads are compared with them: `row[thread]` of those below n.
 Their greatest values are the author's to promise: `row[i]` for each i below n says nothing of an n that is too large.
 """
 
@@ -12,6 +13,7 @@ from llvmlite import ir
 
 from nvbackend.dry_run.anchors import Anchor
 from nvbackend.dry_run.program.needed import pointers
+from nvbackend.isel.flow.graphs import reached
 from nvbackend.isel.machine.function import MachineInstr
 
 _BOUNDED = ("and", "urem", "srem", "icmp")
@@ -42,19 +44,40 @@ class Promises:
         key = id(instr), operand
         if key not in self._found:
             self._look()
-            reached: set[ir.Value] = set()
-            for one in self._roots(instr, operand):
-                self._follow(one, reached)
-            named = {str(one.name) for one in reached if isinstance(one, ir.Argument)}
-            self._found[key] = frozenset(named.intersection(self._names))
+            block, roots = self._roots(instr, operand)
+            named = self._named(self._reached(roots))
+            for condition in () if named else self._conditions(block):
+                sources = self._reached([condition])
+                if not any(_is_variable(one) for one in sources):
+                    named |= self._named(sources)
+            self._found[key] = named
         return self._found[key]
 
-    def _roots(self, instr: MachineInstr, operand: str) -> list[Any]:
-        for several in self._anchors.values():
+    def _named(self, reached: Collection[ir.Value]) -> frozenset[str]:
+        return frozenset(self._names).intersection(str(one.name) for one in reached if isinstance(one, ir.Argument))
+
+    def _roots(self, instr: MachineInstr, operand: str) -> tuple[str, list[Any]]:
+        """The block of an instruction, and the values of an operand."""
+        for name, several in self._anchors.items():
             for anchor in several:
                 if anchor.instr is instr:
-                    return pointers(anchor) if instr.row is None else list(anchor.registers.get(operand, ()))
-        return []
+                    return name, pointers(anchor) if instr.row is None else list(anchor.registers.get(operand, ()))
+        return "", []
+
+    def _conditions(self, block: str) -> list[Any]:
+        """The conditions of the branches that all ways to a block take to the same side."""
+        following = {
+            one.name: [] if one.terminator is None else [to.name for to in one.terminator.operands if _is_block(to)]
+            for one in self._function.blocks
+        }
+        entry, found = self._function.blocks[0].name, []
+        for one in self._function.blocks:
+            both = following[one.name]
+            for side in both if len(set(both)) == 2 else ():
+                left = {**following, one.name: [to for to in both if to != side]}
+                if block not in reached([entry], left.__getitem__):
+                    found.append(one.terminator.operands[0])
+        return found
 
     def _look(self) -> None:
         if self._stores is not None:
@@ -69,15 +92,18 @@ class Promises:
             if getattr(test, "opname", "") == "icmp" and _is_variable(test.operands[0]):
                 self._bounds.setdefault(test.operands[0].operands[0], []).append(test.operands[1])
 
-    def _follow(self, value: Any, reached: set[ir.Value]) -> None:
-        waiting = [value]
+    def _reached(self, values: Sequence[Any]) -> set[ir.Value]:
+        """What values are computed from."""
+        found: set[ir.Value] = set()
+        waiting = list(values)
         while waiting:
             one = waiting.pop()
-            if not isinstance(one, (ir.Instruction, ir.Argument)) or one in reached:
+            if not isinstance(one, (ir.Instruction, ir.Argument)) or one in found:
                 continue
-            reached.add(one)
+            found.add(one)
             if isinstance(one, ir.Instruction):
                 waiting += self._sources(one)
+        return found
 
     def _sources(self, one: ir.Instruction) -> Sequence[Any]:
         if one.name in self._computed:
@@ -102,6 +128,10 @@ class Promises:
             return []
         counts = len(stored) == 2 and any(_adds(one, variable) for one in stored)
         return [*stored, *(self._bounds.get(variable, ()) if counts else ())]
+
+
+def _is_block(one: Any) -> bool:
+    return isinstance(one, ir.Block)
 
 
 def _is_variable(one: Any) -> bool:
