@@ -92,16 +92,9 @@ UNWRITTEN = Rule(
 )
 BEYOND = Rule(
     id="shared.bounds",
-    message="{now}{second} accesses shared address {byte:#x}; the kernel's memory ends at {end:#x}",
+    message="{now}{second} accesses {place}",
     fix="keep the index inside of the allocation",
-    why="The access faults, or hits memory that is not the kernel's.",
-    reference="PTX ISA 5.1.7 (shared state space)",
-)
-OUTSIDE = Rule(
-    id="shared.bounds",
-    message="{now}{second} accesses byte {byte} of shared memory {memory}, which has {bytes}",
-    fix="keep the index inside of the allocation",
-    why="The access hits what lies beside it.",
+    why="The access faults, or hits what lies behind the allocation.",
     reference="PTX ISA 5.1.7 (shared state space)",
 )
 PARITY = Rule(

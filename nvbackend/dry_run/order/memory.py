@@ -16,7 +16,8 @@ Conflict = Callable[[Record | None, Record, Part, int, int, str], None]
 """What is told of two accesses: the earlier (None: nothing wrote there), the later and its part, CTA, address, why."""
 Left = Callable[[Record, Part, Outside], None]
 """What is told of an access that leaves its allocation."""
-UNORDERED, UNFENCED, UNWRITTEN = "unordered", "unfenced", "unwritten"
+UNORDERED, NEEDED, UNFENCED, UNWRITTEN = "unordered", "needed", "unfenced", "unwritten"
+"""NEEDED is a write that comes after a read of what nothing else has written."""
 
 
 class Memory:
@@ -164,7 +165,8 @@ class Memory:
                 earlier = self.records.records[one]
                 if earlier is None or (earlier.atomic and record.atomic) or _alike(earlier, record, part):
                     continue
-                self._conflict(earlier, record, part, cta, address, UNORDERED)
+                needed = not earlier.writes and not shadow.is_written(address)
+                self._conflict(earlier, record, part, cta, address, NEEDED if needed else UNORDERED)
 
     def shift(self, cta: int) -> int:
         """The logarithm of the bytes of a granule of a CTA."""

@@ -118,6 +118,10 @@ class Shadow:
         """Whether nothing has written any byte."""
         return not self._writers[places].any()
 
+    def is_written(self, address: int) -> bool:
+        """Whether something has written a byte."""
+        return bool(self._writers[address >> self.shift])
+
     def writers(self, places: Places) -> list[tuple[int, int]]:
         """Who wrote the bytes last."""
         writers = self._writers[places]

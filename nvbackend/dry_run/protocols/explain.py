@@ -46,7 +46,7 @@ class Explain:
                 ORDER, name, rules.MISSING_FENCE, part.instr, notes, first=_who(first, earlier, True), **said
             )
             return
-        if _is_refill(first, second):
+        if why == memory.NEEDED or _is_refill(first, second):
             first, second, part, earlier = second, first, earlier, part
             said |= {"now": in_rounds(second.rounds), "second": _who(second, part)}
             notes = ((f"{access(first, earlier)}", earlier.instr.location),)
@@ -104,13 +104,12 @@ def leaves(
     state: State, instr: MachineInstr, allocation: MemoryObject | None, byte: int, who: str, rounds: str
 ) -> None:
     """The finding of an access that leaves its allocation, at a byte counted from its start."""
-    said = {"now": in_rounds(rounds), "second": who}
+    memory = "" if allocation is None else allocation.name
     if allocation is None:
-        end = state.launch.shared.stop
-        state.findings.add(ACCOUNTING, "", rules.BEYOND, instr, (), byte=byte, end=end, **said)
+        place = f"shared address {byte:#x}; the kernel's memory ends at {state.launch.shared.stop:#x}"
     else:
-        memory, bytes = allocation.name, allocation.bytes
-        state.findings.add(ACCOUNTING, memory, rules.OUTSIDE, instr, (), byte=byte, memory=memory, bytes=bytes, **said)
+        place = f"byte {byte} of shared memory {memory}, which has {allocation.bytes}"
+    state.findings.add(ACCOUNTING, memory, rules.BEYOND, instr, (), now=in_rounds(rounds), second=who, place=place)
 
 
 def _is_refill(first: Record, second: Record) -> bool:
