@@ -18,6 +18,7 @@ from nvbackend.runtime.arrays import (
     describe,
     described,
     read_array,
+    shown_dtypes,
 )
 from nvbackend.runtime.device import Device
 from nvbackend.runtime.rules import (
@@ -263,7 +264,7 @@ def check_array(name: str, kind: Pointer | TensorMap, array: DeviceArray, device
     yield from check_place(name, array, device)
     accepted = accepted_dtypes(kind.element)
     if array.dtype not in accepted:
-        yield DTYPE.diagnose(name=name, given=array.dtype, element=kind.element, accepted=" or ".join(accepted))
+        yield DTYPE.diagnose(name=name, given=array.dtype, element=kind.element, accepted=shown_dtypes(accepted))
     if isinstance(kind, TensorMap):
         yield from tensor_map.check_array(name, kind, array)
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,7 @@ _NUMBA_ARRAYS = "numba.cuda.cudadrv.devicearray"
 _KIND_NAMES = {"b": "bool", "i": "int{bits}", "u": "uint{bits}", "f": "float{bits}", "c": "complex{bits}"}
 _TYPESTR = re.compile(r"(?P<order>[<>|=])(?P<kind>[a-zA-Z])(?P<bytes>[0-9]{1,9})")
 
+_RAW = "void"
 _DTYPE_NAMES: dict[str, tuple[str, ...]] = {
     # what array libraries call the types that NumPy lacks; "void" is how the array interface spells such a type
     "bf16": ("bfloat16", "void16"),
@@ -85,6 +87,11 @@ def row_major_strides(shape: tuple[int, ...], item_bytes: int) -> tuple[int, ...
         strides.append(step)
         step *= extent
     return tuple(reversed(strides))
+
+
+def shown_dtypes(accepted: Iterable[str]) -> str:
+    """The accepted names that a user can ask a library for: raw bytes of a type have none."""
+    return " or ".join(name for name in accepted if not name.startswith(_RAW))
 
 
 def accepted_dtypes(element: ElementType) -> tuple[str, ...]:

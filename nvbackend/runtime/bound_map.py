@@ -6,7 +6,7 @@ from typing import Any
 
 from nvbackend.diagnostics import raise_all
 from nvbackend.intrinsics.copy.tensormap import ELEMENT_TYPE_OF
-from nvbackend.runtime.arrays import DeviceArray, accepted_dtypes
+from nvbackend.runtime.arrays import DeviceArray, accepted_dtypes, shown_dtypes
 from nvbackend.runtime.rules import DTYPE
 from nvbackend.runtime.tensor_map import TensorMapPlan, check_array, check_tensor_map, plan
 from nvbackend.signature import TensorMap
@@ -26,7 +26,12 @@ def simulated_bytes(parameter: TensorMap, array: Any, address: int) -> bytes:
     accepted = accepted_dtypes(parameter.element)
     if described.dtype not in accepted:
         problems.append(
-            DTYPE.diagnose(name=_NAME, given=described.dtype, element=parameter.element, accepted=" or ".join(accepted))
+            DTYPE.diagnose(
+                name=_NAME,
+                given=described.dtype,
+                element=parameter.element,
+                accepted=shown_dtypes(accepted),
+            )
         )
     raise_all([*problems, *check_array(_NAME, parameter, described)])
     return _bytes(parameter, plan(parameter, described))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.simulator.simulator import Simulator
+from nvbackend.simulator import Simulator
 from tests.rules.example import program
 
 HEAD = ".version 8.6\n.target sm_100a\n.address_size 64\n"

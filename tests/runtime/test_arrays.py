@@ -12,7 +12,7 @@ import pytest
 
 from nvbackend.intrinsics.row import types
 from nvbackend.runtime import dlpack
-from nvbackend.runtime.arrays import DeviceArray, accepted_dtypes, read_array, row_major_strides
+from nvbackend.runtime.arrays import DeviceArray, accepted_dtypes, read_array, row_major_strides, shown_dtypes
 from tests.support.runtime import FakeArray
 
 
@@ -253,6 +253,18 @@ def test_row_major_strides_are_numpys(shape: tuple[int, ...]) -> None:
 def test_stride_of_an_extent_of_one_does_not_matter() -> None:
     assert read(FakeArray((1, 8), "<f4", strides=(12345, 4))).is_contiguous
     assert not read(FakeArray((2, 8), "<f4", strides=(64, 4))).is_contiguous
+
+
+@pytest.mark.parametrize(
+    ("element", "shown"),
+    [
+        (types.e4m3, "float8_e4m3fn or uint8"),
+        (types.bf16, "bfloat16 or uint16"),
+        (types.f32, "float32"),
+    ],
+)
+def test_a_type_is_shown_by_names_that_libraries_know(element: types.ElementType, shown: str) -> None:
+    assert shown_dtypes(accepted_dtypes(element)) == shown
 
 
 @pytest.mark.parametrize("element", types.ELEMENT_TYPES, ids=str)
