@@ -1,4 +1,4 @@
-"""What a dry run says of a kernel. An id that the verifier has too names the same mistake, seen in a run."""
+"""What a dry run reports. An id that the verifier also has names the same mistake, seen in a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runs of one kernel: with which numbers, and what they found."""
+"""The runs of one kernel: their parameters, and what they found."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ STEPS = 200_000
 """What one run may cost: LLVM instructions, and ten for each recorded instruction."""
 
 ENOUGH = 2000
-"""No further run is begun that would take more recorded instructions than these."""
+"""No further run starts that would take more recorded instructions."""
 GROWTH = 3
-"""How much longer a run is than the one before, about."""
+"""Roughly how much longer a run is than the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Subject:
 
 
 def compiled(subject: Subject) -> Program:
-    """The program that is run, whatever the numbers."""
+    """The program, for any parameters."""
     return compile_program(subject.function, subject.machine, subject.anchors, subject.dynamic_bytes, own)
 
 

@@ -1,4 +1,4 @@
-"""What the machine of a dry run and the protocols say to each other: a step, and what comes of it."""
+"""The interface between the machine of a dry run and the protocols: a step, and its result."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Protocols(Protocol):
         """The step happens now, if it can."""
 
     def met(self, cta: int, warp: int) -> None:
-        """The lanes of a warp have come together, by an instruction that is no step."""
+        """The lanes of a warp have reconverged, by an instruction that is not a step."""
 
     def ended(self, cta: int, warp: int) -> None:
         """All threads of a warp have left the kernel."""

@@ -11,11 +11,11 @@ _LOGIC = ("and", "or", "xor")
 
 
 class Guessed(Exception):
-    """Something must be chosen that another thread may see in another way: nothing is judged after it."""
+    """A choice is needed that another thread may see differently: nothing after it is judged."""
 
 
 class Choices:
-    """The choices of one run: `first` is what a condition is that nothing is known of."""
+    """The choices of one run: a condition about which nothing is known has the value `first`."""
 
     def __init__(self, *, first: bool = True) -> None:
         self._first = first
@@ -24,7 +24,7 @@ class Choices:
         self.made = 0
 
     def holds(self, condition: Any, wish: bool | None = None) -> bool:
-        """Whether a predicate holds; `wish` is what it should be where it is free. Raises Guessed."""
+        """Whether a predicate holds; `wish` is its value where either is possible. Raises Guessed."""
         if not isinstance(condition, Unknown):
             return bool(condition)
         if condition is UNKNOWN:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Warp:
-    """A warp of a CTA; `alive` are the lanes that have not left the kernel."""
+    """A warp of a CTA; `alive` has the lanes that have not left the kernel."""
 
     cta: int
     index: int
@@ -24,7 +24,7 @@ class Warp:
 
 @dataclass(slots=True, eq=False)
 class Meeting:
-    """Lanes that parted meet before block `at`: `expected` are those that come, `there` those that came."""
+    """Diverged lanes reconverge before block `at`: `expected` has the lanes that come, `there` those that have come."""
 
     at: int
     expected: int
@@ -71,13 +71,13 @@ class Fiber:
         return other
 
     def fresh(self) -> Unknown:
-        """A value that nobody has seen."""
+        """A new value, equal to no other."""
         return self.numbers.fresh()
 
     def load(self, address: Any, size: int) -> Any:
-        """The number that lies in shared memory."""
+        """The number at an address of shared memory."""
         return self.numbers.load(address, size, self.warp.cta, self.mask)
 
     def store(self, address: Any, value: Any, size: int) -> None:
-        """Put a number into shared memory."""
+        """Store a number to shared memory."""
         self.numbers.store(address, value, size, self.warp.cta, self.mask)

@@ -30,9 +30,9 @@ from nvbackend.intrinsics.row.semantics import MemoryOperand, TensorMemory
 _WARPS = 4
 """Warps of a warpgroup."""
 UNKNOWN_ROUNDS = 2
-"""Rounds of a loop that data decides about, where nothing else does."""
+"""Rounds of a loop whose end depends on data alone."""
 MOST_ROUNDS = 32
-"""A loop that data decides about is left then, whatever that says."""
+"""After so many rounds a loop whose end depends on data is left, whatever its condition."""
 
 
 class OverBudget(Exception):
@@ -68,7 +68,7 @@ class Machine:
         self._latest_first = latest_first
         self._columns: dict[int, int] = {}
         self.parted = False
-        """Whether lanes that wait for others of their warp went on without them, since nothing else could."""
+        """Whether lanes that wait for others of their warp continued without them, because nothing else could run."""
         self.steps = 0
         self.deadlocked = False
 
@@ -329,10 +329,10 @@ class Machine:
         if not warp.alive:
             self._protocols.ended(warp.cta, warp.index)
 
-    # -- what data decides --------------------------------------------------------------------------------------------
+    # -- branches on data --------------------------------------------------------------------------------------------
 
     def _decide(self, fiber: Fiber, condition: Unknown, yes: int, no: int) -> bool:
-        """Which way to go: loops end after some rounds."""
+        """Which way to branch: loops end after some rounds."""
         for loop in reversed(self._program.around[fiber.block]):
             inside = self._program.loops[loop].blocks
             if (yes in inside) != (no in inside):
@@ -340,7 +340,7 @@ class Machine:
         return self.choices.holds(condition)
 
     def _again(self, fiber: Fiber, condition: Unknown, loop: int, goes_on: bool) -> bool:
-        """What a condition is by which a loop goes on, or ends where it does not `goes_on`."""
+        """The value of a condition under which a loop continues, or ends where not `goes_on`."""
         rounds = fiber.rounds.get(loop, 0)
         found = self.choices.holds(condition, goes_on == (rounds < UNKNOWN_ROUNDS))
         if found == goes_on and rounds >= MOST_ROUNDS:

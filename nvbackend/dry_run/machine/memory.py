@@ -22,7 +22,7 @@ class SharedNumbers:
         self._known: dict[tuple[int, int], tuple[int, Any]] = {}
 
     def fresh(self) -> Expression:
-        """A value that nobody has seen."""
+        """A new value, equal to no other."""
         self._values += 1
         return leaf(self._table, "fresh", self._values)
 

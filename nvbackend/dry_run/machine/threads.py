@@ -1,4 +1,4 @@
-"""Instructions of threads: special registers, and what the lanes of a warp tell each other."""
+"""Instructions of threads: special registers, and exchanges between the lanes of a warp."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ _REGISTERS: dict[str, Callable[[Fiber, Launch], Any]] = {
 }
 
 
-# -- what lanes tell each other ---------------------------------------------------------------------------------------
+# -- exchanges between lanes ---------------------------------------------------------------------------------------
 
 
 def _spread(value: Any) -> Any:

@@ -32,7 +32,7 @@ class Events:
 
 @dataclass(slots=True, eq=False)
 class Warp:
-    """A warp, and what it knows. `flush` looks at the accesses that it has made since it last learnt or told anything.
+    """A warp, and what it knows. `flush` checks the accesses that it has made since its last synchronisation.
 
     `published` is what also a relaxed arrival tells, because a fence came after it, and `heard` what relaxed waits were
     for, which a fence makes known.
@@ -53,7 +53,7 @@ class Warp:
     of_lanes: list[tuple[int, int]] = field(default_factory=list)
     """Proxy fences of some lanes since the warp last came to a barrier: the lanes, and what came before."""
     lanes: int = ALL_LANES
-    """Those that it has."""
+    """The lanes of the warp."""
     heard_by: list[tuple[int, int]] = field(default_factory=list)
     """What some lanes alone have waited for since all met: the lanes, and the events."""
 
@@ -62,7 +62,7 @@ class Warp:
         self.event = self.events.new()
 
     def close(self) -> None:
-        """What the warp did until now is one event, what it does from here on another."""
+        """End the warp's event: what it does from here on is another one."""
         if self.used:
             self.flush(self)
             self.seen |= 1 << self.event
@@ -70,7 +70,7 @@ class Warp:
             self.used = False
 
     def tell(self) -> Known:
-        """What others know who go on after this."""
+        """What threads know that continue after this."""
         self.close()
         fenced = self.fenced
         for _, events in self.of_lanes:
@@ -78,7 +78,7 @@ class Warp:
         return self.seen, fenced
 
     def tell_operation(self, lanes: int) -> Known:
-        """What an asynchronous operation of these lanes comes after."""
+        """The events before an asynchronous operation of these lanes."""
         self.close()
         fenced = self.fenced
         for others, events in self.of_lanes:
@@ -102,12 +102,12 @@ class Warp:
         self.heard_by.clear()
 
     def tell_relaxed(self) -> Known:
-        """What others know who go on after a relaxed arrival: that the warp runs, and what a fence published."""
+        """What threads know that continue after a relaxed arrival: that the warp runs, and what a fence published."""
         self.close()
         return self.seen & self.events.starts | self.published, self.published & self.fenced
 
     def learn(self, known: Known, lanes: int = ALL_LANES) -> bool:
-        """These lanes of the warp go on after this. Whether it learnt anything."""
+        """These lanes of the warp continue after `this`. Returns whether it learned anything."""
         seen, fenced = known
         new = seen & ~self.seen
         if self.heard_by or (new and self.lanes & ~lanes):
@@ -142,11 +142,11 @@ class Warp:
             self.of_lanes.append((lanes, self.seen))
 
     def fence_memory(self) -> None:
-        """A relaxed arrival tells all that this warp has seen and done, too, and relaxed waits count."""
+        """A fence: relaxed arrivals now publish all that this warp has seen and done, and its relaxed waits count."""
         self.learn(self.heard)
         self.close()
         self.published = self.seen
 
     def fence_init(self) -> None:
-        """A relaxed arrival tells that its mbarriers are initialised, too."""
+        """From here on, relaxed arrivals also publish that the warp's mbarriers are initialised."""
         self.published |= self.inits

@@ -13,22 +13,22 @@ from nvbackend.dry_run.order.shadow import Records, Shadow
 from nvbackend.dry_run.order.words import Names, touch_of
 
 Conflict = Callable[[Record | None, Record, Part, int, int, str], None]
-"""What is told of two accesses: the earlier (None: nothing wrote there), the later and its part, CTA, address, why."""
+"""Reports two accesses: the earlier (None: the memory is unwritten), the later, its part, CTA, address, why."""
 Left = Callable[[Record, Part, Outside], None]
-"""What is told of an access that leaves its allocation."""
+"""The arguments of a report on an access that leaves its allocation."""
 UNORDERED, NEEDED, UNFENCED, UNWRITTEN = "unordered", "needed", "unfenced", "unwritten"
 """NEEDED is a write that comes after a read of what nothing else has written."""
 
 
 class Memory:
-    """All shadows. Accesses of a warp are looked at when it tells or learns something: until then nothing changes."""
+    """All shadows. Accesses of a warp are checked when it synchronises: until then nothing changes."""
 
     def __init__(self, ctas: int, extents: Extents, conflict: Conflict, left: Left) -> None:
         self.records = Records()
         self.names = Names()
         self.extents = extents
         self.complete = True
-        """Whether all writes were seen, so that what nobody wrote is known to be unwritten."""
+        """Whether all writes were seen, so that memory without a write is known to be unwritten."""
         self.writes = False
         """Whether anything was written: in a part of a kernel, others fill the memory."""
         self._shadows = [Shadow(max(extents.stop, 16), self.records) for _ in range(ctas)]
@@ -38,7 +38,7 @@ class Memory:
         self._open: dict[int, dict[tuple[int, bool, bool, int], Record]] = {}
 
     def access(self, warp: Warp, rounds: Callable[[], str], cta: int, access: Access, hidden: int = 0) -> None:
-        """A warp reads or writes, in lanes that do not know of the events `hidden`."""
+        """A warp reads or writes, in lanes that do not know about the events `hidden`."""
         part, atomic = access.part, access.part.instr.semantics.atomic
         mine = self._open.setdefault(id(warp), {})
         record = mine.get((cta, access.writes, atomic, hidden))
@@ -54,7 +54,7 @@ class Memory:
         record.parts.append(part)
 
     def flush(self, warp: Warp) -> None:
-        """Look at what the warp has accessed."""
+        """Check what the warp has accessed."""
         mine = self._open.pop(id(warp), None)
         known = warp.seen | 1 << warp.event
         empty: list[tuple[Record, int, Part]] = []
@@ -186,7 +186,7 @@ def _with(record: Record, parts: list[Part]) -> Record:
 
 
 def _alike(earlier: Record, record: Record, part: Part) -> bool:
-    """The same store of several threads to one place, or two copies of a warp: it may not matter which is last."""
+    """Whether both are one store by several threads, or two copies of a warp: their order may not matter."""
     if not earlier.writes:
         return False
     if earlier.engine and record.engine and not earlier.proxy and not record.proxy and earlier.warp == record.warp:

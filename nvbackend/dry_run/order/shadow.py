@@ -1,4 +1,4 @@
-"""Who last wrote each byte of a CTA's shared memory, and who has read it since.
+"""The last writer of each byte of a CTA's shared memory, and its readers since.
 
 Bytes are kept in granules, which begin at 16 bytes and become smaller when something smaller is accessed.
 """
@@ -32,7 +32,7 @@ class Records:
         return len(self.records) - 1
 
     def with_reader(self, old: int, number: int, known: int) -> int:
-        """The set `old` with one more reader, less those that it comes after: who waits for it waits for them."""
+        """The set `old` with one more reader, without those that it follows: a wait for it is a wait for them."""
         records, event = self.records, self.records[number].event  # type: ignore[union-attr]
         kept = tuple(
             one

@@ -27,7 +27,7 @@ class Recorded:
     own: Any = None
     """What executes it, where it is an instruction of threads and not of a protocol."""
     meets: bool = False
-    """Whether the lanes of its warp come together for it."""
+    """Whether the lanes of its warp reconverge for it."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class CodeBlock:
     cases: Mapping[int, int] | None = None
     """Of a switch: the target of each number; the first of `targets` is that of all others."""
     meeting: int | None = None
-    """Where lanes that part at its end meet again; None where they do not."""
+    """Where lanes that diverge at its end reconverge; None where they do not."""
     phis: Mapping[int, list[tuple[int, int]]] = field(default_factory=dict)
     """By the block before: which register each phi's register takes its value from."""
 
@@ -85,4 +85,4 @@ class Program:
     computed: Mapping[str, Anchor]
     """The recorded instructions that give values, by the names of these."""
     opaque: bool
-    """Whether it has code of others, of which nothing is known."""
+    """Whether it contains foreign code, about which nothing is known."""

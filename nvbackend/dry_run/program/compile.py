@@ -256,7 +256,7 @@ def _covered(anchors: Mapping[str, Sequence[Anchor]]) -> set[int]:
 
 
 def _meets(instr: MachineInstr) -> bool:
-    """Whether the lanes of a warp come together for it."""
+    """Whether the lanes of a warp reconverge for it."""
     row = instr.row
     return row is not None and bool(row.effects & Effect.CONVERGENT) and row.semantics.together >= Scope.WARP
 
@@ -266,7 +266,7 @@ def _only_meet(*_: object) -> Mapping[str, Any]:
 
 
 def _is_protocol(call: ir.CallInstr) -> bool:
-    """Whether a call that nobody recorded may be part of a protocol."""
+    """Whether an unrecorded call may be part of a protocol."""
     callee = call.callee
     if isinstance(callee, ir.InlineAsm):
         return bool(callee.side_effect)

@@ -1,4 +1,4 @@
-"""Where lanes of a warp that part at a branch meet again."""
+"""Where lanes of a warp that diverge at a branch reconverge."""
 
 from __future__ import annotations
 

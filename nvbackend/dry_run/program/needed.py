@@ -16,7 +16,7 @@ SHARED_SPACES = (3, 7)
 
 
 def is_of_protocols(instr: MachineInstr) -> bool:
-    """Whether the instruction has a part in some protocol: others only compute."""
+    """Whether the instruction is part of a protocol; others only compute."""
     said = instr.semantics
     if said.exits and instr.row is None:
         return False
@@ -88,7 +88,7 @@ def _is_silent(row: Row, name: str, registers: Sequence[ir.Value | int]) -> bool
 
 
 def is_data(value: ir.Value | int) -> bool:
-    """Whether it is no integer and no address."""
+    """Whether it is neither an integer nor an address."""
     return isinstance(value, ir.Value) and not isinstance(value.type, (ir.IntType, ir.PointerType))
 
 

@@ -100,7 +100,7 @@ def _call(one: ir.CallInstr, d: int, register: RegisterOf, bits: int) -> Operati
 
 
 def _fresh(d: int) -> Operation:
-    """A value that is another one each time."""
+    """A value that differs each time."""
 
     def run(r: Registers) -> None:
         r[d] = r[SELF].fresh()

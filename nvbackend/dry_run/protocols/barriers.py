@@ -1,4 +1,4 @@
-"""Named barriers of a CTA and the barrier of a cluster: who has arrived, and what those know who go on."""
+"""Named barriers of a CTA and the barrier of a cluster: arrivals, and what the threads know that continue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nvbackend.isel.machine.function import MachineInstr
 
 @dataclass(slots=True)
 class Comer:
-    """Who came to a barrier of threads: by which instruction, counting how many, in which rounds."""
+    """An arrival at a barrier of threads: its warp, instruction, count of threads and rounds."""
 
     instr: MachineInstr
     warp: int
@@ -22,7 +22,7 @@ class Comer:
 
 @dataclass(slots=True, eq=False)
 class Barrier:
-    """A barrier of threads. `count` is None where all warps that have not ended take part."""
+    """A barrier of threads. `count` is None where it counts all warps that have not ended."""
 
     number: int
     cta: int

@@ -47,7 +47,7 @@ class Deadlocks:
                 self._mbarrier([pair for pair in mbarriers if pair[0] in roots] or mbarriers, waiting)
 
     def _roots(self, waiting: Sequence[Step]) -> list[Step]:
-        """The steps that wait for nobody who waits, as far as the phases before show who comes; else all."""
+        """The waiting steps that do not wait for one another, as far as earlier phases show who arrives; else all."""
         at = {(step.cta, warp): step for step in waiting for warp in step.warps}
         found = []
         for step in waiting:

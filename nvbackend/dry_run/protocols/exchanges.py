@@ -1,4 +1,4 @@
-"""Lanes of one warp that exchange something through shared memory: they have to meet in between."""
+"""Lanes of one warp that exchange data through shared memory must synchronise in between."""
 
 from __future__ import annotations
 

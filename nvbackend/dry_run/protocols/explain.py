@@ -1,4 +1,4 @@
-"""Why two accesses have no order: which rule says so, and which wait passed that should not have."""
+"""Why two accesses are unordered: the rule, and the wait that passed too early."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Explain:
         return self.state.findings
 
     def conflict(self, first: Record | None, second: Record, part: Part, cta: int, address: int, why: str) -> None:
-        """Two accesses without an order, or one of bytes that nothing has written."""
+        """Two unordered accesses, or a read of unwritten bytes."""
         state = self.state
         if state is None or state.findings.lost:
             return
@@ -65,7 +65,7 @@ class Explain:
         leaves(self.state, part.instr, allocation, byte, who, record.rounds)
 
     def _passed_early(self, first: Record, second: Record, part: Part) -> bool:
-        """Whether the last wait of who comes second, or of what it waits for, returned at once: that is the cause."""
+        """Whether the last wait before the later access, or before what it waits for, returned at once (the cause)."""
         assert self.state is not None
         if isinstance(first.barrier, Mbarrier) and not second.writes:
             wait = self.state.waits[second.cta, second.warp].get(first.barrier.place)

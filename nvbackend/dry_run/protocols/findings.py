@@ -30,7 +30,7 @@ class Findings:
         self._found: list[Finding] = []
         self._keys: set[object] = set()
         self.lost = False
-        """Whether something was not known that everything after it depends on."""
+        """Whether something was unknown on which everything after it depends."""
 
     def add(self, class_: int, about: str, rule: Rule, at: MachineInstr, notes: Notes, **values: object) -> None:
         """Remember a mistake; the first of each rule and place counts."""

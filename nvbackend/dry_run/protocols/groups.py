@@ -1,4 +1,4 @@
-"""Groups of asynchronous operations of a warp's lanes: what is committed, and what a wait is for."""
+"""Groups of asynchronous operations of a warp's lanes: what is committed, and what a wait guarantees."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Groups:
         return known
 
     def tracked(self, lanes: int) -> int:
-        """The events of all operations of these lanes that nobody has waited for."""
+        """The events of all operations of these lanes for which there was no wait."""
         found = 0
         for operation in self.operations:
             if not operation.lanes & ~lanes:

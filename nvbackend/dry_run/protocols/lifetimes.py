@@ -28,7 +28,7 @@ class _Reach:
 
 
 class Lifetimes:
-    """What outlives what."""
+    """Checks the lives of CTAs against accesses from peers."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -68,7 +68,7 @@ class Lifetimes:
         reach.rounds = step.rounds()
 
     def ended(self, warp: Warp) -> None:
-        """A warp ends: what it knows, and what of its stores still reads shared memory."""
+        """A warp ends: what it knows, and which of its stores still read shared memory."""
         warp.close()
         warp.ended = True
         self._state.exits[warp.cta] |= warp.seen

@@ -1,4 +1,4 @@
-"""mbarriers: arrivals, bytes, phases, and what those know who wait for a phase. PTX ISA 9.7.13.15.
+"""Mbarriers: arrivals, bytes, phases, and what a wait for a phase guarantees. PTX ISA 9.7.13.15.
 
 A wait is for what it guarantees in every order of the warps, not for what this run happened to reach: a thread that
 knows that n phases are over goes on when n or n + 1 are, whichever has the parity that it waits for.
@@ -17,7 +17,7 @@ Place = tuple[int, int]
 
 @dataclass(slots=True)
 class Arrival:
-    """What came to a phase: the instruction, the rounds it ran in, who, how many arrivals and bytes."""
+    """An arrival at a phase: the instruction, its rounds, the warp, the counts of arrivals and bytes."""
 
     instr: MachineInstr
     rounds: str
@@ -55,7 +55,7 @@ class Mbarrier:
     waited: bool = False
 
     def tell(self, known: Known, event: int) -> None:
-        """Whoever waits for this phase or a later one goes on after this."""
+        """Every wait for this phase or a later one comes after this event."""
         self.seen |= known[0] | event
         self.fenced |= known[1]
         self.came |= event
@@ -85,14 +85,14 @@ class Mbarrier:
         return not self.phase or self.knows(warp, self.phase - 1)
 
     def over(self, warp: Warp) -> int:
-        """How many phases are over for certain, as far as the warp knows."""
+        """How many phases are certainly over, as far as the warp knows."""
         for phase in range(self.phase - 1, -1, -1):
             if self.knows(warp, phase):
                 return phase + 1
         return 0
 
     def has_passed(self, parity: int) -> bool:
-        """Whether a wait for the phase of this parity goes on now."""
+        """Whether a wait for the phase of this parity returns now."""
         return (self.phase & 1) != parity
 
 

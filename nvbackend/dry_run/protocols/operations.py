@@ -65,7 +65,7 @@ class Operations:
         return seen, fenced
 
     def _known_of(self, step: Step, access: Access, known: Known) -> Known:
-        """What one part of an operation knows: of A, each warp multiplies rows of its own."""
+        """What one part of an operation knows: each warp multiplies its own rows of A."""
         return known if access.warp is None else self._state.warps[step.cta, step.warps[access.warp]].tell()
 
     def _mask(self, step: Step) -> int | None:
@@ -78,7 +78,7 @@ class Operations:
         return mask
 
     def _access(self, step: Step, event: int, known: Known, mask: int | None, barrier: Mbarrier | None) -> int:
-        """Look at what the operation accesses. The bytes that it writes in each CTA."""
+        """Check the accesses of the operation. Returns the bytes that it writes in each CTA."""
         state, said, brought = self._state, step.instr.semantics, 0
         base = state.cluster_of(step.cta)
         for writes, accesses in groupby(state.footprints.of(step), lambda one: one.writes):
@@ -140,7 +140,7 @@ class Operations:
         return None
 
     def commit(self, step: Step) -> None:
-        """A group of what was issued."""
+        """Commit what was issued as a group."""
         kind = step.instr.semantics.commits
         assert kind is not None
         for warp in self._state.warps_of(step):

@@ -1,4 +1,4 @@
-"""The protocols of one run: what each step does to them, and what is wrong with it."""
+"""The protocols of one run: the effect of each step on them, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Run:
         return handler(step)
 
     def met(self, cta: int, warp: int) -> None:
-        """The lanes of a warp have come together."""
+        """The lanes of a warp have reconverged."""
         self._state.warps[cta, warp].meet()
         self._exchanges.met(cta, warp)
 

@@ -49,7 +49,7 @@ class Signals:
         return self._change(step)
 
     def went_on(self, warp: Warp) -> None:
-        """A warp does something else than polling."""
+        """A warp does something other than polling."""
         if self._polled:
             self._polled.pop((warp.cta, warp.index), None)
 

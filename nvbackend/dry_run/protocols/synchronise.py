@@ -82,7 +82,7 @@ class ThreadBarriers:
             barrier.advance(self._state.warps[first.cta, first.warp], self.needed(barrier))
 
     def _check(self, barrier: Barrier, warp: Warp, comer: Comer) -> None:
-        """Counts agree, no more come than are counted, and nobody comes who may be one phase early."""
+        """Check that counts agree, that no more threads arrive than counted, and that none may be a phase early."""
         findings, about = self._state.findings, f"barrier {barrier.number}"
         if barrier.comers and barrier.count != comer.count:
             first = barrier.comers[0]
@@ -123,7 +123,7 @@ class ThreadBarriers:
         if not said.waits:
             return DONE
         if key not in self._arrived:
-            return DONE  # a wait alone: the verifier says so
+            return DONE  # a wait without an arrival: the verifier reports it
         barrier, phase = self._arrived[key]
         if barrier.phase <= phase:
             self._joined[key] = barrier, phase

@@ -1,4 +1,4 @@
-"""Tensor memory: who has it, and accesses of its lanes and columns that nothing orders.
+"""Tensor memory: its allocations, and accesses of its lanes and columns that nothing orders.
 
 Its shadow has a byte for each of 512 columns of each of eight parts of 16 lanes.
 """

@@ -1,1 +1,1 @@
-"""With which numbers a kernel is run: parameters that let each loop make few rounds, and enough of them."""
+"""The parameters with which a kernel is run: small ones that let each loop make enough rounds."""

@@ -14,9 +14,9 @@ from nvbackend.dry_run.seam import Launch
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryUse
 
 START = 4096
-"""The parameters from which the search begins, and what those are that decide about no loop."""
+"""The values from which the search begins, and those of parameters on which no loop depends."""
 MOST_BUFFERS = 12
-"""Larger numbers are no ring's."""
+"""A ring has at most so many buffers."""
 _ODD = (1, 3, 5, 7, 9, 11, 13, 15, 17)
 _CANDIDATES = sorted({odd << shift for odd in _ODD for shift in range(13) if odd << shift <= START})
 
@@ -36,7 +36,7 @@ def choose(rounds: Rounds, names: Mapping[str, int], wanted: Mapping[str, int]) 
 
 
 def rounds_of(function: ir.Function, program: Program, launch: Launch) -> Rounds:
-    """The rounds of the loops of `function` in the first thread of the grid."""
+    """The rounds of the loops of `function` in the grid's first thread."""
     names = [block.name for block in program.blocks]
     loops = {names[loop.header]: {names[number] for number in loop.blocks} for loop in program.loops}
     special = {f"{name}.{axis}": 0 for name in ("tid", "ctaid", "clusterid", "cluster_ctaid") for axis in "xyz"}

@@ -14,7 +14,7 @@ from nvbackend.dry_run.values.arithmetic import Operation, copy, signed
 from nvbackend.dry_run.values.unknown import UNKNOWN
 
 _PREDICATES = {"slt": False, "ult": False, "sle": True, "ule": True, "ne": False}
-"""By the comparison under which a loop goes on: whether the bound itself has a round."""
+"""By the comparison under which a loop continues: whether the bound itself has a round."""
 _OPPOSITE = {"sge": "slt", "uge": "ult", "sgt": "sle", "ugt": "ule", "eq": "ne"}
 """Of the comparisons under which a loop ends."""
 
@@ -55,7 +55,7 @@ class Rounds:
         self._stores: dict[ir.Value, list[ir.Instruction]] = {}
         self._parameters: dict[str, int] = {}
         self.used: dict[str, set[str]] = {}
-        """By header, the parameters that decide about the loop's rounds."""
+        """By header, the parameters on which the loop's rounds depend."""
         for block in function.blocks:
             for one in block.instructions:
                 if one.opname == "store" and isinstance(one.operands[1], ir.AllocaInstr):
@@ -71,7 +71,7 @@ class Rounds:
 
     @property
     def parameters(self) -> set[str]:
-        """The parameters that decide about some loop."""
+        """The parameters on which some loop depends."""
         return {name for names in self.used.values() for name in names}
 
     def of(self, parameters: Mapping[str, int]) -> dict[str, int]:

@@ -89,7 +89,7 @@ def _xor(d: int, a: int, b: int, bits: int) -> Operation:
 
 
 def copy(d: int, a: int) -> Operation:
-    """Bits that stay what they are."""
+    """Operations that keep the bits."""
 
     def run(r: Registers) -> None:
         r[d] = r[a]
@@ -109,7 +109,7 @@ def trunc(d: int, a: int, bits: int) -> Operation:
 
 
 def sext(d: int, a: int, source: int, bits: int) -> Operation:
-    """The sign repeated."""
+    """The sign bit, repeated."""
     sign, mask = 1 << source - 1, (1 << bits) - 1
 
     def run(r: Registers) -> None:
@@ -181,7 +181,7 @@ def _ashr(x: int, y: int, bits: int) -> Any:
 
 
 def _pairwise(number: Callable[[int, int, int], Any]) -> Callable[[Any, Any, int], Any]:
-    """The rare ones, lane by lane."""
+    """Rare operations, lane by lane."""
 
     def run(x: Any, y: Any, bits: int) -> Any:
         pairs = zip(np.broadcast_to(x, 32).tolist(), np.broadcast_to(y, 32).tolist(), strict=True)
@@ -316,7 +316,7 @@ def funnel(d: int, high: int, low: int, amount: int, bits: int, *, left: bool) -
 
 
 def unknown(d: int) -> Operation:
-    """What is not followed."""
+    """Operations whose results are unknown."""
 
     def run(r: Registers) -> None:
         r[d] = UNKNOWN

@@ -54,7 +54,7 @@ class Unknown:
 
 
 UNKNOWN: Final = Unknown()
-"""A value of which nothing is known."""
+"""A value about which nothing is known."""
 
 
 class Expression(Unknown):
