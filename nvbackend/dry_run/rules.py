@@ -14,64 +14,71 @@ _TENSOR = "PTX ISA 9.7.16.6 (tcgen05 memory consistency)"
 READ_BEFORE_WAIT = Rule(
     id="proxy.read-before-wait",
     message="{now}{second} reads {memory} while {first} may still be writing it: {reason}",
-    fix="wait for the phase that the copy completes before this line, in every warp that reads: k.mbarrier.wait",
+    fix="{fix}",
     why="The bytes may not have come yet: what is read depends on timing. Nothing traps.",
     reference=_PROXIES,
 )
 COPY_READ_BEFORE_WAIT = Rule(
     id="async-copy.read-before-wait",
     message="{now}{second} reads {memory} while {first} may still be writing it: {reason}",
-    fix="wait for the group in the threads that copy, k.cp_async.wait_group(...), and put a barrier after it",
+    fix="{fix}",
     why="The bytes may not have come yet: what is read depends on timing. Nothing traps.",
     reference="PTX ISA 9.7.9.25.3 (cp.async.wait_group)",
 )
 REFILL = Rule(
     id="proxy.refill",
-    message="{now}{second} fills {memory} again while {first} may still access it: {reason}",
-    fix="let every warp that reads arrive on an mbarrier after its last read, or meet at a barrier before one of them "
-    "arrives (k.barrier.sync(1, threads) at the end of a ring.drain() block); wait for that mbarrier before this line",
+    message="{now}{second} fills {memory} while {first} may still {access} it: {reason}",
+    fix="{fix}",
     why="The copy overwrites what is still read or written: old, new or mixed bytes. Nothing traps.",
     reference=_PROXIES,
 )
 REFILL_IN_FLIGHT = Rule(
     id="proxy.refill-in-flight",
-    message="{now}{second} fills {memory} again while {first} may still read it: {reason}",
-    fix="give the memory back only after a wait for the operation that reads it, and wait for that before this line",
+    message="{now}{second} fills {memory} while {first} may still read it: {reason}",
+    fix="{fix}",
     why="The operation reads its source later than it was issued: old, new or mixed bytes. Nothing traps.",
     reference=_PROXIES,
 )
 WRITE_IN_FLIGHT = Rule(
     id="proxy.write-in-flight",
-    message="{now}{second} overwrites {memory} while {first} may still access it: {reason}",
-    fix="wait for the operation first, in the thread that issued it, and put a barrier before other threads write",
+    message="{now}{second} overwrites {memory} while {first} may still {access} it: {reason}",
+    fix="{fix}",
     why="The operation reads old, new or mixed bytes, depending on timing. Nothing traps.",
     reference=_PROXIES,
 )
 MISSING_FENCE = Rule(
     id="proxy.missing-fence",
-    message="{now}{second} reads {memory} through the async proxy, and no fence.proxy.async is after {first}",
-    fix="put k.fence.proxy_async() after the writes, in the threads that write, and a barrier of threads after it",
+    message="{now}{second} reads {memory} through the async proxy, and no fence.proxy.async follows {first}, which "
+    "writes it",
+    fix="{fix}",
     why="A barrier of threads does not order the two proxies: what was there before may be read.",
     reference=_PROXIES,
 )
 MISSING_BARRIER = Rule(
     id="shared.missing-barrier",
-    message="{now}{second} reads {memory}, and nothing orders it after the write of {first}: {reason}",
-    fix="put a barrier of both between them: k.barrier.sync(), or an mbarrier",
+    message="{now}{second} reads {memory} while {first} may still be writing it: {reason}",
+    fix="{fix}",
     why="Threads do not run in step: what was there before may be read. Nothing traps.",
     reference=_MODEL,
 )
 OVERWRITTEN_EARLY = Rule(
     id="shared.overwritten-early",
-    message="{now}{second} overwrites {memory}, and nothing orders it after the read of {first}: {reason}",
-    fix="put a barrier of both between the last read and the next write",
+    message="{now}{second} overwrites {memory} while {first} may still read it: {reason}",
+    fix="{fix}",
     why="A slower thread reads what was written for later. Nothing traps.",
     reference=_MODEL,
 )
+RELAXED = Rule(
+    id="dry-run.relaxed-arrival",
+    message="{now}{second} accesses {memory} while {first} may still {access} it: the arrival between them is relaxed",
+    fix='arrive with "release" in place of "relaxed" among the qualifiers of {line}',
+    why="A relaxed arrival completes the phase and orders no access of memory before it. Nothing traps.",
+    reference=f"{_MBARRIER}: .relaxed; {_MODEL}",
+)
 TWO_WRITERS = Rule(
     id="dry-run.two-writers",
-    message="{now}{second} writes {memory}, and nothing orders it after the write of {first}: {reason}",
-    fix="let one thread write each byte, or put a barrier between the writes",
+    message="{now}{second} and {first} write {memory}, and either may be last: {reason}",
+    fix="let one thread write each byte, or {fix}",
     why="Which of them is last depends on timing. Nothing traps.",
     reference=_MODEL,
 )
@@ -85,80 +92,93 @@ MISSING_WARP_SYNC = Rule(
 )
 UNWRITTEN = Rule(
     id="dry-run.unwritten",
-    message="{now}{second} reads {memory}, which nothing has written: byte {byte} of CTA {cta}",
-    fix="write or fill it first, or read only what was written",
+    message="{now}{second} reads {memory}, which nothing has written: shared address {byte:#x} of CTA {cta}",
+    fix="fill {memory} before {line}, or read only what is filled",
     why="Shared memory holds what an earlier kernel left there.",
     reference="PTX ISA 5.1.7 (shared state space)",
 )
 BEYOND = Rule(
     id="shared.bounds",
     message="{now}{second} accesses {place}",
-    fix="keep the index inside of the allocation",
+    fix="keep the index of {line} inside of the allocation, or allocate more",
     why="The access faults, or hits what lies behind the allocation.",
     reference="PTX ISA 5.1.7 (shared state space)",
 )
 PARITY = Rule(
     id="mbarrier.parity-counter",
-    message="{now}the wait for {wanted} of {barrier} is for a phase that is over: {reason}",
-    fix="wait for the parity of the phase that is still to come: it flips each time that the barrier's index begins "
-    "again at 0",
+    message="{now}warp {warp} waits for {wanted} of {barrier}: {reason}",
+    fix="wait here for parity {parity}, that of phase {phase}: it flips each time the barrier's index begins again "
+    "at 0",
     why="A wait for a phase that is over orders nothing: what it guards is accessed too early, now and then.",
     reference=f"{_MBARRIER}: mbarrier.try_wait, phase parity",
 )
 PARITY_VALUE = Rule(
     id="mbarrier.parity",
     message="{now}{instruction} of warp {warp} waits for parity {wanted} of {barrier}",
-    fix="pass the phase modulo 2",
+    fix="pass the phase & 1 here, which is {right}",
     why="A parity is 0 or 1; the behaviour for another number is undefined.",
     reference=_MBARRIER,
 )
 UNINITIALISED = Rule(
     id="mbarrier.uninitialised",
     message="{now}{instruction} of warp {warp} uses {memory} as an mbarrier, {reason}",
-    fix="initialise every mbarrier that is used, and keep its index inside of the ring",
+    fix="keep the index of {line} inside of the ring, or initialise this mbarrier too: k.mbarrier.init",
     why="The hardware takes whatever the 8 bytes hold for counts: the thread waits forever, or not at all.",
     reference=_MBARRIER,
 )
 NOT_READY = Rule(
     id="mbarrier.not-ready",
-    message="{now}{instruction} of warp {warp} in CTA {cta} uses {barrier}, and nothing orders it after its "
-    "initialisation",
-    fix="put k.mbarrier.ready() after the last mbarrier.init: the fence, and a barrier of all who use it",
+    message="{now}{instruction} of warp {warp} in CTA {cta} uses {barrier}, which may not be initialised yet",
+    fix="put k.mbarrier.ready() after {line}, the initialisation: a fence, and a barrier of all who use it",
     why="Another thread, another CTA or the async proxy may meet the barrier before it is initialised.",
     reference=_MBARRIER,
 )
 DOUBLE_INIT = Rule(
     id="mbarrier.double-init",
-    message="{now}warp {warp} initialises {barrier}, which {reason}",
-    fix="let one thread initialise it once: k.mbarrier.init under `with k.elect()` of one warp, or k.mbarrier.array",
+    message="{now}warp {warp} initialises {barrier}, {reason}",
+    fix="initialise it once, in one thread: put k.mbarrier.init under `with k.one_thread()`, outside of loops, or use "
+    "k.mbarrier.array",
     why="Initialising a barrier in use is undefined: arrivals and waits of both lives mix.",
     reference=_MBARRIER,
 )
 ARRIVALS = Rule(
     id="mbarrier.arrivals",
-    message="{now}{barrier} counts {count} arrival(s) a phase, and {reason}",
-    fix="initialise it to the arrivals of one phase, and let who arrives wait before it arrives in the next one",
+    message="{now}{barrier} counts {count} a phase, and {reason}",
+    fix="{fix}",
     why="A phase completes too late, never, or several times while others wait for one: a hang, or stale data.",
+    reference=_MBARRIER,
+)
+UNWAITED = Rule(
+    id="dry-run.unwaited-phase",
+    message="{now}warp {warp} arrives on {barrier}, and phase {last} may not be over: {waited}",
+    fix="let warp {warp} wait for phase {last} of {barrier} before {line}: k.mbarrier.wait",
+    why="Two arrivals of one thread in one phase leave another's out: it completes while that is still at work.",
+    reference=_MBARRIER,
+)
+OVERRUN = Rule(
+    id="dry-run.overrun",
+    message="{now}{reason}",
+    fix="{fix}",
+    why="Who completes the phases does not wait for those who wait for them: they miss one, and hang or go on early.",
     reference=_MBARRIER,
 )
 BYTES = Rule(
     id="mbarrier.wrong-bytes",
-    message="{now}phase {phase} of {barrier} announces {expected} bytes, and the copies that complete on it bring "
-    "{brought}",
-    fix="announce {brought} bytes: what the copies bring to this CTA in one phase",
+    message="{now}{expected} bytes are announced in phase {phase} of {barrier}, and its copies bring {brought}",
+    fix="{fix}",
     why="Too many, and the phase never completes; too few, and it completes before the bytes are there.",
     reference=_MBARRIER,
 )
 DEADLOCK = Rule(
     id="mbarrier.deadlock",
-    message="{now}this waits for {wanted} of {barrier}, and no thread can complete it: {reason}",
+    message="{now}{who} waits forever for {wanted} of {barrier}: {reason}",
     fix="{fix}",
     why="Threads wait for one another forever: the kernel hangs.",
     reference=_MBARRIER,
 )
 BARRIER_CROWD = Rule(
     id="barrier.crowd",
-    message="{now}warp {warp} comes to barrier {barrier}, which counts {count} threads: {reason}",
+    message="{now}warp {warp} comes to barrier {barrier} of {count} threads, and may count in its last phase: {reason}",
     fix="give each group of threads a barrier of its own number, count all threads that come in one phase, and let who "
     "arrives wait for the answer before it arrives again",
     why="It opens when enough threads have come, whichever these are: some go on too early, the others never.",
@@ -167,95 +187,94 @@ BARRIER_CROWD = Rule(
 BARRIER_COUNTS = Rule(
     id="dry-run.barrier-counts",
     message="{now}warp {warp} counts {count} threads at barrier {barrier}, where {first} counts {others} in its phase",
-    fix="give every arrival of one phase the same count",
+    fix="count {others} threads here too, or let {first} count {count}",
     why="The behaviour is undefined: the barrier opens for one count or the other.",
     reference=_BARRIER,
 )
 BARRIER_HANGS = Rule(
     id="dry-run.barrier-hangs",
     message="{now}barrier {barrier} waits for {count} threads, and only {arrived} come: {reason}",
-    fix="count the threads that come to it, at one number, and let warps meet at several barriers in one order",
+    fix="{fix}",
     why="The warps that came wait forever: the kernel hangs.",
     reference=_BARRIER,
 )
 CLUSTER_HANGS = Rule(
     id="cluster.divergent",
-    message="{now}the barrier of the cluster waits for all threads, and {reason}",
-    fix="let all threads of all CTAs come to it the same number of times",
+    message="{now}{who} waits forever at the barrier of the cluster: {reason}",
+    fix="let all threads of all CTAs come to k.cluster.sync() the same number of times",
     why="The barrier waits for threads that come to another one, or to none: forever.",
     reference=_CLUSTER,
 )
 POOL = Rule(
     id="setmaxnreg.pool",
-    message="{now}setmaxnreg.inc to {count} registers a thread in warpgroup {group}: it needs {needed} more, and the "
+    message="{now}setmaxnreg.inc to {count} in warpgroup {group} waits forever: a thread needs {needed} more, and the "
     "CTA's pool has {there}",
-    fix="let other warpgroups give registers back first (setmaxnreg.dec), or ask for fewer",
+    fix="let other warpgroups give {needed} registers a thread back first, with k.setmaxnreg.dec, or ask for fewer",
     why="setmaxnreg.inc waits until the CTA's pool has enough registers, which would be never.",
     reference="PTX ISA 9.7.19 (setmaxnreg)",
 )
 ACCESS_EARLY = Rule(
     id="cluster.access-before-start",
-    message="{now}{instruction} of CTA {cta} accesses the shared memory of CTA {peer}, and nothing says that this has "
-    "started",
-    fix="put k.cluster.sync() before the first access",
+    message="{now}{instruction} of CTA {cta} accesses the shared memory of CTA {peer}, which may not have started",
+    fix="put k.cluster.sync() before {line}, the first access",
     why="The other CTA may not have started: what is there is not its memory yet, or not what it writes first.",
     reference=_CLUSTER,
 )
 ACCESS_LATE = Rule(
     id="cluster.exit-before-access",
-    message="{now}{instruction} of CTA {cta} accesses the shared memory of CTA {peer}, which may have ended before",
-    fix="let no CTA of the cluster end before its peers are done with its memory: k.cluster.sync() at the end, or a "
-    "wait for their last arrivals",
+    message="{now}{instruction} of CTA {cta} accesses the shared memory of CTA {peer}, which may have ended",
+    fix="put k.cluster.sync() at the end, after {line}, so that CTA {peer} ends after it",
     why="Shared memory of a CTA that has ended is gone: a late access faults, or hits another kernel's.",
     reference=_CLUSTER,
 )
 STORE_NOT_COMMITTED = Rule(
     id="proxy.store-not-committed",
     message="warp {warp} ends with {first} in a bulk group that it never committed",
-    fix="put k.tma.commit_group() after it, and k.tma.wait_group(reading=True) in its thread before the kernel ends",
+    fix="put k.tma.commit_group() after {line}, and then k.tma.wait_group(reading=True), in its thread",
     why="The shared memory may be given to the next CTA while it is read; a wait sees committed groups only.",
     reference="PTX ISA 9.7.9 (cp.async.bulk.commit_group)",
 )
 STORE_NOT_WAITED = Rule(
     id="proxy.store-not-waited",
     message="warp {warp} ends while {first} may still read its shared memory",
-    fix="put k.tma.wait_group(reading=True) in the thread that stored, before the kernel ends",
+    fix="put k.tma.wait_group(reading=True) after {line}, in its thread, before the kernel ends",
     why="The shared memory may be given to the next CTA while it is read, and the stored tile is wrong now and then.",
     reference="PTX ISA 9.7.9 (cp.async.bulk.wait_group)",
 )
 TENSOR_READ = Rule(
     id="tcgen05.missing-wait",
-    message="{now}{second} reads columns {columns} of tensor memory while {first} may still be writing them: {reason}",
-    fix="wait for the mbarrier that the tcgen05.commit after the write arrives on (of a tcgen05.st: "
-    "k.tcgen05.wait_st(), then a barrier) before this line",
+    message="{now}{second} reads columns of tensor memory from {column} on while {first} may still be writing them: "
+    "{reason}",
+    fix="{fix}",
     why="A tcgen05 operation continues after its issue: the columns are read half done.",
     reference=_TENSOR,
 )
 TENSOR_WRITE = Rule(
     id="tcgen05.write-in-flight",
-    message="{now}{second} overwrites columns {columns} of tensor memory while {first} may still access them: {reason}",
-    fix="let who reads wait for its loads and then arrive on an mbarrier, and wait for that before this line",
+    message="{now}{second} overwrites columns of tensor memory from {column} on while {first} may still {access} them: "
+    "{reason}",
+    fix="{fix}",
     why="Old, new or mixed columns are read, depending on timing. Nothing traps.",
     reference=_TENSOR,
 )
 TENSOR_FREED = Rule(
     id="tcgen05.missing-barrier",
-    message="{now}tensor memory is given back while {first} may still access it: {reason}",
-    fix="put a barrier between the last access of any warp, with its wait, and the tcgen05.dealloc",
+    message="{now}{second} gives tensor memory back while {first} may still {access} it: {reason}",
+    fix="{fix}",
     why="The columns may belong to another CTA while they are accessed: wrong numbers, and nothing traps.",
     reference=_TENSOR,
 )
 TENSOR_UNWRITTEN = Rule(
     id="dry-run.tensor-unwritten",
     message="{now}{second} reads lane {lane}, column {column} of tensor memory, which nothing has written",
-    fix="read the columns that the products wrote, or write all of them first",
+    fix="write these columns before {line}, or read only those that are written",
     why="Tensor memory holds what another kernel left there.",
     reference=_TENSOR,
 )
 TENSOR_LANES = Rule(
     id="dry-run.tensor-lanes",
     message="{now}{instruction} of warp {warp} accesses lane {lane} of tensor memory; it has lanes {low} to {high}",
-    fix="add 32 * (warp % 4) to the lane of the address, and use no other",
+    fix="begin at lane {low} in this warp: add 32 * (k.warp_id() % 4) to the lane of the address",
     why="A warp reaches only the quarter of the lanes of its rank in the warpgroup: the behaviour is undefined.",
     reference="PTX ISA 9.7.16.2.3 (data movement shapes, access restrictions)",
 )

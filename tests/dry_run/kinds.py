@@ -24,7 +24,6 @@ KINDS = {
         "proxy.write-in-flight",
         "proxy.refill-in-flight",
         "proxy.refill",
-        "simulator.race",
     ),
     "refilled-early": _kind(
         "a stage is filled again before all its readers, in every CTA, have given it back",
@@ -32,11 +31,8 @@ KINDS = {
         "proxy.refill-in-flight",
         "proxy.write-in-flight",
         "shared.overwritten-early",
-        "async-copy.read-before-wait",
         "proxy.read-before-wait",
-        "dry-run.two-writers",
-        "mbarrier.arrivals",
-        "mbarrier.wrong-bytes",
+        "dry-run.overrun",
     ),
     "parity": _kind(
         "a wait is for the wrong phase, or for one that has passed",
@@ -45,8 +41,7 @@ KINDS = {
         "mbarrier.parity-fixed",
         "mbarrier.parity-counter",
         "mbarrier.deadlock",
-        "proxy.read-before-wait",
-        "mbarrier.arrivals",
+        "dry-run.unwaited-phase",
     ),
     "accounting": _kind(
         "other arrivals, bytes or commits come than a phase counts",
@@ -70,7 +65,6 @@ KINDS = {
         "mbarrier.deadlock",
         "mbarrier.no-arrival",
         "pipeline.left",
-        "mbarrier.arrivals",
     ),
     "named-barrier": _kind(
         "threads meet at a named barrier in other numbers or another order than it needs",
@@ -94,6 +88,7 @@ KINDS = {
         "proxy.write-in-flight",
         "proxy.store-not-waited",
         "proxy.store-not-committed",
+        "proxy.refill-in-flight",
         "async.other-threads",
     ),
     "read-before-wait": _kind(
@@ -110,7 +105,6 @@ KINDS = {
         "async.other-threads",
         "shared.missing-barrier",
         "shared.overwritten-early",
-        "dry-run.two-writers",
     ),
     "tensor-memory": _kind(
         "tensor memory is read, written or freed out of order",
@@ -136,6 +130,7 @@ KINDS = {
         "cluster.exit-before-peers",
         "cluster.missing-barrier",
         "cluster.skipped",
+        "dry-run.relaxed-arrival",
         "mbarrier.not-ready",
     ),
     "register-pool": _kind(
@@ -159,8 +154,6 @@ KINDS = {
         "descriptor.swizzle",
         "shared.bounds",
         "layout.bounds",
-        "proxy.read-before-wait",
-        "proxy.refill-in-flight",
     ),
     "swizzle": _kind("a tile is written with one swizzle and read with another", "tma.swizzle", "tma.box"),
     "unwritten": _kind("shared memory is read that nothing has written", "simulator.unwritten", "dry-run.unwritten"),
@@ -177,7 +170,6 @@ KINDS = {
         "threads read and write shared memory with no order between them",
         "shared.missing-barrier",
         "shared.overwritten-early",
-        "simulator.race",
         "proxy.write-in-flight",
         "dry-run.two-writers",
         "dry-run.missing-warp-sync",

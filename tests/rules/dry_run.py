@@ -76,3 +76,42 @@ def column_that_is_not_filled(k, out: nvb.Pointer[nvb.u32]):
         loaded = k.tcgen05.ld(mine + column, "32x32b", 1)
         k.tcgen05.wait_ld(loaded)
         out[k.thread_id()] = loaded[0]
+
+
+@kernel("dry-run.relaxed-arrival")
+def arrival_that_orders_nothing(k, out: nvb.Pointer[i32]):
+    word = k.shared(i32, 1)
+    written = k.mbarrier.array(1, arrivals=1)
+    k.mbarrier.ready()
+    with k.if_(k.thread_id() == 0):
+        word[0] = 1
+        k.mbarrier.arrive(written, qualifiers=("relaxed", "cta"))  # breaks
+        k.mbarrier.arrive(written, qualifiers=("release", "cta"))  # keeps
+    k.mbarrier.wait(written, 0)
+    out[k.thread_id()] = word[0]
+
+
+@kernel("dry-run.unwaited-phase")
+def arrival_of_the_next_phase(k):
+    met = k.mbarrier.array(1, arrivals=128)
+    k.mbarrier.ready()
+    k.mbarrier.arrive(met)
+    k.mbarrier.wait(met, 0)  # keeps
+    token = k.mbarrier.arrive(met, state=True)
+    with k.loop():
+        k.break_if(k.mbarrier.test(met, state=token))
+
+
+@kernel("dry-run.overrun")
+def rows_that_nobody_waits_for(k, x: nvb.Pointer[nvb.f32], y: nvb.Pointer[nvb.f32]):
+    row = k.shared(nvb.f32, 128, align=16)
+    full, empty = (k.mbarrier.array(1, arrivals=count) for count in (1, 128))
+    k.mbarrier.ready()
+    with k.range(4) as step:
+        with k.if_(k.thread_id() == 0):
+            k.mbarrier.wait(empty, (step & 1) ^ 1)  # keeps
+            k.mbarrier.arrive(full, expect_tx=512)
+            k.bulk.load(row, x + step * 128, 512, full)
+        k.mbarrier.wait(full, step & 1)
+        y[step * 128 + k.thread_id()] = row[k.thread_id()]
+        k.mbarrier.arrive(empty)  # keeps

@@ -136,18 +136,18 @@ class Shadow:
         """The readers and writers that a write does not come after; nothing is written yet."""
         records, mine = self._records.records, self._records.records[number]
         assert mine is not None
-        readers = self._readers[places]
+        writers, readers = self._writers[places], self._readers[places]
+        different = [one for one in _different(writers) if one]
+        for one in different:
+            mine.replaced = max(mine.replaced, records[one].event)  # type: ignore[union-attr]
         for one in _different(readers):
             for reader in self._records.sets[one]:
                 mine.readers.add((records[reader].cta, records[reader].warp))  # type: ignore[union-attr]
                 if not known >> records[reader].event & 1:  # type: ignore[union-attr]
                     yield reader, self._address(places, readers, one)
-        writers = self._writers[places]
-        for one in _different(writers):
-            if one:
-                mine.replaced = max(mine.replaced, records[one].event)  # type: ignore[union-attr]
-                if not known >> records[one].event & 1:  # type: ignore[union-attr]
-                    yield one, self._address(places, writers, one)
+        for one in different:
+            if not known >> records[one].event & 1:  # type: ignore[union-attr]
+                yield one, self._address(places, writers, one)
 
     def note_write(self, places: Places, number: int) -> None:
         """The bytes are written."""

@@ -2,21 +2,53 @@
 
 from __future__ import annotations
 
-from nvbackend.dry_run.order.record import Part, Record
-from nvbackend.isel.machine.function import MachineInstr, MemoryTouch
+from collections.abc import Iterable, Sequence
 
-_SHORT = (
-    ("wgmma.mma", "wgmma"),
-    ("tcgen05.mma", "tcgen05.mma"),
-    ("cp.async.bulk", "bulk copy"),
-    ("cp.reduce.async.bulk", "bulk reduction"),
-    ("mbarrier.", ""),
-)
+from nvbackend.dry_run.order.record import Part, Record
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE, Scope
+from nvbackend.isel.machine.function import MachineInstr, MemoryObject, MemoryTouch
 
 
 def instruction(instr: MachineInstr) -> str:
     """The opcode, without qualifiers that say nothing here."""
     return instr.opcode if instr.row is None else instr.row.opcode
+
+
+def line(instr: MachineInstr) -> str:
+    """The line of an instruction, for a place in a sentence."""
+    return instruction(instr) if instr.location is None else f"line {instr.location.line}"
+
+
+def crew(instr: MachineInstr, warp: int) -> str:
+    """Who executes an instruction: a warp, or the warpgroup that begins with it."""
+    together = instr.semantics.together is Scope.WARPGROUP
+    return f"warpgroup {warp * WARP_SIZE // WARPGROUP_SIZE}" if together else f"warp {warp}"
+
+
+def warps(numbers: Iterable[int]) -> str:
+    """Warps by their numbers: "warp 3", "warps 4 to 7 and 9"."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    parts = [part for run in runs for part in _run(run)]
+    return ("warp " if len(parts) == 1 and len(runs[0]) == 1 else "warps ") + listed(parts)
+
+
+def _run(run: list[int]) -> list[str]:
+    return [f"{run[0]} to {run[-1]}"] if len(run) > 2 else [str(number) for number in run]
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Nouns in a row: "a, b and c"."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things: "1 arrival", "2 arrivals"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def in_rounds(rounds: str) -> str:
@@ -31,7 +63,9 @@ def after_rounds(rounds: str) -> str:
 
 def access(record: Record, part: Part) -> str:
     """Who accesses: the instruction, its warp and CTA, its rounds."""
-    return f"{instruction(part.instr)} of warp {record.warp} in CTA {record.cta}{after_rounds(record.rounds)}"
+    return (
+        f"{instruction(part.instr)} of {crew(part.instr, record.warp)} in CTA {record.cta}{after_rounds(record.rounds)}"
+    )
 
 
 def touch_of(instr: MachineInstr, operand: str) -> MemoryTouch | None:
@@ -47,7 +81,7 @@ class Names:
 
     def __init__(self) -> None:
         self._bases: dict[int, int] = {}
-        self._touches: dict[int, MemoryTouch] = {}
+        self._objects: dict[int, MemoryObject] = {}
 
     def learn(self, touch: MemoryTouch | None, offset: int) -> None:
         """An access of an allocation begins at this offset of shared memory."""
@@ -57,12 +91,19 @@ class Names:
         base = offset - touch.offset if not touch.symbol else offset
         if known is None or base < known:
             self._bases[touch.object.id] = base
+            self._objects[touch.object.id] = touch.object
+
+    def _at(self, offset: int) -> MemoryObject | None:
+        """The allocation at an offset, of those that are known."""
+        return next(
+            (memory for memory in self._objects.values() if 0 <= offset - self._bases[memory.id] < memory.bytes), None
+        )
 
     def name(self, touch: MemoryTouch | None, offset: int) -> str:
         """The allocation and its part."""
-        if touch is None:
+        memory = self._at(offset) if touch is None else touch.object
+        if memory is None:
             return f"shared address {offset:#x}"
-        memory = touch.object
         base = self._bases.get(memory.id)
         if base is None or memory.element_bytes <= 0 or memory.bytes <= memory.element_bytes:
             return memory.name

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from nvbackend.diagnostics import Location
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.order.footprints import number
-from nvbackend.dry_run.order.words import in_rounds, instruction
+from nvbackend.dry_run.order.words import counted, in_rounds, instruction, line, listed, warps
 from nvbackend.dry_run.protocols.findings import ACCOUNTING, DEADLOCK, Notes
-from nvbackend.dry_run.protocols.mbarriers import Mbarrier
+from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.protocols.signals import Signals
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.protocols.synchronise import ThreadBarriers
@@ -82,17 +82,48 @@ class Deadlocks:
     def _bytes(self, mbarriers: Sequence[tuple[Step, Mbarrier]]) -> None:
         """Phases that got other bytes than they count."""
         for step, barrier in mbarriers:
-            if not barrier.pending and barrier.bytes:
-                expected = sum(one.expected for one in barrier.arrivals)
-                brought = sum(one.brought for one in barrier.arrivals)
-                first = next((one for one in barrier.arrivals if one.expected), barrier.arrivals[0])
-                self._state.findings.add(
-                    *(ACCOUNTING, barrier.name, rules.BYTES, first.instr),
-                    (*self._arrived(barrier), ("who waits for the phase", step.instr.location)),
-                    now=in_rounds(first.rounds), phase=barrier.phase, barrier=barrier.name, expected=expected,
-                    brought=brought,
-                )  # fmt: skip
+            if barrier.pending or not barrier.bytes:
+                continue
+            if self._overrun(step, barrier):
                 return
+            expected = sum(one.expected for one in barrier.arrivals)
+            brought = sum(one.brought for one in barrier.arrivals)
+            first = next((one for one in barrier.arrivals if one.expected), barrier.arrivals[0])
+            fix = f"announce {brought} bytes: what the copies bring to this CTA in one phase"
+            if not brought:
+                fix = f"let the copies complete on {barrier.name}, or announce no bytes: k.mbarrier.arrive"
+            self._state.findings.add(
+                *(ACCOUNTING, barrier.name, rules.BYTES, first.instr),
+                (*self._arrived(barrier), ("this waits for the phase", step.instr.location)),
+                now=in_rounds(first.rounds), phase=barrier.phase, barrier=barrier.name, expected=expected,
+                brought=brought, fix=fix,
+            )  # fmt: skip
+            return
+
+    def _overrun(self, step: Step, barrier: Mbarrier) -> bool:
+        """Whether the copies of two rounds came in one phase: who issues them does not wait for who reads them."""
+        first: dict[tuple[int, int, int], Arrival] = {}
+        again: list[tuple[Arrival, Arrival]] = []
+        for one in barrier.arrivals:
+            earlier = first.setdefault((id(one.instr), one.cta, one.warp), one)
+            if one.brought and earlier.rounds != one.rounds:
+                again.append((one, earlier))
+        if not again or barrier.bytes + sum(one.brought for one, _ in again):
+            return False
+        one, earlier = again[0]
+        who = f"{instruction(one.instr)} of {self._name(one)}"
+        reader = f"warp {step.warps[0]}{self._state.of_cta(step.cta)}"
+        self._state.findings.add(
+            *(ACCOUNTING, barrier.name, rules.OVERRUN, one.instr),
+            (("this waits for the phase", step.instr.location),),
+            now=in_rounds(one.rounds), fix=_way_back(reader, step, self._name(one), one),
+            reason=f"{who} brings bytes to phase {barrier.phase} of {barrier.name}, which has those of "
+            f"{earlier.rounds.removeprefix('in ')} already: nothing makes it wait for {reader}",
+        )  # fmt: skip
+        return True
+
+    def _name(self, arrival: Arrival) -> str:
+        return f"warp {arrival.warp}{self._state.of_cta(arrival.cta)}"
 
     def _counts(self, mbarriers: Sequence[tuple[Step, Mbarrier]]) -> None:
         """Phases that got some of their arrivals and not all."""
@@ -100,10 +131,11 @@ class Deadlocks:
             adds = next((one.instr for one in barrier.arrivals if _adds(one.instr)), None)
             if adds is not None and barrier.pending:
                 self._state.findings.add(
-                    *(ACCOUNTING, barrier.name, rules.ARRIVALS, adds, (("who waits", step.instr.location),)),
-                    now="", barrier=barrier.name, count=barrier.count,
-                    reason=f"this one adds an arrival to a phase before it makes it: {barrier.pending} stay missing "
-                    "(with .noinc it is one of those that are counted)",
+                    *(ACCOUNTING, barrier.name, rules.ARRIVALS, adds, (("this waits", step.instr.location),)),
+                    now="", barrier=barrier.name, count=counted(barrier.count, "arrival"),
+                    reason=f"this instruction adds each of its arrivals to the count before it makes it: "
+                    f"{barrier.pending} stay missing",
+                    fix="pass no_increment=True to k.cp_async.mbarrier_arrive: its arrivals are counted already",
                 )  # fmt: skip
                 return
         for step, barrier in mbarriers:
@@ -111,9 +143,11 @@ class Deadlocks:
                 came = barrier.count - barrier.pending
                 self._state.findings.add(
                     *(ACCOUNTING, barrier.name, rules.ARRIVALS, step.instr, self._arrived(barrier)),
-                    now=in_rounds(step.rounds()), barrier=barrier.name, count=barrier.count,
-                    reason=f"only {came} come in phase {barrier.phase}: warp {step.warps[0]} of CTA {step.cta} waits "
-                    "for it forever",
+                    now=in_rounds(step.rounds()), barrier=barrier.name, count=counted(barrier.count, "arrival"),
+                    reason=f"phase {barrier.phase} gets only {came}: warp {step.warps[0]}"
+                    f"{self._state.of_cta(step.cta)} waits for it forever",
+                    fix=f"initialise {barrier.name} to {came}, or let {barrier.pending} more arrive in each phase: "
+                    "k.mbarrier.arrive",
                 )  # fmt: skip
                 return
 
@@ -121,7 +155,7 @@ class Deadlocks:
         seen: dict[int, tuple[str, Location | None]] = {}
         for one in barrier.arrivals:
             text = f"{instruction(one.instr)} of warp {one.warp} in CTA {one.cta}"
-            seen.setdefault(id(one.instr), (f"{text} came in this phase", one.instr.location))
+            seen.setdefault(id(one.instr), (f"{text} comes in this phase", one.instr.location))
         return tuple(seen.values())[:3]
 
     def _mbarrier(self, mbarriers: Sequence[tuple[Step, Mbarrier]], waiting: Sequence[Step]) -> None:
@@ -132,29 +166,91 @@ class Deadlocks:
         assert row is not None
         by_parity = row.has_operand("parity")
         wanted = number(step.value("parity" if by_parity else "state"), step.lanes) or 0
+        who = f"warp {step.warps[0]}{self._state.of_cta(step.cta)}"
+        over = barrier.over(self._state.warp(step))
+        if by_parity and over & 1 == wanted & 1 and barrier.phase >= over + 2 and barrier.last:
+            self._passed_by(step, barrier, over, who)
+            return
         words = f"parity {wanted & 1}" if by_parity else f"the token of phase {wanted}"
-        others = [
-            f"{instruction(other.instr)} of warp {other.warps[0]} in CTA {other.cta}"
-            for other in waiting
-            if other is not step
-        ]
+        others = [other for other in waiting if other is not step]
         came = barrier.count - barrier.pending
-        state = f"{barrier.phase} phase(s) of it are over, and in the current one {came} of {barrier.count} arrivals "
-        state += "have come"
+        over_ = {0: "no phase of it is", 1: "one phase of it is"}.get(
+            barrier.phase, f"{barrier.phase} phases of it are"
+        )
+        state = f"{over_} over, and {came} of {barrier.count} arrivals of phase {barrier.phase} have come"
         if barrier.bytes:
             state += f", with {barrier.bytes} bytes still to come"
-        rest = f"; the others wait too: {', '.join(dict.fromkeys(others[:4]))}" if others else "; all others have ended"
-        notes = [(f"{instruction(other.instr)} of warp {other.warps[0]} waits here", other.instr.location)
-                 for other in waiting if other is not step and other.instr is not step.instr]  # fmt: skip
+        notes = self._places(step, others)
         notes += [
             (f"an arrival of its last phase: {instruction(one.instr)}", one.instr.location) for one in barrier.last[:1]
         ]
         self._state.findings.add(
             *(DEADLOCK, barrier.name, rules.DEADLOCK, step.instr, tuple(dict.fromkeys(notes))[:4]),
-            now=in_rounds(step.rounds()), wanted=words, barrier=barrier.name, reason=state + rest,
-            fix="let as many arrivals come as there are waits, each before the thread that makes it waits for what "
-            "comes after; or wait for the other parity",
+            now=in_rounds(step.rounds()), who=who, wanted=words, barrier=barrier.name,
+            reason=f"{state}; {self._whereabouts(others)}",
+            fix=self._arrive(step, barrier, wanted if by_parity else -1),
         )  # fmt: skip
+
+    def _passed_by(self, step: Step, barrier: Mbarrier, over: int, who: str) -> None:
+        """A wait for a phase that is over, as is the next one: nobody waits for who waits."""
+        last = next((one for one in barrier.last if one.arrivals), barrier.last[0])
+        other = self._name(last)
+        self._state.findings.add(
+            *(ACCOUNTING, barrier.name, rules.OVERRUN, step.instr),
+            ((f"phase {barrier.phase - 1} is over by this {instruction(last.instr)}", last.instr.location),),
+            now=in_rounds(step.rounds()), fix=_way_back(who, step, other, last),
+            reason=f"{who} waits for phase {over} of {barrier.name}, and phases {over} to {barrier.phase - 1} are "
+            f"over: nothing makes {other} wait for it",
+        )  # fmt: skip
+
+    def _places(self, step: Step, others: Sequence[Step]) -> list[tuple[str, Location | None]]:
+        """Where the others wait: each place once."""
+        at: dict[int, list[Step]] = {}
+        for other in others:
+            if other.instr is not step.instr:
+                at.setdefault(id(other.instr), []).append(other)
+        return [
+            (f"{warps(warp for one in steps for warp in one.warps)} wait here", steps[0].instr.location)
+            if len({warp for one in steps for warp in one.warps}) > 1
+            else (f"warp {steps[0].warps[0]} waits here", steps[0].instr.location)
+            for steps in at.values()
+        ]  # fmt: skip
+
+    def _whereabouts(self, others: Sequence[Step]) -> str:
+        """What all other threads do."""
+        if not others:
+            return "all others have ended"
+        names = {(other.cta, warp) for other in others for warp in other.warps}
+        if self._state.launch.ctas == 1:
+            who = warps(warp for _, warp in names)
+        else:
+            parts = [
+                f"{warps(warp for cta, warp in names if cta == one)} of CTA {one}"
+                for one in sorted({cta for cta, _ in names})
+            ]
+            who = listed(parts)
+        return f"{who} wait{'s' if len(names) == 1 else ''} too"
+
+    def _arrive(self, step: Step, barrier: Mbarrier, wanted: int) -> str:
+        """What makes the phase end that a step waits for."""
+        here = line(step.instr)
+        cta, warp = step.cta, step.warps[0]
+        if not barrier.by:
+            first = f"; if {here} may go on before any arrival, let it wait for parity 1 first"
+            begins = wanted == 0 and barrier.place not in self._state.waits[cta, warp]
+            return (
+                f"let a thread that does not wait for {here} arrive on {barrier.name}"
+                f"{self._state.of_cta(barrier.place[0])}: k.mbarrier.arrive{first if begins else ''}"
+            )
+        one = next(iter(barrier.by.values()))
+        comers = sorted({warp for _, warp in barrier.by})
+        flip = (
+            "" if wanted < 0 else f", or wait here for parity {1 - (wanted & 1)} if phase {barrier.phase - 1} is meant"
+        )
+        return (
+            f"let {warps(comers)} arrive on {barrier.name}, as in {line(one.instr)}, once for each round that waits in "
+            f"{here}{flip}"
+        )
 
     def _named(self, named: Sequence[Step], waiting: Sequence[Step]) -> None:
         step = named[0]
@@ -162,24 +258,29 @@ class Deadlocks:
         said = step.instr.semantics.barrier
         if barrier is None or said is None:
             return
-        others = [f"{instruction(other.instr)} of warp {other.warps[0]}" for other in waiting
-                  if self._threads.waits_at(self._state.warp(other)) is not barrier]  # fmt: skip
-        rest = f"others wait at {', '.join(dict.fromkeys(others[:4]))}" if others else "all others have ended"
-        notes = tuple(dict.fromkeys(
-            (f"{instruction(other.instr)} of warp {other.warps[0]} waits here", other.instr.location)
-            for other in waiting if other.instr is not step.instr
-        ))[:4]  # fmt: skip
+        others = [other for other in waiting if self._threads.waits_at(self._state.warp(other)) is not barrier]
+        notes = tuple(self._places(step, others))[:4]
         if said.scope is Scope.CLUSTER:
             self._state.findings.add(
                 *(DEADLOCK, "cluster", rules.CLUSTER_HANGS, step.instr, notes),
-                now=in_rounds(step.rounds()),
-                reason=rest,
-            )
+                now=in_rounds(step.rounds()), who=f"warp {step.warps[0]}{self._state.of_cta(step.cta)}",
+                reason=self._whereabouts(others) + (", and not at it" if others else ""),
+            )  # fmt: skip
             return
+        skipped = not others and barrier.phase > 0
+        needed = self._threads.needed(barrier)
+        more = needed - barrier.arrived
+        fix = f"count {counted(barrier.arrived, 'thread')} at {line(step.instr)}, or let {more} more come to it"
+        if any(other.instr.semantics.barrier is not None for other in others):
+            fix += "; where warps meet at several barriers, let all come to these in one order"
+        elif skipped:
+            last = {one.warp for one in barrier.last} - {one.warp for one in barrier.comers}
+            who = warps(last) if last else "the others"
+            fix = f"let {who} come to barrier {barrier.number} as often as {warps(one.warp for one in barrier.comers)}"
         self._state.findings.add(
-            *(DEADLOCK, f"barrier {barrier.number}", rules.BARRIER_HANGS, step.instr, notes),
-            now=in_rounds(step.rounds()), barrier=barrier.number, count=self._threads.needed(barrier),
-            arrived=barrier.arrived, reason=rest,
+            *(ACCOUNTING if skipped else DEADLOCK, f"barrier {barrier.number}", rules.BARRIER_HANGS, step.instr, notes),
+            now=in_rounds(step.rounds()), barrier=barrier.number, count=needed, arrived=barrier.arrived,
+            reason=self._whereabouts(others) + (", elsewhere" if others else ""), fix=fix,
         )  # fmt: skip
 
     def _pool(self, step: Step) -> None:
@@ -196,3 +297,11 @@ def _adds(instr: MachineInstr) -> bool:
     """Whether an arrival is added to the phase in which it comes."""
     use = instr.semantics.mbarrier
     return use is not None and bool(use & MbarrierUse.RECOUNT) and instr.semantics.tracks is not None
+
+
+def _way_back(reader: str, step: Step, other: str, arrival: Arrival) -> str:
+    """How who fills comes to wait for who reads."""
+    return (
+        f"let {reader} arrive on a second mbarrier after it has read what it waits for in {line(step.instr)} "
+        f"(k.mbarrier.arrive), and {other} wait for that before {line(arrival.instr)} (k.mbarrier.wait)"
+    )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nvbackend.diagnostics import Rule
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.order import memory
 from nvbackend.dry_run.order.extents import Outside
 from nvbackend.dry_run.order.record import Part, Record
-from nvbackend.dry_run.order.words import access, after_rounds, in_rounds, instruction
+from nvbackend.dry_run.order.words import access, after_rounds, crew, in_rounds, instruction, line
+from nvbackend.dry_run.protocols.advice import Advice, rounds_of
 from nvbackend.dry_run.protocols.findings import ACCOUNTING, ORDER, PARITY, Findings
 from nvbackend.dry_run.protocols.findings import UNWRITTEN as NOBODY
-from nvbackend.dry_run.protocols.mbarriers import Mbarrier, Wait
+from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier, Wait, is_relaxed
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.isel.machine.function import MachineInstr, MemoryObject
 
@@ -35,34 +38,48 @@ class Explain:
             return
         name = state.memory.where(part, address)
         where = name if state.launch.ctas == 1 else f"{name} of CTA {cta}"
-        said = {"now": in_rounds(second.rounds), "second": _who(second, part), "memory": where}
         if first is None:
-            self._findings.add(NOBODY, "", rules.UNWRITTEN, part.instr, (), byte=address, cta=cta, **said)
+            said: dict[str, Any] = {"now": in_rounds(second.rounds), "second": _who(second, part), "memory": where}
+            said |= {"byte": address, "cta": cta, "line": line(part.instr)}
+            self._findings.add(NOBODY, name, rules.UNWRITTEN, part.instr, (), **said)
             return
         earlier = first.part_at(address, 1 << state.memory.shift(cta))
-        notes = ((f"{access(first, earlier)}", earlier.instr.location),)
         if why == memory.UNFENCED:
-            self._findings.add(
-                ORDER, name, rules.MISSING_FENCE, part.instr, notes, first=_who(first, earlier, True), **said
-            )
+            self._unordered(rules.MISSING_FENCE, first, earlier, second, part, name, where)
             return
-        if why == memory.NEEDED or _is_refill(first, second):
+        if why == memory.NEEDED or self._is_reversed(first, second, part):
             first, second, part, earlier = second, first, earlier, part
-            said |= {"now": in_rounds(second.rounds), "second": _who(second, part)}
-            notes = ((f"{access(first, earlier)}", earlier.instr.location),)
         if self._passed_early(first, second, part):
             return
-        rule = _rule(first, second, earlier)
-        reason = self._reason(first, second)
-        self._findings.add(
-            ORDER, name, rule, part.instr, notes, first=_who(first, earlier, True), reason=reason, **said
-        )
+        self._unordered(_rule(first, second, earlier), first, earlier, second, part, name, where)
 
     def left(self, record: Record, part: Part, outside: Outside) -> None:
         """An access that leaves its allocation."""
         assert self.state is not None
         (allocation, byte), who = outside, _who(record, part)
         leaves(self.state, part.instr, allocation, byte, who, record.rounds)
+
+    def _unordered(
+        self, rule: Rule, first: Record, earlier: Part, second: Record, part: Part, name: str, where: str
+    ) -> None:
+        assert self.state is not None
+        relaxed = self._relaxed(first, second)
+        values: dict[str, Any] = (
+            {"line": line(relaxed.instr)}
+            if relaxed
+            else {"fix": Advice(self.state, first, earlier, second, part).of(rule)}
+        )
+        notes = [(access(first, earlier), earlier.instr.location)]
+        if relaxed:
+            notes.append(("the relaxed arrival", relaxed.instr.location))
+        values |= {
+            "now": in_rounds(second.rounds), "second": _who(second, part), "first": _who(first, earlier, True),
+            "memory": where, "access": "write" if first.writes else "read",
+            "reason": self._reason(first, earlier, second, part),
+        }  # fmt: skip
+        since = min(first.event, second.event)
+        rule = rules.RELAXED if relaxed else rule
+        self._findings.add(ORDER, name, rule, part.instr, tuple(notes), since=since, **values)
 
     def _passed_early(self, first: Record, second: Record, part: Part) -> bool:
         """Whether the last wait before the later access, or before what it waits for, returned at once (the cause)."""
@@ -72,32 +89,87 @@ class Explain:
             if wait is not None and not wait.learnt and wait.guaranteed <= first.phase:
                 self._early(first.barrier, wait, first.phase, part)
                 return True
+        last = self.state.guards.get((second.cta, second.warp))
+        if last is not None and not last.learnt and not first.engine and not second.engine:
+            phase = _said_in(last, first)
+            if phase is not None and phase >= last.guaranteed:
+                self._early(last.barrier, last, phase, part)
+                return True
         guard = second.guard
-        if second.writes and isinstance(guard, Wait) and not guard.learnt and 0 <= second.replaced < guard.at:
+        early = second.writes and isinstance(guard, Wait) and not guard.learnt and 0 <= second.replaced < guard.at
+        if early and (first.writes or _came_before(guard, first)):
             self._early(guard.barrier, guard, guard.guaranteed, part)
             return True
         return False
 
     def _early(self, barrier: Mbarrier, wait: Wait, phase: int, part: Part) -> None:
-        over = "before its first phase" if not wait.guaranteed else f"phase {wait.guaranteed - 1} is over already"
-        reason = f"{over}, and phase {phase} is still to come; {instruction(part.instr)} relies on it"
+        over = f"phase {wait.guaranteed - 1} is over already, so it returns at once"
+        if not wait.guaranteed:
+            over = "it returns at once, before any phase is over"
         self._findings.add(
             *(PARITY, barrier.name, rules.PARITY, wait.instr),
             ((f"what relies on it: {instruction(part.instr)}", part.instr.location),),
-            now=in_rounds(wait.rounds), wanted=wait.wanted, barrier=barrier.name, reason=reason,
+            now=in_rounds(wait.rounds), warp=wait.warp, wanted=wait.wanted, barrier=barrier.name,
+            reason=f"{over}, and {instruction(part.instr)} of {line(part.instr)} needs phase {phase}",
+            phase=phase, parity=phase & 1,
         )  # fmt: skip
 
-    def _reason(self, first: Record, second: Record) -> str:
+    def _is_reversed(self, first: Record, second: Record, part: Part) -> bool:  # noqa: PLR0911
+        """Whether the access that this run made second should have come first."""
+        if second.writes and second.engine and not first.writes and second.replaced < 0:
+            return True  # it was read before anything was filled
+        if not first.writes or second.writes:
+            return not first.writes and second.writes and self._wrote_before(first, second, part)
+        if not first.engine:
+            return rounds_of(second) < rounds_of(first) and _loops(first) == _loops(second)
+        if first.replaced < 0:
+            return False
+        filled, read = _numbers(first), _numbers(second)
+        if first.rounds == second.rounds and (first.cta, first.warp) == (second.cta, second.warp) and not first.proxy:
+            return (second.cta, second.warp) not in first.readers
+        if filled and len(filled) == len(read):
+            return read < filled
+        return (second.cta, second.warp) not in first.readers
+
+    def _wrote_before(self, first: Record, second: Record, part: Part) -> bool:
+        """Whether who reads first has made the write of the other before it, in the same round: a write that is late.
+
+        So a barrier of those who write is missing before the read, and not one after it.
+        """
+        assert self.state is not None
+        if (first.cta, first.warp) == (second.cta, second.warp) or first.rounds != second.rounds:
+            return False
+        who = first.cta, first.warp
+        before = (one for one in self.state.memory.records.records if one is not None and one.event < first.event)
+        mine = (one for one in before if (one.cta, one.warp) == who)
+        return any(
+            one.writes and one.rounds == second.rounds and any(each.instr is part.instr for each in one.parts)
+            for one in mine
+        )
+
+    def _relaxed(self, first: Record, second: Record) -> Arrival | None:
+        """The relaxed arrival of who made the first access that who makes the second waited for."""
+        assert self.state is not None
+        guard = second.guard or self.state.guards.get((second.cta, second.warp))
+        arrival = None if guard is None else guard.barrier.by.get((first.cta, first.warp))
+        if arrival is None or not is_relaxed(arrival.instr) or not arrival.seen >> first.event & 1:
+            return None
+        return arrival
+
+    def _reason(self, first: Record, earlier: Part, second: Record, part: Part) -> str:
+        him = "it" if (first.cta, first.warp) == (second.cta, second.warp) else self._name(second, part)
         if second.hidden >> first.event & 1:
-            return f"other lanes of warp {second.warp} waited for it, and its lanes have not met since: k.warp.sync()"
+            return f"other lanes of warp {second.warp} waited for it, and its lanes have not met since"
         if isinstance(first.barrier, Mbarrier):
-            return (
-                f"warp {second.warp} does not come after the end of phase {first.phase} of {first.barrier.name}, "
-                "which the copy completes"
-            )
+            return f"{him} has not waited for phase {first.phase} of {first.barrier.name}, which the copy completes"
         if first.engine:
-            return f"nothing that {_him(first, second)} waited for says that it is done"
-        return f"no barrier or mbarrier that {_him(first, second)} waited for comes after it"
+            return f"nothing that {him} waited for comes after the end of {line(earlier.instr)}"
+        return f"no barrier or mbarrier that {him} waited for comes after {line(earlier.instr)}"
+
+    def _name(self, record: Record, part: Part) -> str:
+        assert self.state is not None
+        of = f" of CTA {record.cta}" if self.state.launch.ctas > 1 else ""
+        return crew(part.instr, record.warp) + of
 
 
 def leaves(
@@ -105,37 +177,41 @@ def leaves(
 ) -> None:
     """The finding of an access that leaves its allocation, at a byte counted from its start."""
     memory = "" if allocation is None else allocation.name
+    said: dict[str, Any] = {"now": in_rounds(rounds), "second": who, "line": line(instr)}
     if allocation is None:
         place = f"shared address {byte:#x}; the kernel's memory ends at {state.launch.shared.stop:#x}"
     else:
         place = f"byte {byte} of shared memory {memory}, which has {allocation.bytes}"
-    state.findings.add(ACCOUNTING, memory, rules.BEYOND, instr, (), now=in_rounds(rounds), second=who, place=place)
+    state.findings.add(ACCOUNTING, memory, rules.BEYOND, instr, (), place=place, **said)
 
 
-def _is_refill(first: Record, second: Record) -> bool:
-    """Whether the write that came first is the one that should have waited: who reads is in an earlier round.
-
-    Where their loops differ: whether who reads had not yet read what was there before.
-    """
-    if not first.writes or second.writes or not first.engine or first.replaced < 0:
-        return False
-    filled, read = _numbers(first.rounds), _numbers(second.rounds)
-    if filled and len(filled) == len(read):
-        return read < filled
-    return (second.cta, second.warp) not in first.readers
+def _said_in(wait: Wait, first: Record) -> int | None:
+    """The phase of the arrival by which a warp says that its access is over, on the barrier of a wait."""
+    for number, phase in enumerate([*wait.barrier.ended, wait.barrier.arrivals]):
+        if any(one.at > first.event and (one.cta, one.warp) == (first.cta, first.warp) for one in phase):
+            return number
+    return None
 
 
-def _numbers(rounds: str) -> list[int]:
-    return [int(one.rpartition(" ")[2]) for one in rounds.split(",") if one.rpartition(" ")[2].isdigit()]
+def _came_before(guard: Wait, reader: Record) -> bool:
+    """Whether who reads arrived before it read, in the phase that a wait is for: so it is for one that is too early."""
+    phase = guard.barrier.ended[guard.guaranteed - 1] if guard.guaranteed else []
+    return any(
+        one.arrivals and one.at <= reader.event and (one.cta, one.warp) == (reader.cta, reader.warp) for one in phase
+    )
 
 
-def _him(first: Record, second: Record) -> str:
-    return "it" if (first.cta, first.warp) == (second.cta, second.warp) else f"warp {second.warp} of CTA {second.cta}"
+def _loops(record: Record) -> list[str]:
+    return [name for name, _ in rounds_of(record)]
+
+
+def _numbers(record: Record) -> list[int]:
+    return [number for _, number in rounds_of(record)]
 
 
 def _who(record: Record, part: Part, with_rounds: bool = False) -> str:
     rounds = after_rounds(record.rounds) if with_rounds else ""
-    return f"{instruction(part.instr)} of warp {record.warp}{rounds}"
+    return f"{instruction(part.instr)} of {crew(part.instr, record.warp)}{rounds}"
 
 
 def _rule(first: Record, second: Record, earlier: Part) -> Rule:

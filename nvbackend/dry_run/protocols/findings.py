@@ -1,10 +1,13 @@
-"""What a run has found, and which of it is the cause: one diagnostic for one mistake."""
+"""What a run has found, and which of it are causes: one diagnostic for one mistake, and one for each mistake."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule
+from nvbackend.dry_run.order.events import Events
+from nvbackend.dry_run.rules import PARITY as PARITY_COUNTER
 from nvbackend.isel.machine.function import MachineInstr
 
 ACCOUNTING, ORDER, EXCHANGE, EARLY, UNWRITTEN, DEADLOCK = range(6)
@@ -12,40 +15,99 @@ PARITY = ORDER
 """What explains what: a wrong count makes waits pass early, a wait that passes early leaves accesses in no order, and
 any of them may end in a deadlock."""
 Notes = tuple[tuple[str, Location | None], ...]
+_Line = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A mistake, how far it explains others, and the memory or barrier that it is about."""
+    """A mistake, how far it explains others, and the memory or barrier that it is about.
 
-    diagnostic: Diagnostic
+    `lines` are those of its places, `since` the event of the access that others should have waited for, and `at` how
+    many events there had been when it was found. Values that are functions are asked for when the run is over.
+    """
+
+    rule: Rule
+    location: Location | None
+    notes: Notes
+    values: Mapping[str, object]
     class_: int
     about: str
+    lines: frozenset[_Line]
+    since: int
+    at: int
+    holds: Callable[[], bool] | None
+
+    def diagnose(self) -> Diagnostic:
+        """What is said about it."""
+        values = {name: value() if callable(value) else value for name, value in self.values.items()}
+        return self.rule.diagnose(at=self.location, notes=self.notes, **values)
+
+    def is_apart(self, other: Finding) -> bool:
+        """Whether one line that is missing cannot be the cause of both: one is over before the other begins."""
+        if self.lines & other.lines or _root(self.about) == _root(other.about):
+            return False
+        if UNWRITTEN in (self.class_, other.class_):
+            return True
+        return self.since >= other.at or other.since >= self.at
 
 
 class Findings:
     """The findings of a run, in the order in which they were made."""
 
-    def __init__(self) -> None:
+    def __init__(self, events: Events) -> None:
+        self._events = events
         self._found: list[Finding] = []
         self._keys: set[object] = set()
+        self._unordered: set[str] = set()
         self.lost = False
         """Whether something was unknown on which everything after it depends."""
 
-    def add(self, class_: int, about: str, rule: Rule, at: MachineInstr, notes: Notes, **values: object) -> None:
-        """Remember a mistake; the first of each rule and place counts."""
+    def add(
+        self,
+        class_: int,
+        about: str,
+        rule: Rule,
+        at: MachineInstr,
+        notes: Notes,
+        *,
+        since: int | None = None,
+        holds: Callable[[], bool] | None = None,
+        **values: object | Callable[[], object],
+    ) -> None:
+        """Remember a mistake; the first of each rule and place counts. Whether it `holds` is asked at the end."""
+        if self.lost:
+            return
+        if class_ == ORDER:
+            self._unordered.add(_root(about))
         key = (rule.id, at.location if at.location is not None else id(at))
-        if self.lost or key in self._keys:
+        if key in self._keys:
             return
         self._keys.add(key)
-        self._found.append(Finding(rule.diagnose(at=at.location, notes=notes, **values), class_, about))
+        places = (at.location, *(location for _, location in notes))
+        lines = frozenset((place.file, place.line) for place in places if place is not None)
+        count = self._events.count
+        since = count if since is None else since
+        self._found.append(Finding(rule, at.location, notes, values, class_, about, lines, since, count, holds))
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
     def causes(self) -> list[Diagnostic]:
-        """The first mistake of those that explain the others."""
-        if not self._found:
+        """The first mistake of those that explain the others, and all that have nothing to do with it for certain."""
+        found_ = [found for found in self._found if found.holds is None or found.holds()]
+        if not found_:
             return []
-        least = min(found.class_ for found in self._found)
-        return [next(found.diagnostic for found in self._found if found.class_ == least)]
+        least = min(found.class_ for found in found_)
+        chosen = [next(found for found in found_ if found.class_ == least)]
+        for found in found_ if least == ORDER and chosen[0].rule is not PARITY_COUNTER else ():
+            if found.rule is PARITY_COUNTER:
+                continue
+            apart = found.class_ == ORDER or (found.class_ == UNWRITTEN and _root(found.about) not in self._unordered)
+            if apart and all(found.is_apart(one) for one in chosen):
+                chosen.append(found)
+        return [found.diagnose() for found in chosen]
+
+
+def _root(about: str) -> str:
+    """The allocation or the ring of barriers, without an index."""
+    return about.partition("[")[0]

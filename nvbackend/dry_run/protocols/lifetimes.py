@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.footprints import lanes_of, number
-from nvbackend.dry_run.order.words import after_rounds, in_rounds, instruction
+from nvbackend.dry_run.order.words import after_rounds, in_rounds, instruction, line
 from nvbackend.dry_run.protocols.findings import ORDER
 from nvbackend.dry_run.protocols.groups import Operation
 from nvbackend.dry_run.protocols.state import State
@@ -60,6 +60,7 @@ class Lifetimes:
             state.findings.add(
                 *(ORDER, f"CTA {peer}", rules.ACCESS_EARLY, step.instr, ()),
                 now=in_rounds(step.rounds()), instruction=instruction(step.instr), cta=step.cta, peer=peer,
+                line=line(step.instr),
             )  # fmt: skip
         reach = self._reached.setdefault(
             (step.cta, warp.index, peer, id(step.instr)), _Reach(0, step.instr, "", step.cta, peer)
@@ -80,7 +81,9 @@ class Lifetimes:
     def _outlives(self, warp: Warp, operation: Operation, committed: bool) -> None:
         rule = rules.STORE_NOT_WAITED if committed else rules.STORE_NOT_COMMITTED
         first = f"{instruction(operation.instr)}{after_rounds(operation.rounds)}"
-        self._state.findings.add(ORDER, "bulk group", rule, operation.instr, (), warp=warp.index, first=first)
+        self._state.findings.add(
+            *(ORDER, "bulk group", rule, operation.instr, ()), warp=warp.index, first=first, line=line(operation.instr)
+        )
 
     def finish(self) -> None:
         """Every access of a peer's memory came before the peer's end."""
@@ -89,4 +92,5 @@ class Lifetimes:
                 self._state.findings.add(
                     *(ORDER, f"CTA {reach.peer}", rules.ACCESS_LATE, reach.instr, ()),
                     now=in_rounds(reach.rounds), instruction=instruction(reach.instr), cta=reach.cta, peer=reach.peer,
+                    line=line(reach.instr),
                 )  # fmt: skip

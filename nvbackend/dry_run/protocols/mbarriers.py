@@ -26,6 +26,9 @@ class Arrival:
     arrivals: int = 0
     expected: int = 0
     brought: int = 0
+    seen: int = 0
+    at: int = 0
+    """What the warp had done and seen before, and how many events there had been."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,7 +36,9 @@ class Mbarrier:
     """The object at a place. `pending` arrivals and `bytes` are still to come in `phase`, the current one's number.
 
     `came` are the events of this phase's arrivals and copies, `total` of all before; `ends` are, for each phase that is
-    over, the event of its end and the total then, and `known` what those know who wait for it.
+    over, the event of its end and the total then, and `known` what those know who wait for it. `by` has the last
+    arrival of each warp that ever arrived, `ended` what came to the phases that are over, and `brings` says whether the
+    bytes of copies ever came.
     """
 
     place: Place
@@ -51,8 +56,12 @@ class Mbarrier:
     ends: list[tuple[int, int]] = field(default_factory=list)
     known: list[Known] = field(default_factory=list)
     arrivals: list[Arrival] = field(default_factory=list)
-    last: list[Arrival] = field(default_factory=list)
+    ended: list[list[Arrival]] = field(default_factory=list)
     waited: bool = False
+    by: dict[tuple[int, int], Arrival] = field(default_factory=dict)
+    brings: bool = False
+    together: dict[tuple[int, str], int] = field(default_factory=dict)
+    """The arrivals of each instruction, by number and rounds."""
 
     def tell(self, known: Known, event: int) -> None:
         """Every wait for this phase or a later one comes after this event."""
@@ -70,10 +79,16 @@ class Mbarrier:
         self.ends.append((end, self.total))
         self.known.append((self.seen, self.fenced))
         self.came = 0
-        self.last, self.arrivals = self.arrivals, []
+        self.ended.append(self.arrivals)
+        self.arrivals = []
         self.phase += 1
         self.pending = self.count
         return True
+
+    @property
+    def last(self) -> list[Arrival]:
+        """What came to the last phase."""
+        return self.ended[-1] if self.ended else []
 
     def knows(self, warp: Warp, phase: int) -> bool:
         """Whether the warp certainly comes after the end of a phase: it waited, or all that came to it is known."""
@@ -108,3 +123,9 @@ class Wait:
     learnt: bool
     at: int
     """How many events there had been when the warp went on."""
+    warp: int = 0
+
+
+def is_relaxed(instr: MachineInstr) -> bool:
+    """Whether an instruction on an mbarrier orders no memory access."""
+    return instr.row is not None and ".relaxed" in instr.row.ptx

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.dry_run.protocols import pools
 from nvbackend.dry_run.protocols.deadlocks import Deadlocks
 from nvbackend.dry_run.protocols.exchanges import Exchanges
 from nvbackend.dry_run.protocols.explain import Explain
@@ -15,9 +14,9 @@ from nvbackend.dry_run.protocols.signals import Signals
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.protocols.synchronise import ThreadBarriers
 from nvbackend.dry_run.protocols.tensor import Tensors
-from nvbackend.dry_run.seam import DONE, Launch, Outcome, Step
+from nvbackend.dry_run.seam import BLOCKED, DONE, Launch, Outcome, Step
 from nvbackend.intrinsics.row.row import Effect, RegisterClass
-from nvbackend.intrinsics.row.semantics import Completion, FenceOf
+from nvbackend.intrinsics.row.semantics import Budget, Completion, FenceOf
 from nvbackend.isel.machine.function import MachineInstr
 
 Handler = Callable[[Step], Outcome]
@@ -88,7 +87,7 @@ class Run:
         if said.fence is not None:
             return self._fence
         if said.budget is not None:
-            return lambda step: pools.change(self._state, step)
+            return lambda step: _change_registers(self._state, step)
         if said.tensor_memory is not None:
             return self._tensor_memory
         if said.mbarrier is not None and said.issues is None:
@@ -161,3 +160,16 @@ class Run:
                 self._exchanges.access(step, cta, access)
         self._state.memory.complete = not self._state.footprints.unknown
         return DONE
+
+
+def _change_registers(state: State, step: Step) -> Outcome:
+    """A warpgroup gives registers back, or takes more as soon as there are enough."""
+    count = step.instr.immediates["registers"]
+    key = step.cta, step.warps[0] // 4
+    more = count - state.registers[key]
+    if step.instr.semantics.budget is Budget.RAISE and more > state.pools[step.cta]:
+        return BLOCKED
+    if (more > 0) is (step.instr.semantics.budget is Budget.RAISE):
+        state.pools[step.cta] -= more
+        state.registers[key] = count
+    return DONE

@@ -10,14 +10,13 @@ from nvbackend.dry_run import rules
 from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.footprints import lanes_of, number
 from nvbackend.dry_run.order.record import Part
-from nvbackend.dry_run.order.words import in_rounds, instruction, touch_of
+from nvbackend.dry_run.order.words import after_rounds, counted, in_rounds, instruction, line, touch_of
 from nvbackend.dry_run.protocols.explain import leaves
 from nvbackend.dry_run.protocols.findings import ACCOUNTING, EARLY, PARITY
-from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier, Place, Wait
+from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier, Place, Wait, is_relaxed
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import BLOCKED, DONE, Outcome, Step, Unknown
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse
-from nvbackend.isel.machine.function import MachineInstr
 
 MBARRIER_BYTES = 8
 _FIELD = 1 << 32
@@ -98,7 +97,7 @@ class Signals:
             state.findings.add(
                 *(ACCOUNTING, str(place), rules.UNINITIALISED, step.instr, ()),
                 now=in_rounds(step.rounds()), instruction=instruction(step.instr), warp=warp.index,
-                memory=state.memory.names.name(touch, place[1]), reason=reason,
+                memory=state.memory.names.name(touch, place[1]), reason=reason, line=line(step.instr),
             )  # fmt: skip
             state.findings.lost = True
             return None
@@ -107,7 +106,7 @@ class Signals:
                 *(ACCOUNTING, str(place), rules.NOT_READY, step.instr),
                 (("it is initialised here", found.instr.location),),
                 now=in_rounds(step.rounds()), instruction=instruction(step.instr), warp=warp.index, cta=warp.cta,
-                barrier=found.name,
+                barrier=found.name, line=line(found.instr),
             )  # fmt: skip
         return found
 
@@ -123,7 +122,7 @@ class Signals:
             name = self._state.memory.names.name(touch, place[1])
             known = self._state.mbarriers.get(place)
             if known is not None or lanes > 1:
-                reason = f"{lanes} of its threads do" if known is None else "is an mbarrier already"
+                reason = f"in {lanes} of its threads" if known is None else "which is an mbarrier already"
                 notes = () if known is None else (("it is initialised here", known.instr.location),)
                 self._state.findings.add(
                     *(ACCOUNTING, str(place), rules.DOUBLE_INIT, step.instr, notes),
@@ -167,7 +166,7 @@ class Signals:
                 self._early(step, warp, barrier)
                 known = warp.tell_relaxed() if is_relaxed(step.instr) else warp.tell()
                 barrier.tell((known[0] | tracked, known[1]), warp.mark())
-                arrival.arrivals = lanes * count
+                arrival.arrivals, arrival.seen, arrival.at = lanes * count, warp.seen, self._state.events.count
             if use & MbarrierUse.EXPECT:
                 arrival.expected = bytes * lanes
             if use & MbarrierUse.COMPLETE:
@@ -203,22 +202,47 @@ class Signals:
     ) -> None:
         """What comes to the current phase: first bytes to come, then arrivals, then bytes that have come."""
         barrier.arrivals.append(arrival)
+        if arrival.arrivals:
+            barrier.by[arrival.cta, arrival.warp] = arrival
+            key = id(arrival.instr), arrival.rounds
+            barrier.together[key] = barrier.together.get(key, 0) + arrival.arrivals
+        barrier.brings |= arrival.brought > 0
         barrier.bytes += arrival.expected - arrival.brought
         barrier.pending += adds
         left = arrival.arrivals
-        if left > barrier.pending:
+        if left > barrier.pending and not self._again(step, warp, barrier, arrival):
             came = barrier.count - barrier.pending
             self._state.findings.add(
                 *(ACCOUNTING, barrier.name, rules.ARRIVALS, step.instr),
                 tuple((f"{instruction(one.instr)} of warp {one.warp} arrives in the same phase", one.instr.location)
                       for one in barrier.arrivals[:-1][:2] if one.arrivals),
-                now=in_rounds(arrival.rounds), barrier=barrier.name, count=barrier.count,
-                reason=f"{left} come here in phase {barrier.phase}, after {came}",
+                now=in_rounds(arrival.rounds), barrier=barrier.name, count=counted(barrier.count, "arrival"),
+                reason=f"{left} more come here in phase {barrier.phase}, after {came}",
+                fix=f"initialise {barrier.name} to {came + left}, or let fewer threads arrive: one of each warp, "
+                "under `with k.elect()`",
             )  # fmt: skip
-            left = barrier.pending
+        left = min(left, barrier.pending)
         barrier.count -= drops
         barrier.pending -= left
         barrier.advance(warp)
+
+    def _again(self, step: Step, warp: Warp, barrier: Mbarrier, arrival: Arrival) -> bool:
+        """Whether a warp that comes to a full phase came to it in another round: it does not wait for its end."""
+        mine = [one for one in barrier.arrivals[:-1] if (one.cta, one.warp) == (warp.cta, warp.index)]
+        before = next((one for one in mine if one.instr is step.instr and one.rounds != arrival.rounds), None)
+        if before is None:
+            return False
+        self._state.findings.add(
+            *(ACCOUNTING, barrier.name, rules.UNWAITED, step.instr),
+            ((f"an arrival of phase {barrier.phase}{after_rounds(before.rounds)}", before.instr.location),),
+            now=in_rounds(arrival.rounds), warp=warp.index, barrier=barrier.name, last=barrier.phase,
+            line=line(step.instr), waited=self._last_wait(warp, barrier),
+        )  # fmt: skip
+        return True
+
+    def _last_wait(self, warp: Warp, barrier: Mbarrier) -> str:
+        waited = self._state.waits[warp.cta, warp.index].get(barrier.place)
+        return "it has never waited for it" if waited is None else f"its last wait is for {waited.wanted}"
 
     def _early(self, step: Step, warp: Warp, barrier: Mbarrier) -> None:
         """An arrival by a warp that may come one phase too early."""
@@ -227,22 +251,36 @@ class Signals:
         last = next((one for one in barrier.last if one.arrivals), None)
         rounds = step.rounds()
         many = any(one.instr is step.instr and one.rounds == rounds for one in barrier.last)
+        twice = any(one.instr is other.instr and (one.cta, one.warp) == (other.cta, other.warp)
+                    for at, one in enumerate(barrier.last) if one.arrivals for other in barrier.last[:at])  # fmt: skip
+        many &= not twice
         guard = self._state.guards.get((warp.cta, warp.index))
         if guard is not None and not guard.learnt and guard.guaranteed and not many:
             self._state.findings.add(
                 *(PARITY, guard.barrier.name, rules.PARITY, guard.instr),
                 ((f"what relies on it: {instruction(step.instr)}", step.instr.location),),
-                now=in_rounds(guard.rounds), wanted=guard.wanted, barrier=guard.barrier.name,
-                reason=f"warp {warp.index} of CTA {warp.cta} knows that {guard.guaranteed} phase(s) of it are over, "
-                f"and arrives on {barrier.name} once more",
+                now=in_rounds(guard.rounds), warp=warp.index, wanted=guard.wanted, barrier=guard.barrier.name,
+                reason=f"phase {guard.guaranteed - 1} is over already, so it returns at once, and the arrival on "
+                f"{barrier.name} of {line(step.instr)} needs phase {guard.guaranteed}",
+                phase=guard.guaranteed, parity=guard.guaranteed & 1,
             )  # fmt: skip
             return
+        notes = () if last is None else ((f"an arrival of phase {barrier.phase - 1}", last.instr.location),)
         self._state.findings.add(
-            *(ACCOUNTING if many else EARLY, barrier.name, rules.ARRIVALS, step.instr),
-            () if last is None else ((f"an arrival of phase {barrier.phase - 1}", last.instr.location),),
-            now=in_rounds(step.rounds()), barrier=barrier.name, count=barrier.count,
-            reason=f"warp {warp.index} of CTA {warp.cta} arrives in phase {barrier.phase}, and nothing says to it that "
-            f"phase {barrier.phase - 1} is over: this may be one more arrival in that",
+            *(EARLY, barrier.name, rules.UNWAITED, step.instr, notes),
+            now=in_rounds(rounds), warp=warp.index, barrier=barrier.name, last=barrier.phase - 1,
+            line=line(step.instr), waited=self._last_wait(warp, barrier),
+        )  # fmt: skip
+        if not many:
+            return
+        key, count, over = (id(step.instr), rounds), barrier.count, barrier.phase - 1
+        self._state.findings.add(
+            *(ACCOUNTING, barrier.name, rules.ARRIVALS, step.instr, notes),
+            holds=lambda: barrier.together[key] > count,
+            now=in_rounds(rounds), barrier=barrier.name, count=counted(count, "arrival"),
+            reason=lambda: f"{line(step.instr)} alone makes {barrier.together[key]} in one round: phase {over} is over "
+            f"before warp {warp.index}{self._state.of_cta(warp.cta)} arrives",
+            fix=lambda: f"initialise {barrier.name} to {barrier.together[key]}, the arrivals of one phase",
         )  # fmt: skip
 
     def _wait(self, step: Step) -> Outcome:
@@ -262,7 +300,7 @@ class Signals:
             self._state.findings.add(
                 *(ACCOUNTING, "parity", rules.PARITY_VALUE, step.instr, ()),
                 now=in_rounds(step.rounds()), instruction=instruction(step.instr), warp=warp.index, wanted=wanted,
-                barrier=barriers[0].name if barriers[0] is not None else "",
+                barrier=barriers[0].name if barriers[0] is not None else "", right=wanted & 1,
             )  # fmt: skip
         for barrier in barriers:
             assert barrier is not None
@@ -276,6 +314,7 @@ class Signals:
                 self._spun.add(poll[0])
             self._tries -= 1
             if self._tries >= 0:
+                self._state.asked.add((*key, barriers[0].place))
                 return {"done": 0}
         if not all(_passes(barrier, wanted, by_parity) for barrier in barriers if barrier is not None):
             if by_parity:
@@ -296,9 +335,9 @@ class Signals:
                 self._state.findings.add(
                     *(PARITY, barrier.name, rules.PARITY, step.instr),
                     ((f"{instruction(last.instr)} came in phase {barrier.phase - 1}", last.instr.location),),
-                    now=in_rounds(step.rounds()), wanted=f"parity {parity}", barrier=barrier.name,
-                    reason=f"warp {warp.index} of CTA {warp.cta} knows that {over} phase(s) are over, and where "
-                    f"{barrier.phase} are, it waits for one that may never come",
+                    now=in_rounds(step.rounds()), warp=warp.index, wanted=f"parity {parity}", barrier=barrier.name,
+                    reason=f"it needs phase {over} now; this wait returns at once until that is over, and then waits "
+                    f"for phase {over + 1}", phase=over, parity=over & 1,
                 )  # fmt: skip
 
     def _leave(self, step: Step, warp: Warp, barrier: Mbarrier, wanted: int, by_parity: bool) -> None:
@@ -314,15 +353,11 @@ class Signals:
                 known = seen & self._state.events.starts, 0
             warp.learn(known, step.lanes)
         words = f"parity {wanted}" if by_parity else f"the token of phase {wanted}"
-        wait = Wait(barrier, step.instr, step.rounds(), words, guaranteed, learnt, self._state.events.count)
+        self._state.asked.discard((warp.cta, warp.index, barrier.place))
+        wait = Wait(barrier, step.instr, step.rounds(), words, guaranteed, learnt, self._state.events.count, warp.index)
         self._state.waits[warp.cta, warp.index][barrier.place] = wait
         self._state.guards[warp.cta, warp.index] = wait
 
 
 def _passes(barrier: Mbarrier, wanted: int, by_parity: bool) -> bool:
     return barrier.has_passed(wanted & 1) if by_parity else barrier.phase > wanted
-
-
-def is_relaxed(instr: MachineInstr) -> bool:
-    """Whether an instruction on an mbarrier orders no memory access."""
-    return instr.row is not None and ".relaxed" in instr.row.ptx

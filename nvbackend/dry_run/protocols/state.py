@@ -23,7 +23,7 @@ class State:
     def __init__(self, launch: Launch, conflict: Conflict, told: Left) -> None:
         self.launch = launch
         self.events = Events(launch.ctas)
-        self.findings = Findings()
+        self.findings = Findings(self.events)
         self.footprints = Footprints()
         self.memory = Memory(launch.ctas, Extents(launch), conflict, told)
         self.warps = {
@@ -36,6 +36,8 @@ class State:
         self.waits: dict[tuple[int, int], dict[Place, Wait]] = {key: {} for key in self.warps}
         self.guards: dict[tuple[int, int], Wait] = {}
         """The last wait of each warp."""
+        self.asked: set[tuple[int, int, Place]] = set()
+        """The warps that asked whether a phase is over, at which mbarrier, and have not been told so since."""
         self.barriers: dict[tuple[int, int], Barrier] = {}
         self.clusters: dict[int, Barrier] = {}
         self.groups: dict[tuple[int, int, Completion], Groups] = {}
@@ -77,6 +79,10 @@ class State:
     def place(self, step: Step, address: int) -> Place:
         """The CTA and offset of an address of shared memory, as the CTA of the step sees it."""
         return self.cluster_of(step.cta) + (address >> RANK_SHIFT), address & ((1 << RANK_SHIFT) - 1)
+
+    def of_cta(self, cta: int) -> str:
+        """ " of CTA 1", where there are several."""
+        return f" of CTA {cta}" if self.launch.ctas > 1 else ""
 
     def alive(self, cta: int) -> int:
         """How many warps of a CTA have not ended."""

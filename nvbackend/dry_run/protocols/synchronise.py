@@ -5,7 +5,7 @@ from __future__ import annotations
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.footprints import number
-from nvbackend.dry_run.order.words import in_rounds, instruction
+from nvbackend.dry_run.order.words import in_rounds, instruction, warps
 from nvbackend.dry_run.protocols.barriers import Barrier, Comer
 from nvbackend.dry_run.protocols.findings import ACCOUNTING
 from nvbackend.dry_run.protocols.state import State
@@ -98,13 +98,13 @@ class ThreadBarriers:
             return
         if barrier.knows_last(warp) or comer.count is None:
             return
-        who = ", ".join(sorted({f"warp {one.warp}" for one in barrier.last}))
+        who = warps(one.warp for one in barrier.last)
         findings.add(
             *(ACCOUNTING, about, rules.BARRIER_CROWD, comer.instr),
             tuple((f"{instruction(one.instr)} of warp {one.warp} comes in the phase before", one.instr.location)
                   for one in barrier.last[:1]),
             now=in_rounds(comer.rounds), warp=warp.index, barrier=barrier.number, count=comer.count,
-            reason=f"nothing says that its last phase, of {who}, is over, so this may be one more in that",
+            reason=f"nothing that it waited for says that this phase, of {who}, is over",
         )  # fmt: skip
 
     def _cluster(self, step: Step) -> Outcome:

@@ -15,13 +15,13 @@ from nvbackend.dry_run.order.events import Known
 from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.order.shadow import Shadow
-from nvbackend.dry_run.order.words import after_rounds, in_rounds, instruction
+from nvbackend.dry_run.order.words import after_rounds, crew, in_rounds, instruction, line
 from nvbackend.dry_run.protocols.findings import ORDER, UNWRITTEN
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import DONE, Outcome, Step
 from nvbackend.intrinsics.row.row import RegisterClass
 from nvbackend.intrinsics.row.semantics import Completion, MemoryOperand, TensorMemory
-from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, TMEM, instruction_descriptor
+from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, TMEM, MachineInstr, instruction_descriptor
 from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT
 
 COLUMNS = 512
@@ -155,23 +155,47 @@ class Tensors:
         if self._complete and self._state.memory.writes:
             self._state.findings.add(
                 *(UNWRITTEN, TMEM, rules.TENSOR_UNWRITTEN, step.instr, ()),
-                now=in_rounds(record.rounds), second=f"{instruction(step.instr)} of warp {record.warp}",
-                column=address % COLUMNS, lane=address // COLUMNS * _LANES,
+                now=in_rounds(record.rounds), second=f"{instruction(step.instr)} of {crew(step.instr, record.warp)}",
+                column=address % COLUMNS, lane=address // COLUMNS * _LANES, line=line(step.instr),
             )  # fmt: skip
 
     def _conflict(self, earlier: Record, record: Record, step: Step, column: int) -> None:
-        instr = earlier.parts[0].instr
-        who = f"{instruction(instr)} of warp {earlier.warp}{after_rounds(earlier.rounds)}"
+        """Two accesses without an order. A product that adds to what is read comes first: it is read too early."""
+        now, then = (record, step.instr), (earlier, earlier.parts[0].instr)
+        adds = step.instr.semantics.multiplies and number(step.value("enable_d"), step.lanes)
+        if adds and not earlier.writes:
+            now, then = then, now
+        record, instr = now
+        earlier, first = then
         rule = rules.TENSOR_WRITE if record.writes else rules.TENSOR_READ
-        values: dict[str, Any] = {"first": who, "now": in_rounds(record.rounds)}
+        values: dict[str, Any] = {"access": "write" if earlier.writes else "read", "column": column}
         if record.engine == "tcgen05.dealloc":
             rule = rules.TENSOR_FREED
-        else:
-            values |= {"second": f"{instruction(step.instr)} of warp {record.warp}", "columns": f"from {column} on"}
+        who = f"{instruction(first)} of {crew(first, earlier.warp)}{after_rounds(earlier.rounds)}"
         self._state.findings.add(
-            *(ORDER, TMEM, rule, step.instr, ((who, instr.location),)),
-            reason=f"nothing that warp {record.warp} of CTA {record.cta} waited for says that it is done", **values,
+            *(ORDER, TMEM, rule, instr, ((who, first.location),)),
+            since=min(record.event, earlier.event), now=in_rounds(record.rounds), first=who,
+            second=f"{instruction(instr)} of {crew(instr, record.warp)}",
+            reason=f"nothing that {crew(instr, record.warp)} waited for comes after the end of {line(first)}",
+            fix=self._advice(earlier, first, record, instr), **values,
         )  # fmt: skip
+
+    def _advice(self, earlier: Record, first: MachineInstr, record: Record, instr: MachineInstr) -> str:
+        """How the second access comes to wait for the first."""
+        kind, here, other = first.semantics.issues, line(instr), crew(instr, record.warp)
+        if kind is Completion.COMMIT:
+            return (
+                f"let a k.tcgen05.commit after {line(first)} arrive on an mbarrier, and let {other} wait for that "
+                f"before {here}: k.mbarrier.wait"
+            )
+        wait = "k.tcgen05.wait_st()" if kind is Completion.STORE_WAIT else "k.tcgen05.wait_ld(...)"
+        if (earlier.cta, earlier.warp) == (record.cta, record.warp):
+            return f"put {wait} between {line(first)} and {here}"
+        put = f"put {wait} after {line(first)} in warp {earlier.warp}"
+        guard = self._state.guards.get((record.cta, record.warp))
+        if guard is not None and (earlier.cta, earlier.warp) in guard.barrier.by:
+            return f"{put}, before it arrives on {guard.barrier.name}"
+        return f"{put}, and then k.barrier.sync() before {here}"
 
 
 def _cells(lanes: range, column: int, columns: int) -> Iterator[slice]:

@@ -26,9 +26,7 @@ STYLE = "tilelang"
     last_step_by_the_wrong_round=Mistake(
         "parity", "The last step, after the loop, waits for the round of one more step."
     ),
-    waits_for_the_release_before=Mistake(
-        "refilled-early", "Each fill waits for the release that the one before needs."
-    ),
+    waits_for_the_release_before=Mistake("parity", "Each fill waits for the release that the one before needs."),
     announces_after_arriving=Mistake("accounting", "The announcing thread has arrived: the phase may have completed."),
     counts_one=Mistake("accounting", "Full counts one arrival and 128 threads arrive."),
     every_warp_announces=Mistake("accounting", "One thread of each warp announces the bytes that come once."),

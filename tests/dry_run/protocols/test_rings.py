@@ -70,7 +70,7 @@ def test_a_wait_for_a_phase_that_is_over_is_the_cause() -> None:
     ring.load(1, 1024)
     (found,) = _found(ring)
     assert found.rule_id == "mbarrier.parity-counter"
-    assert "the wait for parity 1 of full[0] is for a phase that is over: before its first phase" in found.message
+    assert "warp 1 waits for parity 1 of full[0]: it returns at once, before any phase is over" in found.message
     assert found.notes[0][0] == "what relies on it: ldmatrix"
 
 
@@ -91,7 +91,7 @@ def test_a_wait_that_comes_a_phase_too_late_is_wrong_too() -> None:
 
 def test_one_cause_names_both_places_and_the_round() -> None:
     (found,) = _found(_ring(refills=True))
-    assert found.message.startswith("in step 3, cp.async.bulk of warp 0 fills shared address 0x800 again")
+    assert found.message.startswith("in step 3, cp.async.bulk of warp 0 fills shared address 0x800 while")
     assert "ldmatrix of warp 1 in step 1" in found.message
     assert [note for note, place in found.notes if place is not None]
 
@@ -111,7 +111,7 @@ def test_other_bytes_come_than_are_announced(expect: int, rule: str) -> None:
     ring.run.deadlock([ring.stuck(1, WAIT, line="consumer", barrier=0, parity=0)])
     (found,) = ring.run.finish()
     assert found.rule_id == rule
-    assert f"announces {expect} bytes" in found.message
+    assert f"{expect} bytes are announced" in found.message
     assert "bring 1024" in found.message
 
 
@@ -124,7 +124,7 @@ def test_too_few_arrivals_name_the_barrier_and_what_came() -> None:
     ring.run.deadlock([ring.stuck(0, WAIT, line="producer", barrier=16, parity=0)])
     (found,) = ring.run.finish()
     assert found.rule_id == "mbarrier.arrivals"
-    assert "empty[0] counts 2 arrival(s) a phase, and only 1 come in phase 0" in found.message
+    assert "empty[0] counts 2 arrivals a phase, and phase 0 gets only 1" in found.message
 
 
 def test_nobody_arrives() -> None:
@@ -138,8 +138,8 @@ def test_nobody_arrives() -> None:
     ring.run.deadlock(waiting)
     (found,) = ring.run.finish()
     assert found.rule_id == "mbarrier.deadlock"
-    assert "waits for parity 0 of empty[0]" in found.message
-    assert "0 of 1 arrivals have come" in found.message
+    assert "waits forever for parity 0 of empty[0]" in found.message
+    assert "0 of 1 arrivals of phase 0 have come" in found.message
 
 
 def test_an_arrival_that_may_be_one_phase_early() -> None:

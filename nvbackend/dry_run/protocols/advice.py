@@ -1,0 +1,198 @@
+"""What to do about two accesses without an order: by who reads, who writes, and what each of them waits for."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import Rule
+from nvbackend.dry_run import rules
+from nvbackend.dry_run.order.record import Part, Record
+from nvbackend.dry_run.order.words import crew, line, touch_of
+from nvbackend.dry_run.protocols.mbarriers import Mbarrier, Wait
+from nvbackend.dry_run.protocols.state import State
+from nvbackend.intrinsics.row.semantics import Completion
+from nvbackend.isel.machine.function import MachineInstr
+
+_WAITS = {
+    Completion.MMA_GROUP: "k.wgmma.wait_group({})",
+    Completion.BULK_GROUP: "k.tma.wait_group({}reading=True)",
+    Completion.COPY_GROUP: "k.cp_async.wait_group({})",
+}
+_COMMITS = {
+    Completion.MMA_GROUP: "k.wgmma.commit_group()",
+    Completion.BULK_GROUP: "k.tma.commit_group()",
+    Completion.COPY_GROUP: "k.cp_async.commit_group()",
+}
+_SYNC, _OF_CLUSTER = "k.barrier.sync()", "k.cluster.sync()"
+
+
+class Advice:
+    """Fixes for accesses of shared memory: `second` should come after `first` is done."""
+
+    def __init__(self, state: State, first: Record, earlier: Part, second: Record, part: Part) -> None:
+        self._state = state
+        self._first, self._earlier = first, earlier
+        self._second, self._part = second, part
+        self._is_own = (first.cta, first.warp) == (second.cta, second.warp)
+        self._sync = _SYNC if first.cta == second.cta else _OF_CLUSTER
+
+    def of(self, rule: Rule) -> str:
+        """The fix for what breaks this rule."""
+        if self._second.hidden >> self._first.event & 1:
+            return f"put k.warp.sync() before {line(self._part.instr)}, where the lanes that waited and the others meet"
+        if rule in (rules.REFILL, rules.REFILL_IN_FLIGHT, rules.WRITE_IN_FLIGHT):
+            return self._release() + self._or_address(self._earlier)
+        if rule is rules.READ_BEFORE_WAIT:
+            return self._phase()
+        if rule is rules.COPY_READ_BEFORE_WAIT:
+            return self._group_of_copies()
+        if rule is rules.MISSING_FENCE:
+            return self._fence()
+        return self._barrier()
+
+    def _barrier(self) -> str:
+        first, second = line(self._earlier.instr), line(self._part.instr)
+        if rounds_of(self._first) and self._first.rounds != self._second.rounds:
+            second = f"{second} of a later round"
+        both = (
+            "" if self._sync == _OF_CLUSTER else f", or another barrier that {self._reader} and {self._other} come to"
+        )
+        return f"put {self._sync} between {first} and {second}{both}"
+
+    @property
+    def _reader(self) -> str:
+        """Who made the first access."""
+        return self._name(self._first, self._earlier)
+
+    @property
+    def _other(self) -> str:
+        """Who made the second access."""
+        return self._name(self._second, self._part)
+
+    def _name(self, record: Record, part: Part) -> str:
+        of = f" of CTA {record.cta}" if self._first.cta != self._second.cta else ""
+        return crew(part.instr, record.warp) + of
+
+    def _phase(self) -> str:
+        barrier, phase = self._first.barrier, self._first.phase
+        here = line(self._part.instr)
+        if not isinstance(barrier, Mbarrier):
+            return f"let {self._other} wait before {here} for what completes {line(self._earlier.instr)}"
+        if (self._second.cta, self._second.warp, barrier.place) in self._state.asked:
+            return f"repeat k.mbarrier.test until its answer is true, or put k.mbarrier.wait before {here}"
+        late = self._announced_late(barrier, phase)
+        if late is not None:
+            last = next(one.instr for one in reversed(barrier.ended[phase - 1]) if one.arrivals)
+            return (
+                f"put the k.mbarrier.expect_tx of {line(late)} before the arrivals of {line(last)}: phase {phase - 1}"
+            )
+        return (
+            f"let {self._other} wait for phase {phase} of {barrier.name}, parity {phase & 1}, before {here}: "
+            f"k.mbarrier.wait{self._or_address(self._part)}"
+        )
+
+    def _announced_late(self, barrier: Mbarrier, phase: int) -> MachineInstr | None:
+        """What announces the bytes of a phase when the one before is over already, with arrivals and no bytes."""
+        if not phase or any(one.expected for one in barrier.ended[phase - 1]):
+            return None
+        came = [*barrier.ended, barrier.arrivals][phase]
+        return next((one.instr for one in came if one.expected and not one.arrivals), None)
+
+    def _or_address(self, part: Part) -> str:
+        """An address that is made by hand may be what is wrong."""
+        made = touch_of(part.instr, part.operand) is None
+        return f"; if {line(part.instr)} means other bytes, mend its address or descriptor" if made else ""
+
+    def _group_of_copies(self) -> str:
+        here = line(self._part.instr)
+        if self._is_own:
+            return f"put {self._wait()} before {here}"
+        untracked = self._untracked()
+        if untracked:
+            return untracked
+        return f"put {self._wait()} in {self._reader}, and then {self._sync} before {here}"
+
+    def _untracked(self) -> str:
+        """Whether who copies arrived where the reader waits, by an arrival that does not wait for copies."""
+        guard = self._state.guards.get((self._second.cta, self._second.warp))
+        arrival = None if guard is None else guard.barrier.by.get((self._first.cta, self._first.warp))
+        if guard is None or arrival is None or arrival.instr.semantics.tracks is not None:
+            return ""
+        return (
+            f"arrive on {guard.barrier.name} by k.cp_async.mbarrier_arrive in {line(arrival.instr)}, with "
+            "no_increment=True where the barrier counts this arrival"
+        )
+
+    def _fence(self) -> str:
+        put = f"put k.fence.proxy_async() after {line(self._earlier.instr)} in {self._reader}"
+        return f"{put}, and {self._sync} after the fence, before {line(self._part.instr)}"
+
+    def _wait(self) -> str:
+        """The call that waits for the first access, leaving what may be left; with the commit where it has none."""
+        kind = self._earlier.instr.semantics.issues
+        if kind not in _WAITS:
+            return "a wait for its completion"
+        groups = self._state.groups_of(self._state.warps[self._first.cta, self._first.warp], kind)
+        open_ = next((one for one in groups.operations if one.bit >> self._first.event & 1), None)
+        if open_ is None or not isinstance(open_.group, int):
+            return _WAITS[kind].format("" if kind is Completion.BULK_GROUP else "0")
+        left = groups.commits - open_.group - 1
+        leave = str(left) if self._is_own and left > 0 else ""
+        if kind is Completion.BULK_GROUP:
+            wait = _WAITS[kind].format(f"{leave}, " if leave else "")
+        else:
+            wait = _WAITS[kind].format(leave or "0")
+        return wait if left >= 0 else f"{_COMMITS[kind]} after {line(open_.instr)}, and {wait}"
+
+    def _release(self) -> str:  # noqa: PLR0911
+        kind, here = self._earlier.instr.semantics.issues, line(self._part.instr)
+        barrier = self._released_by()
+        if kind is Completion.COMMIT:
+            if barrier is None:
+                return (
+                    f"let a k.tcgen05.commit after {line(self._earlier.instr)} arrive on an mbarrier, and put "
+                    f"k.mbarrier.wait for that before {here}"
+                )
+            return f"arrive on {barrier.name} by k.tcgen05.commit after {line(self._earlier.instr)}"
+        if isinstance(self._first.barrier, Mbarrier):
+            return self._of_a_copy(self._first.barrier, here)
+        if kind in _WAITS and self._is_own:
+            return f"put {self._wait()} before {here}"
+        if barrier is not None:
+            return self._by_arrival(barrier, kind)
+        if kind in _WAITS:
+            return f"put {self._wait()} in {self._reader}, and then {self._sync} before {here}"
+        return (
+            f"put {self._sync} between {line(self._earlier.instr)} and {here}, or let {self._reader} arrive on an "
+            f"mbarrier after the one (k.mbarrier.arrive) and {self._other} wait for it before the other"
+        )
+
+    def _of_a_copy(self, barrier: Mbarrier, here: str) -> str:
+        return (
+            f"fill another stage, or wait for phase {self._first.phase} of {barrier.name} and for all who read what it "
+            f"brings before {here}"
+        )
+
+    def _by_arrival(self, barrier: Mbarrier, kind: Completion | None) -> str:
+        arrival = barrier.by.get((self._first.cta, self._first.warp))
+        if kind in _WAITS:
+            return f"put {self._wait()} in {self._reader} before it arrives on {barrier.name}" + (
+                f", in {line(arrival.instr)}" if arrival is not None else ""
+            )
+        if arrival is not None:
+            return f"let {self._reader} arrive on {barrier.name} after {line(self._earlier.instr)}, its last access"
+        return (
+            f"let {self._reader} arrive on {barrier.name} too after {line(self._earlier.instr)}, and count it; or let "
+            "it meet those who arrive before they do (k.barrier.sync(1, threads) at the end of a ring.drain() block)"
+        )
+
+    def _released_by(self) -> Mbarrier | None:
+        """The mbarrier that says to who fills that the memory is free: the last that it waited for."""
+        guard = self._second.guard or self._state.guards.get((self._second.cta, self._second.warp))
+        if not isinstance(guard, Wait) or guard.barrier.brings:
+            return None
+        return guard.barrier
+
+
+def rounds_of(record: Record) -> list[tuple[str, int]]:
+    """The rounds of the loops around an access, from the outside: the name of each loop's index, and its value."""
+    parts = (one.removeprefix("in ").strip().rpartition(" ") for one in record.rounds.split(","))
+    return [(name, int(value)) for name, _, value in parts if value.isdigit()]
