@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -84,6 +85,29 @@ class Mutation(KernelBuilder):
         return [replace(one, type=replace(one.type, **facts)) if one in maps else one for one in parameters]
 
 
+class Calls(Mutation):
+    """A builder that makes no mistake and notes in `used` what is asked of it, of its parts and of its nouns."""
+
+    used: ClassVar[set[str]]
+
+    def __getattribute__(self, name: str) -> Any:
+        type(self).used.add(name)
+        return super().__getattribute__(name)
+
+    def _make_mistakes(self, part: object, prefix: str) -> dict[str, Callable[..., Any]]:
+        right = super()._make_mistakes(part, prefix)
+        for name, call in right.items():
+            vars(part)[name] = self._noting(f"{prefix}{name}", call)
+        return right
+
+    def _noting(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*args: Any, **options: Any) -> Any:
+            type(self).used.add(name)
+            return call(*args, **options)
+
+        return noting
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What became of a kernel: whether it has what the mutation changes, and what was said of it."""
@@ -99,7 +123,33 @@ class Verdict:
 
 def verdict(definition: KernelDefinition, mutation: type[Mutation]) -> Verdict:
     """Build `definition` with the mutation, as far as it goes."""
-    builder = type("Mutated", (mutation,), {"changed": False, "calls": {}, "__module__": mutation.__module__})
+    return _verdict(definition, _made(mutation))
+
+
+def may_apply(definition: KernelDefinition, mutation: type[Mutation]) -> bool:
+    """Whether the kernel asks for anything that the mutation overrides: else it is what it is without the mutation."""
+    of_class = mutation.__mro__[: mutation.__mro__.index(Mutation)]
+    overridden = {name for each in of_class for name, member in vars(each).items() if _is_code(member)}
+    return not overridden.isdisjoint(("__init__", "target_of", "parameters_of", *_used(definition)))
+
+
+def _is_code(member: object) -> bool:
+    return callable(member) or isinstance(member, (staticmethod, classmethod, property))
+
+
+@functools.cache
+def _used(definition: KernelDefinition) -> frozenset[str]:
+    calls = _made(Calls)
+    calls.used = set()
+    _verdict(definition, calls)
+    return frozenset(calls.used)
+
+
+def _made(mutation: type[Mutation]) -> Any:
+    return type("Mutated", (mutation,), {"changed": False, "calls": {}, "__module__": mutation.__module__})
+
+
+def _verdict(definition: KernelDefinition, builder: type[Mutation]) -> Verdict:
     found: Sequence[Diagnostic]
     try:
         k = builder(

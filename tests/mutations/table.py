@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from nvbackend.builder.kernel.definition import KernelDefinition
 from samples import ada_gemm, ampere_gemm, blackwell_gemm, consumer_blackwell_gemm, hopper_gemm, turing_gemm
-from tests.mutations.mutation import Mutation, Verdict, verdict
+from tests.mutations.mutation import Mutation, Verdict, may_apply, verdict
 from tests.support import protocol_kernels
+from tests.support.process import ROOT
 
 KERNELS: dict[str, KernelDefinition] = {
     "turing_gemm": turing_gemm.gemm,
@@ -32,6 +33,7 @@ Mistakes, each made alone in kernels that are right: the samples, and three smal
 ([rules.md](rules.md)), `-` where the kernel has nothing of what is changed, and in parentheses why nothing is said.
 """
 ABSENT, PENDING = "-", "(pending)"
+Cell = Callable[[str, type[Mutation]], str]
 
 
 def name_of(mutation: type[Mutation]) -> str:
@@ -41,7 +43,9 @@ def name_of(mutation: type[Mutation]) -> str:
 
 @functools.cache
 def outcome(kernel: str, mutation: type[Mutation]) -> Verdict:
-    """What becomes of the kernel with the mutation."""
+    """What becomes of the kernel with the mutation; it is built where it has anything that the mutation changes."""
+    if not may_apply(KERNELS[kernel], mutation):
+        return Verdict(applies=False, diagnostics=())
     return verdict(KERNELS[kernel], mutation)
 
 
@@ -57,16 +61,25 @@ def cell(kernel: str, mutation: type[Mutation]) -> str:
     return ", ".join(f"`{rule}`" for rule in found.rules)
 
 
-def document(mistakes: Sequence[type[Mutation]]) -> str:
-    """The table as Markdown, docs/mutations.md.
+def noted() -> dict[tuple[str, str], str]:
+    """The cells of docs/mutations.md, by the mistake and the kernel."""
+    lines = (ROOT / "docs" / "mutations.md").read_text(encoding="utf-8").splitlines()
+    (_, *kernels), _, *rows = [
+        [each.strip() for each in line.strip("|").split("|")] for line in lines if line.startswith("|")
+    ]
+    return {(name, kernel): each for name, *cells in rows for kernel, each in zip(kernels, cells, strict=True)}
+
+
+def document(mistakes: Sequence[type[Mutation]], cell: Cell = cell) -> str:
+    """The table as Markdown, docs/mutations.md, with the text of each cell.
 
     Raises ValueError for a mistake that is made in no kernel, and for a cell that would be empty: such a table looks
     as if it said something.
     """
-    return "\n".join([HEADER, *_lines(mistakes)]) + "\n"
+    return "\n".join([HEADER, *_lines(mistakes, cell)]) + "\n"
 
 
-def _row(mutation: type[Mutation]) -> list[str]:
+def _row(mutation: type[Mutation], cell: Cell) -> list[str]:
     cells = [cell(kernel, mutation) for kernel in KERNELS]
     if set(cells) == {ABSENT}:
         raise ValueError(f"{name_of(mutation)!r} is made in no kernel")
@@ -76,8 +89,8 @@ def _row(mutation: type[Mutation]) -> list[str]:
     return cells
 
 
-def _lines(mistakes: Sequence[type[Mutation]]) -> Iterator[str]:
+def _lines(mistakes: Sequence[type[Mutation]], cell: Cell) -> Iterator[str]:
     yield f"| mistake | {' | '.join(KERNELS)} |"
     yield f"| --- |{' --- |' * len(KERNELS)}"
     for mutation in mistakes:
-        yield f"| {name_of(mutation)} | {' | '.join(_row(mutation))} |"
+        yield f"| {name_of(mutation)} | {' | '.join(_row(mutation, cell))} |"
