@@ -101,7 +101,7 @@ BEYOND = Rule(
     id="shared.bounds",
     message="{now}{second} accesses {place}",
     fix="keep the index of {line} inside of the allocation, or allocate more",
-    why="The access faults, or hits what lies behind the allocation.",
+    why="The access faults, or hits what lies beside the allocation.",
     reference="PTX ISA 5.1.7 (shared state space)",
 )
 PARITY = Rule(

@@ -61,15 +61,16 @@ class Example:
     def diagnostics(self, side: Side) -> tuple[Diagnostic, ...]:
         """Everything that is said about one of the programs, errors and warnings."""
         try:
-            program = self._compiled(side)
-            if self.target is not None:
-                bounds: dict[str, Any] = {"threads": 128, **self.bounds}
-                result: Any = nvb.kernel(self.target, **bounds)(program).build()
-            else:
-                result = program()
+            result: Any = self._compiled(side)() if self.target is None else self.build(side)
         except DiagnosticError as error:
             return error.diagnostics
         return _said_by(result)
+
+    def build(self, side: Side, **options: Any) -> nvb.FinishedKernel:
+        """One of the two kernels; `options` are those of its `build`."""
+        assert self.target is not None
+        bounds: dict[str, Any] = {"threads": 128, **self.bounds}
+        return nvb.kernel(self.target, **bounds)(self._compiled(side)).build(**options)
 
     def _compiled(self, side: Side) -> Callable[..., Any]:
         """The function with the other program's lines left blank, compiled at the lines of the file."""

@@ -132,9 +132,10 @@ class Advice:
             return "a wait for its completion"
         groups = self._state.groups_of(self._state.warps[self._first.cta, self._first.warp], kind)
         open_ = next((one for one in groups.operations if one.bit >> self._first.event & 1), None)
-        if open_ is None or not isinstance(open_.group, int):
+        if open_ is None:
             return _WAITS[kind].format("" if kind is Completion.BULK_GROUP else "0")
-        left = groups.commits - open_.group - 1
+        lane = (open_.lanes & -open_.lanes).bit_length() - 1
+        left = groups.committed(lane) - open_.group_of(lane) - 1
         leave = str(left) if self._is_own and left > 0 else ""
         if kind is Completion.BULK_GROUP:
             wait = _WAITS[kind].format(f"{leave}, " if leave else "")

@@ -89,6 +89,12 @@ class Explain:
             if wait is not None and not wait.learnt and wait.guaranteed <= first.phase:
                 self._early(first.barrier, wait, first.phase, part)
                 return True
+        if isinstance(second.barrier, Mbarrier) and not first.writes and first.rounds == second.rounds:
+            wait = self.state.waits[first.cta, first.warp].get(second.barrier.place)
+            stale = wait is not None and not wait.learnt and wait.rounds == first.rounds
+            if wait is not None and stale and wait.guaranteed <= second.phase:
+                self._early(second.barrier, wait, second.phase, first.parts[0])
+                return True
         last = self.state.guards.get((second.cta, second.warp))
         if last is not None and not last.learnt and not first.engine and not second.engine:
             phase = _said_in(last, first)
