@@ -133,6 +133,13 @@ NOT_READY = Rule(
     why="Another thread, another CTA or the async proxy may meet the barrier before it is initialised.",
     reference=_MBARRIER,
 )
+OVERWRITTEN = Rule(
+    id="mbarrier.overwritten",
+    message="{now}{instruction} of warp {warp} writes to {barrier}, which is an mbarrier",
+    fix="put the data elsewhere, or end the mbarrier's life first, with k.mbarrier.inval and a barrier of the CTA",
+    why="The counts of the phase are lost: threads wait forever, or go on too early.",
+    reference=_MBARRIER,
+)
 DOUBLE_INIT = Rule(
     id="mbarrier.double-init",
     message="{now}warp {warp} initialises {barrier}, {reason}",

@@ -91,6 +91,7 @@ class Operations:
             for access in accesses:
                 ctas, seen = self._ctas(step, access, mask, base), self._known_of(step, access, known)
                 if writes:
+                    self._signals.overwritten.look(step, access, ctas)
                     for cta in ctas:
                         state.memory.issue_write(record, seen[0], cta, access.part)
                     is_one = isinstance(access.part.addresses, int)

@@ -154,6 +154,7 @@ class Run:
         base = self._state.cluster_of(step.cta)
         for access in self._state.footprints.of(step):
             cta = step.cta if access.rank < 0 else base + access.rank
+            self._signals.overwritten.look(step, access, [cta])
             self._lifetimes.touch(step, cta)
             self._state.memory.access(warp, step.rounds, cta, access, warp.hidden(step.lanes))
             if step.instr.row is None and not step.instr.semantics.atomic:

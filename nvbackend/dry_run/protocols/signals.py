@@ -14,11 +14,11 @@ from nvbackend.dry_run.order.words import after_rounds, counted, in_rounds, inst
 from nvbackend.dry_run.protocols.explain import leaves
 from nvbackend.dry_run.protocols.findings import ACCOUNTING, EARLY, PARITY
 from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier, Place, Wait, is_relaxed
+from nvbackend.dry_run.protocols.overwritten import MBARRIER_BYTES, Overwritten
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import BLOCKED, DONE, Outcome, Step, Unknown
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse
 
-MBARRIER_BYTES = 8
 _FIELD = 1 << 32
 _TRIES = 40
 """A loop that polls so often and goes on without success is one that gives up."""
@@ -29,6 +29,7 @@ class Signals:
 
     def __init__(self, state: State) -> None:
         self._state = state
+        self.overwritten = Overwritten(state)
         self._polled: dict[tuple[int, int], tuple[int, Place]] = {}
         """The poll that a warp did last, if it has done nothing since."""
         self._spun: set[int] = set()
@@ -120,6 +121,8 @@ class Signals:
             if place[0] == warp.cta:
                 self._state.memory.names.learn(touch, place[1])
             name = self._state.memory.names.name(touch, place[1])
+            if touch is not None:
+                self.overwritten.holds(touch.object)
             known = self._state.mbarriers.get(place)
             if known is not None or lanes > 1:
                 reason = f"in {lanes} of its threads" if known is None else "which is an mbarrier already"

@@ -1,11 +1,14 @@
-"""Arrays that hold as much as a parameter says, whose author launches with what fits: nothing in the kernel says so."""
+"""Arrays that hold as much as a parameter says, whose author launches with what fits: nothing in the kernel says so.
+
+And memory that is carved by hand, where only offsets keep mbarriers and data apart.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 import nvbackend as nvb
-from nvbackend import f32, i32
+from nvbackend import f32, i32, u8, u64
 from tests.dry_run.kernels.parts import COUNT, OUT, named, small
 from tests.dry_run.registry import Launch, Mistake, Out, scene
 
@@ -132,3 +135,56 @@ def ring_and_tail(k, x: OUT, y: OUT, steps: COUNT, *, mistake=None):
         y[step * 128 + thread] = ring[slot * 128 + 127 - thread] * tail[127 - thread] * tail[255 - thread]
         last = 3 if wrong("wraps_late") else 2
         counter.set(k.select(counter == last, 0, counter + 1))
+
+
+def _some(*counts):
+    def launch(active):
+        x = small(active, 128, kind=np.float32)
+        return Launch(1, (x, Out(np.concatenate([x[:active][::-1], np.zeros(128 - active, np.float32)])), active))
+
+    return lambda: [launch(active) for active in counts]
+
+
+@scene(
+    STYLE,
+    _some(64, 96, 128),
+    why="Whole warps take part, as many as a parameter says, and it is at most the threads of the CTA.",
+)
+@nvb.kernel("sm_80", threads=128)
+def some_warps(k, x: OUT, y: OUT, active: i32, *, mistake=None):
+    """y is the first elements of x mirrored."""
+    del mistake
+    thread, row = k.thread_id(), k.shared(f32, 128, name="row")
+    with k.if_(thread // 32 < active // 32):
+        row[thread] = x[thread]
+        k.barrier.sync(1, active, aligned=False)
+        y[thread] = row[active - 1 - thread]
+
+
+@scene(
+    STYLE,
+    _mirrored(5, 1),
+    why="One piece of memory holds the mbarrier and, behind it, the chunk.",
+    chunk_begins_at_the_mbarrier=Mistake("ring-index", "The chunk lies where the mbarrier is."),
+    stores_from_the_start=Mistake("ring-index", "Threads store from the start of the memory, where the mbarrier is."),
+)
+@nvb.kernel("sm_90", threads=128)
+def carved(k, x: OUT, y: OUT, steps: COUNT, *, mistake=None):
+    """y is x with each chunk mirrored."""
+    wrong, thread = named(mistake), k.thread_id()
+    memory = k.shared(u8, 128 + 2 * 512, name="memory", align=128)
+    full = memory.cast(u64)
+    chunk = memory.byte_offset(0 if wrong("chunk_begins_at_the_mbarrier") else 128, align=16).cast(f32)
+    mirrored = memory.byte_offset(0 if wrong("stores_from_the_start") else 128 + 512, align=16).cast(f32)
+    with k.if_(thread == 0):
+        k.mbarrier.init(full, 1)
+    k.mbarrier.ready()
+    with k.range(steps) as step:
+        with k.if_(thread == 0):
+            k.mbarrier.arrive(full, expect_tx=512)
+            k.bulk.load(chunk, x + step * 128, 512, full)
+        k.mbarrier.wait(full, step & 1)
+        mirrored[127 - thread] = chunk[thread]
+        k.barrier.sync()
+        y[step * 128 + thread] = mirrored[thread]
+        k.barrier.sync()
