@@ -1,4 +1,4 @@
-"""The lives of CTAs: what accesses a peer's shared memory comes after its start and before its end."""
+"""The lives of CTAs and of mbarriers: who accesses peers' memory comes within theirs, and mbarriers are no data."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from dataclasses import dataclass
 
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.order.events import Warp
-from nvbackend.dry_run.order.footprints import lanes_of, number
-from nvbackend.dry_run.order.words import after_rounds, in_rounds, instruction, line
-from nvbackend.dry_run.protocols.findings import ORDER
+from nvbackend.dry_run.order.footprints import Access, lanes_of, number
+from nvbackend.dry_run.order.words import after_rounds, in_rounds, instruction, line, touch_of
+from nvbackend.dry_run.protocols.findings import ACCOUNTING, ORDER
 from nvbackend.dry_run.protocols.groups import Operation
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import RANK_SHIFT, Step, Unknown
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion
-from nvbackend.isel.machine.function import MachineInstr
+from nvbackend.isel.machine.function import MachineInstr, MemoryObject
+
+MBARRIER_BYTES = 8
 
 
 @dataclass(slots=True)
@@ -93,4 +95,32 @@ class Lifetimes:
                     *(ORDER, f"CTA {reach.peer}", rules.ACCESS_LATE, reach.instr, ()),
                     now=in_rounds(reach.rounds), instruction=instruction(reach.instr), cta=reach.cta, peer=reach.peer,
                     line=line(reach.instr),
+                )  # fmt: skip
+
+
+class Overwritten:
+    """The allocations that hold mbarriers: others cannot be hit, since each access stays in its own."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._holders: set[int] = set()
+
+    def holds(self, memory: MemoryObject) -> None:
+        """An mbarrier is initialised in an allocation."""
+        self._holders.add(memory.id)
+
+    def look(self, step: Step, access: Access, ctas: list[int]) -> None:
+        """A step accesses the memory of these CTAs."""
+        if not access.writes or not self._holders:
+            return
+        touch = touch_of(step.instr, access.part.operand)
+        if touch is not None and not self._holders.intersection((touch.object.id, touch.object.twin)):
+            return
+        for (cta, offset), barrier in self._state.mbarriers.items():
+            if cta in ctas and access.part.covers(offset, MBARRIER_BYTES):
+                self._state.findings.add(
+                    *(ACCOUNTING, barrier.name, rules.OVERWRITTEN, step.instr),
+                    (("it is initialised here", barrier.instr.location),),
+                    now=in_rounds(step.rounds()), instruction=instruction(step.instr), warp=step.warps[0],
+                    barrier=barrier.name,
                 )  # fmt: skip

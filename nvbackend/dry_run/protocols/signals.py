@@ -13,8 +13,8 @@ from nvbackend.dry_run.order.record import Part
 from nvbackend.dry_run.order.words import after_rounds, counted, in_rounds, instruction, line, touch_of
 from nvbackend.dry_run.protocols.explain import leaves
 from nvbackend.dry_run.protocols.findings import ACCOUNTING, EARLY, PARITY
+from nvbackend.dry_run.protocols.lifetimes import MBARRIER_BYTES, Overwritten
 from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier, Place, Wait, is_relaxed
-from nvbackend.dry_run.protocols.overwritten import MBARRIER_BYTES, Overwritten
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import BLOCKED, DONE, Outcome, Step, Unknown
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse
