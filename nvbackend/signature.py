@@ -8,8 +8,19 @@ from typing import Any
 
 from nvbackend.diagnostics import Rule, record, user_facing
 from nvbackend.diagnostics.brief import short_repr
-from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.row.types import ElementType, Scalar
 
+__all__ = [
+    "BoundTensorMap",
+    "Im2col",
+    "LaunchBounds",
+    "Parameter",
+    "ParameterType",
+    "Pointer",
+    "Scalar",
+    "Signature",
+    "TensorMap",
+]
 SWIZZLES = (0, 32, 64, 128)
 SWIZZLE_BYTES = Rule(
     id="tensor-map.swizzle-bytes",
@@ -19,14 +30,6 @@ SWIZZLE_BYTES = Rule(
     reference="PTX ISA 5.5.7 (tensor maps: swizzling modes)",
 )
 _MEANT = 128
-
-
-@record
-@dataclass(frozen=True, slots=True)
-class Scalar:
-    """A kernel parameter passed by value."""
-
-    element: ElementType
 
 
 @record

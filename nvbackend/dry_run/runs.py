@@ -10,14 +10,18 @@ from llvmlite import ir
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.dry_run.anchors import Anchor
 from nvbackend.dry_run.machine.choices import Guessed
+from nvbackend.dry_run.machine.fiber import Contradicted
 from nvbackend.dry_run.machine.machine import Machine, OverBudget
 from nvbackend.dry_run.machine.threads import own
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.compile import compile_program
 from nvbackend.dry_run.program.needed import is_of_protocols
-from nvbackend.dry_run.scenario.choose import SCALES, Scale, Wanted, choose, rounds_of
+from nvbackend.dry_run.scenario.choose import FEW, MAIN, MORE, Scale, Wanted, choose, rounds_of
+from nvbackend.dry_run.scenario.few_steps import FewSteps, asks_for_its_place
 from nvbackend.dry_run.scenario.promises import Promises
+from nvbackend.dry_run.scenario.rounds import Rounds
 from nvbackend.dry_run.seam import Exceeded, Launch, MakeProtocols
+from nvbackend.intrinsics.row.types import Scalar
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 
 STEPS = 200_000
@@ -25,15 +29,17 @@ STEPS = 200_000
 
 ENOUGH = 2000
 """No further run starts that would take more recorded instructions."""
-GROWTH = 3
-"""Roughly how much longer a run is than the one before."""
+SMALL = 500
+"""Further runs of a small kernel may take so many, and one for each LLVM instruction: translating it costs as much."""
+GROWTH = 2
+"""Roughly how much longer the last run is than the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
     """A finished kernel: its LLVM function, its machine form, and how they belong together.
 
-    `scalars` are its parameters that are numbers, by name, with their bits; `registers` those of a thread at launch.
+    `scalars` are its parameters that are integers, by name; `registers` those of a thread at launch.
     """
 
     function: ir.Function
@@ -42,7 +48,7 @@ class Subject:
     dynamic_bytes: int
     threads: int
     cluster: int
-    scalars: Mapping[str, int]
+    scalars: Mapping[str, Scalar]
     registers: int | None = None
 
 
@@ -65,44 +71,120 @@ def run(
     machine = Machine(program, launch, protocols, scalars, STEPS, latest_first=latest_first, first_way=first_way)
     try:
         machine.run()
+    except Contradicted:
+        return [], machine
     except (OverBudget, Guessed):
         return protocols.finish(whole=False), machine
     return protocols.finish(), machine
 
 
 def check(subject: Subject, make: MakeProtocols, sizes: Sequence[Mapping[str, int]] = ()) -> list[Diagnostic]:
-    """What runs of the kernel show, with parameters of each of `sizes`, or of its own choice.
-
-    The second run has other rounds, another order of warps, and takes the other ways where data decides.
-    """
+    """What runs of the kernel show, with parameters of each of `sizes`, or of its own choice."""
     if not any(is_of_protocols(one) for one in subject.machine.instructions()):
         return []
     program = compiled(subject)
     if program.opaque:
         return []
-    promises = Promises(subject.function, subject.anchors, program.computed, subject.scalars)
-    wanted, spent = Wanted(subject.function, subject.machine, program), 0
-    for scale in SCALES:
-        launch = _launch(subject, program, scale)
-        chosen = choose(rounds_of(subject.function, program, launch), subject.scalars, wanted.of(scale))
-        for given in sizes or ({},):
-            again = spent > 0
-            scalars = {**chosen, **given}
-            within = replace(launch, promised=_promised(promises, given))
-            found, machine = _run_within(program, within, make, scalars, latest_first=again, first_way=not again)
+    runs = Runs(subject, program, make)
+    return runs.of_sizes(sizes) if sizes else runs.of_choice()
+
+
+class Runs:
+    """The runs of one kernel, as many as the budget allows."""
+
+    def __init__(self, subject: Subject, program: Program, make: MakeProtocols) -> None:
+        self._subject = subject
+        self._program = program
+        self._make = make
+        self._wanted = Wanted(subject.function, subject.machine, program)
+        self._promises = Promises(subject.function, subject.anchors, program.computed, subject.scalars)
+        self._spent = 0
+        size = sum(len(block.instructions) for block in subject.function.blocks)
+        self._enough = min(ENOUGH, SMALL + size)
+
+    def of_sizes(self, sizes: Sequence[Mapping[str, int]]) -> list[Diagnostic]:
+        """With each of `sizes`; parameters that one leaves out are chosen."""
+        for given in sizes:
+            chosen = self._choose(MAIN)[1] or {}
+            found, _ = self._run(MAIN, {**chosen, **given}, given)
             if found:
+                return [_with_values(one, given) for one in found]
+        return []
+
+    def of_choice(self) -> list[Diagnostic]:
+        """With parameters that let rings be filled more than once, then with few steps, then with more tiles.
+
+        The last run has another order of warps, and takes the other ways where data decides.
+        """
+        rounds, chosen = self._choose(MAIN)
+        if chosen is None:
+            return []
+        found, machine = self._run(MAIN, chosen)
+        if found:
+            return found
+        few = FewSteps(self._subject.function, self._program, self._subject.scalars, rounds, chosen, machine.ways)
+        for scale in FEW:
+            if found := self._few(few, scale, machine.steps):
                 return found
-            spent += machine.steps
-        if sizes or GROWTH * spent > ENOUGH:
-            break
-    return []
+        larger, other = MORE
+        if self._spent + GROWTH * machine.steps <= ENOUGH:
+            return self._more(larger)
+        if self._spent + machine.steps <= self._enough and asks_for_its_place(self._subject.function, self._program):
+            return self._more(other)
+        return []
 
+    def _more(self, scale: Scale) -> list[Diagnostic]:
+        """What another place of the grid shows; the first one, where there is no work for the other."""
+        rounds, chosen = self._choose(scale)
+        if chosen is None:
+            return []
+        first = self._rounds(replace(scale, place=0)).of(chosen).rounds
+        if any(number < min(1, first.get(header, 0)) for header, number in rounds.of(chosen).rounds.items()):
+            scale = replace(scale, place=0)
+            chosen = self._choose(scale)[1] or chosen
+        return self._run(scale, chosen, latest_first=True, first_way=False)[0]
 
-def _launch(subject: Subject, program: Program, scale: Scale) -> Launch:
-    target, cluster = subject.machine.target, subject.cluster
-    return Launch(
-        target, subject.threads, cluster, cluster, program.shared, subject.registers, scale.grid, program.places
-    )
+    def _few(self, few: FewSteps, scale: Scale, steps: int) -> list[Diagnostic]:
+        """What a run of few steps shows, where that may be judged; `steps` is what the first run took."""
+        rounds, chosen = self._choose(scale, few)
+        if chosen is None or self._spent + steps * few.share(rounds, chosen) > self._enough:
+            return []
+        if few.is_known(chosen) or not few.may_be_judged():
+            return []
+        found, machine = self._run(scale, chosen)
+        if not found or not few.is_judged(chosen, machine.ways):
+            return []
+        return [_with_values(one, few.changed(chosen)) for one in found]
+
+    def _choose(self, scale: Scale, few: FewSteps | None = None) -> tuple[Rounds, dict[str, int] | None]:
+        rounds = self._rounds(scale)
+        fixed = {} if few is None else few.admitted(self._wanted.few(scale, rounds, few.many))
+        return rounds, choose(rounds, self._subject.scalars, self._wanted.of(scale), fixed)
+
+    def _rounds(self, scale: Scale) -> Rounds:
+        return rounds_of(self._subject.function, self._program, self._launch(scale))
+
+    def _run(
+        self,
+        scale: Scale,
+        scalars: Mapping[str, int],
+        given: Mapping[str, int] | None = None,
+        *,
+        latest_first: bool = False,
+        first_way: bool = True,
+    ) -> tuple[list[Diagnostic], Machine]:
+        launch = replace(self._launch(scale), promised=_promised(self._promises, given or {}))
+        found, machine = _run_within(
+            self._program, launch, self._make, scalars, latest_first=latest_first, first_way=first_way
+        )
+        self._spent += machine.steps
+        return found, machine
+
+    def _launch(self, scale: Scale) -> Launch:
+        subject, cluster = self._subject, self._subject.cluster
+        target, shared = subject.machine.target, self._program.shared
+        base = Launch(target, subject.threads, cluster, cluster, shared, subject.registers, places=self._program.places)
+        return scale.launch(base)
 
 
 def _promised(promises: Promises, given: Mapping[str, int]) -> Callable[[MachineInstr, str], frozenset[str]]:
@@ -130,3 +212,9 @@ def _run_within(
                 none = replace(launch, promised=lambda _instr, _operand: frozenset())
                 return run(program, none, make, less, latest_first=latest_first, first_way=first_way)
             less |= smaller
+
+
+def _with_values(found: Diagnostic, values: Mapping[str, int]) -> Diagnostic:
+    """A diagnostic that names the parameters with which it was found."""
+    said = ", ".join(f"{name} = {number}" for name, number in values.items())
+    return replace(found, message=f"{found.message} (with {said})") if said else found

@@ -72,11 +72,17 @@ class Launch:
     registers: int | None = None
     """The registers of a thread at launch, where that is known."""
     grid: int = 1
-    """The clusters of the grid; the others of them do not run."""
+    """The clusters of the grid along x; the others of them do not run."""
     places: Mapping[str, int] = field(default_factory=dict)
     """The offset of each variable of LLVM in shared memory, by its name."""
     promised: Callable[[MachineInstr, str], frozenset[str]] = _nothing
     """The parameters, among those that were chosen, that decide how far an operand's address goes."""
+    first: int = 0
+    """The place along x of the cluster that runs."""
+    row: int = 0
+    """Its place along y and z, where the grid has one more."""
+    taken: int = 1
+    """How many clusters it may take over from the launch."""
 
     @property
     def warps(self) -> int:

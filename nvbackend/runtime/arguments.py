@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, with_article
-from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.runtime import tensor_map
 from nvbackend.runtime.arrays import (
     DeviceArray,
@@ -25,13 +24,14 @@ from nvbackend.runtime.rules import (
     ALIGNMENT,
     ARGUMENT_COUNT,
     ARGUMENT_KIND,
+    ASSERTED,
     DEVICE,
     DTYPE,
     SCALAR_RANGE,
     SHAPE,
     STRIDE,
 )
-from nvbackend.runtime.scalars import Misfit, container, integers, range_text, scalar_argument
+from nvbackend.runtime.scalars import Misfit, container, range_text, scalar_argument
 from nvbackend.runtime.streams import same_stream
 from nvbackend.signature import BoundTensorMap, Pointer, Scalar, Signature, TensorMap
 
@@ -65,7 +65,7 @@ class Binder:
         self._device = device
         self._maps = tensor_map.TensorMapCache()
         self._slots = tuple(
-            _ScalarSlot(parameter.name, parameter.type.element)
+            _ScalarSlot(parameter.name, parameter.type)
             if isinstance(parameter.type, Scalar)
             else _ArraySlot(parameter.name, parameter.type, device, self._maps)
             for parameter in signature.parameters
@@ -114,19 +114,19 @@ class Binder:
 
 
 class _ScalarSlot:
-    __slots__ = ("_container", "_element", "_integers", "_name")
+    __slots__ = ("_container", "_element", "_integers", "_name", "_scalar")
 
-    def __init__(self, name: str, element: ElementType) -> None:
+    def __init__(self, name: str, scalar: Scalar) -> None:
         self._name = name
-        self._element = element
-        self._container = container(element)
-        self._integers = integers(element) if element.is_integer else ()
+        self._scalar = scalar
+        self._element = scalar.element
+        self._container = container(scalar.element)
+        self._integers = scalar.values if scalar.element.is_integer else ()
 
     def known(self, argument: object, _stream: int) -> Any:
         if type(argument) is int and argument in self._integers:
             return self._container(argument)
-        value = scalar_argument(self._element, argument)
-        return None if type(value) is Misfit else value
+        return None if self._scalar.asserts else self._converted(argument)
 
     def bind(self, bound: Bound, argument: object, _stream: int) -> Any:
         if type(argument) is int and argument in self._integers:
@@ -134,7 +134,18 @@ class _ScalarSlot:
         value = scalar_argument(self._element, argument)
         if type(value) is Misfit:
             bound.problems.append(self._misfit(value, argument))
+        elif self._scalar.asserts and not self._is_asserted(value.value):
+            asserted = self._scalar.asserted
+            bound.problems.append(ASSERTED.diagnose(name=self._name, value=argument, asserted=asserted))
         return value
+
+    def _converted(self, argument: object) -> Any:
+        value = scalar_argument(self._element, argument)
+        return None if type(value) is Misfit else value
+
+    def _is_asserted(self, bits: int) -> bool:
+        every = self._element.integers
+        return (bits if bits in every else bits - (1 << self._element.bits)) in self._integers
 
     def _misfit(self, misfit: Misfit, argument: object) -> Diagnostic:
         name, element = self._name, self._element

@@ -114,6 +114,13 @@ SCALAR_RANGE = Rule(
     why="The value would be cut to the parameter's width without a word.",
     reference="PTX ISA 5.2.1 (fundamental types)",
 )
+ASSERTED = Rule(
+    id="launch.asserted",
+    message="argument {name} is {value!r}, and the kernel asserts that it is {asserted}",
+    fix="pass a value that is {asserted}, or assert less where the parameter is annotated",
+    why="The kernel was compiled and checked for such values alone.",
+    reference="docs/guide.md, Sizes",
+)
 GRID = Rule(
     id="launch.grid",
     message="grid {grid} of kernel {kernel}: {problem}",

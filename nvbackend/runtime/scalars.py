@@ -79,8 +79,8 @@ def scalar_bits(element: ElementType, value: object) -> int | Misfit:
 def integers(element: ElementType) -> range:
     """The integers that a scalar of `element` holds: its values, or its bits where it has no arithmetic of its own in
     a scalar register (narrow floats, scale factors, packed bits)."""
-    if element.is_signed:
-        return range(-(1 << (element.bits - 1)), 1 << (element.bits - 1))
+    if element.is_integer:
+        return element.integers
     bits = element.bits
     if element.kind is NumberKind.BITS and element.llvm != "i1":
         bits = _PARAMETER_BITS[element.llvm]

@@ -63,7 +63,7 @@ class Simulated:
         try:
             self.module.launch(
                 self.compiled.name,
-                grid=(launch.grid, 1, 1),
+                grid=launch.grid if isinstance(launch.grid, tuple) else (launch.grid,),
                 block=(bounds.threads, 1, 1),
                 cluster=(bounds.cluster, 1, 1),
                 shared=bounds.dynamic_shared_bytes,

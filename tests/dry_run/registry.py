@@ -41,7 +41,7 @@ class Out:
 class Launch:
     """A launch: the grid, and the arguments in order: arrays, numbers, and `Out`."""
 
-    grid: int
+    grid: int | tuple[int, ...]
     arguments: tuple[Any, ...]
 
 

@@ -102,6 +102,12 @@ def pointer_with_an_odd_alignment():
     nvb.KernelBuilder("k", "sm_90a", threads=32, parameters=[nvb.Parameter("x", pointer)])
 
 
+@program("kernel.scalar-values")
+def multiple_of_nothing():
+    nvb.i32(minimum=1, multiple_of=0)  # breaks
+    nvb.i32(minimum=1, multiple_of=8)  # keeps
+
+
 @kernel("kernel.warp")
 def thread_of_a_warp_that_is_not_there(k, out: nvb.Pointer[i32]):
     with k.one_thread(4):  # breaks

@@ -122,6 +122,13 @@ def number_that_does_not_fit():
     kernel.launch(1, 2**31 - 1)  # keeps
 
 
+@program("launch.asserted")
+def count_that_is_no_multiple():
+    kernel = runtime.load(FakeCompiled(signature(Scalar(i32, multiple_of=8))), device=FakeDevice())
+    kernel.launch(1, 12)  # breaks
+    kernel.launch(1, 16)  # keeps
+
+
 @program("launch.shape")
 def array_without_elements():
     kernel = runtime.load(FakeCompiled(signature(Pointer(f16))), device=FakeDevice())

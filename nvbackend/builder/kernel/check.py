@@ -19,7 +19,7 @@ def sizes_of(check: Check, kernel: str, parameters: Sequence[Parameter]) -> Sequ
     if isinstance(check, bool):
         return () if check else None
     integers = {
-        one.name: one.type.element for one in parameters if isinstance(one.type, Scalar) and one.type.element.is_integer
+        one.name: one.type for one in parameters if isinstance(one.type, Scalar) and one.type.element.is_integer
     }
     others = {one.name: one.type for one in parameters if one.name not in integers}
 
@@ -32,13 +32,14 @@ def sizes_of(check: Check, kernel: str, parameters: Sequence[Parameter]) -> Sequ
             fail(f"{name} is not an integer: its type is {others[name]!r}", f"give sizes of integers only: {names}")
         if name not in integers:
             fail(f"{name!r} is not a parameter of it", f"name a parameter that is an integer: {names}")
-        element = integers[name]
-        lowest = -(1 << element.bits - 1) if element.is_signed else 0
-        highest = lowest + (1 << element.bits) - 1
+        scalar, element = integers[name], integers[name].element
+        every = element.integers
         if not isinstance(value, Integral) or isinstance(value, bool):
             fail(f"{name}={cut(repr(value), MOST_OF_A_FIELD)} is not an integer", f"give {name} an integer")
-        if not lowest <= int(value) <= highest:
-            fail(f"{name}={value} is not a number of {element}", f"give {name} a number from {lowest} to {highest}")
+        if int(value) not in every:
+            fail(f"{name}={value} is not a number of {element}", f"give {name} a number from {every[0]} to {every[-1]}")
+        if int(value) not in scalar.values:
+            fail(f"{name}={value} is not {scalar.asserted}, which its annotation asserts", f"give {name} such a number")
         return int(value) & (1 << element.bits) - 1
 
     form = f"[{{{next(iter(integers), 'n')!r}: 256}}]"

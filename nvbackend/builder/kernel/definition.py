@@ -70,20 +70,23 @@ def kernel(
     min_ctas: int | None = None,
     max_registers: int | None = None,
     name: str | None = None,
+    examples: Sequence[Mapping[str, int]] = (),
 ) -> Callable[[Callable[..., None]], KernelDefinition]:
     """Decorate a function that builds a kernel.
 
     Its first parameter is the KernelBuilder; the others are the kernel's parameters, annotated with an element type
     (`nvb.i32`), `nvb.Pointer[element]`, or, where there is more to say, `Annotated[nvb.TensorMap,
     nvb.TensorMap(element, box)]` and `Annotated[nvb.Pointer, nvb.Pointer(element, align=32)]`. Keyword-only parameters
-    with a default are build-time constants, which `build` and `compile` can set. Raises target.unknown at the decorated
-    line.
+    with a default are build-time constants, which `build` and `compile` can set. `examples` are typical values of the
+    integer parameters, by name: with those the kernel is checked when it is built, in place of the build's own choice.
+    Raises target.unknown at the decorated line.
     """
     found = Target.parse(target)
 
     def decorate(function: Callable[..., None]) -> KernelDefinition:
         _check_function(function)
-        return KernelDefinition(function, found, threads, cluster, min_ctas, max_registers, name or function.__name__)
+        chosen = name or function.__name__
+        return KernelDefinition(function, found, threads, cluster, min_ctas, max_registers, chosen, examples)
 
     return decorate
 
@@ -101,6 +104,7 @@ class KernelDefinition(NotLoaded):
         min_ctas: int | None,
         max_registers: int | None,
         name: str,
+        examples: Sequence[Mapping[str, int]] = (),
     ) -> None:
         functools.update_wrapper(cast(Any, self), function)
         self._function = function
@@ -110,6 +114,7 @@ class KernelDefinition(NotLoaded):
         self.min_ctas = min_ctas
         self.max_registers = max_registers
         self.name = name
+        self.examples = tuple(examples)
         self._before = CompiledBefore()
 
     def build(
@@ -128,6 +133,7 @@ class KernelDefinition(NotLoaded):
         from nvbackend.builder.kernel.kernel import KernelBuilder
 
         given = self._together(constants, more)
+        check = self.examples if check is True and self.examples else check
         self._check_options(given, check)
         chosen = self.target if target is None else Target.parse(target)
         try:
@@ -156,6 +162,23 @@ class KernelDefinition(NotLoaded):
                 found = rules.NO_NUMBER.diagnose(at=place, error=error, advice=_advice(str(error)))
             raise DiagnosticError([found]) from None
         return k._finish(_last_line(self._function), check)
+
+    def check(
+        self,
+        *examples: Mapping[str, int],
+        target: str | Target | None = None,
+        constants: dict[str, Any] | None = None,
+        **sizes: Any,
+    ) -> FinishedKernel:
+        """Build it, and execute it on its own control values with the integer parameters of each of `examples`.
+
+        `kernel.check(n=3, steps=7)` is one example; constants of the build may be given by their names, too. Parameters
+        that an example leaves out are chosen; without any example, all are. Raises as `build` does.
+        """
+        declared = self._declared()
+        given = {name: sizes.pop(name) for name in list(sizes) if name in declared}
+        several = [*examples, sizes] if sizes else examples
+        return self.build(target=target, constants=self._together(constants, given), check=several or True)
 
     def _check_options(self, given: dict[str, Any], check: Check) -> None:
         """kernel.check, and kernel.function where `check` may be meant for the constant of that name."""
@@ -365,6 +388,8 @@ def _check_class(name: str, annotation: Any, found: ParameterType | ElementType)
 
     arrives = {Pointer: Address, TensorMap: TensorMapParameter}.get(type(found), Value)
     stated = annotation.__origin__
+    if isinstance(found, Scalar) and stated is found.element:
+        return
     if isinstance(stated, Pointer) and isinstance(found, Pointer) and stated.element is found.element:
         return
     if stated not in (arrives, type(found), Any):

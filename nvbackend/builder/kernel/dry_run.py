@@ -35,7 +35,7 @@ def subject_of(core: Core, signature: Signature) -> Subject:
     from nvbackend.dry_run.runs import Subject
 
     scalars = {
-        one.name: one.type.element.bits
+        one.name: one.type
         for one in signature.parameters
         if isinstance(one.type, Scalar) and one.type.element.is_integer
     }

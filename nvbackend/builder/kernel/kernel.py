@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from nvbackend.builder.core.assumptions import assume_values
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.parameters import (
@@ -89,7 +90,9 @@ class KernelBuilder(Operations):
     def _argument(self, parameter: Parameter, argument: ir.Argument) -> Value | Address | TensorMapParameter:
         argument.name = parameter.name
         if isinstance(parameter.type, Scalar):
-            return self.core.wrap(argument, parameter.type.element)
+            value = self.core.wrap(argument, parameter.type.element)
+            assume_values(self.core, value, parameter.type)
+            return value
         if isinstance(parameter.type, Pointer):
             return self.global_address(argument, parameter.type.element, parameter.type.align)
         return TensorMapParameter(parameter.name, argument, parameter.type)

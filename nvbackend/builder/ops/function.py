@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from nvbackend.builder.core.assumptions import assume
 from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import Given, emit_row, generic_address
@@ -132,6 +133,14 @@ class FunctionBuilder:
     def return_if(self, condition: Operand) -> None:
         """End the kernel for the threads where `condition` holds."""
         self.control.return_if(condition)
+
+    def assume(self, condition: Operand) -> None:
+        """Promise that `condition` (a predicate) holds in every thread that comes here; no instruction checks it.
+
+        LLVM compiles for it, and the dry run of a build chooses no parameters that contradict it. What is promised of a
+        single parameter is better said in its annotation, nvb.i32(minimum=1), which each launch compares.
+        """
+        assume(self.core, condition)
 
     # -- values -----------------------------------------------------------------------------------------------------
 

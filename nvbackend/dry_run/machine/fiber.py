@@ -6,11 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nvbackend.dry_run.program.code import SELF
-from nvbackend.dry_run.values.lanes import merge
+from nvbackend.dry_run.values.lanes import among, merge
 from nvbackend.dry_run.values.unknown import Unknown
 
 if TYPE_CHECKING:
     from nvbackend.dry_run.machine.memory import SharedNumbers
+
+
+class Contradicted(Exception):
+    """The run has values that the kernel assumes not to have: nothing of it is judged."""
 
 
 @dataclass(slots=True, eq=False)
@@ -69,6 +73,12 @@ class Fiber:
         other = Fiber(self.warp, mask, block, registers, self.numbers, meetings, rounds=dict(self.rounds))
         registers[SELF] = other
         return other
+
+    def assume(self, condition: Any) -> None:
+        """What the kernel assumes. Raises Contradicted."""
+        condition = among(condition, self.mask)
+        if not isinstance(condition, Unknown) and not (type(condition) is int and condition):
+            raise Contradicted
 
     def fresh(self) -> Unknown:
         """A new value, equal to no other."""

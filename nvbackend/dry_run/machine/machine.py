@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Mapping
 from functools import partial
-from typing import Any
-
-import numpy as np
+from typing import Any, TypeAlias
 
 from nvbackend.dry_run.machine.choices import Choices, Guessed
 from nvbackend.dry_run.machine.fiber import Fiber, Meeting, Warp
 from nvbackend.dry_run.machine.memory import SharedNumbers
-from nvbackend.dry_run.order.words import touch_of
+from nvbackend.dry_run.machine.operands import bytes_written, common, give, operand_of
+from nvbackend.dry_run.machine.taking import Taking, is_taking
 from nvbackend.dry_run.program.code import SELF, CodeBlock, Part, Program, Recorded
 from nvbackend.dry_run.seam import (
     BLOCKED,
@@ -21,11 +20,10 @@ from nvbackend.dry_run.seam import (
     Outcome,
     Protocols,
     Step,
-    Value,
 )
 from nvbackend.dry_run.values.lanes import ALL, among, bits
 from nvbackend.dry_run.values.unknown import UNKNOWN, Expression, Unknown, leaf
-from nvbackend.intrinsics.row.semantics import MemoryOperand, TensorMemory
+from nvbackend.intrinsics.row.semantics import TensorMemory
 
 _WARPS = 4
 """Warps of a warpgroup."""
@@ -33,6 +31,10 @@ UNKNOWN_ROUNDS = 2
 """Rounds of a loop whose end depends on data alone."""
 MOST_ROUNDS = 32
 """After so many rounds a loop whose end depends on data is left, whatever its condition."""
+
+
+Ways: TypeAlias = set[tuple[int, bool]]
+"""Conditions of branches and guards that held, or did not, in some lane, by their registers."""
 
 
 class OverBudget(Exception):
@@ -59,12 +61,14 @@ class Machine:
         self._left = steps
         self._table: dict[Hashable, Expression] = {}
         self._numbers = SharedNumbers(launch.cluster, self._table)
+        self._taking = Taking(launch, self._numbers)
         self._scalars = scalars
         self._ready: deque[Fiber] = deque()
         self._blocked: list[tuple[Fiber, ...]] = []
         self._parked: list[tuple[Fiber, Meeting]] = []
         self._gathered: dict[tuple[int, int], list[Fiber]] = {}
         self.choices = Choices(first=first_way)
+        self.ways: Ways = set()
         self._latest_first = latest_first
         self._columns: dict[int, int] = {}
         self.parted = False
@@ -151,8 +155,8 @@ class Machine:
     def _reach(self, fiber: Fiber, recorded: Recorded) -> bool:
         """Whether `fiber` has executed the instruction and goes on at once."""
         if recorded.own is not None:
-            outputs = recorded.own(fiber, self._launch, partial(_input, fiber, recorded), fiber.mask)
-            _give(fiber, recorded, outputs)
+            outputs = recorded.own(fiber, self._launch, partial(operand_of, fiber, recorded), fiber.mask)
+            give(fiber, recorded, outputs)
             if recorded.meets:
                 self._protocols.met(fiber.warp.cta, fiber.warp.index)
             return True
@@ -195,7 +199,7 @@ class Machine:
         if recorded.outputs:
             given = outcome if isinstance(outcome, Mapping) else {}
             for fiber in group:
-                _give(fiber, recorded, given)
+                give(fiber, recorded, given)
         return True
 
     def _step(self, group: tuple[Fiber, ...], recorded: Recorded) -> Any:
@@ -208,6 +212,7 @@ class Machine:
                 lanes = lanes if self.choices.holds(guard) else 0
             else:
                 lanes &= (ALL if guard else 0) if type(guard) is int else bits(guard)
+                self.ways.add((recorded.guard, bool(lanes)))
             if not lanes:
                 return None
         return Step(
@@ -215,7 +220,7 @@ class Machine:
             first.warp.cta,
             tuple(one.warp.index for one in group),
             lanes,
-            partial(_value, group, recorded, lanes),
+            partial(common, group, recorded, lanes),
             partial(self._rounds, first),
         )
 
@@ -225,20 +230,24 @@ class Machine:
             if operand.writes and operand.name in recorded.inputs:
                 address = fiber.registers[recorded.inputs[operand.name][0]]
                 if recorded.instr.row is not None:
-                    size = _written_bytes(fiber, recorded, operand)
-                    all_ctas = "multicast_mask" in recorded.inputs
+                    size = bytes_written(fiber, recorded, operand)
+                    all_ctas = recorded.instr.semantics.multicast
                     self._numbers.forget(among(address, fiber.mask), size, fiber.warp.cta, all_ctas=all_ctas)
         if recorded.instr.semantics.tensor_memory is TensorMemory.ALLOCATE:
             self._allocate(fiber, recorded, outcome)
+        if is_taking(recorded.instr.row):
+            address, multicast = operand_of(fiber, recorded, "destination"), recorded.instr.semantics.multicast
+            self._taking.ask(fiber.warp.cta, address, fiber.mask, multicast=multicast)
 
     def _allocate(self, fiber: Fiber, recorded: Recorded, outcome: Outcome) -> None:
         given = outcome.get("columns") if isinstance(outcome, Mapping) else None
         cta = fiber.warp.cta
         column = self._columns.get(cta, 0) if given is None else given
-        count = _input(fiber, recorded, "columns")
+        count = operand_of(fiber, recorded, "columns")
         self._columns[cta] = self._columns.get(cta, 0) + (count if type(count) is int else 0)
         address = next(
-            (_input(fiber, recorded, name) for name in ("destination", "address") if name in recorded.inputs), UNKNOWN
+            (operand_of(fiber, recorded, name) for name in ("destination", "address") if name in recorded.inputs),
+            UNKNOWN,
         )
         self._numbers.store(address, column, 4, cta, fiber.mask)
 
@@ -258,8 +267,11 @@ class Machine:
         yes, no = code.targets
         if isinstance(value, Unknown):
             value = int(self._decide(fiber, value, yes, no))
+        elif type(value) is int:
+            self.ways.add((code.condition, bool(value)))
         if type(value) is int:
             return self._enter(fiber, yes if value else no)
+        self.ways |= {(code.condition, False), (code.condition, True)}
         taken = bits(value) & fiber.mask
         self._part_lanes(fiber, code.meeting, ((taken, yes), (fiber.mask & ~taken, no)))
         return False
@@ -353,48 +365,3 @@ class Machine:
             for loop in self._program.around[fiber.block]
         ]
         return f"in {', '.join(said)}" if said else ""
-
-
-# -- operands ---------------------------------------------------------------------------------------------------------
-
-
-def _input(fiber: Fiber, recorded: Recorded, name: str, index: int = 0) -> Any:
-    if name in recorded.inputs:
-        return among(fiber.registers[recorded.inputs[name][index]], fiber.mask)
-    return recorded.instr.immediates.get(name, UNKNOWN)
-
-
-def _written_bytes(fiber: Fiber, recorded: Recorded, operand: MemoryOperand) -> int | None:
-    """How many bytes a lane writes at the operand; None where that is not known."""
-    extent = operand.extent
-    if isinstance(extent, str):
-        extent = _input(fiber, recorded, extent)
-    elif extent is None:
-        touch = touch_of(recorded.instr, operand.name)
-        extent = None if touch is None else touch.bytes
-    return extent if type(extent) is int else None
-
-
-def _value(group: tuple[Fiber, ...], recorded: Recorded, lanes: int, name: str, index: int = 0) -> Value:
-    slots = recorded.inputs.get(name)
-    if slots is None:
-        return recorded.instr.immediates.get(name, UNKNOWN)
-    slot = slots[index]
-    first: Value = among(group[0].registers[slot], lanes)
-    for other in group[1:]:
-        value = among(other.registers[slot], lanes)
-        if value is not first and not _same(first, value):
-            return UNKNOWN
-    return first
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, Unknown) or isinstance(other, Unknown):
-        return False
-    return bool(np.all(one == other))
-
-
-def _give(fiber: Fiber, recorded: Recorded, outputs: Mapping[str, Any]) -> None:
-    for name, slots in recorded.outputs.items():
-        for index, slot in enumerate(slots):
-            fiber.registers[slot] = outputs.get(name, UNKNOWN) if index == 0 else UNKNOWN

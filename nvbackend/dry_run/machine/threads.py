@@ -16,7 +16,7 @@ from nvbackend.isel.machine.function import MachineInstr
 if TYPE_CHECKING:
     from nvbackend.dry_run.machine.fiber import Fiber
 
-Inputs: TypeAlias = Callable[[str], Any]
+Inputs: TypeAlias = Callable[..., Any]
 Own: TypeAlias = "Callable[[Fiber, Launch, Inputs, int], dict[str, Any]]"
 """Executes an instruction in the lanes of a mask: its outputs by name."""
 _OFFSET = (1 << RANK_SHIFT) - 1
@@ -40,12 +40,20 @@ def own(instr: MachineInstr) -> Own | None:
 def _special(name: str) -> Own:
     register, _, axis = name.partition(".")
     if axis in ("y", "z"):
-        number = 1 if register in ("ntid", "nctaid", "nclusterid", "cluster_nctaid") else 0
-        return lambda _fiber, _launch, _inputs, _mask: {"value": number}
+        return lambda _fiber, launch, _inputs, _mask: {"value": across(register, launch)}
     known = _REGISTERS.get(register)
     if known is None:
         return lambda _fiber, _launch, _inputs, _mask: {"value": UNKNOWN}
     return lambda fiber, launch, _inputs, _mask: {"value": known(fiber, launch)}
+
+
+def across(register: str, launch: Launch) -> int:
+    """What a special register is along y and z: CTAs and clusters are one wide, of one row of threads."""
+    if register in ("ctaid", "clusterid"):
+        return launch.row
+    if register in ("nctaid", "nclusterid"):
+        return launch.row + 1
+    return 1 if register in ("ntid", "cluster_nctaid") else 0
 
 
 def _lane_mask(which: Callable[[int, int], bool]) -> Any:
@@ -66,9 +74,9 @@ def _rank(fiber: Fiber, launch: Launch) -> int:
 _REGISTERS: dict[str, Callable[[Fiber, Launch], Any]] = {
     "tid": lambda fiber, _: _threads(fiber.warp.index),
     "ntid": lambda _, launch: launch.threads,
-    "ctaid": lambda fiber, _: fiber.warp.cta,
+    "ctaid": lambda fiber, launch: launch.first * launch.cluster + fiber.warp.cta,
     "nctaid": lambda _, launch: launch.grid * launch.cluster,
-    "clusterid": lambda fiber, launch: fiber.warp.cta // launch.cluster,
+    "clusterid": lambda fiber, launch: launch.first + fiber.warp.cta // launch.cluster,
     "nclusterid": lambda _, launch: launch.grid,
     "cluster_ctaid": _rank,
     "cluster_ctarank": _rank,
@@ -221,7 +229,23 @@ def _rank_of(_axes: dict[str, object]) -> Own:
     return run
 
 
-_MADE: dict[str, Callable[[dict[str, object]], Own]] = {
+def _answer(axes: dict[str, object]) -> Own | None:
+    """The answer of try_cancel: which `Taking` writes."""
+    query = str(axes.get("query", ""))
+    if not query:
+        return None
+
+    def run(_fiber: Fiber, launch: Launch, inputs: Inputs, _mask: int) -> dict[str, Any]:
+        canceled, first = inputs("answer", 0), inputs("answer", 1)
+        if query.startswith("is_canceled"):
+            return {"canceled": canceled}
+        return {"ctaid": launch.row if query[-5:-4] in ("y", "z") else first}
+
+    return run
+
+
+_MADE: dict[str, Callable[[dict[str, object]], Own | None]] = {
+    "clusterlaunchcontrol": _answer,
     "elect": _elect,
     "shfl": _shuffle,
     "vote": _vote,

@@ -84,5 +84,7 @@ class Program:
     """The offset of each variable in shared memory, by its name."""
     computed: Mapping[str, Anchor]
     """The recorded instructions that give values, by the names of these."""
+    slots: Mapping[str, int]
+    """The register of each LLVM value, by its name."""
     opaque: bool
     """Whether it contains foreign code, about which nothing is known."""

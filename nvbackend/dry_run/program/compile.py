@@ -93,6 +93,7 @@ class _Compiler:
             self._addresses,
             self._places,
             self._computed,
+            self._register_of,
             self._opaque,
         )
 

@@ -24,6 +24,11 @@ def is_of_protocols(instr: MachineInstr) -> bool:
     return bool(said.memory) or said.together is Scope.WARPGROUP or any(one is not None for one in parts)
 
 
+def is_assumption(one: ir.Instruction) -> bool:
+    """Whether it says what LLVM may assume."""
+    return isinstance(one, ir.CallInstr) and getattr(one.callee, "name", "") == "llvm.assume"
+
+
 def results(anchor: Anchor) -> list[ir.Instruction]:
     """The LLVM values that a recorded instruction gives."""
     row = anchor.instr.row
@@ -49,6 +54,8 @@ def needed(
                     stores.setdefault(pointer, []).append(one)
                 elif _is_shared(pointer) and isinstance(one.operands[0].type, ir.IntType):
                     roots += [one, pointer]
+            elif is_assumption(one):
+                roots.append(one)
         if block.terminator is not None:
             roots += block.terminator.operands
     for anchor in (one for several in anchors.values() for one in several if is_of_protocols(one.instr)):

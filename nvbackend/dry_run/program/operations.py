@@ -8,10 +8,10 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from nvbackend.dry_run.program.code import SELF
-from nvbackend.dry_run.program.needed import SHARED_SPACES
+from nvbackend.dry_run.program.needed import SHARED_SPACES, is_assumption
 from nvbackend.dry_run.values import arithmetic
 from nvbackend.dry_run.values.arithmetic import Operation, Registers
-from nvbackend.dry_run.values.unknown import UNKNOWN, combine
+from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown, combine
 
 RegisterOf: TypeAlias = Callable[["ir.Value | int"], int]
 _CASTS = ("ptrtoint", "inttoptr", "addrspacecast", "bitcast", "zext", "sext", "trunc")
@@ -21,6 +21,8 @@ def operation_of(one: ir.Instruction, register: RegisterOf) -> Operation:
     """What `one` does to the registers."""
     if one.opname == "store":
         return _store(one, register)
+    if is_assumption(one):
+        return _assume(one, register)
     d = register(one)
     if one.opname == "load":
         return _load(one, d, register)
@@ -113,6 +115,8 @@ def _load(one: ir.Instruction, d: int, register: RegisterOf) -> Operation:
     a = register(pointer)
     if isinstance(pointer, ir.AllocaInstr):
         return arithmetic.copy(d, a)
+    if isinstance(one.type, ir.VectorType) and pointer.type.addrspace in SHARED_SPACES:
+        return arithmetic.copy(d, a)
     if not isinstance(one.type, ir.IntType):
         return arithmetic.unknown(d)
     if pointer.type.addrspace in SHARED_SPACES:
@@ -129,6 +133,29 @@ def _load(one: ir.Instruction, d: int, register: RegisterOf) -> Operation:
         r[d] = combine(f"load {kind}", address) if not isinstance(address, int) else UNKNOWN
 
     return run_global
+
+
+def _extract(one: ir.Instruction, d: int, register: RegisterOf, bits: int) -> Operation:
+    """An element of a vector that was loaded from shared memory, in whose register its address is."""
+    vector, place = one.operands
+    if vector.opname != "load" or vector.operands[0].type.addrspace not in SHARED_SPACES:
+        return arithmetic.unknown(d)
+    a, offset, size = register(vector), int(place.constant) * bits // 8, bits // 8
+
+    def run(r: Registers) -> None:
+        address = r[a]
+        r[d] = UNKNOWN if isinstance(address, Unknown) else r[SELF].load(address + offset, size)
+
+    return run
+
+
+def _assume(one: ir.CallInstr, register: RegisterOf) -> Operation:
+    a = register(one.args[0])
+
+    def run(r: Registers) -> None:
+        r[SELF].assume(r[a])
+
+    return run
 
 
 def _nothing(r: Registers) -> None:
@@ -154,6 +181,7 @@ _MADE: dict[str, Callable[[ir.Instruction, int, RegisterOf, int], Operation]] = 
     "icmp": _compare,
     "select": _select,
     "getelementptr": _gep,
+    "extractelement": _extract,
     "call": _call,
     **dict.fromkeys(_CASTS, _cast),
 }

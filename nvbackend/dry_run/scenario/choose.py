@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
-from nvbackend.dry_run.program.code import Program
+from nvbackend.dry_run.machine.threads import across
+from nvbackend.dry_run.program.code import LoopOf, Program
 from nvbackend.dry_run.program.layout import constant
 from nvbackend.dry_run.scenario.rounds import Rounds
 from nvbackend.dry_run.seam import Launch
+from nvbackend.intrinsics.row.semantics import MbarrierUse
+from nvbackend.intrinsics.row.types import Scalar
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryUse
 
 START = 4096
@@ -19,31 +22,56 @@ MOST_BUFFERS = 12
 """A ring has at most so many buffers."""
 _ODD = (1, 3, 5, 7, 9, 11, 13, 15, 17)
 _CANDIDATES = sorted({odd << shift for odd in _ODD for shift in range(13) if odd << shift <= START})
+_NEXT = 17
+"""How many of the least values that a parameter may have are candidates, where it has a minimum or is a multiple."""
 
 
-def choose(rounds: Rounds, names: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
-    """The parameters called `names`, with their bits, such that each loop makes as many rounds as `wanted` by header.
+def choose(
+    rounds: Rounds, scalars: Mapping[str, Scalar], wanted: Mapping[str, int], fixed: Mapping[str, int] | None = None
+) -> dict[str, int] | None:
+    """The parameters such that each loop makes as many rounds as `wanted` by header; None if no such ones are found.
 
-    Of parameters with the same number of rounds the one that the largest power of two divides: kernels ask for whole
-    tiles.
+    Those that are `fixed` are not chosen.
+
+    They keep to what the kernel asserts and assumes. The least ones that leave no loop a part of a step are best, and
+    of those with the same number of rounds the one that the largest power of two divides: kernels ask for whole tiles.
     """
-    chosen = {name: min(START, (1 << bits - 1) - 1) if bits > 1 else 1 for name, bits in names.items()}
-    least = {header: min(number, wanted.get(header, 1)) for header, number in rounds.of(chosen).items()}
-    deciding = [name for name in chosen if name in rounds.parameters]
-    for name in reversed(deciding):
-        chosen[name] = _least(rounds, chosen, name, least)
-    return chosen
+    chosen = {**{name: _start(scalar) for name, scalar in scalars.items()}, **(fixed or {})}
+    least = {header: min(number, wanted.get(header, 1)) for header, number in rounds.of(chosen).rounds.items()}
+    deciding = [name for name in chosen if name in rounds.parameters or name in rounds.assumed]
+    for name in (one for one in reversed(deciding) if one not in (fixed or {})):
+        candidates = [one for one in _candidates(scalars[name]) if one <= chosen[name]]
+        chosen[name] = _least(rounds, chosen, name, candidates, least)
+    return chosen if rounds.of(chosen).admitted else None
+
+
+def _start(scalar: Scalar) -> int:
+    """What a parameter is that decides about no loop."""
+    values = scalar.values
+    if values[0] > START:
+        return values[0]
+    return values[-1] if values[-1] < START else START - (START - values[0]) % scalar.multiple_of
+
+
+def _candidates(scalar: Scalar) -> list[int]:
+    values = scalar.values
+    found = {one for one in _CANDIDATES if one in values}
+    if scalar.asserts:
+        found |= {one * scalar.multiple_of for one in _CANDIDATES if one * scalar.multiple_of in values}
+        found |= {one for one in values[:_NEXT] if one >= 0}
+    return sorted(found)
 
 
 def rounds_of(function: ir.Function, program: Program, launch: Launch) -> Rounds:
-    """The rounds of the loops of `function` in the grid's first thread."""
+    """The rounds of the loops of `function` in the first thread that runs."""
     names = [block.name for block in program.blocks]
     loops = {names[loop.header]: {names[number] for number in loop.blocks} for loop in program.loops}
-    special = {f"{name}.{axis}": 0 for name in ("tid", "ctaid", "clusterid", "cluster_ctaid") for axis in "xyz"}
-    special |= {f"{name}.{axis}": 1 for name in ("ntid", "nctaid", "nclusterid", "cluster_nctaid") for axis in "yz"}
-    special |= {"cluster_ctarank": 0, "laneid": 0, "warpid": 0, "ntid.x": launch.threads, "nclusterid.x": launch.grid}
+    known = ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
+    special = {f"{name}.{axis}": across(name, launch) for name in known for axis in "yz"}
+    special |= {"cluster_ctarank": 0, "laneid": 0, "warpid": 0, "tid.x": 0, "cluster_ctaid.x": 0}
+    special |= {"ntid.x": launch.threads, "clusterid.x": launch.first, "nclusterid.x": launch.grid}
     special |= dict.fromkeys(("cluster_nctaid.x", "cluster_nctarank"), launch.cluster)
-    special["nctaid.x"] = launch.grid * launch.cluster
+    special |= {"ctaid.x": launch.first * launch.cluster, "nctaid.x": launch.grid * launch.cluster}
     return Rounds(function, loops, special, program.computed, lambda one: constant(one, program.places))
 
 
@@ -51,16 +79,25 @@ def rounds_of(function: ir.Function, program: Program, launch: Launch) -> Rounds
 class Scale:
     """How many rounds a run makes: `outer` of loops around others, and `more` than rings need of those inside.
 
-    `grid` is the number of clusters that are launched, of which the first runs.
+    `few` is how many steps there are in place of what rings need, less than 1 for so many less than there are
+    buffers. The cluster at `place`, in each dimension of the grid, runs; it is the last one.
     """
 
     outer: int
     more: int
-    grid: int
+    place: int = 0
+    few: int | None = None
+
+    def launch(self, base: Launch) -> Launch:
+        """The launch of a run."""
+        return replace(base, grid=self.place + 1, first=self.place, row=self.place, taken=self.outer - 1)
 
 
-SCALES = (Scale(2, 0, 1), Scale(4, 1, 2))
-"""From the cheapest; the second has more than one tile for each of two consumers that take turns."""
+MAIN = Scale(2, 0)
+FEW = (Scale(2, 0, few=1), Scale(2, 0, few=-1), Scale(2, 0, few=0))
+"""A single step, one less than there are buffers, and as many."""
+MORE = (Scale(4, 1, place=1), Scale(2, 0, place=1))
+"""In another place of the grid: more than one tile for each of two consumers that take turns; or two."""
 
 
 class Wanted:
@@ -74,16 +111,64 @@ class Wanted:
             max(barriers[number] for number in loop.blocks) or max(constants[number] for number in loop.blocks) or 1
             for loop in program.loops
         ]
+        blocks = [machine.blocks[block.name].instructions for block in function.blocks]
+        self._loops = [loop for loop in program.loops if not _only_asks(blocks[number] for number in loop.blocks)]
 
     def of(self, scale: Scale) -> dict[str, int]:
         """By the loops' headers. Loops around others make few rounds; others fill their ring once and more."""
-        loops, found = self._program.loops, {}
-        for index, (loop, depth) in enumerate(zip(loops, self._depths, strict=True)):
-            inner = any(one is not loop and one.header in loop.blocks for one in loops)
-            nested = any(loop.header in one.blocks for one in loops[:index])
-            rounds = scale.outer if inner else depth + 1 + scale.more if nested else 2 * depth + 1 + scale.more
-            found[self._program.blocks[loop.header].name] = rounds
+        found = {}
+        for loop, depth in zip(self._program.loops, self._depths, strict=True):
+            nested = any(one is not loop and loop.header in one.blocks for one in self._program.loops)
+            is_around = self._is_around(loop)
+            found[self._name(loop)] = _rounds(scale, depth, is_around=is_around, nested=nested)
         return found
+
+    def few(self, scale: Scale, rounds: Rounds, chosen: Mapping[str, int]) -> dict[str, int]:
+        """The parameters that decide how many steps there are, for `few` of them; `chosen` are those for many."""
+        around = {self._name(loop) for loop in self._program.loops if self._is_around(loop)}
+        depths = dict(zip(map(self._name, self._program.loops), self._depths, strict=True))
+        found = {}
+        for name in rounds.parameters:
+            headers = [header for header, names in rounds.used.items() if name in names]
+            depth = max(depths[header] for header in headers)
+            if depth > 1 and around.isdisjoint(headers):
+                found[name] = _few(scale, depth) * _step(rounds, chosen, name, headers)
+        return found
+
+    def _is_around(self, loop: LoopOf) -> bool:
+        return any(one is not loop and one.header in loop.blocks for one in self._loops)
+
+    def _name(self, loop: LoopOf) -> str:
+        return self._program.blocks[loop.header].name
+
+
+def _few(scale: Scale, depth: int) -> int:
+    assert scale.few is not None
+    return max(1, scale.few if scale.few > 0 else depth + scale.few)
+
+
+def _step(rounds: Rounds, chosen: Mapping[str, int], name: str, headers: Sequence[str]) -> int:
+    """By how much a parameter differs where loops make a round more, and where they make one less."""
+    number = chosen[name]
+    many = rounds.of(chosen).rounds
+    for step in _CANDIDATES:
+        more = rounds.of({**chosen, name: number + step}).rounds
+        fewer = rounds.of({**chosen, name: max(0, number - step)}).rounds
+        if any(fewer.get(one, 0) < many.get(one, 0) < more.get(one, 0) for one in headers):
+            return step
+    return number
+
+
+def _rounds(scale: Scale, depth: int, *, is_around: bool, nested: bool) -> int:
+    if scale.few is None:
+        return scale.outer if is_around else depth + 1 + scale.more if nested else 2 * depth + 1 + scale.more
+    return max(scale.outer, -(-(2 * depth + 1) // _few(scale, depth))) if is_around else 0
+
+
+def _only_asks(blocks: Iterable[Sequence[MachineInstr]]) -> bool:
+    """Whether a loop does nothing but ask for a phase until it is over."""
+    said = [instr.semantics for block in blocks for instr in block if next(instr.semantics.said(), None)]
+    return bool(said) and all(one.mbarrier is MbarrierUse.POLL for one in said)
 
 
 def _barriers(instructions: Sequence[MachineInstr]) -> int:
@@ -121,17 +206,23 @@ def _is_counter(value: ir.Value) -> bool:
     return getattr(value, "opname", "") == "load" and isinstance(value.operands[0], ir.AllocaInstr)
 
 
-def _least(rounds: Rounds, chosen: Mapping[str, int], name: str, least: Mapping[str, int]) -> int:
-    found: tuple[int, dict[str, int]] | None = None
-    for candidate in _CANDIDATES:
-        if candidate > chosen[name]:
+def _least(
+    rounds: Rounds, chosen: Mapping[str, int], name: str, candidates: Sequence[int], least: Mapping[str, int]
+) -> int:
+    """The best value of `name` for which loops make as many rounds as `least`."""
+    decided = {header for header, names in rounds.used.items() if name in names}
+    first, best = None, None
+    for one in candidates:
+        made = rounds.of({**chosen, name: one})
+        if not made.admitted or any(made.rounds.get(header, 0) < number for header, number in least.items()):
+            continue
+        first = one if first is None else first
+        if not decided <= made.whole:
+            continue
+        if best is not None and made.rounds != best[1].rounds:
             break
-        made = rounds.of({**chosen, name: candidate})
-        if found is None:
-            if all(made.get(header, 0) >= number for header, number in least.items()):
-                found = candidate, made
-        elif made != found[1]:
-            break
-        elif candidate & -candidate > found[0] & -found[0]:
-            found = candidate, made
-    return chosen[name] if found is None else found[0]
+        if best is None or one & -one > best[0] & -best[0]:
+            best = one, made
+    if best is not None:
+        return best[0]
+    return chosen[name] if first is None else first

@@ -9,6 +9,7 @@ from typing import Any
 from llvmlite import ir
 
 from nvbackend.dry_run.anchors import Anchor
+from nvbackend.dry_run.program.needed import is_assumption
 from nvbackend.dry_run.program.operations import operation_of
 from nvbackend.dry_run.values.arithmetic import Operation, copy, signed
 from nvbackend.dry_run.values.unknown import UNKNOWN
@@ -30,6 +31,21 @@ class Counted:
     bits: int
     has_sign: bool
     inclusive: bool
+    fixed: bool
+    """Whether the step is a number of the build."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What parameters make of a kernel: the rounds of its loops by header; those that are not known are left out.
+
+    `whole` are the loops whose last step is a whole one, or is the last one of all CTAs where these take turns;
+    `admitted` is whether nothing contradicts what is assumed.
+    """
+
+    rounds: Mapping[str, int]
+    whole: frozenset[str]
+    admitted: bool
 
 
 class Rounds:
@@ -56,6 +72,8 @@ class Rounds:
         self._parameters: dict[str, int] = {}
         self.used: dict[str, set[str]] = {}
         """By header, the parameters on which the loop's rounds depend."""
+        self.assumed: set[str] = set()
+        """The parameters of which something is assumed."""
         for block in function.blocks:
             for one in block.instructions:
                 if one.opname == "store" and isinstance(one.operands[1], ir.AllocaInstr):
@@ -65,28 +83,36 @@ class Rounds:
         for header, inside in loops.items():
             self._named: set[str] = set()
             counted = self._counted(header, blocks[header], inside)
-            if counted is not None and self._named:
+            if counted is not None:
                 self._found.append(counted)
-                self.used[header] = self._named
+                if self._named:
+                    self.used[header] = self._named
+        self._named = self.assumed
+        for one in _assumed(function):
+            self._decided_by(one, set())
+        self._assumptions = [self._slot(one) for one in _assumed(function)]
 
     @property
     def parameters(self) -> set[str]:
         """The parameters on which some loop depends."""
         return {name for names in self.used.values() for name in names}
 
-    def of(self, parameters: Mapping[str, int]) -> dict[str, int]:
-        """The rounds of each loop, by its header; those that are not known are left out."""
+    def of(self, parameters: Mapping[str, int]) -> Made:
+        """What `parameters` make of the loops."""
         registers = list(self._registers)
         for name, slot in self._parameters.items():
             registers[slot] = parameters.get(name, UNKNOWN)
         for operation in self._operations:
             operation(registers)
-        rounds = {}
+        rounds, whole = {}, set()
         for one in self._found:
             start, bound, step = registers[one.start], registers[one.bound], registers[one.step]
             if type(start) is int and type(bound) is int and type(step) is int:
                 rounds[one.header] = _count(one, start, bound, step)
-        return rounds
+                if step and not (bound - start - (not one.fixed)) % step:
+                    whole.add(one.header)
+        admitted = all(type(registers[slot]) is not int or registers[slot] for slot in self._assumptions)
+        return Made(rounds, frozenset(whole), admitted)
 
     # -- what a loop is -----------------------------------------------------------------------------------------------
 
@@ -114,7 +140,8 @@ class Rounds:
             self._decided_by(one, set())
         start, limit, by = (self._slot(one) for one in parts)
         has_sign, inclusive = predicate[0] == "s", _PREDICATES[predicate]
-        return Counted(header, start, limit, by, int(bound.type.width), has_sign, inclusive)
+        fixed = not isinstance(step, ir.Instruction)
+        return Counted(header, start, limit, by, int(bound.type.width), has_sign, inclusive, fixed)
 
     def _slot(self, value: Any) -> int:
         """The register of a value, which is computed from the parameters where that is possible."""
@@ -166,6 +193,11 @@ class Rounds:
             self._registers[slot] = self._special.get(str(row.axes["register"]), UNKNOWN)
         elif row is not None and row.opcode.startswith("shfl"):
             self._operations.append(copy(slot, self._slot(anchor.registers["value"][0])))
+
+
+def _assumed(function: ir.Function) -> list[ir.Value]:
+    """What is assumed where every thread comes: in the first block."""
+    return [one.args[0] for one in function.blocks[0].instructions if is_assumption(one)]
 
 
 def _adds(value: Any, variable: ir.Value) -> bool:

@@ -10,10 +10,19 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nvbackend.diagnostics import record
+from nvbackend.diagnostics import Rule, record, user_facing
 
 if TYPE_CHECKING:
     import numpy
+
+
+SCALAR_VALUES = Rule(
+    id="kernel.scalar-values",
+    message="{given}: {problem}",
+    fix="{advice}",
+    why="Each launch compares its argument with what is asserted, and the build chooses its examples within it.",
+    reference="docs/guide.md, Sizes",
+)
 
 
 class NumberKind(enum.Enum):
@@ -66,6 +75,16 @@ class ElementType:
         """Whether it is an integer with a sign."""
         return self.kind is NumberKind.SIGNED
 
+    @property
+    def integers(self) -> range:
+        """The values of an integer type."""
+        return range(-(1 << self.bits - 1), 1 << self.bits - 1) if self.is_signed else range(1 << self.bits)
+
+    @user_facing
+    def __call__(self, *, minimum: int | None = None, maximum: int | None = None, multiple_of: int = 1) -> Scalar:
+        """A kernel parameter of this type whose arguments are in these bounds: see Scalar."""
+        return Scalar(self, minimum, maximum, multiple_of)
+
     def numpy_dtype(self) -> numpy.dtype[numpy.generic]:
         """The NumPy dtype that stores this type (raw bits where NumPy has no such type)."""
         import numpy
@@ -84,6 +103,62 @@ class ElementType:
         if BY_NAME.get(self.name) is self:
             return _named, (self.name,)
         return ElementType, (self.name, self.bits, self.kind, self.llvm, self.storage)
+
+
+@record
+@dataclass(frozen=True)
+class Scalar:
+    """A kernel parameter passed by value.
+
+    An integer's arguments may be asserted to be at least `minimum`, at most `maximum` and multiples of `multiple_of`:
+    each launch compares them (launch.asserted), LLVM assumes it, and the dry run of a build chooses its values among
+    them. `nvb.i32(minimum=1)` is `Scalar(i32, minimum=1)`. Raises kernel.scalar-values.
+    """
+
+    element: ElementType
+    minimum: int | None = None
+    maximum: int | None = None
+    multiple_of: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.asserts:
+            return
+        if not self.element.is_integer:
+            problem = "only integers have a minimum, a maximum and multiples"
+            SCALAR_VALUES.fail(given=self, problem=problem, advice="leave the assertion out, or take an integer type")
+        if self.multiple_of < 1:
+            problem = f"multiple_of is {self.multiple_of}"
+            SCALAR_VALUES.fail(given=self, problem=problem, advice="give a positive integer, such as multiple_of=8")
+        if not self.values:
+            problem = f"no {self.element} is in these bounds"
+            SCALAR_VALUES.fail(given=self, problem=problem, advice="give bounds with a multiple between them")
+
+    def __repr__(self) -> str:
+        more = "" if self.minimum is None else f", minimum={self.minimum}"
+        more += "" if self.maximum is None else f", maximum={self.maximum}"
+        more += "" if self.multiple_of == 1 else f", multiple_of={self.multiple_of}"
+        return f"Scalar(element={self.element}{more})"
+
+    @property
+    def asserts(self) -> bool:
+        """Whether anything is asserted."""
+        return self.minimum is not None or self.maximum is not None or self.multiple_of != 1
+
+    @property
+    def values(self) -> range:
+        """The values that an integer's arguments may have."""
+        every = self.element.integers
+        least = every[0] if self.minimum is None else max(self.minimum, every[0])
+        most = every[-1] if self.maximum is None else min(self.maximum, every[-1])
+        return range(-(-least // self.multiple_of) * self.multiple_of, most + 1, self.multiple_of)
+
+    @property
+    def asserted(self) -> str:
+        """What is asserted, for people."""
+        said = [] if self.minimum is None else [f"at least {self.minimum}"]
+        said += [] if self.maximum is None else [f"at most {self.maximum}"]
+        said += [] if self.multiple_of == 1 else [f"a multiple of {self.multiple_of}"]
+        return ", ".join(said)
 
 
 def _float(name: str, bits: int, llvm: str, storage: str) -> ElementType:

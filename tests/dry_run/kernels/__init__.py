@@ -7,9 +7,11 @@ from tests.dry_run.kernels import (
     cutlass_sm100,
     cutlass_sm100_turns,
     deep_gemm,
+    few_steps,
     flash_attention3,
     hand_copies,
     hand_sync,
+    many_tiles,
     promised_sizes,
     quack,
     rings_of_ours,
@@ -36,4 +38,6 @@ STYLES = (
     quack,
     rings_of_ours,
     threads_alone,
+    few_steps,
+    many_tiles,
 )

@@ -1,0 +1,22 @@
+"""What is assumed of values: LLVM compiles for it, and the dry run of a build keeps to it."""
+
+from __future__ import annotations
+
+from nvbackend.builder.core.core import Core
+from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.intrinsics.row.types import Scalar, pred
+
+
+def assume(k: Core, condition: Operand) -> None:
+    """llvm.assume: `condition` (a predicate) holds in every thread that comes here."""
+    k.intrinsic("llvm.assume", None, [as_value(k, condition, pred).ir])
+
+
+def assume_values(k: Core, value: Value, scalar: Scalar) -> None:
+    """`value` is an argument that `scalar` asserts something of."""
+    if scalar.minimum is not None:
+        assume(k, value >= scalar.values[0])
+    if scalar.maximum is not None:
+        assume(k, value <= scalar.values[-1])
+    if scalar.multiple_of != 1:
+        assume(k, value % scalar.multiple_of == 0)

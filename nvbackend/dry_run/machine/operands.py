@@ -1,0 +1,61 @@
+"""The operands of recorded instructions, and where their outputs go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from nvbackend.dry_run.machine.fiber import Fiber
+from nvbackend.dry_run.order.words import touch_of
+from nvbackend.dry_run.program.code import Recorded
+from nvbackend.dry_run.seam import Value
+from nvbackend.dry_run.values.lanes import among
+from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
+from nvbackend.intrinsics.row.semantics import MemoryOperand
+
+
+def operand_of(fiber: Fiber, recorded: Recorded, name: str, index: int = 0) -> Any:
+    """An operand of one fiber, as its lanes see it."""
+    if name in recorded.inputs:
+        return among(fiber.registers[recorded.inputs[name][index]], fiber.mask)
+    return recorded.instr.immediates.get(name, UNKNOWN)
+
+
+def bytes_written(fiber: Fiber, recorded: Recorded, operand: MemoryOperand) -> int | None:
+    """How many bytes a lane writes at the operand; None where that is not known."""
+    size = operand.extent
+    if isinstance(size, str):
+        size = operand_of(fiber, recorded, size)
+    elif size is None:
+        touch = touch_of(recorded.instr, operand.name)
+        size = None if touch is None else touch.bytes
+    return size if isinstance(size, int) else None
+
+
+def common(group: tuple[Fiber, ...], recorded: Recorded, lanes: int, name: str, index: int = 0) -> Value:
+    """An operand that all fibers of a group have in common."""
+    slots = recorded.inputs.get(name)
+    if slots is None:
+        return recorded.instr.immediates.get(name, UNKNOWN)
+    slot = slots[index]
+    first: Value = among(group[0].registers[slot], lanes)
+    for other in group[1:]:
+        value = among(other.registers[slot], lanes)
+        if value is not first and not _same(first, value):
+            return UNKNOWN
+    return first
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, Unknown) or isinstance(other, Unknown):
+        return False
+    return bool(np.all(one == other))
+
+
+def give(fiber: Fiber, recorded: Recorded, outputs: Mapping[str, Any]) -> None:
+    """Put the outputs of an instruction into their registers; those that are not there are unknown."""
+    for name, slots in recorded.outputs.items():
+        for index, slot in enumerate(slots):
+            fiber.registers[slot] = outputs.get(name, UNKNOWN) if index == 0 else UNKNOWN

@@ -1,0 +1,204 @@
+"""With which numbers a kernel is run: what it asserts, what it assumes, and how few steps there may be."""
+
+from typing import Annotated, Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import nvbackend as nvb
+from nvbackend import Pointer, f32, i32, u32
+from nvbackend.dry_run import runs
+from tests.support.runtime import broken, rules
+
+WIDTH = 128
+OUT = Pointer[f32]
+
+
+def tried(build: Any) -> list[dict[str, int]]:
+    """The parameters of each run that `build` makes."""
+    seen: list[dict[str, int]] = []
+    run = runs.run
+
+    def note(program: Any, launch: Any, make: Any, scalars: dict[str, int], **options: Any) -> Any:
+        seen.append(dict(scalars))
+        return run(program, launch, make, scalars, **options)
+
+    with mock.patch.object(runs, "run", note):
+        build()
+    return seen
+
+
+def ring(k, x, out, steps, stages=3, *, guarded, unit=1):
+    """Sums rows of a ring; the prologue fills two stages, where `guarded` only as many as there are steps."""
+    rows = k.shared(f32, stages * WIDTH, align=128, name="rows")
+    full = k.mbarrier.array(stages, arrivals=1, name="full")
+    k.mbarrier.ready()
+    thread, total = k.thread_id(), k.var(0.0, f32)
+
+    def fill(step):
+        k.mbarrier.arrive(full + step % stages, expect_tx=4 * WIDTH)
+        k.bulk.load(rows + step % stages * WIDTH, x + step * WIDTH, 4 * WIDTH, full + step % stages)
+
+    with k.if_(thread == 0):
+        for step in range(stages - 1):
+            if guarded:
+                with k.if_(step * unit < steps):
+                    fill(k.const(step, i32))
+            else:
+                fill(k.const(step, i32))
+    with k.range(0, steps, unit) as place:
+        step = place // unit
+        with k.if_((thread == 0) & (place + (stages - 1) * unit < steps)):
+            fill(step + stages - 1)
+        k.mbarrier.wait(full + step % stages, step // stages & 1)
+        total += rows[step % stages * WIDTH + thread]
+        k.barrier.sync()
+    out[thread] = total
+
+
+def counted(scalar: Any, *, guarded: bool = True, unit: int = 1, promise: Any = None, **options: Any):
+    @nvb.kernel("sm_90a", threads=WIDTH, **options)
+    def counted(k, x: OUT, out: OUT, steps: scalar):
+        if promise is not None:
+            k.assume(promise(steps))
+        ring(k, x, out, steps, guarded=guarded, unit=unit)
+
+    return counted
+
+
+STEPS = {
+    "nothing is said": (counted(i32), [7, 1, 2, 3]),
+    "one at least": (counted(i32(minimum=1)), [7, 1, 2, 3]),
+    "two at least": (counted(i32(minimum=2)), [7, 2, 3]),
+    "eight at least": (counted(i32(minimum=8)), [8]),
+    "three at most": (counted(i32(minimum=1, maximum=3)), [3, 1, 2]),
+    "even": (counted(i32(multiple_of=2)), [8, 2, 4]),
+    "promised": (counted(i32, promise=lambda steps: steps % 4 == 0), [8]),
+    "in units": (counted(i32, unit=64), [448, 64, 128, 192]),
+    "in large units": (counted(i32(minimum=1, multiple_of=128), unit=64), [512, 128, 256]),
+    "three at least": (counted(i32(minimum=3), guarded=False), [7, 3]),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_which_steps_are_tried(name: str) -> None:
+    """Few steps first the least, then one short of the ring of three, then as many; the last run is of more."""
+    kernel, expected = STEPS[name]
+    seen = [one["steps"] for one in tried(kernel.build)]
+    assert seen[: len(expected)] == expected
+    assert len(seen) <= len(expected) + 1 and all(one >= max(expected) for one in seen[len(expected) :])
+
+
+def test_an_unguarded_prologue_is_judged_only_where_the_kernel_says_so() -> None:
+    """It fills two stages of which one step drains one."""
+
+    def twice(scalar: Any):
+        @nvb.kernel("sm_90a", threads=WIDTH)
+        def twice(k, x: OUT, out: OUT, steps: scalar):
+            ring(k, x, out, steps, guarded=False)
+            k.barrier.sync()
+            filled = k.mbarrier.array(1, arrivals=1)
+            k.mbarrier.ready()
+            with k.if_(k.thread_id() == 0), k.if_(steps >= 2):
+                k.mbarrier.arrive(filled)
+            k.mbarrier.wait(filled, 0)
+
+        return twice
+
+    assert rules(twice(i32(minimum=2)).build) == []
+    assert rules(twice(i32(minimum=1)).build) == ["mbarrier.deadlock"]
+    with pytest.raises(nvb.DiagnosticError, match=r"\(with steps = 1\)"):
+        twice(i32(minimum=1)).build()
+
+
+def test_examples_are_run_in_place_of_the_own_choice() -> None:
+    kernel = counted(i32(minimum=1), examples=[{"steps": 5}, {"steps": 11}])
+    assert [one["steps"] for one in tried(kernel.build)] == [5, 11]
+    assert [one["steps"] for one in tried(kernel.check)] == [5, 11]
+    assert tried(lambda: kernel.build(check=False)) == []
+
+
+def test_check_runs_what_it_is_given() -> None:
+    kernel = counted(i32(minimum=1))
+    assert [one["steps"] for one in tried(lambda: kernel.check(steps=9))] == [9]
+    assert [one["steps"] for one in tried(lambda: kernel.check({"steps": 4}, {"steps": 2}, steps=3))] == [4, 2, 3]
+    assert kernel.check(steps=1).signature == kernel.build().signature
+
+
+def test_check_takes_constants_of_the_build_by_name() -> None:
+    @nvb.kernel("sm_90a", threads=WIDTH)
+    def staged(k, x: OUT, out: OUT, steps: i32, *, stages=3):
+        ring(k, x, out, steps, stages, guarded=True)
+
+    assert "expect_tx" in staged.check(steps=2, stages=4).ir
+    assert rules(lambda: staged.check(stepz=2)) == ["kernel.check"]
+
+
+def test_an_example_keeps_to_what_is_asserted() -> None:
+    kernel = counted(i32(minimum=2, multiple_of=2))
+    [found] = broken(lambda: kernel.check(steps=3))
+    assert found.rule_id == "kernel.check"
+    problem = found.message
+    assert "steps=3 is not at least 2, a multiple of 2, which its annotation asserts" in problem
+
+
+def test_annotated_for_type_checkers() -> None:
+    kernel = counted(Annotated[i32, nvb.Scalar(i32, minimum=4)])
+    assert kernel.parameters()[2].type == i32(minimum=4)
+
+
+LAUNCHES = {
+    "n": (i32(minimum=1, maximum=12, multiple_of=4), [4, 12, np.int32(8)], [0, 16, 6, -4, np.int64(6)]),
+    "unsigned": (u32(minimum=5), [5, 2**32 - 1], [4, 0]),
+    "negative": (i32(maximum=-2), [-2, -(2**31)], [-1, 0]),
+}
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_a_launch_compares_its_arguments(name: str) -> None:
+    scalar, right, wrong = LAUNCHES[name]
+
+    @nvb.kernel("sm_90a", threads=32)
+    def stored(k, out: Pointer[i32], n: scalar):
+        out[0] = n.bitcast(i32)
+
+    loaded = nvb.runtime.load(stored.compile(assemble=False), device="simulator")
+    for number in right:
+        out = np.zeros(1, np.int32)
+        loaded.launch(1, out, number)
+        assert int(out[0]) & 0xFFFF_FFFF == int(number) & 0xFFFF_FFFF
+    for number in wrong:
+        for _ in range(2):  # arguments that passed once take a shorter way
+            assert rules(lambda number=number: loaded.launch(1, np.zeros(1, np.int32), number)) == ["launch.asserted"]
+
+
+WRONG = {
+    "f32": (lambda: f32(minimum=1), "only integers"),
+    "0": (lambda: i32(multiple_of=0), "multiple_of is 0"),
+    "empty": (lambda: i32(minimum=9, maximum=8), "no s32 is in these bounds"),
+    "no multiple": (lambda: i32(minimum=9, maximum=15, multiple_of=8), "no s32"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_assertions_that_cannot_hold(name: str) -> None:
+    call, problem = WRONG[name]
+    [found] = broken(call)
+    assert found.rule_id == "kernel.scalar-values" and problem in found.message
+
+
+def test_llvm_assumes_what_is_asserted() -> None:
+    """The branch that a minimum rules out is not there."""
+
+    def kernel(scalar: Any):
+        @nvb.kernel("sm_90a", threads=32)
+        def kernel(k, out: Pointer[i32], n: scalar):
+            with k.if_(n < 1):
+                out[1] = 7
+            out[0] = n % 8
+
+        return kernel.compile(assemble=False).ptx
+
+    assert "setp" in kernel(i32) and "and.b32" in kernel(i32)
+    assert "setp" not in kernel(i32(minimum=1)) and "and.b32" not in kernel(i32(minimum=1, multiple_of=8))
