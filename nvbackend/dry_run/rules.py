@@ -248,6 +248,14 @@ STORE_NOT_WAITED = Rule(
     why="The shared memory may be given to the next CTA while it is read, and the stored tile is wrong now and then.",
     reference="PTX ISA 9.7.9 (cp.async.bulk.wait_group)",
 )
+FILL_LEFT = Rule(
+    id="dry-run.fill-left",
+    message="{now}{instruction} of warp {warp} fills shared memory of CTA {cta} for {barrier}, and the CTA ends without "
+    "a wait for that",
+    fix="fill as many stages as are drained, or wait for the last ones before the kernel ends",
+    why="The memory may belong to the next CTA when the copy lands. Nothing traps.",
+    reference="PTX ISA 9.7.9 (cp.async.bulk, mbarrier-based completion)",
+)
 TENSOR_READ = Rule(
     id="tcgen05.missing-wait",
     message="{now}{second} reads columns of tensor memory from {column} on while {first} may still be writing them: "

@@ -65,6 +65,8 @@ KINDS = {
         "mbarrier.deadlock",
         "mbarrier.no-arrival",
         "pipeline.left",
+        "mbarrier.arrivals",
+        "dry-run.fill-left",
     ),
     "named-barrier": _kind(
         "threads meet at a named barrier in other numbers or another order than it needs",

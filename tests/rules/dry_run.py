@@ -5,6 +5,7 @@ from __future__ import annotations
 import nvbackend as nvb
 from nvbackend import i32
 from tests.rules.example import kernel
+from tests.rules.pipeline import TILE, A
 from tests.rules.setup import tensor_memory
 
 
@@ -36,6 +37,18 @@ def words_that_lanes_exchange(k, out: nvb.Pointer[i32]):
     k.warp.sync()  # keeps
     out[lane] = words[31 - lane]  # breaks
     out[lane] = words[31 - lane]  # keeps
+
+
+@kernel("dry-run.fill-left", threads=256)
+def stage_that_nobody_drains(k, a: A, steps: i32):
+    ring = k.pipeline(2, 1, a=TILE)
+    k.mbarrier.ready()
+    filled = steps + 1  # breaks
+    filled = steps  # keeps
+    with k.producer(40), k.range(filled), ring.fill() as stage:
+        k.tma.load(stage.a, a, (0, 0), stage.full)
+    with k.consumers(232), k.range(steps), ring.drain():
+        pass
 
 
 @kernel("dry-run.barrier-counts")

@@ -47,14 +47,22 @@ class Deadlocks:
                 self._mbarrier([pair for pair in mbarriers if pair[0] in roots] or mbarriers, waiting)
 
     def _roots(self, waiting: Sequence[Step]) -> list[Step]:
-        """The waiting steps that do not wait for one another, as far as earlier phases show who arrives; else all."""
+        """The waiting steps that do not wait for one another, as far as earlier phases show who arrives.
+
+        Of a circle, all but those at a barrier of all threads, which may wait at the end for whoever is missing.
+        """
         at = {(step.cta, warp): step for step in waiting for warp in step.warps}
         found = []
         for step in waiting:
             comers = self._comers(step)
             if not any(key in at and at[key] is not step for key in comers):
                 found.append(step)
-        return found or list(waiting)
+        return found or [step for step in waiting if not self._is_of_all(step)] or list(waiting)
+
+    def _is_of_all(self, step: Step) -> bool:
+        """Whether a step waits at a barrier of all threads."""
+        barrier = self._threads.waits_at(self._state.warp(step)) if step.instr.semantics.barrier is not None else None
+        return barrier is not None and barrier.count is None
 
     def _comers(self, step: Step) -> set[tuple[int, int]]:
         """The warps that came to the last phase of what a step waits for, and have not come to this one."""

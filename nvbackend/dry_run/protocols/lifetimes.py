@@ -8,8 +8,9 @@ from nvbackend.dry_run import rules
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.footprints import Access, lanes_of, number
 from nvbackend.dry_run.order.words import after_rounds, in_rounds, instruction, line, touch_of
-from nvbackend.dry_run.protocols.findings import ACCOUNTING, ORDER
+from nvbackend.dry_run.protocols.findings import ACCOUNTING, ORDER, UNWRITTEN
 from nvbackend.dry_run.protocols.groups import Operation
+from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import RANK_SHIFT, Step, Unknown
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion
@@ -74,7 +75,7 @@ class Lifetimes:
         """A warp ends: what it knows, and which of its stores still read shared memory."""
         warp.close()
         warp.ended = True
-        self._state.exits[warp.cta] |= warp.seen
+        self._state.exits[warp.cta] |= warp.seen | warp.heard[0]
         groups = self._state.groups.get((warp.cta, warp.index, Completion.BULK_GROUP))
         for operation in groups.operations if groups is not None else ():
             committed = groups is not None and groups.is_committed(operation)
@@ -88,7 +89,8 @@ class Lifetimes:
         )
 
     def finish(self) -> None:
-        """Every access of a peer's memory came before the peer's end."""
+        """Every access of a peer's memory came before the peer's end, and every copy before that of its CTA."""
+        self._copies()
         for reach in self._reached.values():
             if reach.bits & ~self._state.exits[reach.peer]:
                 self._state.findings.add(
@@ -96,6 +98,22 @@ class Lifetimes:
                     now=in_rounds(reach.rounds), instruction=instruction(reach.instr), cta=reach.cta, peer=reach.peer,
                     line=line(reach.instr),
                 )  # fmt: skip
+
+    def _copies(self) -> None:
+        """Some warp of the CTA waited for each copy. Copies that nobody waits for at all are parts of a kernel."""
+        barriers = self._state.mbarriers.values()
+        waited = {id(one.instr) for barrier in barriers if barrier.waited for one in _last_copies(barrier)}
+        for barrier in barriers:
+            if not barrier.copied & ~self._state.exits[barrier.place[0]]:
+                continue
+            for one in _last_copies(barrier):
+                if id(one.instr) in waited:
+                    self._state.findings.add(
+                        *(UNWRITTEN, barrier.name, rules.FILL_LEFT, one.instr, ()),
+                        now=in_rounds(one.rounds), instruction=instruction(one.instr), warp=one.warp,
+                        cta=barrier.place[0], barrier=barrier.name,
+                    )  # fmt: skip
+                    return
 
 
 class Overwritten:
@@ -124,3 +142,7 @@ class Overwritten:
                     now=in_rounds(step.rounds()), instruction=instruction(step.instr), warp=step.warps[0],
                     barrier=barrier.name,
                 )  # fmt: skip
+
+
+def _last_copies(barrier: Mbarrier) -> list[Arrival]:
+    return [one for one in [*barrier.arrivals, *barrier.last] if one.brought]

@@ -52,6 +52,8 @@ class Mbarrier:
     seen: int = 0
     fenced: int = 0
     came: int = 0
+    copied: int = 0
+    """The events of the copies of all phases."""
     total: int = 0
     ends: list[tuple[int, int]] = field(default_factory=list)
     known: list[Known] = field(default_factory=list)

@@ -130,6 +130,7 @@ class Operations:
                 state.findings.lost = True
                 return
             barrier.tell((known[0] | bit, known[1]), bit)
+            barrier.copied |= bit
             arrival = Arrival(step.instr, step.rounds(), warp.cta, warp.index, brought=all_bytes)
             self._signals.apply(step, warp, barrier, arrival)
 

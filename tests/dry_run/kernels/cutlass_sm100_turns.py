@@ -32,6 +32,7 @@ def _tiles(*counts):
     ),
     lanes_of_the_first_warp=Mistake("tensor-memory", "All four warps load the lanes of the first."),
     reads_the_other_accumulator=Mistake("tensor-memory", "The epilogue loads the accumulator that is being written."),
+    loads_one_step_more=Mistake("undrained", "The loader fills one stage more than the issuer multiplies."),
     never_overwrites=Mistake("tensor-memory", "The first product of a tile adds to what is there."),
 )
 @nvb.kernel("sm_100a", threads=192)
@@ -46,7 +47,8 @@ def accumulators_in_turns(k, a: MATRIX, b: PART, c: OUT, tiles: COUNT, steps: CO
         columns = lambda which: tmem.columns(which * (32 if wrong("accumulators_overlap") else 64), 64)  # noqa: E731
         with k.one_thread(LOADER):
             write = State(k, stages, 1)
-            with own() as tile, k.range(steps) as step:
+            more = 1 if wrong("loads_one_step_more") else 0
+            with own() as tile, k.range(steps + k.select(tile == 0, more, 0) if more else steps) as step:
                 here = full + write.index
                 k.mbarrier.wait(empty + write.index, write.phase)
                 k.mbarrier.arrive(here, expect_tx=ROWS.bytes + HALF.bytes)
