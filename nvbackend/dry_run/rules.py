@@ -250,8 +250,8 @@ STORE_NOT_WAITED = Rule(
 )
 FILL_LEFT = Rule(
     id="dry-run.fill-left",
-    message="{now}{instruction} of warp {warp} fills shared memory of CTA {cta} for {barrier}, and the CTA ends without "
-    "a wait for that",
+    message="{now}{instruction} of warp {warp} fills shared memory of CTA {cta} for {barrier}, and the CTA ends "
+    "without a wait for that",
     fix="fill as many stages as are drained, or wait for the last ones before the kernel ends",
     why="The memory may belong to the next CTA when the copy lands. Nothing traps.",
     reference="PTX ISA 9.7.9 (cp.async.bulk, mbarrier-based completion)",
