@@ -65,7 +65,6 @@ KINDS = {
         "mbarrier.deadlock",
         "mbarrier.no-arrival",
         "pipeline.left",
-        "mbarrier.arrivals",
         "dry-run.fill-left",
     ),
     "named-barrier": _kind(
