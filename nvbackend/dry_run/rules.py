@@ -82,6 +82,13 @@ TWO_WRITERS = Rule(
     why="Which of them is last depends on timing. Nothing traps.",
     reference=_MODEL,
 )
+SWIZZLE = Rule(
+    id="descriptor.swizzle",
+    message="{now}{second} reads {memory} by a descriptor with {read}, and {first} filled it with {filled}",
+    fix="read the tile by the layout that it was written by: the same swizzle in the tensor map and the descriptor",
+    why="Rows of 16 bytes come from one another's places: wrong results, no fault.",
+    reference="PTX ISA 5.5.7 (swizzling modes), 9.7.15.5.1.2 (shared memory layout)",
+)
 MISSING_WARP_SYNC = Rule(
     id="dry-run.missing-warp-sync",
     message="{now}{second} of warp {warp} {does} {memory}, which {first} in another lane {did}, and the lanes have not "
@@ -285,6 +292,14 @@ TENSOR_UNWRITTEN = Rule(
     fix="write these columns before {line}, or read only those that are written",
     why="Tensor memory holds what another kernel left there.",
     reference=_TENSOR,
+)
+TENSOR_BOUNDS = Rule(
+    id="dry-run.tensor-bounds",
+    message="{now}{instruction} of warp {warp} accesses columns {first} to {last} of tensor memory; CTA {cta} has "
+    "allocated {ranges}",
+    fix="allocate as many columns as are used, or keep the column inside of the allocation",
+    why="The columns may belong to another CTA, whose accumulators are read or overwritten. Nothing traps.",
+    reference="PTX ISA 9.7.16.7 (tcgen05.alloc)",
 )
 TENSOR_LANES = Rule(
     id="dry-run.tensor-lanes",

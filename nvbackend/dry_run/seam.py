@@ -110,6 +110,10 @@ class Step:
     lanes: int
     value: Callable[..., Value]
     rounds: Callable[[], str]
+    swaps: bool = False
+    """Whether it is an atomic that leaves nothing of what was there."""
+    decides: bool = False
+    """Whether it is an atomic by whose result something is decided: threads may wait for one another by it."""
 
 
 class Done:

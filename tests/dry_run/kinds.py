@@ -157,7 +157,12 @@ KINDS = {
         "layout.bounds",
     ),
     "swizzle": _kind("a tile is written with one swizzle and read with another", "tma.swizzle", "tma.box"),
-    "unwritten": _kind("shared memory is read that nothing has written", "simulator.unwritten", "dry-run.unwritten"),
+    "unwritten": _kind(
+        "shared memory is read that nothing has written",
+        "simulator.unwritten",
+        "dry-run.unwritten",
+        "dry-run.two-writers",
+    ),
     "init": _kind(
         "mbarriers are initialised by several threads, twice, or unseen",
         "mbarrier.double-init",

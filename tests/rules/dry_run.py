@@ -67,6 +67,16 @@ def barrier_of_more_than_come(k):
         k.barrier.sync(1, 64)  # keeps
 
 
+@kernel("dry-run.tensor-bounds", "sm_100a")
+def columns_past_the_allocation(k, at: i32):
+    with tensor_memory(k, 32) as tmem:
+        mine = tmem + (k.warp_id() << 21).bitcast(nvb.u32)
+        last = k.math.min(at, k.const(32, i32))  # breaks
+        last = k.math.min(at, k.const(31, i32))  # keeps
+        k.tcgen05.st(mine + last.bitcast(nvb.u32), "32x32b", [0])
+        k.tcgen05.wait_st()
+
+
 @kernel("dry-run.tensor-lanes", "sm_100a")
 def lanes_of_another_warp(k):
     with tensor_memory(k, 32) as tmem:

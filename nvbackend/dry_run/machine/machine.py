@@ -222,6 +222,8 @@ class Machine:
             lanes,
             partial(common, group, recorded, lanes),
             partial(self._rounds, first),
+            recorded.swaps,
+            recorded.decides,
         )
 
     def _note_writes(self, fiber: Fiber, recorded: Recorded, outcome: Outcome) -> None:

@@ -24,7 +24,7 @@ class Extents:
 
     def leaves(self, part: Part) -> Outside | None:
         """Whether an access leaves the allocation that it was computed from, or the kernel's memory."""
-        memory, inside = self._range(part.instr, part.operand)
+        memory, inside = self.allocation(part.instr, part.operand)
         if part.first >= inside.start and part.end <= inside.stop:
             return None
         names = self._launch.promised(part.instr, part.operand)
@@ -33,7 +33,8 @@ class Extents:
         byte = part.first if part.first < inside.start else part.end - part.size
         return memory, byte - (inside.start if memory is not None else 0)
 
-    def _range(self, instr: MachineInstr, operand: str) -> tuple[MemoryObject | None, range]:
+    def allocation(self, instr: MachineInstr, operand: str) -> tuple[MemoryObject | None, range]:
+        """The allocation that an address is computed from, and its bytes; all memory where it is not known."""
         for touch in instr.memory:
             start = touch.object.start
             if start is None or (instr.row is not None and not _is_address(instr, operand, touch.operand)):

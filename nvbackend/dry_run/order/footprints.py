@@ -12,8 +12,10 @@ from nvbackend.dry_run.order.record import Part
 from nvbackend.dry_run.order.shared_matrix import CHUNK, SharedMatrix, of_tcgen05, of_wgmma
 from nvbackend.dry_run.order.words import touch_of
 from nvbackend.dry_run.seam import RANK_SHIFT, Step, Unknown, Value
+from nvbackend.dry_run.values.ranges import bounds
 from nvbackend.intrinsics.row.row import RegisterClass
 from nvbackend.intrinsics.row.semantics import Matrix, MemoryOperand
+from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, MachineInstr, instruction_descriptor
 
 _OFFSETS = (1 << RANK_SHIFT) - 1
@@ -36,6 +38,8 @@ class Access:
     part: Part
     warp: int | None = None
     """Of a warpgroup's rows, the warp that accesses these alone."""
+    somewhere: bool = False
+    """Whether it is a part of these bytes, and not known which."""
 
 
 def lanes_of(value: Value, lanes: int, first: int = 32) -> Any:
@@ -98,6 +102,9 @@ class Footprints:
         instr = step.instr
         value = lanes_of(step.value(said.name), step.lanes, said.lanes or 32)
         extent = self._extent(step, said)
+        if isinstance(value, Unknown) and step.instr.row is None and extent is not None:
+            yield from self._somewhere(instr, said, value, extent)
+            return
         if isinstance(value, Unknown) or extent is None:
             self.unknown |= said.writes
             return
@@ -109,6 +116,16 @@ class Footprints:
                 return
             addresses, size = lines
         yield from _split(instr, said, addresses, size)
+
+    def _somewhere(self, instr: MachineInstr, said: MemoryOperand, value: Unknown, size: int) -> Iterator[Access]:
+        """An access at a place that data decides, as far as its address has bounds."""
+        between = bounds(value)
+        if between is None or between[0] >> RANK_SHIFT != between[1] >> RANK_SHIFT:
+            yield Access(-1, said.writes, Part(instr, 0, _OFFSETS, said.name), somewhere=True)
+            return
+        start, rank = between[0] & _OFFSETS, between[0] >> RANK_SHIFT
+        part = Part(instr, start, between[1] - between[0] + size, said.name)
+        yield Access(rank, said.writes, part, somewhere=True)
 
     def _extent(self, step: Step, said: MemoryOperand) -> int | None:
         extent = said.extent
@@ -139,11 +156,13 @@ class Footprints:
             found = self._of_tcgen05(instr, said, word)
         else:
             found = (word & 0x3FFF) * CHUNK
+        matrix = (of_wgmma if "shape" in instr.row.axes else of_tcgen05)(word)  # type: ignore[union-attr]
+        swizzle = matrix.swizzle if instr.semantics.multiplies and matrix is not None else None
         if isinstance(found, tuple):
             for warp, rows in enumerate(found):
-                yield Access(-1, said.writes, Part(instr, rows, CHUNK, said.name, found), warp)
+                yield Access(-1, said.writes, Part(instr, rows, CHUNK, said.name, found, swizzle), warp)
         elif found is not None:
-            yield Access(-1, said.writes, Part(instr, found, CHUNK, said.name))
+            yield Access(-1, said.writes, Part(instr, found, CHUNK, said.name, swizzle=swizzle))
 
     def _of_wgmma(self, instr: MachineInstr, said: MemoryOperand, word: int) -> Any:
         assert instr.row is not None
@@ -227,7 +246,9 @@ def _deciding(instr: MachineInstr) -> Iterator[str]:
 def _split(instr: MachineInstr, said: MemoryOperand, addresses: Any, size: int) -> Iterator[Access]:
     """One access for each CTA that is accessed."""
     if isinstance(addresses, int):
-        part = Part(instr, addresses & _OFFSETS, size, said.name)
+        is_box = said.writes and _has(instr, "tensor_map")
+        swizzle = instr.facts.get(facts.SWIZZLE) if is_box else None
+        part = Part(instr, addresses & _OFFSETS, size, said.name, swizzle=swizzle)
         yield Access(addresses >> RANK_SHIFT, said.writes, part)
         return
     if not len(addresses):

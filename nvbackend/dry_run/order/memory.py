@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.extents import Extents, Outside
 from nvbackend.dry_run.order.footprints import Access
 from nvbackend.dry_run.order.lanes import LaneShadow
 from nvbackend.dry_run.order.record import Part, Places, Record, granules
 from nvbackend.dry_run.order.shadow import Records, Shadow
+from nvbackend.dry_run.order.somewhere import Somewhere, Somewheres, earlier_of
 from nvbackend.dry_run.order.words import Names, touch_of
 
 Conflict = Callable[[Record | None, Record, Part, int, int, str], None]
@@ -18,6 +21,7 @@ Left = Callable[[Record, Part, Outside], None]
 """The arguments of a report on an access that leaves its allocation."""
 UNORDERED, NEEDED, UNFENCED, UNWRITTEN = "unordered", "needed", "unfenced", "unwritten"
 """NEEDED is a write that comes after a read of what nothing else has written."""
+SWIZZLED = "swizzled"
 
 
 class Memory:
@@ -33,6 +37,12 @@ class Memory:
         """Whether anything was written: in a part of a kernel, others fill the memory."""
         self._shadows = [Shadow(max(extents.stop, 16), self.records) for _ in range(ctas)]
         self.lanes = [LaneShadow(extents.stop) for _ in range(ctas)]
+        self._somewheres = Somewheres()
+        self._maybe: list[set[range]] = [set() for _ in range(ctas)]
+        """The bytes of each CTA that may be written: some access wrote some of them."""
+        self._spans: set[int] = set()
+        """The patterns of the swizzles by which copies have written."""
+        self._loose: dict[int, list[tuple[Record, int, bool]]] = {}
         self._conflict = conflict
         self._left = left
         self._open: dict[int, dict[tuple[int, bool, bool, int], Record]] = {}
@@ -53,6 +63,22 @@ class Memory:
         self._learn(part)
         record.parts.append(part)
 
+    def access_somewhere(self, warp: Warp, rounds: Callable[[], str], cta: int, access: Access, swaps: bool) -> bool:
+        """A warp reads or writes a part of these bytes, and of its allocation. Whether it is known of which."""
+        instr, part = access.part.instr, access.part
+        memory, inside = self.extents.allocation(instr, part.operand)
+        start, stop = max(part.first, inside.start), min(part.end, inside.stop)
+        if start >= stop or (memory is None and part.end > inside.stop):
+            return False
+        atomic = instr.semantics.atomic
+        record = Record(warp.event, warp.cta, warp.index, access.writes, rounds(), atomic=atomic)
+        record.parts.append(Part(instr, start, stop - start, part.operand))
+        mine = self._loose.setdefault(id(warp), [])
+        if not any(one.parts[0].instr is instr and one.writes == access.writes for one, *_ in mine):
+            mine.append((record, cta, access.writes and (swaps or not atomic)))
+        warp.used = True
+        return True
+
     def flush(self, warp: Warp) -> None:
         """Check what the warp has accessed."""
         mine = self._open.pop(id(warp), None)
@@ -67,6 +93,41 @@ class Memory:
                 empty += [(record, cta, part) for part in self._read(record, cta, known & ~record.hidden, None)]
         for record, cta, part in empty:
             self._look_unwritten(record, cta, part)
+        for record, cta, fills in self._loose.pop(id(warp), ()):
+            self._flush_somewhere(record, cta, known, fills)
+
+    def _flush_somewhere(self, record: Record, cta: int, known: int, fills: bool) -> None:
+        part, shadow = record.parts[0], self._shadows[cta]
+        one = Somewhere(record, cta, np.zeros(part.size, np.bool_))
+        earlier = earlier_of(one, shadow, known)
+        if earlier is not None:
+            self._conflict(earlier, record, part, cta, part.first, UNORDERED)
+        else:
+            self._somewheres.keep(one)
+        self.writes |= record.writes
+        if fills:
+            self._maybe[cta].add(range(part.first, part.end))
+        elif not record.writes and shadow.is_empty(shadow.granules([part])):
+            self._look_unwritten(record, cta, part)
+
+    def _meet_somewhere(self, record: Record, cta: int, known: int) -> None:
+        for part in record.parts if self._somewheres else ():
+            for one in self._somewheres.met_by(record, part, cta, known):
+                self._conflict(one.record, record, part, cta, part.first, UNORDERED)
+
+    def _may_be_written(self, cta: int, part: Part) -> bool:
+        return any(part.first < one.stop and one.start < part.end for one in self._maybe[cta])
+
+    def _swizzled(self, record: Record, cta: int, places: Places) -> None:
+        """Copies that wrote with another swizzle. What a map without one brings may be swizzled in global memory."""
+        part = record.parts[0]
+        if part.swizzle is None or self._spans <= {part.swizzle}:
+            return
+        for writer, address in self._shadows[cta].writers(places):
+            earlier = self.records.records[writer]
+            written = earlier.parts[0].swizzle if earlier is not None else None
+            if earlier is not None and written and written != part.swizzle:
+                self._conflict(earlier, record, part, cta, address, SWIZZLED)
 
     def issue_write(self, record: Record, known: int, cta: int, part: Part) -> None:
         """An asynchronous operation that has seen `known` writes memory of a CTA."""
@@ -91,6 +152,8 @@ class Memory:
         for _, _, (known, fenced) in several:
             every, some, hidden = every & known, some | known, hidden | (known & ~fenced)
         places = shadow.granules(here.parts)
+        self._swizzled(here, several[0][0], places)
+        self._meet_somewhere(here, several[0][0], every)
         return shadow.read_in_order(
             places, self.records.add(here), (every | event, some | event), hidden if record.proxy else 0
         )
@@ -108,7 +171,7 @@ class Memory:
 
         Operations of the async proxy read whole tiles, of which a right kernel may fill and use a part.
         """
-        if not (self.complete and self.writes):
+        if not (self.complete and self.writes) or self._may_be_written(cta, part):
             return
         shadow = self._shadows[cta]
         address = shadow.unwritten(part.granules(shadow.shift))
@@ -129,7 +192,10 @@ class Memory:
         shadow, number = self._shadows[cta], self.records.add(record)
         known |= 1 << record.event
         hidden = 0 if fenced is None else known & ~fenced & ~(1 << record.event)
-        if shadow.read_in_order(shadow.granules(record.parts), number, (known,), hidden):
+        places = shadow.granules(record.parts)
+        self._swizzled(record, cta, places)
+        self._meet_somewhere(record, cta, known)
+        if shadow.read_in_order(places, number, (known,), hidden):
             return []
         empty: list[Part] = []
         for part in record.parts:
@@ -157,6 +223,8 @@ class Memory:
         known |= 1 << record.event
         self.writes |= record.parts[0].instr.semantics.tensor_memory is None
         places = shadow.granules(record.parts)
+        self._spans |= {part.swizzle for part in record.parts if part.swizzle}
+        self._meet_somewhere(record, cta, known)
         if not any(shadow.before_write(places, number, known)):
             shadow.note_write(places, number)
             return
@@ -181,7 +249,7 @@ def _with(record: Record, parts: list[Part]) -> Record:
     """The same with these parts."""
     return Record(
         record.event, record.cta, record.warp, record.writes, record.rounds, record.engine, record.atomic,
-        record.proxy, record.barrier, record.phase, record.guard, parts=parts,
+        record.proxy, record.barrier, record.phase, record.guard, source=record.source, parts=parts,
     )  # fmt: skip
 
 
@@ -191,5 +259,7 @@ def _alike(earlier: Record, record: Record, part: Part) -> bool:
         return False
     if earlier.engine and record.engine and not earlier.proxy and not record.proxy and earlier.warp == record.warp:
         return True
+    if earlier.source is not None and record.source is not None and earlier.source != record.source:
+        return False
     others = not earlier.proxy or earlier.cta != record.cta
     return others and any(one.instr is part.instr for one in earlier.parts)

@@ -27,6 +27,8 @@ class Part:
     size: int
     operand: str
     tile: tuple[Any, ...] = ()
+    swizzle: int | None = None
+    """The bytes of the pattern by which it is read or written, 0 without one; None where that is not known."""
 
     @cached_property
     def first(self) -> int:
@@ -89,6 +91,8 @@ class Record:
     phase: int = 0
     guard: Any = None
     replaced: int = -1
+    source: object = None
+    """What a copy reads, where that is known."""
     hidden: int = 0
     """Events that only other lanes of the warp have waited for."""
     readers: set[tuple[int, int]] = field(default_factory=set)

@@ -127,6 +127,20 @@ class Shadow:
         writers = self._writers[places]
         return [(one, self._address(places, writers, one)) for one in _different(writers) if one]
 
+    def accesses(self, places: slice, *, readers: bool) -> Iterator[tuple[Any, Record]]:
+        """Who wrote each granule last, and with `readers` who has read it since: the addresses, and the access."""
+        writers, records = self._writers[places], self._records.records
+        for one in _different(writers):
+            record = records[one]
+            if record is not None:
+                yield (places.start + np.flatnonzero(writers == one)) << self.shift, record
+        sets = self._readers[places]
+        for one in _different(sets) if readers else ():
+            for reader in self._records.sets[one]:
+                record = records[reader]
+                if record is not None:
+                    yield (places.start + np.flatnonzero(sets == one)) << self.shift, record
+
     def write(self, places: Places, number: int, known: int) -> Iterator[tuple[int, int]]:
         """The readers and writers that a write does not come after."""
         yield from self.before_write(places, number, known)

@@ -37,6 +37,11 @@ class SharedMatrix:
     base: int = 0
     pairs: bool = False
 
+    @property
+    def swizzle(self) -> int | None:
+        """The bytes of the pattern, as tensor maps count them; None for one that they cannot have."""
+        return None if self.pairs else 0 if self.width == CHUNK else self.width
+
     def rows_of_k(self, rows: int, row_bytes: int) -> Any:
         """Addresses of the chunks of a K-major matrix: (rows, chunks of a row)."""
         row, byte = np.ogrid[:rows, 0:row_bytes:CHUNK]

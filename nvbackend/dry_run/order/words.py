@@ -73,7 +73,8 @@ def touch_of(instr: MachineInstr, operand: str) -> MemoryTouch | None:
     for touch in instr.memory:
         if touch.operand == operand:
             return touch
-    return instr.memory[0] if len(instr.memory) == 1 else None
+    places = {(one.object, one.offset, one.symbol, one.bytes) for one in instr.memory}
+    return instr.memory[0] if len(places) == 1 else None
 
 
 class Names:

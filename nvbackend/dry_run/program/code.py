@@ -26,6 +26,10 @@ class Recorded:
     """Whether the warps of a warpgroup execute it as one."""
     own: Any = None
     """What executes it, where it is an instruction of threads and not of a protocol."""
+    swaps: bool = False
+    """Whether it is an atomic that leaves nothing of what was there."""
+    decides: bool = False
+    """Whether it is an atomic by whose result something is decided."""
     meets: bool = False
     """Whether the lanes of its warp reconverge for it."""
 

@@ -194,9 +194,11 @@ class _Compiler:
         }
         for pointer in pointers(anchor):
             inputs[ADDRESS] = (self.register(pointer),)
+        swaps = getattr(anchor.after, "operation", "") == "xchg"
+        decides = instr.semantics.atomic and instr.row is None and anchor.after in self._needed
         guard = inputs.pop(GUARD, (None,))[0]
         of_warpgroup = instr.semantics.together is Scope.WARPGROUP
-        return Recorded(instr, inputs, given, guard, of_warpgroup, self._own(instr), _meets(instr))
+        return Recorded(instr, inputs, given, guard, of_warpgroup, self._own(instr), swaps, decides, _meets(instr))
 
     # -- loops --------------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ def is_of_protocols(instr: MachineInstr) -> bool:
     if said.exits and instr.row is None:
         return False
     parts = (said.mbarrier, said.barrier, said.fence, said.completion, said.tensor_memory, said.budget)
-    return bool(said.memory) or said.together is Scope.WARPGROUP or any(one is not None for one in parts)
+    return bool(said.memory) or said.atomic or said.together is Scope.WARPGROUP or any(one is not None for one in parts)
 
 
 def is_assumption(one: ir.Instruction) -> bool:
@@ -91,7 +91,9 @@ def inputs(anchor: Anchor) -> dict[str, Sequence[ir.Value | int]]:
 
 
 def _is_silent(row: Row, name: str, registers: Sequence[ir.Value | int]) -> bool:
-    return len(registers) > 1 or row.operand(name).register is RegisterClass.GLOBAL
+    if len(registers) > 1:
+        return not row.has_operand("multicast_mask")  # several CTAs' boxes may come to one place
+    return row.operand(name).register is RegisterClass.GLOBAL
 
 
 def is_data(value: ir.Value | int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from nvbackend.diagnostics import Rule
@@ -41,15 +42,22 @@ class Explain:
         if first is None:
             said: dict[str, Any] = {"now": in_rounds(second.rounds), "second": _who(second, part), "memory": where}
             said |= {"byte": address, "cta": cta, "line": line(part.instr)}
-            self._findings.add(NOBODY, name, rules.UNWRITTEN, part.instr, (), **said)
+            holds = partial(self._has_no_order, (second.cta, second.warp))
+            self._findings.add(NOBODY, name, rules.UNWRITTEN, part.instr, (), holds=holds, **said)
             return
         earlier = first.part_at(address, 1 << state.memory.shift(cta))
         if why == memory.UNFENCED:
             self._unordered(rules.MISSING_FENCE, first, earlier, second, part, name, where)
             return
+        if why == memory.SWIZZLED:
+            modes: dict[str, Any] = {"read": _mode(part.swizzle), "filled": _mode(earlier.swizzle)}
+            modes |= {"now": in_rounds(second.rounds), "second": _who(second, part), "memory": where}
+            notes = ((access(first, earlier), earlier.instr.location),)
+            self._findings.add(ORDER, name, rules.SWIZZLE, part.instr, notes, first=_who(first, earlier, True), **modes)
+            return
         if why == memory.NEEDED or self._is_reversed(first, second, part):
             first, second, part, earlier = second, first, earlier, part
-        if self._passed_early(first, second, part):
+        if not _is_one_phase(first, second) and self._passed_early(first, second, part):
             return
         self._unordered(_rule(first, second, earlier), first, earlier, second, part, name, where)
 
@@ -79,7 +87,13 @@ class Explain:
         }  # fmt: skip
         since = min(first.event, second.event)
         rule = rules.RELAXED if relaxed else rule
-        self._findings.add(ORDER, name, rule, part.instr, tuple(notes), since=since, **values)
+        holds = partial(self._has_no_order, (first.cta, first.warp), (second.cta, second.warp))
+        self._findings.add(ORDER, name, rule, part.instr, tuple(notes), since=since, holds=holds, **values)
+
+    def _has_no_order(self, *warps: tuple[int, int]) -> bool:
+        """Whether the warps wait for nobody by atomics, as far as the whole run shows."""
+        assert self.state is not None
+        return not self.state.atomics.may_order(*warps)
 
     def _passed_early(self, first: Record, second: Record, part: Part) -> bool:
         """Whether the last wait before the later access, or before what it waits for, returned at once (the cause)."""
@@ -220,6 +234,19 @@ def _who(record: Record, part: Part, with_rounds: bool = False) -> str:
     return f"{instruction(part.instr)} of {crew(part.instr, record.warp)}{rounds}"
 
 
+def _mode(bytes: int | None) -> str:
+    return f"the swizzle of {bytes} bytes" if bytes else "no swizzle"
+
+
+def _is_one_phase(first: Record, second: Record) -> bool:
+    """Whether copies of two CTAs bring other boxes in the same phase of the same mbarrier of several CTAs."""
+    if first.cta == second.cta or first.source is None or second.source is None:
+        return False
+    if not first.writes or not isinstance(first.barrier, Mbarrier) or not isinstance(second.barrier, Mbarrier):
+        return False
+    return first.barrier.place[1] == second.barrier.place[1] and first.phase == second.phase
+
+
 def _rule(first: Record, second: Record, earlier: Part) -> Rule:
     copies = instruction(earlier.instr).startswith(_COPY) and not first.proxy
     if first.writes and not second.writes:
@@ -227,7 +254,7 @@ def _rule(first: Record, second: Record, earlier: Part) -> Rule:
             return rules.MISSING_BARRIER
         return rules.COPY_READ_BEFORE_WAIT if copies else rules.READ_BEFORE_WAIT
     if second.engine:
-        if not second.proxy:
+        if not second.proxy or _is_one_phase(first, second):
             return rules.TWO_WRITERS if first.writes else rules.OVERWRITTEN_EARLY
         return rules.REFILL_IN_FLIGHT if first.engine and not first.writes else rules.REFILL
     if first.engine:

@@ -85,7 +85,7 @@ class Operations:
             record = Record(
                 event, step.cta, step.warps[0], writes, step.rounds(), instruction(step.instr),
                 proxy=said.proxy is Proxy.ASYNC, barrier=barrier, phase=0 if barrier is None else barrier.phase,
-                guard=state.guards.get((step.cta, step.warps[0])),
+                guard=state.guards.get((step.cta, step.warps[0])), source=_source(step) if writes else None,
             )  # fmt: skip
             reads: list[tuple[int, Part, Known]] = []
             for access in accesses:
@@ -171,3 +171,16 @@ class Operations:
 def _is_of_pairs(instr: MachineInstr) -> bool:
     """Whether a copy completes on one mbarrier for both CTAs of a pair."""
     return instr.row is not None and instr.row.axes.get("cta_group") == 2
+
+
+def _source(step: Step) -> object:
+    """The box of a tensor that a copy reads, by its coordinates; None where these are not known."""
+    row = step.instr.row
+    if row is None or not row.has_operand("coordinates"):
+        return None
+    found = [number(step.value("coordinates", index), step.lanes) for index in range(_coordinates(step))]
+    return None if None in found else tuple(found)
+
+
+def _coordinates(step: Step) -> int:
+    return step.instr.registers.get("coordinates", 0)

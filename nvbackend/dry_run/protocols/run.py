@@ -96,7 +96,7 @@ class Run:
             return self._issue
         if said.commits is not None or said.awaits is not None:
             return self._group
-        if said.memory:
+        if said.memory or said.atomic:
             return self._access
         return lambda _step: DONE
 
@@ -152,10 +152,19 @@ class Run:
         self._signals.went_on(self._state.warp(step))
         warp = self._state.warp(step)
         base = self._state.cluster_of(step.cta)
+        if step.instr.semantics.atomic:
+            self._exchanges.met(step.cta, warp.index)
+            self._state.atomics.note(step)
         for access in self._state.footprints.of(step):
             cta = step.cta if access.rank < 0 else base + access.rank
             self._signals.overwritten.look(step, access, [cta])
             self._lifetimes.touch(step, cta)
+            if access.somewhere:
+                said = step.instr.semantics
+                is_own = not said.in_peer and cta == step.cta
+                if not is_own or not self._state.memory.access_somewhere(warp, step.rounds, cta, access, step.swaps):
+                    self._state.footprints.unknown |= access.writes
+                continue
             self._state.memory.access(warp, step.rounds, cta, access, warp.hidden(step.lanes))
             if step.instr.row is None and not step.instr.semantics.atomic:
                 self._exchanges.access(step, cta, access)

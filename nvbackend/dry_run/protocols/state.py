@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nvbackend.dry_run.order.atomics import Atomics
 from nvbackend.dry_run.order.events import Events, Warp
 from nvbackend.dry_run.order.extents import Extents
 from nvbackend.dry_run.order.footprints import Footprints
@@ -24,6 +25,7 @@ class State:
         self.launch = launch
         self.events = Events(launch.ctas)
         self.findings = Findings(self.events)
+        self.atomics = Atomics()
         self.footprints = Footprints()
         self.memory = Memory(launch.ctas, Extents(launch), conflict, told)
         self.warps = {

@@ -107,6 +107,7 @@ class Tensors:
         if isinstance(said.extent, int):
             lanes = 32 if row.axes.get("shape") in _OF_ALL_LANES else _LANES
             lane = self._lane(step, lane, lanes)
+            self._is_allocated(step, [step.cta], column, said.extent)
             return [(step.cta, list(_cells(range(lane, lane + lanes), column, said.extent)))]
         packed = step.instr.words.get(INSTRUCTION_DESCRIPTOR)
         axes, group = row.axes, step.instr.semantics.cta_group or 1
@@ -116,6 +117,7 @@ class Tensors:
         if asked.m != _WHOLE[group]:
             return None
         ctas = [step.cta] if group == 1 else [step.cta & ~1, step.cta | 1]
+        self._is_allocated(step, ctas, column, asked.n)
         return [(cta, list(_cells(range(128), column, asked.n))) for cta in ctas]
 
     def _lane(self, step: Step, lane: int, lanes: int) -> int:
@@ -130,6 +132,19 @@ class Tensors:
                 low=quarter, high=quarter + 31,
             )  # fmt: skip
         return lane
+
+    def _is_allocated(self, step: Step, ctas: list[int], column: int, columns: int) -> None:
+        """The columns of an access are those of allocations."""
+        for cta in ctas:
+            mine = self._allocated[cta]
+            there = {one for base, count in mine.items() for one in range(base, base + count)}
+            if mine and not there.issuperset(range(column, column + columns)):
+                ranges = " and ".join(f"{base} to {base + count - 1}" for base, count in sorted(mine.items()))
+                self._state.findings.add(
+                    *(ORDER, "tensor memory", rules.TENSOR_BOUNDS, step.instr, ()),
+                    now=in_rounds(step.rounds()), instruction=instruction(step.instr), warp=step.warps[0], cta=cta,
+                    first=column, last=column + columns - 1, ranges=ranges,
+                )  # fmt: skip
 
     def _look(self, step: Step, record: Record, parts: list[slice], known: int, cta: int | None = None) -> None:
         shadow = self._shadows[step.cta if cta is None else cta]

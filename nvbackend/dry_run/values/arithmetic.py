@@ -114,7 +114,7 @@ def sext(d: int, a: int, source: int, bits: int) -> Operation:
 
     def run(r: Registers) -> None:
         value = r[a]
-        r[d] = combine("sext", value, bits) if isinstance(value, Unknown) else ((value ^ sign) - sign) & mask
+        r[d] = combine("sext", value, source, bits) if isinstance(value, Unknown) else ((value ^ sign) - sign) & mask
 
     return run
 

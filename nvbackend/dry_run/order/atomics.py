@@ -1,0 +1,27 @@
+"""Atomics by whose results warps decide: they may wait for one another by them, in ways that no step shows."""
+
+from __future__ import annotations
+
+from nvbackend.dry_run.seam import Step
+
+
+class Atomics:
+    """By CTA and warp, the memory of its atomics, None for global memory, and of those that it decides by."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, int], set[int | None]] = {}
+        self._decided: dict[tuple[int, int], set[int | None]] = {}
+
+    def note(self, step: Step) -> None:
+        """A warp executes one."""
+        memory = step.instr.memory[0].object.id if step.instr.memory else None
+        for where in (self._made, self._decided)[: 1 + step.decides]:
+            where.setdefault((step.cta, step.warps[0]), set()).add(memory)
+
+    def may_order(self, *warps: tuple[int, int]) -> bool:
+        """Whether one of the warps decides by atomics of what the other, or any other, changes by atomics too."""
+        for one in warps if self._decided else ():
+            others = [other for other in (warps if len(warps) > 1 else self._made) if other != one]
+            if any(self._decided.get(one, set()) & self._made.get(other, set()) for other in others):
+                return True
+        return False

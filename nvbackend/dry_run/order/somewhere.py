@@ -1,0 +1,82 @@
+"""Accesses at a place that data decides, of which only the range is known.
+
+They are judged where every place of the range makes the same mistake: at each byte of it some access is in no order
+with this one. Which of them it meets is not known, that it meets one is certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nvbackend.dry_run.order.record import Part, Record
+from nvbackend.dry_run.order.shadow import Shadow
+
+
+@dataclass(slots=True, eq=False)
+class Somewhere:
+    """An access of `size` bytes somewhere in the bytes of its record's one part; `met` are those where it conflicts."""
+
+    record: Record
+    cta: int
+    met: Any
+
+    @property
+    def part(self) -> Part:
+        """Its range."""
+        return self.record.parts[0]
+
+    def meet(self, addresses: Any, size: int) -> bool:
+        """Another access, in no order with this one, has these bytes. Whether it is certain now that some do meet."""
+        first = self.part.addresses
+        if isinstance(addresses, int):
+            self.met[max(addresses - first, 0) : max(addresses + size - first, 0)] = True
+        else:
+            places = (addresses[:, None] + np.arange(size)).reshape(-1) - first
+            self.met[places[(places >= 0) & (places < len(self.met))]] = True
+        return bool(self.met.all())
+
+
+class Somewheres:
+    """Those of a run: the last of each instruction of each warp."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, int, int, int], Somewhere] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._kept)
+
+    def keep(self, one: Somewhere) -> None:
+        """Later accesses may meet it."""
+        self._kept[one.cta, one.record.cta, one.record.warp, id(one.part.instr)] = one
+
+    def met_by(self, record: Record, part: Part, cta: int, known: int) -> Iterator[Somewhere]:
+        """Those that certainly meet an access which knows of these events, or one of the accesses before it."""
+        for key, one in list(self._kept.items()):
+            before = one.record
+            if (
+                key[0] == cta
+                and not known >> before.event & 1
+                and (before.writes or record.writes)
+                and not (before.atomic and record.atomic)
+                and before.parts[0].instr is not part.instr
+                and one.meet(part.addresses, part.size)
+            ):
+                del self._kept[key]
+                yield one
+
+
+def earlier_of(one: Somewhere, shadow: Shadow, known: int) -> Record | None:
+    """The last of the earlier accesses that it meets, where it is certain that it meets one; else they are noted."""
+    part, record = one.part, one.record
+    places, last = shadow.granules([part]), None
+    for addresses, other in shadow.accesses(places, readers=record.writes):
+        if known >> other.event & 1 or (other.atomic and record.atomic) or other.parts[0].instr is part.instr:
+            continue
+        last = other
+        if one.meet(addresses, 1 << shadow.shift):
+            return last
+    return None
