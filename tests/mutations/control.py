@@ -191,8 +191,8 @@ class WarpThatIsNotThere(Mutation):
 class HalfAWarpgroup(Mutation):
     """a CTA of one warpgroup and a half"""
 
-    found_by = ("wgmma.threads", "pipeline.roles", "setmaxnreg.warpgroup", "shared.bounds")
-    unseen = ("tensor_memory", "blackwell_gemm", "ampere_gemm", "ada_gemm", "consumer_blackwell_gemm")
+    found_by = ("wgmma.threads", "pipeline.roles", "setmaxnreg.warpgroup", "shared.bounds", "dry-run.tensor-lanes")
+    unseen = ("blackwell_gemm",)
     because = "no operation of it is a warpgroup's"
 
     def __init__(self, name, target, *, threads, **bounds):

@@ -79,8 +79,6 @@ class WaitForTheFirstRelease(Mutation):
     """wait for the release of a stage before its first fill"""
 
     found_by = ("mbarrier.deadlock",)
-    unseen = ("hopper_gemm",)
-    because = "for all that is known there may be no step, and then a stage is given back without"
 
     def mbarrier_wait(self, barrier, parity):
         if barrier._place.object.name == "empty":
@@ -331,8 +329,7 @@ class RefillWithoutABarrier(Mutation):
 class FillBeforeItIsEmpty(Mutation):
     """fill a stage of the ring without waiting until it is empty"""
 
-    unseen = ("hopper_gemm", "blackwell_gemm")
-    because = "for all that is known there are no more steps than stages"
+    found_by = ("dry-run.unwaited-phase", "proxy.refill", "proxy.refill-in-flight")
 
     def mbarrier_wait(self, barrier, parity):
         if self.name != "gemm" or not self.is_call("wait", 0):
@@ -352,9 +349,7 @@ class StoreBeforeTheOthersHaveWritten(Mutation):
 class WriteBeforeTheOthersHaveRead(Mutation):
     """write a buffer again with no barrier behind what reads it in other threads"""
 
-    found_by = ("shared.overwritten-early",)
-    unseen = ("hopper_gemm",)
-    because = "the waits for full stages on the way may order it"
+    found_by = ("shared.overwritten-early", "proxy.write-in-flight")
 
     def barrier_sync(self, identifier=0, threads=None, **options):
         if self.target.number not in (75, 90) or self.name != "gemm" or not self.is_call("barrier", 0):
@@ -364,8 +359,7 @@ class WriteBeforeTheOthersHaveRead(Mutation):
 class NoBarrierInTheRing(Mutation):
     """no barrier of threads between the rounds of a ring of cp.async"""
 
-    unseen = ("ampere_gemm", "ada_gemm", "consumer_blackwell_gemm")
-    because = "which stage it is, is known when it runs"
+    found_by = ("async-copy.read-before-wait",)
 
     def barrier_sync(self, identifier=0, threads=None, **options):
         if self.target.number not in (80, 89, 120) or not self.is_call("barrier", 0):
@@ -418,9 +412,10 @@ class FewerThanNoStores(Mutation):
 class LoadOnToAnotherBarrier(Mutation):
     """let the bytes of a load complete on the barrier behind the one that expects them"""
 
-    found_by = ("mbarrier.unexpected-bytes", "mbarrier.missing-bytes", "mbarrier.wrong-bytes", "mbarrier.uninitialised")
-    unseen = ("hopper_gemm", "blackwell_gemm")
-    because = "which stage it is, is known when it runs"
+    found_by = (
+        *("mbarrier.unexpected-bytes", "mbarrier.missing-bytes", "mbarrier.wrong-bytes", "mbarrier.uninitialised"),
+        "shared.bounds",
+    )
 
     def tma_load(self, tile, source, at, barrier, **options):
         if self.is_call("load", 0):

@@ -72,8 +72,6 @@ class ClearBeforeTheWait(Mutation):
     """clear the accumulator before the multiplies are done"""
 
     found_by = ("tcgen05.write-in-flight",)
-    unseen = ("blackwell_gemm",)
-    because = "another warp multiplies"
 
     def tcgen05_mma(self, request, d, *operands, **options):
         self.cleared = d

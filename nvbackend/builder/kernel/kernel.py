@@ -109,11 +109,12 @@ class KernelBuilder(Operations):
         bounds = LaunchBounds(self.threads, self.cluster_size, self.memory.end, minimum)
         return Signature(self.name, self._parameters, bounds)
 
-    def finish(self, *, check: bool | Sequence[Mapping[str, int]] = False) -> FinishedKernel:
-        """Close the kernel and verify its machine form. Raises every error found, together.
+    def finish(self, *, check: bool | Sequence[Mapping[str, int]] = True) -> FinishedKernel:
+        """Close the kernel, verify its machine form, and try it in a dry run. Raises every error found, together.
 
-        With `check` the kernel is also executed on its own control values: with sizes of its own choice (True), or with
-        each of those that are given, parameters by their names.
+        The dry run executes the kernel on its own control values: with sizes of its own choice (`check=True`), or with
+        each of those that are given, parameters by their names (`check=[{"n": 256}]`; kernel.check). `check=False`
+        leaves it out: for a part of a kernel, which would wait for what the rest does.
         """
         return self._finish(caller_location(), check)
 
@@ -138,9 +139,9 @@ class KernelBuilder(Operations):
         timings = {"build": building, "verify": verified - built, "check": checked - verified}
         return FinishedKernel(self.signature, self.target, self.machine, text, warnings, timings)
 
-    def compile(self, **options: Any) -> CompiledKernel:
-        """Finish, then compile: see FinishedKernel.compile."""
-        return self.finish().compile(**options)
+    def compile(self, *, check: bool | Sequence[Mapping[str, int]] = True, **options: Any) -> CompiledKernel:
+        """Finish, then compile: see `finish` and FinishedKernel.compile."""
+        return self._finish(caller_location(), check).compile(**options)
 
 
 @user_facing

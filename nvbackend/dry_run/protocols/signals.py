@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -73,12 +74,12 @@ class Signals:
             return ((self._state.place(step, address), count) for address, count in found)
         ranks = [rank for rank in range(self._state.launch.cluster) if mask >> rank & 1]
         base, keep, odd = self._state.cluster_of(step.cta), ~1 if of_pairs else ~0, int(of_pairs)
-        places = [(self._state.place(step, address), count) for address, count in found]
-        return (
-            ((base + (rank & keep | place[0] - base & odd), place[1]), count)
-            for place, count in places
-            for rank in ranks
-        )
+        reached: Counter[Place] = Counter()
+        for address, count in found:
+            cta, offset = self._state.place(step, address)
+            for rank in ranks:
+                reached[base + (rank & keep | cta - base & odd), offset] += count
+        return iter(reached.items())
 
     def at(self, step: Step, place: Place) -> Mbarrier | None:
         """The mbarrier at a place, known to be initialised to the warp of the step."""

@@ -80,7 +80,7 @@ def of_a_kernel(body) -> list[str]:
     k = KernelBuilder("own", "sm_90a", threads=128, parameters=parameters)
     try:
         body(k, *k.arguments)
-        return [one.rule_id for one in k.finish().diagnostics]
+        return [one.rule_id for one in k.finish(check=False).diagnostics]
     except DiagnosticError as error:
         return [one.rule_id for one in error.diagnostics]
 

@@ -34,7 +34,7 @@ class Copying:
     def ptx(self):
         self.k.tma.commit_group()
         self.k.tma.wait_group()
-        return re.sub(r"[ \t]+", " ", self.k.finish().compile().ptx)
+        return re.sub(r"[ \t]+", " ", self.k.finish(check=False).compile().ptx)
 
 
 def broken(call):

@@ -65,7 +65,7 @@ def test_each_cta_of_a_cluster_loads_its_share():
         k.tma.load(k.shared_tile(layout(256, 64)), source, (0, 0), barrier, multicast=True)
     assert len(loads(k)) == 2
     assert all("multicast::cluster" in found.row.ptx for found in loads(k))
-    assert k.finish().compile(assemble=False).ptx.count("multicast::cluster") == 2
+    assert k.finish(check=False).compile(assemble=False).ptx.count("multicast::cluster") == 2
 
 
 def test_an_mn_major_tile_has_its_contiguous_dimension_innermost():

@@ -17,7 +17,7 @@ Gate = Callable[..., object]
 
 def said(function: Callable, target: str, cluster: int) -> set[str]:
     try:
-        finished = nvb.kernel(target, threads=128, cluster=cluster)(function).build(check=False)
+        finished = nvb.kernel(target, threads=128, cluster=cluster)(function).build()
     except nvb.DiagnosticError as error:
         return {one.rule_id for one in error.diagnostics}
     return {one.rule_id for one in finished.diagnostics}

@@ -17,7 +17,7 @@ from nvbackend import f16, f32, u8, u32, u64
 
 def diagnostics(function: Callable, target: str = "sm_90a", cluster: int = 1) -> list[nvb.Diagnostic]:
     try:
-        return [*nvb.kernel(target, threads=128, cluster=cluster)(function).build(check=False).diagnostics]
+        return [*nvb.kernel(target, threads=128, cluster=cluster)(function).build().diagnostics]
     except nvb.DiagnosticError as error:
         return [*error.diagnostics]
 

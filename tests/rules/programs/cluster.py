@@ -73,12 +73,13 @@ def a_cluster_barrier_at_the_end(k, a, n):
 
 @keeps()
 def signals_waited_for_in_turn(k, a, n):
-    done, phase = k.mbarrier.array(1, arrivals=1), k.var(0)
+    """The peer may be one round ahead, so rounds take turns at two mbarriers."""
+    done = k.mbarrier.array(2, arrivals=1)
     k.mbarrier.ready()
-    with k.range(n):
-        k.mbarrier.arrive(done, rank=k.cluster.peer_rank(), when=k.thread_id() == 0)
-        k.mbarrier.wait(done, phase)
-        phase ^= 1
+    with k.range(n) as step:
+        k.mbarrier.arrive(done + step % 2, rank=k.cluster.peer_rank(), when=k.thread_id() == 0)
+        k.mbarrier.wait(done + step % 2, step // 2 & 1)
+        k.barrier.sync()
 
 
 @keeps()

@@ -200,7 +200,7 @@ def a_parity_that_another_loop_has_left_behind(k, a, n):
     full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
     k.mbarrier.ready()
     phase = k.var(1)
-    with k.range(n):
+    with k.range(2 * n + 1):
         phase ^= 1
     with k.one_thread():
         k.mbarrier.arrive(full, expect_tx=BYTES)

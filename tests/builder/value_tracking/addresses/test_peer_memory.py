@@ -32,7 +32,7 @@ def compiled(body, element=f32, **options) -> list[str]:
     k.cluster.sync()
     body(k, k.arguments[0], own, peer)
     k.cluster.sync()
-    done = k.finish().compile()
+    done = k.finish(check=False).compile()
     assert done.cubin
     return instructions(done.ptx)
 
@@ -191,7 +191,7 @@ def verified(body, **options) -> list[str]:
     own = k.shared(f32, 128)
     body(k, k.arguments[0], own, k.cluster.map_shared_rank(own, k.cluster.peer_rank()))
     try:
-        k.finish()
+        k.finish(check=False)
     except DiagnosticError as error:
         return sorted(one.rule.id for one in error.diagnostics)
     return []

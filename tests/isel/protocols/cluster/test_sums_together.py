@@ -17,7 +17,7 @@ OfRank = tuple[str, Callable[[Any], Any]]
 
 def of(function: Callable[..., None], cluster: int = 2, target: str = "sm_90a") -> list[nvb.Diagnostic]:
     try:
-        return [*nvb.kernel(target, threads=64, cluster=cluster)(function).build(check=False).diagnostics]
+        return [*nvb.kernel(target, threads=64, cluster=cluster)(function).build().diagnostics]
     except nvb.DiagnosticError as error:
         return [*error.diagnostics]
 

@@ -1,0 +1,56 @@
+"""Nothing is said of the right programs that the verifier is held to, nor of right pairs of CTAs."""
+
+from __future__ import annotations
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import f16, u64
+from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
+from tests.rules.programs.mbarrier_right import barrier_of_the_caller
+from tests.rules.registry import right
+from tests.support.runtime import rules
+
+BOX = {"cluster": (32, 64), "mbarrier": (64, 64)}
+PARTS = (barrier_of_the_caller,)
+"""What waits for an mbarrier that nothing of theirs initialises."""
+PROGRAMS = [(protocol, one) for protocol in BOX for one in right(protocol) if one not in PARTS]
+
+
+@pytest.mark.parametrize(("protocol", "program"), PROGRAMS, ids=[one.name for _, one in PROGRAMS])
+def test_nothing_is_said_of_a_right_program(protocol, program):
+    parameters = [Parameter("a", TensorMap(f16, BOX[protocol])), Parameter("n", Scalar(nvb.i32))]
+    if protocol == "cluster":
+        parameters.append(Parameter("p", Pointer(u64)))
+    cluster = 2 if protocol == "cluster" else 1
+    k = nvb.KernelBuilder("kernel", "sm_90a", threads=256, cluster=cluster, parameters=parameters)
+    program(k, *k.arguments[:2])
+    assert rules(k.finish) == []
+
+
+@pytest.mark.parametrize(("mask", "brought"), [(0b01, 8192), (0b10, 8192), (0b11, 16384)])
+@pytest.mark.parametrize("leader", [0, 1])
+@pytest.mark.parametrize("announced", [8192, 16384])
+def test_a_multicast_of_a_pair_completes_in_one_cta_of_it(mask, brought, leader, announced):
+    """PTX ISA 9.7.9: each destination's bytes count in the CTA of its pair that has the parity of the barrier's CTA.
+
+    What a parameter decides is hidden from the verifier.
+    """
+
+    @nvb.kernel("sm_100a", threads=64, cluster=2)
+    def kernel(k, a: nvb.TensorMap(f16, box=(64, 64)), n: nvb.i32):
+        tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64))
+        full = k.mbarrier.array(1, arrivals=1, name="full")
+        k.mbarrier.ready()
+        rank = k.cluster.rank()
+        leaders = k.shared_address(k.cluster.map_to_peer(full.bytes, leader), u64, 8)
+        with k.if_(rank == leader), k.one_thread():
+            k.mbarrier.arrive(full, expect_tx=k.select(n == 77, n, announced))
+        with k.if_(rank == 0), k.one_thread():
+            k.tma.load_box(tile.address, a, (0, 0), leaders, cta_group=2, multicast_mask=mask)
+        with k.if_(rank == leader):
+            k.mbarrier.wait(full, 0)
+        k.cluster.sync()
+
+    assert rules(lambda: kernel.build(check=False)) == []
+    assert rules(kernel.build) == ["mbarrier.wrong-bytes"] * (announced != brought)
