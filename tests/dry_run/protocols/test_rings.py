@@ -91,8 +91,8 @@ def test_a_wait_that_comes_a_phase_too_late_is_wrong_too() -> None:
 
 def test_one_cause_names_both_places_and_the_round() -> None:
     (found,) = _found(_ring(refills=True))
-    assert found.message.startswith("in step 3, cp.async.bulk of warp 0 fills shared address 0x800 while")
-    assert "ldmatrix of warp 1 in step 1" in found.message
+    assert found.message.startswith("in round 3 of step, cp.async.bulk of warp 0 fills shared address 0x800 while")
+    assert "ldmatrix of warp 1 in round 1 of step" in found.message
     assert [note for note, place in found.notes if place is not None]
 
 
