@@ -220,7 +220,7 @@ def load(
 
 
 def _chosen(device: Device | str | None, signature: Signature, target: Target, options: Mapping[str, Any]) -> Device:
-    """The device that is asked for; the simulator where nobody asks and there is no GPU."""
+    """The requested device; by default the simulator where there is no GPU."""
     given = {name: one for name, one in options.items() if one is not None}
     if device is None:
         reason = no_gpu_reason()

@@ -1,4 +1,4 @@
-"""Kernels in the simulator: the same launches on arrays of this process, where there is no GPU or none is wanted."""
+"""Kernels in the simulator: the same launches on arrays of this process, without a GPU or by request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a long launch is: a line on a terminal, from a thread of its own; nothing where there is no terminal."""
+"""The progress of a long launch: a line on a terminal, written by a thread of its own; nothing without a terminal."""
 
 from __future__ import annotations
 

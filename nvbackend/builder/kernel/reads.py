@@ -94,7 +94,7 @@ class Reads:
         objects that the content names by their identity.
 
         A path in `settings` is a name: what is at it is compared elsewhere.
-        Whoever keeps the content keeps those too: an identity means something as long as its object lives.
+        A holder of the content keeps those too: an identity means something only while its object lives.
         Raises UnknownRead.
         """
         walk = _Walk(self)

@@ -8,7 +8,7 @@ TYPE_MISMATCH = Rule(
     id="value.type",
     message="{problem}",
     fix="{advice}",
-    why="A conversion that nobody wrote changes rounding or sign without a trace.",
+    why="An implicit conversion would change rounding or sign without a trace.",
     reference="docs/guide.md, Values and variables",
 )
 UNSUPPORTED_OPERATION = Rule(

@@ -347,7 +347,7 @@ class ThreadSet:
         return [list(warp) for _, warp in groupby(threads, lambda thread: thread // WARP_SIZE)]
 
     def crew(self, anchor: str) -> Crew | None:
-        """What the machine form says of them; None where there is no word for it."""
+        """What the machine form says about them; None where it has no term for it."""
         if not self.is_exact and not self.is_elected:
             return None
         return Crew(self.bits, not self.is_exact, anchor)

@@ -104,8 +104,8 @@ def _arrive(instruction: Instruction, place: Compiling) -> Step:
 def _wait(instruction: Instruction, place: Compiling) -> Step:
     """test_wait looks; try_wait holds the thread until the phase is over, or nothing else can go on.
 
-    PTX lets try_wait come back before the phase is over. With an odd seed each does so at first, so that a result which
-    nobody looks at is found.
+    PTX lets try_wait come back before the phase is over. With an odd seed each does so at first, so that a result
+    that the program ignores is found.
     """
     only(place, ("test_wait", "try_wait", "parity", *_KNOWN))
     operands, by_parity = instruction.operands, "parity" in instruction.parts

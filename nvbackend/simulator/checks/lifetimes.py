@@ -1,4 +1,4 @@
-"""Lives of CTAs: bulk stores that nobody waited for, and what reaches into a CTA that has ended or not started."""
+"""Lives of CTAs: bulk stores without a wait, and accesses to a CTA that has ended or not started."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ EXIT_BEFORE_ACCESS = Rule(
     id="cluster.exit-before-access",
     message="{operation} {does} the shared memory of CTA {cta}, {reason}",
     fix="let no CTA of a cluster end before its peers are done with its memory: a barrier of the cluster at the end",
-    why="Memory of a CTA that has ended belongs to nobody, or to another kernel.",
+    why="Memory of a CTA that has ended is free, or belongs to another kernel.",
     reference="PTX ISA 5.1.8 (shared state space), 9.7.13.3 (barrier.cluster)",
 )
 NOT_STARTED = Rule(
@@ -105,7 +105,7 @@ EXIT_BEFORE_PEERS = Rule(
     message="{operation} {does} the shared memory of CTA {cta}, {reason}",
     fix="let each CTA wait for the last arrivals of its peers: ring.finish() in the producer's thread, or "
     "k.cluster.sync() in all threads",
-    why="Memory of a CTA that has ended belongs to nobody, or to another kernel: a late arrival faults.",
+    why="Memory of a CTA that has ended is free, or belongs to another kernel: a late arrival faults.",
     reference="PTX ISA 5.1.8 (shared state space), 9.7.13.3 (barrier.cluster)",
 )
 NOT_READY = Rule(

@@ -81,7 +81,7 @@ class Shadow:
         """A write of one of the bytes, (n, size), that its accessor has not seen.
 
         `sources` (n, 1) are the accessors, `rows` (n, 1) their clocks in `clocks`, (clocks, sources). `alike` is the
-        site of a write now, and which of its addresses keep their value: writes of that site are no conflict there.
+        site of a write now, and which of its addresses keep their value: writes of that site do not conflict there.
         Of lanes of the accessor's own warp, `mates` says which are ordered with it.
         """
         written, writers = _of(self._written, bytes), _of(self._writer, bytes)

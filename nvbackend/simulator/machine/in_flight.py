@@ -105,8 +105,8 @@ def late_slots(symbols: Symbols, instructions: Iterable[Instruction]) -> frozens
 def guarded(step: Step, instruction: Instruction, site: Site, symbols: Symbols, late: frozenset[int]) -> Step:
     """The step of an instruction, which touches no register that is in flight for one of its threads.
 
-    A mov of a result of wgmma is no use of it: other compilers take registers apart before the wait, which ptxas puts
-    in front of these, or makes nothing of. It gets the result, and what it writes is in flight too.
+    A mov of a result of wgmma does not count as a use: other compilers unpack registers before the wait, and ptxas
+    moves the wait up or removes the mov. It gets the result, and what it writes is in flight too.
     """
     operands = instruction.operands
     if instruction.parts[:2] == _WGMMA:

@@ -22,7 +22,7 @@ Dim = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What some threads wait for, for the report of a deadlock. `text` names no CTA: equal causes are told once."""
+    """What some threads wait for, for the report of a deadlock. `text` names no CTA: equal causes are reported once."""
 
     threads: Threads
     text: str
@@ -147,7 +147,7 @@ class Wave:
         return cast("_Part", found)
 
     def made(self, kind: Callable[[Wave], _Part]) -> _Part | None:
-        """The same object, None where nobody has used it."""
+        """The same object, None before its first use."""
         return cast("_Part | None", self._parts.get(kind))
 
     def read(self, by: By, space: str, addresses: Addresses, size: int) -> NDArray[np.uint8]:

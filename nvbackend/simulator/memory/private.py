@@ -50,7 +50,7 @@ class Private:
         self.stride = -(-shape.size // _LINE) * _LINE
         self.store = Store(np.zeros(shape.owners * self.stride, np.uint8))
         self.marks = Store(np.zeros_like(self.store.data)) if watches_writes else None
-        """One for each byte that was written; None where nobody asks, or all are."""
+        """A flag for each byte that was written; None where it is not needed, or all are."""
         if self.marks is not None:
             rows = self.marks.data.reshape(shape.owners, -1)
             rows[:, : shape.start] = rows[:, shape.size :] = 1

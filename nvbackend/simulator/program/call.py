@@ -160,7 +160,7 @@ _OUTSIDE = ("vprintf", "__assertfail", "malloc", "free")
 
 
 def _parts(instruction: Instruction) -> tuple[tuple[Operand, ...], Operand, tuple[Operand, ...], Operand | None]:
-    """Results, the function, arguments, and what tells the functions that an address may be of."""
+    """Results, the function, arguments, and what the functions are that an address may be of."""
     operands = list(instruction.operands)
     results = operands.pop(0) if isinstance(operands[0], Arguments) else None
     function = operands.pop(0)

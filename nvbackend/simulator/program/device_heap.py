@@ -31,7 +31,7 @@ class Allocating:
 
 @dataclass(frozen=True, slots=True)
 class Freeing:
-    """A call of free, after which the memory stays: a use of it is not told."""
+    """A call of free, after which the memory stays: later uses are not reported."""
 
     def run(self, _wave: Wave, _lanes: Lanes) -> None:
         """Nothing."""

@@ -17,7 +17,7 @@ class SingleSteps(Scheduler):
     """A scheduler whose turn is one instruction: of the threads at the lowest place, as without a seed."""
 
     _jumps = 0
-    """How often threads have jumped back, and nobody else could run, one after the other."""
+    """How often in a row threads have jumped back while no others could run."""
 
     @property
     def site(self) -> Site:

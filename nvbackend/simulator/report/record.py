@@ -1,4 +1,4 @@
-"""What watches a run for its report: the observer of each wave, and the scheduler that tells it which block runs."""
+"""Watches a run for its report: the observer of each wave, and the scheduler that says which block runs."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class Recorder(Watching):
 
 
 class RecordingScheduler(Scheduler):
-    """Tells a recorder which block runs."""
+    """Reports to a recorder which block runs."""
 
     def __init__(self, program: Program, wave: Wave, recorder: Recorder) -> None:
         super().__init__(program, wave)

@@ -22,7 +22,7 @@ class ClusterBarrier:
         """The phase that each thread has arrived in and not waited for, or -1."""
 
     def arrive(self, by: By, threads: Threads) -> None:
-        """A relaxed arrival is told too: it orders no memory. Raises cluster.arrived-twice."""
+        """Relaxed arrivals are reported too, although they order no memory. Raises cluster.arrived-twice."""
         twice = np.flatnonzero(self._arrived[threads] >= 0)
         if len(twice):
             fail(rules.CLUSTER_ARRIVED_TWICE, self._wave, by, int(twice[0]))

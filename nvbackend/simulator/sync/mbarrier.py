@@ -106,7 +106,7 @@ class Mbarrier:
         """The phase with its parity, and what it still waits for: arrivals and bytes."""
         due = f"{self.pending} of {self.expected} arrivals and {max(self.bytes, 0)} bytes are pending"
         if self.bytes < 0:
-            due += f", and {-self.bytes} bytes have come that nobody expects"
+            due += f", and {-self.bytes} bytes have come that were not expected"
         return f"phase {self.phase} (parity {self.phase & 1}): {due}"
 
 

@@ -25,7 +25,7 @@ _RULES = {
 _COMES_BACK = 4
 """How often a try_wait comes back at once, in a launch where it may."""
 MADE = "mbarrier made"
-"""The first piece of the token that a new mbarrier is told with."""
+"""The first part of the token with which a new mbarrier is announced."""
 
 
 def token(cta: int, offset: int, phase: int) -> tuple[str, int, int, int]:
@@ -228,7 +228,7 @@ class Mbarriers:
         return known
 
     def _announce(self, by: By, lane: int, place: tuple[int, int]) -> None:
-        """A new object: whoever uses it must come after this."""
+        """A new object: every use must come after this."""
         for observer in self._wave.observers:
             observer.release(Sync(_of(by, np.array([lane])), (MADE, *place)))
 

@@ -27,7 +27,7 @@ class Swizzles:
     def __init__(self, wave: Wave) -> None:
         self._wave = wave
         self.is_watching = False
-        """Whether an observer tells the other writes."""
+        """Whether an observer reports the other writes."""
         shape = wave.cta_count, -(-wave.memory.shared.shape.size // _CHUNK) + 1
         self._writer: NDArray[np.int16] = np.zeros(shape, np.int16)
         """The number of the load that wrote each chunk last, 0 where it was another write."""

@@ -1,4 +1,4 @@
-"""wmma: fragments whose layout is nobody's business, and the product of three of them. PTX ISA 9.7.14.4.
+"""wmma: fragments of an opaque layout, and the product of three of them. PTX ISA 9.7.14.4.
 
 The PTX ISA leaves open which thread holds which element. Here element i of lane l is place l * count + i of the matrix,
 row by row, again from the start where the fragment has more elements than the matrix: 16-bit types do.

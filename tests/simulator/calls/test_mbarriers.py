@@ -183,5 +183,5 @@ def test_bytes_that_nobody_expects_are_told():
     body = """@%p0 mbarrier.init.shared.b64 [%r2], 1; bar.sync 0;
 @%p0 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd0], 64, [%r2];
 W: mbarrier.try_wait.parity.shared.b64 %p1, [%r2], 0; @!%p1 bra W;"""
-    with pytest.raises(DiagnosticError, match="64 bytes have come that nobody expects"):
+    with pytest.raises(DiagnosticError, match="64 bytes have come that were not expected"):
         run(body, out())

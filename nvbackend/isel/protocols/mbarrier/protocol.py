@@ -166,7 +166,7 @@ def _parity_told(finding: ParityFinding) -> Diagnostic:
 
 
 def _plain(names: Iterable[str]) -> Iterable[str]:
-    """Names of variables as the user has them, without the numbers that LLVM tells equal ones apart by."""
+    """Names of variables as the user has them, without the numbers by which LLVM distinguishes equal ones."""
     return dict.fromkeys(re.sub(r"\.\d+$", "", name) for name in names)
 
 

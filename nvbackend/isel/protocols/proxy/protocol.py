@@ -1,7 +1,7 @@
 """Shared memory between ordinary and asynchronous accesses, along the control flow: what is not ordered between them.
 
 `find_meetings` reduces the function to the accesses and what orders them, follows what is pending, and keeps what no
-path orders; `check_proxy_protocol` tells each cause once.
+path orders; `check_proxy_protocol` reports each cause once.
 """
 
 from __future__ import annotations

@@ -293,7 +293,7 @@ def _preset(instructions: Iterable[MachineInstr]) -> frozenset[MemoryObject]:
 
 
 def _arrives(instr: MachineInstr) -> bool:
-    """Whether a thread tells by it what it knows, and does not announce data."""
+    """Whether a thread publishes by it what it knows, and does not announce data."""
     said = instr.semantics
     use = said.mbarrier
     return use is not None and MbarrierUse.ARRIVE in use and MbarrierUse.EXPECT not in use and said.tracks is None

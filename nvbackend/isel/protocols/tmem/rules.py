@@ -60,7 +60,7 @@ MISSING_COMMIT = Rule(
     id="tcgen05.missing-commit",
     message="{what}, and no tcgen05.commit is after {mma}",
     fix="put k.tcgen05.commit(barrier) after the last mma, in the thread that issues it",
-    why="Without a commit no mbarrier tells when the mma is done: D is read too early, or freed in use.",
+    why="Without a commit no mbarrier completes when the mma is done: D is read too early, or freed in use.",
     reference="PTX ISA 9.7.16.12.1 (tcgen05.commit)",
 )
 MISSING_WAIT = Rule(

@@ -30,7 +30,7 @@ def is_mma(instr: MachineInstr) -> bool:
 
 
 def is_commit(instr: MachineInstr) -> bool:
-    """Whether an mbarrier tells by it when the mma before are done."""
+    """Whether it makes an mbarrier complete when earlier mma are done."""
     return instr.semantics.tracks is _OF_MMA
 
 

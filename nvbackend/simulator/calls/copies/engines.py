@@ -1,4 +1,4 @@
-"""What the copy engine does when it completes: reads, writes, reduces, and tells an mbarrier; by the async proxy."""
+"""What the copy engine does when it completes: read, write, reduce, signal an mbarrier, by the async proxy."""
 
 from __future__ import annotations
 
