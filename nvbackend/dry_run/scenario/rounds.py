@@ -39,7 +39,7 @@ class Counted:
 class Made:
     """What parameters make of a kernel: the rounds of its loops by header; those that are not known are left out.
 
-    `whole` are the loops whose last step is a whole one, or is the last one of all CTAs where these take turns;
+    `whole` are the loops whose last step is a whole one, or, where clusters take turns, is the first one's alone;
     `admitted` is whether nothing contradicts what is assumed.
     """
 
@@ -109,7 +109,10 @@ class Rounds:
             start, bound, step = registers[one.start], registers[one.bound], registers[one.step]
             if type(start) is int and type(bound) is int and type(step) is int:
                 rounds[one.header] = _count(one, start, bound, step)
-                if step and not (bound - start - (not one.fixed)) % step:
+                cluster = self._special["cluster_nctarank"]
+                # Of those that take turns the first makes the last step alone, unless they are CTAs of one cluster.
+                alone = not one.fixed and (cluster == 1 or step % cluster != 0)
+                if step and not (bound - start - alone) % step:
                     whole.add(one.header)
         admitted = all(type(registers[slot]) is not int or registers[slot] for slot in self._assumptions)
         return Made(rounds, frozenset(whole), admitted)

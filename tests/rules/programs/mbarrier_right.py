@@ -157,6 +157,7 @@ def memory_that_is_a_barrier_for_a_while(k, a, n):
         k.mbarrier.arrive(barriers + 1)
         k.mbarrier.wait(barriers + 1, 0)
     memory.cast(i32)[0] = 2
+    k.barrier.sync()
     with k.mbarrier.scope(1, 256, memory=memory) as barrier:
         k.mbarrier.arrive(barrier)
         k.mbarrier.wait(barrier, 0)
@@ -193,6 +194,7 @@ def waited_for_a_round_later(k, a, n):
             k.mbarrier.arrive(full, expect_tx=BYTES)
             k.tma.load(tile, a, (0, step * 64), full)
         phase ^= 1
+    k.mbarrier.wait(full, phase)
 
 
 @keeps()
