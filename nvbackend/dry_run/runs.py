@@ -127,7 +127,8 @@ class Runs:
             if found := self._few(few, scale, machine.steps):
                 return found
         larger, other = MORE
-        if self._spent + GROWTH * machine.steps <= ENOUGH:
+        enough = ENOUGH if self._wanted.has_tiles else self._enough
+        if self._spent + GROWTH * machine.steps <= enough:
             return self._more(larger)
         if self._spent + machine.steps <= self._enough and asks_for_its_place(self._subject.function, self._program):
             return self._more(other)

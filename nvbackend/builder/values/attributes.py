@@ -9,7 +9,7 @@ ATTRIBUTE = Rule(
     message="{owner} has no {name}",
     fix="{advice}",
     why="A value is one register of each thread and an address is a number: neither knows an array's shape.",
-    reference="docs/api.md, nvb.Value and nvb.Address",
+    reference="docs/guide.md, Values and variables",
 )
 _OF_ADDRESSES = ("atomic", "load", "store", "cast", "byte_offset")
 _OF_ARRAYS = ("shape", "size", "ndim", "strides", "T", "reshape")

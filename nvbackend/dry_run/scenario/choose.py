@@ -135,6 +135,11 @@ class Wanted:
                 found[name] = _few(scale, depth) * _step(rounds, chosen, name, headers)
         return found
 
+    @property
+    def has_tiles(self) -> bool:
+        """Whether a loop is around others: what goes on from one tile to the next shows in a larger run alone."""
+        return any(self._is_around(loop) for loop in self._program.loops)
+
     def _is_around(self, loop: LoopOf) -> bool:
         return any(one is not loop and one.header in loop.blocks for one in self._loops)
 
