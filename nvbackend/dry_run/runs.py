@@ -32,7 +32,9 @@ ENOUGH = 2000
 SMALL = 500
 """Further runs of a small kernel may take so many, and one for each LLVM instruction: translating it costs as much."""
 GROWTH = 2
-"""Roughly how much longer the last run is than the first."""
+"""Roughly how much longer the last run is than the first, where there are tiles after tiles."""
+ALONE = 700
+"""The last run of a kernel without such tiles, which shows little more than the first, may bring the sum to this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +129,9 @@ class Runs:
             if found := self._few(few, scale, machine.steps):
                 return found
         larger, other = MORE
-        enough = ENOUGH if self._wanted.has_tiles else self._enough
-        if self._spent + GROWTH * machine.steps <= enough:
+        if not self._wanted.has_tiles:
+            return self._more(larger) if self._spent + machine.steps <= ALONE else []
+        if self._spent + GROWTH * machine.steps <= ENOUGH:
             return self._more(larger)
         if self._spent + machine.steps <= self._enough and asks_for_its_place(self._subject.function, self._program):
             return self._more(other)
