@@ -78,7 +78,7 @@ class Cache:
             return None
         try:
             entry = _read_file(path)
-        except OSError:
+        except (OSError, ValueError):  # a zero byte in the key is a ValueError
             return None
         payload = entry[_DIGEST_BYTES:]
         if _checksum(key, payload) == entry[:_DIGEST_BYTES]:

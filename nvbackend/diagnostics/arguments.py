@@ -72,7 +72,7 @@ def wrong_arguments(
     return [
         _diagnose(name, _misfit(place, value, wanted), signature)
         for parameter, argument in given.items()
-        if parameter != "self"
+        if parameter not in _BOUND
         for place, value, wanted in _misfits_of(signature.parameters[parameter], argument, scope, again)
     ]
 
@@ -357,13 +357,15 @@ def _name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
     noun = getattr(type(args[0]), "__noun__", None)
     if function.__name__ == "__init__":
         return f"k.{noun}" if isinstance(noun, str) else type(args[0]).__name__
-    owner = f"k.{noun}" if isinstance(noun, str) else getattr(type(args[0]), "__written__", type(args[0]).__name__)
+    kind = args[0] if isinstance(args[0], type) else type(args[0])
+    owner = f"k.{noun}" if isinstance(noun, str) else getattr(kind, "__written__", kind.__name__)
     return f"{owner}[...]" if function.__name__ in _INDEXING else f"{owner}.{function.__name__}"
 
 
 _PACKAGE = __name__.partition(".")[0]
 _REQUESTS = f"{_PACKAGE}.requests."
 _INDEXING = ("__getitem__", "__setitem__")
+_BOUND = ("self", "cls")
 
 
 def _prefix(function: Callable[..., Any]) -> str:
@@ -378,7 +380,7 @@ def _diagnose(name: str, problem: str, signature: inspect.Signature) -> Diagnost
         return ARGUMENT.diagnose(call=name, problem=problem, advice=_ONE_INDEX)
     without_quotes = [one.replace(annotation=_Plain(one.annotation)) for one in signature.parameters.values()]
     shown = signature.replace(
-        parameters=[one for one in without_quotes if one.name != "self"], return_annotation=inspect.Signature.empty
+        parameters=[one for one in without_quotes if one.name not in _BOUND], return_annotation=inspect.Signature.empty
     )
     return ARGUMENT.diagnose(call=name, problem=problem, advice=f"call it as {name}{shown}")
 

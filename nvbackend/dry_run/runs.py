@@ -16,6 +16,7 @@ from nvbackend.dry_run.machine.threads import own
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.compile import compile_program
 from nvbackend.dry_run.program.needed import is_of_protocols
+from nvbackend.dry_run.rules import UNWRITTEN
 from nvbackend.dry_run.scenario.choose import FEW, MAIN, MORE, Scale, Wanted, choose, rounds_of
 from nvbackend.dry_run.scenario.few_steps import FewSteps, asks_for_its_place
 from nvbackend.dry_run.scenario.promises import Promises
@@ -128,12 +129,16 @@ class Runs:
         for scale in FEW:
             if found := self._few(few, scale, machine.steps):
                 return found
+        return self._last(machine.steps)
+
+    def _last(self, steps: int) -> list[Diagnostic]:
+        """What a last run shows, if there is room for one; `steps` is what the first run took."""
         larger, other = MORE
         if not self._wanted.has_tiles:
-            return self._more(larger) if self._spent + machine.steps <= ALONE else []
-        if self._spent + GROWTH * machine.steps <= ENOUGH:
+            return self._more(larger) if self._spent + steps <= ALONE else []
+        if self._spent + GROWTH * steps <= ENOUGH:
             return self._more(larger)
-        if self._spent + machine.steps <= self._enough and asks_for_its_place(self._subject.function, self._program):
+        if self._spent + steps <= self._enough and asks_for_its_place(self._subject.function, self._program):
             return self._more(other)
         return []
 
@@ -149,7 +154,10 @@ class Runs:
         return self._run(scale, chosen, latest_first=True, first_way=False)[0]
 
     def _few(self, few: FewSteps, scale: Scale, steps: int) -> list[Diagnostic]:
-        """What a run of few steps shows, where that may be judged; `steps` is what the first run took."""
+        """What a run of few steps shows, where that may be judged; `steps` is what the first run took.
+
+        Kernels that read a step ahead read stages that few steps do not fill, and use nothing of them.
+        """
         rounds, chosen = self._choose(scale, few)
         if chosen is None or self._spent + steps * few.share(rounds, chosen) > self._enough:
             return []
@@ -158,7 +166,7 @@ class Runs:
         found, machine = self._run(scale, chosen)
         if not found or not few.is_judged(chosen, machine.ways):
             return []
-        return [_with_values(one, few.changed(chosen)) for one in found]
+        return [_with_values(one, few.changed(chosen)) for one in found if one.rule_id != UNWRITTEN.id]
 
     def _choose(self, scale: Scale, few: FewSteps | None = None) -> tuple[Rounds, dict[str, int] | None]:
         rounds = self._rounds(scale)

@@ -105,7 +105,9 @@ def test_a_relative_path_is_of_the_directory_it_was_given_in(
 
 
 def test_a_program_of_another_kind_than_a_path_is_refused() -> None:
-    with pytest.raises(DiagnosticError, match=r"call\.argument.*path is 5"):
+    with pytest.raises(
+        DiagnosticError, match=r"call\.argument.*: Tool\.at: path must be .*, not 5(?s:.*)as Tool\.at\(path: "
+    ):
         Tool.at(5)  # type: ignore[arg-type]
 
 

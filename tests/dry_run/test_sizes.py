@@ -112,6 +112,36 @@ def test_an_unguarded_prologue_is_judged_only_where_the_kernel_says_so() -> None
         twice(i32(minimum=1)).build()
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_step_may_be_read_ahead(waits) -> None:
+    """The last step reads the stage after it, of which it uses nothing: with one step nothing has filled that stage."""
+
+    @nvb.kernel("sm_80", threads=32)
+    def ahead(k, x: OUT, out: OUT, steps: i32):
+        rows, lane, total = k.shared(f32, 3 * 32, name="rows"), k.lane_id(), k.var(0.0, f32)
+
+        def fill(step):
+            with k.if_(step < steps):
+                k.cp_async.copy(rows + step % 3 * 32 + lane, x + step * 32 + lane, 4)
+            k.cp_async.commit_group()
+
+        def read(step):
+            k.cp_async.wait_group(1 if waits else 2)
+            k.barrier.sync()
+            return rows[step % 3 * 32 + 31 - lane]
+
+        fill(k.const(0, i32))
+        fill(k.const(1, i32))
+        value = k.var(read(k.const(0, i32)), f32)
+        with k.range(steps) as step:
+            fill(step + 2)
+            total += value
+            value.set(read(step + 1))
+        out[lane] = total
+
+    assert rules(ahead.build) == ([] if waits else ["async-copy.read-before-wait"])
+
+
 def test_examples_are_run_in_place_of_the_own_choice() -> None:
     kernel = counted(i32(minimum=1), examples=[{"steps": 5}, {"steps": 11}])
     assert [one["steps"] for one in tried(kernel.build)] == [5, 11]

@@ -192,7 +192,7 @@ def test_a_kernel_takes_no_other_box_for_one() -> None:
 @pytest.mark.parametrize("corner", [(0.5, 0), 0, "00"])
 def test_a_corner_is_a_tuple_of_integers(corner: Any) -> None:
     assert Im2col(4, [0, 0], (0, 0)) == Im2col(4, (0, 0), (0, 0))
-    with pytest.raises(DiagnosticError, match=r"call\.argument.*Im2col: lower.* is "):
+    with pytest.raises(DiagnosticError, match=r"call\.argument.*Im2col: lower.* must be "):
         Im2col(4, corner, (0, 0))
 
 

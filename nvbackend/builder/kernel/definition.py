@@ -134,7 +134,6 @@ class KernelDefinition(NotLoaded):
 
         given = self._together(constants, more)
         check = self.examples if check is True and self.examples else check
-        self._check_options(given, check)
         chosen = self.target if target is None else Target.parse(target)
         try:
             k = KernelBuilder(
@@ -150,6 +149,7 @@ class KernelDefinition(NotLoaded):
             # What is wrong is written at the function, not where it is built.
             first = _first_line(self._function)
             raise DiagnosticError([replace(one, location=first) for one in error.diagnostics]) from None
+        self._check_options(given, check)
         self._check_constants(given)
         try:
             self._run(k, given)

@@ -118,16 +118,17 @@ class Memory:
     def _may_be_written(self, cta: int, part: Part) -> bool:
         return any(part.first < one.stop and one.start < part.end for one in self._maybe[cta])
 
-    def _swizzled(self, record: Record, cta: int, places: Places) -> None:
+    def _swizzled(self, record: Record, cta: int) -> None:
         """Copies that wrote with another swizzle. What a map without one brings may be swizzled in global memory."""
-        part = record.parts[0]
-        if part.swizzle is None or self._spans <= {part.swizzle}:
-            return
-        for writer, address in self._shadows[cta].writers(places):
-            earlier = self.records.records[writer]
-            written = earlier.parts[0].swizzle if earlier is not None else None
-            if earlier is not None and written and written != part.swizzle:
-                self._conflict(earlier, record, part, cta, address, SWIZZLED)
+        shadow = self._shadows[cta]
+        for part in record.parts:
+            if part.swizzle is None or self._spans <= {part.swizzle}:
+                continue
+            for writer, address in shadow.writers(part.granules(shadow.shift)):
+                earlier = self.records.records[writer]
+                written = earlier.parts[0].swizzle if earlier is not None else None
+                if earlier is not None and written and written != part.swizzle:
+                    self._conflict(earlier, record, part, cta, address, SWIZZLED)
 
     def issue_write(self, record: Record, known: int, cta: int, part: Part) -> None:
         """An asynchronous operation that has seen `known` writes memory of a CTA."""
@@ -152,7 +153,7 @@ class Memory:
         for _, _, (known, fenced) in several:
             every, some, hidden = every & known, some | known, hidden | (known & ~fenced)
         places = shadow.granules(here.parts)
-        self._swizzled(here, several[0][0], places)
+        self._swizzled(here, several[0][0])
         self._meet_somewhere(here, several[0][0], every)
         return shadow.read_in_order(
             places, self.records.add(here), (every | event, some | event), hidden if record.proxy else 0
@@ -193,7 +194,7 @@ class Memory:
         known |= 1 << record.event
         hidden = 0 if fenced is None else known & ~fenced & ~(1 << record.event)
         places = shadow.granules(record.parts)
-        self._swizzled(record, cta, places)
+        self._swizzled(record, cta)
         self._meet_somewhere(record, cta, known)
         if shadow.read_in_order(places, number, (known,), hidden):
             return []

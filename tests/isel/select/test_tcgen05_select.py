@@ -273,7 +273,7 @@ def test_all_broken_rules_are_told_together() -> None:
 
 @pytest.mark.parametrize("name", ["kind", "cta_group", "scale_vector", "collector"])
 def test_a_container_is_refused_as_the_request_is_made(name: str) -> None:
-    with pytest.raises(DiagnosticError, match=rf"call\.argument.*{name} is \[\], a list"):
+    with pytest.raises(DiagnosticError, match=rf"call\.argument.*{name} must be .*, not \[\] \(a list\)"):
         dataclasses.replace(Tcgen05Request("f16"), **{name: []})
 
 
