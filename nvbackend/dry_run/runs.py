@@ -143,7 +143,7 @@ class Runs:
         return []
 
     def _more(self, scale: Scale) -> list[Diagnostic]:
-        """What another place of the grid shows; the first one, where there is no work for the other."""
+        """What a run at another place of the grid shows, or at the first place where the other has no work."""
         rounds, chosen = self._choose(scale)
         if chosen is None:
             return []

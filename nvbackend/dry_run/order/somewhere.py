@@ -41,7 +41,7 @@ class Somewhere:
 
 
 class Somewheres:
-    """Those of a run: the last of each instruction of each warp."""
+    """The accesses of a run that data places: the last one of each instruction of each warp."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[int, int, int, int], Somewhere] = {}
@@ -54,7 +54,7 @@ class Somewheres:
         self._kept[one.cta, one.record.cta, one.record.warp, id(one.part.instr)] = one
 
     def met_by(self, record: Record, part: Part, cta: int, known: int) -> Iterator[Somewhere]:
-        """Those that certainly meet an access which knows of these events, or one of the accesses before it."""
+        """The kept accesses that an access certainly meets, and of whose events it does not know; they are dropped."""
         for key, one in list(self._kept.items()):
             before = one.record
             if (

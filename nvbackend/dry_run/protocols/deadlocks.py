@@ -49,7 +49,7 @@ class Deadlocks:
     def _roots(self, waiting: Sequence[Step]) -> list[Step]:
         """The waiting steps that do not wait for one another, as far as earlier phases show who arrives.
 
-        Of a circle, all but those at a barrier of all threads, which may wait at the end for whoever is missing.
+        Where all wait for one another, those at a barrier of all threads are left out: they may wait at the end.
         """
         at = {(step.cta, warp): step for step in waiting for warp in step.warps}
         found = []
@@ -109,7 +109,7 @@ class Deadlocks:
             return
 
     def _overrun(self, step: Step, barrier: Mbarrier) -> bool:
-        """Whether the copies of two rounds came in one phase: who issues them does not wait for who reads them."""
+        """Whether the copies of two rounds came in one phase: the warp that fills does not wait for the readers."""
         first: dict[tuple[int, int, int], Arrival] = {}
         again: list[tuple[Arrival, Arrival]] = []
         for one in barrier.arrivals:
@@ -308,7 +308,7 @@ def _adds(instr: MachineInstr) -> bool:
 
 
 def _way_back(reader: str, step: Step, other: str, arrival: Arrival) -> str:
-    """How who fills comes to wait for who reads."""
+    """How the warp that fills comes to wait for the readers."""
     return (
         f"let {reader} arrive on a second mbarrier after it has read what it waits for in {line(step.instr)} "
         f"(k.mbarrier.arrive), and {other} wait for that before {line(arrival.instr)} (k.mbarrier.wait)"

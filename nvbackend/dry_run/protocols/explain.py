@@ -152,9 +152,9 @@ class Explain:
         return (second.cta, second.warp) not in first.readers
 
     def _wrote_before(self, first: Record, second: Record, part: Part) -> bool:
-        """Whether who reads first has made the write of the other before it, in the same round: a write that is late.
+        """Whether the warp that read had executed the same write itself in this round: then the other's write is late.
 
-        So a barrier of those who write is missing before the read, and not one after it.
+        So a barrier of the writers is missing before the read, and not one after it.
         """
         assert self.state is not None
         if (first.cta, first.warp) == (second.cta, second.warp) or first.rounds != second.rounds:
@@ -214,7 +214,7 @@ def _said_in(wait: Wait, first: Record) -> int | None:
 
 
 def _came_before(guard: Wait, reader: Record) -> bool:
-    """Whether who reads arrived before it read, in the phase that a wait is for: so it is for one that is too early."""
+    """Whether the reader arrived before it read, in the phase that is waited for: that phase is too early."""
     phase = guard.barrier.ended[guard.guaranteed - 1] if guard.guaranteed else []
     return any(
         one.arrivals and one.at <= reader.event and (one.cta, one.warp) == (reader.cta, reader.warp) for one in phase

@@ -1,4 +1,4 @@
-"""The lives of CTAs and of mbarriers: who accesses peers' memory comes within theirs, and mbarriers are no data."""
+"""The lives of CTAs and of mbarriers: peers access memory within them, and nothing writes data over an mbarrier."""
 
 from __future__ import annotations
 

@@ -29,12 +29,11 @@ _NEXT = 17
 def choose(
     rounds: Rounds, scalars: Mapping[str, Scalar], wanted: Mapping[str, int], fixed: Mapping[str, int] | None = None
 ) -> dict[str, int] | None:
-    """The parameters such that each loop makes as many rounds as `wanted` by header; None if no such ones are found.
+    """The parameters for which each loop makes as many rounds as `wanted` by header; None if there are none.
 
-    Those that are `fixed` are not chosen.
-
-    They keep to what the kernel asserts and assumes. The least ones that leave no loop a part of a step are best, and
-    of those with the same number of rounds the one that the largest power of two divides: kernels ask for whole tiles.
+    `fixed` parameters keep their values. The others keep to what the kernel asserts and assumes. The least ones that
+    leave no loop a part of a step are best, and of those with the same number of rounds the one that the largest power
+    of two divides: kernels ask for whole tiles.
     """
     chosen = {**{name: _start(scalar) for name, scalar in scalars.items()}, **(fixed or {})}
     least = {header: min(number, wanted.get(header, 1)) for header, number in rounds.of(chosen).rounds.items()}

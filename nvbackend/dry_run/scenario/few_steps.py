@@ -20,7 +20,7 @@ from nvbackend.dry_run.scenario.rounds import Rounds
 from nvbackend.intrinsics.row.types import Scalar
 
 SMALL = 16
-"""Numbers up to this are compared with counts of steps for the sake of few of them."""
+"""A kernel that compares a count with a number up to this provides for few steps."""
 _PLACES = ("ctaid", "nctaid", "clusterid", "nclusterid")
 _LESSER = ("llvm.smin", "llvm.umin", "llvm.smax", "llvm.umax")
 

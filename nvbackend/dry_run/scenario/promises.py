@@ -40,7 +40,7 @@ class Promises:
         self._found: dict[tuple[int, str], frozenset[str]] = {}
 
     def of(self, instr: MachineInstr, operand: str) -> frozenset[str]:
-        """Those of an operand of a recorded instruction."""
+        """The parameters that decide how far this operand of a recorded instruction goes."""
         key = id(instr), operand
         if key not in self._found:
             self._look()
