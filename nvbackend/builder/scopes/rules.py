@@ -173,7 +173,7 @@ CHECK = Rule(
     message="check={given} of {kernel}: {problem}",
     fix="{advice}",
     why="The dry run executes the kernel with sizes of its own choice, or with those of its parameters that are given.",
-    reference="docs/guide.md, A first kernel",
+    reference="docs/checks.md, The dry run",
 )
 PARAMETER_TYPE = Rule(
     id="kernel.parameter",

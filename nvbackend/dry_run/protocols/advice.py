@@ -163,7 +163,7 @@ class Advice:
             return f"put {self._wait()} in {self._reader}, and then {self._sync} before {here}"
         return (
             f"put {self._sync} between {line(self._earlier.instr)} and {here}, or let {self._reader} arrive on an "
-            f"mbarrier after the one (k.mbarrier.arrive) and {self._other} wait for it before the other"
+            f"mbarrier after the first (k.mbarrier.arrive) and {self._other} wait for it before the second"
         )
 
     def _of_a_copy(self, barrier: Mbarrier, here: str) -> str:
