@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nvbackend.diagnostics import Location
 from nvbackend.isel.machine.function import MachineInstr
 
 if TYPE_CHECKING:
@@ -25,10 +26,14 @@ class Anchor:
 
 
 class Anchors:
-    """The instructions of a function as they are recorded, by block. `registers` are those of the next one."""
+    """The instructions of a function as they are recorded, by block. `registers` are those of the next one.
+
+    `loops` are the lines of the loops, by their headers.
+    """
 
     def __init__(self) -> None:
         self.blocks: dict[str, list[Anchor]] = {}
+        self.loops: dict[str, Location | None] = {}
         self.registers: Mapping[str, Sequence[ir.Value | int]] = {}
 
     def record(self, block: ir.Block, instr: MachineInstr) -> None:

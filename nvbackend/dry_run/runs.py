@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from llvmlite import ir
 
-from nvbackend.diagnostics import Diagnostic
+from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.dry_run.anchors import Anchor
 from nvbackend.dry_run.machine.choices import Guessed
 from nvbackend.dry_run.machine.fiber import Contradicted
@@ -30,7 +30,7 @@ STEPS = 200_000
 
 ENOUGH = 2000
 """No further run starts that would take more recorded instructions."""
-SMALL = 500
+SHORT = 500
 """Further runs of a small kernel may take so many, and one for each LLVM instruction: translating it costs as much."""
 GROWTH = 2
 """Roughly how much longer the last run is than the first, where there are tiles after tiles."""
@@ -42,7 +42,8 @@ ALONE = 700
 class Subject:
     """A finished kernel: its LLVM function, its machine form, and how they belong together.
 
-    `scalars` are its parameters that are integers, by name; `registers` those of a thread at launch.
+    `scalars` are its parameters that are integers, by name; `registers` those of a thread at launch, `lines` those of
+    its loops, by their headers.
     """
 
     function: ir.Function
@@ -53,11 +54,14 @@ class Subject:
     cluster: int
     scalars: Mapping[str, Scalar]
     registers: int | None = None
+    lines: Mapping[str, Location | None] = field(default_factory=dict)
 
 
 def compiled(subject: Subject) -> Program:
     """The program, for any parameters."""
-    return compile_program(subject.function, subject.machine, subject.anchors, subject.dynamic_bytes, own)
+    return compile_program(
+        subject.function, subject.machine, subject.anchors, subject.dynamic_bytes, own, subject.lines
+    )
 
 
 def run(
@@ -103,7 +107,7 @@ class Runs:
         self._promises = Promises(subject.function, subject.anchors, program.computed, subject.scalars)
         self._spent = 0
         size = sum(len(block.instructions) for block in subject.function.blocks)
-        self._enough = min(ENOUGH, SMALL + size)
+        self._enough = min(ENOUGH, SHORT + size)
 
     def of_sizes(self, sizes: Sequence[Mapping[str, int]]) -> list[Diagnostic]:
         """With each of `sizes`; parameters that one leaves out are chosen."""

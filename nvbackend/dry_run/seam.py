@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
+from nvbackend.dry_run.when import When
 from nvbackend.isel.machine.function import MachineInstr
 from nvbackend.isel.target.target import Target
 
@@ -101,7 +102,7 @@ class Step:
     `cta` is the rank in the cluster, or of several clusters `cluster * size + rank`; `warps` are those of this CTA;
     `lanes` are the active ones of each warp after the guard, a bit each. `value` gives an operand by its name in the
     row, and the nth register of it; of several warps what all have in common. Immediates are there too. `rounds` says
-    in which rounds of the loops around it the instruction runs ("in step 3"), "" outside of loops.
+    in which rounds of the loops around it the instruction runs.
     """
 
     instr: MachineInstr
@@ -109,7 +110,7 @@ class Step:
     warps: tuple[int, ...]
     lanes: int
     value: Callable[..., Value]
-    rounds: Callable[[], str]
+    rounds: Callable[[], When]
     swaps: bool = False
     """Whether it is an atomic that leaves nothing of what was there."""
     decides: bool = False

@@ -117,6 +117,7 @@ class Control:
         before = dict(self._k.known)
         with self._k.region("range") as region:
             region.executing = self._k.regions[-2].executing
+            self._k.anchors.loops[header.name] = region.location
             self._k.execution.count(rounds, counter._storage.slots[0])
             self._k.enter(header)
             self._k.branch_if(counter.value < last, body, done, rounds)
@@ -139,6 +140,7 @@ class Control:
         with self._k.region("loop") as region:
             region.executing = self._k.regions[-2].executing
             region.exit_block, region.next_block = done, body
+            self._k.anchors.loops[body.name] = region.location
             self._k.enter(body)
             yield
             self._k.branch(body)

@@ -48,4 +48,5 @@ def subject_of(core: Core, signature: Signature) -> Subject:
         core.cluster_size,
         scalars,
         cast("int | None", core.machine.attributes.get(LAUNCH_REGISTERS)),
+        core.anchors.loops,
     )

@@ -23,6 +23,7 @@ from nvbackend.dry_run.seam import (
 )
 from nvbackend.dry_run.values.lanes import ALL, among, bits
 from nvbackend.dry_run.values.unknown import UNKNOWN, Expression, Unknown, leaf
+from nvbackend.dry_run.when import When
 from nvbackend.intrinsics.row.semantics import TensorMemory
 
 _WARPS = 4
@@ -361,9 +362,8 @@ class Machine:
             raise Guessed
         return found
 
-    def _rounds(self, fiber: Fiber) -> str:
-        said = [
-            f"{self._program.loops[loop].name or 'round'} {fiber.rounds.get(loop, 0)}"
-            for loop in self._program.around[fiber.block]
-        ]
-        return f"in {', '.join(said)}" if said else ""
+    def _rounds(self, fiber: Fiber) -> When:
+        around = self._program.around[fiber.block]
+        loops = [self._program.loops[loop].counter for loop in around]
+        numbers = tuple(fiber.rounds.get(loop, 0) for loop in around)
+        return When(tuple(one.name for one in loops), numbers, loops)

@@ -14,6 +14,7 @@ from nvbackend.dry_run.order.record import Part, Places, Record, granules
 from nvbackend.dry_run.order.shadow import Records, Shadow
 from nvbackend.dry_run.order.somewhere import Somewhere, Somewheres, earlier_of
 from nvbackend.dry_run.order.words import Names, touch_of
+from nvbackend.dry_run.when import When
 
 Conflict = Callable[[Record | None, Record, Part, int, int, str], None]
 """Reports two accesses: the earlier (None: the memory is unwritten), the later, its part, CTA, address, why."""
@@ -47,7 +48,7 @@ class Memory:
         self._left = left
         self._open: dict[int, dict[tuple[int, bool, bool, int], Record]] = {}
 
-    def access(self, warp: Warp, rounds: Callable[[], str], cta: int, access: Access, hidden: int = 0) -> None:
+    def access(self, warp: Warp, rounds: Callable[[], When], cta: int, access: Access, hidden: int = 0) -> None:
         """A warp reads or writes, in lanes that do not know about the events `hidden`."""
         part, atomic = access.part, access.part.instr.semantics.atomic
         mine = self._open.setdefault(id(warp), {})
@@ -63,7 +64,7 @@ class Memory:
         self._learn(part)
         record.parts.append(part)
 
-    def access_somewhere(self, warp: Warp, rounds: Callable[[], str], cta: int, access: Access, swaps: bool) -> bool:
+    def access_somewhere(self, warp: Warp, rounds: Callable[[], When], cta: int, access: Access, swaps: bool) -> bool:
         """A warp reads or writes a part of these bytes, and of its allocation. Whether it is known of which."""
         instr, part = access.part.instr, access.part
         memory, inside = self.extents.allocation(instr, part.operand)

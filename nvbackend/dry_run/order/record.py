@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nvbackend.dry_run.when import When
 from nvbackend.isel.machine.function import MachineInstr
 
 Places = Any
@@ -82,7 +83,7 @@ class Record:
     cta: int
     warp: int
     writes: bool
-    rounds: str
+    rounds: When
     engine: str = ""
     atomic: bool = False
     proxy: bool = False

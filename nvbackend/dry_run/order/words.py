@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from nvbackend.dry_run.order.record import Part, Record
+from nvbackend.dry_run.when import When
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE, Scope
 from nvbackend.isel.machine.function import MachineInstr, MemoryObject, MemoryTouch
-
-_ROUND = re.compile(r"([^\s,]+) (\d+)")
-_UNNAMED = "round"
 
 
 def instruction(instr: MachineInstr) -> str:
@@ -55,18 +52,14 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def in_rounds(rounds: str) -> str:
-    """The rounds as the beginning of a sentence: `in i 3` is "in round 3 of i, "; rounds count from 0."""
-    return f"{_spoken(rounds)}, " if rounds else ""
+def in_rounds(rounds: When) -> str:
+    """The rounds as the beginning of a sentence: "in round 3 of step, "."""
+    return f"in {rounds.spoken()}, " if rounds else ""
 
 
-def after_rounds(rounds: str) -> str:
+def after_rounds(rounds: When) -> str:
     """The rounds after a noun."""
-    return f" {_spoken(rounds)}" if rounds else ""
-
-
-def _spoken(rounds: str) -> str:
-    return _ROUND.sub(lambda one: one[0] if one[1] == _UNNAMED else f"round {one[2]} of {one[1]}", rounds)
+    return f" in {rounds.spoken()}" if rounds else ""
 
 
 def access(record: Record, part: Part) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from nvbackend.dry_run.anchors import Anchor
 from nvbackend.dry_run.values.arithmetic import Operation
+from nvbackend.dry_run.when import Counter
 from nvbackend.isel.machine.function import MachineInstr
 
 SELF = 0
@@ -64,7 +65,7 @@ class LoopOf:
 
     header: int
     blocks: frozenset[int]
-    name: str
+    counter: Counter
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from nvbackend.diagnostics import Location
 from nvbackend.dry_run.anchors import Anchor
 from nvbackend.dry_run.program.code import CodeBlock, LoopOf, Part, Program, Recorded
 from nvbackend.dry_run.program.flow import meetings
@@ -16,6 +17,7 @@ from nvbackend.dry_run.program.needed import is_of_protocols, needed, pointers, 
 from nvbackend.dry_run.program.operations import operation_of
 from nvbackend.dry_run.values.arithmetic import Operation
 from nvbackend.dry_run.values.unknown import UNKNOWN
+from nvbackend.dry_run.when import Counter
 from nvbackend.intrinsics.row.row import GUARD, Effect
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.loops import loops_of
@@ -32,9 +34,13 @@ def compile_program(
     anchors: Mapping[str, Sequence[Anchor]],
     dynamic_bytes: int,
     own: Callable[[MachineInstr], Any],
+    lines: Mapping[str, Location | None],
 ) -> Program:
-    """`own` says what executes a recorded instruction that is one of threads, and not of a protocol."""
-    return _Compiler(function, machine, anchors, dynamic_bytes, own).program()
+    """The program. `lines` are those of the loops, by their headers.
+
+    `own` says what executes a recorded instruction that is one of threads, and not of a protocol.
+    """
+    return _Compiler(function, machine, anchors, dynamic_bytes, own, lines).program()
 
 
 class _Compiler:
@@ -45,8 +51,10 @@ class _Compiler:
         anchors: Mapping[str, Sequence[Anchor]],
         dynamic_bytes: int,
         own: Callable[[MachineInstr], Any],
+        lines: Mapping[str, Location | None],
     ) -> None:
         self._function = function
+        self._lines = lines
         self._machine = machine
         self._own = own
         kept = {name: {id(one) for one in block.instructions} for name, block in machine.blocks.items()}
@@ -209,21 +217,19 @@ class _Compiler:
             if known.is_reachable(name) and (loop := known.innermost(name)) is not None:
                 found[loop.header] = loop
         ordered = sorted(found.values(), key=lambda one: -len(one.blocks))
-        loops = [
-            LoopOf(
-                self._number[one.header],
-                frozenset(self._number[name] for name in one.blocks),
-                self._counter(one.header),
-            )
-            for one in ordered
-        ]
+        loops: list[LoopOf] = []
+        for one in ordered:
+            header, blocks = self._number[one.header], frozenset(self._number[name] for name in one.blocks)
+            place = self._lines.get(one.header)
+            outer = sum(header in other.blocks and other.counter.place == place for other in loops)
+            loops.append(LoopOf(header, blocks, Counter(self._variable(one.header), place, outer)))
         around = [
             tuple(index for index, one in enumerate(loops) if number in one.blocks)
             for number in range(len(self._number))
         ]
         return loops, around
 
-    def _counter(self, header: str) -> str:
+    def _variable(self, header: str) -> str:
         block = next(one for one in self._function.blocks if one.name == header)
         for one in block.instructions:
             if one.opname == "load" and isinstance(one.operands[0], ir.AllocaInstr):

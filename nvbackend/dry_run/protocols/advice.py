@@ -50,7 +50,7 @@ class Advice:
 
     def _barrier(self) -> str:
         first, second = line(self._earlier.instr), line(self._part.instr)
-        if rounds_of(self._first) and self._first.rounds != self._second.rounds:
+        if self._first.rounds and self._first.rounds != self._second.rounds:
             second = f"{second} of a later round"
         both = (
             "" if self._sync == _OF_CLUSTER else f", or another barrier that {self._reader} and {self._other} come to"
@@ -191,9 +191,3 @@ class Advice:
         if not isinstance(guard, Wait) or guard.barrier.brings:
             return None
         return guard.barrier
-
-
-def rounds_of(record: Record) -> list[tuple[str, int]]:
-    """The rounds of the loops around an access, from the outside: the name of each loop's index, and its value."""
-    parts = (one.removeprefix("in ").strip().rpartition(" ") for one in record.rounds.split(","))
-    return [(name, int(value)) for name, _, value in parts if value.isdigit()]

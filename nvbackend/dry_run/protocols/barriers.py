@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nvbackend.dry_run.order.events import Known, Warp
+from nvbackend.dry_run.when import When
 from nvbackend.isel.machine.function import MachineInstr
 
 
@@ -15,7 +16,7 @@ class Comer:
     instr: MachineInstr
     warp: int
     cta: int
-    rounds: str
+    rounds: When
     count: int | None
     waits: bool
 

@@ -126,7 +126,7 @@ class Deadlocks:
             (("this waits for the phase", step.instr.location),),
             now=in_rounds(one.rounds), fix=_way_back(reader, step, self._name(one), one),
             reason=f"{who} brings bytes to phase {barrier.phase} of {barrier.name}, which has those of "
-            f"{earlier.rounds.removeprefix('in ')} already: nothing makes it wait for {reader}",
+            f"{earlier.rounds.spoken()} already: nothing makes it wait for {reader}",
         )  # fmt: skip
         return True
 

@@ -11,11 +11,12 @@ from nvbackend.dry_run.order import memory
 from nvbackend.dry_run.order.extents import Outside
 from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.order.words import access, after_rounds, crew, in_rounds, instruction, line
-from nvbackend.dry_run.protocols.advice import Advice, rounds_of
+from nvbackend.dry_run.protocols.advice import Advice
 from nvbackend.dry_run.protocols.findings import ACCOUNTING, ORDER, PARITY, Findings
 from nvbackend.dry_run.protocols.findings import UNWRITTEN as NOBODY
 from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier, Wait, is_relaxed
 from nvbackend.dry_run.protocols.state import State
+from nvbackend.dry_run.when import When
 from nvbackend.isel.machine.function import MachineInstr, MemoryObject
 
 _COPY = "cp.async"
@@ -141,10 +142,10 @@ class Explain:
         if not first.writes or second.writes:
             return not first.writes and second.writes and self._wrote_before(first, second, part)
         if not first.engine:
-            return rounds_of(second) < rounds_of(first) and _loops(first) == _loops(second)
+            return second.rounds.numbers < first.rounds.numbers and first.rounds.names == second.rounds.names
         if first.replaced < 0:
             return False
-        filled, read = _numbers(first), _numbers(second)
+        filled, read = first.rounds.numbers, second.rounds.numbers
         if first.rounds == second.rounds and (first.cta, first.warp) == (second.cta, second.warp) and not first.proxy:
             return (second.cta, second.warp) not in first.readers
         if filled and len(filled) == len(read):
@@ -193,7 +194,7 @@ class Explain:
 
 
 def leaves(
-    state: State, instr: MachineInstr, allocation: MemoryObject | None, byte: int, who: str, rounds: str
+    state: State, instr: MachineInstr, allocation: MemoryObject | None, byte: int, who: str, rounds: When
 ) -> None:
     """The finding of an access that leaves its allocation, at a byte counted from its start."""
     memory = "" if allocation is None else allocation.name
@@ -219,14 +220,6 @@ def _came_before(guard: Wait, reader: Record) -> bool:
     return any(
         one.arrivals and one.at <= reader.event and (one.cta, one.warp) == (reader.cta, reader.warp) for one in phase
     )
-
-
-def _loops(record: Record) -> list[str]:
-    return [name for name, _ in rounds_of(record)]
-
-
-def _numbers(record: Record) -> list[int]:
-    return [number for _, number in rounds_of(record)]
 
 
 def _who(record: Record, part: Part, with_rounds: bool = False) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from nvbackend.dry_run.when import When
 from nvbackend.isel.machine.function import MachineInstr
 
 
@@ -17,7 +18,7 @@ class Operation:
     bit: int
     instr: MachineInstr
     lanes: int
-    rounds: str
+    rounds: When
     group: dict[int, int] | int
     waited: int = 0
 
@@ -34,7 +35,7 @@ class Groups:
     uneven: list[int] | None = None
     operations: list[Operation] = field(default_factory=list)
 
-    def add(self, bit: int, instr: MachineInstr, lanes: int, rounds: str) -> Operation:
+    def add(self, bit: int, instr: MachineInstr, lanes: int, rounds: When) -> Operation:
         """The operation joins the group that each of its lanes has not committed yet."""
         group: dict[int, int] | int = self.commits
         if self.uneven is not None:

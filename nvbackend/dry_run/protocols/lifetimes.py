@@ -13,6 +13,7 @@ from nvbackend.dry_run.protocols.groups import Operation
 from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import RANK_SHIFT, Step, Unknown
+from nvbackend.dry_run.when import When
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion
 from nvbackend.isel.machine.function import MachineInstr, MemoryObject
 
@@ -25,7 +26,7 @@ class _Reach:
 
     bits: int
     instr: MachineInstr
-    rounds: str
+    rounds: When
     cta: int
     peer: int
 
@@ -66,7 +67,7 @@ class Lifetimes:
                 line=line(step.instr),
             )  # fmt: skip
         reach = self._reached.setdefault(
-            (step.cta, warp.index, peer, id(step.instr)), _Reach(0, step.instr, "", step.cta, peer)
+            (step.cta, warp.index, peer, id(step.instr)), _Reach(0, step.instr, When(), step.cta, peer)
         )
         reach.bits |= event or warp.mark()
         reach.rounds = step.rounds()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nvbackend.dry_run.order.events import Known, Warp
+from nvbackend.dry_run.when import When
 from nvbackend.isel.machine.function import MachineInstr
 
 Place = tuple[int, int]
@@ -20,7 +21,7 @@ class Arrival:
     """An arrival at a phase: the instruction, its rounds, the warp, the counts of arrivals and bytes."""
 
     instr: MachineInstr
-    rounds: str
+    rounds: When
     cta: int
     warp: int
     arrivals: int = 0
@@ -62,7 +63,7 @@ class Mbarrier:
     waited: bool = False
     by: dict[tuple[int, int], Arrival] = field(default_factory=dict)
     brings: bool = False
-    together: dict[tuple[int, str], int] = field(default_factory=dict)
+    together: dict[tuple[int, When], int] = field(default_factory=dict)
     """The arrivals of each instruction, by number and rounds."""
 
     def tell(self, known: Known, event: int) -> None:
@@ -119,7 +120,7 @@ class Wait:
 
     barrier: Mbarrier
     instr: MachineInstr
-    rounds: str
+    rounds: When
     wanted: str
     guaranteed: int
     learnt: bool

@@ -9,10 +9,12 @@ from typing import Any
 from nvbackend.diagnostics import Location
 from nvbackend.dry_run.protocols.run import Run
 from nvbackend.dry_run.seam import ALL_LANES, BLOCKED, UNKNOWN, Launch, Step
+from nvbackend.dry_run.when import When
 from nvbackend.intrinsics.catalogue import rows
 from nvbackend.isel.machine.function import MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.target.target import Target
 
+OUTSIDE, LATER = When(), When(("step",), (1,))
 FULL, EMPTY, TILE = (
     MemoryObject(1, "full", "shared", 16, 8),
     MemoryObject(2, "empty", "shared", 16, 8),
@@ -56,7 +58,7 @@ class Drive:
             found = self._instrs[ptx, line] = MachineInstr(opcode, row, location=place, **about)
         return found
 
-    def do(self, warp: int, ptx: str, *, cta: int = 0, lanes: int = 1, line: object = 0, rounds: str = "",
+    def do(self, warp: int, ptx: str, *, cta: int = 0, lanes: int = 1, line: object = 0, rounds: When = OUTSIDE,
            warps: tuple[int, ...] = (), about: Any = None, **values: Any) -> Any:  # fmt: skip
         """A warp executes an instruction."""
         instr = self.instr(ptx, line, values, **(about or {}))
@@ -68,7 +70,9 @@ class Drive:
     def stuck(self, warp: int, ptx: str, *, cta: int = 0, line: object = 0, **values: Any) -> Step:
         """The step that a warp waits in."""
         instr = self.instr(ptx, line, values)
-        return Step(instr, cta, (warp,), 1, lambda name, _nth=0: values.get(name, UNKNOWN), lambda: "in step 1")
+        return Step(
+            instr, cta, (warp,), 1, lambda name, _nth=0: values.get(name, UNKNOWN), lambda: When(("step",), (1,))
+        )
 
     def end(self) -> list[str]:
         """All warps end: the rules of what was found."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nvbackend.dry_run.seam import BLOCKED
+from nvbackend.dry_run.when import When
 from tests.dry_run.protocols.drive import ARRIVE, WAIT, Drive
 
 
@@ -17,14 +18,14 @@ def _ring(rounds: int = 3, **wrong: bool) -> Drive:
     for step in range(2 * rounds):
         stage, phase = step % 2, step // 2 & 1
         late = wrong.get("refills") and step == 3
-        assert late or ring.wait(0, 16 + 8 * stage, phase ^ 1, line="producer", rounds=f"in step {step}")
-        ring.fill(0, stage, rounds=f"in step {step}")
+        assert late or ring.wait(0, 16 + 8 * stage, phase ^ 1, line="producer", rounds=When(("step",), (step,)))
+        ring.fill(0, stage, rounds=When(("step",), (step,)))
         if not (wrong.get("reads") and step == 3):
             parity = phase ^ 1 if wrong.get("parity") and step == 2 else phase
-            assert ring.wait(1, 8 * stage, parity, line="consumer", rounds=f"in step {step}")
+            assert ring.wait(1, 8 * stage, parity, line="consumer", rounds=When(("step",), (step,)))
         if wrong.get("releases"):
             ring.release(1, stage)
-        ring.load(1, 1024 + 1024 * stage, rounds=f"in step {step}")
+        ring.load(1, 1024 + 1024 * stage, rounds=When(("step",), (step,)))
         if not wrong.get("releases"):
             ring.release(1, stage)
     return ring
@@ -51,13 +52,13 @@ def test_a_read_without_a_wait_is_the_cause_and_not_the_wait_after_it() -> None:
     ring.init(0, 0)
     ring.sync(0, 1)
     for step, parity in ((0, 0), (1, 0)):  # the second time, the phase of parity 1 is to come
-        ring.fill(0, 0, rounds=f"in step {step}")
+        ring.fill(0, 0, rounds=When(("step",), (step,)))
         if step == 0:
             assert ring.wait(1, 0, parity, line="consumer")
         ring.load(1, 1024)
         ring.release(1, 0)
         assert ring.wait(0, 16, step & 1)
-    assert not ring.wait(1, 0, 0, line="consumer", rounds="in step 1")
+    assert not ring.wait(1, 0, 0, line="consumer", rounds=When(("step",), (1,)))
     assert ring.end() == ["proxy.read-before-wait"]
 
 
