@@ -80,7 +80,9 @@ def _canonical(bits: Bits, kind: str) -> Bits:
 
 
 _LEAST = 2.0**-126
-_NEAR_LEAST = {"rn": _LEAST - 2.0**-151, "rp": _LEAST - 2.0**-150, "rm": _LEAST - 2.0**-150, "rz": _LEAST}
+_ABOVE_24_BITS = _LEAST - 2.0**-150 + 2.0**-179
+"""The f64 after the greatest one below 2^-126 that 24 bits hold."""
+_NEAR_LEAST = {"rn": _LEAST - 2.0**-151, "rp": _ABOVE_24_BITS, "rm": _ABOVE_24_BITS, "rz": _LEAST}
 """The least f64 that is not flushed: what 24 bits round to 2^-126, rm if it is negative, rp if it is positive."""
 
 
