@@ -282,15 +282,18 @@ def commit_group() -> Row:
 
 
 @cache
-def wait_group(registers: RegisterBlocks = ()) -> Row:
+def wait_group(registers: RegisterBlocks = (), fragments: int = 0) -> Row:
     """wgmma.wait_group: wait until at most `pending` (immediate) of the newest groups are in flight.
 
     The register blocks pass through it as `block0`, `block1`, ..., so that LLVM cannot move a read of theirs above it.
+    It reads as many 32-bit registers of `fragments` of A, so that LLVM gives them to nothing else before it.
     PTX ISA 9.7.15.7.3.
     """
     pending = immediate("pending", tuple(PENDING_GROUPS), meaning="groups that may stay in flight")
     semantics = Semantics(awaits=Completion.MMA_GROUP, together=Scope.WARPGROUP)
-    return _protocol("wgmma.wait_group", "9.7.15.7.3", "Waits for groups of wgmma.", semantics, registers, pending)
+    kept = operand("fragments", RegisterClass.B32, fragments, meaning="A of mma that may be in flight")
+    operands = (*((kept,) if fragments else ()), pending)
+    return _protocol("wgmma.wait_group", "9.7.15.7.3", "Waits for groups of wgmma.", semantics, registers, operands)
 
 
 def _protocol(
@@ -299,12 +302,12 @@ def _protocol(
     summary: str,
     semantics: Semantics,
     registers: RegisterBlocks = (),
-    pending: RowOperand | None = None,
+    operands: tuple[RowOperand, ...] = (),
 ) -> Row:
     ptx = f"{opcode}.sync.aligned"
     blocks = (output(f"block{place}", *block, tied=True) for place, block in enumerate(registers))
     lowering: Asm | Intrinsic
-    if pending is not None:
+    if operands:
         lowering = Asm("{ptx} {pending};")
     elif registers:
         lowering = Asm("{ptx};")
@@ -314,7 +317,7 @@ def _protocol(
         family="wgmma",
         opcode=opcode,
         ptx=ptx,
-        operands=(*blocks, *((pending,) if pending else ())),
+        operands=(*blocks, *operands),
         lowering=lowering,
         requires=Feature.SM_90 | Feature.WGMMA,
         ptx_version=_PTX,

@@ -6,6 +6,7 @@ Unchecked, each mistake compiles and launches, and the tensor core misreads the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from llvmlite import ir
 
@@ -13,6 +14,7 @@ from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import own
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.tile import SharedTile
+from nvbackend.builder.ops.matrix.in_flight import FragmentsInFlight
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.scopes.names import name_or
@@ -153,6 +155,7 @@ class Wgmma(Noun):
 
     def __init__(self, k: Core) -> None:
         self._k = k
+        self._in_flight = FragmentsInFlight(k)
 
     def accumulator(self, n: int, element: ElementType = f32, *, name: str | None = None) -> Accumulator:
         """The accumulator of an m64`n` instruction. It starts cleared: the first mma overwrites it.
@@ -194,6 +197,7 @@ class Wgmma(Noun):
     def commit_group(self) -> None:
         """Close the group of all mma issued since the last commit (wgmma.commit_group.sync.aligned)."""
         self._k.emit(wgmma.commit_group(), {})
+        self._in_flight.commit()
 
     def wait_group(self, pending: int = 0, drains: Sequence[Accumulator] = ()) -> None:
         """Wait until at most the `pending` newest groups are in flight.
@@ -203,10 +207,14 @@ class Wgmma(Noun):
         one that is not (wgmma.wait-leaves-group).
         """
         touches = [Touch(one.block, Access.DRAIN) for one in drains]
-        self._pass_through(wgmma.wait_group, {"pending": pending}, touches)
+        fragments = self._in_flight.registers()
+        kept = {"fragments": fragments} if fragments else {}
+        row_of = partial(wgmma.wait_group, fragments=len(fragments))
+        self._pass_through(row_of, {"pending": pending, **kept}, touches)
+        self._in_flight.wait(pending)
 
     def _pass_through(
-        self, row_of: Callable[[wgmma.RegisterBlocks], Row], operands: dict[str, int], touches: list[Touch]
+        self, row_of: Callable[[wgmma.RegisterBlocks], Row], operands: dict[str, object], touches: list[Touch]
     ) -> None:
         """Emit a fence or wait with every live accumulator tied through it, so that LLVM moves no access across."""
         live = [accumulator for accumulator in self._k.accumulators if accumulator.storage.region.open]
@@ -266,6 +274,8 @@ class Wgmma(Noun):
         results = self._k.emit(row, operands, touches=touches, words=words, facts=facts, extents=extents)
         self._k.write(accumulator.storage, results["d"])
         self._k.write(accumulator.scale, results["scale_out"])
+        if isinstance(a, WgmmaFragment):
+            self._in_flight.multiply([register.ir for register in a._registers])
 
     @with_block
     def group(self, in_flight: int = 0) -> Iterator[None]:
