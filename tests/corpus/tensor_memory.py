@@ -134,14 +134,20 @@ def pair_of_ctas(k, a: MATRIX, b: PART, c: F32, steps: i32):
     k.mbarrier.ready()
     rank = k.cluster.rank()
     with k.tcgen05.tmem(128, cta_group=2) as tmem:
-        with k.one_thread(0), k.range(steps) as step:
-            stage = step % stages
-            k.mbarrier.wait(empty + stage, (step // stages & 1) ^ 1)
-            bytes_here = ROWS.bytes + HALF.bytes
-            k.mbarrier.arrive(full + stage, rank=0, expect_tx=bytes_here, qualifiers=("release", "cluster"))
-            first = k.shared_address(k.cluster.map_to_peer((full + stage).bytes, 0), u64, 8)
-            k.tma.load_box(ta.at(stage).address, a, (step * 64, rank * 128), first, cta_group=2)
-            k.tma.load_box(tb.at(stage).address, b, (step * 64, rank * 64), first, cta_group=2)
+        def wait_until_empty(step):
+            k.mbarrier.wait(empty + step % stages, (step // stages & 1) ^ 1)
+
+        with k.one_thread(0):
+            with k.range(steps) as step:
+                stage = step % stages
+                wait_until_empty(step)
+                bytes_here = ROWS.bytes + HALF.bytes
+                k.mbarrier.arrive(full + stage, rank=0, expect_tx=bytes_here, qualifiers=("release", "cluster"))
+                first = k.shared_address(k.cluster.map_to_peer((full + stage).bytes, 0), u64, 8)
+                k.tma.load_box(ta.at(stage).address, a, (step * 64, rank * 128), first, cta_group=2)
+                k.tma.load_box(tb.at(stage).address, b, (step * 64, rank * 64), first, cta_group=2)
+            with k.range(steps, steps + stages) as step:  # the peer's last commits arrive before this CTA ends
+                wait_until_empty(step)
         with k.one_thread(1), k.if_(rank == 0):
             with k.range(steps) as step:
                 stage = step % stages
