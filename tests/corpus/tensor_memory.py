@@ -134,6 +134,7 @@ def pair_of_ctas(k, a: MATRIX, b: PART, c: F32, steps: i32):
     k.mbarrier.ready()
     rank = k.cluster.rank()
     with k.tcgen05.tmem(128, cta_group=2) as tmem:
+
         def wait_until_empty(step):
             k.mbarrier.wait(empty + step % stages, (step // stages & 1) ^ 1)
 

@@ -28,6 +28,41 @@ def test_nothing_is_said_of_a_right_program(protocol, program):
     assert rules(k.finish) == []
 
 
+def by_a_relaxed_arrival(k, turn):
+    """It follows the barrier in program order; that it publishes no memory does not matter."""
+    done = k.mbarrier.array(1, arrivals=1, name="done")
+    k.mbarrier.ready()
+    with k.if_(k.warp_id() < 2):
+        turn()
+        k.mbarrier.arrive(done, when=k.thread_id() == 0, qualifiers=("relaxed", "cluster"))
+    with k.else_():
+        k.mbarrier.wait(done, 0)
+        turn()
+
+
+def by_a_flag(k, turn):
+    flag = k.shared(nvb.i32, 1, name="flag")
+    flag[0] = 0
+    k.barrier.sync()
+    with k.if_(k.warp_id() < 2):
+        turn()
+        with k.one_thread(0):
+            flag.atomic("exch", 1)
+    with k.else_():
+        with k.loop():
+            k.break_if(flag.atomic("or", 0) == 1)
+        turn()
+
+
+@pytest.mark.parametrize("takes", [by_a_relaxed_arrival, by_a_flag])
+def test_two_pairs_of_warps_take_turns_at_one_barrier(takes):
+    @nvb.kernel("sm_90a", threads=128)
+    def kernel(k):
+        takes(k, lambda: k.barrier.sync(1, 64))
+
+    assert rules(kernel.build) == []
+
+
 @pytest.mark.parametrize(("mask", "brought"), [(0b01, 8192), (0b10, 8192), (0b11, 16384)])
 @pytest.mark.parametrize("leader", [0, 1])
 @pytest.mark.parametrize("announced", [8192, 16384])

@@ -23,6 +23,7 @@ class Events:
     def __init__(self, ctas: int) -> None:
         self.count = ctas
         self.starts = (1 << ctas) - 1
+        """Those that relaxed arrivals tell too, as they order no memory: starts of CTAs, ends of barrier phases."""
 
     def new(self) -> int:
         """The number of one more."""

@@ -59,6 +59,7 @@ class Barrier:
         if not self.comers or self.arrived < needed:
             return False
         end = 1 << warp.events.new()
+        warp.events.starts |= end
         self.seen |= end
         self.ends.append(end)
         self.known.append((self.seen, self.fenced))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.footprints import number
@@ -105,7 +107,12 @@ class ThreadBarriers:
                   for one in barrier.last[:1]),
             now=in_rounds(comer.rounds), warp=warp.index, barrier=barrier.number, count=comer.count,
             reason=f"nothing that it waited for says that this phase, of {who}, is over",
+            holds=partial(self._has_no_order, {(one.cta, one.warp) for one in (comer, *barrier.last)}),
         )  # fmt: skip
+
+    def _has_no_order(self, whose: set[tuple[int, int]]) -> bool:
+        """Whether none of the warps waits for another one by atomics, which may say that a phase is over."""
+        return not any(self._state.atomics.may_order(one) for one in whose)
 
     def _cluster(self, step: Step) -> Outcome:
         said, warp = step.instr.semantics.barrier, self._state.warp(step)
