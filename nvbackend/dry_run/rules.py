@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics import Rule, Severity
 
 _MODEL = "PTX ISA 8 (Memory Consistency Model)"
 _PROXIES = "PTX ISA 8.6 (Proxies)"
@@ -11,6 +11,14 @@ _BARRIER = "PTX ISA 9.7.13.1 (barrier)"
 _CLUSTER = "PTX ISA 5.1.7 (shared memory of a cluster), 9.7.13 (barrier.cluster)"
 _TENSOR = "PTX ISA 9.7.16.6 (tcgen05 memory consistency)"
 
+UNJUDGED = Rule(
+    id="dry-run.no-sizes",
+    message="the dry run judges nothing here: what the kernel assumes does not hold {said}",
+    fix="name parameters that the kernel is for, in build(check=[{form}]) or as examples=[{form}] in its decorator",
+    why="What shows only when a kernel runs is not looked for.",
+    reference="docs/checks.md",
+    severity=Severity.WARNING,
+)
 READ_BEFORE_WAIT = Rule(
     id="proxy.read-before-wait",
     message="{now}{second} reads {memory} while {first} may still be writing it: {reason}",

@@ -16,8 +16,8 @@ from nvbackend.dry_run.machine.threads import own
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.compile import compile_program
 from nvbackend.dry_run.program.needed import is_of_protocols
-from nvbackend.dry_run.rules import UNWRITTEN
-from nvbackend.dry_run.scenario.choose import FEW, MAIN, MORE, Scale, Wanted, choose, rounds_of
+from nvbackend.dry_run.rules import UNJUDGED, UNWRITTEN
+from nvbackend.dry_run.scenario.choose import FEW, MAIN, MORE, Scale, Wanted, choose, halved, rounds_of
 from nvbackend.dry_run.scenario.few_steps import FewSteps, asks_for_its_place
 from nvbackend.dry_run.scenario.promises import Promises
 from nvbackend.dry_run.scenario.rounds import Rounds
@@ -43,7 +43,7 @@ class Subject:
     """A finished kernel: its LLVM function, its machine form, and how they belong together.
 
     `scalars` are its parameters that are integers, by name; `registers` those of a thread at launch, `lines` those of
-    its loops, by their headers.
+    its loops, by their headers; `assumed` is the line of the first `k.assume`.
     """
 
     function: ir.Function
@@ -55,6 +55,7 @@ class Subject:
     scalars: Mapping[str, Scalar]
     registers: int | None = None
     lines: Mapping[str, Location | None] = field(default_factory=dict)
+    assumed: Location | None = None
 
 
 def compiled(subject: Subject) -> Program:
@@ -79,6 +80,7 @@ def run(
     try:
         machine.run()
     except Contradicted:
+        machine.contradicted = True
         return [], machine
     except (OverBudget, Guessed):
         return protocols.finish(whole=False), machine
@@ -112,8 +114,12 @@ class Runs:
     def of_sizes(self, sizes: Sequence[Mapping[str, int]]) -> list[Diagnostic]:
         """With each of `sizes`; parameters that one leaves out are chosen."""
         for given in sizes:
-            chosen = self._choose(MAIN)[1] or {}
-            found, _ = self._run(MAIN, {**chosen, **given}, given)
+            chosen = self._choose(MAIN, given=given)[1]
+            if chosen is None:
+                return [self._unjudged(given)]
+            found, machine = self._run(MAIN, chosen, given)
+            if machine.contradicted:
+                return [self._unjudged(chosen)]
             if found:
                 return [_with_values(one, given) for one in found]
         return []
@@ -125,8 +131,10 @@ class Runs:
         """
         rounds, chosen = self._choose(MAIN)
         if chosen is None:
-            return []
+            return [self._unjudged({})]
         found, machine = self._run(MAIN, chosen)
+        if machine.contradicted:
+            return [self._unjudged(chosen)]
         if found:
             return found
         few = FewSteps(self._subject.function, self._program, self._subject.scalars, rounds, chosen, machine.ways)
@@ -172,10 +180,18 @@ class Runs:
             return []
         return [_with_values(one, few.changed(chosen)) for one in found if one.rule_id != UNWRITTEN.id]
 
-    def _choose(self, scale: Scale, few: FewSteps | None = None) -> tuple[Rounds, dict[str, int] | None]:
+    def _choose(
+        self, scale: Scale, few: FewSteps | None = None, given: Mapping[str, int] | None = None
+    ) -> tuple[Rounds, dict[str, int] | None]:
         rounds = self._rounds(scale)
-        fixed = {} if few is None else few.admitted(self._wanted.few(scale, rounds, few.many))
-        return rounds, choose(rounds, self._subject.scalars, self._wanted.of(scale), fixed)
+        wished = {} if few is None else few.admitted(self._wanted.few(scale, rounds, few.many))
+        return rounds, choose(rounds, self._subject.scalars, self._wanted.of(scale), given, wished)
+
+    def _unjudged(self, values: Mapping[str, int]) -> Diagnostic:
+        """That nothing is judged, because what the kernel assumes does not hold with `values`, or with none at all."""
+        said = f"with {_listed(values)}" if values else "with none of the parameters that were tried"
+        form = ", ".join(f"{name!r}: ..." for name in self._subject.scalars)
+        return UNJUDGED.diagnose(at=self._subject.assumed, said=said, form=f"{{{form}}}")
 
     def _rounds(self, scale: Scale) -> Rounds:
         return rounds_of(self._subject.function, self._program, self._launch(scale))
@@ -189,12 +205,23 @@ class Runs:
         latest_first: bool = False,
         first_way: bool = True,
     ) -> tuple[list[Diagnostic], Machine]:
+        """A run with parameters as `scalars`, or less where these are larger than the kernel's arrays admit."""
         launch = replace(self._launch(scale), promised=_promised(self._promises, given or {}))
-        found, machine = _run_within(
-            self._program, launch, self._make, scalars, latest_first=latest_first, first_way=first_way
-        )
-        self._spent += machine.steps
-        return found, machine
+        less = dict(scalars)
+        while True:
+            try:
+                found, machine = run(
+                    self._program, launch, self._make, less, latest_first=latest_first, first_way=first_way
+                )
+            except Exceeded as error:
+                smaller = halved(self._rounds(scale), self._subject.scalars, less, error.names)
+                if smaller is None:
+                    launch = replace(launch, promised=lambda _instr, _operand: frozenset())
+                else:
+                    less = smaller
+                continue
+            self._spent += machine.steps
+            return found, machine
 
     def _launch(self, scale: Scale) -> Launch:
         subject, cluster = self._subject, self._subject.cluster
@@ -208,29 +235,10 @@ def _promised(promises: Promises, given: Mapping[str, int]) -> Callable[[Machine
     return lambda instr, operand: promises.of(instr, operand).difference(given)
 
 
-def _run_within(
-    program: Program,
-    launch: Launch,
-    make: MakeProtocols,
-    scalars: Mapping[str, int],
-    *,
-    latest_first: bool,
-    first_way: bool,
-) -> tuple[list[Diagnostic], Machine]:
-    """A run with parameters as `scalars`, or less where these are larger than the kernel's arrays admit."""
-    less = dict(scalars)
-    while True:
-        try:
-            return run(program, launch, make, less, latest_first=latest_first, first_way=first_way)
-        except Exceeded as error:
-            smaller = {name: less[name] >> 1 for name in error.names if less[name] > 1}
-            if not smaller:
-                none = replace(launch, promised=lambda _instr, _operand: frozenset())
-                return run(program, none, make, less, latest_first=latest_first, first_way=first_way)
-            less |= smaller
-
-
 def _with_values(found: Diagnostic, values: Mapping[str, int]) -> Diagnostic:
     """A diagnostic that names the parameters with which it was found."""
-    said = ", ".join(f"{name} = {number}" for name, number in values.items())
-    return replace(found, message=f"{found.message} (with {said})") if said else found
+    return replace(found, message=f"{found.message} (with {_listed(values)})") if values else found
+
+
+def _listed(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {number}" for name, number in values.items())

@@ -74,7 +74,7 @@ STEPS = {
     "eight at least": (counted(i32(minimum=8)), [8]),
     "three at most": (counted(i32(minimum=1, maximum=3)), [3, 1, 2]),
     "even": (counted(i32(multiple_of=2)), [8, 2, 4]),
-    "promised": (counted(i32, promise=lambda steps: steps % 4 == 0), [8]),
+    "promised": (counted(i32, promise=lambda steps: steps % 4 == 0), [8, 4]),
     "in units": (counted(i32, unit=64), [448, 64, 128, 192]),
     "in large units": (counted(i32(minimum=1, multiple_of=128), unit=64), [512, 128, 256]),
     "three at least": (counted(i32(minimum=3), guarded=False), [7, 3]),

@@ -39,6 +39,14 @@ def words_that_lanes_exchange(k, out: nvb.Pointer[i32]):
     out[lane] = words[31 - lane]  # keeps
 
 
+@kernel("dry-run.no-sizes")
+def promise_that_no_number_keeps(k, n: i32):
+    k.assume((n > 4) & (n < 4))  # breaks
+    k.assume((n > 4) & (n < 8))  # keeps
+    with k.range(n):
+        k.barrier.sync()
+
+
 @kernel("dry-run.fill-left", threads=256)
 def stage_that_nobody_drains(k, a: A, steps: i32):
     ring = k.pipeline(2, 1, a=TILE)

@@ -95,6 +95,8 @@ class Core:
         """The kernel being built inside this one: everything emitted now belongs to it."""
         self.attached: Location | None = None
         """The line that attached the builder to the caller's function."""
+        self.assumed: Location | None = None
+        """The line of the first assumption."""
 
     @property
     def in_cluster(self) -> bool:

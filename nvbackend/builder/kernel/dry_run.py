@@ -49,4 +49,5 @@ def subject_of(core: Core, signature: Signature) -> Subject:
         scalars,
         cast("int | None", core.machine.attributes.get(LAUNCH_REGISTERS)),
         core.anchors.loops,
+        core.assumed,
     )

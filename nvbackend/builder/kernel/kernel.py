@@ -132,7 +132,7 @@ class KernelBuilder(Operations):
         warnings = raise_all([*self._warnings, *owner_faults(self), *self.core.peers.faults(), *verify(self.machine)])
         verified = time.perf_counter()
         if sizes is not None:
-            raise_all(dry_run(self.core, self.signature, sizes))
+            warnings += raise_all(dry_run(self.core, self.signature, sizes))
         checked = time.perf_counter()
         text = kernel_text(self.module, self)
         building = built - self._started + time.perf_counter() - checked

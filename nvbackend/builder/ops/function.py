@@ -40,6 +40,7 @@ from nvbackend.builder.ops.sync.setmaxnreg import SetMaxNReg
 from nvbackend.builder.ops.warp import Warp
 from nvbackend.builder.scopes.names import name_or
 from nvbackend.builder.values.values import Operand, Value, constant
+from nvbackend.diagnostics import caller_location
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.function import MemoryTouch, Touch
@@ -140,6 +141,7 @@ class FunctionBuilder:
         LLVM compiles for it, and the dry run of a build chooses no parameters that contradict it. What is promised of a
         single parameter is better said in its annotation, nvb.i32(minimum=1), which each launch compares.
         """
+        self.core.assumed = self.core.assumed or caller_location()
         assume(self.core, condition)
 
     # -- values -----------------------------------------------------------------------------------------------------

@@ -76,11 +76,13 @@ class Machine:
         """Whether lanes that wait for others of their warp continued without them, because nothing else could run."""
         self.steps = 0
         self.deadlocked = False
+        self.contradicted = False
+        """Whether something did not hold that the kernel assumes."""
 
     # -- the whole ----------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Run to the end, or until nothing can go on. Raises OverBudget and Guessed."""
+        """Run to the end, or until nothing can go on. Raises OverBudget, Guessed and fiber.Contradicted."""
         for cta in range(self._launch.ctas):
             self._start(cta)
         while True:

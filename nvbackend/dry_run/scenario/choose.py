@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from llvmlite import ir
@@ -10,6 +10,7 @@ from llvmlite import ir
 from nvbackend.dry_run.machine.threads import across
 from nvbackend.dry_run.program.code import LoopOf, Program
 from nvbackend.dry_run.program.layout import constant
+from nvbackend.dry_run.scenario.relations import Relations
 from nvbackend.dry_run.scenario.rounds import Rounds
 from nvbackend.dry_run.seam import Launch
 from nvbackend.intrinsics.row.semantics import MbarrierUse
@@ -27,21 +28,34 @@ _NEXT = 17
 
 
 def choose(
-    rounds: Rounds, scalars: Mapping[str, Scalar], wanted: Mapping[str, int], fixed: Mapping[str, int] | None = None
+    rounds: Rounds,
+    scalars: Mapping[str, Scalar],
+    wanted: Mapping[str, int],
+    fixed: Mapping[str, int] | None = None,
+    wished: Mapping[str, int] | None = None,
 ) -> dict[str, int] | None:
     """The parameters for which each loop makes as many rounds as `wanted` by header; None if there are none.
 
-    `fixed` parameters keep their values. The others keep to what the kernel asserts and assumes. The least ones that
-    leave no loop a part of a step are best, and of those with the same number of rounds the one that the largest power
-    of two divides: kernels ask for whole tiles.
+    `fixed` parameters keep their values, and those that are `wished` too, or have the next greater ones that are
+    assumed. The others keep to what the kernel asserts and assumes. The least ones that leave no loop a part of a step
+    are best, and of those with the same number of rounds the one that the largest power of two divides: kernels ask for
+    whole tiles.
     """
-    chosen = {**{name: _start(scalar) for name, scalar in scalars.items()}, **(fixed or {})}
+    given = {**(fixed or {}), **(wished or {})}
+    start = {**{name: _start(scalar) for name, scalar in scalars.items()}, **given}
+    relations = Relations(rounds, scalars, _candidates)
+    chosen = relations.nearest(start, wished) if wished else relations.completed(start, set(given))
+    if chosen is None:
+        return None
     least = {header: min(number, wanted.get(header, 1)) for header, number in rounds.of(chosen).rounds.items()}
-    deciding = [name for name in chosen if name in rounds.parameters or name in rounds.assumed]
-    for name in (one for one in reversed(deciding) if one not in (fixed or {})):
-        candidates = [one for one in _candidates(scalars[name]) if one <= chosen[name]]
-        chosen[name] = _least(rounds, chosen, name, candidates, least)
-    return chosen if rounds.of(chosen).admitted else None
+    known = set(given)
+    names = [name for name in reversed(chosen) if name not in given]
+    decide = [name for name in names if name in rounds.parameters]
+    for name in [*decide, *(name for name in names if name in rounds.assumed and name not in decide)]:
+        known.add(name)
+        several = [one for one in relations.candidates[name] if one < chosen[name]]
+        chosen = _least(rounds, relations, chosen, (name, frozenset(known)), [*several, chosen[name]], least)
+    return chosen
 
 
 def _start(scalar: Scalar) -> int:
@@ -59,6 +73,29 @@ def _candidates(scalar: Scalar) -> list[int]:
         found |= {one * scalar.multiple_of for one in _CANDIDATES if one * scalar.multiple_of in values}
         found |= {one for one in values[:_NEXT] if one >= 0}
     return sorted(found)
+
+
+def halved(
+    rounds: Rounds, scalars: Mapping[str, Scalar], values: Mapping[str, int], names: Collection[str]
+) -> dict[str, int] | None:
+    """`values` with about half of those called `names`; None where all have the least value that is asserted.
+
+    Where what is assumed admits none that are less, it does not hold for the result.
+    """
+    less = {name: number for name in names if (number := _half(scalars[name], values[name])) != values[name]}
+    if not less:
+        return None
+    found = Relations(rounds, scalars, _candidates).nearest(values, less)
+    is_less = found is not None and any(found[name] < values[name] for name in less)
+    return found if is_less else {**values, **less}
+
+
+def _half(scalar: Scalar, value: int) -> int:
+    """The greatest value of a parameter that is at most half of `value`, or its least one from 1 on."""
+    values = scalar.values
+    least = max(values[0], 1 + -1 % scalar.multiple_of)
+    half = (value >> 1) - ((value >> 1) - values[0]) % scalar.multiple_of
+    return min(value, max(least, half))
 
 
 def rounds_of(function: ir.Function, program: Program, launch: Launch) -> Rounds:
@@ -211,22 +248,32 @@ def _is_counter(value: ir.Value) -> bool:
 
 
 def _least(
-    rounds: Rounds, chosen: Mapping[str, int], name: str, candidates: Sequence[int], least: Mapping[str, int]
-) -> int:
-    """The best value of `name` for which loops make as many rounds as `least`."""
+    rounds: Rounds,
+    relations: Relations,
+    chosen: dict[str, int],
+    which: tuple[str, frozenset[str]],
+    candidates: Sequence[int],
+    least: Mapping[str, int],
+) -> dict[str, int]:
+    """`chosen` with the best value of a parameter for which loops make as many rounds as `least`.
+
+    `which` is its name, and those of the parameters that keep their values.
+    """
+    name, known = which
     decided = {header for header, names in rounds.used.items() if name in names}
-    first, best = None, None
-    for one in candidates:
-        made = rounds.of({**chosen, name: one})
-        if not made.admitted or any(made.rounds.get(header, 0) < number for header, number in least.items()):
+    first, best, made_by = None, None, None
+    for number in candidates:
+        values = relations.completed({**chosen, name: number}, known)
+        if values is None:
             continue
-        first = one if first is None else first
+        made = rounds.of(values)
+        if any(made.rounds.get(header, 0) < rest for header, rest in least.items()):
+            continue
+        first = values if first is None else first
         if not decided <= made.whole:
             continue
-        if best is not None and made.rounds != best[1].rounds:
+        if best is not None and made.rounds != made_by:
             break
-        if best is None or one & -one > best[0] & -best[0]:
-            best = one, made
-    if best is not None:
-        return best[0]
-    return chosen[name] if first is None else first
+        if best is None or number & -number > best[name] & -best[name]:
+            best, made_by = values, made.rounds
+    return best or first or chosen

@@ -1,8 +1,8 @@
 """Whether a mistake that shows with few steps is one: an author may need as many steps as a ring has buffers.
 
 What a kernel does with fewer steps is judged where it says that there may be so few: where a parameter has a minimum or
-something is assumed of it, where the kernel takes the lesser of it and a small number, or where some branch or
-predicate goes another way than it ever does with many steps. A prologue that just fills its buffers says nothing.
+one is assumed, where the kernel takes the lesser of it and a small number, or where some branch or predicate goes
+another way than it ever does with many steps. A prologue that just fills its buffers says nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FewSteps:
         if self._said is not None:
             return self._said
         rounds, slots = self._rounds, self._program.slots
-        said = {name for name in rounds.assumed if name in self._scalars}
+        said = {name for one in rounds.assumptions if one.is_least for name in one.names if name in self._scalars}
         said |= {name for name, scalar in self._scalars.items() if scalar.minimum is not None}
         tests = {id(block.terminator.operands[0]) for block in self._function.blocks if block.name in rounds.used}
         for name in rounds.parameters:

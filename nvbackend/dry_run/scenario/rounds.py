@@ -18,6 +18,8 @@ _PREDICATES = {"slt": False, "ult": False, "sle": True, "ule": True, "ne": False
 """By the comparison under which a loop continues: whether the bound itself has a round."""
 _OPPOSITE = {"sge": "slt", "uge": "ult", "sgt": "sle", "ugt": "ule", "eq": "ne"}
 """Of the comparisons under which a loop ends."""
+_LEAST, _MOST = ("gt", "ge", "ne"), ("lt", "le", "ne")
+"""The comparisons that say how small their left side is, and their right one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +38,37 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
+class Assumption:
+    """A part of what is assumed, in the register `slot`: of the parameters `names`, with constant `numbers`.
+
+    Where it compares two values, `sides` are their registers, and `bits` is how wide they are; `is_least` is whether it
+    says how small a single parameter may be.
+    """
+
+    slot: int
+    names: frozenset[str]
+    numbers: frozenset[int]
+    sides: tuple[int, int] | None = None
+    bits: int = 1
+    is_least: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Made:
     """What parameters make of a kernel: the rounds of its loops by header; those that are not known are left out.
 
     `whole` are the loops whose last step is a whole one, or, where clusters take turns, is the first one's alone;
-    `admitted` is whether nothing contradicts what is assumed.
+    `broken` are the assumptions that do not hold.
     """
 
     rounds: Mapping[str, int]
     whole: frozenset[str]
-    admitted: bool
+    broken: tuple[Assumption, ...]
+
+    @property
+    def admitted(self) -> bool:
+        """Whether nothing contradicts what is assumed."""
+        return not self.broken
 
 
 class Rounds:
@@ -72,8 +95,6 @@ class Rounds:
         self._parameters: dict[str, int] = {}
         self.used: dict[str, set[str]] = {}
         """By header, the parameters on which the loop's rounds depend."""
-        self.assumed: set[str] = set()
-        """The parameters of which something is assumed."""
         for block in function.blocks:
             for one in block.instructions:
                 if one.opname == "store" and isinstance(one.operands[1], ir.AllocaInstr):
@@ -87,23 +108,40 @@ class Rounds:
                 self._found.append(counted)
                 if self._named:
                     self.used[header] = self._named
-        self._named = self.assumed
-        for one in _assumed(function):
-            self._decided_by(one, set())
-        self._assumptions = [self._slot(one) for one in _assumed(function)]
+        self.assumptions = [self._assumption(one) for one in _assumed(function)]
 
     @property
     def parameters(self) -> set[str]:
         """The parameters on which some loop depends."""
         return {name for names in self.used.values() for name in names}
 
-    def of(self, parameters: Mapping[str, int]) -> Made:
-        """What `parameters` make of the loops."""
+    @property
+    def assumed(self) -> frozenset[str]:
+        """The parameters of which something is assumed."""
+        return frozenset().union(*(one.names for one in self.assumptions))
+
+    def _computed_from(self, parameters: Mapping[str, int]) -> list[Any]:
+        """All registers."""
         registers = list(self._registers)
         for name, slot in self._parameters.items():
             registers[slot] = parameters.get(name, UNKNOWN)
         for operation in self._operations:
             operation(registers)
+        return registers
+
+    def gap(self, assumption: Assumption, parameters: Mapping[str, int]) -> int | None:
+        """By how much the left of what an assumption compares is greater; None where that is not known."""
+        if assumption.sides is None:
+            return None
+        registers = self._computed_from(parameters)
+        left, right = (registers[one] for one in assumption.sides)
+        if type(left) is not int or type(right) is not int:
+            return None
+        return int(signed(left, assumption.bits) - signed(right, assumption.bits))
+
+    def of(self, parameters: Mapping[str, int]) -> Made:
+        """What `parameters` make of the loops."""
+        registers = self._computed_from(parameters)
         rounds, whole = {}, set()
         for one in self._found:
             start, bound, step = registers[one.start], registers[one.bound], registers[one.step]
@@ -114,8 +152,8 @@ class Rounds:
                 alone = not one.fixed and (cluster == 1 or step % cluster != 0)
                 if step and not (bound - start - alone) % step:
                     whole.add(one.header)
-        admitted = all(type(registers[slot]) is not int or registers[slot] for slot in self._assumptions)
-        return Made(rounds, frozenset(whole), admitted)
+        broken = tuple(one for one in self.assumptions if type(registers[one.slot]) is int and not registers[one.slot])
+        return Made(rounds, frozenset(whole), broken)
 
     # -- what a loop is -----------------------------------------------------------------------------------------------
 
@@ -145,6 +183,20 @@ class Rounds:
         has_sign, inclusive = predicate[0] == "s", _PREDICATES[predicate]
         fixed = not isinstance(step, ir.Instruction)
         return Counted(header, start, limit, by, int(bound.type.width), has_sign, inclusive, fixed)
+
+    def _assumption(self, value: Any) -> Assumption:
+        names, numbers, slot = self._names(value), _numbers(value), self._slot(value)
+        if getattr(value, "opname", "") != "icmp":
+            return Assumption(slot, names, numbers)
+        left, right = value.operands
+        is_least = len(names) == 1 and str(value.op).lstrip("su") in (_LEAST if self._names(left) else _MOST)
+        return Assumption(slot, names, numbers, (self._slot(left), self._slot(right)), int(left.type.width), is_least)
+
+    def _names(self, value: Any) -> frozenset[str]:
+        """The parameters that `value` is computed from."""
+        self._named = set()
+        self._decided_by(value, set())
+        return frozenset(self._named)
 
     def _slot(self, value: Any) -> int:
         """The register of a value, which is computed from the parameters where that is possible."""
@@ -199,8 +251,24 @@ class Rounds:
 
 
 def _assumed(function: ir.Function) -> list[ir.Value]:
-    """What is assumed where every thread comes: in the first block."""
-    return [one.args[0] for one in function.blocks[0].instructions if is_assumption(one)]
+    """What is assumed where every thread comes: in the first block; of several conditions together each."""
+    waiting = [one.args[0] for one in function.blocks[0].instructions if is_assumption(one)][::-1]
+    found: list[ir.Value] = []
+    while waiting:
+        one = waiting.pop()
+        if getattr(one, "opname", "") == "and":
+            waiting += one.operands[::-1]
+        else:
+            found.append(one)
+    return found
+
+
+def _numbers(value: Any) -> frozenset[int]:
+    """The constants from which a value is computed."""
+    if isinstance(value, ir.Instruction):
+        return frozenset().union(*map(_numbers, value.operands))
+    number = getattr(value, "constant", None)
+    return frozenset([number] if isinstance(number, int) else [])
 
 
 def _adds(value: Any, variable: ir.Value) -> bool:
