@@ -131,9 +131,9 @@ class Core:
         self.check_live()
         self._check_together(row, operands)
         immediates = {
-            operand.name: given
+            operand.name: number
             for operand in row.operands
-            if operand.role is Role.IMMEDIATE and isinstance(given := operands.get(operand.name), int)
+            if operand.role is Role.IMMEDIATE and isinstance(number := operands.get(operand.name), int)
         }
         check_row(row, self.target, immediates)
         check_operands(self.function, row, operands)
@@ -204,7 +204,7 @@ class Core:
         alone = self.alone() if Effect.CONVERGENT in row.effects else None
         if alone is None:
             return
-        named = {name: reference(one) for name, one in operands.items() if isinstance(one, (ir.Value, int))}
+        named = {name: reference(operand) for name, operand in operands.items() if isinstance(operand, (ir.Value, int))}
         if needed_of(row, named) is not Scope.THREAD:
             rules.ONE_THREAD.fail(instruction=row.ptx, block=alone.describe())
 
@@ -330,7 +330,7 @@ class Core:
         for block in self.function.blocks:
             machine = self.machine.blocks[block.name] = recorded.get(block.name, MachineBlock(block.name))
             end = block.terminator
-            targets = [] if end is None else [one.name for one in end.operands if isinstance(one, ir.Block)]
+            targets = [] if end is None else [operand.name for operand in end.operands if isinstance(operand, ir.Block)]
             machine.successors = list(dict.fromkeys(targets))
             if end is not None and len(machine.successors) > 1 and isinstance(end, ir.ConditionalBranch):
                 machine.sides = self.execution.sides(end.operands[0])
@@ -345,8 +345,8 @@ class Core:
 
     def _note_branches(self) -> None:
         """Record for each two-way branch over which threads it is uniform."""
-        found = branches(self.function, self.execution.cta, self._choices, self._shared_barriers)
-        for name, branch in found.items():
+        parted = branches(self.function, self.execution.cta, self._choices, self._shared_barriers)
+        for name, branch in parted.items():
             self.machine.blocks[name].branch = branch
 
     # -- mutable storage ----------------------------------------------------------------------------------------
@@ -376,11 +376,11 @@ class Core:
     def read(self, storage: Storage) -> list[ir.Value]:
         """The registers' present values (value.scope after their region has ended)."""
         self._check_storage(storage)
-        found = self.known.get(storage)
-        if found is not None and not isinstance(found[0], Merged):
-            return found
+        known = self.known.get(storage)
+        if known is not None and not isinstance(known[0], Merged):
+            return known
         loads = [self.llvm.load(slot, name=storage.name, typ=slot.allocated_type) for slot in storage.slots]
-        for load, merged in zip(loads, found or (), strict=False):
+        for load, merged in zip(loads, known or (), strict=False):
             self.execution.merge(load, merged)
         if self._cached_storage:
             self.known[storage] = loads

@@ -47,32 +47,34 @@ def issue(k: Core, row: Row, /, **operands: Register | Sequence[Register] | None
 
 def converted(k: Core, row: Row, operands: Mapping[str, Register | Sequence[Register] | None]) -> Operands:
     """`operands` as the registers that `row` takes, in the order in which they are given."""
-    given = {name: _registers(k, row, name, one) for name, one in operands.items() if one is not None}
+    registers = {name: _registers(k, row, name, operand) for name, operand in operands.items() if operand is not None}
     if names := checked_operands(row):
-        constants = {name: number for name in given if isinstance(number := _number(row, name, given[name]), int)}
+        constants = {
+            name: number for name in registers if isinstance(number := _number(row, name, registers[name]), int)
+        }
         for name in names:
             if name in constants:
                 check_number(row, name, constants[name], constants)
-    return given
+    return registers
 
 
-def _registers(k: Core, row: Row, name: str, given: Register | Sequence[Register]) -> Any:
-    if isinstance(given, ir.Value) or not row.has_operand(name):  # `emit` refuses what the row does not have
-        return given
+def _registers(k: Core, row: Row, name: str, values: Register | Sequence[Register]) -> Any:
+    if isinstance(values, ir.Value) or not row.has_operand(name):  # `emit` refuses what the row does not have
+        return values
     operand = row.operand(name)
     if operand.role is Role.IMMEDIATE:
-        return given
-    if isinstance(given, Sequence):
-        return [_register(k, row, operand, one) for one in given]
-    return _register(k, row, operand, given)
+        return values
+    if isinstance(values, Sequence):
+        return [_register(k, row, operand, value) for value in values]
+    return _register(k, row, operand, values)
 
 
-def _register(k: Core, row: Row, operand: RowOperand, given: Register) -> ir.Value:
-    if isinstance(given, ir.Value):
-        return given
-    if operand.register not in _PLACED and not isinstance(given, Address):
-        return as_value(k, given, operand.type).ir
-    address = own(k, cast("Address", given))  # the boundary names the wrong argument
+def _register(k: Core, row: Row, operand: RowOperand, value: Register) -> ir.Value:
+    if isinstance(value, ir.Value):
+        return value
+    if operand.register not in _PLACED and not isinstance(value, Address):
+        return as_value(k, value, operand.type).ir
+    address = own(k, cast("Address", value))  # the boundary names the wrong argument
     if operand.rule:
         _PLACE_RULES[operand.rule](address, row.ptx)
     elif operand.align > 1:
@@ -80,8 +82,8 @@ def _register(k: Core, row: Row, operand: RowOperand, given: Register) -> ir.Val
     return address.bytes.ir
 
 
-def _number(row: Row, name: str, given: object) -> object:
-    return known_number(given, row.operand(name).type) if isinstance(given, ir.Constant) else None
+def _number(row: Row, name: str, register: object) -> object:
+    return known_number(register, row.operand(name).type) if isinstance(register, ir.Constant) else None
 
 
 def mbarrier_address(k: Core, barrier: Address) -> Value:
@@ -118,25 +120,25 @@ def generic_address(k: Core, address: Address) -> Value:
 def emit_row(k: Core, row: Row, operands: Mapping[str, Given | Sequence[Given]]) -> dict[str, list[Value]]:
     """Emit `row` with `operands` by name: see `k.instruction`."""
     check_names(row, operands)
-    given = {
-        name: one if row.operand(name).role is Role.IMMEDIATE else _unsigned(k, row, row.operand(name), one)
-        for name, one in operands.items()
+    registers = {
+        name: operand if row.operand(name).role is Role.IMMEDIATE else _unsigned(k, row, row.operand(name), operand)
+        for name, operand in operands.items()
     }
     return {
         name: [k.wrap(value, row.operand(name).register.element) for value in values]
-        for name, values in issue(k, row, **given).items()
+        for name, values in issue(k, row, **registers).items()
     }
 
 
-def _unsigned(k: Core, row: Row, operand: RowOperand, given: Given | Sequence[Given]) -> Register | list[Register]:
-    """`given` as registers whose integers are unsigned."""
-    parts = given if isinstance(given, Sequence) else (given,)
+def _unsigned(k: Core, row: Row, operand: RowOperand, values: Given | Sequence[Given]) -> Register | list[Register]:
+    """`values` as registers whose integers are unsigned."""
+    parts = values if isinstance(values, Sequence) else (values,)
     check_registers(row, operand, len(parts))
     registers = [_unsigned_register(k, operand.register, part) for part in parts]
     return registers if operand.count > 1 else registers[0]
 
 
-def _unsigned_register(k: Core, register: RegisterClass, given: Given) -> Register:
-    if isinstance(given, Address):
-        return generic_address(k, given).ir if register.llvm == "i64" and given.space != GLOBAL_SPACE else given
-    return as_value(k, given, register.element).ir
+def _unsigned_register(k: Core, register: RegisterClass, value: Given) -> Register:
+    if isinstance(value, Address):
+        return generic_address(k, value).ir if register.llvm == "i64" and value.space != GLOBAL_SPACE else value
+    return as_value(k, value, register.element).ir

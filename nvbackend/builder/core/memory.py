@@ -121,8 +121,8 @@ class Address:
         """The size in bytes of this many sub-byte elements; memory.sub-byte unless it is a known whole number."""
         number = elements if isinstance(elements, (int, float)) else elements._value().constant
         if not isinstance(number, int) or number * self.element.bits % 8:
-            given = number if isinstance(number, int) else "a run-time number of"
-            rules.SUB_BYTE.fail(count=given, element=self.element, bits=self.element.bits)
+            shown = number if isinstance(number, int) else "a run-time number of"
+            rules.SUB_BYTE.fail(count=shown, element=self.element, bits=self.element.bits)
         return number * self.element.bits // 8
 
     def byte_offset(self, step: Operand, *, align: int | None = None) -> Address:
@@ -192,11 +192,11 @@ class Address:
         Raises memory.vector, memory.alignment, and memory.element for types of less than a byte.
         """
         kind, size = self._access(len(values))
-        given = [as_value(self._k, value, self.element).ir for value in values]
-        packed: ir.Value = given[0]
-        if len(given) > 1:
+        registers = [as_value(self._k, value, self.element).ir for value in values]
+        packed: ir.Value = registers[0]
+        if len(registers) > 1:
             packed = ir.Constant(kind, ir.Undefined)
-            for index, value in enumerate(given):
+            for index, value in enumerate(registers):
                 packed = self._k.llvm.insert_element(packed, value, ir.Constant(ir.IntType(32), index))
         pointer = self.pointer()
         self._k.llvm.store(packed, pointer, align=size)
@@ -210,9 +210,9 @@ class Address:
         """
         instruction = atomic_operation(operation, self.element)
         _, size = self._access(1)
-        given = as_value(self._k, value, self.element).ir
+        operand = as_value(self._k, value, self.element).ir
         pointer = self.pointer()
-        old = self._k.llvm.atomic_rmw(instruction, pointer, given, 'syncscope("device") monotonic')
+        old = self._k.llvm.atomic_rmw(instruction, pointer, operand, 'syncscope("device") monotonic')
         if self.space == GLOBAL_SPACE:
             self._k.pseudo(ATOMIC_GLOBAL)  # threads may synchronise through it
         self._record(ATOMIC_SHARED, (MemoryUse.READ, MemoryUse.WRITE), size, pointer)

@@ -118,14 +118,14 @@ def missing(owner: object, name: str, place: str, nouns: Mapping[str, Noun]) -> 
     """The error for a name that `owner`, written `place`, does not have; `nouns` are the nouns that it has."""
     if name.startswith("_"):
         return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
-    own = {one: f"{place}.{one}" for one in _public(owner)}
+    own = {call: f"{place}.{call}" for call in _public(owner)}
     of_nouns = {
         written: f"k.{noun}.{call}"
-        for noun, found in nouns.items()
-        for call in _public(found)
+        for noun, owned in nouns.items()
+        for call in _public(owned)
         for written in (f"{noun}_{call}", f"{noun}_{call}s")
     }
-    alone = [f"k.{noun}.{name}" for noun, found in nouns.items() if name in _public(found)]
+    alone = [f"k.{noun}.{name}" for noun, owned in nouns.items() if name in _public(owned)]
     of_k = {**_MATH, **of_nouns, **_OF_OTHERS, **OLD_CALLS} if nouns else {}
     exact = (_MATH if place == "k.math" else of_k).get(name)
     near = [exact] if exact else alone or _nearest(name, {**of_nouns, **own, **{noun: f"k.{noun}" for noun in nouns}})
@@ -137,12 +137,12 @@ def _nearest(name: str, known: Mapping[str, str]) -> list[str]:
     """The name most like `name`, if any is close."""
     if name in known:
         return [known[name]]
-    found = difflib.get_close_matches(name, known, 1, _NEAR)
-    return [known[one] for one in found]
+    matches = difflib.get_close_matches(name, known, 1, _NEAR)
+    return [known[match] for match in matches]
 
 
 def _public(owner: object) -> list[str]:
-    return sorted(one for one in _names(owner) if not one.startswith("_"))
+    return sorted(name for name in _names(owner) if not name.startswith("_"))
 
 
 def _names(owner: object) -> Iterable[str]:
@@ -150,6 +150,6 @@ def _names(owner: object) -> Iterable[str]:
     return (
         name
         for cls in type(owner).__mro__
-        for name, one in vars(cls).items()
-        if callable(one) or isinstance(one, property)
+        for name, attribute in vars(cls).items()
+        if callable(attribute) or isinstance(attribute, property)
     )

@@ -35,7 +35,7 @@ class TensorMapParameter:
 
 def check_parameters(kernel: str, parameters: Sequence[Parameter]) -> None:
     """Raises kernel.parameter and kernel.parameter-fact for everything that is wrong, together."""
-    raise_all([found for parameter in parameters for found in _faults(kernel, parameter)])
+    raise_all([fault for parameter in parameters for fault in _faults(kernel, parameter)])
     total = 0
     for parameter in parameters:
         size, align = _size(parameter)
@@ -47,40 +47,40 @@ def check_parameters(kernel: str, parameters: Sequence[Parameter]) -> None:
         )
 
 
-def not_a_type(kernel: str, name: object, given: object) -> Diagnostic:
+def not_a_type(kernel: str, name: object, annotation: object) -> Diagnostic:
     """The diagnostic for an annotation that is not the type of a parameter, or for a missing annotation (None)."""
-    problem = f"has the annotation {given!r}, which is not a kernel parameter type"
-    if given is None:
+    problem = f"has the annotation {annotation!r}, which is not a kernel parameter type"
+    if annotation is None:
         problem = "has no annotation"
-    meant = element_name(getattr(given, "__name__", "")) or "an element type (nvb.i32)"
+    meant = element_name(getattr(annotation, "__name__", "")) or "an element type (nvb.i32)"
     return rules.PARAMETER_TYPE.diagnose(name=name, kernel=kernel, problem=problem, element=meant)
 
 
 def _faults(kernel: str, parameter: object) -> Iterator[Diagnostic]:
-    given = getattr(parameter, "type", None)
+    kind = getattr(parameter, "type", None)
     name = getattr(parameter, "name", parameter)
-    if not isinstance(parameter, Parameter) or not isinstance(given, (Scalar, Pointer, TensorMap)):
-        yield not_a_type(kernel, name, given if isinstance(parameter, Parameter) else parameter)
+    if not isinstance(parameter, Parameter) or not isinstance(kind, (Scalar, Pointer, TensorMap)):
+        yield not_a_type(kernel, name, kind if isinstance(parameter, Parameter) else parameter)
         return
     fault = name_fault(parameter.name)
     if fault is not None:
         yield fault
-    if not isinstance(given.element, ElementType):
+    if not isinstance(kind.element, ElementType):
         needs, advice = "its element is not an element type", "use one such as nvb.f16"
-        yield rules.PARAMETER_FACT.diagnose(name=name, given=repr(given.element), needs=needs, advice=advice)
-    elif isinstance(given, Pointer) and not _is_power_of_two(given.align):
+        yield rules.PARAMETER_FACT.diagnose(name=name, given=repr(kind.element), needs=needs, advice=advice)
+    elif isinstance(kind, Pointer) and not _is_power_of_two(kind.align):
         needs, advice = "an alignment is a power of two, in bytes", "use 16, which every allocation has"
-        yield rules.PARAMETER_FACT.diagnose(name=name, given=f"align={given.align!r}", needs=needs, advice=advice)
-    elif isinstance(given, TensorMap) and given.im2col is not None:
-        if len(given.box) != 2 or min(given.box) < 1:
+        yield rules.PARAMETER_FACT.diagnose(name=name, given=f"align={kind.align!r}", needs=needs, advice=advice)
+    elif isinstance(kind, TensorMap) and kind.im2col is not None:
+        if len(kind.box) != 2 or min(kind.box) < 1:
             needs = "an im2col map has im2col=Im2col(rank, lower, upper) and box=(pixels, channels)"
             advice = "give the box two extents"
-            shown = f"box={given.box!r}, im2col={given.im2col!r}"
+            shown = f"box={kind.box!r}, im2col={kind.im2col!r}"
             yield rules.PARAMETER_FACT.diagnose(name=name, given=shown, needs=needs, advice=advice)
-    elif isinstance(given, TensorMap) and not _is_box(given.box):
+    elif isinstance(kind, TensorMap) and not _is_box(kind.box):
         needs = f"a box has {RANKS[0]} to {RANKS[-1]} dimensions of 1 to {TMA_BOX_LIMIT} elements"
         advice = "use several copies for a larger tile; a tile's layout knows its box: SmemLayout.tma_box"
-        yield rules.PARAMETER_FACT.diagnose(name=name, given=f"box={given.box!r}", needs=needs, advice=advice)
+        yield rules.PARAMETER_FACT.diagnose(name=name, given=f"box={kind.box!r}", needs=needs, advice=advice)
 
 
 def _is_power_of_two(number: object) -> bool:

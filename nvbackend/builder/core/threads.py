@@ -79,9 +79,9 @@ class Threads:
 
     def uniform(self, value: Value) -> Value:
         """`k.uniform`."""
-        given = value.bitcast(s32) if value.type is f32 else value
-        operands = {"members": warp.ALL_LANES, "value": given.ir, "lane": 0, "clamp": warp.WHOLE_WARP}
-        shared = result(self._k, warp.shuffle("idx"), given.type, **operands)
+        bits = value.bitcast(s32) if value.type is f32 else value
+        operands = {"members": warp.ALL_LANES, "value": bits.ir, "lane": 0, "clamp": warp.WHOLE_WARP}
+        shared = result(self._k, warp.shuffle("idx"), bits.type, **operands)
         return shared.bitcast(f32) if value.type is f32 else shared
 
     def elect(self) -> Value:

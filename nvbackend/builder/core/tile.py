@@ -42,13 +42,13 @@ class SharedTile:
         If the index of the contiguous dimension is a constant that begins a 16-byte chunk, the address is known to be
         aligned to 16 bytes.
         """
-        numbers = [one if isinstance(one, int) else getattr(one, "constant", None) for one in (row, column)]
+        numbers = [index if isinstance(index, int) else getattr(index, "constant", None) for index in (row, column)]
         for number, extent in zip(numbers, self._extents, strict=True):
             if isinstance(number, int) and not 0 <= number < extent:
                 BOUNDS.fail(row=numbers[0], column=numbers[1], rows=self._extents[0], columns=self._extents[1])
         function = self.cute.in_elements()
         known = function.layout_b(*(number if isinstance(number, int) else 0 for number in numbers))
-        rest = (0 if isinstance(number, int) else one for number, one in zip(numbers, (row, column), strict=True))
+        rest = (0 if isinstance(number, int) else index for number, index in zip(numbers, (row, column), strict=True))
         index = function.layout_b(*rest)
         size, along = self.layout.element.bytes_for(1), numbers[self.layout.major is Major.K]
         if isinstance(along, int):

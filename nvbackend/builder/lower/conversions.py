@@ -87,21 +87,21 @@ _TF32_PRECISION = (11, -136)
 _FLOAT_BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
 
 
-def llvm_constant(given: Number, element: ElementType) -> ir.Constant:
+def llvm_constant(number: Number, element: ElementType) -> ir.Constant:
     """A constant of `element`: integers in its range, no fractions for integer types (value.constant)."""
     if element.is_float:
-        return ir.Constant(llvm_type(element), _float_constant(given, element))
+        return ir.Constant(llvm_type(element), _float_constant(number, element))
     low, high = (
         (-(1 << element.bits - 1), (1 << element.bits - 1) - 1) if element.is_signed else (0, (1 << element.bits) - 1)
     )
-    if not isinstance(given, int) or not low <= given <= high:
-        not_a_value(given, element, f"an integer from {low} to {high}")
-    return ir.Constant(llvm_type(element), int(given))
+    if not isinstance(number, int) or not low <= number <= high:
+        not_a_value(number, element, f"an integer from {low} to {high}")
+    return ir.Constant(llvm_type(element), int(number))
 
 
-def not_a_value(given: Number, element: ElementType, allowed: str) -> NoReturn:
+def not_a_value(number: Number, element: ElementType, allowed: str) -> NoReturn:
     """Raises value.constant for a number that `element` does not hold."""
-    rules.CONSTANT_RANGE.fail(problem=f"{printed(given)} is not a value of {element}", allowed=allowed)
+    rules.CONSTANT_RANGE.fail(problem=f"{printed(number)} is not a value of {element}", allowed=allowed)
 
 
 def wrapped_constant(number: int, element: ElementType) -> ir.Constant:
@@ -129,10 +129,10 @@ def wrapped(builder: ir.IRBuilder, value: ir.Value, element: ElementType) -> ir.
 
 def known_number(value: ir.Value, element: ElementType | None = None) -> Number | None:
     """The build-time constant that `value`, of `element`, is; None if it is not a constant."""
-    found = value.constant if isinstance(value, ir.Constant) else None
-    if isinstance(found, int) and element is not None and (element.is_integer or element is pred):
-        found = wrapped_constant(found, element).constant  # LLVM's constants of a type may be written either way
-    return found if isinstance(found, (int, float)) else None
+    number = value.constant if isinstance(value, ir.Constant) else None
+    if isinstance(number, int) and element is not None and (element.is_integer or element is pred):
+        number = wrapped_constant(number, element).constant  # LLVM's constants of a type may be written either way
+    return number if isinstance(number, (int, float)) else None
 
 
 def width(element: ElementType) -> int:
@@ -146,18 +146,18 @@ def is_packed(element: ElementType) -> bool:
     return element.bits < f16.bits and not element.is_integer and element is not pred
 
 
-def _float_constant(given: Number, element: ElementType) -> float:
-    """`given` as a float. Raises value.constant if `element` cannot hold it: LLVM would print another number."""
+def _float_constant(exact: Number, element: ElementType) -> float:
+    """`exact` as a float. Raises value.constant if `element` cannot hold it: LLVM would print another number."""
     if is_packed(element):
         advice = "pack it on the host, and load it as bits"
         rules.UNSUPPORTED_OPERATION.fail(operation="a constant", element=element, advice=advice)
     largest = _LARGEST_TF32 if element is tf32 else _LARGEST.get(element.llvm, sys.float_info.max)
     try:
-        number = _rounded(float(given), element)
+        number = _rounded(float(exact), element)
     except OverflowError:  # past the largest double
         number = None
-    if number is None or (largest < abs(number) and math.isfinite(given)):
-        not_a_value(given, element, f"a number from -{largest} to {largest}")
+    if number is None or (largest < abs(number) and math.isfinite(exact)):
+        not_a_value(exact, element, f"a number from -{largest} to {largest}")
     return number
 
 

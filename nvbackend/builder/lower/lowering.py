@@ -12,7 +12,8 @@ from nvbackend.diagnostics import Diagnostic, WrongKind, printed, raise_all, wit
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, RegisterClass, Role, Row, RowOperand
 
 _REACHABLE = {
-    space: {space, RegisterClass.GENERIC.addrspace} for space in {one.addrspace for one in RegisterClass} - {None}
+    space: {space, RegisterClass.GENERIC.addrspace}
+    for space in {register.addrspace for register in RegisterClass} - {None}
 }
 """The address spaces whose pointers each space accepts: its own, and generic ones, which are converted."""
 _REACHABLE[RegisterClass.SHARED_CLUSTER.addrspace].add(RegisterClass.SHARED.addrspace)
@@ -31,37 +32,44 @@ def check_operands(function: ir.Function, row: Row, operands: Mapping[str, objec
 
     Raises value.kernel for a register of another function than `function`.
     """
-    wanted = {one.name: one for one in row.operands if one.role is not Role.OUTPUT or one.tied}
-    found = [
+    wanted = {operand.name: operand for operand in row.operands if operand.role is not Role.OUTPUT or operand.tied}
+    faults = [
         _diagnose(row, name, "it has no operand of that name", operands[name])
         for name in operands
         if name not in wanted
     ]
     for name, operand in wanted.items():
         if name not in operands:
-            found.append(_diagnose(row, name, "it is missing", None))
+            faults.append(_diagnose(row, name, "it is missing", None))
         else:
-            found += _faults(function, row, operand, operands[name])
-    raise_all(found)
+            faults += _faults(function, row, operand, operands[name])
+    raise_all(faults)
 
 
-def _faults(function: ir.Function, row: Row, operand: RowOperand, given: object) -> Iterator[Diagnostic]:
-    if type(given) is int:
+def _faults(function: ir.Function, row: Row, operand: RowOperand, operand_value: object) -> Iterator[Diagnostic]:
+    if type(operand_value) is int:
         bits = _INTEGER_BITS.get(operand.register.llvm)
-        if operand.role is not Role.IMMEDIATE and (bits is None or not -(1 << bits - 1) <= given < 1 << bits):
-            yield _diagnose(row, operand.name, f"it takes {_described(operand)}, which holds no such number", given)
+        if operand.role is not Role.IMMEDIATE and (bits is None or not -(1 << bits - 1) <= operand_value < 1 << bits):
+            yield _diagnose(
+                row, operand.name, f"it takes {_described(operand)}, which holds no such number", operand_value
+            )
         return
-    if isinstance(given, bool):
-        yield _diagnose(row, operand.name, "it takes an integer, not a truth value", given)
+    if isinstance(operand_value, bool):
+        yield _diagnose(row, operand.name, "it takes an integer, not a truth value", operand_value)
         return
     if operand.role is Role.IMMEDIATE:
         # Of a call that takes the number as an argument of its own, the boundary names that argument instead.
         raise WrongKind(
-            _diagnose(row, operand.name, f"it takes an integer, not {with_article(type(given).__name__)}", given)
+            _diagnose(
+                row,
+                operand.name,
+                f"it takes an integer, not {with_article(type(operand_value).__name__)}",
+                operand_value,
+            )
         )
-    values = [given] if isinstance(given, ir.Value) else given
+    values = [operand_value] if isinstance(operand_value, ir.Value) else operand_value
     if not isinstance(values, (list, tuple)) or not all(isinstance(value, ir.Value) for value in values):
-        yield _diagnose(row, operand.name, f"it takes {_described(operand)}", given)
+        yield _diagnose(row, operand.name, f"it takes {_described(operand)}", operand_value)
         return
     kinds = {id(value.type): value for value in values}  # LLVM's types are few objects
     strange = next((value for value in kinds.values() if not _fits(value.type, operand.register)), None)
@@ -84,10 +92,10 @@ def _fits(kind: ir.Type, register: RegisterClass) -> bool:
 
 def values_of(operands: Mapping[str, object]) -> Iterator[ir.Value]:
     """The LLVM values among operands."""
-    for given in operands.values():
-        for one in given if isinstance(given, (list, tuple)) else (given,):
-            if isinstance(one, ir.Value):
-                yield one
+    for operand in operands.values():
+        for value in operand if isinstance(operand, (list, tuple)) else (operand,):
+            if isinstance(value, ir.Value):
+                yield value
 
 
 def _described(operand: RowOperand) -> str:
@@ -101,8 +109,8 @@ def _counted(count: int, llvm: str) -> str:
     return f"a value of LLVM's type {llvm}" if count == 1 else f"{count} values of LLVM's type {llvm}"
 
 
-def _diagnose(row: Row, name: str, problem: str, given: object) -> Diagnostic:
-    shown = given if isinstance(given, str) else "nothing" if given is None else printed(given)
+def _diagnose(row: Row, name: str, problem: str, value: object) -> Diagnostic:
+    shown = value if isinstance(value, str) else "nothing" if value is None else printed(value)
     return rules.OPERAND.diagnose(instruction=row.ptx, operand=name, problem=problem, given=shown)
 
 
@@ -111,8 +119,8 @@ def registers_of(row: Row, operands: Operands, results: Operands) -> Iterator[tu
     for operand in row.operands:
         if operand.role is Role.IMMEDIATE:
             continue
-        given = results[operand.name] if operand.role is Role.OUTPUT else operands[operand.name]
-        values = (given,) if isinstance(given, (ir.Value, int)) else given
+        registers = results[operand.name] if operand.role is Role.OUTPUT else operands[operand.name]
+        values = (registers,) if isinstance(registers, (ir.Value, int)) else registers
         if values:
             yield operand.name, values
 
@@ -199,17 +207,17 @@ def _attributes(row: Row) -> tuple[str, ...]:
 
 def declare(module: ir.Module, name: str, result: ir.Type, arguments: Sequence[ir.Type]) -> ir.Function:
     """The function `name` of `module`, declared on first use."""
-    found = module.globals.get(name)
-    if found is None:
-        found = ir.Function(module, ir.FunctionType(result, arguments), name)
-    return found
+    function = module.globals.get(name)
+    if function is None:
+        function = ir.Function(module, ir.FunctionType(result, arguments), name)
+    return function
 
 
 def _values(operands: Operands, operand: RowOperand) -> list[ir.Value]:
-    given = operands[operand.name]
-    if isinstance(given, int):
-        given = ir.Constant(_SCALARS[operand.register.llvm], given)
-    values = [given] if isinstance(given, ir.Value) else list(given)
+    value = operands[operand.name]
+    if isinstance(value, int):
+        value = ir.Constant(_SCALARS[operand.register.llvm], value)
+    values = [value] if isinstance(value, ir.Value) else list(value)
     if len(values) != operand.count:
         raise ValueError(f"operand {operand.name} takes {operand.count} registers, not {len(values)}")
     return values
@@ -246,7 +254,9 @@ def _in_space(builder: ir.IRBuilder, pointer: ir.Value, register: RegisterClass)
 
 
 def _result_type(row: Row, *, of_intrinsic: bool = False) -> ir.Type:
-    names = ((one.register.intrinsic if of_intrinsic else one.register.llvm, one.count) for one in row.outputs)
+    names = (
+        (output.register.intrinsic if of_intrinsic else output.register.llvm, output.count) for output in row.outputs
+    )
     types = [_SCALARS[name] for name, count in names for _ in range(count)]
     if not types:
         return ir.VoidType()

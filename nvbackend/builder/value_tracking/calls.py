@@ -34,15 +34,18 @@ _ONE = np.uint64(1)
 
 def _by_lane(cta: Cta, operands: Sequence[Known]) -> list[tuple[Numbers, Mask]]:
     """The operands, and where they are known, by elected lane, rank, warp and lane."""
-    shapes = [one.numbers.shape[:2] for one in operands if one.numbers is not None]
+    shapes = [operand.numbers.shape[:2] for operand in operands if operand.numbers is not None]
     outer = np.broadcast_shapes(*shapes)
 
     def spread(table: Any) -> Any:
         return np.broadcast_to(table, (*outer, cta.threads)).reshape(*outer, cta.warps, WARP_SIZE)
 
     return [
-        (spread(np.uint64(0) if one.numbers is None else one.numbers), spread(_where(one)))  # nothing is known of it
-        for one in operands
+        (
+            spread(np.uint64(0) if operand.numbers is None else operand.numbers),
+            spread(_where(operand)),
+        )  # nothing is known of it
+        for operand in operands
     ]
 
 
@@ -85,10 +88,10 @@ def collected(cta: Cta, operation: str, members: Known, value: Known) -> tuple[F
     member = (there[..., np.newaxis] >> _OWN & _ONE).astype(bool)
     present = (there >> _OWN & _ONE).astype(bool) & named
     seen = _Seen(member, numbers[..., np.newaxis, :], known[..., np.newaxis, :], numbers[..., np.newaxis])
-    found = COLLECTIONS[operation](seen)
+    results = COLLECTIONS[operation](seen)
     everybody = (seen.sure | ~member).all(-1)
     return tuple(
-        (_by_thread(result), _by_thread(present & (everybody if where is None else where))) for result, where in found
+        (_by_thread(result), _by_thread(present & (everybody if where is None else where))) for result, where in results
     )
 
 
@@ -210,9 +213,9 @@ def called(cta: Cta, call: ir.CallInstr, operands: _Operands) -> Known:
         return register(cta)
     if rule is not None:
         return rule(cta, operands)
-    apparent = min((one.apparent for one in operands), default=Scope.GRID)
+    apparent = min((operand.apparent for operand in operands), default=Scope.GRID)
     if name == _name_of(cluster.mapa()):
-        return Known(certain=min(one.certain for one in operands), apparent=apparent)
+        return Known(certain=min(operand.certain for operand in operands), apparent=apparent)
     return Known(apparent=apparent if name.startswith("llvm.") and not name.startswith("llvm.nvvm.") else Scope.GRID)
 
 
@@ -309,7 +312,7 @@ def _shuffled(mode: str, in_range: bool, cta: Cta, operands: _Operands) -> Known
     members, value, lane, clamp = operands
     result, within = shuffled(cta, mode, members, value, lane, clamp)
     certain = value.certain if value.certain >= Scope.WARP else Scope.THREAD
-    apparent = min(one.apparent for one in operands)
+    apparent = min(operand.apparent for operand in operands)
     if mode == "idx" and _is_one_segment(clamp):
         if lane.apparent >= Scope.WARP:
             apparent = max(apparent, Scope.WARP)
@@ -327,14 +330,16 @@ def _is_one_segment(clamp: Known) -> bool:
 
 def _collected(operation: str, aggregate: bool, cta: Cta, operands: _Operands) -> Known:
     members, value = operands
-    certain, apparent = (min(one) for one in zip(*((one.certain, one.apparent) for one in operands), strict=True))
+    certain, apparent = (
+        min(scopes) for scopes in zip(*((operand.certain, operand.apparent) for operand in operands), strict=True)
+    )
     if operation != "match any":
         apparent = max(apparent, Scope.WARP)
         certain = max(certain, Scope.WARP) if _is_all(members) else certain
     if operation not in COLLECTIONS:
         return Known(certain=certain, apparent=apparent)
-    found = collected(cta, operation, members, value)
-    parts = tuple(_known(one, certain, apparent) for one in found)
+    results = collected(cta, operation, members, value)
+    parts = tuple(_known(result, certain, apparent) for result in results)
     return Known(parts=parts) if aggregate else parts[0]
 
 
@@ -342,8 +347,8 @@ def _reduced(operation: str, cta: Cta, operands: _Operands) -> Known:
     return _collected(operation, False, cta, operands[::-1])
 
 
-def _known(found: Found, certain: Scope, apparent: Scope) -> Known:
-    if found is None:
+def _known(result: Found, certain: Scope, apparent: Scope) -> Known:
+    if result is None:
         return Known(certain=certain, apparent=apparent)
-    numbers, where = found
+    numbers, where = result
     return Known(numbers, None if where.all() else where, certain=certain, apparent=apparent)

@@ -87,8 +87,8 @@ class ClusterExecution:
 
     def reach(self, row: Row, operands: Operands, owner: Numbers | None) -> Reach:
         """Whose mbarriers `row` reaches; `owner` has the CTA that its barrier's address is of, where that is known."""
-        groups, given = self._groups(operands), operands.get(facts.MASK)
-        mask = self.numbers(given) if isinstance(given, (ir.Value, int)) else None
+        groups, selected = self._groups(operands), operands.get(facts.MASK)
+        mask = self.numbers(selected) if isinstance(selected, (ir.Value, int)) else None
         if row.semantics.multicast and not row.has_operand(facts.MASK):
             mask = Numbers(lambda *_: _MASK)  # it goes to every CTA of the cluster
         addressed = _addressed(row, mask, owner)
@@ -102,8 +102,8 @@ class ClusterExecution:
         if mask is None or not mask.by_thread:
             return None if mask is None else mask.at(rank, 0) & _MASK
         everyone = [[*range(self._threads)]] if groups is None else groups
-        found = {mask.at(rank, thread) & _MASK for group in everyone for thread in group}
-        return found.pop() if len(found) == 1 else None
+        targets = {mask.at(rank, thread) & _MASK for group in everyone for thread in group}
+        return targets.pop() if len(targets) == 1 else None
 
     def _of_cta(
         self, rank: int, groups: list[list[int]] | None, addressed: Numbers | None
@@ -120,9 +120,9 @@ class ClusterExecution:
             return count, targets, targets, None if count is None else self._counted([reached] * count)
         each = [{addressed.at(rank, thread) for thread in group} for group in groups or [[*range(self._threads)]]]
         targets = self._inside(reduce(or_, set[int]().union(*each)))
-        certain = self._inside(reduce(or_, (reduce(and_, one) for one in each)))
-        known = groups is not None and all(len(one) == 1 for one in each)
-        return count, targets, certain, self._counted([one.pop() for one in each]) if known else None
+        certain = self._inside(reduce(or_, (reduce(and_, by_group) for by_group in each)))
+        known = groups is not None and all(len(by_group) == 1 for by_group in each)
+        return count, targets, certain, self._counted([by_group.pop() for by_group in each]) if known else None
 
     def _inside(self, reached: int) -> int:
         return reached & (1 << self.cluster) - 1
@@ -130,7 +130,8 @@ class ClusterExecution:
     def _counted(self, reached: Sequence[int]) -> tuple[int, ...]:
         """How many times they reach each CTA."""
         return tuple(
-            sum((one >> rank & 1) + (one >> _TWICE + rank & 1) for one in reached) for rank in range(self.cluster)
+            sum((targets >> rank & 1) + (targets >> _TWICE + rank & 1) for targets in reached)
+            for rank in range(self.cluster)
         )
 
 
@@ -155,9 +156,9 @@ def _addressed(row: Row, mask: Numbers | None, owner: Numbers | None) -> Numbers
 
 def _of_parity(mask: int, parity: int) -> int:
     """The CTAs of that parity in the pairs that have a CTA in the mask, and twice those of pairs that have both."""
-    found = 0
+    targets = 0
     for rank in range(mask.bit_length()):
         if mask >> rank & 1:
-            one = 1 << (rank & ~1 | parity)
-            found |= one << _TWICE if found & one else one
-    return found
+            bit = 1 << (rank & ~1 | parity)
+            targets |= bit << _TWICE if targets & bit else bit
+    return targets

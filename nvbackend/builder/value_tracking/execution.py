@@ -52,21 +52,21 @@ class Evaluator:
 
     def known(self, value: ir.Value) -> Known:
         """What is known of `value`. Its operands are evaluated first, without recursion, because chains are long."""
-        found = self._found
+        known = self._found
         waiting = [value]
         while waiting:
-            one = waiting[-1]
-            if id(one) in found:
+            last = waiting[-1]
+            if id(last) in known:
                 waiting.pop()
                 continue
-            sources = self._sources(one)
-            missing = [each for each in sources if id(each) not in found]
+            sources = self._sources(last)
+            missing = [each for each in sources if id(each) not in known]
             if missing:
                 waiting += missing
                 continue
-            found[id(one)] = one, self._once(one, [found[id(each)][1] for each in sources])
+            known[id(last)] = last, self._once(last, [known[id(each)][1] for each in sources])
             waiting.pop()
-        return found[id(value)][1]
+        return known[id(value)][1]
 
     def _sources(self, value: ir.Value) -> tuple[ir.Value, ...]:
         if isinstance(value, Merged):
@@ -235,8 +235,8 @@ class Execution:
     def count(self, rounds: Sequence[ir.Value], counter: ir.Value) -> None:
         """A loop begins whose `rounds` (start, end, step) are these: do all threads run the same, and more than one?"""
         loop, around = self._regions[-1], self._regions[-2]
-        constants = [one.constant for one in rounds if isinstance(one, ir.Constant)]
-        known = [one for one in constants if type(one) is int]  # that of an address is a text
+        constants = [number.constant for number in rounds if isinstance(number, ir.Constant)]
+        known = [constant for constant in constants if type(constant) is int]  # that of an address is a text
         if len(known) == len(rounds) and known[0] < known[1]:
             first, end, step = known
             self._rounds[counter] = first, first + (end - 1 - first) // step * step
@@ -271,7 +271,7 @@ class Execution:
         holds, fails = known.holds(), known.fails()
         if not self._is_entered or holds is None or fails is None:
             return 0, 0
-        true, false = (np.broadcast_to(one.all(axis=(0, 2)), self.cta.cluster) for one in (holds, fails))
+        true, false = (np.broadcast_to(decided.all(axis=(0, 2)), self.cta.cluster) for decided in (holds, fails))
         return bits_of(true), bits_of(false)
 
     # -- which value they have ----------------------------------------------------------------------------------------
@@ -315,10 +315,10 @@ class Execution:
 
         A CTA whose value is not a rank of the cluster does not reach the place.
         """
-        found, counted, cluster = self.in_each_cta(rank), self.counted(rank), self.cta.cluster
-        if found is None and counted is not None:
-            found = (counted[0],) * cluster
-        peers = {own: peer for own, peer in enumerate(found or ()) if 0 <= peer < cluster}
+        ranks, counted, cluster = self.in_each_cta(rank), self.counted(rank), self.cta.cluster
+        if ranks is None and counted is not None:
+            ranks = (counted[0],) * cluster
+        peers = {own: peer for own, peer in enumerate(ranks or ()) if 0 <= peer < cluster}
         return sum(1 << own * facts.MOST_CTAS + peer for own, peer in peers.items()) if peers else None
 
     def facts(self, row: Row, operands: Operands) -> dict[str, int]:
@@ -361,8 +361,8 @@ def _is_counted(row: Row) -> bool:
 def _constants(row: Row, operands: Operands) -> dict[str, int]:
     known = {}
     for operand in row.operands:
-        given = operands.get(operand.name)
-        number = given.constant if isinstance(given, ir.Constant) else given
+        register = operands.get(operand.name)
+        number = register.constant if isinstance(register, ir.Constant) else register
         if operand.name in _CONSTANTS and operand.role is not Role.OUTPUT and isinstance(number, int):
             known[operand.name] = number
     return known

@@ -74,7 +74,7 @@ class Known:
             and _are_equal(self.where, other.where)
             and _are_equal(self.numbers, other.numbers)
             and len(self.parts) == len(other.parts)
-            and all(one.equals(another) for one, another in zip(self.parts, other.parts, strict=True))
+            and all(part.equals(another) for part, another in zip(self.parts, other.parts, strict=True))
         )
 
     # -- predicates ---------------------------------------------------------------------------------------------------
@@ -118,8 +118,8 @@ class Known:
         return self._signed
 
 
-def _are_equal(one: Numbers | None, other: Numbers | None) -> bool:
-    return one is other or (one is not None and other is not None and bool((one == other).all()))
+def _are_equal(left: Numbers | None, right: Numbers | None) -> bool:
+    return left is right or (left is not None and right is not None and bool((left == right).all()))
 
 
 def _scope_of(numbers: Numbers) -> Scope:
@@ -135,15 +135,15 @@ def _scope_of(numbers: Numbers) -> Scope:
     return Scope.THREAD
 
 
-def meet(found: Iterable[Known]) -> Known | None:
+def meet(alternatives: Iterable[Known]) -> Known | None:
     """The join: what is known of a value that is one of these; None for no values."""
     joined: Known | None = None
-    for known in found:
+    for known in alternatives:
         if joined is None:
             joined = known
         elif not joined.equals(known):
             apparent = min(joined.apparent, known.apparent)
             parts = zip(joined.parts, known.parts, strict=False)
-            met = tuple([one for pair in parts if (one := meet(pair)) is not None])
+            met = tuple([common for pair in parts if (common := meet(pair)) is not None])
             joined = Known(apparent=apparent, parts=met)
     return joined

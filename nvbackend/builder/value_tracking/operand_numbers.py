@@ -34,7 +34,7 @@ class OperandNumbers:
         checked = checked_operands(row)
         if not checked:
             return
-        constants = {name: one.constant for name, one in operands.items() if isinstance(one, ir.Constant)}
+        constants = {name: operand.constant for name, operand in operands.items() if isinstance(operand, ir.Constant)}
         others = {name: number for name, number in constants.items() if type(number) is int}
         for name in checked:
             value = operands.get(name)
@@ -56,14 +56,14 @@ class OperandNumbers:
         """
         if not isinstance(row.lowering, Intrinsic):
             return operands
-        given = dict(operands)
+        registers = dict(operands)
         for operand in row.inputs:
             value = operands.get(operand.name)
             if operand.legal is not None and isinstance(value, ir.Value) and not isinstance(value, ir.Constant):
                 numbers = self._certain(value) or self._candidates(value)
                 if not numbers or any(number not in operand.legal for number in numbers):
-                    given[operand.name] = _copied(builder, value)
-        return given
+                    registers[operand.name] = _copied(builder, value)
+        return registers
 
     def _certain(self, value: ir.Value) -> tuple[int, ...]:
         """The distinct numbers of an integer in the threads here; empty if unknown."""
@@ -89,21 +89,21 @@ class OperandNumbers:
 
     def _may_be_legal(self, value: ir.Value, legal: Iterable[int] | None) -> bool:
         mask, number = self._bits.known(value)
-        return legal is None or any(one & mask == number for one in legal)
+        return legal is None or any(allowed & mask == number for allowed in legal)
 
 
 def _faults(row: Row, name: str, number: int, value: ir.Value, others: dict[str, int]) -> tuple[Diagnostic, ...]:
     """What is wrong with a number of the bits of `value`, read with a sign and without: nothing where one is right."""
     whole = 1 << value.type.width
-    found: tuple[Diagnostic, ...] = ()
+    faults: tuple[Diagnostic, ...] = ()
     for reading in dict.fromkeys((number % whole, (number + whole // 2) % whole - whole // 2)):
         try:
             check_number(row, name, reading, others)
         except DiagnosticError as error:
-            found = error.diagnostics
+            faults = error.diagnostics
         else:
             return ()
-    return found
+    return faults
 
 
 def _copied(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:

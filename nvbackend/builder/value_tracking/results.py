@@ -47,21 +47,21 @@ def float_result(instruction: ir.Instruction, operands: Sequence[Known]) -> Resu
     """What one of `FLOAT_NAMES` gives, where it is exact."""
     if instruction.opname == "fcmp":
         return _compared(instruction, *operands)
-    (one,) = operands
-    if one.numbers is None or instruction.opname == "fpext":
-        return None if one.numbers is None else (one.numbers, one.where)
+    (operand,) = operands
+    if operand.numbers is None or instruction.opname == "fpext":
+        return None if operand.numbers is None else (operand.numbers, operand.where)
     width = instruction.operands[0].type.width
     precision = _PRECISION.get(str(instruction.type))
     if precision is None or width > NATIVE:
         return None
     limit = 1 << precision
     if instruction.opname == "sitofp":
-        numbers = signed(one.numbers, width)
+        numbers = signed(operand.numbers, width)
         exact = (numbers >= -limit) & (numbers <= limit)
     else:
-        numbers = one.numbers
+        numbers = operand.numbers
         exact = numbers <= np.uint64(limit)
-    where = exact if one.where is None else exact & one.where
+    where = exact if operand.where is None else exact & operand.where
     return numbers.astype(np.float64), None if where.all() else where
 
 
@@ -70,7 +70,7 @@ def _compared(instruction: ir.Instruction, left: Known, right: Known) -> Result 
     compare = _COMPARED.get(instruction.op[1:])
     if compare is None or left.numbers is None or right.numbers is None:
         return None
-    parts = [one.where for one in (left, right) if one.where is not None]
+    parts = [side.where for side in (left, right) if side.where is not None]
     where = None if not parts else parts[0] if len(parts) == 1 else parts[0] & parts[1]
     return compare(left.numbers, right.numbers).astype(np.uint64), where
 
@@ -107,24 +107,24 @@ def result_of(instruction: ir.Instruction, operands: Sequence[Known], cta: Cta) 
     if name == "call":
         if not _name(instruction).startswith(PURE):
             return called(cta, instruction, operands)
-        found = _binary(_name(instruction).split(".")[1], instruction, operands)
+        result = _binary(_name(instruction).split(".")[1], instruction, operands)
     elif name == "extractvalue":
         return _part(instruction, operands[0])
     elif name == "select":
-        found = selected(*operands)
+        result = selected(*operands)
     elif name in FLOAT_NAMES:
-        found = float_result(instruction, operands)
+        result = float_result(instruction, operands)
     elif name in tables.CASTS or name in _SAME_BITS:
-        found = _cast(name, instruction, operands[0])
+        result = _cast(name, instruction, operands[0])
     else:
-        found = _binary(instruction.op if name == "icmp" else name, instruction, operands)
-    if found is not None and found[1] is None:
-        return Known(found[0])
-    apparent = min((one.apparent for one in operands), default=Scope.GRID)
+        result = _binary(instruction.op if name == "icmp" else name, instruction, operands)
+    if result is not None and result[1] is None:
+        return Known(result[0])
+    apparent = min((operand.apparent for operand in operands), default=Scope.GRID)
     if name == "load" and getattr(instruction.operands[0].type, "addrspace", 0) == _SHARED:
         apparent = min(apparent, Scope.CTA)
-    certain = Scope.THREAD if name in _MEMORY else min((one.certain for one in operands), default=Scope.THREAD)
-    numbers, where = found or (None, None)
+    certain = Scope.THREAD if name in _MEMORY else min((operand.certain for operand in operands), default=Scope.THREAD)
+    numbers, where = result or (None, None)
     return Known(numbers, where, certain=certain, apparent=apparent)
 
 
@@ -214,7 +214,7 @@ def _decided(operation: str, left: Known, right: Known, width: int) -> tables.Re
         number = (1 << width) - 1
     else:
         return None
-    deciding = [(one.numbers == number) & _sure(one) for one in (left, right) if one.numbers is not None]
+    deciding = [(side.numbers == number) & _sure(side) for side in (left, right) if side.numbers is not None]
     if not deciding:
         return None
     where = deciding[0] if len(deciding) == 1 else deciding[0] | deciding[1]

@@ -167,11 +167,11 @@ class _Analysis:
     def scope(self, node: Node) -> Scope:
         """The largest scope over which a condition or value that was asked for is the same."""
         number = self._graph.numbers[id(node)]
-        found = self._scopes.get(number)
-        if found is None:
+        scope = self._scopes.get(number)
+        if scope is None:
             known = self._known[number]
-            found = self._scopes[number] = Scope.GRID if known is None else known.apparent
-        return found
+            scope = self._scopes[number] = Scope.GRID if known is None else known.apparent
+        return scope
 
     def branch(self, name: str, condition: ir.Value) -> Branch:
         """What is known of the branch at the end of block `name`."""
@@ -212,29 +212,29 @@ class _Analysis:
     def _evaluate(self, index: int) -> Known | None:
         """What is known of a node now; None where nothing that it depends on is known yet."""
         node, sources = self._graph.nodes[index], self._graph.sources[index]
-        found = [known for source in sources if (known := self._known[source]) is not None]
+        operands = [known for source in sources if (known := self._known[source]) is not None]
         if isinstance(node, Entry):
-            return self._at_entry(node, found)
+            return self._at_entry(node, operands)
         if isinstance(node, ir.PhiInstr):
-            return meet(found)
-        if len(found) < len(sources):
+            return meet(operands)
+        if len(operands) < len(sources):
             return None
         if isinstance(node, Rounds):
-            return _rounds(found, node.bounds[0].type.width)
-        return self._computed(node, found)
+            return _rounds(operands, node.bounds[0].type.width)
+        return self._computed(node, operands)
 
-    def _at_entry(self, entry: Entry, found: list[Known]) -> Known | None:
-        known, varying = meet(found), self._varying.get(entry)
+    def _at_entry(self, entry: Entry, alternatives: list[Known]) -> Known | None:
+        known, varying = meet(alternatives), self._varying.get(entry)
         if known is None or varying is None or known.is_whole:
             return known  # all ways bring the same numbers, or nothing is known of any of them
         return Known(apparent=min(known.apparent, varying))
 
-    def _computed(self, node: ir.Value, found: list[Known]) -> Known:
+    def _computed(self, node: ir.Value, operands: list[Known]) -> Known:
         if not isinstance(node, ir.Instruction):
             return constant_of(node)
         if self._stores.is_unknown(node):
             return Known()
-        return found[0] if reads_slot(node) else result_of(node, found, self._cta)
+        return operands[0] if reads_slot(node) else result_of(node, operands, self._cta)
 
     def _diverge(self, name: str, scope: Scope) -> list[Entry]:
         """Groups larger than `scope` part at the end of block `name`: where they meet, slots set on the ways differ.
@@ -291,4 +291,4 @@ def _rounds(bounds: list[Known], width: int) -> Known:
 
 def _following(block: ir.Block) -> list[str]:
     end = block.terminator
-    return [] if end is None else [one.name for one in end.operands if isinstance(one, ir.Block)]
+    return [] if end is None else [operand.name for operand in end.operands if isinstance(operand, ir.Block)]

@@ -58,7 +58,7 @@ class Graph:
         for start in starts:
             self._collect(start)
         for index, operands in self._in_cycles:
-            self.sources[index] = tuple([self.numbers[id(one)] for one in operands])
+            self.sources[index] = tuple([self.numbers[id(operand)] for operand in operands])
         self.users: list[list[int]] = [[] for _ in self.nodes]
         """The nodes that are computed from a node."""
         for index, sources in enumerate(self.sources):
@@ -92,7 +92,7 @@ class Graph:
 
     def _finish(self, node: Node, operands: tuple[Node, ...]) -> None:
         """Number a node, of which all that it depends on has a number unless there is a cycle."""
-        sources = tuple([self.numbers[id(one)] for one in operands]) if operands else ()
+        sources = tuple([self.numbers[id(operand)] for operand in operands]) if operands else ()
         if -1 in sources:
             self._in_cycles.append((len(self.nodes), operands))
             key = None
@@ -126,10 +126,10 @@ class Graph:
 
     def _entry(self, block: str, slot: ir.AllocaInstr) -> Entry:
         key = block, id(slot)
-        found = self._entries.get(key)
-        if found is None:
-            found = self._entries[key] = Entry(block, slot)
-        return found
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = Entry(block, slot)
+        return entry
 
 
 def reads_slot(node: ir.Value) -> bool:
@@ -145,7 +145,9 @@ class Stores:
         """The value that a load in the same block as its store reads; None where the block did not store before."""
         self._last: dict[str, dict[ir.AllocaInstr, ir.Value]] = {}
         self._escaped: set[ir.Value] = set()
-        if not any(isinstance(one, ir.AllocaInstr) for block in function.blocks for one in block.instructions):
+        if not any(
+            isinstance(instruction, ir.AllocaInstr) for block in function.blocks for instruction in block.instructions
+        ):
             return
         for block in function.blocks:
             last = self._last[block.name] = {}
@@ -166,7 +168,7 @@ class Stores:
         elif isinstance(instruction, ir.LoadInstr):
             self.before[instruction] = last.get(slot)
         else:
-            self._escaped.update(one for one in instruction.operands if isinstance(one, ir.AllocaInstr))
+            self._escaped.update(operand for operand in instruction.operands if isinstance(operand, ir.AllocaInstr))
 
     def last(self, block: str, slot: ir.AllocaInstr) -> ir.Value | None:
         """What `block` leaves in `slot`, None where it does not store there."""

@@ -41,6 +41,8 @@ def unshare_parted(machine: MachineFunction, indices: Iterable[SharedIndex]) -> 
             own._name = index.shuffle.name  # what was computed from it goes on by that name
             block.instructions[block.instructions.index(index.shuffle)] = own
             instructions = machine.block(block.name).instructions
-            machine.block(block.name).instructions = [one for one in instructions if one is not index.instruction]
+            machine.block(block.name).instructions = [
+                instruction for instruction in instructions if instruction is not index.instruction
+            ]
             replaced[index.shuffle] = own
     return replaced

@@ -100,9 +100,9 @@ class Accumulator:
         """Write all of the thread's registers, in order; the next mma adds to them (wgmma.registers)."""
         if len(values) != self.registers:
             ACCUMULATOR_REGISTERS.fail(accumulator=self.name, registers=self.registers, given=len(values))
-        given = [as_value(self._k, value, self.register_type).ir for value in values]
+        registers = [as_value(self._k, value, self.register_type).ir for value in values]
         self._k.pseudo(WRITE_REGISTERS, [Touch(self.block, Access.WRITE)])
-        self._k.write(self.storage, given)
+        self._k.write(self.storage, registers)
         self._k.write(self.scale, [constant(self._k, 1, s32).ir])
 
     def values(self) -> list[Value]:

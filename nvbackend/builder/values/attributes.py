@@ -32,6 +32,6 @@ def missing_attribute(owner: object, name: str, shown: str, kind: str) -> Attrib
     """
     if name.startswith("_"):
         return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
-    known = [one for one in dir(type(owner)) if not one.startswith("_")]
+    known = [name for name in dir(type(owner)) if not name.startswith("_")]
     advice = _INSTEAD.get(name, f"use one of {', '.join(known)}").format(name=name, type=kind)
     return MissingAttribute([ATTRIBUTE.diagnose(owner=shown, name=name, advice=advice)])

@@ -32,9 +32,9 @@ def address_type(space: int) -> ElementType:
     return s64 if space == GLOBAL_SPACE else u32
 
 
-def as_index(k: Emitter, given: Operand) -> Value:
-    """`given` as an integer value of kernel `k` (value.operation)."""
-    index = as_value(k, given)
+def as_index(k: Emitter, operand: Operand) -> Value:
+    """`operand` as an integer value of kernel `k` (value.operation)."""
+    index = as_value(k, operand)
     if not index.type.is_integer:
         rules.UNSUPPORTED_OPERATION.fail(operation="an index", element=index.type, advice="index with integers")
     return index
@@ -266,47 +266,49 @@ def _largest(element: ElementType) -> int:
     return (1 << element.bits - element.is_signed) - 1
 
 
-def as_value(k: Emitter, given: object, element: ElementType | None = None) -> Value:
-    """`given` as a value of kernel `k`: a value or variable as it is, a number as a constant of `element`."""
-    if isinstance(given, Arithmetic):
-        value = given._value()
+def as_value(k: Emitter, operand: object, element: ElementType | None = None) -> Value:
+    """`operand` as a value of kernel `k`: a value or variable as it is, a number as a constant of `element`."""
+    if isinstance(operand, Arithmetic):
+        value = operand._value()
         if value._k is not k:
             rules.FOREIGN_VALUE.fail(owner=value._k.name, user=k.name)
         if element is not None and value._type is not element:
             _wrong_type(element, value._type)
         return value
-    given = plain_number(given)
-    if isinstance(given, (bool, int, float)):
+    operand = plain_number(operand)
+    if isinstance(operand, (bool, int, float)):
         if element is None:
-            element = pred if isinstance(given, bool) else s32 if isinstance(given, int) else BY_NAME["f32"]
-        return constant(k, given, element)
+            element = pred if isinstance(operand, bool) else s32 if isinstance(operand, int) else BY_NAME["f32"]
+        return constant(k, operand, element)
     kind = "a run-time value" if element is None else f"a value of {element}"
-    rules.NOT_A_VALUE.fail(given=given, kind=kind, advice=_instead(given))
+    rules.NOT_A_VALUE.fail(given=operand, kind=kind, advice=_instead(operand))
 
 
-def _instead(given: object) -> str:
+def _instead(operand: object) -> str:
     """The fix: what to pass instead of an object that is not a value."""
-    if isinstance(given, ir.Value):
+    if isinstance(operand, ir.Value):
         return "pass the value itself, not its .ir; an attached builder takes a register by k.value(register, element)"
-    if isinstance(given, slice):
+    if isinstance(operand, slice):
         count = "count"
-        if isinstance(given.start or 0, int) and isinstance(given.stop, int):
-            count = str(given.stop - (given.start or 0))
-        start = "" if given.start in (None, 0) else f" + {given.start if isinstance(given.start, int) else 'start'}"
+        if isinstance(operand.start or 0, int) and isinstance(operand.stop, int):
+            count = str(operand.stop - (operand.start or 0))
+        start = (
+            "" if operand.start in (None, 0) else f" + {operand.start if isinstance(operand.start, int) else 'start'}"
+        )
         pointer = f"(pointer{start})" if start else "pointer"
         return f"load several elements at once, {pointer}.load({count}), and store them by {pointer}.store(a, b, ...)"
     return "pass a value of this kernel, a variable, or a Python number"
 
 
-def _wrong_type(wanted: ElementType, given: ElementType) -> NoReturn:
+def _wrong_type(wanted: ElementType, actual: ElementType) -> NoReturn:
     advice = f"convert it: .to({wanted})"
     if wanted is pred:
         advice = "compare it with 0: value != 0"
-    elif is_packed(wanted) or is_packed(given):
+    elif is_packed(wanted) or is_packed(actual):
         advice = "store bits as an integer: pointer.cast(nvb.u8)[0] = byte, pointer.cast(nvb.u16)[0] = pair"
-    elif wanted.is_integer and not given.is_integer and given is not pred:
+    elif wanted.is_integer and not actual.is_integer and actual is not pred:
         advice += ", or keep its bits: .bitcast(...); the registers of a fragment hold packed elements"
-    rules.TYPE_MISMATCH.fail(problem=f"expected {wanted}, but the value is {given}", advice=advice)
+    rules.TYPE_MISMATCH.fail(problem=f"expected {wanted}, but the value is {actual}", advice=advice)
 
 
 def _two_types(operation: str, left: ElementType | str, right: ElementType | str) -> NoReturn:
@@ -317,9 +319,9 @@ def _two_types(operation: str, left: ElementType | str, right: ElementType | str
     rules.TYPE_MISMATCH.fail(problem=problem, advice=advice)
 
 
-def constant(k: Emitter, given: Number, element: ElementType) -> Value:
+def constant(k: Emitter, number: Number, element: ElementType) -> Value:
     """A constant of `element`; integers must be in its range, integer types take no fractions."""
-    return k.wrap(llvm_constant(given, element), element)
+    return k.wrap(llvm_constant(number, element), element)
 
 
 def pair(operation: str, left: object, right: object) -> tuple[Value, Value]:
@@ -328,12 +330,20 @@ def pair(operation: str, left: object, right: object) -> tuple[Value, Value]:
     assert isinstance(anchor, Arithmetic)
     k = anchor._value()._k
     element = anchor._value()._type
-    for one in (left, right):
-        if isinstance(one, float) and element.is_integer:
+    for operand in (left, right):
+        if isinstance(operand, float) and element.is_integer:
             allowed = "an integer, or convert the other operand: .to(nvb.f32)"
-            rules.CONSTANT_RANGE.fail(problem=f"{printed(one)} is not a value of {element}", allowed=allowed)
-        if element is pred and isinstance(one, (int, float)) and not isinstance(one, bool) and one not in (0, 1):
-            _two_types(operation, *((element, type(one).__name__) if one is right else (type(one).__name__, element)))
+            rules.CONSTANT_RANGE.fail(problem=f"{printed(operand)} is not a value of {element}", allowed=allowed)
+        if (
+            element is pred
+            and isinstance(operand, (int, float))
+            and not isinstance(operand, bool)
+            and operand not in (0, 1)
+        ):
+            _two_types(
+                operation,
+                *((element, type(operand).__name__) if operand is right else (type(operand).__name__, element)),
+            )
     a = as_value(k, left, element if not isinstance(left, Arithmetic) else None)
     b = as_value(k, right, element if not isinstance(right, Arithmetic) else None)
     if a._type is not b._type:
@@ -353,11 +363,11 @@ def _divided(
     return _made(a, b, operation(a._k.llvm, a._type, a.ir, b.ir))
 
 
-def _made(a: Value, b: Value, found: ir.Value) -> Value:
+def _made(a: Value, b: Value, result: ir.Value) -> Value:
     """The result of an operator: one of its operands, which keeps its own region, or a new value."""
-    if found is a._ir or found is b._ir:
-        return a if found is a._ir else b
-    return a._k.wrap(found, a._type)
+    if result is a._ir or result is b._ir:
+        return a if result is a._ir else b
+    return a._k.wrap(result, a._type)
 
 
 def _compare(operation: str, left: object, right: object) -> Value:

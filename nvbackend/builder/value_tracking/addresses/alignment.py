@@ -61,9 +61,9 @@ def check_aligned(k: Addressed, offset: ir.Value | None, root: int, wanted: int,
     An `offset` of None is 0. Offsets that depend on run-time values pass.
     """
     span = math.gcd(root, wanted)
-    found = None if offset is None or span == 1 else _misaligned(k, offset, span)
-    if found is not None:
-        behind, who = found
+    fault = None if offset is None or span == 1 else _misaligned(k, offset, span)
+    if fault is not None:
+        behind, who = fault
         problem = f"the address lies {behind} byte(s) after a multiple of {span} bytes{who}"
         MISALIGNED.fail(
             what=what, problem=problem, advice=f"step by multiples of {span} bytes, or access fewer at once"
@@ -77,5 +77,5 @@ def _misaligned(k: Addressed, offset: ir.Value, span: int) -> tuple[int, str] | 
     if steps.constant % known:
         return steps.constant % known, ""
     numbers = {} if known == span else k.execution.numbers_here(offset)
-    thread = next((one for one, number in numbers.items() if number % span), None)
+    thread = next((thread for thread, number in numbers.items() if number % span), None)
     return None if thread is None else (numbers[thread] % span, f" in thread {thread}")

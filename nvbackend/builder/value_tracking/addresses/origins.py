@@ -52,7 +52,7 @@ def origins(value: ir.Instruction, shift: int) -> list[ir.Value]:
     if value.opname in _PARTS:
         return [value.operands[0]]
     if value.opname == "and":
-        masks = [one.constant for one in value.operands if isinstance(one, ir.Constant)]
+        masks = [operand.constant for operand in value.operands if isinstance(operand, ir.Constant)]
         keeps = all(type(mask) is int and (mask < 0 or _shifted(mask, shift) >> _OFFSET_BITS) for mask in masks)
         return list(value.operands) if masks and keeps else []
     return _shuffled(value) or _alternatives(value)
@@ -67,7 +67,7 @@ def _shuffled(value: ir.Instruction) -> list[ir.Value]:
 def _alternatives(value: ir.Instruction) -> list[ir.Value]:
     """The values that `value` may be, or may contain."""
     if isinstance(value, ir.PhiInstr):
-        return [one for one, _ in value.incomings]
+        return [incoming for incoming, _ in value.incomings]
     if value.opname == "select":
         return list(value.operands[1:])
     return list(value.operands[:2]) if value.opname == "insertelement" else []
@@ -83,22 +83,22 @@ def reaching(read: ir.LoadInstr) -> list[ir.Value]:
     before: dict[ir.Block, list[ir.Block]] = {}
     for block in home.parent.blocks:
         end = block.terminator
-        for one in () if end is None else end.operands:
-            if isinstance(one, ir.Block):
-                before.setdefault(one, []).append(block)
-    found: dict[ir.Value, None] = {}
+        for target in () if end is None else end.operands:
+            if isinstance(target, ir.Block):
+                before.setdefault(target, []).append(block)
+    stored: dict[ir.Value, None] = {}
     seen: set[ir.Block] = set()
     waiting = [(home, home.instructions[: home.instructions.index(read)])]
     while waiting:
         block, instructions = waiting.pop()
-        last = next((one for one in reversed(instructions) if _sets(one, slot)), None)
+        last = next((instruction for instruction in reversed(instructions) if _sets(instruction, slot)), None)
         if last is not None:
-            found[last.operands[0]] = None
+            stored[last.operands[0]] = None
             continue
-        fresh = [one for one in before.get(block, ()) if one not in seen]
+        fresh = [earlier for earlier in before.get(block, ()) if earlier not in seen]
         seen.update(fresh)
-        waiting += ((one, one.instructions) for one in fresh)
-    return list(found)
+        waiting += ((earlier, earlier.instructions) for earlier in fresh)
+    return list(stored)
 
 
 def _sets(instruction: ir.Instruction, slot: ir.Value) -> bool:
@@ -119,7 +119,7 @@ def is_unknown(number: ir.Value, mapped: Container[ir.Value]) -> str:
         problem, choices = _sum(waiting.pop(), mapped)
         if problem:
             return problem
-        fresh = [one for one in choices if one not in seen]
+        fresh = [choice for choice in choices if choice not in seen]
         seen.update(fresh)
         waiting += fresh
     return ""
@@ -130,18 +130,18 @@ def _sum(number: ir.Value, mapped: Container[ir.Value]) -> tuple[str, list[ir.Va
     problem, choices = "", []
     waiting, seen = [number], {number}
     while waiting:
-        one = waiting.pop()
-        if _is_address(one):
+        term = waiting.pop()
+        if _is_address(term):
             return "", []
-        if one in mapped:
+        if term in mapped:
             problem = problem or _OF_PEER
             continue
-        several = _choices(one)
+        several = _choices(term)
         if several:
             choices += several
             continue
-        problem = problem or _problem(one)
-        fresh = [each for each in _operands(one) if each not in seen]
+        problem = problem or _problem(term)
+        fresh = [each for each in _operands(term) if each not in seen]
         seen.update(fresh)
         waiting += fresh
     return problem, [] if problem else choices
@@ -152,13 +152,13 @@ def _has_window_of(number: ir.Value, mapped: Container[ir.Value]) -> bool:
     start = (number, 0)
     waiting, seen = [start], {start}
     while waiting:
-        one, raised = waiting.pop()
-        if one in mapped:
+        term, raised = waiting.pop()
+        if term in mapped:
             return True
-        if not isinstance(one, ir.Instruction) or _width(one) + raised <= _OFFSET_BITS:
+        if not isinstance(term, ir.Instruction) or _width(term) + raised <= _OFFSET_BITS:
             continue
-        inside = min(raised + _raised(one), _OFFSET_BITS)
-        fresh = [each for each in ((part, inside) for part in _choices(one) or _operands(one)) if each not in seen]
+        inside = min(raised + _raised(term), _OFFSET_BITS)
+        fresh = [each for each in ((part, inside) for part in _choices(term) or _operands(term)) if each not in seen]
         seen.update(fresh)
         waiting += fresh
     return False
@@ -167,9 +167,13 @@ def _has_window_of(number: ir.Value, mapped: Container[ir.Value]) -> bool:
 def _width(value: ir.Instruction) -> int:
     """An upper bound of the bits of `value`, from its operation."""
     width = int(getattr(value.type, "width", _OFFSET_BITS + 1))
-    constants = [one.constant for one in value.operands if isinstance(one, ir.Constant) and type(one.constant) is int]
+    constants = [
+        operand.constant
+        for operand in value.operands
+        if isinstance(operand, ir.Constant) and type(operand.constant) is int
+    ]
     if value.opname == "and":
-        return min((one.bit_length() for one in constants if one >= 0), default=width)
+        return min((constant.bit_length() for constant in constants if constant >= 0), default=width)
     by = constants[0] if constants and constants[0] is getattr(value.operands[-1], "constant", None) else 0
     if value.opname == "lshr":
         return width - min(by, width)
@@ -182,7 +186,11 @@ def _raised(value: ir.Instruction) -> int:
     """How many bits an operation adds to its operand; an unknown factor counts as an index."""
     if value.opname not in ("mul", "shl"):
         return 0
-    constants = [one.constant for one in value.operands if isinstance(one, ir.Constant) and type(one.constant) is int]
+    constants = [
+        operand.constant
+        for operand in value.operands
+        if isinstance(operand, ir.Constant) and type(operand.constant) is int
+    ]
     if not constants:
         return _FACTOR_BITS
     return constants[0] if value.opname == "shl" else (constants[0] - 1).bit_length()

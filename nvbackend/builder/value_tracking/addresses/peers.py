@@ -93,21 +93,23 @@ class Peers:
 
     def _mapped_from(self, value: ir.Value) -> ir.Value | None:
         """The single mapped address from which `value` was moved, or None."""
-        found, waiting, seen = [], [value] if self._ranks else [], {value}
+        sources, waiting, seen = [], [value] if self._ranks else [], {value}
         while waiting:
-            one = waiting.pop()
-            if one in self._mapped:
-                found.append(one)
-            elif isinstance(one, ir.Instruction) and one.opname in _MOVES:
-                fresh = [each for each in one.operands if each not in seen]
+            source = waiting.pop()
+            if source in self._mapped:
+                sources.append(source)
+            elif isinstance(source, ir.Instruction) and source.opname in _MOVES:
+                fresh = [each for each in source.operands if each not in seen]
                 seen.update(fresh)
                 waiting += fresh
-        return found[0] if len(found) == 1 else None
+        return sources[0] if len(sources) == 1 else None
 
     def facts(self, address: ir.Value) -> dict[str, int]:
         """The CTA of an `address`, if it is known."""
-        found = {self._mapped[one] for one, shift in self._walk(address) if one in self._mapped and not shift}
-        known = found.pop() if len(found) == 1 else None
+        windows = {
+            self._mapped[origin] for origin, shift in self._walk(address) if origin in self._mapped and not shift
+        }
+        known = windows.pop() if len(windows) == 1 else None
         return {} if known is None else {PEERS: known}
 
     def map_unknown(self, number: ir.Value) -> None:
@@ -130,38 +132,38 @@ class Peers:
         for slot, value in zip(slots, values, strict=True):
             if not isinstance(value.type, ir.IntType):
                 continue
-            found = {one.operands[0] for one, _ in self._walk(value) if _is_read(one)}
-            for source in found:
+            sources = {origin.operands[0] for origin, _ in self._walk(value) if _is_read(origin)}
+            for source in sources:
                 self._read_by.setdefault(source, set()).add(slot)
-            if not found.isdisjoint(self._slots) or self.has(value):
+            if not sources.isdisjoint(self._slots) or self.has(value):
                 self._mark(slot)
 
     def _mark(self, slot: ir.Value) -> None:
         waiting = [slot]
         while waiting:
-            one = waiting.pop()
-            if one not in self._slots:
-                self._slots.add(one)
-                waiting += self._read_by.get(one, ())
+            local = waiting.pop()
+            if local not in self._slots:
+                self._slots.add(local)
+                waiting += self._read_by.get(local, ())
 
     def has(self, value: ir.Value) -> bool:
         """Whether `value` may be such an address, by its arithmetic and the stores on the paths so far."""
-        return bool(self._mapped) and any(one in self._mapped and not shift for one, shift in self._walk(value))
+        return bool(self._mapped) and any(origin in self._mapped and not shift for origin, shift in self._walk(value))
 
     def _walk(self, value: ir.Value) -> Iterator[tuple[ir.Value, int]]:
         """The values from which an address may have been moved, and how far each is then shifted left."""
         seen = {(value, 0)}
         waiting = [(value, 0)]
         while waiting:
-            one, shift = waiting.pop()
-            yield one, shift
-            if one in self._mapped or not isinstance(one, ir.Instruction):
+            origin, shift = waiting.pop()
+            yield origin, shift
+            if origin in self._mapped or not isinstance(origin, ir.Instruction):
                 continue
-            if _is_read(one):
-                found = [(each, shift) for each in reaching(one)] if one.operands[0] in self._slots else []
+            if _is_read(origin):
+                sources = [(each, shift) for each in reaching(origin)] if origin.operands[0] in self._slots else []
             else:
-                found = [(each, shift + shifted_left(one)) for each in origins(one, shift)]
-            fresh = [each for each in found if each not in seen]
+                sources = [(each, shift + shifted_left(origin)) for each in origins(origin, shift)]
+            fresh = [each for each in sources if each not in seen]
             seen.update(fresh)
             waiting += fresh
 
@@ -181,15 +183,15 @@ class Peers:
     def faults(self) -> Iterator[Diagnostic]:
         """The uses as the CTA's own address that may see a peer's in a later iteration."""
         told: set[ir.Value] = set()
-        for one in self._taken if self._slots else ():
-            slots = {each.operands[0] for each, _ in self._walk(one.number) if _is_read(each)}
-            if told.isdisjoint(slots) and self.has(one.number):
+        for use in self._taken if self._slots else ():
+            slots = {each.operands[0] for each, _ in self._walk(use.number) if _is_read(each)}
+            if told.isdisjoint(slots) and self.has(use.number):
                 told |= slots
-                fix = _fix(one.operand)
-                yield PEER_ADDRESS.diagnose(at=one.location, instruction=one.instruction, operand=one.operand, fix=fix)
-        for one in self._taken:
-            if one.asks and not self.has(one.number) and (origin := is_unknown(one.number, self._mapped)):
-                yield WINDOW.diagnose(at=one.location, origin=origin)
+                fix = _fix(use.operand)
+                yield PEER_ADDRESS.diagnose(at=use.location, instruction=use.instruction, operand=use.operand, fix=fix)
+        for use in self._taken:
+            if use.asks and not self.has(use.number) and (origin := is_unknown(use.number, self._mapped)):
+                yield WINDOW.diagnose(at=use.location, origin=origin)
 
 
 def fail_peer(instruction: str, operand: str) -> NoReturn:
@@ -251,8 +253,8 @@ class PeerRanks:
         size = execution.cluster
         place = execution.first(operands, lambda *place: not 0 <= numbers.at(*place) < size)
         if place is not None:
-            given = f"{numbers.at(*place)}, in thread {place[1]} of the CTA of rank {place[0]},"
-            RANK.fail(rank=given, cluster=size, legal=f"0 to {size - 1}")
+            shown = f"{numbers.at(*place)}, in thread {place[1]} of the CTA of rank {place[0]},"
+            RANK.fail(rank=shown, cluster=size, legal=f"0 to {size - 1}")
 
     def _check_same_cta(
         self, execution: ClusterExecution, row: Row, operands: Operands, destination: ir.Value, barrier: ir.Value

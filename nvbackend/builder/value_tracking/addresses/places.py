@@ -52,7 +52,9 @@ class LinearSum:
 
     def times(self, factor: int) -> LinearSum:
         """Every term times `factor`; it must not start at an allocation."""
-        return LinearSum(self.constant * factor, {name: one * factor for name, one in self.terms.items()})
+        return LinearSum(
+            self.constant * factor, {name: coefficient * factor for name, coefficient in self.terms.items()}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +123,13 @@ class Places:
 
     def of_address(self, value: ir.Value) -> Place | None:
         """The place that a shared address points to; None if unknown."""
-        found = _sum(value, self._addresses, _DEPTH)
-        return None if found.base is None else found.base.moved(found)
+        total = _sum(value, self._addresses, _DEPTH)
+        return None if total.base is None else total.base.moved(total)
 
     def of_descriptor(self, value: ir.Value) -> Place | None:
         """The place where a descriptor starts, also after it was advanced; None if unknown."""
-        found = _sum(value, self._descriptors, _DEPTH)
-        return self._packed(value, _DEPTH) if found.base is None else found.base.moved(found, UNIT)
+        total = _sum(value, self._descriptors, _DEPTH)
+        return self._packed(value, _DEPTH) if total.base is None else total.base.moved(total, UNIT)
 
     def _packed(self, value: ir.Value, depth: int) -> Place | None:
         """The place of a descriptor packed by hand: an address shifted right, combined with constants by or."""
@@ -140,8 +142,8 @@ class Places:
             masked = isinstance(inside, ir.Instruction) and inside.opname == "and"
             return self.of_address(inside.operands[0] if masked else inside)
         if value.opname in ("or", "add"):
-            for one, other in (value.operands, value.operands[::-1]):
-                place = self._packed(one, depth - 1)
+            for part, other in (value.operands, value.operands[::-1]):
+                place = self._packed(part, depth - 1)
                 if place is not None:
                     return self._beside(place, other, advanced=value.opname == "add")
         return None
@@ -159,7 +161,7 @@ class Places:
 
         `extents` are the bytes at an operand's address where the caller knows them.
         """
-        constants = {name: one.constant for name, one in operands.items() if isinstance(one, ir.Constant)}
+        constants = {name: operand.constant for name, operand in operands.items() if isinstance(operand, ir.Constant)}
         for operand in row.operands:
             use, find = address_use(row, operand), self.of_address
             if use is None:
@@ -170,10 +172,10 @@ class Places:
                 yield place.touch(use, operand.name, extents.get(operand.name, known_extent(row, operand, constants)))
 
 
-def _single(given: object) -> ir.Value | None:
-    if isinstance(given, Sequence) and len(given) == 1:
-        given = given[0]
-    return given if isinstance(given, ir.Value) else None
+def _single(operand: object) -> ir.Value | None:
+    if isinstance(operand, Sequence) and len(operand) == 1:
+        operand = operand[0]
+    return operand if isinstance(operand, ir.Value) else None
 
 
 def _sum(value: ir.Value, known: Mapping[ir.Value, Place], depth: int) -> LinearSum:
@@ -184,9 +186,9 @@ def _sum(value: ir.Value, known: Mapping[ir.Value, Place], depth: int) -> Linear
     if number is not None:
         return LinearSum(number)
     if depth and isinstance(value, ir.Instruction):
-        found = _operation(value, known, depth - 1)
-        if found is not None:
-            return found
+        total = _operation(value, known, depth - 1)
+        if total is not None:
+            return total
     return LinearSum(terms={_name(value): 1})
 
 
@@ -197,7 +199,7 @@ def _operation(value: ir.Instruction, known: Mapping[ir.Value, Place], depth: in
         return inside if inside.base is None else None
     if value.opname not in _SUMS:
         return None
-    left, right = (_sum(one, known, depth) for one in value.operands)
+    left, right = (_sum(operand, known, depth) for operand in value.operands)
     if value.opname == "add":
         return left.plus(right) if left.base is None or right.base is None else None
     if value.opname == "sub":
@@ -265,17 +267,17 @@ def words_of(row: Row, operands: Operands, bits: Bits, known: dict[str, int]) ->
 
     A descriptor with an unknown constant part has none; neither has a constant without strides, a placeholder.
     """
-    found = dict(known)
+    words = dict(known)
     if row.semantics.issues not in _DESCRIBED:
-        return found
+        return words
     if row.semantics.issues is Completion.COMMIT and row.semantics.multiplies:
-        found = {**control_words(row), **found}
+        words = {**control_words(row), **words}
     for name, value in _descriptors(row, operands):
-        word = found.pop(name, None)  # those of operands follow in the row's order
+        word = words.pop(name, None)  # those of operands follow in the row's order
         word = _word(value, bits, whole=name == INSTRUCTION_DESCRIPTOR) if word is None else word
         if word is not None:
-            found[name] = word
-    return found
+            words[name] = word
+    return words
 
 
 def _descriptors(row: Row, operands: Operands) -> Iterator[tuple[str, ir.Value]]:
@@ -283,8 +285,8 @@ def _descriptors(row: Row, operands: Operands) -> Iterator[tuple[str, ir.Value]]
         if operand.role is not Role.INPUT:
             continue
         if operand.name == INSTRUCTION_DESCRIPTOR or descriptor_use(row, operand) is not None:
-            given = operands.get(operand.name)
-            value = given[0] if isinstance(given, Sequence) else given
+            registers = operands.get(operand.name)
+            value = registers[0] if isinstance(registers, Sequence) else registers
             if isinstance(value, ir.Value):
                 yield operand.name, value
 
@@ -301,7 +303,7 @@ def _word(value: ir.Value, bits: Bits, *, whole: bool) -> int | None:
             return constant & ~_ADDRESS_FIELD
         if not isinstance(value, ir.Instruction) or value.opname != "add":
             return None
-        made = [one for one in value.operands if _is_made(one, bits)]
+        made = [operand for operand in value.operands if _is_made(operand, bits)]
         if len(made) != 1:
             return None
         value = made[0]
@@ -313,4 +315,4 @@ def _is_made(value: ir.Value, bits: Bits) -> bool:
     if bits.known(value)[1] & _UPPER:
         return True
     advanced = isinstance(value, ir.Instruction) and value.opname == "add"
-    return advanced and any(_is_made(one, bits) for one in value.operands)
+    return advanced and any(_is_made(operand, bits) for operand in value.operands)

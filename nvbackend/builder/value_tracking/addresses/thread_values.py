@@ -51,8 +51,8 @@ class ThreadValues:
     @cached_property
     def _values(self) -> dict[str, ir.Value]:
         """All values, by their names in symbols and, as instructions are, by their own names as well."""
-        found: dict[str, ir.Value] = {}
-        for one in (*self._function.args, *(each for block in self._function.blocks for each in block.instructions)):
-            if isinstance(one.type, ir.IntType):
-                found[symbol_name(one)] = found[one.get_reference()] = one
-        return found
+        named: dict[str, ir.Value] = {}
+        for value in (*self._function.args, *(each for block in self._function.blocks for each in block.instructions)):
+            if isinstance(value.type, ir.IntType):
+                named[symbol_name(value)] = named[value.get_reference()] = value
+        return named

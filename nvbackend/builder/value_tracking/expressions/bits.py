@@ -70,10 +70,10 @@ class Bits:
         changed: list[bool] = []
         for bit in range(_FIRST_CHUNK_BIT, _FIRST_CHUNK_BIT + _CHUNK_BITS):
             chunk, row = self.at(address, bit), self.at(address, bit + _ROW_SHIFT)
-            found = _is_changed(chunk, row)
-            if found is None or (not changed and not found):
+            fit = _is_changed(chunk, row)
+            if fit is None or (not changed and not fit):
                 return None
-            changed.append(found)
+            changed.append(fit)
         count = sum(changed)
         below = ((self.at(address, bit), self.at(address, bit + _ROW_SHIFT)) for bit in range(_FIRST_CHUNK_BIT))
         plain = all(_is_plain(low) and (row is None or row <= ONE or not row <= low) for low, row in below)
@@ -89,7 +89,7 @@ class Bits:
             last = _width(inside) - 1
             return self.at(inside, min(bit, last) if name == "sext" else bit, depth)
         if name in ("and", "or", "xor"):
-            left, right = (self.at(one, bit, depth) for one in value.operands)
+            left, right = (self.at(operand, bit, depth) for operand in value.operands)
             return _xor(left, right) if name == "xor" else _either(left, right, ONE if name == "or" else ZERO)
         if name in ("add", "sub"):
             return self._sum(value, bit, depth)
@@ -123,14 +123,14 @@ class Bits:
         carries = self._carries.setdefault(value, [ONE if negated else ZERO])
 
         def terms(place: int) -> tuple[Form, Form]:
-            other = self.at(right, place, depth)
-            return self.at(left, place, depth), _xor(other, ONE) if negated else other
+            b = self.at(right, place, depth)
+            return self.at(left, place, depth), _xor(b, ONE) if negated else b
 
         while len(carries) <= bit:
-            one, other = terms(len(carries) - 1)
-            carries.append(_majority(one, other, carries[-1]))
-        one, other = terms(bit)
-        return _xor(_xor(one, other), carries[bit])
+            a, b = terms(len(carries) - 1)
+            carries.append(_majority(a, b, carries[-1]))
+        a, b = terms(bit)
+        return _xor(_xor(a, b), carries[bit])
 
 
 def _is_changed(chunk: Form, row: Form) -> bool | None:
@@ -162,9 +162,9 @@ def _either(left: Form, right: Form, ruling: frozenset[tuple[object, int]]) -> F
     return left if right == neutral else None
 
 
-def _majority(one: Form, other: Form, third: Form) -> Form:
+def _majority(a: Form, b: Form, c: Form) -> Form:
     """What two of the three are, which is the carry of a sum; None where that is not known."""
-    for first, second in ((one, other), (one, third), (other, third)):
+    for first, second in ((a, b), (a, c), (b, c)):
         if first is not None and first == second:
             return first
     return None
@@ -217,11 +217,11 @@ class Multiples:
         if name in _CASTS:
             return self.divisor(value.operands[0], depth)
         if name == "select":
-            return math.gcd(*(self.divisor(one, depth) for one in value.operands[1:]))
+            return math.gcd(*(self.divisor(operand, depth) for operand in value.operands[1:]))
         if name in _SHIFTS or name in _DIVISIONS:
             return self._by_constant(value, depth)
         if name in _TWO:
-            return _TWO[name](*(self.divisor(one, depth) for one in value.operands))
+            return _TWO[name](*(self.divisor(operand, depth) for operand in value.operands))
         return self._of_another(value, depth)
 
     def _of_another(self, value: ir.Instruction, depth: int) -> int:

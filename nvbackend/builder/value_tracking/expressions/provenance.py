@@ -32,24 +32,24 @@ def sources(row: Row, operands: Operands) -> dict[str, frozenset[str]]:
         return {}
     traced = {}
     for name in _TRACED:
-        given = operands.get(name)
-        found = variables(given) if isinstance(given, ir.Value) else None
-        if found is not None:
-            traced[name] = found
+        operand = operands.get(name)
+        names = variables(operand) if isinstance(operand, ir.Value) else None
+        if names is not None:
+            traced[name] = names
     return traced
 
 
 def variables(value: ir.Value) -> frozenset[str] | None:
     """The names of the variables that `value` is computed from; None where it depends on anything that may change."""
     names: set[str] = set()
-    for one in _expression(value):
-        if not isinstance(one, ir.Instruction):
+    for part in _expression(value):
+        if not isinstance(part, ir.Instruction):
             return None
-        if isinstance(one, ir.LoadInstr):
-            if not isinstance(one.operands[0], ir.AllocaInstr):
+        if isinstance(part, ir.LoadInstr):
+            if not isinstance(part.operands[0], ir.AllocaInstr):
                 return None
-            names.add(one.operands[0].name)
-        elif isinstance(one, ir.CallInstr) and not getattr(one.callee, "name", "").startswith(_PURE_CALLS):
+            names.add(part.operands[0].name)
+        elif isinstance(part, ir.CallInstr) and not getattr(part.callee, "name", "").startswith(_PURE_CALLS):
             return None
     return frozenset(names)
 
@@ -74,9 +74,9 @@ def swizzle_facts(row: Row, operands: Operands, bits: Bits) -> dict[str, int]:
     if row.semantics.proxy is not Proxy.GENERIC or not row.semantics.memory:
         return {}
     for operand in row.operands:
-        given = operands.get(operand.name)
-        if isinstance(given, ir.Value) and address_use(row, operand) in (MemoryUse.READ, MemoryUse.WRITE):
-            return swizzle_fact(given, bits)
+        value = operands.get(operand.name)
+        if isinstance(value, ir.Value) and address_use(row, operand) in (MemoryUse.READ, MemoryUse.WRITE):
+            return swizzle_fact(value, bits)
     return {}
 
 
@@ -101,23 +101,23 @@ def _is_one(value: ir.Value) -> bool:
 
 def wraps(value: ir.Value) -> bool:
     """Whether `value` is computed with a remainder, a mask or a choice, and so may come back to what it was."""
-    return any(isinstance(one, ir.Instruction) and one.opname in _CUTS for one in _expression(value))
+    return any(isinstance(part, ir.Instruction) and part.opname in _CUTS for part in _expression(value))
 
 
 def _expression(value: ir.Value) -> Iterator[ir.Value]:
     """The instructions that `value` is computed by, back to loads; its function at the end of what is too long."""
     waiting, seen = [value], {id(value)}
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, (ir.Constant, ir.Argument, ir.GlobalValue)):
+        part = waiting.pop()
+        if isinstance(part, (ir.Constant, ir.Argument, ir.GlobalValue)):
             continue
         if len(seen) > _STEPS:
-            yield one.function if isinstance(one, ir.Instruction) else one
+            yield part.function if isinstance(part, ir.Instruction) else part
             return
-        yield one
-        if not isinstance(one, ir.Instruction) or isinstance(one, ir.LoadInstr):
+        yield part
+        if not isinstance(part, ir.Instruction) or isinstance(part, ir.LoadInstr):
             continue
-        for operand in one.args if isinstance(one, ir.CallInstr) else one.operands:
+        for operand in part.args if isinstance(part, ir.CallInstr) else part.operands:
             if id(operand) not in seen:
                 seen.add(id(operand))
                 waiting.append(operand)
