@@ -215,11 +215,11 @@ class PtxasSearch:
         self._roots: tuple[str, ...] = ()
         self._found: Tool | None = None
 
-    def found(self) -> Tool | None:
+    def tool(self) -> Tool | None:
         """The program, or None. Raises toolchain.broken."""
         if self._places is None or self._places != self._state():
-            path = locate("ptxas")
-            self._found = None if path is None else Tool.at(path)
+            located = locate("ptxas")
+            self._found = None if located is None else Tool.at(located)
             # Of nvidia/cu13/bin, nvidia: a wheel for another release makes a folder there.
             self._roots = tuple({str(directory.parents[1]) for directory in wheel_directories()})
             self._places = self._state()

@@ -66,13 +66,13 @@ class AttachedBuilder(Operations):
     ) -> None:
         if not isinstance(builder, ir.IRBuilder) or builder.block is None:
             rules.ATTACH_PLACE.fail(given=builder)
-        function, found = builder.function, Target.parse(target)
-        _, self._warnings = checked_bounds(found, threads, cluster)
+        function, parsed = builder.function, Target.parse(target)
+        _, self._warnings = checked_bounds(parsed, threads, cluster)
         if shared_base is not None and (type(shared_base) is not int or shared_base < 0):
             BASE.fail(given=shared_base)
         if function.linkage not in _LOCAL and not is_ptx_name(function.name):
             rules.KERNEL_NAME.fail(given=function.name, suggested=suggested_kernel_name(function.name))
-        core = AttachedCore(builder, found, threads, cluster)
+        core = AttachedCore(builder, parsed, threads, cluster)
         super().__init__(core)
         claim(function, self)
         self._following = core.following
@@ -120,23 +120,23 @@ class AttachedBuilder(Operations):
         """The machine form, without the facts about threads that the owner's code may invalidate."""
         emitted = self._following.emitted
         whole = self._knows_threads and not self.memory.declares_base and is_kernel(self.function)
-        found = copy(self.machine)
-        found.kept = None
+        machine = copy(self.machine)
+        machine.kept = None
         if whole and is_transparent(self.function, emitted, self.core.homes):
-            found.attributes = {**self.machine.attributes, ATTACHED: False}
+            machine.attributes = {**self.machine.attributes, ATTACHED: False}
         else:
-            found.blocks = {name: _of_unknown_threads(block) for name, block in self.machine.blocks.items()}
-        found.values = self.machine.values
-        return found
+            machine.blocks = {name: _of_unknown_threads(block) for name, block in self.machine.blocks.items()}
+        machine.values = self.machine.values
+        return machine
 
 
 def _of_unknown_threads(block: MachineBlock) -> MachineBlock:
     """The block with nothing said of which threads execute it."""
     instructions = [
-        replace(one, facts={name: fact for name, fact in one.facts.items() if name not in _OF_THREADS})
-        if one.facts
-        else one
-        for one in block.instructions
+        replace(instruction, facts={name: fact for name, fact in instruction.facts.items() if name not in _OF_THREADS})
+        if instruction.facts
+        else instruction
+        for instruction in block.instructions
     ]
     return replace(block, instructions=instructions, crew=None)
 
@@ -162,14 +162,14 @@ def attach(
         return AttachedBuilder(builder, target, threads=threads, cluster=cluster, shared_base=shared_base)
     if not isinstance(earlier, AttachedBuilder):
         AGAIN.fail(function=earlier.name, problem="that is a KernelBuilder, whose calls are these")
-    given = {
+    facts = {
         "another IRBuilder": builder is earlier._following.owner,
         "another target": Target.parse(target) == earlier.target,
         "another number of threads": threads == earlier.threads,
         "another cluster": cluster == earlier.cluster_size,
         "another shared_base": (shared_base or 0) == earlier.memory.start,
     }
-    for what, is_same in given.items():
+    for what, is_same in facts.items():
         if not is_same:
             AGAIN.fail(function=earlier.name, problem=f"this asks for one with {what}")
     return earlier

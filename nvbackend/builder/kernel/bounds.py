@@ -29,7 +29,7 @@ def checked_bounds(
     Raises everything that is wrong with them together: kernel.bounds, cluster.size and cluster.target.
     """
     counts = {"threads": threads, "cluster": cluster, "min_ctas": min_ctas, "max_registers": max_registers}
-    raise_all(gather(*(lambda name=name, given=given: _check_integer(name, given) for name, given in counts.items())))
+    raise_all(gather(*(lambda name=name, number=count: _check_integer(name, number) for name, count in counts.items())))
     raise_all(
         gather(
             lambda: _check_threads(threads),
@@ -48,11 +48,11 @@ def checked_bounds(
     return LaunchBounds(threads, cluster, 0, min_ctas), check_cluster_size(cluster)
 
 
-def _check_integer(name: str, given: object) -> None:
+def _check_integer(name: str, number: object) -> None:
     optional = name in ("min_ctas", "max_registers")
-    if type(given) is not int and not (optional and given is None):
-        advice = f"pass {int(given)}" if isinstance(given, float) and given == given // 1 else "pass an integer"
-        rules.LAUNCH_FACT.fail(fact=name, given=repr(given), needs="it must be a Python integer", advice=advice)
+    if type(number) is not int and not (optional and number is None):
+        advice = f"pass {int(number)}" if isinstance(number, float) and number == number // 1 else "pass an integer"
+        rules.LAUNCH_FACT.fail(fact=name, given=repr(number), needs="it must be a Python integer", advice=advice)
 
 
 def _check_threads(threads: int) -> None:

@@ -19,9 +19,11 @@ def sizes_of(check: Check, kernel: str, parameters: Sequence[Parameter]) -> Sequ
     if isinstance(check, bool):
         return () if check else None
     integers = {
-        one.name: one.type for one in parameters if isinstance(one.type, Scalar) and one.type.element.is_integer
+        parameter.name: parameter.type
+        for parameter in parameters
+        if isinstance(parameter.type, Scalar) and parameter.type.element.is_integer
     }
-    others = {one.name: one.type for one in parameters if one.name not in integers}
+    others = {parameter.name: parameter.type for parameter in parameters if parameter.name not in integers}
 
     def fail(problem: str, advice: str) -> NoReturn:
         CHECK.fail(kernel=kernel, given=cut(repr(check), MOST_OF_A_FIELD), problem=problem, advice=advice)
@@ -47,7 +49,7 @@ def sizes_of(check: Check, kernel: str, parameters: Sequence[Parameter]) -> Sequ
         fail(f"it is of type {type(check).__name__}", f"pass True, False, or a list of sizes by name: check={form}")
     if not check:
         fail("a list without sizes asks for no run", f"pass False for no run, or sizes by name: check={form}")
-    for one in check:
-        if not isinstance(one, Mapping):
-            fail(f"{one!r} is not a dictionary of sizes", f"name the parameter of each size: check={form}")
-    return [{name: size(name, value) for name, value in one.items()} for one in check]
+    for sizes in check:
+        if not isinstance(sizes, Mapping):
+            fail(f"{sizes!r} is not a dictionary of sizes", f"name the parameter of each size: check={form}")
+    return [{name: size(name, value) for name, value in numbers.items()} for numbers in check]

@@ -61,8 +61,8 @@ class CompiledBefore(Unread):
         if cache is not None and getattr(cache, "directory", None) is None:
             return None
         try:
-            found = self._ptxas.found() if _seeks_ptxas(options) else None
-            return self._reads.of(function, inputs, (options, found))
+            ptxas = self._ptxas.tool() if _seeks_ptxas(options) else None
+            return self._reads.of(function, inputs, (options, ptxas))
         except (UnknownRead, DiagnosticError):
             return None
 

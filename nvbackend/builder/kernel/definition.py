@@ -81,12 +81,12 @@ def kernel(
     integer parameters, by name: with those the kernel is checked when it is built, in place of the build's own choice.
     Raises target.unknown at the decorated line.
     """
-    found = Target.parse(target)
+    parsed = Target.parse(target)
 
     def decorate(function: Callable[..., None]) -> KernelDefinition:
         _check_function(function)
         chosen = name or function.__name__
-        return KernelDefinition(function, found, threads, cluster, min_ctas, max_registers, chosen, examples)
+        return KernelDefinition(function, parsed, threads, cluster, min_ctas, max_registers, chosen, examples)
 
     return decorate
 
@@ -132,7 +132,7 @@ class KernelDefinition(NotLoaded):
         """
         from nvbackend.builder.kernel.kernel import KernelBuilder
 
-        given = self._together(constants, more)
+        values = self._together(constants, more)
         check = self.examples if check is True and self.examples else check
         chosen = self.target if target is None else Target.parse(target)
         try:
@@ -148,19 +148,19 @@ class KernelDefinition(NotLoaded):
         except DiagnosticError as error:
             # What is wrong is written at the function, not where it is built.
             first = _first_line(self._function)
-            raise DiagnosticError([replace(one, location=first) for one in error.diagnostics]) from None
-        self._check_options(given, check)
-        self._check_constants(given)
+            raise DiagnosticError([replace(diagnostic, location=first) for diagnostic in error.diagnostics]) from None
+        self._check_options(values, check)
+        self._check_constants(values)
         try:
-            self._run(k, given)
+            self._run(k, values)
         except TypeError as error:
             if (place := error_location(error)) is None or not _OF_THE_KERNEL.search(str(error)):
                 raise
             if _AS_AN_ARRAY.search(str(error)):
-                found = rules.TYPE_MISMATCH.diagnose(at=place, problem=_NO_ARRAY, advice=_DECLARE_MEMORY)
+                fault = rules.TYPE_MISMATCH.diagnose(at=place, problem=_NO_ARRAY, advice=_DECLARE_MEMORY)
             else:
-                found = rules.NO_NUMBER.diagnose(at=place, error=error, advice=_advice(str(error)))
-            raise DiagnosticError([found]) from None
+                fault = rules.NO_NUMBER.diagnose(at=place, error=error, advice=_advice(str(error)))
+            raise DiagnosticError([fault]) from None
         return k._finish(_last_line(self._function), check)
 
     def check(
@@ -176,27 +176,27 @@ class KernelDefinition(NotLoaded):
         that an example leaves out are chosen; without any example, all are. Raises as `build` does.
         """
         declared = self._declared()
-        given = {name: sizes.pop(name) for name in list(sizes) if name in declared}
+        values = {name: sizes.pop(name) for name in list(sizes) if name in declared}
         several = [*examples, sizes] if sizes else examples
-        return self.build(target=target, constants=self._together(constants, given), check=several or True)
+        return self.build(target=target, constants=self._together(constants, values), check=several or True)
 
-    def _check_options(self, given: dict[str, Any], check: Check) -> None:
+    def _check_options(self, values: dict[str, Any], check: Check) -> None:
         """kernel.check, and kernel.function where `check` may be meant for the constant of that name."""
-        if "check" in self._declared() and "check" not in given:
+        if "check" in self._declared() and "check" not in values:
             problem = "its build-time constant 'check' is called like the option check of build"
             advice = f"pass constants={{'check': {check!r}}}, or give the constant another name"
             rules.KERNEL_FUNCTION.fail(kernel=self.name, problem=problem, advice=advice)
         sizes_of(check, self.name, self.parameters())
 
-    def _run(self, k: KernelBuilder, given: dict[str, Any]) -> None:
+    def _run(self, k: KernelBuilder, values: dict[str, Any]) -> None:
         """Run the function; until it ends, no kernel whose function asked for this one gets any instruction."""
         from nvbackend.builder.values.values import Arithmetic
 
-        around = [one.core for one in _builders_around(sys._getframe(1)) if one.core.inner is None]
+        around = [builder.core for builder in _builders_around(sys._getframe(1)) if builder.core.inner is None]
         for core in around:
             core.inner = self.name
         try:
-            result = self._function(k, *k.arguments, **given)
+            result = self._function(k, *k.arguments, **values)
         finally:
             for core in around:
                 core.inner = None
@@ -230,19 +230,19 @@ class KernelDefinition(NotLoaded):
             )
         return {**(constants or {}), **more}
 
-    def _check_constants(self, given: dict[str, Any], options: str = "") -> None:
-        """kernel.function unless `given` names constants of this kernel, and all that have no default.
+    def _check_constants(self, values: dict[str, Any], options: str = "") -> None:
+        """kernel.function unless `values` names constants of this kernel, and all that have no default.
 
         `options` says what else the call takes.
         """
         declared = self._declared()
         known = (", ".join(declared) or "none") + options
-        for name in given:
+        for name in values:
             if name not in declared:
                 problem = f"it has no build-time constant {name!r}"
                 rules.KERNEL_FUNCTION.fail(kernel=self.name, problem=problem, advice=f"its constants are: {known}")
         for name, needed in declared.items():
-            if needed and name not in given:
+            if needed and name not in values:
                 problem = f"its build-time constant {name!r} has no default and was not given"
                 rules.KERNEL_FUNCTION.fail(kernel=self.name, problem=problem, advice=f"pass {name}=..., or a default")
 
@@ -269,10 +269,10 @@ class KernelDefinition(NotLoaded):
         constants = self._together(constants, {name: options.pop(name) for name in list(options) if name not in known})
         self._check_constants(constants, f"; options of compile are: check, {', '.join(known)}")
         self._check_options(constants, check)
-        given = (self.name, self.target, self.threads, self.cluster, self.min_ctas, self.max_registers)
+        facts = (self.name, self.target, self.threads, self.cluster, self.min_ctas, self.max_registers)
         return self._before.get(
             self._function,
-            (given, target, constants, check),
+            (facts, target, constants, check),
             options,
             lambda: self.build(target=target, constants=constants, check=check).compile(**options),
         )
@@ -296,11 +296,13 @@ class KernelDefinition(NotLoaded):
         """Annotations as objects; those that are text (PEP 563) are evaluated in the function's scope."""
         closure = inspect.getclosurevars(self._function)
         names = {**closure.builtins, **closure.globals, **closure.nonlocals}
-        found: dict[str, Any] = {}
+        evaluated: dict[str, Any] = {}
         for name, annotation in self._function.__annotations__.items():
             is_text = isinstance(annotation, str)
-            found[name] = _evaluated(unquoted(annotation), self._function.__globals__, names) if is_text else annotation
-        return found
+            evaluated[name] = (
+                _evaluated(unquoted(annotation), self._function.__globals__, names) if is_text else annotation
+            )
+        return evaluated
 
 
 def _function_fault(kernel: str, problem: str, advice: str, at: Location) -> Diagnostic:
@@ -363,7 +365,7 @@ def _check_function(function: Callable[..., None]) -> None:
 def _is_parameter_type(annotation: Any) -> bool:
     """Whether an annotation declares a parameter of a kernel."""
     parts = (annotation.__origin__, *annotation.__metadata__) if get_origin(annotation) is Annotated else (annotation,)
-    return any(isinstance(one, (ElementType, Scalar, Pointer, TensorMap)) for one in parts)
+    return any(isinstance(part, (ElementType, Scalar, Pointer, TensorMap)) for part in parts)
 
 
 def _parameter_type(kernel_name: str, name: str, annotation: Any) -> ParameterType | ElementType:
@@ -380,19 +382,19 @@ def _parameter_type(kernel_name: str, name: str, annotation: Any) -> ParameterTy
     return types[0]
 
 
-def _check_class(name: str, annotation: Any, found: ParameterType | ElementType) -> None:
+def _check_class(name: str, annotation: Any, kind: ParameterType | ElementType) -> None:
     """kernel.parameter-fact where type checkers would take the parameter for another class than what arrives."""
     from nvbackend.builder.core.memory import Address
     from nvbackend.builder.core.parameters import TensorMapParameter
     from nvbackend.builder.values.values import Value
 
-    arrives = {Pointer: Address, TensorMap: TensorMapParameter}.get(type(found), Value)
+    arrives = {Pointer: Address, TensorMap: TensorMapParameter}.get(type(kind), Value)
     stated = annotation.__origin__
-    if isinstance(found, Scalar) and stated is found.element:
+    if isinstance(kind, Scalar) and stated is kind.element:
         return
-    if isinstance(stated, Pointer) and isinstance(found, Pointer) and stated.element is found.element:
+    if isinstance(stated, Pointer) and isinstance(kind, Pointer) and stated.element is kind.element:
         return
-    if stated not in (arrives, type(found), Any):
-        needs = f"{found} arrives as {arrives.__name__}"
+    if stated not in (arrives, type(kind), Any):
+        needs = f"{kind} arrives as {arrives.__name__}"
         advice = f"write Annotated[nvb.{arrives.__name__}, ...]"
         rules.PARAMETER_FACT.fail(name=name, given=annotation, needs=needs, advice=advice)

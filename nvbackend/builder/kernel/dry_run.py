@@ -35,9 +35,9 @@ def subject_of(core: Core, signature: Signature) -> Subject:
     from nvbackend.dry_run.runs import Subject
 
     scalars = {
-        one.name: one.type
-        for one in signature.parameters
-        if isinstance(one.type, Scalar) and one.type.element.is_integer
+        parameter.name: parameter.type
+        for parameter in signature.parameters
+        if isinstance(parameter.type, Scalar) and parameter.type.element.is_integer
     }
     return Subject(
         core.function,

@@ -64,10 +64,10 @@ class KernelBuilder(Operations):
         max_registers: int | None = None,
         parameters: Sequence[Parameter] = (),
     ) -> None:
-        found = Target.parse(target)
+        parsed = Target.parse(target)
         if not isinstance(name, str) or not is_ptx_name(name):
             rules.KERNEL_NAME.fail(given=name, suggested=suggested_kernel_name(name))
-        self._bounds, self._warnings = checked_bounds(found, threads, cluster, min_ctas, max_registers)
+        self._bounds, self._warnings = checked_bounds(parsed, threads, cluster, min_ctas, max_registers)
         self._max_registers = max_registers
         check_parameters(name, parameters)
         self._started = time.perf_counter()
@@ -76,7 +76,7 @@ class KernelBuilder(Operations):
         types = [_parameter_type(parameter) for parameter in parameters]
         function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), types), name)
         function.calling_convention = "ptx_kernel"
-        core = Core(name, found, function, threads=threads, cluster_size=cluster, cached_storage=True)
+        core = Core(name, parsed, function, threads=threads, cluster_size=cluster, cached_storage=True)
         super().__init__(core)
         claim(function, self)
         self._parameters = tuple(parameters)

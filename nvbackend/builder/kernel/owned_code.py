@@ -64,8 +64,8 @@ class FollowingBuilder(ir.IRBuilder):  # type: ignore[misc]
         return self.owner.debug_metadata
 
     @debug_metadata.setter
-    def debug_metadata(self, given: Any) -> None:
-        self.owner.debug_metadata = given
+    def debug_metadata(self, metadata: Any) -> None:
+        self.owner.debug_metadata = metadata
 
     def of_line(self, _place: Location | None) -> AbstractContextManager[None]:
         """What a kernel's builder does with the user's lines: here they are the owner's, of its `debug_metadata`."""
@@ -97,8 +97,8 @@ def wrong_ends(function: ir.Function) -> Iterator[Diagnostic]:
         end = block.terminator
         if end is None:
             problem, advice = "it has no branch or return at its end", "end every block, then call k.verify()"
-        elif isinstance(end, ir.Ret) and (given := _returned(end)) != wanted:
-            problem = f"it returns {given}, and {function.name} returns {wanted}"
+        elif isinstance(end, ir.Ret) and (returned := _returned(end)) != wanted:
+            problem = f"it returns {returned}, and {function.name} returns {wanted}"
             advice = "return what the function's type says"
         else:
             continue
@@ -135,7 +135,7 @@ def is_transparent(function: ir.Function, emitted: Collection[ir.Value], homes: 
 
 def homes_are_left_alone(instr: ir.Instruction, homes: Collection[ir.Block]) -> bool:
     """Whether no operand of `instr` is one of these blocks."""
-    return not any(isinstance(one, ir.Block) and one in homes for one in instr.operands)
+    return not any(isinstance(operand, ir.Block) and operand in homes for operand in instr.operands)
 
 
 def _is_harmless(instr: ir.Instruction) -> bool:

@@ -85,11 +85,11 @@ def is_kernel(function: ir.Function) -> bool:
     if function.linkage in _LOCAL or not isinstance(function.function_type.return_type, ir.VoidType):
         return False
     return not any(
-        one is function
+        operand is function
         for other in function.module.functions
         for block in other.blocks
         for instr in block.instructions
-        for one in (*instr.operands, getattr(instr, "callee", None))
+        for operand in (*instr.operands, getattr(instr, "callee", None))
     )
 
 
@@ -121,7 +121,7 @@ def _bounds(k: Builder, other: str) -> Diagnostic:
 
 def _declared_threads(function: ir.Function) -> tuple[int | None, int | None]:
     """The most threads of a CTA, and how many it must have, by the module's nvvm.annotations."""
-    found: dict[str, int] = {}
+    bounds: dict[str, int] = {}
     named = function.module.namedmetadata.get("nvvm.annotations")
     for node in () if named is None else named.operands:
         first, *notes = node.operands
@@ -129,9 +129,9 @@ def _declared_threads(function: ir.Function) -> tuple[int | None, int | None]:
             continue
         for key, number in zip(notes[::2], notes[1::2], strict=False):
             if isinstance(number, ir.Constant) and isinstance(number.constant, int):
-                found[str(getattr(key, "string", ""))] = number.constant
+                bounds[str(getattr(key, "string", ""))] = number.constant
     most, required = (
-        math.prod(found.get(f"{name}{axis}", 1) for axis in "xyz") if f"{name}x" in found else None
+        math.prod(bounds.get(f"{name}{axis}", 1) for axis in "xyz") if f"{name}x" in bounds else None
         for name in ("maxntid", "reqntid")
     )
     return most, required
@@ -140,26 +140,28 @@ def _declared_threads(function: ir.Function) -> tuple[int | None, int | None]:
 def room_faults(k: Builder) -> Iterator[Diagnostic]:
     """Static arrays of the owner and dynamic memory of `k` that are together more than the target has (shared.size)."""
     functions = [k.function, *(function for function, _ in _related(k.function))]
-    arrays = [one for one in k.function.module.global_values if _is_static_shared(one)]
+    arrays = [global_value for global_value in k.function.module.global_values if _is_static_shared(global_value)]
     used = _mentioned(arrays, functions)
     static = 0
     for array in used:
         align = array.align or 1
         static = -(-static // align) * align + _bytes_of(array.value_type)
-    dynamic = max((other.memory.end for one in functions if (other := builder_of(one)) is not None), default=0)
+    dynamic = max(
+        (other.memory.end for function in functions if (other := builder_of(function)) is not None), default=0
+    )
     total = -(-static // SHARED_BASE_ALIGNMENT) * SHARED_BASE_ALIGNMENT + dynamic if dynamic else static
     limit = SHARED_LIMIT[k.target.number]
     if total > limit and static > k.memory.static_bytes:
-        names = ", ".join(one.name for one in used)
+        names = ", ".join(array.name for array in used)
         yield rules.SHARED_SIZE.diagnose(
             at=k.memory.first_shared, name=names, total=total, target=k.target, limit=limit, over=total - limit
         )
 
 
-def _is_static_shared(given: object) -> bool:
-    if not isinstance(given, ir.GlobalVariable) or given.type.addrspace != SHARED_SPACE:
+def _is_static_shared(value: object) -> bool:
+    if not isinstance(value, ir.GlobalVariable) or value.type.addrspace != SHARED_SPACE:
         return False
-    return given.initializer is not None
+    return value.initializer is not None
 
 
 _SIZES = ((ir.DoubleType, 8), (ir.FloatType, 4), (ir.HalfType, 2))
@@ -172,7 +174,7 @@ def _bytes_of(kind: ir.Type) -> int:
         count, kind = count * int(kind.count), kind.element
     if isinstance(kind, ir.IntType):
         return count * (-(-int(kind.width) // 8))
-    return count * next((size for one, size in _SIZES if isinstance(kind, one)), 0)
+    return count * next((size for cls, size in _SIZES if isinstance(kind, cls)), 0)
 
 
 def _mentioned(arrays: Sequence[ir.GlobalVariable], functions: Iterable[ir.Function]) -> list[ir.GlobalVariable]:
@@ -180,7 +182,7 @@ def _mentioned(arrays: Sequence[ir.GlobalVariable], functions: Iterable[ir.Funct
     if not arrays:
         return []
     texts = [str(instr) for function in functions for block in function.blocks for instr in block.instructions]
-    return [one for one in arrays if any(_names(text, one) for text in texts)]
+    return [array for array in arrays if any(_names(text, array) for text in texts)]
 
 
 def _names(text: str, array: ir.GlobalVariable) -> bool:
@@ -210,8 +212,12 @@ def _overlap(k: Builder, other: Builder, relation: str) -> Iterator[Diagnostic]:
 def _arrays(k: Builder, functions: Iterable[ir.Function]) -> Iterator[Diagnostic]:
     """Arrays `extern .shared` that somebody else declared and these functions use."""
     module = k.function.module
-    own = [other.memory.dynamic for one in module.functions if (other := builder_of(one)) is not None]
-    arrays = [one for one in module.global_values if _is_extern_shared(one) and one not in own]
+    own = [other.memory.dynamic for function in module.functions if (other := builder_of(function)) is not None]
+    arrays = [
+        global_value
+        for global_value in module.global_values
+        if _is_extern_shared(global_value) and global_value not in own
+    ]
     for array in _mentioned(arrays, functions):
         advice = "attach with shared_base=, the bytes that the array takes; or make it with k.shared(...)"
         where = "an array of external linkage"
@@ -230,35 +236,37 @@ def _twice(k: Builder, first: int, last: int, other: str, relation: str, advice:
     )
 
 
-def _is_extern_shared(given: object) -> bool:
-    if not isinstance(given, ir.GlobalVariable) or given.type.addrspace != SHARED_SPACE:
+def _is_extern_shared(value: object) -> bool:
+    if not isinstance(value, ir.GlobalVariable) or value.type.addrspace != SHARED_SPACE:
         return False
-    return given.initializer is None and given.linkage in ("", "external", "extern_weak")
+    return value.initializer is None and value.linkage in ("", "external", "extern_weak")
 
 
 def _related(function: ir.Function) -> Iterator[tuple[ir.Function, str]]:
     """The functions that this one calls, and those that call it, directly or not."""
-    defined = [one for one in function.module.functions if one.blocks]
+    defined = [other for other in function.module.functions if other.blocks]
     if len(defined) < 2:
         return
     taken = _taken(function.module)
-    calls = {one: _called(one, taken) for one in defined}
-    callers = {one: [other for other, called in calls.items() if one in called] for one in calls}
-    yield from ((one, "which it calls") for one in _reached(function, calls))
-    yield from ((one, "which calls it") for one in _reached(function, callers))
+    calls = {caller: _called(caller, taken) for caller in defined}
+    callers = {callee: [caller for caller, called in calls.items() if callee in called] for callee in calls}
+    yield from ((relative, "which it calls") for relative in _reached(function, calls))
+    yield from ((relative, "which calls it") for relative in _reached(function, callers))
 
 
 def _called(function: ir.Function, taken: Sequence[ir.Function]) -> list[ir.Function]:
     """The functions that this one calls; at an indirect call, all of that type whose addresses are `taken`."""
-    found: dict[ir.Function, None] = {}
+    callees: dict[ir.Function, None] = {}
     for block in function.blocks:
         for instr in block.instructions:
             if _is_call(instr):
-                found[instr.callee] = None
+                callees[instr.callee] = None
             elif _is_indirect(instr):
-                arguments = [one.type for one in instr.args]
-                found.update(dict.fromkeys(one for one in taken if list(one.function_type.args) == arguments))
-    return list(found)
+                arguments = [arg.type for arg in instr.args]
+                callees.update(
+                    dict.fromkeys(function for function in taken if list(function.function_type.args) == arguments)
+                )
+    return list(callees)
 
 
 def _is_indirect(instr: ir.Instruction) -> bool:
@@ -271,10 +279,16 @@ def _taken(module: ir.Module) -> list[ir.Function]:
     for function in module.functions:
         for block in function.blocks:
             for instr in block.instructions:
-                given = instr.args if isinstance(instr, ir.CallInstr) else instr.operands
-                named.update(dict.fromkeys(one for one in given if isinstance(one, ir.Function)))
-    held = [str(one.initializer) for one in module.global_values if getattr(one, "initializer", None) is not None]
-    return [one for one in module.functions if one in named or any(_names(text, one) for text in held)]
+                operands = instr.args if isinstance(instr, ir.CallInstr) else instr.operands
+                named.update(dict.fromkeys(operand for operand in operands if isinstance(operand, ir.Function)))
+    held = [
+        str(global_value.initializer)
+        for global_value in module.global_values
+        if getattr(global_value, "initializer", None) is not None
+    ]
+    return [
+        function for function in module.functions if function in named or any(_names(text, function) for text in held)
+    ]
 
 
 def _is_call(instr: ir.Instruction) -> bool:
@@ -282,11 +296,11 @@ def _is_call(instr: ir.Instruction) -> bool:
 
 
 def _reached(start: ir.Function, calls: Mapping[ir.Function, Iterable[ir.Function]]) -> list[ir.Function]:
-    found: dict[ir.Function, None] = {}
+    reached: dict[ir.Function, None] = {}
     waiting = list(calls.get(start, ()))
     while waiting:
-        one = waiting.pop()
-        if one not in found and one is not start:
-            found[one] = None
-            waiting += calls.get(one, ())
-    return list(found)
+        function = waiting.pop()
+        if function not in reached and function is not start:
+            reached[function] = None
+            waiting += calls.get(function, ())
+    return list(reached)

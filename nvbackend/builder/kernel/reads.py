@@ -57,7 +57,7 @@ _ATTRIBUTE_OPS = ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "IMPO
 
 def _names(code: types.CodeType) -> _Names:
     """The names of `code`, by its instructions."""
-    found: dict[str, dict[str, None]] = {"global": {}, "attribute": {}, "import": {}}
+    names: dict[str, dict[str, None]] = {"global": {}, "attribute": {}, "import": {}}
     relative = by_name = False
     todo = [code]
     while todo:
@@ -66,17 +66,17 @@ def _names(code: types.CodeType) -> _Names:
         before: list[dis.Instruction] = []
         for instruction in dis.get_instructions(current):
             if instruction.opname in _GLOBAL_OPS:
-                found["global"][instruction.argval] = None
+                names["global"][instruction.argval] = None
             elif instruction.opname in _ATTRIBUTE_OPS:
-                found["attribute"][instruction.argval] = None
+                names["attribute"][instruction.argval] = None
             elif instruction.opname == "IMPORT_NAME":
                 # The level and the names come before it.
                 relative |= len(before) < 2 or before[-2].argval != 0
-                found["import"][instruction.argval] = None
+                names["import"][instruction.argval] = None
             by_name |= instruction.opname == "MATCH_CLASS"
             before = [*before[-1:], instruction]
-    by_name |= not BY_NAME.isdisjoint(found["attribute"])
-    return _Names(tuple(found["global"]), tuple(found["attribute"]), tuple(found["import"]), relative, by_name)
+    by_name |= not BY_NAME.isdisjoint(names["attribute"])
+    return _Names(tuple(names["global"]), tuple(names["attribute"]), tuple(names["import"]), relative, by_name)
 
 
 class Reads:

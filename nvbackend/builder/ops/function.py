@@ -306,7 +306,7 @@ class FunctionBuilder:
     if not TYPE_CHECKING:  # it would make a type checker accept every name
 
         def __getattr__(self, name: str) -> Any:
-            nouns = {one.__noun__: one for one in vars(self).values() if isinstance(one, Noun)}
+            nouns = {attribute.__noun__: attribute for attribute in vars(self).values() if isinstance(attribute, Noun)}
             raise missing(self, name, "k", nouns)
 
         def __setattr__(self, name: str, value: object) -> None:

@@ -35,7 +35,7 @@ class LaunchControl(Noun):
         halves = answer.cast(u64).load(2)
         got = result(self._k, launch_control.is_canceled(), answer=halves)
         first = issue(self._k, launch_control.first_ctaid(), answer=halves)["ctaid"]
-        return got, [self._k.wrap(one, u32) for one in first[: len(launch_control.AXES)]]
+        return got, [self._k.wrap(coordinate, u32) for coordinate in first[: len(launch_control.AXES)]]
 
     def canceled_coordinate(self, answer: Address, axis: str) -> Value:
         """The answer of `try_cancel`: ctaid (u32) along `axis` of the cluster's first CTA, if it returned one.

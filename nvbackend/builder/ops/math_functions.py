@@ -119,9 +119,9 @@ class Math(Noun):
         return self._function("reciprocal", value)
 
     def _function(self, name: str, value: Operand) -> Value:
-        given = as_value(self._k, value)
-        if given.type is not f32:
+        operand = as_value(self._k, value)
+        if operand.type is not f32:
             rules.UNSUPPORTED_OPERATION.fail(
-                operation=f"k.math.{name}", element=given.type, advice="convert with .to(f32)"
+                operation=f"k.math.{name}", element=operand.type, advice="convert with .to(f32)"
             )
-        return self._k.wrap(self._k.intrinsic(_FUNCTIONS[name], f32, [given.ir]), f32)
+        return self._k.wrap(self._k.intrinsic(_FUNCTIONS[name], f32, [operand.ir]), f32)

@@ -186,7 +186,7 @@ class _Block(AbstractContextManager[Yielded]):
         here = caller_location()
         callers = here.callers if here is not None else ()
         place = Location(frame.f_code.co_filename, taken.lineno, frame.f_code.co_name, callers)
-        in_loop = any(one.exit_block is not None for one in self._builder.regions)
+        in_loop = any(region.exit_block is not None for region in self._builder.regions)
         if isinstance(taken, ast.Return) and taken.value is not None:
             advice = "set a variable, k.var(...), in the block and return it after the block"
         elif isinstance(taken, ast.Return) or in_loop:

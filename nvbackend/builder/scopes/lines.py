@@ -55,12 +55,12 @@ class Lines:
 
     def at(self, file: str, line: int) -> Any:
         """The location of a line."""
-        found = self._lines.get((file, line))
-        if found is None:
+        location = self._lines.get((file, line))
+        if location is None:
             scope = self._scopes.get(file) or self._scope(file)
-            found = self._node("DILocation", line=line, column=0, scope=scope)
-            self._lines[file, line] = found
-        return found
+            location = self._node("DILocation", line=line, column=0, scope=scope)
+            self._lines[file, line] = location
+        return location
 
     def _scope(self, file: str) -> Any:
         """The function, as far as it is written in `file`."""

@@ -29,23 +29,23 @@ PREDEFINED = frozenset({"WARP_SZ"})
 _PTX_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+")
 
 
-def name_fault(given: object) -> Diagnostic | None:
+def name_fault(name: object) -> Diagnostic | None:
     """What is wrong with a name, None where nothing is."""
-    if not isinstance(given, str):
+    if not isinstance(name, str):
         raise TypeError("names are text")  # the boundary knows which argument of the call it is
-    if len(given) <= LONGEST and given.isprintable():
+    if len(name) <= LONGEST and name.isprintable():
         return None
-    if len(given) > LONGEST:
-        problem = f"{len(given)} characters"
+    if len(name) > LONGEST:
+        problem = f"{len(name)} characters"
     else:
-        problem = f"the character {next(one for one in given if not one.isprintable())!a}"
-    shown = ascii(given if len(given) <= _SHOWN else given[:_SHOWN] + "...")
+        problem = f"the character {next(character for character in name if not character.isprintable())!a}"
+    shown = ascii(name if len(name) <= _SHOWN else name[:_SHOWN] + "...")
     return NAME.diagnose(shown=shown, problem=problem, longest=LONGEST)
 
 
-def check_name(given: object) -> None:
-    """Raises value.name unless `given` is a name."""
-    if (fault := name_fault(given)) is not None:
+def check_name(name: object) -> None:
+    """Raises value.name unless `name` is a name."""
+    if (fault := name_fault(name)) is not None:
         raise_all([fault])
 
 
@@ -54,9 +54,9 @@ def is_ptx_name(text: str) -> bool:
     return _PTX_NAME.fullmatch(text) is not None and text not in PREDEFINED
 
 
-def suggested_kernel_name(given: object) -> str:
+def suggested_kernel_name(wanted: object) -> str:
     """A valid kernel name that resembles the given one."""
-    name = re.sub(r"[^\w$]", "_", str(given), flags=re.ASCII)
+    name = re.sub(r"[^\w$]", "_", str(wanted), flags=re.ASCII)
     return name if is_ptx_name(name) and name[0].isalpha() else f"k{name}"
 
 

@@ -71,22 +71,22 @@ def ways_out(tree: ast.Module) -> dict[ast.With, WaysOut]:
 
     Left out where a `finally` in the block leaves it too: what led there never comes to the end of the with-block.
     """
-    found: dict[ast.With, WaysOut] = {}
+    by_node: dict[ast.With, WaysOut] = {}
     for scope in [tree, *(node for node in ast.walk(tree) if isinstance(node, SCOPES[:-1]))]:
-        _Flow(found).body(scope.body, Reached.PLAINLY)
-    return {node: ways for node, ways in found.items() if ways.exits and not _is_cut_short(node)}
+        _Flow(by_node).body(scope.body, Reached.PLAINLY)
+    return {node: ways for node, ways in by_node.items() if ways.exits and not _is_cut_short(node)}
 
 
 def _is_cut_short(node: ast.With) -> bool:
-    last = (one for inner in ast.walk(node) if isinstance(inner, _TRIES) for one in inner.finalbody)
-    return any(isinstance(one, (*_EXITS, ast.Raise)) for statement in last for one in ast.walk(statement))
+    last = (statement for inner in ast.walk(node) if isinstance(inner, _TRIES) for statement in inner.finalbody)
+    return any(isinstance(node, (*_EXITS, ast.Raise)) for statement in last for node in ast.walk(statement))
 
 
 class _Flow:
     """A walk through a function's statements; each method is given how its place is reached and gives it of its end."""
 
-    def __init__(self, found: dict[ast.With, WaysOut]) -> None:
-        self._found = found
+    def __init__(self, ways: dict[ast.With, WaysOut]) -> None:
+        self._ways = ways
         self._around: list[WaysOut | ast.AST] = []
         """The with-blocks and loops around, outermost first."""
         self._breaks: dict[ast.AST, Reached] = {}
@@ -154,7 +154,7 @@ class _Flow:
         ways.end = self.body(node.body, reached)
         self._around.pop()
         if isinstance(node, ast.With):
-            self._found[node] = ways
+            self._ways[node] = ways
         return max(ways.end, Reached.BY_EXCEPTION)
 
 
@@ -186,22 +186,32 @@ def python_exit(frame: FrameType, *, loop: bool) -> Exit | None:
     code = frame.f_code
     positions = list(code.co_positions())
     position = positions[frame.f_lasti // 2] if 0 <= frame.f_lasti // 2 < len(positions) else None
-    found = None if position is None else _with_statements(code).get(position)
-    if found is None or position is None:
+    with_ = None if position is None else _with_statements(code).get(position)
+    if with_ is None or position is None:
         return None
     ends = _ends(code, position)
-    if frame.f_lasti not in ends or len(ends) != len(found.ways):
+    if frame.f_lasti not in ends or len(ends) != len(with_.ways):
         return None
-    taken = found.ways[ends.index(frame.f_lasti)]
-    return taken if taken is not None and _skips(taken, found, loop) else None
+    taken = with_.ways[ends.index(frame.f_lasti)]
+    return taken if taken is not None and _skips(taken, with_, loop) else None
 
 
 @functools.lru_cache(maxsize=256)
 def _ends(code: CodeType, position: _Position) -> list[int]:
     """The calls of `__exit__` without an exception, of the with-item at `position`, in the order of the source."""
-    here = [one for one in dis.get_instructions(code) if one.positions is not None and tuple(one.positions) == position]
-    begins = max((one.offset for one in here if one.opname in _SETUP), default=len(code.co_code))
-    return [one.offset for one in here if one.offset > begins and one.opname == "CALL" and one.arg in (2, 3)]
+    here = [
+        instruction
+        for instruction in dis.get_instructions(code)
+        if instruction.positions is not None and tuple(instruction.positions) == position
+    ]
+    begins = max(
+        (instruction.offset for instruction in here if instruction.opname in _SETUP), default=len(code.co_code)
+    )
+    return [
+        instruction.offset
+        for instruction in here
+        if instruction.offset > begins and instruction.opname == "CALL" and instruction.arg in (2, 3)
+    ]
 
 
 @functools.lru_cache(maxsize=256)
@@ -216,14 +226,14 @@ def _with_statements(code: CodeType) -> dict[_Position, _With]:
     except (SyntaxError, ValueError):
         return {}
     ways = ways_out(tree)
-    found: dict[_Position, _With] = {}
+    statements: dict[_Position, _With] = {}
     for node, around in _nodes(tree, ()):
         if isinstance(node, ast.With) and node in ways:
             items = node.items
-            found[_position(node)] = _With(node, around, ways[node].of_all(len(items)))
+            statements[_position(node)] = _With(node, around, ways[node].of_all(len(items)))
             for item in items:
-                found[_position(item.context_expr)] = _With(node, around, ways[node].of_item(item is items[-1]))
-    return found
+                statements[_position(item.context_expr)] = _With(node, around, ways[node].of_item(item is items[-1]))
+    return statements
 
 
 def _position(node: ast.expr | ast.stmt) -> _Position:
@@ -237,13 +247,13 @@ def _nodes(node: ast.AST, around: tuple[ast.AST, ...]) -> Iterator[tuple[ast.AST
             yield from _nodes(child, (*around, node))
 
 
-def _skips(taken: Exit, found: _With, loop: bool) -> bool:
+def _skips(taken: Exit, statement: _With, loop: bool) -> bool:
     """Whether something that belongs after the with-block is not run because of `taken`."""
     if isinstance(taken, ast.Break) or (loop and not _has_value(taken)):
         return True
-    child: ast.AST = found.node
-    for parent in reversed(found.around):
-        if any(_counts(one, taken) for one in _following(parent, child)):
+    child: ast.AST = statement.node
+    for parent in reversed(statement.around):
+        if any(_counts(node, taken) for node in _following(parent, child)):
             return True
         if isinstance(parent, SCOPES):
             break

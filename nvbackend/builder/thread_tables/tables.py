@@ -175,22 +175,22 @@ def broken(operation: str, flags: tuple[str, ...], a: Numbers, b: Numbers, width
     """Where a result is undefined for what the instruction promises of it: nsw, nuw, exact."""
     exact = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "shl": operator.lshift}.get(operation)
     left, right = a.astype(object), b.astype(object)
-    found = np.zeros(np.broadcast_shapes(a.shape, b.shape), bool)
+    broken = np.zeros(np.broadcast_shapes(a.shape, b.shape), bool)
     if operation in ("shl", "lshr", "ashr"):
         right = np.where((right < width).astype(bool), right, 0)
     if exact is not None and "nuw" in flags:
         result = exact(left, right)
-        found |= (result != wrapped(result, width)).astype(bool)
+        broken |= (result != wrapped(result, width)).astype(bool)
     if exact is not None and "nsw" in flags:
         result = exact(signed(left, width), right if operation == "shl" else signed(right, width))
-        found |= (result != signed(result & (1 << width) - 1, width)).astype(bool)
+        broken |= (result != signed(result & (1 << width) - 1, width)).astype(bool)
     if "exact" in flags:
         rests = {"udiv": "urem", "sdiv": "srem"}
         if operation in rests:
-            found |= (_BINARY[rests[operation]](a, b, width)[0] != 0).astype(bool)
+            broken |= (_BINARY[rests[operation]](a, b, width)[0] != 0).astype(bool)
         else:
-            found |= (left >> right << right != left).astype(bool)
-    return found if found.any() else None
+            broken |= (left >> right << right != left).astype(bool)
+    return broken if broken.any() else None
 
 
 AXES = ("x", "y", "z")
@@ -328,13 +328,13 @@ class ThreadSet:
         """Which of the `numbers`, by elected lane, rank and thread, some have for every elected lane, each once."""
         shape = np.broadcast_shapes(self.present.shape, numbers.shape)
         present, wide = np.broadcast_to(self.present, shape)[:, 0], np.broadcast_to(numbers, shape)[:, 0]
-        found: dict[int, None] = {}
+        known: dict[int, None] = {}
         for start in range(0, shape[2], WARP_SIZE):
             warp = slice(start, start + WARP_SIZE)
             rows = [row[here].tolist() for here, row in zip(present[:, warp], wide[:, warp], strict=True)]
             certain = set[int].intersection(*map(set, rows))
-            found |= dict.fromkeys(one for one in rows[0] if one in certain)
-        return tuple(found)
+            known |= dict.fromkeys(number for number in rows[0] if number in certain)
+        return tuple(known)
 
     @property
     def candidates(self) -> list[list[int]] | None:

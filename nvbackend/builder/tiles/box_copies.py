@@ -66,7 +66,7 @@ def copy_boxes(
 
 
 def _fail(copy: TmaCopy, source: object, destination: object, problem: str, instead: str) -> NoReturn:
-    named = [one.name if isinstance(one, TensorMapParameter) else one for one in (source, destination)]
+    named = [side.name if isinstance(side, TensorMapParameter) else side for side in (source, destination)]
     BOXES.fail(
         box=copy.box,
         swizzle=copy.swizzle,
@@ -86,20 +86,20 @@ def _sides(copy: TmaCopy, source: object, destination: object) -> tuple[TensorMa
     _fail(copy, source, destination, "one of them is a map and the other a tensor", "give a TensorMap and a tensor")
 
 
-def _check_map(copy: TmaCopy, given: TensorMap, fail: Callable[[str, str], NoReturn]) -> None:
+def _check_map(copy: TmaCopy, tensor_map: TensorMap, fail: Callable[[str, str], NoReturn]) -> None:
     wanted = f"declare the map as TensorMap({copy.element}, {copy.map_box}, {copy.swizzle})"
-    if given.im2col is not None or (given.element, given.box) != (copy.element, copy.map_box):
-        fail(f"the map has boxes of {given.box} of {given.element}", wanted)
-    if given.swizzle != copy.swizzle:
-        fail(f"the map swizzles by {given.swizzle} bytes", wanted)
+    if tensor_map.im2col is not None or (tensor_map.element, tensor_map.box) != (copy.element, copy.map_box):
+        fail(f"the map has boxes of {tensor_map.box} of {tensor_map.element}", wanted)
+    if tensor_map.swizzle != copy.swizzle:
+        fail(f"the map swizzles by {tensor_map.swizzle} bytes", wanted)
 
 
 def _same(tensor: Tensor, layout: AnyLayout) -> bool:
     """Whether each element of the tensor is where `layout` puts it."""
     if len(tensor._terms) > 1:
         return False
-    (swizzle, given), (other, wanted) = _plain(tensor.layout), _plain(layout)
-    return swizzle == other and given == wanted
+    (swizzle, plain), (other, wanted) = _plain(tensor.layout), _plain(layout)
+    return swizzle == other and plain == wanted
 
 
 def _plain(layout: AnyLayout) -> tuple[Swizzle | None, Layout]:

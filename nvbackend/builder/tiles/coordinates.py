@@ -56,11 +56,11 @@ class Coordinates:
 
     def partition(self, cut: Cut) -> Coordinates:
         """The part that `cut` gives, as `Tensor.partition` has it."""
-        found = []
+        parts = []
         for part in self._parts:
             own = cut(part.layout)
-            found.append(Partition(own.layout, added(part.offset, own.offset)))
-        return Coordinates(self._k, tuple(found), self._at)
+            parts.append(Partition(own.layout, added(part.offset, own.offset)))
+        return Coordinates(self._k, tuple(parts), self._at)
 
     def __getitem__(self, coordinate: Any) -> Any:
         check_inside(coordinate, self.shape)
@@ -97,14 +97,14 @@ class Inside:
 
     def holds(self, coordinate: Any) -> Value | None:
         """Whether an element is inside, as a predicate; None where nothing bounds it."""
-        found: Value | None = None
+        inside: Value | None = None
         for index, bound in zip(self.coordinates[coordinate], self.bounds, strict=True):
             if bound is not None:
                 k = self.coordinates._k
                 number = as_value(k.core, index, s32 if isinstance(index, int) else None)
                 below = number < as_value(k.core, bound, number.type)
-                found = below if found is None else found & below
-        return found
+                inside = below if inside is None else inside & below
+        return inside
 
     def torn(self) -> tuple[int, int, int] | None:
         """A dimension, how many of its elements an access has, and what its ends are known to be multiples of.
@@ -140,7 +140,11 @@ def make_identity_tensor(k: FunctionBuilder, shape: IntTuple, at: Sequence[Opera
     first = (0,) * len(whole) if at is None else tuple(at)
     if len(first) != len(whole):
         OUTSIDE.fail(coordinate=str(first), shape=str(tuple(whole)))
-    return Coordinates(k, tuple(parts), tuple(one if type(one) is int else as_index(k.core, one) for one in first))
+    return Coordinates(
+        k,
+        tuple(parts),
+        tuple(coordinate if type(coordinate) is int else as_index(k.core, coordinate) for coordinate in first),
+    )
 
 
 def check_inside(coordinate: Any, shape: IntTuple) -> None:
@@ -152,9 +156,9 @@ def check_inside(coordinate: Any, shape: IntTuple) -> None:
 
 def sliced(layout: AnyLayout, coordinate: Any) -> Partition:
     """The sub-layout at a coordinate with open modes, and where it begins."""
-    found = Partition(layout)(coordinate)
-    assert isinstance(found, Partition)
-    return found
+    cut = Partition(layout)(coordinate)
+    assert isinstance(cut, Partition)
+    return cut
 
 
 def is_open(coordinate: Any) -> bool:
@@ -162,8 +166,8 @@ def is_open(coordinate: Any) -> bool:
     return any(map(is_open, coordinate)) if isinstance(coordinate, tuple) else coordinate is None
 
 
-def divisor(k: FunctionBuilder, given: Any) -> int:
+def divisor(k: FunctionBuilder, number: Any) -> int:
     """A number of which a value certainly is a multiple, 0 for the number 0."""
-    if isinstance(given, int):
-        return given
-    return k.core.places.multiples.divisor(as_value(k.core, given).ir)
+    if isinstance(number, int):
+        return number
+    return k.core.places.multiples.divisor(as_value(k.core, number).ir)

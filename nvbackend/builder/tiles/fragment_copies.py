@@ -81,10 +81,8 @@ def regrouped(cut: PartCut, count: int) -> PartCut:
     def group(layout: AnyLayout) -> Partition:
         part = cut(layout)
         plain = grouped(part.plain, count)
-        found = part.layout
-        return Partition(
-            found.with_layout(lambda _: plain) if isinstance(found, ComposedLayout) else plain, part.offset
-        )
+        own = part.layout
+        return Partition(own.with_layout(lambda _: plain) if isinstance(own, ComposedLayout) else plain, part.offset)
 
     return group
 

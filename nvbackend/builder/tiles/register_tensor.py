@@ -104,9 +104,9 @@ class RegisterTensor:
 
     def __getitem__(self, coordinate: Any) -> Any:
         self._check(coordinate)
-        found, start = self.layout.slice_and_offset(coordinate)
-        if found.shape != ():
-            return RegisterTensor(self._k, self.element, found, self._cells, self.offset + start)
+        layout, start = self.layout.slice_and_offset(coordinate)
+        if layout.shape != ():
+            return RegisterTensor(self._k, self.element, layout, self._cells, self.offset + start)
         register, shift = self._place(start)
         if self.element.bits >= REGISTER_BITS:
             return self._cells[register].value
@@ -116,11 +116,11 @@ class RegisterTensor:
     def __setitem__(self, coordinate: Any, value: Operand) -> None:
         self._check(coordinate)
         register, shift = self._place(self.layout(coordinate))
-        given = as_value(self._k, value, self.element)
+        stored = as_value(self._k, value, self.element)
         if self.element.bits >= REGISTER_BITS:
-            self._cells[register].set(given)
+            self._cells[register].set(stored)
             return
-        bits = given.bitcast(BY_NAME[f"u{self.element.bits}"]).to(u32) << shift
+        bits = stored.bitcast(BY_NAME[f"u{self.element.bits}"]).to(u32) << shift
         mask = (1 << self.element.bits) - 1 << shift
         self._cells[register].set(self._cells[register] & (1 << REGISTER_BITS) - 1 - mask | bits)
 
@@ -128,9 +128,9 @@ class RegisterTensor:
 
     def _check(self, coordinate: Any) -> None:
         """Raises tensor.register-index for a run-time index, tensor.coordinate for one outside."""
-        for one in leaves(coordinate):
-            if is_run_time(one):
-                RUN_TIME_INDEX.fail(given=one)
+        for number in leaves(coordinate):
+            if is_run_time(number):
+                RUN_TIME_INDEX.fail(given=number)
         check_inside(coordinate, self.shape)
 
     def _place(self, index: int) -> tuple[int, int]:
@@ -159,10 +159,10 @@ class RegisterTensor:
 
 def make_registers(k: Core, element: ElementType, layout: Layout, name: str) -> RegisterTensor:
     """A cleared tensor of as many registers as the layout's elements take."""
-    found = RegisterTensor(k, element, layout, ())
+    tensor = RegisterTensor(k, element, layout, ())
     if element.bits < REGISTER_BITS and REGISTER_BITS % element.bits:
         REGISTERS.fail(layout=layout, element=element, offset=0, problem=f"{element.bits} bits do not fill a register")
-    count = -(-cosize(layout) // found.per_register)
+    count = -(-cosize(layout) // tensor.per_register)
     if any(stride < 0 for stride in leaves(layout.stride)):
         REGISTERS.fail(layout=layout, element=element, offset=0, problem="a stride is negative")
     words = count * max(1, element.bits // REGISTER_BITS)

@@ -354,8 +354,8 @@ def _lay_out(k: FunctionBuilder, name: str, tile: TileLayout, stages: int) -> _T
     )
 
 
-def _fail_consumers(given: object, there: int) -> NoReturn:
-    ring_rules.RING_CONSUMERS.fail(given=given, there=f"{there} can", advice=f", {there}")
+def _fail_consumers(consumers: object, there: int) -> NoReturn:
+    ring_rules.RING_CONSUMERS.fail(given=consumers, there=f"{there} can", advice=f", {there}")
 
 
 _GIVEN_BACK = (

@@ -106,10 +106,10 @@ class Tensor:
         def cut(layout: AnyLayout) -> Partition:
             divided = Partition(zipped_divide(layout, tiler))
             check_inside(coordinate, modes(divided.shape)[1])
-            found = divided((None, coordinate))
-            assert isinstance(found, Partition)
-            inside, *rest = found.plain.modes
-            return dataclasses.replace(found, layout=_with(layout, _joined(inside, rest)))
+            part = divided((None, coordinate))
+            assert isinstance(part, Partition)
+            inside, *rest = part.plain.modes
+            return dataclasses.replace(part, layout=_with(layout, _joined(inside, rest)))
 
         return self.partition(cut)
 
@@ -135,8 +135,8 @@ class Tensor:
 
 
 def _cut(term: Term, cut: Cut) -> Term:
-    found = cut(term.part.layout)
-    return dataclasses.replace(term, part=Partition(found.layout, added(term.part.offset, found.offset)))
+    part = cut(term.part.layout)
+    return dataclasses.replace(term, part=Partition(part.layout, added(term.part.offset, part.offset)))
 
 
 def _with(layout: AnyLayout, plain: Layout) -> AnyLayout:
@@ -171,11 +171,11 @@ class Walker:
     @property
     def align(self) -> int:
         """What the address of each of the tensor's accesses, ((FrgV, FrgX), ...), is a multiple of, in bytes."""
-        found = 0
+        known = 0
         for term in self._tensor._terms:
             step = math.gcd(multiple(term.part.layout), divisor(self._k, term.part.offset))
-            found = math.gcd(found, step * term.multiple)
-        return math.gcd(self._tensor.address.align, found * self._size)
+            known = math.gcd(known, step * term.multiple)
+        return math.gcd(self._tensor.address.align, known * self._size)
 
     def address(self, coordinate: Any, align: int | None = None) -> Address:
         """Where an element is; `align` is what is known of that address."""
@@ -239,10 +239,10 @@ def make_tensor(k: FunctionBuilder, address: Address, layout: AnyLayout, *, mult
     terms = [Term(Partition(static))]
     for place, stride in enumerate(strides):
         if not isinstance(stride, int):
-            one = [int(other == place) for other in range(len(strides))]
+            unit = [int(other == place) for other in range(len(strides))]
             value = as_index(k.core, stride).to(address_type(address.space))
-            found = math.lcm(divisor(k, stride), multiple_of)
-            terms.append(Term(Partition(Layout(plain.shape, nested_as(plain.shape, one))), value, found))
+            multiple = math.lcm(divisor(k, stride), multiple_of)
+            terms.append(Term(Partition(Layout(plain.shape, nested_as(plain.shape, unit))), value, multiple))
     return Tensor(k, address, tuple(terms))
 
 

@@ -20,7 +20,7 @@ def grouped_tile(k: FunctionBuilder, tile: Operand, rows: Operand, columns: Oper
     """Row and column of tile number `tile` of a grid, walked `group` rows at a time. Raises pipeline.group."""
     if type(group) is not int or group < 1:
         GROUP.fail(given=repr(group))
-    index, height, width = (as_value(k.core, one, s32).to(u32) for one in (tile, rows, columns))
+    index, height, width = (as_value(k.core, number, s32).to(u32) for number in (tile, rows, columns))
     in_group = width * group
     first = _quotient(k, index, in_group) * group
     height = k.math.min(height - first, group)

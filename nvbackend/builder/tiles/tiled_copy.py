@@ -169,9 +169,9 @@ def _load_and_store(k: FunctionBuilder, atom: CopyAtom, source: Any, destination
     if isinstance(source, Address) and inside is not None:
         kept = [k.var(0, words.element, name="copied") for _ in range(words.count)]
         with k.if_(inside):
-            for one, value in zip(kept, _load_words(k, source, words), strict=True):
-                one.set(value)
-        values = [one.value for one in kept]
+            for variable, value in zip(kept, _load_words(k, source, words), strict=True):
+                variable.set(value)
+        values = [cell.value for cell in kept]
     else:
         values = _load_words(k, source, words) if isinstance(source, Address) else _taken(source, words)
     if isinstance(destination, RegisterTensor):
@@ -183,26 +183,26 @@ def _load_and_store(k: FunctionBuilder, atom: CopyAtom, source: Any, destination
 
 
 def _load_words(k: FunctionBuilder, address: Address, words: _Words) -> list[Value]:
-    given = address.cast(words.element)
+    place = address.cast(words.element)
     size = words.element.bytes_for(words.count)
     if size in ACCESS_BYTES:
-        return given.load(words.count)
+        return place.load(words.count)
     kind = ir.VectorType(ir.IntType(REGISTER_BITS), words.count)
-    loaded = k.core.llvm.load(given.pointer(), typ=kind, align=size)
+    loaded = k.core.llvm.load(place.pointer(), typ=kind, align=size)
     places = (ir.Constant(ir.IntType(32), index) for index in range(words.count))
     return [k.core.wrap(k.core.llvm.extract_element(loaded, place), u32) for place in places]
 
 
 def _store_words(k: FunctionBuilder, address: Address, words: _Words, values: list[Value]) -> None:
-    given = address.cast(words.element)
+    place = address.cast(words.element)
     size = words.element.bytes_for(words.count)
     if size in ACCESS_BYTES:
-        given.store(*values)
+        place.store(*values)
         return
     packed: ir.Value = ir.Constant(ir.VectorType(ir.IntType(REGISTER_BITS), words.count), ir.Undefined)
     for index, value in enumerate(values):
         packed = k.core.llvm.insert_element(packed, value.ir, ir.Constant(ir.IntType(32), index))
-    k.core.llvm.store(packed, given.pointer(), align=size)
+    k.core.llvm.store(packed, place.pointer(), align=size)
 
 
 def _cp_async(k: FunctionBuilder, atom: CopyAtom, source: Address, destination: Address, inside: Value | None) -> None:
@@ -216,14 +216,14 @@ def _ldmatrix(
 ) -> None:
     row = _row(atom)
     results = k.emit(row, {"address": source.bytes.ir})["fragment"]
-    _given(destination, _words(atom, len(results)), [k.core.wrap(one, u32) for one in results])
+    _given(destination, _words(atom, len(results)), [k.core.wrap(register, u32) for register in results])
 
 
 def _stmatrix(
     k: FunctionBuilder, atom: CopyAtom, source: RegisterTensor, destination: Address, _: Value | None
 ) -> None:
     row = _row(atom)
-    registers = [one.ir for one in _taken(source, _words(atom, row.operand("fragment").count))]
+    registers = [value.ir for value in _taken(source, _words(atom, row.operand("fragment").count))]
     k.emit(row, {"address": destination.bytes.ir, "fragment": registers})
 
 
@@ -262,9 +262,9 @@ def _of(place: tuple[int, ...], value: int | None) -> Any:
 def _at(part: Walker | RegisterTensor, atom: CopyAtom, place: tuple[int, ...]) -> Address | RegisterTensor:
     if isinstance(part, Walker):
         return part.address(_of(place, 0), align=atom.access_bytes)
-    found = part[_of(place, None)]
-    assert isinstance(found, RegisterTensor)
-    return found
+    piece = part[_of(place, None)]
+    assert isinstance(piece, RegisterTensor)
+    return piece
 
 
 def _check_where(atom: CopyAtom, where: Inside) -> None:
@@ -313,12 +313,12 @@ def _cast(value: Value, element: ElementType) -> Value:
 
 def _narrow(source: RegisterTensor, element: ElementType) -> Value:
     """Elements of less than a register as one value."""
-    found: Value | None = None
+    joined: Value | None = None
     for place in range(size(source.layout)):
         bits = source[place].bitcast(BY_NAME[f"u{source.element.bits}"]).to(element) << place * source.element.bits
-        found = bits if found is None else found | bits
-    assert found is not None
-    return found
+        joined = bits if joined is None else joined | bits
+    assert joined is not None
+    return joined
 
 
 def _set_narrow(destination: RegisterTensor, value: Value) -> None:

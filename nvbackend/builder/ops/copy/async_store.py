@@ -50,14 +50,14 @@ class AsyncStore(Noun):
         as "b32", or in global memory one of 8 bits, the lower half of a value of 16. Raises mbarrier.address,
         instruction.variant, target.feature. PTX ISA 9.7.9 (st.async).
         """
-        several = [as_value(self._k, one) for one in (values if isinstance(values, Sequence) else [values])]
+        several = [as_value(self._k, value) for value in (values if isinstance(values, Sequence) else [values])]
         element = element or (str(several[0].type) if several else "nothing")
         if destination.space == GLOBAL_SPACE:
             _check_global(several, barrier, rank)
             row = variant("st.async", async_store.store_global, element, scope or "gpu", mmio=mmio)
             (value,) = several
-            given = self._k.llvm.zext(value.ir, _HALF) if value.ir.type == _BYTE else value.ir
-            issue(self._k, row, destination=destination, value=given)
+            bits = self._k.llvm.zext(value.ir, _HALF) if value.ir.type == _BYTE else value.ir
+            issue(self._k, row, destination=destination, value=bits)
             return
         if barrier is None or rank is None or scope is not None or mmio:
             reason = "a store to shared memory takes barrier= and rank=, and no scope= and mmio="

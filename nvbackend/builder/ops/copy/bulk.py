@@ -52,8 +52,8 @@ class Bulk(Noun):
             check_multicast_target(self._k.target)
         row = variant("cp.async.bulk", tma_bulk.load_bulk, many, cache_policy is not None, space)
         _check_aligned(destination, source)
-        given = {"destination": destination, "source": source, "bytes": size, "cache_policy": cache_policy}
-        issue(self._k, row, **given, barrier=barrier, multicast_mask=multicast_mask)
+        operands = {"destination": destination, "source": source, "bytes": size, "cache_policy": cache_policy}
+        issue(self._k, row, **operands, barrier=barrier, multicast_mask=multicast_mask)
 
     def store(
         self,
@@ -77,8 +77,8 @@ class Bulk(Noun):
             return
         _check_aligned(destination, source)
         row = tma_bulk.store_bulk(cache_policy is not None, byte_mask=byte_mask is not None)
-        given = {"destination": destination, "source": source, "bytes": size, "cache_policy": cache_policy}
-        issue(self._k, row, **given, byte_mask=byte_mask)
+        operands = {"destination": destination, "source": source, "bytes": size, "cache_policy": cache_policy}
+        issue(self._k, row, **operands, byte_mask=byte_mask)
 
     def reduce(
         self,
@@ -146,8 +146,8 @@ def _is_to_peer(instruction: str, rank: object, barrier: object, byte_mask: obje
     if (rank is None) != (barrier is None):
         missing = "barrier=, which its bytes complete on" if barrier is None else "rank=, the CTA that barrier is of"
         VARIANT.fail(instruction=instruction, reason=f"a copy to another CTA also takes {missing}")
-    for name, given in (("byte_mask", byte_mask), ("cache_policy", cache_policy)):
-        if rank is not None and given is not None:
+    for name, value in (("byte_mask", byte_mask), ("cache_policy", cache_policy)):
+        if rank is not None and value is not None:
             VARIANT.fail(instruction=instruction, reason=f"a copy to another CTA takes no {name}")
     return rank is not None
 

@@ -42,8 +42,8 @@ class CpAsync(Noun):
         row = variant(
             "cp.async", cp_async.copy, cache, size, fill, prefetch=prefetch, cache_hint=cache_policy is not None
         )
-        given = {"destination": destination, "source": source, "bytes": read_bytes}
-        issue(self._k, row, **given, ignore=ignore, cache_policy=cache_policy)
+        operands = {"destination": destination, "source": source, "bytes": read_bytes}
+        issue(self._k, row, **operands, ignore=ignore, cache_policy=cache_policy)
 
     def commit_group(self) -> None:
         """cp.async.commit_group: close this thread's group of copies."""

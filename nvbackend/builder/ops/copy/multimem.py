@@ -47,7 +47,10 @@ class Multimem(Noun):
             order=order,
             space=_space("multimem.ld_reduce", address),
         )
-        return [self._k.wrap(one, row.operand("values").type) for one in issue(self._k, row, address=address)["values"]]
+        return [
+            self._k.wrap(register, row.operand("values").type)
+            for register in issue(self._k, row, address=address)["values"]
+        ]
 
     def store(
         self, address: Address | Value, values: Sequence[Operand], element: str, vector: int = 1, *, order: Order = ()

@@ -73,15 +73,15 @@ def boxes_a_panel(tile: SharedTile, tensor_map: TensorMapParameter, call: str, i
             swizzle=layout.swizzle.span,
         )
     along, across = layout.panel_box
-    found = []
+    faults = []
     if kind.element is not layout.element:
-        found.append(rules.TMA_ELEMENT.diagnose(name=tensor_map.name, given=kind.element, wanted=layout.element))
+        faults.append(rules.TMA_ELEMENT.diagnose(name=tensor_map.name, given=kind.element, wanted=layout.element))
     if kind.swizzle != layout.swizzle.span:
-        found.append(rules.TMA_SWIZZLE.diagnose(name=tensor_map.name, given=kind.swizzle, wanted=layout.swizzle.span))
+        faults.append(rules.TMA_SWIZZLE.diagnose(name=tensor_map.name, given=kind.swizzle, wanted=layout.swizzle.span))
     if kind.box[1] != across or along % kind.box[0]:
         described = f"{layout.rows}x{layout.columns} ({layout.panels} panel(s) of {along}x{across})"
-        found.append(rules.TMA_BOX.diagnose(name=tensor_map.name, box=kind.box, tile=described, wanted=layout.tma_box))
-    raise_all(found)
+        faults.append(rules.TMA_BOX.diagnose(name=tensor_map.name, box=kind.box, tile=described, wanted=layout.tma_box))
+    raise_all(faults)
     return along // kind.box[0]
 
 
@@ -118,9 +118,9 @@ def check_mode(tensor_map: TensorMapParameter, row: Row) -> None:
         MAP_MODE.fail(name=tensor_map.name, made=made, instruction=row.opcode, mode=mode, wanted=wanted, im2col=im2col)
 
 
-def check_counts(row: Row, **given: Sequence[object]) -> None:
+def check_counts(row: Row, **operands: Sequence[object]) -> None:
     """Raises tma.box-operands if an operand does not have as many registers as `row` takes."""
-    for name, registers in given.items():
+    for name, registers in operands.items():
         wanted = row.operand(name).count if row.has_operand(name) else 0
         if len(registers) != wanted:
             PLACE.fail(instruction=row.ptx, wanted=wanted, name=name, given=len(registers))
@@ -177,8 +177,8 @@ class Tma(Noun):
         for panel in range(tile.layout.panels):
             for box in range(share):
                 place, coordinates = self._box(tile, source, at, panel, first + box)
-                given: dict[str, Any] = {"coordinates": coordinates, "multicast_mask": mask}
-                self._copy(row, source, "destination", align, **given, destination=place, barrier=completes)
+                operands: dict[str, Any] = {"coordinates": coordinates, "multicast_mask": mask}
+                self._copy(row, source, "destination", align, **operands, destination=place, barrier=completes)
 
     def store(self, target: TensorMapParameter, at: tuple[Operand, Operand], tile: SharedTile) -> None:
         """Copy `tile` to the matrix at (row, column) `at`, in this thread's open bulk group. One thread executes it.
@@ -199,26 +199,26 @@ class Tma(Noun):
         self, row: Row, tensor_map: TensorMapParameter, place: str, align: int, /, **operands: Given | Sequence[Given]
     ) -> None:
         """Emit a copy of one box, after checking its place, its box and its threads."""
-        given = converted(self._k, row, {"tensor_map": tensor_map.address, **operands})
+        registers = converted(self._k, row, {"tensor_map": tensor_map.address, **operands})
         kind = tensor_map.type
         known = {
             facts.ALIGNMENT: align,
             facts.BOX_ROW: kind.element.bytes_for(kind.box[-1]),
             facts.SWIZZLE: kind.swizzle,
-            facts.SAME: int(self._k.execution.is_same(*values_of(given))),
-            **self._start_facts(kind.element, given),
+            facts.SAME: int(self._k.execution.is_same(*values_of(registers))),
+            **self._start_facts(kind.element, registers),
             **reduced_element(row, kind.element),
         }
-        raise_all(place_faults(row, {**self._k.execution.facts(row, given), **known}))
-        self._k.emit(row, given, facts=known, extents=box_extent(kind, str(row.axes["mode"]), place))
+        raise_all(place_faults(row, {**self._k.execution.facts(row, registers), **known}))
+        self._k.emit(row, registers, facts=known, extents=box_extent(kind, str(row.axes["mode"]), place))
 
-    def _start_facts(self, element: ElementType, given: Operands) -> dict[str, int]:
+    def _start_facts(self, element: ElementType, operands: Operands) -> dict[str, int]:
         """What is known of the box's start for all run-time values."""
-        coordinates = given["coordinates"]
+        coordinates = operands["coordinates"]
         if not isinstance(coordinates, list):
             return {}
-        steps = [self._k.places.step(one) for one in coordinates]
-        before = [place for place, one in enumerate(steps) if not one.terms and one.constant < 0]
+        steps = [self._k.places.step(coordinate) for coordinate in coordinates]
+        before = [place for place, step in enumerate(steps) if not step.terms and step.constant < 0]
         known = {facts.BEFORE: before[0]} if before else {}
         start, unit = steps[0], element.bits // 8
         if element.bits % 8 or any(factor * unit % tma.BULK_ALIGNMENT for factor in start.terms.values()):
@@ -258,7 +258,7 @@ class Tma(Noun):
             inner, outer = row + panel * across, column + step
         offset = panel * layout.panel_bytes + step * layout.pitch
         place = own(self._k, tile.address).byte_offset(offset)
-        return place, [as_value(self._k, one, s32) for one in (inner, outer)]
+        return place, [as_value(self._k, coordinate, s32) for coordinate in (inner, outer)]
 
     def load_box(
         self,
@@ -290,9 +290,9 @@ class Tma(Noun):
             cta_group=cta_group,
             cache_hint=cache_policy is not None,
         )
-        row, given = self._place(request, source, coordinates, offsets, cache_policy)
-        given["multicast_mask"] = multicast_mask
-        self._copy(row, source, "destination", destination.align, **given, destination=destination, barrier=barrier)
+        row, operands = self._place(request, source, coordinates, offsets, cache_policy)
+        operands["multicast_mask"] = multicast_mask
+        self._copy(row, source, "destination", destination.align, **operands, destination=destination, barrier=barrier)
 
     def store_box(
         self,
@@ -310,8 +310,8 @@ class Tma(Noun):
         left out. Raises rules of `tma.*`.
         """
         request = TmaRequest(target.type.rank, "store", mode, cache_hint=cache_policy is not None)
-        row, given = self._place(request, target, coordinates, (), cache_policy)
-        self._copy(row, target, "source", source.align, **given, source=source)
+        row, operands = self._place(request, target, coordinates, (), cache_policy)
+        self._copy(row, target, "source", source.align, **operands, source=source)
 
     def reduce_box(
         self,
@@ -330,8 +330,8 @@ class Tma(Noun):
         and none is negative (tma.before). Raises rules of `tma.*`.
         """
         request = TmaRequest(target.type.rank, "reduce", mode, operation=operation, cache_hint=cache_policy is not None)
-        row, given = self._place(request, target, coordinates, (), cache_policy)
-        self._copy(row, target, "source", source.align, **given, source=source)
+        row, operands = self._place(request, target, coordinates, (), cache_policy)
+        self._copy(row, target, "source", source.align, **operands, source=source)
 
     def prefetch_box(
         self,
@@ -348,10 +348,10 @@ class Tma(Noun):
         """
         request = TmaRequest(source.type.rank, "prefetch", mode, cache_hint=cache_policy is not None)
         row, operands = self._place(request, source, coordinates, offsets, cache_policy)
-        given = converted(self._k, row, {"tensor_map": source.address, **operands})
-        known = self._start_facts(source.type.element, given)
+        registers = converted(self._k, row, {"tensor_map": source.address, **operands})
+        known = self._start_facts(source.type.element, registers)
         raise_all(place_faults(row, known))
-        self._k.emit(row, given, facts=known)
+        self._k.emit(row, registers, facts=known)
 
     def _place(
         self,

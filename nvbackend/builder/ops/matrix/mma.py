@@ -45,22 +45,22 @@ def register_type(row: Row, operand: str) -> ElementType:
 
 def fragment_violations(row: Row, counts: Mapping[str, int]) -> Iterator[Diagnostic]:
     """What is wrong with the number of registers given for each fragment."""
-    for name, given in counts.items():
+    for name, count in counts.items():
         needed = row.operand(name).count
-        if given != needed:
+        if count != needed:
             yield REGISTERS.diagnose(
                 operand=name.upper(),
                 instruction=row.ptx,
                 needed=needed,
                 element=register_type(row, name),
-                given=given,
+                given=count,
             )
 
 
-def optional_violations(row: Row, given: Mapping[str, bool]) -> Iterator[Diagnostic]:
+def optional_violations(row: Row, presence: Mapping[str, bool]) -> Iterator[Diagnostic]:
     """Which operands are missing, or given although the instruction has none."""
     names = {operand.name for operand in row.operands if operand.role is Role.INPUT}
-    for name, is_given in given.items():
+    for name, is_given in presence.items():
         if is_given != (name in names):
             yield OPERANDS.diagnose(
                 instruction=row.ptx,
@@ -91,7 +91,7 @@ class Mma(Noun):
         Each lane gives the address of a row, 16-byte aligned: lanes 0-7 those of the first m8n8 matrix, and so on.
         """
         row = variant("ldmatrix", matrix_move.ldmatrix, count, transposed, shape, element)
-        return [self._k.wrap(one, u32) for one in issue(self._k, row, address=address)["fragment"]]
+        return [self._k.wrap(register, u32) for register in issue(self._k, row, address=address)["fragment"]]
 
     def stmatrix(
         self,
@@ -133,25 +133,25 @@ class Mma(Noun):
         optional = {"metadata": metadata, "scale_a": scale_a, "scale_b": scale_b}
         raise_all(
             [
-                *fragment_violations(row, {name: len(one) for name, one in fragments.items()}),
-                *optional_violations(row, {name: one is not None for name, one in optional.items()}),
+                *fragment_violations(row, {name: len(fragment) for name, fragment in fragments.items()}),
+                *optional_violations(row, {name: operand is not None for name, operand in optional.items()}),
             ]
         )
-        one = request.instruction
-        elements = {"a": one.a, "b": one.b, "c": one.c}
+        instruction = request.instruction
+        elements = {"a": instruction.a, "b": instruction.b, "c": instruction.c}
         registers = {
-            name: [self._register(row, name, elements[name], given) for given in fragment]
+            name: [self._register(row, name, elements[name], value) for value in fragment]
             for name, fragment in fragments.items()
         }
         immediates = {name: getattr(request, name) for name in IMMEDIATES if row.has_operand(name)}
         results = issue(self._k, row, **registers, **optional, **immediates)
-        kind = s32 if one.d is s32 else register_type(row, "d")
+        kind = s32 if instruction.d is s32 else register_type(row, "d")
         return [self._k.wrap(register, kind) for register in results["d"]]
 
-    def _register(self, row: Row, operand: str, element: ElementType, given: Operand) -> ir.Value:
+    def _register(self, row: Row, operand: str, element: ElementType, value: Operand) -> ir.Value:
         """A register of a fragment: tf32 may come as the f32 that it is cut from, s32 as itself."""
         kind = register_type(row, operand)
         own = {tf32: f32, s32: s32}.get(element)
-        if kind is u32 and own is not None and (not isinstance(given, Arithmetic) or given.type is own):
-            return as_value(self._k, given, own).bitcast(u32).ir
-        return as_value(self._k, given, kind).ir
+        if kind is u32 and own is not None and (not isinstance(value, Arithmetic) or value.type is own):
+            return as_value(self._k, value, own).bitcast(u32).ir
+        return as_value(self._k, value, kind).ir

@@ -69,8 +69,8 @@ class OperandDescriptor(Arithmetic):
 
         Raises descriptor.advance-unit, and descriptor.pattern where the swizzle exchanges chunks of other rows.
         """
-        found: OperandDescriptor = self + advance_units(bytes)
-        return found
+        advanced: OperandDescriptor = self + advance_units(bytes)
+        return advanced
 
     def _value(self) -> Value:
         self.address.check_own("a descriptor")
@@ -138,8 +138,8 @@ class TileFragment:
 
     def __call__(self, *coordinate: Any) -> OperandDescriptor:
         """The descriptor of one operand, as a u64. Raises descriptor.index."""
-        found: OperandDescriptor = self.base + self.layout(*coordinate)
-        return found
+        descriptor: OperandDescriptor = self.base + self.layout(*coordinate)
+        return descriptor
 
     def __str__(self) -> str:
         return str(self.descriptors)
@@ -150,8 +150,8 @@ def tile_fragment(k: Core, tiled_mma: TiledMMA, operand: MmaOperand, tile: Share
 
     Raises tiled-mma.fragment, layout-algebra.recast, and what `nvbackend.layout.smem_desc` raises.
     """
-    found = tiled_mma.make_fragment_A(part) if operand is MmaOperand.A else tiled_mma.make_fragment_B(part)
-    start, fragment = found.offset, replace(found, offset=0)
+    whole = tiled_mma.make_fragment_A(part) if operand is MmaOperand.A else tiled_mma.make_fragment_B(part)
+    start, fragment = whole.offset, replace(whole, offset=0)
     descriptor = fragment.descriptors().base
     size = tile.layout.element.bytes_for
     assert isinstance(part.layout, ComposedLayout)

@@ -182,9 +182,9 @@ class Tcgen05(Noun):
         register = {True: RegisterClass.F32, False: RegisterClass.B32}
         blocks = [(register[load._element.is_float], block) for load in loads for block in load._blocks]
         row = tcgen05_memory.wait("ld", tuple((held, len(block)) for held, block in blocks))
-        given = {f"block{index}": block for index, (_, block) in enumerate(blocks)}
-        results = self._k.emit(row, given, touches=[Touch(load.block, Access.DRAIN) for load in loads])
-        waited = (results[name] for name in given)
+        registers = {f"block{index}": block for index, (_, block) in enumerate(blocks)}
+        results = self._k.emit(row, registers, touches=[Touch(load.block, Access.DRAIN) for load in loads])
+        waited = (results[name] for name in registers)
         for load in loads:
             load._blocks = [next(waited) for _ in load._blocks]
             load._waited = True
@@ -305,7 +305,7 @@ class Tcgen05(Noun):
             "scale_d": scale_input_d,
             "zero_mask": zero_column_mask,
         }
-        given: dict[str, Operand | Sequence[Operand]] = {
+        values: dict[str, Operand | Sequence[Operand]] = {
             "d": d,
             "a" if request.a_in_tmem else "a_desc": self._multiplicand(a, a_at, a_extent(request, descriptor)),
             "b_desc": self._multiplicand(b, b_at, b_extent(request, descriptor)),
@@ -313,10 +313,10 @@ class Tcgen05(Noun):
             "enable_d": accumulate,
             **{name: value for name, value in optional.items() if value is not None},
         }
-        _check_operands(row, given, optional)
-        operands = converted(self._k, row, {one.name: given[one.name] for one in row.operands})
+        _check_operands(row, values, optional)
+        operands = converted(self._k, row, {operand.name: values[operand.name] for operand in row.operands})
         words = {**control_words(row), "idesc": word}
-        memory = self._touches(row, given, operands, tmem_uses(row, descriptor=descriptor))
+        memory = self._touches(row, values, operands, tmem_uses(row, descriptor=descriptor))
         extents = operand_extents(request, descriptor, (a, a_at), (b, b_at))
         self._k.emit(row, operands, memory=memory, words=words, extents=extents)
 
@@ -334,14 +334,14 @@ class Tcgen05(Noun):
         self, row: Row, /, *, split: int = 0, touches: Sequence[Touch] = (), **operands: Operand | Sequence[Operand]
     ) -> dict[str, list[ir.Value]]:
         """Emit `row`, with the columns that it touches where the allocation is known."""
-        given = converted(self._k, row, operands)
-        memory = self._touches(row, operands, given, tmem_uses(row, half_split=split))
-        return self._k.emit(row, given, touches=touches, memory=memory)
+        registers = converted(self._k, row, operands)
+        memory = self._touches(row, operands, registers, tmem_uses(row, half_split=split))
+        return self._k.emit(row, registers, touches=touches, memory=memory)
 
-    def _touches(self, row: Row, given: Mapping[str, object], operands: Operands, uses: Uses) -> list[MemoryTouch]:
+    def _touches(self, row: Row, values: Mapping[str, object], operands: Operands, uses: Uses) -> list[MemoryTouch]:
         """What is accessed of allocations that are known. Raises tcgen05.bounds for more than a block of columns."""
         for name, (_, columns) in uses.items():
-            block = given.get(name)
+            block = values.get(name)
             if isinstance(block, TmemColumns):
                 block.check_wide(columns, row.opcode)
         return [*self._columns.touches(operands, uses)]
@@ -361,14 +361,14 @@ def _split(row: Row, half_split: int) -> dict[str, Any]:
     return {}
 
 
-def _check_operands(row: Row, given: Mapping[str, object], optional: Iterable[str]) -> None:
+def _check_operands(row: Row, values: Mapping[str, object], optional: Iterable[str]) -> None:
     """Raises tcgen05.operands unless the optional operands are those of the row, and tcgen05.lane-words."""
     names = {operand.name for operand in row.operands}
-    wanted, got = ([name for name in optional if name in held] for held in (names, given))
+    wanted, got = ([name for name in optional if name in held] for held in (names, values))
     if wanted != got:
         memory.OPERANDS.fail(
             instruction=row.ptx, wanted=", ".join(wanted) or "no more operands", given=", ".join(got) or "none"
         )
-    lanes = given.get("lanes")
+    lanes = values.get("lanes")
     if isinstance(lanes, Sequence) and len(lanes) != row.operand("lanes").count:
         memory.LANES.fail(group=row.axes["cta_group"], wanted=row.operand("lanes").count, given=len(lanes))

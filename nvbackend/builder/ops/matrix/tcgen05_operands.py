@@ -42,10 +42,10 @@ def tile_faults(a: object, b: object, descriptor: InstructionDescriptor) -> Iter
         ("B", b, descriptor.b, descriptor.transpose_b),
     ):
         major = Major.MN if transposed else Major.K
-        one = tile.layout if isinstance(tile, SharedTile) else tile
-        if isinstance(one, SmemLayout | OperandDescriptor) and (one.element, one.major) != (element, major):
-            given = f"{one.element}, {one.major}"
-            yield TILE.diagnose(operand=name, wanted=f"{element}, {major}", given=given)
+        layout = tile.layout if isinstance(tile, SharedTile) else tile
+        if isinstance(layout, SmemLayout | OperandDescriptor) and (layout.element, layout.major) != (element, major):
+            actual = f"{layout.element}, {layout.major}"
+            yield TILE.diagnose(operand=name, wanted=f"{element}, {major}", given=actual)
 
 
 def a_extent(request: Tcgen05Request, descriptor: InstructionDescriptor) -> tuple[int, int]:
@@ -66,11 +66,11 @@ def operand_extents(
     b: tuple[object, tuple[int, int]],
 ) -> dict[str, int]:
     """The bytes of shared memory from where A and B, each from an element on, begin to where they end, where known."""
-    found = {}
+    extents = {}
     sizes = a_extent(request, descriptor), b_extent(request, descriptor)
     for name, (tile, at), size in zip(("a_desc", "b_desc"), (a, b), sizes, strict=True):
         if isinstance(tile, OperandDescriptor):
-            found[name] = tile.reach
+            extents[name] = tile.reach
         elif isinstance(tile, SharedTile):
-            found[name] = tile.layout.reach(*at, *size)
-    return found
+            extents[name] = tile.layout.reach(*at, *size)
+    return extents

@@ -57,8 +57,8 @@ class TmemColumns(Arithmetic):
         if columns is not None and columns > self.width:
             BOUNDS.fail(what=f"{columns} column(s) of {instruction}", name="this block", columns=self.width)
 
-    def _number(self, given: Operand) -> Value:
-        return as_value(self._k, given, u32 if isinstance(given, int) else None).to(u32)
+    def _number(self, operand: Operand) -> Value:
+        return as_value(self._k, operand, u32 if isinstance(operand, int) else None).to(u32)
 
     def __repr__(self) -> str:
         return f"<{self.width} columns of tensor memory>"
@@ -82,17 +82,17 @@ class TmemPlaces:
     def find(self, address: ir.Value) -> Place | None:
         """The allocation and column of an address; None if unknown."""
         self._read_cells(address)
-        found = self._known.of_address(address)
-        if found is None:
+        place = self._known.of_address(address)
+        if place is None:
             return None
-        terms = {name: factor for name, factor in found.terms.items() if factor & _COLUMN_MASK}
-        return Place(found.object, found.offset & _COLUMN_MASK, terms)
+        terms = {name: factor for name, factor in place.terms.items() if factor & _COLUMN_MASK}
+        return Place(place.object, place.offset & _COLUMN_MASK, terms)
 
     def touches(self, operands: Operands, uses: Uses) -> Iterator[MemoryTouch]:
         """The accesses of `uses` at the operands whose allocation is known."""
         for name, (use, columns) in uses.items():
-            given = operands[name]
-            value = given[0] if isinstance(given, Sequence) else given
+            registers = operands[name]
+            value = registers[0] if isinstance(registers, Sequence) else registers
             place = self.find(value) if isinstance(value, ir.Value) else None
             if place is not None:
                 yield place.touch(use, name, columns)
@@ -101,15 +101,15 @@ class TmemPlaces:
         """A value loaded from where an allocation wrote its address is that address."""
         waiting = [value]
         while waiting:
-            one = waiting.pop()
-            if isinstance(one, ir.LoadInstr):
-                pointer = one.operands[0]
+            term = waiting.pop()
+            if isinstance(term, ir.LoadInstr):
+                pointer = term.operands[0]
                 inside = pointer.operands[0] if isinstance(pointer, ir.CastInstr) else None
                 key = None if inside is None else self._key(inside)
                 if key in self._cells:
-                    self._known.is_address(one, self._cells[key])
-            elif isinstance(one, ir.Instruction) and one.opname == "add":
-                waiting += one.operands
+                    self._known.is_address(term, self._cells[key])
+            elif isinstance(term, ir.Instruction) and term.opname == "add":
+                waiting += term.operands
 
     def _key(self, cell: ir.Value) -> tuple[int, int, str] | None:
         place = self._shared.of_address(cell)

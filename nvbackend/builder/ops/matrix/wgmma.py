@@ -113,9 +113,9 @@ def check_operands(request: WgmmaRequest, accumulator: Accumulator, a: object, b
     raise_all([*_accumulator(request, accumulator), *_operand("a", request, a), *_operand("b", request, b)])
 
 
-def check_operand(name: str, request: WgmmaRequest, given: object) -> None:
-    """Raises, all together, what of `given` is not operand `name`, "a" or "b", of `request` (wgmma.operand-...)."""
-    raise_all(_operand(name, request, given))
+def check_operand(name: str, request: WgmmaRequest, operand: object) -> None:
+    """Raises, all together, what of `operand` is not operand `name`, "a" or "b", of `request` (wgmma.operand-...)."""
+    raise_all(_operand(name, request, operand))
 
 
 def _accumulator(request: WgmmaRequest, accumulator: Accumulator) -> Iterator[Diagnostic]:
@@ -128,8 +128,8 @@ def _accumulator(request: WgmmaRequest, accumulator: Accumulator) -> Iterator[Di
         )
 
 
-def _operand(name: str, request: WgmmaRequest, given: object) -> Iterator[Diagnostic]:
-    in_registers = isinstance(given, WgmmaFragment)
+def _operand(name: str, request: WgmmaRequest, operand: object) -> Iterator[Diagnostic]:
+    in_registers = isinstance(operand, WgmmaFragment)
     if name == "a" and in_registers != request.a_in_registers:
         places = ("in shared memory", "in registers")
         yield RESIDENCY.diagnose(
@@ -139,7 +139,7 @@ def _operand(name: str, request: WgmmaRequest, given: object) -> Iterator[Diagno
             wanted=in_registers,
         )
     element, trans = (request.a, request.trans_a) if name == "a" else (request.b, request.trans_b)
-    tile = given.layout if isinstance(given, SharedTile) else given
+    tile = operand.layout if isinstance(operand, SharedTile) else operand
     if isinstance(tile, (WgmmaFragment, SmemLayout, OperandDescriptor)) and tile.element is not element:
         yield OPERAND_ELEMENT.diagnose(operand=name.upper(), wanted=element, given=tile.element)
     if isinstance(tile, (SmemLayout, OperandDescriptor)) and (tile.major is Major.MN) != bool(trans):
@@ -206,7 +206,7 @@ class Wgmma(Noun):
         wait, so no read can move above it. Name in `drains` those that must be complete after it; the verifier reports
         one that is not (wgmma.wait-leaves-group).
         """
-        touches = [Touch(one.block, Access.DRAIN) for one in drains]
+        touches = [Touch(drain.block, Access.DRAIN) for drain in drains]
         fragments = self._in_flight.registers()
         kept = {"fragments": fragments} if fragments else {}
         row_of = partial(wgmma.wait_group, fragments=len(fragments))
@@ -218,12 +218,12 @@ class Wgmma(Noun):
     ) -> None:
         """Emit a fence or wait with every live accumulator tied through it, so that LLVM moves no access across."""
         live = [accumulator for accumulator in self._k.accumulators if accumulator.storage.region.open]
-        row = row_of(tuple((one.register_class, one.registers) for one in live))
+        row = row_of(tuple((accumulator.register_class, accumulator.registers) for accumulator in live))
         blocks = dict(zip((operand.name for operand in row.outputs), live, strict=True))
-        registers = {name: self._k.read(one.storage) for name, one in blocks.items()}
+        registers = {name: self._k.read(accumulator.storage) for name, accumulator in blocks.items()}
         results = self._k.emit(row, {**operands, **registers}, touches=touches)
-        for name, one in blocks.items():
-            self._k.write(one.storage, results[name])
+        for name, block in blocks.items():
+            self._k.write(block.storage, results[name])
 
     def mma_async(
         self,
@@ -261,16 +261,16 @@ class Wgmma(Noun):
             operands["metadata"] = as_value(self._k, metadata, u32).ir
         operands["scale_d"], facts = self._scale_d(accumulator, accumulate)
         operands["d"] = self._k.read(accumulator.storage)
-        given = {
+        immediates = {
             "selector": request.selector,
             "scale_a": -1 if request.negate_a else 1,
             "scale_b": -1 if request.negate_b else 1,
             "trans_a": request.trans_a,
             "trans_b": request.trans_b,
         }
-        operands.update({one.name: given[one.name] for one in row.immediates})
-        words = {name: one.word for name, one in described.items()}
-        extents = {name: one.reach for name, one in described.items()}
+        operands.update({immediate.name: immediates[immediate.name] for immediate in row.immediates})
+        words = {name: descriptor.word for name, descriptor in described.items()}
+        extents = {name: descriptor.reach for name, descriptor in described.items()}
         results = self._k.emit(row, operands, touches=touches, words=words, facts=facts, extents=extents)
         self._k.write(accumulator.storage, results["d"])
         self._k.write(accumulator.scale, results["scale_out"])
@@ -289,24 +289,24 @@ class Wgmma(Noun):
         """Scale-D of an mma, and its value as a fact if the caller gave a constant."""
         if accumulate is None:
             return self._k.read(accumulator.scale)[0], {}
-        given = as_value(self._k, accumulate, pred)
-        known = {} if given.constant is None else {SCALE_D: int(bool(given.constant))}
-        return given.to(s32).ir, known
+        predicate = as_value(self._k, accumulate, pred)
+        known = {} if predicate.constant is None else {SCALE_D: int(bool(predicate.constant))}
+        return predicate.to(s32).ir, known
 
     def _operand_descriptor(
         self,
         name: str,
-        given: SharedTile | OperandDescriptor | Value,
+        tile: SharedTile | OperandDescriptor | Value,
         at: tuple[int, int],
         extent: tuple[int, int],
         described: dict[str, OperandDescriptor],
     ) -> ir.Value:
         """The descriptor of an operand of `extent` (rows, columns); what is known of it goes to `described`."""
-        if isinstance(given, SharedTile):
-            given = self._tile_operand(given, at, extent)
-        if isinstance(given, OperandDescriptor):
-            described[name] = given
-        return as_value(self._k, given, u64).ir
+        if isinstance(tile, SharedTile):
+            tile = self._tile_operand(tile, at, extent)
+        if isinstance(tile, OperandDescriptor):
+            described[name] = tile
+        return as_value(self._k, tile, u64).ir
 
     def _tile_operand(self, tile: SharedTile, at: tuple[int, int], extent: tuple[int, int]) -> OperandDescriptor:
         """The operand of `extent` (rows, columns) elements from element `at` of a tile on."""

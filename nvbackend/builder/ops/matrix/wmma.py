@@ -170,7 +170,7 @@ class Wmma(Noun):
         wmma.satfinite, wmma.rounding, wmma.popc. PTX ISA 9.7.14.4.5.
         """
         places = {"a": a, "b": b, "c": c}
-        raise_all([found for place, one in places.items() for found in _misplaced(place, a.shape, one)])
+        raise_all([fault for place, fragment in places.items() for fault in _misplaced(place, a.shape, fragment)])
         result = c.element if d is None else d
         request = WmmaRequest(
             *(a.shape, a.element, b.element, c.element, result),
@@ -181,7 +181,9 @@ class Wmma(Noun):
             popc=popc,
         )
         row = select_wmma(request, self._k.target)
-        results = self._k.emit(row, {place: [value.ir for value in one.values()] for place, one in places.items()})
+        results = self._k.emit(
+            row, {place: [value.ir for value in fragment.values()] for place, fragment in places.items()}
+        )
         kind = register_type(result)
         registers = [self._k.wrap(register, kind) for register in results["d"]]
         return WmmaFragment(self._k, "d", a.shape, result, None, registers)
@@ -228,16 +230,16 @@ class Wmma(Noun):
     ) -> dict[str, list[ir.Value]]:
         """Emit a load or store, once address and stride are right as far as they are known."""
         place = (request.fragment, request.shape, request.element)
-        found: list[Diagnostic] = []
+        faults: list[Diagnostic] = []
         if isinstance(address, Address):
-            found += wmma_operands.address_violations(row.ptx, *place, address.element, address.align)
+            faults += wmma_operands.address_violations(row.ptx, *place, address.element, address.align)
         number = None if stride is None else as_value(self._k, stride, s32).constant
         if isinstance(number, int):
             extent = contiguous(request.fragment, request.shape, request.layout)
-            found += wmma_operands.stride_violations(row.ptx, *place, number, extent)
-        raise_all(found)
-        given = converted(self._k, row, {"address": address, "stride": stride, **fragment})
-        return self._k.emit(row, given, facts=_known(address))
+            faults += wmma_operands.stride_violations(row.ptx, *place, number, extent)
+        raise_all(faults)
+        registers = converted(self._k, row, {"address": address, "stride": stride, **fragment})
+        return self._k.emit(row, registers, facts=_known(address))
 
 
 def register_type(element: ElementType) -> ElementType:
@@ -255,10 +257,16 @@ def _space(address: Address | Value) -> str | None:
     return "global" if address.space == GLOBAL_SPACE else "shared"
 
 
-def _misplaced(place: str, shape: Shape, given: WmmaFragment, element: ElementType | None = None) -> list[Diagnostic]:
-    """What is wrong with `given` where a fragment `place` of `shape`, and of `element` if one is named, belongs."""
+def _misplaced(
+    place: str, shape: Shape, fragment: WmmaFragment, element: ElementType | None = None
+) -> list[Diagnostic]:
+    """What is wrong with `fragment` where a fragment `place` of `shape`, and of `element` if one is named, belongs."""
     return wmma_operands.operand_violations(
-        place, shape, element or given.element, (given.fragment, given.shape, given.element), given.describe()
+        place,
+        shape,
+        element or fragment.element,
+        (fragment.fragment, fragment.shape, fragment.element),
+        fragment.describe(),
     )
 
 

@@ -66,10 +66,10 @@ class Barrier(Noun):
     def _meet(
         self, row: Row, identifier: Operand, threads: Operand | None, **predicate: Operand
     ) -> dict[str, list[ir.Value]]:
-        given = converted(self._k, row, {"id": identifier, "threads": threads, **predicate})
+        registers = converted(self._k, row, {"id": identifier, "threads": threads, **predicate})
         count = None if threads is None else as_value(self._k, threads, s32).constant
         if isinstance(count, int):
             if count > self._k.threads:
                 rules.BARRIER_WAITS.fail(threads=count, there=self._k.threads)
             check_barrier_crowd(count, self._threads.coming_to(as_value(self._k, identifier, s32)))
-        return self._k.emit(row, given)
+        return self._k.emit(row, registers)

@@ -92,11 +92,11 @@ def axpby_accumulators(
         if address.space != GLOBAL_SPACE or address._k is not k.core:
             STORE_TARGET.fail(name=accumulators[0].name, element=address.element, given=address)
         _check_stride(accumulators[0], stride, shape)
-    parts = [_part(k, *one, shape, cut) for one in (d, c)]
+    parts = [_part(k, *operand, shape, cut) for operand in (d, c)]
     paired = _in_pairs(parts[0])
     count = PAIR if paired else 1
     target, source = (Walker(part) for part in parts)
-    aligns = [_alignment(one[0], paired=paired) for one in (d, c)]
+    aligns = [_alignment(operand[0], paired=paired) for operand in (d, c)]
     for place, accumulator in enumerate(accumulators):
         elements = _elements(accumulator)
         for begin in range(0, len(elements), count * _BATCH):
@@ -104,10 +104,10 @@ def axpby_accumulators(
             places = [(first, *_atom(parts[0], place)) for first in firsts]
             old: list[list[Value]] = [[] for _ in places]
             if form.reads_c:
-                old = [source.address(one, align=aligns[1]).load(count) for one in places]
-            for first, one, addends in zip(firsts, places, old, strict=True):
+                old = [source.address(place, align=aligns[1]).load(count) for place in places]
+            for first, spot, addends in zip(firsts, places, old, strict=True):
                 pairs = itertools.zip_longest(elements[first : first + count], addends)
-                target.address(one, align=aligns[0]).store(*(form.of(*pair) for pair in pairs))
+                target.address(spot, align=aligns[0]).store(*(form.of(*pair) for pair in pairs))
 
 
 def _check_stride(accumulator: Accumulator, stride: Operand, shape: tuple[int, int]) -> None:

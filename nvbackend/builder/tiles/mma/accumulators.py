@@ -48,17 +48,17 @@ class Accumulators(Sequence[Accumulator]):
 
     def clear(self) -> None:
         """Let the next mma overwrite each of them."""
-        for one in self._made:
-            one.clear()
+        for accumulator in self._made:
+            accumulator.clear()
 
     def fill(self, number: Operand) -> None:
         """Set all elements to `number`; with several parts, those of part 0, and clear the others."""
         first = self.shape[0] * self.shape[1]
-        for place, one in enumerate(self._made):
+        for place, accumulator in enumerate(self._made):
             if place < first:
-                one.fill(number)
+                accumulator.fill(number)
             else:
-                one.clear()
+                accumulator.clear()
 
     def add_parts(self) -> None:
         """Add the parts of a split K to part 0. All parts must be drained, and have been multiplied into or filled.
@@ -86,10 +86,10 @@ def add_registers(target: Accumulator, addends: Sequence[Value]) -> None:
     target.set([_sum(target.element, *pair) for pair in zip(target.values(), addends, strict=True)])
 
 
-def _sum(element: ElementType, one: Value, other: Value) -> Value:
+def _sum(element: ElementType, left: Value, right: Value) -> Value:
     if element is not f16:
-        return one + other
-    return pack_halves(*(a + b for a, b in zip(halves(one), halves(other), strict=True)))
+        return left + right
+    return pack_halves(*(a + b for a, b in zip(halves(left), halves(right), strict=True)))
 
 
 @user_facing

@@ -88,7 +88,7 @@ class TmaEpilogue:
         k = self._k
         if len(at) != 2:
             TMA_PLACE.fail(name=self._target.name, given=len(at), rank=2)
-        place = tuple(k.uniform(as_value(k.core, one, s32)) for one in at)
+        place = tuple(k.uniform(as_value(k.core, coordinate, s32)) for coordinate in at)
         warpgroup = as_value(k.core, warpgroup, s32)
         with k.if_(self._is_leader()):
             k.tma.wait_group(reading=True)

@@ -100,4 +100,4 @@ def _owners(tiled_mma: TiledMMA) -> int:
 
 
 def _registers(accumulators: Accumulators) -> int:
-    return sum(one.registers for one in accumulators)
+    return sum(accumulator.registers for accumulator in accumulators)

@@ -41,8 +41,8 @@ class TmemFragment:
 
     def __call__(self, *coordinate: int) -> Value:
         """The address (u32) of the operand at (0, m, k)."""
-        found = _cell(self.fragment, self.fragment(*coordinate), self.columns)
-        return found.address if isinstance(found, TmemColumns) else found
+        cell = _cell(self.fragment, self.fragment(*coordinate), self.columns)
+        return cell.address if isinstance(cell, TmemColumns) else cell
 
 
 @user_facing
@@ -147,12 +147,12 @@ class TiledTcgen05:
         """The descriptor for operands of these majors, where it is not said which it reads."""
         if not self._any_major:
             return self.descriptor
-        one = self.descriptor
+        descriptor = self.descriptor
         transposed = {name: major is Major.MN for name, major in majors.items()}
         return dataclasses.replace(
-            one,
-            transpose_a=transposed.get("A", one.transpose_a),
-            transpose_b=transposed.get("B", one.transpose_b),
+            descriptor,
+            transpose_a=transposed.get("A", descriptor.transpose_a),
+            transpose_b=transposed.get("B", descriptor.transpose_b),
         )
 
     # -- instructions -------------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class TiledTcgen05:
         """Emit one of the `issues`: `k.tcgen05.mma` of its columns of D, its A and its B. Raises what that does."""
         first, second = a(0, issue.m, issue.k), b(0, issue.n, issue.k)
         majors = {"A": first, "B": second}
-        known = {name: one.major for name, one in majors.items() if isinstance(one, OperandDescriptor)}
+        known = {name: operand.major for name, operand in majors.items() if isinstance(operand, OperandDescriptor)}
         said: dict[str, Any] = {"metadata": metadata, "scale_a": scale_a, "scale_b": scale_b}
         self._k.tcgen05.mma(
             self.instruction,
@@ -197,8 +197,8 @@ class TiledTcgen05:
         accumulate: Operand = True,
     ) -> None:
         """Emit all `issues`, by one thread. `accumulate` is that of the first k. Raises as `issues` and `issue` do."""
-        for one in self.issues(a, b):
-            self.issue(one, accumulators, a, b, accumulate=accumulate if one.k == 0 else True)
+        for issue in self.issues(a, b):
+            self.issue(issue, accumulators, a, b, accumulate=accumulate if issue.k == 0 else True)
 
     def accumulate(
         self,

@@ -58,10 +58,10 @@ def make_tiled(
     descriptor: InstructionDescriptor | None,
 ) -> Any:
     """What multiplies tiles by `instruction`, and the layouts by which: see `k.tiled_mma`."""
-    one = atom_named(instruction) if isinstance(instruction, str) else instruction
-    atom = _atom(one, descriptor, k.target)
-    if isinstance(one, TiledMMA):
-        layouts = _as_it_is(one, warpgroups, atom_layout, permutation)
+    named = atom_named(instruction) if isinstance(instruction, str) else instruction
+    atom = _atom(named, descriptor, k.target)
+    if isinstance(named, TiledMMA):
+        layouts = _as_it_is(named, warpgroups, atom_layout, permutation)
     else:
         atoms = _atoms_along(warpgroups) if atom_layout is None else _only(atom_layout, warpgroups)
         _check_count(atoms, atom)
@@ -69,10 +69,10 @@ def make_tiled(
     extents = layouts.tile_size_mnk[:2] if tile is None else tile
     raise_all(check_atom(atom, k.target, use_of(atom)))  # tiles of another shape are the layouts' own rule
     if atom.d_residency is Residency.TENSOR_MEMORY:
-        return _tiled_tcgen05(k, one, descriptor, layouts, extents)
+        return _tiled_tcgen05(k, named, descriptor, layouts, extents)
     if atom.threads == WARPGROUP_SIZE:
-        request = one if isinstance(one, WgmmaRequest) else request_of_atom(atom)
-        return TiledWgmma(k, roles, request, layouts, extents, any_major=one is request)
+        request = named if isinstance(named, WgmmaRequest) else request_of_atom(atom)
+        return TiledWgmma(k, roles, request, layouts, extents, any_major=named is request)
     if in_a_warp(atom):
         return TiledWarpMma(k, layouts, extents)
     INSTRUCTION.fail(
@@ -104,31 +104,31 @@ def axpby_part(
     axpby_fitting(k, form, x, y, source, _as_it_lies, where)
 
 
-def _atom(given: object, descriptor: InstructionDescriptor | None, target: Target) -> MmaAtom:
+def _atom(instruction: object, descriptor: InstructionDescriptor | None, target: Target) -> MmaAtom:
     """The atom, which the target must have."""
-    if isinstance(given, MmaRequest):
-        return atom_of(select_mma(given, target))
-    if isinstance(given, WgmmaRequest):
-        return atom_of_request(given, target)
-    if isinstance(given, Tcgen05Request):
-        return tiled_tcgen05.atom_of_request(given, descriptor or given.descriptor, target)
-    found = given.atom if isinstance(given, TiledMMA) else given
-    if not isinstance(found, MmaAtom):
+    if isinstance(instruction, MmaRequest):
+        return atom_of(select_mma(instruction, target))
+    if isinstance(instruction, WgmmaRequest):
+        return atom_of_request(instruction, target)
+    if isinstance(instruction, Tcgen05Request):
+        return tiled_tcgen05.atom_of_request(instruction, descriptor or instruction.descriptor, target)
+    atom = instruction.atom if isinstance(instruction, TiledMMA) else instruction
+    if not isinstance(atom, MmaAtom):
         INSTRUCTION.fail(
-            given=repr(given),
+            given=repr(instruction),
             problem="it is not an instruction",
             instead="give a request such as nvb.wgmma.mma_async(...), an atom, CuTe's name of one, or a TiledMMA",
         )
-    if found.d_residency is Residency.TENSOR_MEMORY:
-        select_tcgen05(tiled_tcgen05.request_of_atom(found)[0], target)
-    elif found.threads == WARPGROUP_SIZE:
-        select_wgmma(request_of_atom(found), target)
-    return found
+    if atom.d_residency is Residency.TENSOR_MEMORY:
+        select_tcgen05(tiled_tcgen05.request_of_atom(atom)[0], target)
+    elif atom.threads == WARPGROUP_SIZE:
+        select_wgmma(request_of_atom(atom), target)
+    return atom
 
 
 def _tiled_tcgen05(
     k: FunctionBuilder,
-    given: object,
+    instruction: object,
     descriptor: InstructionDescriptor | None,
     layouts: TiledMMA,
     tile: tuple[int, int],
@@ -136,9 +136,9 @@ def _tiled_tcgen05(
     if size(layouts.atom_layout_mnk) > 1:
         problem = "the threads of a CTA do not multiply: one issues all instructions"
         INSTRUCTION.fail(given=layouts, problem=problem, instead="make the tile larger: tile=(256, 256)")
-    if isinstance(given, Tcgen05Request):
-        descriptor = descriptor_of(given, descriptor)
-        return tiled_tcgen05.TiledTcgen05(k, given, descriptor, layouts, tile, any_major=True)
+    if isinstance(instruction, Tcgen05Request):
+        descriptor = descriptor_of(instruction, descriptor)
+        return tiled_tcgen05.TiledTcgen05(k, instruction, descriptor, layouts, tile, any_major=True)
     request, described = tiled_tcgen05.request_of_atom(layouts.atom)
     return tiled_tcgen05.TiledTcgen05(k, request, described, layouts, tile, any_major=False)
 
@@ -151,7 +151,7 @@ def _as_it_lies(layout: AnyLayout) -> Partition:
 def _check_count(atoms: AtomLayout, atom: MmaAtom) -> None:
     """Raises mma.threads where so many atoms want more threads than a CTA can have."""
     shape = atoms.shape if isinstance(atoms, Layout) else atoms
-    count = math.prod(max(one, 0) for one in leaves(shape) if type(one) is int)
+    count = math.prod(max(extent, 0) for extent in leaves(shape) if type(extent) is int)
     if count * atom.threads > MAX_CTA_THREADS:
         THREADS.fail(count=count, atom=atom.name, threads=count * atom.threads, most=MAX_CTA_THREADS)
 
@@ -173,10 +173,10 @@ def _only(atom_layout: AtomLayout, warpgroups: tuple[int, int]) -> AtomLayout:
 
 
 def _as_it_is(
-    given: TiledMMA, warpgroups: tuple[int, int], atom_layout: object | None, permutation: object | None
+    tiled: TiledMMA, warpgroups: tuple[int, int], atom_layout: object | None, permutation: object | None
 ) -> TiledMMA:
     """Raises mma.tiled where it is said twice how atoms are laid out."""
     if (warpgroups, atom_layout, permutation) != ((1, 1), None, None):
         problem = "it says already how many atoms there are, and where"
-        INSTRUCTION.fail(given=given, problem=problem, instead="give its atom in its place, or leave the rest out")
-    return given
+        INSTRUCTION.fail(given=tiled, problem=problem, instead="give its atom in its place, or leave the rest out")
+    return tiled

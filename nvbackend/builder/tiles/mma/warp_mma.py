@@ -37,7 +37,7 @@ _FACTORS = REGISTER_BITS // ue8m0.bits
 
 
 @dataclass(frozen=True)
-class _Given:
+class _Operands:
     """What a multiplication is given, in registers."""
 
     acc: RegisterTensor
@@ -151,9 +151,9 @@ class TiledWarpMma:
         if self._in_word(operand) > 1:
             words, cut = self._words(operand, into)
             return [lambda: load_fitting(k, tile, words, cut, where)]
-        found = None if where is not None else in_matrices(k, operand, self.layouts, self.thread.thread, tile)
-        if found is not None:
-            copy, part = found
+        pair = None if where is not None else in_matrices(k, operand, self.layouts, self.thread.thread, tile)
+        if pair is not None:
+            copy, part = pair
             registers = into.retile(copy.retile)
             return [
                 lambda at=at: copy_part(  # type: ignore[misc]
@@ -252,7 +252,7 @@ class TiledWarpMma:
         """
         issues = self.issues(acc, a, b)
         for issue in issues:
-            self._issue(issue, _Given(acc, a, b, metadata, scales_a, scales_b))
+            self._issue(issue, _Operands(acc, a, b, metadata, scales_a, scales_b))
         return issues
 
     def accumulate(
@@ -273,40 +273,40 @@ class TiledWarpMma:
         for operand, tile in ((MmaOperand.A, a), (MmaOperand.B, b)):
             parts.append(self._made(operand, tile))
             steps.append(self._steps(operand, tile, parts[-1]))
-        given = _Given(acc, parts[0], parts[1], metadata, scales_a, scales_b)
-        issues = self.issues(acc, given.a, given.b)
+        operands = _Operands(acc, parts[0], parts[1], metadata, scales_a, scales_b)
+        issues = self.issues(acc, operands.a, operands.b)
         last = max((issue.k for issue in issues), default=-1) + 1
         for issue, first in zip(issues, _begins(issues), strict=True):
             for loads in steps if first else ():
                 each = last // len(loads)
                 if issue.k % each == 0:
                     loads[issue.k // each]()
-            self._issue(issue, given)
+            self._issue(issue, operands)
         return issues
 
     def issues(self, acc: RegisterTensor, a: RegisterTensor, b: RegisterTensor) -> tuple[Issue, ...]:
         """The instructions of `gemm`. Raises tiled-mma.gemm and warp-mma.fragment."""
         fragments = []
-        for operand, given in ((MmaOperand.A, a), (MmaOperand.B, b), (MmaOperand.C, acc)):
-            if given.element is not self.element_of(operand):
-                problem = f"it is of {given.element}, and {self.element_of(operand)} is wanted"
+        for operand, tensor in ((MmaOperand.A, a), (MmaOperand.B, b), (MmaOperand.C, acc)):
+            if tensor.element is not self.element_of(operand):
+                problem = f"it is of {tensor.element}, and {self.element_of(operand)} is wanted"
                 self._fail(operand.value, problem, f"mma.{_MAKERS[operand]}")
-            fragments.append(_MADE[operand](self.layouts, given.layout))
+            fragments.append(_MADE[operand](self.layouts, tensor.layout))
         return gemm(self.layouts, *fragments)
 
-    def _issue(self, issue: Issue, given: _Given) -> None:
+    def _issue(self, issue: Issue, operands: _Operands) -> None:
         m, n, k = issue.m, issue.n, issue.k
-        own = given.acc[None, m, n]
-        word = None if given.metadata is None else given.metadata[None, m, k].registers()[0]
+        own = operands.acc[None, m, n]
+        word = None if operands.metadata is None else operands.metadata[None, m, k].registers()[0]
         byte = self._first_factor(k) % _FACTORS
         registers = self._k.mma.sync(
             replace(self.instruction, byte_id_a=byte, byte_id_b=byte),
-            given.a[None, m, k].registers(),
-            given.b[None, n, k].registers(),
+            operands.a[None, m, k].registers(),
+            operands.b[None, n, k].registers(),
             own.registers(),
             metadata=word,
-            scale_a=self._factors(given.scales_a, m, k),
-            scale_b=self._factors(given.scales_b, n, k),
+            scale_a=self._factors(operands.scales_a, m, k),
+            scale_b=self._factors(operands.scales_b, n, k),
         )
         own.set_registers(registers)
 

@@ -120,17 +120,20 @@ class TiledWgmma:
         counts = (*self._counts(), parts)
         places = [place[::-1] for place in itertools.product(*map(range, counts[::-1]))]
         names = [f"{name}.{'.'.join(map(str, place if parts > 1 else place[:2]))}" for place in places]
-        one = self.instruction
-        made = [self._k.wgmma.accumulator(one.n, one.d, name=own) for own in (names if len(names) > 1 else [name])]
+        instruction = self.instruction
+        made = [
+            self._k.wgmma.accumulator(instruction.n, instruction.d, name=own)
+            for own in (names if len(names) > 1 else [name])
+        ]
         return Accumulators(made, counts)
 
     def _counts(self) -> tuple[int, int]:
         return size(self._c.layout, 1), size(self._c.layout, 2)
 
-    def _wrong_accumulators(self, given: str, instead: str) -> None:
+    def _wrong_accumulators(self, shown: str, instead: str) -> None:
         wanted = " x ".join(map(str, self._counts()))
         tile = " x ".join(map(str, self.shape))
-        ACCUMULATORS.fail(given=given, wanted=wanted, tile=tile, mma=self.layouts, instead=instead)
+        ACCUMULATORS.fail(given=shown, wanted=wanted, tile=tile, mma=self.layouts, instead=instead)
 
     # -- what the instructions are given ----------------------------------------------------------------------------
 
@@ -158,8 +161,8 @@ class TiledWgmma:
         return tile_fragment(self._k.core, layouts, which, tile, part)
 
     def _tile_faults(self, which: MmaOperand, tile: SharedTile) -> Iterator[Diagnostic]:
-        one, shape = tile.layout, (tile.layout.rows, tile.layout.columns)
-        return tile_faults(one.major, one.swizzle, one.element, shape, self.layouts.atom_extents(which))
+        layout, shape = tile.layout, (tile.layout.rows, tile.layout.columns)
+        return tile_faults(layout.major, layout.swizzle, layout.element, shape, self.layouts.atom_extents(which))
 
     def _reading(self, a: Major | None = None, b: Major | None = None) -> WgmmaRequest:
         """The instruction for operands of these majors, where it is not said which it reads."""
@@ -195,11 +198,14 @@ class TiledWgmma:
         if len(modes) != 3 or tensor.element is not self.instruction.a:
             problem = f"a tensor of {tensor.element}, {tensor.layout}"
             REGISTERS.fail(mma=self.layouts, problem=problem, instead="make it with mma.register_tensor_A(columns)")
-        found = []
+        fragments = []
         for step, m in itertools.product(range(size(modes[2])), range(size(modes[1]))):
-            values = [one if one.type is u32 else one.bitcast(u32) for one in tensor[None, m, step].registers()]
-            found.append(self._k.wgmma.fragment(values, tensor.element, name=f"a.{m}.{step}"))
-        return found
+            values = [
+                register if register.type is u32 else register.bitcast(u32)
+                for register in tensor[None, m, step].registers()
+            ]
+            fragments.append(self._k.wgmma.fragment(values, tensor.element, name=f"a.{m}.{step}"))
+        return fragments
 
     # -- instructions -----------------------------------------------------------------------------------------------
 
@@ -254,10 +260,10 @@ class TiledWgmma:
         `accumulate` is scale-D of the first instruction of each accumulator. Raises as `issues` and `issue` do.
         """
         begun: set[int] = set()
-        for one in self.issues(accumulators, a, b):
-            first = one.c.offset not in begun
-            begun.add(one.c.offset)
-            self.issue(one, accumulators, a, b, accumulate=accumulate if first else None)
+        for issue in self.issues(accumulators, a, b):
+            first = issue.c.offset not in begun
+            begun.add(issue.c.offset)
+            self.issue(issue, accumulators, a, b, accumulate=accumulate if first else None)
 
     def accumulate(
         self,
