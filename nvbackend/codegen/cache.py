@@ -102,12 +102,12 @@ class Cache:
     def trim(self) -> None:
         """Remove the oldest entries until the rest is within the limit, and the leftovers of killed processes."""
         entries: list[tuple[float, int, str]] = []
-        for path, found in self._files():
+        for path, status in self._files():
             if os.path.basename(path).startswith(_TEMPORARY):
-                if time.time() - found.st_mtime > _ABANDONED_SECONDS:
+                if time.time() - status.st_mtime > _ABANDONED_SECONDS:
                     _remove(path)
             elif path.endswith(_SUFFIX):
-                entries.append((found.st_mtime, found.st_size, path))
+                entries.append((status.st_mtime, status.st_size, path))
         total = sum(size for _, size, _ in entries)
         for _, size, path in sorted(entries):
             if total <= self.limit:
@@ -127,12 +127,12 @@ class Cache:
     def _files(self) -> list[tuple[str, os.stat_result]]:
         if self.directory is None:
             return []
-        found: list[tuple[str, os.stat_result]] = []
+        files: list[tuple[str, os.stat_result]] = []
         with contextlib.suppress(OSError), os.scandir(self.directory) as scan:
             for item in scan:
                 with contextlib.suppress(OSError):
-                    found.append((item.path, item.stat()))
-        return found
+                    files.append((item.path, item.stat()))
+        return files
 
 
 def pack(parts: Mapping[str, bytes]) -> bytes:

@@ -58,7 +58,7 @@ class CompiledKernel(NotLoaded):
     @property
     def selected(self) -> dict[str, int]:
         """How many instructions of each opcode were selected, in the order of their first appearance."""
-        return dict(Counter(found.opcode for found in self.machine.instructions() if found.row is not None))
+        return dict(Counter(instr.opcode for instr in self.machine.instructions() if instr.row is not None))
 
     def __repr__(self) -> str:
         registers = "" if self.cubin is None else f", {self.cubin.kernel(self.name).registers} registers"
@@ -87,7 +87,7 @@ class CompiledKernel(NotLoaded):
         lines += _section("resources", _resources(self))
         lines += _section("size", _sizes(self))
         lines += [f"  {len(self.diagnostics) or 'no'} warning{'' if len(self.diagnostics) == 1 else 's'}"]
-        lines += [f"    {line}" for found in self.diagnostics for line in str(found).splitlines()]
+        lines += [f"    {line}" for diagnostic in self.diagnostics for line in str(diagnostic).splitlines()]
         lines += _section("time", _times(self))
         return "\n".join(lines)
 
@@ -138,15 +138,15 @@ def compile_kernel(
 def compile_options() -> list[str]:
     """The names of the options of compile_kernel."""
     parameters = inspect.signature(compile_kernel).parameters.values()
-    return [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+    return [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
 
 
-def check_options(given: Iterable[str]) -> None:
+def check_options(names: Iterable[str]) -> None:
     """Raises call.argument for an option that a kernel's `compile` does not have."""
     options = compile_options()
-    for name in given:
+    for name in names:
         if name not in options:
-            shown = ", ".join(f"{one}=..." for one in options)
+            shown = ", ".join(f"{option}=..." for option in options)
             ARGUMENT.fail(
                 call="compile",
                 problem=f"got an unexpected keyword argument {name!r}",
@@ -237,9 +237,9 @@ _Row = tuple[str, str]
 
 
 def _section(title: str, rows: Iterator[_Row]) -> list[str]:
-    found = list(rows)
-    width = max((len(name) for name, _ in found), default=0)
-    return [f"  {title}", *(f"    {name:<{width}}  {value}" for name, value in found)]
+    pairs = list(rows)
+    width = max((len(name) for name, _ in pairs), default=0)
+    return [f"  {title}", *(f"    {name:<{width}}  {value}" for name, value in pairs)]
 
 
 def _resources(kernel: CompiledKernel) -> Iterator[_Row]:

@@ -90,7 +90,7 @@ def main() -> None:
         target = Target.parse(request["target"], tuple(request["ptx_version"]))
         result = compile_ir(request["ir"], target, optimize=request["optimize"])
     except DiagnosticError as error:
-        answer = {"broken": [(found.rule_id, dict(found.values)) for found in error.diagnostics]}
+        answer = {"broken": [(diagnostic.rule_id, dict(diagnostic.values)) for diagnostic in error.diagnostics]}
     else:
         answer = {"ptx": result.ptx, "optimized_ir": result.optimized_ir, "timings": dict(result.timings)}
     sys.stdout.write(json.dumps(answer))

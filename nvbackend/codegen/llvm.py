@@ -178,15 +178,15 @@ def _verify(module: Any) -> None:
 
 def _invalid(text: str, ir_text: str) -> DiagnosticError:
     """The diagnostic of LLVM's `text`: its sentence, and the line of the IR that it points at."""
-    found = _PARSE_ERROR.search(text)
-    if found is None:
+    match = _PARSE_ERROR.search(text)
+    if match is None:
         # The verifier quotes the instruction itself.
         return DiagnosticError([INVALID_IR.diagnose(reason=text.strip(), quoted="")])
-    number = int(found["line"])
+    number = int(match["line"])
     lines = ir_text.splitlines()
     line = lines[number - 1].strip() if number <= len(lines) else ""
-    quoted = f" (line {number}, column {found['column']}: {line})"
-    return DiagnosticError([INVALID_IR.diagnose(reason=found["reason"], quoted=quoted)])
+    quoted = f" (line {number}, column {match['column']}: {line})"
+    return DiagnosticError([INVALID_IR.diagnose(reason=match["reason"], quoted=quoted)])
 
 
 def _optimize(module: Any, machine: Any, level: int) -> None:

@@ -31,20 +31,20 @@ def fenced(text: str) -> str:
     declared: dict[str, str] = {}
     lines: list[str] = []
     for line in text.splitlines():
-        found = _COMPARISON.match(line)
-        lines += [line] if found is None else _with_fences(found, f"%{prefix}.{len(lines)}", declared)
+        match = _COMPARISON.match(line)
+        lines += [line] if match is None else _with_fences(match, f"%{prefix}.{len(lines)}", declared)
     missing = [declaration for name, declaration in declared.items() if f"declare {declaration}" not in text]
     return "\n".join([*lines, *(f"declare {declaration}" for declaration in missing), ""])
 
 
-def _with_fences(found: re.Match[str], name: str, declared: dict[str, str]) -> Iterator[str]:
+def _with_fences(match: re.Match[str], name: str, declared: dict[str, str]) -> Iterator[str]:
     """The lines of one comparison; constants need no fence."""
-    kind = found["type"]
-    suffix = f"v{found['count']}{_NAMES[found['element']]}" if found["count"] else _NAMES[kind]
+    kind = match["type"]
+    suffix = f"v{match['count']}{_NAMES[match['element']]}" if match["count"] else _NAMES[kind]
     intrinsic = f"@llvm.arithmetic.fence.{suffix}"
-    right = found["right"]
+    right = match["right"]
     for place, register in enumerate(dict.fromkeys(_REGISTER.findall(right))):
         declared[suffix] = f"{kind} {intrinsic}({kind})"
         yield f"  {name}.{place} = call {kind} {intrinsic}({kind} {register})"
         right = re.sub(rf"{re.escape(register)}(?![\w.$-])", f"{name}.{place}", right)
-    yield f"  {found['left']}{kind}{right}"
+    yield f"  {match['left']}{kind}{right}"

@@ -143,7 +143,7 @@ class Cubin:
         for resources in self.resources:
             if resources.kernel == name:
                 return resources
-        raise missing_name("the cubin", "kernel", name, [one.kernel for one in self.resources])
+        raise missing_name("the cubin", "kernel", name, [resource.kernel for resource in self.resources])
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +215,8 @@ def _cubin_of(path: Path, tool: Tool) -> bytes:
 
 def _check_register_a(ptx: str, cubin: bytes, tool: Tool) -> None:
     """ptxas.old-rs-wgmma unless this ptxas keeps the registers of A by itself, or is seen to have done so."""
-    found = _REGISTER_A.search(ptx) if tool.version < RS_WGMMA_FIXED else None
-    if found is None:
+    match = _REGISTER_A.search(ptx) if tool.version < RS_WGMMA_FIXED else None
+    if match is None:
         return
     advice = ""
     try:
@@ -231,17 +231,17 @@ def _check_register_a(ptx: str, cubin: bytes, tool: Tool) -> None:
             return
         first = overwritten[0]
         problem = f"{first.writer} writes R{first.register}, which {first.reader} may still read"
-    line = ptx.count("\n", 0, found.start()) + 1
+    line = ptx.count("\n", 0, match.start()) + 1
     OLD_RS_WGMMA.fail(release=tool.release, line=line, problem=problem, advice=advice)
 
 
 def interpret(assembly: Assembly, ptx: str, tool: Tool, *, register_limit: int | None = None) -> Cubin:
     """The cubin with the resources and remarks of its log."""
     resources = parse_resources(assembly.log)
-    found = diagnose(assembly.log, ptx)
+    faults = diagnose(assembly.log, ptx)
     for kernel in resources:
         if kernel.spill_stores_bytes or kernel.spill_loads_bytes:
-            found.append(
+            faults.append(
                 SPILLS.diagnose(
                     kernel=kernel.kernel,
                     stores=kernel.spill_stores_bytes,
@@ -250,8 +250,10 @@ def interpret(assembly: Assembly, ptx: str, tool: Tool, *, register_limit: int |
                 )
             )
         if register_limit is not None and kernel.registers > register_limit:
-            found.append(LIMIT_IGNORED.diagnose(kernel=kernel.kernel, registers=kernel.registers, limit=register_limit))
-    return Cubin(assembly.data, resources, raise_all(found), tool.version)
+            faults.append(
+                LIMIT_IGNORED.diagnose(kernel=kernel.kernel, registers=kernel.registers, limit=register_limit)
+            )
+    return Cubin(assembly.data, resources, raise_all(faults), tool.version)
 
 
 def parse_resources(log: str) -> tuple[Resources, ...]:
@@ -259,18 +261,18 @@ def parse_resources(log: str) -> tuple[Resources, ...]:
     entries: dict[str, dict[str, int]] = {}
     entry = described = ""
     for line in log.splitlines():
-        if found := _ENTRY.match(line):
-            entry = described = found[1]
+        if match := _ENTRY.match(line):
+            entry = described = match[1]
             entries[entry] = {}
-        elif found := _PROPERTIES.match(line):
+        elif match := _PROPERTIES.match(line):
             # Functions that the kernel calls are described after it, without registers of their own.
-            described = found[1]
-        elif (found := _FRAME.search(line)) and described in entries:
-            stack, stores, loads = (int(number) for number in found.groups())
+            described = match[1]
+        elif (match := _FRAME.search(line)) and described in entries:
+            stack, stores, loads = (int(number) for number in match.groups())
             entries[described] |= {"stack_bytes": stack, "spill_stores_bytes": stores, "spill_loads_bytes": loads}
-        elif (found := _USED.match(line)) and entry:
+        elif (match := _USED.match(line)) and entry:
             entries[entry] |= {
-                "registers": int(found[1]),
+                "registers": int(match[1]),
                 "barriers": _number(_BARRIERS, line),
                 "shared_bytes": _number(_SHARED, line),
             }
@@ -278,8 +280,8 @@ def parse_resources(log: str) -> tuple[Resources, ...]:
 
 
 def _number(pattern: re.Pattern[str], line: str) -> int:
-    found = pattern.search(line)
-    return int(found[1]) if found else 0
+    match = pattern.search(line)
+    return int(match[1]) if match else 0
 
 
 def _refuse_target(log: str, target: Target, tool: Tool) -> None:

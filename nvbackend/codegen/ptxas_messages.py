@@ -144,11 +144,11 @@ class Message:
 def messages(log: str) -> Iterator[Message]:
     """The messages in the output of ptxas."""
     for text in log.splitlines():
-        found = _LINE.match(text)
-        if found is not None:
-            inside = _LINE_IN_TEXT.search(found["text"])
-            line = found["line"] or (inside[1] if inside else 0)
-            yield Message(found["level"], found["code"] or "", found["text"].strip(), int(line))
+        match = _LINE.match(text)
+        if match is not None:
+            inside = _LINE_IN_TEXT.search(match["text"])
+            line = match["line"] or (inside[1] if inside else 0)
+            yield Message(match["level"], match["code"] or "", match["text"].strip(), int(line))
 
 
 def rule_of(message: Message) -> Rule | None:
@@ -168,13 +168,15 @@ def _error_rule(message: Message) -> Rule:
 def diagnose(log: str, ptx: str) -> list[Diagnostic]:
     """A diagnostic for each message of `log` that a user should see, quoting the line of `ptx`, in ptxas's order."""
     lines = ptx.splitlines()
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     for message in messages(log):
         rule = rule_of(message)
         if rule is not None:
             place = _quoted(message, lines)
-            found.append(rule.diagnose(text=_sentence(message), place=place, code=message.code, line=message.line))
-    return found
+            diagnostics.append(
+                rule.diagnose(text=_sentence(message), place=place, code=message.code, line=message.line)
+            )
+    return diagnostics
 
 
 def _sentence(message: Message) -> str:

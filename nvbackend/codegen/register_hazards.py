@@ -79,7 +79,7 @@ def hazards(sass: str) -> tuple[Hazard, ...]:
     """
     code, entries = _instructions(sass)
     seen: list[set[_State]] = [set() for _ in code]
-    found: dict[Hazard, None] = {}
+    hazards: dict[Hazard, None] = {}
     todo: list[tuple[int, _State]] = [(place, ((), ())) for place in entries]
     while todo:
         place, state = todo.pop()
@@ -89,10 +89,10 @@ def hazards(sass: str) -> tuple[Hazard, ...]:
             raise UnreadableSass("groups are in flight in too many ways")
         seen[place].add(state)
         instruction = code[place]
-        found.update(dict.fromkeys(_written_in_flight(instruction, state)))
+        hazards.update(dict.fromkeys(_written_in_flight(instruction, state)))
         after = _after(instruction.text, state)
         todo += [(successor, after) for successor in instruction.successors]
-    return tuple(found)
+    return tuple(hazards)
 
 
 def written(text: str) -> range:

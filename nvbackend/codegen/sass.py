@@ -40,5 +40,5 @@ def count_instructions(sass: str) -> dict[str, int]:
 
     NOP, and the branch to itself after every kernel's end, are padding and counted like the rest.
     """
-    counts = Counter(found["opcode"] for line in sass.splitlines() if (found := _INSTRUCTION.match(line)))
+    counts = Counter(match["opcode"] for line in sass.splitlines() if (match := _INSTRUCTION.match(line)))
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -87,10 +87,10 @@ class Tool:
         except ValueError as error:  # a zero byte
             TOOL_BROKEN.fail(path=place, reason=error)
         identity = _ask_version(str(place), stat.st_mtime_ns, stat.st_size)
-        found = _VERSION.search(identity)
-        if found is None:
+        match = _VERSION.search(identity)
+        if match is None:
             TOOL_BROKEN.fail(path=place, reason="it states no CUDA release" + (f": {identity}" if identity else ""))
-        major, minor, patch = (int(part) for part in found.groups())
+        major, minor, patch = (int(part) for part in match.groups())
         return cls(place, (major, minor, patch), identity)
 
     @contextlib.contextmanager

@@ -25,29 +25,29 @@ _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
 def at_user_lines(diagnostics: Iterable[Diagnostic], ptx: str, machine: MachineFunction) -> tuple[Diagnostic, ...]:
     """The diagnostics with the user's lines as their places, where these are found."""
     lines = ptx.splitlines()
-    return tuple(_placed(one, lines, machine) for one in diagnostics)
+    return tuple(_placed(diagnostic, lines, machine) for diagnostic in diagnostics)
 
 
 def _placed(diagnostic: Diagnostic, lines: list[str], machine: MachineFunction) -> Diagnostic:
     number = diagnostic.values.get(LINE, 0)
-    found: list[Location] = []
+    places: list[Location] = []
     if isinstance(number, int) and 0 < number <= len(lines):
-        found = list(dict.fromkeys(_of_line(lines, number, machine)))
-    if not found:
+        places = list(dict.fromkeys(_of_line(lines, number, machine)))
+    if not places:
         subject = next((name for rule, name in _SUBJECTS.items() if diagnostic.rule_id.startswith(rule)), None)
-        found = list(dict.fromkeys(_of_opcode(subject, machine))) if subject else []
-    if not found:
+        places = list(dict.fromkeys(_of_opcode(subject, machine))) if subject else []
+    if not places:
         return diagnostic
-    others = tuple(("or here: ptxas does not say which", place) for place in found[1 : 1 + _MOST_NOTES])
-    return replace(diagnostic, location=found[0], notes=(*diagnostic.notes, *others))
+    others = tuple(("or here: ptxas does not say which", place) for place in places[1 : 1 + _MOST_NOTES])
+    return replace(diagnostic, location=places[0], notes=(*diagnostic.notes, *others))
 
 
 def _of_line(lines: list[str], number: int, machine: MachineFunction) -> Iterator[Location]:
     """The places of the instructions that were made at the user's line of a line of PTX."""
-    place = next((found for line in reversed(lines[:number]) if (found := _LOC.match(line))), None)
+    place = next((match for line in reversed(lines[:number]) if (match := _LOC.match(line))), None)
     if place is None:
         return
-    files = {found[1]: found[2] for line in lines if (found := _FILE.match(line))}
+    files = {match[1]: match[2] for line in lines if (match := _FILE.match(line))}
     for instr in machine.instructions():
         at = instr.location
         if at is not None and at.line == int(place[2]) and ascii_path(at.file) == files.get(place[1]):

@@ -201,8 +201,8 @@ class _ArraySlot:
     def bind(self, bound: Bound, argument: object, stream: int) -> _Known | None:
         if isinstance(argument, BoundTensorMap):
             if argument.parameter != self._kind:
-                given, expected = f"binding of {argument.parameter}", f"a {self._kind}"
-                bound.problems.append(ARGUMENT_KIND.diagnose(name=self._name, given=given, expected=expected))
+                actual, expected = f"binding of {argument.parameter}", f"a {self._kind}"
+                bound.problems.append(ARGUMENT_KIND.diagnose(name=self._name, given=actual, expected=expected))
                 return None
             argument = argument.array
         facts = array_facts(argument)

@@ -47,11 +47,11 @@ History = deque[LaunchRecord]
 def history(device: Device, handle: int) -> History:
     """The launches on a stream since its last synchronisation, oldest first; kept with the context."""
     streams: dict[int, History] | None = device.notes.get(_NOTES_KEY)
-    found = None if streams is None else streams.get(handle)
-    if found is None:
+    launches = None if streams is None else streams.get(handle)
+    if launches is None:
         streams = device.notes.setdefault(_NOTES_KEY, {})
-        found = streams.setdefault(handle, deque(maxlen=REMEMBERED_LAUNCHES))
-    return found
+        launches = streams.setdefault(handle, deque(maxlen=REMEMBERED_LAUNCHES))
+    return launches
 
 
 def grid_dimensions(grid: Grid) -> tuple[int, ...] | None:
@@ -119,11 +119,11 @@ class Launches:
 
         It is kept: it says the handle and nothing else, and cuda.core takes longer to make one than to launch.
         """
-        found = self._streams.get(handle)
-        if found is None:
-            found = self._device.stream(handle)
-            _remember(self._streams, handle, found)
-        return found
+        stream = self._streams.get(handle)
+        if stream is None:
+            stream = self._device.stream(handle)
+            _remember(self._streams, handle, stream)
+        return stream
 
     def known_shape(self, grid: Grid) -> tuple[tuple[int, int, int], Any] | None:
         """What `shape` gives for a grid that has passed before, None for others."""
@@ -132,30 +132,30 @@ class Launches:
 
     def shape(self, grid: Grid, problems: list[Diagnostic]) -> tuple[tuple[int, int, int], Any]:
         """The full grid and the driver's form of a launch; what is wrong with `grid` is added to `problems`."""
-        found = self.known_shape(grid)
-        if found is not None:
-            return found
+        shape = self.known_shape(grid)
+        if shape is not None:
+            return shape
         wrong = list(check_grid(self._signature, grid))
         problems += wrong
         if wrong:
             return (0, 0, 0), None
         full, bounds = full_grid(grid), self._signature.bounds
         configuration = Configuration(full, bounds.threads, bounds.cluster, bounds.dynamic_shared_bytes)
-        found = full, self._device.configuration(configuration)
+        shape = full, self._device.configuration(configuration)
         known = known_grid(grid)
         if known is not None:
-            _remember(self._shapes, known, found)
-        return found
+            _remember(self._shapes, known, shape)
+        return shape
 
     def record(self, grid: tuple[int, int, int]) -> LaunchRecord:
         """The launch by the user's current line."""
         frame = caller_frame()
         place = frame and (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-        found = self._records.get((grid, place))
-        if found is None:
-            found = LaunchRecord(self._signature.name, grid, place and Location(*place))
-            _remember(self._records, (grid, place), found)
-        return found
+        record = self._records.get((grid, place))
+        if record is None:
+            record = LaunchRecord(self._signature.name, grid, place and Location(*place))
+            _remember(self._records, (grid, place), record)
+        return record
 
     def order(self, streams: Iterable[int], handle: int, record: LaunchRecord) -> None:
         """Make the launch on `handle` wait for the work on `streams`. Raises launch.failed with the driver's answer."""
@@ -199,7 +199,7 @@ def _fail(error: Exception, record: LaunchRecord, launched: History) -> NoReturn
         grid=record.grid,
         error=error,
         advice=advice,
-        notes=tuple((f"launched before, not synchronised yet: {one}", one.location) for one in earlier),
+        notes=tuple((f"launched before, not synchronised yet: {launch}", launch.location) for launch in earlier),
     )
 
 

@@ -163,16 +163,16 @@ class LoadedKernel(NoLaunches):
         problem = "a launch takes its arguments by position"
         LAUNCH_CALL.fail(call=f"kernel[...](..., {names})", kernel=self.name, problem=problem, advice=advice)
 
-    def _grid_and_stream(self, given: tuple[Any, ...]) -> tuple[Any, Any]:
+    def _grid_and_stream(self, brackets: tuple[Any, ...]) -> tuple[Any, Any]:
         """The contents of the brackets. Raises launch.grid for numba's (grid, block): no stream has such a handle."""
-        grid, stream = (*given, None, None)[:2]
+        grid, stream = (*brackets, None, None)[:2]
         threads = isinstance(stream, tuple) or (
             type(stream) is int and CU_STREAM_PER_THREAD < stream <= self.device.limits.threads
         )
-        if threads or len(given) not in (1, 2):
+        if threads or len(brackets) not in (1, 2):
             problem = "kernels take [grid] or [grid, stream]; the threads of a CTA are the kernel's own"
             advice = "pass the grid, a tuple of its own where it has several dimensions, and a stream or None"
-            raise_all([GRID.diagnose(grid=given, kernel=self.name, problem=problem, advice=advice)])
+            raise_all([GRID.diagnose(grid=brackets, kernel=self.name, problem=problem, advice=advice)])
         return grid, stream
 
     def _not_launched(self) -> tuple[str, str, str]:
@@ -221,16 +221,18 @@ def load(
 
 def _chosen(device: Device | str | None, signature: Signature, target: Target, options: Mapping[str, Any]) -> Device:
     """The requested device; by default the simulator where there is no GPU."""
-    given = {name: one for name, one in options.items() if one is not None}
+    chosen = {name: value for name, value in options.items() if value is not None}
     if device is None:
         reason = no_gpu_reason()
         if reason is not None:
             say_where(signature.name, reason)
             device = SIMULATOR
     if device == SIMULATOR:
-        return SimulatedDevice(target, [one.name for one in signature.parameters], **given)
-    if given:
-        SIMULATOR_OPTION.fail(kernel=signature.name, options=", ".join(f"{name}={one}" for name, one in given.items()))
+        return SimulatedDevice(target, [parameter.name for parameter in signature.parameters], **chosen)
+    if chosen:
+        SIMULATOR_OPTION.fail(
+            kernel=signature.name, options=", ".join(f"{name}={value}" for name, value in chosen.items())
+        )
     if device is None or device == GPU:
         return CudaDevice()
     return device if not isinstance(device, str) else DEVICE_NAME.fail(given=device)

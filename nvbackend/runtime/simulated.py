@@ -106,8 +106,12 @@ class SimulatedBinder:
 
     def bind(self, arguments: Sequence[object], stream: int) -> Bound:
         """What the simulator takes for the arguments; every problem found is listed."""
-        hosts = [_host_array(one.array if isinstance(one, BoundTensorMap) else one) for one in arguments]
-        seen = [one if host is None else _seen(one, host) for one, host in zip(arguments, hosts, strict=True)]
+        hosts = [
+            _host_array(argument.array if isinstance(argument, BoundTensorMap) else argument) for argument in arguments
+        ]
+        seen = [
+            argument if host is None else _seen(argument, host) for argument, host in zip(arguments, hosts, strict=True)
+        ]
         bound = self._binder.bind(seen, stream)
         if bound.problems:
             return bound

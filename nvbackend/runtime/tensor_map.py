@@ -253,14 +253,14 @@ class TensorMapCache:
 
     def get(self, name: str, planned: TensorMapPlan) -> Any:
         """The cuda.core TensorMapDescriptor of `planned`. Raises tensor-map.unavailable, tensor-map.encoding-failed."""
-        found = self._maps.get(planned)
-        if found is None:
-            found = self._maps[planned] = encode(name, planned)
+        encoded = self._maps.get(planned)
+        if encoded is None:
+            encoded = self._maps[planned] = encode(name, planned)
             if len(self._maps) > CACHED_MAPS:
                 self._maps.popitem(last=False)
         else:
             self._maps.move_to_end(planned)
-        return found
+        return encoded
 
 
 def encode(name: str, planned: TensorMapPlan) -> Any:

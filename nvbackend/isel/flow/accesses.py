@@ -129,7 +129,7 @@ def relation(first: Run, second: Run) -> Relation:
         return Relation.NONE
     if first.whole or second.whole or first.filled & second.parts or second.filled & first.parts:
         return Relation.SURE
-    found = Relation.PART if first.parts & second.parts else Relation.NONE
+    overlap = Relation.PART if first.parts & second.parts else Relation.NONE
     unknown = False
     for site, touch in first.accesses[:_COMPARED]:
         for other_site, other in second.accesses[:_COMPARED]:
@@ -139,7 +139,7 @@ def relation(first: Run, second: Run) -> Relation:
             unknown = unknown or known is None
     if not unknown:
         return Relation.NONE
-    return Relation.PART if AccessKind.COPY in (first.kind, second.kind) else found
+    return Relation.PART if AccessKind.COPY in (first.kind, second.kind) else overlap
 
 
 def accesses_of(instr: MachineInstr) -> Iterator[tuple[AccessKind, MemoryTouch]]:
@@ -153,8 +153,8 @@ def accesses_of(instr: MachineInstr) -> Iterator[tuple[AccessKind, MemoryTouch]]
 @kept_of_text
 def shared_accesses(function: MachineFunction) -> Mapping[int, Sequence[tuple[AccessKind, MemoryTouch]]]:
     """The accesses of all instructions that have any, by their positions."""
-    sites = (site for found in sites_of(function).values() for site in found if site.instr.memory)
-    return {site.position: found for site in sites if (found := [*accesses_of(site.instr)])}
+    sites = (site for of_block in sites_of(function).values() for site in of_block if site.instr.memory)
+    return {site.position: accesses for site in sites if (accesses := [*accesses_of(site.instr)])}
 
 
 def _kind(instr: MachineInstr, touch: MemoryTouch) -> AccessKind | None:
@@ -214,8 +214,8 @@ def _meet(instr: MachineInstr, touch: MemoryTouch, other_instr: MachineInstr, ot
 
 
 def _same_part(touch: MemoryTouch, other: MemoryTouch) -> bool | None:
-    """False for two tiles that are surely different, else None."""
-    one, two = _part(touch), _part(other)
-    assert one is not None
-    assert two is not None
-    return False if one[1] == two[1] and one[0] != two[0] else None
+    """False for other_part tiles that are surely different, else None."""
+    part, other_part = _part(touch), _part(other)
+    assert part is not None
+    assert other_part is not None
+    return False if part[1] == other_part[1] and part[0] != other_part[0] else None

@@ -72,7 +72,7 @@ def solve(
         return Solution(analysis, {}, {}, {}, 0)
     sites = sites_of(function)
     if matters is not None:
-        sites = {block: tuple([site for site in found if matters(site)]) for block, found in sites.items()}
+        sites = {block: tuple([site for site in of_block if matters(site)]) for block, of_block in sites.items()}
     order, following = _numbered(function)
     texts = [sites[block] for block in order]
     at_entry = {0: analysis.entry()}
@@ -84,9 +84,9 @@ def solve(
         queued.discard(block)
         state = at_entry[block]
         # A block whose entry changes comes again, so what its last turn finds is the fixed point.
-        found = before[block] = []
+        recorded = before[block] = []
         for site in texts[block]:
-            found.append(state)
+            recorded.append(state)
             state = analysis.transfer(state, site)
         transfers += len(texts[block])
         for successor in following[block]:

@@ -54,12 +54,14 @@ def with_successors(function: MachineFunction, successors: Mapping[str, list[str
     for name, following in successors.items():
         blocks[name] = replace(blocks[name], successors=following)
     same = replace(function, blocks=blocks)
-    same.kept = {key: found for key, found in (function.kept or {}).items() if key[0]}
+    same.kept = {key: value for key, value in (function.kept or {}).items() if key[0]}
     return same
 
 
 @kept_of_text
 def semantics_in(function: MachineFunction) -> tuple[Semantics, ...]:
     """What the instructions are, each once."""
-    found = {id(instr.semantics): instr.semantics for block in function.blocks.values() for instr in block.instructions}
-    return tuple(found.values())
+    distinct = {
+        id(instr.semantics): instr.semantics for block in function.blocks.values() for instr in block.instructions
+    }
+    return tuple(distinct.values())

@@ -39,14 +39,14 @@ def reached(
     starts: Iterable[Node], following: Callable[[Node], Iterable[Node]], *, without: Container[Node | None] = ()
 ) -> set[Node]:
     """`starts` and what can be reached from them, not through the nodes `without`."""
-    found = {start for start in starts if start not in without}
-    waiting = list(found)
+    reached = {start for start in starts if start not in without}
+    waiting = list(reached)
     while waiting:
         for other in following(waiting.pop()):
-            if other not in found and other not in without:
-                found.add(other)
+            if other not in reached and other not in without:
+                reached.add(other)
                 waiting.append(other)
-    return found
+    return reached
 
 
 def on_cycles(order: Sequence[Node], before: Callable[[Node], Iterable[Node]]) -> set[Node]:
@@ -55,7 +55,7 @@ def on_cycles(order: Sequence[Node], before: Callable[[Node], Iterable[Node]]) -
     `order` is a reverse postorder, `before` says what leads to a node; what `order` leaves out counts for no way. By
     Kosaraju's algorithm: what still leads to a node, in that order, is in one component with it.
     """
-    found: set[Node] = set()
+    cyclic: set[Node] = set()
     left = set(order)
     for root in order:
         if root not in left:
@@ -63,14 +63,14 @@ def on_cycles(order: Sequence[Node], before: Callable[[Node], Iterable[Node]]) -
         component, waiting = [root], [root]
         left.remove(root)
         while waiting:
-            for one in before(waiting.pop()):
-                if one in left:
-                    left.remove(one)
-                    component.append(one)
-                    waiting.append(one)
+            for node in before(waiting.pop()):
+                if node in left:
+                    left.remove(node)
+                    component.append(node)
+                    waiting.append(node)
         if len(component) > 1 or root in before(root):
-            found.update(component)
-    return found
+            cyclic.update(component)
+    return cyclic
 
 
 def immediate_dominators(order: Sequence[Node], before: Callable[[Node], Iterable[Node]]) -> dict[Node, Node]:
@@ -82,29 +82,29 @@ def immediate_dominators(order: Sequence[Node], before: Callable[[Node], Iterabl
     if not order:
         return {}
     rank = {node: index for index, node in enumerate(order)}
-    found = {order[0]: order[0]}
+    dominators = {order[0]: order[0]}
     rest, settled = order[1:], False
     while not settled:
         settled = True
         for node in rest:
             ways = [*before(node)]
-            nearest, *others = known = [one for one in ways if one in found]
-            for one in others:
-                nearest = _common(found, rank, nearest, one)
-            if node not in found or found[node] != nearest:
+            nearest, *others = known = [other for other in ways if other in dominators]
+            for way in others:
+                nearest = _common(dominators, rank, nearest, way)
+            if node not in dominators or dominators[node] != nearest:
                 # A node that comes after all its predecessors is settled as soon as they are.
-                settled = settled and node not in found and len(known) == len(ways)
-                found[node] = nearest
-    return found
+                settled = settled and node not in dominators and len(known) == len(ways)
+                dominators[node] = nearest
+    return dominators
 
 
-def _common(found: Mapping[Node, Node], rank: Mapping[Node, int], left: Node, right: Node) -> Node:
+def _common(dominators: Mapping[Node, Node], rank: Mapping[Node, int], left: Node, right: Node) -> Node:
     """The nearest node that dominates both."""
     while left != right:
         if rank[left] > rank[right]:
-            left = found[left]
+            left = dominators[left]
         else:
-            right = found[right]
+            right = dominators[right]
     return left
 
 
@@ -141,7 +141,7 @@ class ControlFlow:
         """The blocks of `inside` from which `block` can be reached without leaving `inside`."""
 
         def before(name: str) -> list[str]:
-            return [one for one in self.predecessors[name] if one in inside]
+            return [predecessor for predecessor in self.predecessors[name] if predecessor in inside]
 
         return reached(before(block), before)
 
@@ -153,8 +153,8 @@ class ControlFlow:
         """
         ends = (block for block, following in self.successors.items() if not following)
         order = postorder(ends, self.predecessors.__getitem__)
-        found = immediate_dominators([None, *reversed(order)], self._or_the_end)
-        return {block: found.get(block) for block in self.successors}
+        nearest = immediate_dominators([None, *reversed(order)], self._or_the_end)
+        return {block: nearest.get(block) for block in self.successors}
 
     def _or_the_end(self, block: str | None) -> Sequence[str | None]:
         return () if block is None else self.successors[block] or (None,)
@@ -162,5 +162,5 @@ class ControlFlow:
 
 def _reachable(successors: Successors) -> Iterator[str]:
     """What can be reached from the entry, in the order that it is given in."""
-    found = set(postorder([next(iter(successors))], successors.__getitem__)) if successors else set()
-    return (name for name in successors if name in found)
+    reachable = set(postorder([next(iter(successors))], successors.__getitem__)) if successors else set()
+    return (name for name in successors if name in reachable)

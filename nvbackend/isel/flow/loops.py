@@ -38,7 +38,7 @@ class Loops:
         self.regular = True
         self._innermost: dict[str, Loop] = {}
         self._outermost: dict[str, str] = {}
-        for loop in sorted(self._find(), key=lambda one: -len(one.blocks)):
+        for loop in sorted(self._find(), key=lambda inner: -len(inner.blocks)):
             self._innermost.update(dict.fromkeys(loop.blocks, loop))
             for block in loop.blocks:
                 self._outermost.setdefault(block, loop.header)
@@ -76,16 +76,16 @@ class Loops:
 
     def is_entered_from(self, block: str, before: str) -> bool:
         """Whether every way that comes to `block` for the first time comes straight from `before`."""
-        others = (one for one in self._before[block] if one != before)
-        return not self.dominates(block, before) and all(self.dominates(block, one) for one in others)
+        others = (predecessor for predecessor in self._before[block] if predecessor != before)
+        return not self.dominates(block, before) and all(self.dominates(block, other) for other in others)
 
     def updates(self, loop: Loop) -> dict[str, Update]:
         """The variables that `loop` changes, and how; those that several blocks change count as set."""
-        found: dict[str, Update] = {}
+        updates: dict[str, Update] = {}
         for name in sorted(loop.blocks):
             for variable, update in self._function.blocks[name].updates.items():
-                found[variable] = Update.SET if variable in found else update
-        return found
+                updates[variable] = Update.SET if variable in updates else update
+        return updates
 
     def _find_predecessors(self) -> Mapping[str, list[str]]:
         before: dict[str, list[str]] = {block: [] for block in self._order}

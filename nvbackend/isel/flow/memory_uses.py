@@ -85,7 +85,7 @@ def writes_elsewhere(instr: MachineInstr) -> bool:
     """Whether it writes to shared memory at an operand whose place is not known."""
     if instr.row is None:
         said = instr.semantics
-        return (said.in_peer or not instr.memory) and any(one.writes for one in said.memory)
+        return (said.in_peer or not instr.memory) and any(use.writes for use in said.memory)
     written = _written(instr.row)
     return bool(written) and not written.issubset([touch.operand for touch in instr.memory if touch.use in _WRITES])
 
@@ -93,13 +93,15 @@ def writes_elsewhere(instr: MachineInstr) -> bool:
 @cache
 def _written(row: Row) -> frozenset[str]:
     """The operands with the addresses of shared memory that `row` writes to."""
-    return frozenset(one.name for one in row.operands if address_use(row, one) in _WRITES)
+    return frozenset(operand.name for operand in row.operands if address_use(row, operand) in _WRITES)
 
 
 @cache
 def is_remote(row: Row) -> bool:
     """Whether the destination of an asynchronous `row` is in the shared memory of another CTA of the cluster."""
-    mapped = any(one.name == BARRIER and one.register is RegisterClass.SHARED_CLUSTER for one in row.operands)
+    mapped = any(
+        operand.name == BARRIER and operand.register is RegisterClass.SHARED_CLUSTER for operand in row.operands
+    )
     return mapped and row.semantics.issues is not None
 
 
@@ -126,4 +128,4 @@ def symbol_terms(symbol: str) -> tuple[tuple[str, int], ...]:
 
 def _escaped(name: str) -> str:
     """LLVM's names without quotes; what could be taken for an operator of the text is spelled by its code."""
-    return re.sub(r"[ *+\\]", lambda found: f"\\{ord(found[0]):02x}", name.replace('"', ""))
+    return re.sub(r"[ *+\\]", lambda match: f"\\{ord(match[0]):02x}", name.replace('"', ""))

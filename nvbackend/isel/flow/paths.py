@@ -71,17 +71,17 @@ def everyone(function: MachineFunction) -> int:
 @kept
 def coming(function: MachineFunction) -> dict[str, int]:
     """The threads that may come to each block, a bit each: those that no branch keeps from it."""
-    found = dict.fromkeys(function.blocks, 0)
-    found[function.entry.name] = everyone(function)
+    coming = dict.fromkeys(function.blocks, 0)
+    coming[function.entry.name] = everyone(function)
     waiting = [function.entry.name]
     while waiting:
         name = waiting.pop()
         for successor, others in ways(function.blocks[name]):
-            more = found[name] & ~others & ~found[successor]
+            more = coming[name] & ~others & ~coming[successor]
             if more:
-                found[successor] |= more
+                coming[successor] |= more
                 waiting.append(successor)
-    return found
+    return coming
 
 
 def reachable(function: MachineFunction, starts: Iterable[str], *, without: Container[str] = ()) -> set[str]:
@@ -101,11 +101,11 @@ def cluster_size(function: MachineFunction) -> int:
 @kept
 def coming_ranks(function: MachineFunction) -> dict[str, int]:
     """The CTAs of the cluster that may come to each block, a bit each: those that no branch keeps from it."""
-    found = dict.fromkeys(function.blocks, 0)
+    coming = dict.fromkeys(function.blocks, 0)
     for rank, path in enumerate(rank_paths(function)):
         for block in reachable(path, [path.entry.name]):
-            found[block] |= 1 << rank
-    return found
+            coming[block] |= 1 << rank
+    return coming
 
 
 @kept
@@ -130,9 +130,12 @@ def is_for_each(path: MachineFunction, name: str) -> bool:
 
     A branch that CTAs may take differently does not depend on a thread's index, but on a value that one CTA alone has.
     """
-    leading = {one for one, block in path.blocks.items() if _may_differ(block)} & reachable(path, [path.entry.name])
+    leading = {leader for leader, block in path.blocks.items() if _may_differ(block)} & reachable(
+        path, [path.entry.name]
+    )
     return name in reachable(path, [path.entry.name]) and not any(
-        name in reachable(path, path.blocks[one].successors) and _is_avoided(path, one, name) for one in leading
+        name in reachable(path, path.blocks[leader].successors) and _is_avoided(path, leader, name)
+        for leader in leading
     )
 
 
@@ -151,7 +154,7 @@ def is_avoided(path: MachineFunction, name: str) -> bool:
 def _is_avoided(path: MachineFunction, start: str, name: str) -> bool:
     """Whether some way from `start` to an end of the kernel goes around the block."""
     around = reachable(path, path.blocks[start].successors, without=(name,))
-    return any(not path.blocks[one].successors for one in around)
+    return any(not path.blocks[inside].successors for inside in around)
 
 
 def wrong_mask(instr: MachineInstr, cluster: int) -> int | None:

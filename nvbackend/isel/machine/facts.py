@@ -51,4 +51,4 @@ SCALE_D = "scale_d"
 
 def peers_of(known: int, rank: int) -> list[int]:
     """The ranks of the CTAs, other than its own, that the CTA of this `rank` accesses, by the fact PEERS."""
-    return [one for one in range(MOST_CTAS) if known >> rank * MOST_CTAS + one & 1 and one != rank]
+    return [peer for peer in range(MOST_CTAS) if known >> rank * MOST_CTAS + peer & 1 and peer != rank]

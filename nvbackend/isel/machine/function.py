@@ -327,16 +327,16 @@ def _comments(instr: MachineInstr) -> Iterator[str]:
             try:
                 yield f"{name}: {_fields(decode(word))}"
             except DiagnosticError as error:
-                yield f"{name}: {', '.join(found.rule_id for found in error.diagnostics)}"
+                yield f"{name}: {', '.join(fault.rule_id for fault in error.diagnostics)}"
     yield from (_touch(touch) for touch in instr.touches)
     yield from (_memory(touch) for touch in instr.memory)
 
 
 def _fields(decoded: Decoded) -> str:
     parts = []
-    for one in fields(decoded):
-        value = getattr(decoded, one.name)
-        parts.append(f"{one.name} {value.name if isinstance(value, enum.Enum) else value}")
+    for member in fields(decoded):
+        value = getattr(decoded, member.name)
+        parts.append(f"{member.name} {value.name if isinstance(value, enum.Enum) else value}")
     return ", ".join(parts)
 
 

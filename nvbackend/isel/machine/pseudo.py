@@ -15,7 +15,7 @@ ATOMIC_SHARED = "atom.shared"
 """Record what ordinary code reads and writes in shared memory."""
 ATOMIC_GLOBAL = "atom.global"
 """Records an atomic of global memory: threads may wait for one another by it."""
-IN_CLUSTER = {one: f"{one}::cluster" for one in (LOAD_SHARED, STORE_SHARED, ATOMIC_SHARED)}
+IN_CLUSTER = {opcode: f"{opcode}::cluster" for opcode in (LOAD_SHARED, STORE_SHARED, ATOMIC_SHARED)}
 """The same of the shared memory of the cluster's other CTAs."""
 READ_REGISTERS, WRITE_REGISTERS = "registers.read", "registers.write"
 """Record what ordinary code does to registers that asynchronous instructions also touch."""

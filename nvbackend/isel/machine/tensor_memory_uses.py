@@ -27,11 +27,11 @@ _HALVES = "half_split"
 
 def tmem_uses(row: Row, *, half_split: int = 0, descriptor: InstructionDescriptor | None = None) -> Uses:
     """What `row` does at each of its tensor-memory addresses."""
-    found: dict[str, tuple[MemoryUse, int | None]] = {}
+    uses: dict[str, tuple[MemoryUse, int | None]] = {}
     for operand in row.operands:
         if operand.register is RegisterClass.TMEM:
-            found[operand.name] = (_use(row, operand.name), _columns(row, operand.name, half_split, descriptor))
-    return found
+            uses[operand.name] = (_use(row, operand.name), _columns(row, operand.name, half_split, descriptor))
+    return uses
 
 
 def _use(row: Row, name: str) -> MemoryUse:

@@ -108,10 +108,10 @@ MEMBERS = Rule(
 )
 
 
-def check_read_bytes(given: int, size: int) -> None:
+def check_read_bytes(read: int, size: int) -> None:
     """Raises async-copy.read-bytes where a copy of `size` bytes is to read another number of them."""
-    if not 0 <= given <= size:
-        READ_BYTES.fail(size=size, given=given)
+    if not 0 <= read <= size:
+        READ_BYTES.fail(size=size, given=read)
 
 
 def check_copy_policy(policy: int) -> None:
@@ -145,15 +145,15 @@ def check_members(instruction: str, members: int, executing: Sequence[int]) -> N
         "executes it, and is not among": set(executing) - named,
         "never comes here, and is among": silent,
     }
-    for problem, found in others.items():
-        if found:
-            MEMBERS.fail(instruction=instruction, lane=min(found) % WARP_SIZE, problem=problem, members=f"{members:#x}")
+    for problem, lanes in others.items():
+        if lanes:
+            MEMBERS.fail(instruction=instruction, lane=min(lanes) % WARP_SIZE, problem=problem, members=f"{members:#x}")
 
 
 def check_sender(instruction: str, mode: str, lane: int, width: int, members: int) -> None:
     """Raises warp.members if all of the `members` read lanes that are not members."""
     senders = [_sender(mode, own, lane, width) for own in range(WARP_SIZE) if members >> own & 1]
-    if senders and not any(members >> one & 1 for one in senders):
+    if senders and not any(members >> sender & 1 for sender in senders):
         problem = "is read from, and is not among"
         MEMBERS.fail(instruction=instruction, lane=senders[0], problem=problem, members=f"{members:#x}")
 
@@ -161,9 +161,9 @@ def check_sender(instruction: str, mode: str, lane: int, width: int, members: in
 def _sender(mode: str, own: int, lane: int, width: int) -> int:
     """The lane that lane `own` reads: PTX ISA 9.7.9 (shfl.sync)."""
     first = own - own % width
-    found = {"idx": first + lane % width, "up": own - lane, "down": own + lane, "bfly": own ^ lane}[mode]
-    is_inside = found >= first if mode == "up" else found < first + width  # of bfly too, whose lower lanes all send
-    return found if is_inside else own
+    source = {"idx": first + lane % width, "up": own - lane, "down": own + lane, "bfly": own ^ lane}[mode]
+    is_inside = source >= first if mode == "up" else source < first + width  # of bfly too, whose lower lanes all send
+    return source if is_inside else own
 
 
 def check_line(instruction: str, align: int, advice: str) -> None:
@@ -193,11 +193,11 @@ def check_sleep(nanoseconds: int) -> None:
         SLEEP.fail(longest=LONGEST_SLEEP, given=nanoseconds, advice=advice)
 
 
-def check_multimem_values(row: Row, given: int, kind: object) -> None:
-    """Raises multimem.values unless `given` registers are the vector that `row` writes."""
+def check_multimem_values(row: Row, registers: int, kind: object) -> None:
+    """Raises multimem.values unless `registers` registers are the vector that `row` writes."""
     wanted = row.operand("values").count
-    if given != wanted:
-        MULTIMEM_VALUES.fail(instruction=row.ptx, wanted=wanted, kind=kind, given=given)
+    if registers != wanted:
+        MULTIMEM_VALUES.fail(instruction=row.ptx, wanted=wanted, kind=kind, given=registers)
 
 
 def check_multimem_address(instruction: str, *, in_shared: bool) -> None:
@@ -247,5 +247,5 @@ def check_columns(columns: int) -> None:
     """Raises tcgen05.columns unless one allocation can have this many columns."""
     if columns not in tcgen05_memory.ALLOCATIONS or isinstance(columns, bool):
         legal = tcgen05_memory.ALLOCATIONS
-        larger = [one for one in legal if one >= columns]
+        larger = [candidate for candidate in legal if candidate >= columns]
         COLUMNS.fail(legal=" or ".join(map(str, legal)), given=columns, nearest=min(larger or legal[-1:]))

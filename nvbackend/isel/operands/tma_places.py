@@ -82,10 +82,10 @@ def place_faults(row: Row, known: Mapping[str, int], at: Location | None = None)
     """What is certainly wrong with a bulk copy, by the facts that are `known` of it."""
     tensor = "rank" in row.axes
     wanted = TENSOR_ALIGNMENT if tensor else BULK_ALIGNMENT
-    given = known.get(facts.ALIGNMENT)
-    if given is not None and given % wanted:
+    alignment = known.get(facts.ALIGNMENT)
+    if alignment is not None and alignment % wanted:
         operand = "source" if row.axes.get("direction") in _WRITES else "destination"
-        yield ALIGNMENT.diagnose(at=at, instruction=row.ptx, operand=operand, given=given, wanted=wanted)
+        yield ALIGNMENT.diagnose(at=at, instruction=row.ptx, operand=operand, given=alignment, wanted=wanted)
     width, swizzle = known.get(facts.BOX_ROW), known.get(facts.SWIZZLE, 0)
     if width is not None and width % BULK_ALIGNMENT:
         yield BOX_ROW.diagnose(at=at, instruction=row.ptx, given=width, step=BULK_ALIGNMENT)

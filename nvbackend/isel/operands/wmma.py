@@ -76,11 +76,11 @@ def stride_violations(
 ) -> list[Diagnostic]:
     """What is wrong with a constant `stride`, in elements; `extent` elements of a row (column) follow one another."""
     step = stride_step(fragment, shape, element)
-    found = []
+    faults = []
     if stride % step or stride < 0:
         below = max(0, stride // step * step)
         nearest = f"{below} or {below + step}" if below else f"{step}"
-        found.append(
+        faults.append(
             STRIDE.diagnose(
                 at=at,
                 stride=stride,
@@ -92,8 +92,8 @@ def stride_violations(
             )
         )
     elif stride < extent and fragment == "d":
-        found.append(OVERLAP.diagnose(at=at, instruction=instruction, stride=stride, extent=extent))
-    return found
+        faults.append(OVERLAP.diagnose(at=at, instruction=instruction, stride=stride, extent=extent))
+    return faults
 
 
 def address_violations(
@@ -101,42 +101,42 @@ def address_violations(
     fragment: str,
     shape: Shape,
     element: ElementType,
-    given: ElementType,
+    actual: ElementType,
     align: int,
     at: Location | None = None,
 ) -> list[Diagnostic]:
-    """What is wrong with an address of `given` elements that promises `align` bytes."""
-    found = []
+    """What is wrong with an address of `actual` elements that promises `align` bytes."""
+    faults = []
     needed = fragment_bytes(fragment, shape, element)
-    if given is not element:
-        found.append(ELEMENT.diagnose(at=at, instruction=instruction, wanted=element, given=given))
+    if actual is not element:
+        faults.append(ELEMENT.diagnose(at=at, instruction=instruction, wanted=element, given=actual))
     if align % needed:
-        found.append(ALIGNMENT.diagnose(at=at, instruction=instruction, bytes=needed, align=align))
-    return found
+        faults.append(ALIGNMENT.diagnose(at=at, instruction=instruction, bytes=needed, align=align))
+    return faults
 
 
-def check_arity(fragment: str, shape: Shape, element: ElementType, register: ElementType, given: int) -> None:
-    """Raises wmma.arity unless the fragment has as many registers as `given`; `register` is the type of each."""
+def check_arity(fragment: str, shape: Shape, element: ElementType, register: ElementType, registers: int) -> None:
+    """Raises wmma.arity unless the fragment has as many registers as `registers`; `register` is the type of each."""
     count = register_count(fragment, shape, element)
-    if given != count:
+    if registers != count:
         ARITY.fail(
             fragment=fragment.upper(),
             shape=spelled_shape(shape),
             element=element,
             count=count,
-            given=given,
+            given=registers,
             register=register,
         )
 
 
 def operand_violations(
-    operand: str, shape: Shape, element: ElementType, given: tuple[str, Shape, ElementType], text: str
+    operand: str, shape: Shape, element: ElementType, fragment: tuple[str, Shape, ElementType], text: str
 ) -> list[Diagnostic]:
     """What is wrong with a fragment (which, shape, element) in the place of `operand` ("a", "b" or "c") of an mma.
 
     `text` is what the fragment is called.
     """
-    which, given_shape, given_element = given
+    which, given_shape, given_element = fragment
     legal = ACCUMULATORS if operand in ACCUMULATORS else (operand,)
     if which in legal and given_shape == shape and given_element is element:
         return []
@@ -147,12 +147,12 @@ def misplaced(
     instruction: str,
     operand: str,
     shape: Shape,
-    given: str,
+    actual: str,
     wanted: str,
     at: Location | None = None,
     filled: Location | None = None,
 ) -> Diagnostic:
-    """wmma.operand: `given` as `operand` where `wanted` belongs, both in words; `filled` is where it comes from."""
+    """wmma.operand: `actual` as `operand` where `wanted` belongs, both in words; `filled` is where it comes from."""
     notes = (("it is made here", filled),) if filled is not None else ()
     return OPERAND.diagnose(
         at=at,
@@ -160,7 +160,7 @@ def misplaced(
         operand=operand.upper(),
         instruction=instruction,
         shape=spelled_shape(shape),
-        given=given,
+        given=actual,
         wanted=wanted,
     )
 

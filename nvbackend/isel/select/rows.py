@@ -152,8 +152,8 @@ def faults(row: Row, target: Target, immediates: Mapping[str, int], at: Location
     Asks the gates of a request first, which know what to use instead.
     """
     asked = asked_of(row, immediates)
-    found = why_not(asked.gates, asked.request, target, at) if asked else []
-    return found or general_faults(row, target, immediates, at)
+    faults_of_family = why_not(asked.gates, asked.request, target, at) if asked else []
+    return faults_of_family or general_faults(row, target, immediates, at)
 
 
 def general_faults(
@@ -165,15 +165,15 @@ def general_faults(
 
 def _immediate_faults(row: Row, immediates: Mapping[str, int], at: Location | None) -> Iterator[Diagnostic]:
     for operand in row.immediates:
-        given, legal = immediates.get(operand.name), operand.values or ()
-        if given is not None and given not in legal:
+        number, legal = immediates.get(operand.name), operand.values or ()
+        if number is not None and number not in legal:
             yield _IMMEDIATE_RULES.get(row.semantics.awaits, IMMEDIATE).diagnose(
                 at=at,
                 instruction=row.ptx,
                 name=operand.name,
-                given=given,
+                given=number,
                 legal=in_words(legal),
-                nearest=min(legal, key=lambda value: abs(value - given)),
+                nearest=min(legal, key=lambda value: abs(value - number)),
             )
 
 
@@ -186,18 +186,18 @@ def in_words(values: Iterable[int]) -> str:
     return " or ".join(str(value) for value in run)
 
 
-def check_names(row: Row, given: Collection[str]) -> None:
-    """Raises instruction.operands unless `given` are the operands that `row` reads, by name."""
-    wanted = [one.name for one in row.operands if one.role is not Role.OUTPUT or one.tied]
-    if set(wanted) != set(given):
-        OPERANDS.fail(instruction=row.ptx, wanted=", ".join(wanted) or "nothing", given=", ".join(given) or "nothing")
+def check_names(row: Row, names: Collection[str]) -> None:
+    """Raises instruction.operands unless `names` are the operands that `row` reads, by name."""
+    wanted = [operand.name for operand in row.operands if operand.role is not Role.OUTPUT or operand.tied]
+    if set(wanted) != set(names):
+        OPERANDS.fail(instruction=row.ptx, wanted=", ".join(wanted) or "nothing", given=", ".join(names) or "nothing")
 
 
-def check_registers(row: Row, operand: RowOperand, given: int) -> None:
+def check_registers(row: Row, operand: RowOperand, registers: int) -> None:
     """Raises instruction.operands unless `operand` has as many registers as were given."""
-    if given != operand.count:
+    if registers != operand.count:
         said = f"{operand.count} register(s) of {operand.name}"
-        OPERANDS.fail(instruction=row.ptx, wanted=said, given=f"{given}")
+        OPERANDS.fail(instruction=row.ptx, wanted=said, given=f"{registers}")
 
 
 Constants = Mapping[str, int]
@@ -206,18 +206,18 @@ Check = Callable[[Row, str, Constants], object]
 
 
 def _each(check: Callable[[int], object]) -> Check:
-    return lambda _row, name, given: check(given[name])
+    return lambda _row, name, constants: check(constants[name])
 
 
-def _read_bytes(row: Row, name: str, given: Constants) -> None:
+def _read_bytes(row: Row, name: str, constants: Constants) -> None:
     size = row.axes["size"]
     assert isinstance(size, int)
-    check_read_bytes(given[name], size)
+    check_read_bytes(constants[name], size)
 
 
-def _policy_range(_row: Row, _name: str, given: Constants) -> None:
-    if "primary_bytes" in given and "total_bytes" in given:
-        check_policy_range(given["primary_bytes"], given["total_bytes"])
+def _policy_range(_row: Row, _name: str, constants: Constants) -> None:
+    if "primary_bytes" in constants and "total_bytes" in constants:
+        check_policy_range(constants["primary_bytes"], constants["total_bytes"])
 
 
 _CHECKS: Mapping[str, Check] = {
@@ -240,7 +240,7 @@ _CHECKS: Mapping[str, Check] = {
 @cache
 def checked_operands(row: Row) -> tuple[str, ...]:
     """The operands whose numbers have a rule."""
-    return tuple(one.name for one in row.operands if one.rule in _CHECKS)
+    return tuple(operand.name for operand in row.operands if operand.rule in _CHECKS)
 
 
 def check_number(row: Row, name: str, number: int, others: Constants) -> None:
@@ -260,10 +260,10 @@ def constants(instr: MachineInstr) -> Iterator[tuple[str, int]]:
 
 def constant_faults(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:  # noqa: ARG001
     """What is wrong with the constants of an instruction, by the rules of its operands."""
-    given = dict(constants(instr))
-    for name, number in given.items():
+    known = dict(constants(instr))
+    for name, number in known.items():
         assert instr.row is not None
         try:
-            check_number(instr.row, name, number, given)
+            check_number(instr.row, name, number, known)
         except DiagnosticError as error:
-            yield from (replace(found, location=instr.location) for found in error.diagnostics)
+            yield from (replace(diagnostic, location=instr.location) for diagnostic in error.diagnostics)

@@ -18,8 +18,8 @@ _SHAPE = re.compile(r"m([0-9]{1,9})n([0-9]{1,9})k([0-9]{1,9})")
 
 def shape_extents(shape: str) -> tuple[int, int, int]:
     """M, N and K of a shape by its name, "m64n256k16" (mma.shape for another text)."""
-    found = _SHAPE.fullmatch(shape) if isinstance(shape, str) else None
-    if found is None:
+    match = _SHAPE.fullmatch(shape) if isinstance(shape, str) else None
+    if match is None:
         SHAPE_TEXT.fail(given=shape)
-    m, n, k = (int(extent) for extent in found.groups())
+    m, n, k = (int(extent) for extent in match.groups())
     return m, n, k

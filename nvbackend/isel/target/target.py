@@ -111,10 +111,10 @@ class Target:
             if ptx_version is None:
                 return name
             name = name.name
-        found = _BY_NAME.get(name) if isinstance(name, str) else None
-        if found is None:
+        parsed = _BY_NAME.get(name) if isinstance(name, str) else None
+        if parsed is None:
             _fail_unknown(name)
-        number, suffix = found
+        number, suffix = parsed
         default = default_ptx_version(number)
         version = default if ptx_version is None else _checked_version(ptx_version)
         legal = ptx_versions(number, suffix)
@@ -214,25 +214,27 @@ def ptx_versions(number: int, suffix: str) -> tuple[PtxVersion, ...]:
 
 def _in_words(versions: Sequence[PtxVersion]) -> str:
     """PTX versions for people, those of one major version together: 7.8, 8.0 to 8.8 or 9.0."""
-    runs = [[dotted(one) for one in run] for _, run in itertools.groupby(versions, key=lambda version: version[0])]
+    runs = [
+        [dotted(version) for version in run] for _, run in itertools.groupby(versions, key=lambda version: version[0])
+    ]
     told = [run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
     return " or ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)
 
 
-def _fail_unknown(given: object) -> NoReturn:
-    nearest = difflib.get_close_matches(str(given).lower(), _BY_NAME, n=1, cutoff=0.5)
+def _fail_unknown(name: object) -> NoReturn:
+    nearest = difflib.get_close_matches(str(name).lower(), _BY_NAME, n=1, cutoff=0.5)
     UNKNOWN_TARGET.fail(
-        given=given,
+        given=name,
         known=", ".join(_BY_NAME),
         nearest=f"; the nearest is {nearest[0]}" if nearest else "",
     )
 
 
-def _checked_version(given: object) -> PtxVersion:
-    match given:
+def _checked_version(version: object) -> PtxVersion:
+    match version:
         case (int(major), int(minor)) if type(major) is type(minor) is int:  # not True, which would reach LLVM
             return major, minor
-    PTX_VERSION_FORM.fail(given=given)
+    PTX_VERSION_FORM.fail(given=version)
 
 
 @cache
@@ -322,7 +324,7 @@ def why_not(
 
 @cache
 def _flags(kind: type) -> tuple[str, ...]:
-    return tuple(one.name for one in fields(kind) if one.type == "bool")
+    return tuple(field.name for field in fields(kind) if field.type == "bool")
 
 
 @cache
@@ -349,9 +351,9 @@ VARIANT = Rule(
 
 def variant(instruction: str, factory: Callable[Axes, Row], /, *axes: Axes.args, **named: Axes.kwargs) -> Row:
     """The row that `factory` has for these axes. Raises instruction.variant if it has none."""
-    for given in (*axes, *named.values()):
-        if not isinstance(given, Hashable):
-            VARIANT.fail(instruction=instruction, reason=f"{given!r} is not one of its qualifiers")
+    for value in (*axes, *named.values()):
+        if not isinstance(value, Hashable):
+            VARIANT.fail(instruction=instruction, reason=f"{value!r} is not one of its qualifiers")
     try:
         return factory(*axes, **named)
     except NoSuchRow as absent:

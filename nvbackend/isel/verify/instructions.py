@@ -26,10 +26,12 @@ ROW = Rule(
 _SHOWN: dict[str, Callable[[Row], object]] = {
     "spelling": lambda row: row.ptx,
     "text": lambda row: row.lowering.template if isinstance(row.lowering, Asm) else row.lowering,
-    "operands": lambda row: ", ".join(f"{one.count} x {one.name} ({one.register.name})" for one in row.operands),
+    "operands": lambda row: ", ".join(
+        f"{operand.count} x {operand.name} ({operand.register.name})" for operand in row.operands
+    ),
     "gate": lambda row: (row.requires, row.ptx_version),
     "effects": lambda row: row.effects,
-    "row": lambda row: {one.name: getattr(row, one.name) for one in fields(row)},
+    "row": lambda row: {field.name: getattr(row, field.name) for field in fields(row)},
 }
 """What a row may differ in: its name, and the words for it; the last entry is everything else."""
 
@@ -65,14 +67,14 @@ def count_faults(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:  
     """Every operand with another number of registers than its instruction takes; wmma's by its own rule."""
     if instr.row is None:
         return
-    fragments = {one.name: one for one in instr.semantics.fragments}
+    fragments = {part.name: part for part in instr.semantics.fragments}
     for operand in instr.row.operands:
-        given = instr.registers.get(operand.name, operand.count)
+        registers = instr.registers.get(operand.name, operand.count)
         fragment = fragments.get(operand.name)
         if fragment is not None:
             which, shape, element = fragment.which, fragment.shape, fragment.element
             wanted = register_count(which, shape, element)
-            for count in {given, operand.count} - {wanted}:
+            for count in {registers, operand.count} - {wanted}:
                 yield ARITY.diagnose(
                     at=instr.location,
                     fragment=which.upper(),
@@ -82,9 +84,9 @@ def count_faults(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:  
                     given=count,
                     register=register_class(element).llvm,
                 )
-        elif given != operand.count:
+        elif registers != operand.count:
             yield REGISTERS.diagnose(
-                at=instr.location, instruction=instr.row.ptx, name=operand.name, given=given, wanted=operand.count
+                at=instr.location, instruction=instr.row.ptx, name=operand.name, given=registers, wanted=operand.count
             )
 
 
@@ -100,8 +102,8 @@ EMULATED = Rule(
 
 def emulation_warnings(row: Row, target: Target, at: Location | None = None) -> Iterator[Diagnostic]:
     """The warning row.emulated where `target` has no such instruction (severity WARNING)."""
-    found = emulation(row, target.number)
-    if found is not None:
+    emulated = emulation(row, target.number)
+    if emulated is not None:
         yield EMULATED.diagnose(
-            at=at, target=target, instruction=row.ptx, expansion=found.expansion, instead=found.instead
+            at=at, target=target, instruction=row.ptx, expansion=emulated.expansion, instead=emulated.instead
         )

@@ -74,15 +74,15 @@ def _disagreements(instr: MachineInstr, row: Row, target: Target) -> Iterator[Di
     except DiagnosticError:
         return
     pairs = ((CONTROL, control, control_of(row)), (COLLECTOR, collector, collector_of(row)))
-    found = [
+    differing = [
         (word, field, getattr(said, field), getattr(meant, field))
         for word, said, meant in pairs
         for field in type(said).__dataclass_fields__
         if getattr(said, field) != getattr(meant, field)
     ]
-    if not found:
+    if not differing:
         return
-    for word, field, said_value, wanted in found:
+    for word, field, said_value, wanted in differing:
         yield CONTROL_WORD.diagnose(
             at=instr.location,
             instruction=row.ptx,
@@ -92,7 +92,7 @@ def _disagreements(instr: MachineInstr, row: Row, target: Target) -> Iterator[Di
             said=_shown(said_value),
             wanted=_shown(wanted),
         )
-    said = _said(row, control, collector, {field for _, field, _, _ in found})
+    said = _said(row, control, collector, {field for _, field, _, _ in differing})
     yield from why_not(GATES, said, target, instr.location)
 
 
@@ -125,8 +125,8 @@ def _shapes(instr: MachineInstr, row: Row, word: int, target: Target) -> Iterato
         descriptor = instruction_descriptor(word, kind=str(row.axes["kind"]))
     except DiagnosticError:
         return
-    found = shape_faults(request_of(row), descriptor, target)
-    yield from (replace(one, location=instr.location) for one in found)
+    faults = shape_faults(request_of(row), descriptor, target)
+    yield from (replace(fault, location=instr.location) for fault in faults)
 
 
 def _shown(value: object) -> object:

@@ -58,10 +58,10 @@ def verify(function: MachineFunction) -> list[Diagnostic]:
     if broken:
         return broken
     function = finished(function)
-    found = list(_instruction_faults(function))
+    faults = list(_instruction_faults(function))
     for protocol in PROTOCOLS:
-        found += protocol(function)
-    return told_once(found)
+        faults += protocol(function)
+    return told_once(faults)
 
 
 def _instruction_faults(function: MachineFunction) -> Iterator[Diagnostic]:
@@ -78,13 +78,13 @@ def _instruction_faults(function: MachineFunction) -> Iterator[Diagnostic]:
         )
         if alike in sound:
             continue
-        found = [diagnostic for check in INSTRUCTION_CHECKS for diagnostic in check(instr, function.target)]
-        if not found and instr.row is not None and id(instr.row) not in genuine:
-            found += row_faults(instr.row, instr.location)
-        if not found:
+        faults = [diagnostic for check in INSTRUCTION_CHECKS for diagnostic in check(instr, function.target)]
+        if not faults and instr.row is not None and id(instr.row) not in genuine:
+            faults += row_faults(instr.row, instr.location)
+        if not faults:
             genuine.add(id(instr.row))
             sound.add(alike)
-        yield from found
+        yield from faults
 
 
 def _gates(instr: MachineInstr, target: Target) -> Iterable[Diagnostic]:
@@ -100,14 +100,16 @@ def _packed_words(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]: 
             try:
                 decode(word)
             except DiagnosticError as error:
-                yield from (replace(found, location=instr.location) for found in error.diagnostics)
+                yield from (replace(diagnostic, location=instr.location) for diagnostic in error.diagnostics)
 
 
 def _successors(function: MachineFunction) -> Iterator[Diagnostic]:
     for block in function.blocks.values():
         for successor in block.successors:
             if successor not in function.blocks:
-                last = next((one.location for one in reversed(block.instructions) if one.location), None)
+                last = next(
+                    (instruction.location for instruction in reversed(block.instructions) if instruction.location), None
+                )
                 yield SUCCESSOR.diagnose(at=last, block=block.name, function=function.name, successor=successor)
 
 

@@ -104,9 +104,9 @@ def _distinct(texts: Iterable[str]) -> str:
     return " or ".join(dict.fromkeys(texts))
 
 
-def _types(one: MmaInstruction, forms: Sequence[Form]) -> Iterator[str]:
+def _types(instruction: MmaInstruction, forms: Sequence[Form]) -> Iterator[str]:
     """The types in one set with A or B, or else all."""
-    near = [form for form in forms if one.a in form.types or one.b in form.types]
+    near = [form for form in forms if instruction.a in form.types or instruction.b in form.types]
     for form in near or forms:
         names = "/".join(str(element) for element in form.types)
         yield f"A and B of {names}"
@@ -136,10 +136,10 @@ def _operation(operation: object) -> str:
     return "no operation" if operation is None else f".{operation}.popc"
 
 
-def _shapes(one: MmaInstruction, forms: Sequence[Form]) -> Iterator[str]:
+def _shapes(instruction: MmaInstruction, forms: Sequence[Form]) -> Iterator[str]:
     """Nearest first."""
     legal = (shape for form in forms for shape in form.shapes)
-    return map(_shape, sorted(legal, key=lambda shape: sum(map(abs, map(_difference, shape, one.shape)))))
+    return map(_shape, sorted(legal, key=lambda shape: sum(map(abs, map(_difference, shape, instruction.shape)))))
 
 
 def _difference(left: int, right: object) -> int:
@@ -194,10 +194,10 @@ IMMEDIATES = ("selector", "byte_id_a", "thread_id_a", "byte_id_b", "thread_id_b"
 
 def _axis(axis: str, rule: Rule, legal: Legal) -> Gate[MmaRequest]:
     def breach(request: MmaRequest, _: Target) -> Values | None:
-        found, one = request.narrowed, request.instruction
-        if axis not in found.misses:
+        narrowed, instruction = request.narrowed, request.instruction
+        if axis not in narrowed.misses:
             return None
-        return {**_values(one), "legal": _distinct(legal(one, found.before[axis]))}
+        return {**_values(instruction), "legal": _distinct(legal(instruction, narrowed.before[axis]))}
 
     return Gate(rule, breach)
 
@@ -206,38 +206,38 @@ def _immediate(name: str) -> Gate[MmaRequest]:
     def breach(request: MmaRequest, _: Target) -> Values | None:
         if request.narrowed.misses:
             return None
-        row, given = mma(request.instruction), getattr(request, name)
+        row, value = mma(request.instruction), getattr(request, name)
         allowed = row.operand(name).values or () if row.has_operand(name) else (0,)
-        if given in allowed and not isinstance(given, bool):
+        if value in allowed and not isinstance(value, bool):
             return None
         legal = _distinct(map(str, allowed))
-        return {**_values(request.instruction), "name": name.replace("_", "-"), "given": given, "legal": legal}
+        return {**_values(request.instruction), "name": name.replace("_", "-"), "given": value, "legal": legal}
 
     return Gate(IMMEDIATE, breach)
 
 
-def _values(one: MmaInstruction) -> Values:
+def _values(instruction: MmaInstruction) -> Values:
     return {
-        "product": product(one),
-        "a": one.a,
-        "b": one.b,
-        "c": one.c,
-        "d": one.d,
-        "a_layout": one.a_layout,
-        "b_layout": one.b_layout,
-        "kind": _kind(one.kind),
-        "sparsity": _sparsity(one.sparsity),
-        "operation": _operation(one.operation),
-        "shape": _shape(one.shape),
-        "given": _scale(one.scale_vec, one.scale),
+        "product": product(instruction),
+        "a": instruction.a,
+        "b": instruction.b,
+        "c": instruction.c,
+        "d": instruction.d,
+        "a_layout": instruction.a_layout,
+        "b_layout": instruction.b_layout,
+        "kind": _kind(instruction.kind),
+        "sparsity": _sparsity(instruction.sparsity),
+        "operation": _operation(instruction.operation),
+        "shape": _shape(instruction.shape),
+        "given": _scale(instruction.scale_vec, instruction.scale),
     }
 
 
-def product(one: MmaInstruction) -> str:
+def product(instruction: MmaInstruction) -> str:
     """What an mma multiplies, in words for messages."""
-    kind = "" if one.kind is None else f"kind::{one.kind} "
-    sparse = "" if one.sparsity is None else "sparse "
-    return f"{kind}{_shape(one.shape)} {sparse}{one.a} x {one.b} -> {one.d}"
+    kind = "" if instruction.kind is None else f"kind::{instruction.kind} "
+    sparse = "" if instruction.sparsity is None else "sparse "
+    return f"{kind}{_shape(instruction.shape)} {sparse}{instruction.a} x {instruction.b} -> {instruction.d}"
 
 
 def _other_target(request: MmaRequest, target: Target) -> Values | None:
@@ -252,8 +252,8 @@ def _old_ptx(request: MmaRequest, target: Target) -> Values | None:
     versions = [form.ptx_version for form in request.narrowed.forms if target.has(form.requires)]
     if not versions or target.ptx_version >= min(versions):
         return None
-    needed, given = dotted(min(versions)), dotted(target.ptx_version)
-    return {"product": product(request.instruction), "target": target, "needed": needed, "given": given}
+    needed, offered = dotted(min(versions)), dotted(target.ptx_version)
+    return {"product": product(request.instruction), "target": target, "needed": needed, "given": offered}
 
 
 GATES = (

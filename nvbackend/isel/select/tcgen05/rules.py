@@ -319,7 +319,7 @@ COLLECTOR = _gate(
 
 
 def _unshifted() -> list[str | None]:
-    return [one for one in tcgen05.COLLECTORS if one not in tcgen05.ASHIFT_COLLECTORS]
+    return [collector for collector in tcgen05.COLLECTORS if collector not in tcgen05.ASHIFT_COLLECTORS]
 
 
 def _collectors(request: Tcgen05Request) -> tuple[str | None, ...]:

@@ -83,8 +83,8 @@ def shape_faults(
     """
     form = f"{'sparse' if request.sparse else 'dense'} kind::{request.kind}"
     if (descriptor.kind, descriptor.sparse) != (request.kind, request.sparse):
-        given = f"{'sparse' if descriptor.sparse else 'dense'} kind::{descriptor.kind}"
-        yield DESCRIPTOR.diagnose(form=form, given=given)
+        described = f"{'sparse' if descriptor.sparse else 'dense'} kind::{descriptor.kind}"
+        yield DESCRIPTOR.diagnose(form=form, given=described)
         return
     form += " with weight stationary" if request.weight_stationary else f" of {request.cta_group} CTA(s)"
     rows, columns = legal_m(request), legal_n(request)
@@ -107,13 +107,13 @@ def _factor_faults(request: Tcgen05Request, descriptor: InstructionDescriptor) -
     yield from factor_faults(k, vec_size, descriptor.a, descriptor.b, descriptor.scale)
 
 
-def descriptor_of(request: Tcgen05Request, given: InstructionDescriptor | None) -> InstructionDescriptor:
+def descriptor_of(request: Tcgen05Request, separate: InstructionDescriptor | None) -> InstructionDescriptor:
     """The descriptor beside a request, or else its own. Raises tcgen05.operands without one."""
-    found = given or request.descriptor
-    if found is None:
+    descriptor = separate or request.descriptor
+    if descriptor is None:
         form = f"tcgen05.mma of kind::{request.kind}"
         OPERANDS.fail(instruction=form, wanted="an instruction descriptor", given="none")
-    return found
+    return descriptor
 
 
 def check_k(descriptor: InstructionDescriptor, k: int) -> None:
@@ -128,5 +128,5 @@ def is_k_of(descriptor: InstructionDescriptor, target: Target) -> bool:
     return not descriptor.k96 or target.has(Feature.TMEM_K96)
 
 
-def _nearest(legal: Collection[int], given: int) -> int:
-    return min(legal, key=lambda one: abs(one - given))
+def _nearest(legal: Collection[int], extent: int) -> int:
+    return min(legal, key=lambda candidate: abs(candidate - extent))

@@ -58,7 +58,7 @@ def request_of(row: Row) -> TmaRequest | None:
     """The request that a row answers, however it is spelled; None for a row of TMA that copies no box of a tensor."""
     if "rank" not in row.axes:
         return None
-    axes: dict[str, Any] = {one.name: row.axes[one.name] for one in fields(TmaRequest) if one.name in row.axes}
+    axes: dict[str, Any] = {field.name: row.axes[field.name] for field in fields(TmaRequest) if field.name in row.axes}
     return TmaRequest(**axes)
 
 

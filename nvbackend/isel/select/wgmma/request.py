@@ -41,13 +41,13 @@ class WgmmaRequest:
     @property
     def multiplicands(self) -> Multiplicands | None:
         """The set that A and B are both of, None where wgmma does not multiply them."""
-        found = multiplicands_of(self.a)
-        return found if found is not None and self.b in found.types else None
+        kind = multiplicands_of(self.a)
+        return kind if kind is not None and self.b in kind.types else None
 
 
 def request_of(row: Row, immediates: Mapping[str, int] | None = None) -> WgmmaRequest:
     """The request that selects `row` (of wgmma.mma_async), with the instruction's `immediates` where they are known."""
-    given = immediates or {}
+    numbers = immediates or {}
     axes: dict[str, Any] = dict(row.axes)
     m, n, k = axes.pop("shape")
     return WgmmaRequest(
@@ -55,11 +55,11 @@ def request_of(row: Row, immediates: Mapping[str, int] | None = None) -> WgmmaRe
         n=n,
         k=k,
         **axes,
-        trans_a=given.get("trans_a", 0),
-        trans_b=given.get("trans_b", 0),
-        negate_a=given.get("scale_a") == -1,
-        negate_b=given.get("scale_b") == -1,
-        selector=given.get("selector", 0),
+        trans_a=numbers.get("trans_a", 0),
+        trans_b=numbers.get("trans_b", 0),
+        negate_a=numbers.get("scale_a") == -1,
+        negate_b=numbers.get("scale_b") == -1,
+        selector=numbers.get("selector", 0),
     )
 
 

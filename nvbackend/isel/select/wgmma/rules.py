@@ -236,7 +236,9 @@ SPARSE = _Gate(
     lambda request, _: (
         {
             **_types(request),
-            "legal": ", ".join(str(one) for each in wgmma.MULTIPLICANDS if each.selectors for one in each.types),
+            "legal": ", ".join(
+                str(element) for each in wgmma.MULTIPLICANDS if each.selectors for element in each.types
+            ),
         }
         if (kind := request.multiplicands) and request.sparse and not kind.selectors
         else None
@@ -288,7 +290,7 @@ SATFINITE = _Gate(
     lambda request, _: (
         {
             "product": _product(request),
-            "legal": _spelled([one for each in wgmma.MULTIPLICANDS if each.saturates for one in each.types]),
+            "legal": _spelled([element for each in wgmma.MULTIPLICANDS if each.saturates for element in each.types]),
         }
         if (kind := request.multiplicands) and request.satfinite and not kind.saturates
         else None

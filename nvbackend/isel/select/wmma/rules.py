@@ -23,7 +23,7 @@ def _or(values: Iterable[object]) -> str:
 
 def _nearest_first(shape: Shape, legal: Iterable[Shape]) -> str:
     """The legal shapes in words, those first that share most extents with `shape`."""
-    by_distance = sorted(legal, key=lambda one: sum(x != y for x, y in zip(shape, one, strict=True)))
+    by_distance = sorted(legal, key=lambda candidate: sum(x != y for x, y in zip(shape, candidate, strict=True)))
     return _or(map(spelled_shape, by_distance))
 
 
@@ -96,7 +96,7 @@ _STAND_INS: dict[ElementType, str] = {
 
 def _other_types(request: WmmaRequest, _: Target) -> Values | None:
     kind = request.kind
-    known = [element for one in wmma.KINDS for element in one.types]
+    known = [element for listed in wmma.KINDS for element in listed.types]
     if kind is not None:
         if request.c in kind.accumulators and request.d in kind.accumulators:
             return None
@@ -159,8 +159,8 @@ def _other_layouts(request: WmmaRequest, _: Target) -> Values | None:
     kind = request.kind
     if kind is None or (request.a_layout, request.b_layout) in kind.layouts:
         return None
-    legal, given = _or(map(".".join, kind.layouts)), f"{request.a_layout}.{request.b_layout}"
-    return {"instruction": _described(request), "legal": legal, "given": given}
+    legal, layouts = _or(map(".".join, kind.layouts)), f"{request.a_layout}.{request.b_layout}"
+    return {"instruction": _described(request), "legal": legal, "given": layouts}
 
 
 def _other_layout(request: WmmaMoveRequest, _: Target) -> Values | None:
@@ -177,7 +177,7 @@ MOVED_LAYOUT = Gate(_LAYOUT, _other_layout)
 def _saturates(request: WmmaRequest, _: Target) -> Values | None:
     if request.kind is None or request.kind.saturates or not request.satfinite:
         return None
-    return {"a": request.a, "legal": _or(one for kind in wmma.KINDS if kind.saturates for one in kind.types)}
+    return {"a": request.a, "legal": _or(element for kind in wmma.KINDS if kind.saturates for element in kind.types)}
 
 
 SATFINITE = Gate(
@@ -236,7 +236,7 @@ POPC = Gate(
 
 
 def _other_fragment(request: WmmaMoveRequest, _: Target) -> Values | None:
-    movable = [one for one in FRAGMENTS if (one == wmma.STORED) == (request.operation == "store")]
+    movable = [fragment for fragment in FRAGMENTS if (fragment == wmma.STORED) == (request.operation == "store")]
     known = request.operation in ("load", "store")
     if known and request.fragment in movable:
         return None
