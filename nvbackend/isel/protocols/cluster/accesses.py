@@ -61,8 +61,8 @@ def footprints_by_rank(function: MachineFunction, values: RunTimeValues) -> list
 def check_cluster_accesses(function: MachineFunction) -> Iterator[Diagnostic]:
     """Accesses that may come before the other CTA's start, and after its end (once each, at the first of them)."""
     sites = sites_of(function)
-    found = [one for block in function.blocks for one in sites[block] if one.instr.semantics.in_peer]
-    if not found or function.attributes.get(ATTACHED):
+    accesses = [site for block in function.blocks for site in sites[block] if site.instr.semantics.in_peer]
+    if not accesses or function.attributes.get(ATTACHED):
         return
     uses = find_uses(function)
     if uses.lost or any(use.role & (MbarrierUse.WAIT | MbarrierUse.POLL) for use in uses.all):
@@ -73,12 +73,14 @@ def check_cluster_accesses(function: MachineFunction) -> Iterator[Diagnostic]:
         for successor in successors:
             before[successor].append(name)
     waits = {
-        name: [one.position for one in sites[name] if one.instr.semantics.waits_at(Scope.CLUSTER)] for name in after
+        name: [site.position for site in sites[name] if site.instr.semantics.waits_at(Scope.CLUSTER)] for name in after
     }
     entry = function.entry.name
     ends = [name for name, successors in after.items() if not successors]
-    yield from _first(rules.ACCESS_EARLY, found, lambda one: _reaches(one, before, waits, [entry], forward=False))
-    yield from _first(rules.ACCESS_LATE, found, lambda one: _reaches(one, after, waits, ends, forward=True))
+    yield from _first(
+        rules.ACCESS_EARLY, accesses, lambda access: _reaches(access, before, waits, [entry], forward=False)
+    )
+    yield from _first(rules.ACCESS_LATE, accesses, lambda access: _reaches(access, after, waits, ends, forward=True))
 
 
 def _first(rule: Rule, sites: Iterable[Site], is_open: Callable[[Site], bool]) -> Iterator[Diagnostic]:

@@ -65,7 +65,10 @@ class _Search:
         self._paths = rank_paths(function)
         self._footprints = footprints_by_rank(function, values)
         arrivals = [
-            site for found in self._sites.values() for site in found if site.instr.semantics.arrives_at(Scope.CLUSTER)
+            site
+            for of_block in self._sites.values()
+            for site in of_block
+            if site.instr.semantics.arrives_at(Scope.CLUSTER)
         ]
         self._arrivals = [site for site in arrivals if self._loops.is_reachable(site.block)]
         self._relaxed = frozenset(site.position for site in arrivals if _is_relaxed(site))
@@ -76,13 +79,13 @@ class _Search:
             return
         own, peers = self._accesses()
         for twin, those in peers.items():
-            found = next((one for one in self._races(own.get(twin, [])[:_MOST], those[:_MOST])), None)
-            if found is not None:
-                yield found
+            first = next((race for race in self._races(own.get(twin, [])[:_MOST], those[:_MOST])), None)
+            if first is not None:
+                yield first
 
     def _all_meet(self) -> bool:
         """Whether all CTAs come to the same barriers of the cluster, each as often as the others."""
-        blocks = {name for name, found in self._sites.items() if any(meets(one.instr) for one in found)}
+        blocks = {name for name, block_sites in self._sites.items() if any(meets(site.instr) for site in block_sites)}
         return all(
             is_for_each(path, name) for path in self._distinct for name in blocks if self._loops.is_reachable(name)
         )
@@ -127,28 +130,28 @@ class _Search:
                         latest[key].append((site, touch))
                         continue
                     latest[key] = [(site, touch)]
-                    found = _Access(Run(site.position, kind, touch.object, latest[key]), known)
+                    access = _Access(Run(site.position, kind, touch.object, latest[key]), known)
                     twin = touch.object.twin
                     (own if twin is None else peers).setdefault(touch.object.id if twin is None else twin, []).append(
-                        found
+                        access
                     )
         return own, peers
 
     def _races(self, own: Sequence[_Access], peers: Sequence[_Access]) -> Iterator[Diagnostic]:
         for other in peers:
-            for one in own:
-                if {one.run.kind, other.run.kind} != {AccessKind.READ, AccessKind.WRITE} or (
-                    one.is_atomic and other.is_atomic
+            for mine in own:
+                if {mine.run.kind, other.run.kind} != {AccessKind.READ, AccessKind.WRITE} or (
+                    mine.is_atomic and other.is_atomic
                 ):
                     continue
-                found = next(self._overlaps(one, other), None)
-                if found is not None:
-                    yield _diagnose(one, other, *found)
+                overlap = next(self._overlaps(mine, other), None)
+                if overlap is not None:
+                    yield _diagnose(mine, other, *overlap)
 
     def _overlaps(self, own: _Access, other: _Access) -> Iterator[tuple[Overlap, int, bool]]:
         """A byte that both access unordered, in the memory of which CTA, and whether a relaxed arrival is to blame."""
         assert other.peers is not None
-        by, also = (self._function.blocks[one.site.block].crew for one in (own, other))
+        by, also = (self._function.blocks[access.site.block].crew for access in (own, other))
         if by is None or also is None:
             return
         for rank in range(len(self._paths)):
@@ -156,25 +159,25 @@ class _Search:
                 known = self._is_unordered(own, owner, other, rank)
                 if known is None or not self._are_both(own, by, owner, other, also, rank):
                     continue
-                found = self._footprints[owner].common(own.run, by, self._footprints[rank], other.run, also)
-                if found is not None:
-                    yield found, owner, known
+                overlap = self._footprints[owner].common(own.run, by, self._footprints[rank], other.run, also)
+                if overlap is not None:
+                    yield overlap, owner, known
 
     def _is_unordered(self, own: _Access, owner: int, other: _Access, rank: int) -> bool | None:
         """Whether only relaxed arrivals lie between; None where they are or may be ordered.
 
         What is written for later after a relaxed barrier is let by: the reads have been executed.
         """
-        one = self._phases[id(self._paths[owner])].get(own.site.position)
-        two = self._phases[id(self._paths[rank])].get(other.site.position)
-        if one is None or two is None or START in two.passed.waited:
+        mine = self._phases[id(self._paths[owner])].get(own.site.position)
+        theirs = self._phases[id(self._paths[rank])].get(other.site.position)
+        if mine is None or theirs is None or START in theirs.passed.waited:
             return None  # an access before the first wait is an error of its own
         carried = self._carried(own, other)
-        if unordered(one.passed, two.passed, carried):
+        if unordered(mine.passed, theirs.passed, carried):
             return False
         reads, writes = (own, other) if own.run.kind is AccessKind.READ else (other, own)
         is_read_later = writes.site.position < reads.site.position
-        return True if is_read_later and unordered(one.released, two.released, carried) else None
+        return True if is_read_later and unordered(mine.released, theirs.released, carried) else None
 
     def _carried(self, own: _Access, other: _Access) -> Places:
         """The arrivals in each round of the innermost loop around both, where both are in each round too."""
@@ -182,7 +185,7 @@ class _Search:
         while loop is not None and other.site.block not in loop.blocks:
             above = self._loops.dominator(loop.header)
             loop = None if above == loop.header else self._loops.innermost(above)
-        if loop is None or not all(self._loops.every_round(loop, one.site.block) for one in (own, other)):
+        if loop is None or not all(self._loops.every_round(loop, access.site.block) for access in (own, other)):
             return frozenset()
         return frozenset(
             site.position
@@ -206,7 +209,7 @@ def _is_relaxed(site: Site) -> bool:
 
 
 def _diagnose(own: _Access, other: _Access, overlap: Overlap, owner: int, is_relaxed: bool) -> Diagnostic:
-    first, second = sorted((own, other), key=lambda one: one.site.position)
+    first, second = sorted((own, other), key=lambda access: access.site.position)
     reader, writer = (own, other) if own.run.kind is AccessKind.READ else (other, own)
     fix = "put k.cluster.sync() between the two, where all threads of the cluster come"
     if is_relaxed:

@@ -107,7 +107,7 @@ def unordered(first: Passed, second: Passed, carried: Places) -> bool:
     `carried` are arrivals in each round of a loop that both accesses are in each round of: one of them may follow such
     an arrival in this round, and the other in the next.
     """
-    if any(UNKNOWN in one for one in (*first, *second)):
+    if any(UNKNOWN in phases for phases in (*first, *second)):
         return False
     places = ((first.arrived, second.waited), (second.arrived, first.waited), (first.arrived, second.arrived))
-    return any((one == other and len(one) == 1) or one & other & carried for one, other in places)
+    return any((mine == other and len(mine) == 1) or mine & other & carried for mine, other in places)

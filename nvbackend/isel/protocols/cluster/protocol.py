@@ -50,19 +50,19 @@ class ClusterAnalysis:
 
 def check_cluster_protocol(function: MachineFunction) -> list[Diagnostic]:
     """Every mistake with the cluster barrier that some path through `function` makes, and a CTA that ends too early."""
-    found: list[Diagnostic] = []
+    faults: list[Diagnostic] = []
     if any(said.barrier is not None and said.barrier.scope is Scope.CLUSTER for said in semantics_in(function)):
-        found += _pairs(function)
+        faults += _pairs(function)
     size = cluster_size(function)
     if size > 1:
-        found += _early_ends(function, find_uses(function), (1 << size) - 1)
-        found += check_cluster_accesses(function)
-        found += check_exchanges(function)
-    return found
+        faults += _early_ends(function, find_uses(function), (1 << size) - 1)
+        faults += check_cluster_accesses(function)
+        faults += check_exchanges(function)
+    return faults
 
 
 def _pairs(function: MachineFunction) -> Iterator[Diagnostic]:
-    places = {site.position: site.instr.location for found in sites_of(function).values() for site in found}
+    places = {site.position: site.instr.location for of_block in sites_of(function).values() for site in of_block}
     for site, state in solve(function, ClusterAnalysis(), _matters).visit():
         if UNKNOWN in state:
             continue
@@ -160,10 +160,10 @@ def _meets_peers(function: MachineFunction, signal: Site) -> set[str]:
     """The blocks that wait at the cluster barrier after the signal."""
     sites = sites_of(function)
     behind = reachable(function, function.blocks[signal.block].successors)
-    found = {name for name in behind if any(_waits(one.instr) for one in sites[name])}
-    if any(_waits(one.instr) and one.position > signal.position for one in sites[signal.block]):
-        found.add(signal.block)
-    return found
+    meeting = {name for name in behind if any(_waits(site.instr) for site in sites[name])}
+    if any(_waits(site.instr) and site.position > signal.position for site in sites[signal.block]):
+        meeting.add(signal.block)
+    return meeting
 
 
 def _drains(function: MachineFunction, wait: Use, signal: Use, fills: Iterable[str]) -> bool:
@@ -177,7 +177,7 @@ def _drains(function: MachineFunction, wait: Use, signal: Use, fills: Iterable[s
 def _ends_without_wait(function: MachineFunction, site: Site) -> bool:
     """Whether some way from the instruction to the end of the kernel has no wait at the cluster barrier."""
     rest = sites_of(function)[site.block]
-    if any(_waits(one.instr) for one in rest if one.position > site.position):
+    if any(_waits(later.instr) for later in rest if later.position > site.position):
         return False
     waiting = {name for name, block in function.blocks.items() if any(map(_waits, block.instructions))}
     after = reachable(function, function.blocks[site.block].successors, without=waiting)

@@ -132,11 +132,11 @@ class Barriers:
         key = meeting, needed, threads
         if key not in self._places:
             self._places[key] = {
-                one.block
-                for one in self._all
-                if one.may_match(meeting)
-                and self._divergence.is_parted(one.block, needed)
-                and (threads is None or self._coming[one.block] & threads)
+                other.block
+                for other in self._all
+                if other.may_match(meeting)
+                and self._divergence.is_parted(other.block, needed)
+                and (threads is None or self._coming[other.block] & threads)
             }
         return self._places[key]
 

@@ -39,12 +39,12 @@ def check_convergence(function: MachineFunction) -> list[Diagnostic]:
         return []
     divergence = divergence_of(function)
     barriers = Barriers(function, divergence)
-    found: dict[object, Diagnostic] = {}
+    by_cause: dict[object, Diagnostic] = {}
     for name, instr, needed in together:
         if divergence.is_parted(name, Scope.GRID):
             for mistake in barriers.check(name, instr) or _parted(divergence, name, instr, needed):
-                found.setdefault(mistake.cause, mistake.diagnostic)
-    return list({_line_and_branch(one): one for one in reversed(found.values())}.values())[::-1]
+                by_cause.setdefault(mistake.cause, mistake.diagnostic)
+    return list({_line_and_branch(diagnostic): diagnostic for diagnostic in reversed(by_cause.values())}.values())[::-1]
 
 
 def _line_and_branch(diagnostic: Diagnostic) -> object:

@@ -42,10 +42,10 @@ _STEPS: tuple[Step, ...] = (_closes, _ends)
 def check_group_threads(function: MachineFunction) -> list[Diagnostic]:
     """Every commit or wait that other threads execute, at the first one after what it leaves out."""
     there = semantics_in(function)
-    if not any(one.sides for one in function.blocks.values()) or function.attributes.get(ATTACHED):
+    if not any(block.sides for block in function.blocks.values()) or function.attributes.get(ATTACHED):
         return []
-    completed = [{one for said in there for one in step(said)} for step in _STEPS]
-    wanted = [one for one in COMPLETIONS if all(one in step for step in completed)]
+    completed = [{completion for said in there for completion in step(said)} for step in _STEPS]
+    wanted = [completion for completion in COMPLETIONS if all(completion in step for step in completed)]
     return list(_GroupThreads(function).find(wanted)) if wanted else []
 
 
@@ -56,7 +56,7 @@ class _GroupThreads:
         self._function = function
         self._coming = coming(function)
         self._there = {
-            name: [*{id(one.semantics): one.semantics for one in block.instructions}.values()]
+            name: [*{id(instruction.semantics): instruction.semantics for instruction in block.instructions}.values()]
             for name, block in function.blocks.items()
         }
         self._before: dict[str, list[str]] = {}
@@ -73,7 +73,7 @@ class _GroupThreads:
                 ahead = self._ahead(by, step)
                 for site, behind in issued:
                     threads = self._left_out(site, by, ahead)
-                    if threads and not any(by in step(one.semantics) for one in behind):
+                    if threads and not any(by in step(semantics.semantics) for semantics in behind):
                         completion = self._next(site.block, by, step)
                         if site.position not in told and completion.position not in told:
                             yield self._diagnose(site, threads, completion)
@@ -81,30 +81,30 @@ class _GroupThreads:
 
     def _issued(self, by: Completion) -> list[tuple[Site, list[MachineInstr]]]:
         """The last operation of each block, with the instructions after it."""
-        found = []
+        issues = []
         for block, sites in sites_of(self._function).items():
             if not any(said.issues is by for said in self._there[block]):
                 continue
             for index in reversed(range(len(sites))):
                 if sites[index].instr.semantics.issues is by:
-                    found.append((sites[index], [one.instr for one in sites[index + 1 :]]))
+                    issues.append((sites[index], [later.instr for later in sites[index + 1 :]]))
                     break
-        return found
+        return issues
 
     def _ahead(self, by: Completion, step: Step) -> Mapping[str, int]:
         """For each block the threads, a bit each, that may come to such a step in the blocks that follow."""
-        found: dict[str, int] = {}
+        coming: dict[str, int] = {}
         waiting = [
             (name, self._coming[name]) for name, there in self._there.items() if any(by in step(said) for said in there)
         ]
         while waiting:
             name, threads = waiting.pop()
             for before in self._before.get(name, ()):
-                known = found.get(before, 0)
+                known = coming.get(before, 0)
                 if threads & ~known:
-                    found[before] = known | threads
+                    coming[before] = known | threads
                     waiting.append((before, known | threads))
-        return found
+        return coming
 
     def _left_out(self, site: Site, by: Completion, ahead: Mapping[str, int]) -> int:
         """The threads that issue and come to none of the steps, where others do; 0 where that is not certain."""

@@ -88,9 +88,9 @@ class Counts:
         return use.threads * each
 
     def _find_arriving(self, use: Use) -> int | None:
-        given = use.fact(facts.ARRIVALS)
-        if given is not None:
-            return given
+        arrivals = use.fact(facts.ARRIVALS)
+        if arrivals is not None:
+            return arrivals
         each, is_many = multiplicity(use), use.site.instr.semantics.multicast
         if use.is_remote or is_many or each is None or use.threads is None or self.is_spread(use, use.threads):
             return None
@@ -113,7 +113,7 @@ class Counts:
             return True
         moves = use.site.instr.sources.get(BARRIER, frozenset()) & self._loops.updates(loop).keys()
         waits = self._uses.inside(loop.blocks, use.cell, MbarrierUse.WAIT)
-        return bool(moves) or any(one.threads is not None for one in waits)
+        return bool(moves) or any(wait.threads is not None for wait in waits)
 
 
 def multiplicity(use: Use) -> int | None:
@@ -131,7 +131,7 @@ def _of_one_thread(use: Use) -> int | None:
 
 def sums(parts: Sequence[int], most: int) -> set[int]:
     """Every sum of some of the parts, up to `most`."""
-    found = {0}
+    totals = {0}
     for part in parts:
-        found |= {one + part for one in found if one + part <= most}
-    return found - {0}
+        totals |= {total + part for total in totals if total + part <= most}
+    return totals - {0}

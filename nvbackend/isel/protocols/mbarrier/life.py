@@ -97,7 +97,7 @@ class LifeAnalysis:
 
     def join(self, left: Life, right: Life, /) -> Life:
         """What may be true on either way."""
-        return Life(*(one | other for one, other in zip(left, right, strict=True)))
+        return Life(*(side | other for side, other in zip(left, right, strict=True)))
 
     def transfer(self, state: Life, site: Site, /) -> Life:
         """What may be true after the instruction."""
@@ -135,14 +135,14 @@ class LifeAnalysis:
 
     def _met(self, cell: Cell) -> Marks:
         """The marks of those cells that may be the same mbarrier."""
-        found = self._meeting.get(cell)
-        if found is None:
+        met = self._meeting.get(cell)
+        if met is None:
             if cell.offset is None:
-                found = self._inside.get(cell.object, 0)
+                met = self._inside.get(cell.object, 0)
             else:
-                found = self._exactly.get(cell, 0) | self._exactly.get(Cell(cell.object, None), 0)
-            self._meeting[cell] = found
-        return found
+                met = self._exactly.get(cell, 0) | self._exactly.get(Cell(cell.object, None), 0)
+            self._meeting[cell] = met
+        return met
 
     def _places(self, marks: Marks) -> frozenset[int]:
         """The positions of the instructions."""
@@ -185,7 +185,7 @@ class LifeAnalysis:
 
     def _missing(self, state: Life, use: Use, met: Marks) -> tuple[str, frozenset[int]] | None:
         """What the initialisation still lacks for this use, and where it was."""
-        unseen = frozenset(one.site.position for one in self._of(state.unseen & met) if _by_others(one, use))
+        unseen = frozenset(init.site.position for init in self._of(state.unseen & met) if _by_others(init, use))
         if unseen:
             return "no barrier of the CTA", unseen
         if state.unfenced & met and use.role & MbarrierUse.COMPLETE:
@@ -244,8 +244,10 @@ def _by_others(init: Use, use: Use) -> bool:
     """Whether the use is certainly executed by other threads than the initialising thread."""
     if init.threads is None or use.threads is None:
         return False
-    one = init.fact(facts.THREAD)
-    return use.threads != 1 or init.threads != 1 or (one is not None and use.fact(facts.THREAD) not in (one, None))
+    thread = init.fact(facts.THREAD)
+    return (
+        use.threads != 1 or init.threads != 1 or (thread is not None and use.fact(facts.THREAD) not in (thread, None))
+    )
 
 
 def _order(instr: MachineInstr) -> _Order:

@@ -81,7 +81,7 @@ class Parities:
             if not moving and self._alone(use, loop) and self._counts.one_phase_a_round(use.cell, loop):
                 yield ParityFinding(rules.PARITY_FIXED, use, *names)
         elif self._comes_round(use, index, updates):
-            if not moving and any(one in block.updates for one in parity for block in self._later(loop)):
+            if not moving and any(changed in block.updates for changed in parity for block in self._later(loop)):
                 yield ParityFinding(rules.PARITY_COUNTER, use, *names, does="this loop never changes")
             elif not moving:
                 yield ParityFinding(rules.PARITY_FIXED, use, *names)
@@ -91,13 +91,13 @@ class Parities:
     def _alone(self, use: Use, loop: Loop) -> bool:
         """Whether the loop waits for the barrier here only, and does not begin its phases anew."""
         others = self._uses.inside(loop.blocks, use.cell, _WAITS | MbarrierUse.INIT)
-        return not any(one is not use for one in others)
+        return not any(other is not use for other in others)
 
     @staticmethod
     def _comes_round(use: Use, index: frozenset[str], updates: dict[str, Update]) -> bool:
         """Whether the index of the barrier comes back to those it had: it is cut off, or set and not counted."""
         several = use.cell.object.bytes > use.cell.object.element_bytes
-        changed = [updates[one] for one in index if one in updates]
+        changed = [updates[name] for name in index if name in updates]
         return several and (bool(use.fact(facts.WRAPS)) or Update.SET in changed)
 
     def _later(self, loop: Loop) -> list[MachineBlock]:
@@ -109,11 +109,11 @@ class Parities:
         return around is not None and around is not loop and loop.header in around.blocks
 
     def _flips_each_round(self, loop: Loop, moving: frozenset[str], updates: dict[str, Update]) -> bool:
-        if any(updates[one] is not Update.FLIP for one in moving):
+        if any(updates[changing] is not Update.FLIP for changing in moving):
             return False
         return any(
-            one in self._function.blocks[block].updates and self._loops.every_round(loop, block)
-            for one in moving
+            changing in self._function.blocks[block].updates and self._loops.every_round(loop, block)
+            for changing in moving
             for block in loop.blocks
         )
 
@@ -164,16 +164,20 @@ class Firsts:
             variable = _variable(use)
             if variable is not None and self._loops.is_reachable(use.site.block):
                 asked.setdefault(variable, set()).add(use.site.block)
-        found: dict[tuple[str, str], set[int | None]] = {}
+        values: dict[tuple[str, str], set[int | None]] = {}
         for variable, blocks in asked.items():
             reaching = self._reaching(variable, blocks)
             if self._left < 0:
                 break
             for block in blocks:
-                behind = {one for one in reaching[block] if isinstance(one, str) and self._loops.dominates(block, one)}
+                behind = {
+                    earlier
+                    for earlier in reaching[block]
+                    if isinstance(earlier, str) and self._loops.dominates(block, earlier)
+                }
                 settled = self._settled(reaching[block] - behind, variable)
-                found[variable, block] = {value for value, threads in settled if threads & self.coming[block]}
-        return found
+                values[variable, block] = {value for value, threads in settled if threads & self.coming[block]}
+        return values
 
     def _reaching(self, variable: str, blocks: Iterable[str]) -> dict[str, Definitions]:
         """The definitions of `variable` that reach the start of each of `blocks`, and of what lies on the way there."""
@@ -184,34 +188,40 @@ class Firsts:
             if block in region:
                 continue
             region[block] = self._loops.predecessors(block)
-            waiting += [one for one in region[block] if not self._defines(one, variable)]
+            waiting += [successor for successor in region[block] if not self._defines(successor, variable)]
             self._left -= 1 + len(region[block])
         following: dict[str, list[str]] = {}
-        found: dict[str, Definitions] = dict.fromkeys(region, frozenset())
+        reaching: dict[str, Definitions] = dict.fromkeys(region, frozenset())
         for block, before in region.items():
-            for one in before:
-                following.setdefault(one, []).append(block)
+            for predecessor in before:
+                following.setdefault(predecessor, []).append(block)
         entry = self._function.entry.name
-        waiting = [*(one for one in following if self._defines(one, variable)), *([entry] if entry in region else [])]
+        waiting = [
+            *(start for start in following if self._defines(start, variable)),
+            *([entry] if entry in region else []),
+        ]
         if entry in region:
-            found[entry] = frozenset(((None, -1),))
+            reaching[entry] = frozenset(((None, -1),))
         while waiting:
             block = waiting.pop()
-            known = frozenset((block,)) if self._defines(block, variable) else found[block]
-            for one in following.get(block, ()):
+            known = frozenset((block,)) if self._defines(block, variable) else reaching[block]
+            for predecessor in following.get(block, ()):
                 self._left -= 1
-                come = known if self._loops.goes_on(block, one) else self._settled(known, variable)
-                if not come <= found[one]:
-                    found[one] |= come
-                    if not self._defines(one, variable):
-                        waiting.append(one)
-        return found
+                come = known if self._loops.goes_on(block, predecessor) else self._settled(known, variable)
+                if not come <= reaching[predecessor]:
+                    reaching[predecessor] |= come
+                    if not self._defines(predecessor, variable):
+                        waiting.append(predecessor)
+        return reaching
 
     def _settled(self, known: Definitions, variable: str) -> frozenset[Settled]:
         """The same outside the loops of its definitions, to which no later block leads back: values alone matter."""
         blocks = self._function.blocks
         return frozenset(
-            (blocks[one].constants.get(variable), self.coming[one]) if isinstance(one, str) else one for one in known
+            (blocks[definition].constants.get(variable), self.coming[definition])
+            if isinstance(definition, str)
+            else definition
+            for definition in known
         )
 
     @cached_property
@@ -232,20 +242,20 @@ class Firsts:
         )
 
     def _filled_by(self, cell: Cell) -> set[MemoryObject]:
-        sites = (one.site for one in self._uses.of(cell, MbarrierUse.COMPLETE))
+        sites = (fill.site for fill in self._uses.of(cell, MbarrierUse.COMPLETE))
         mine = {touch.object for site in sites for touch in site.instr.memory if touch.use is MemoryUse.ASYNC_WRITE}
-        return {one for one in mine if self._barriers[one] == {cell.object}}
+        return {barrier for barrier in mine if self._barriers[barrier] == {cell.object}}
 
     @cached_property
     def _barriers(self) -> dict[MemoryObject, set[MemoryObject | None]]:
         """The mbarriers that what is written to each allocation completes on, None for ordinary stores."""
-        found: dict[MemoryObject, set[MemoryObject | None]] = {}
+        by_object: dict[MemoryObject, set[MemoryObject | None]] = {}
         for instr in self._function.instructions():
             barriers = {touch.object for touch in instr.memory if touch.use is MemoryUse.SYNCHRONIZE}
             for touch in instr.memory:
                 if touch.use in (MemoryUse.WRITE, MemoryUse.ASYNC_WRITE):
-                    found.setdefault(touch.object, set()).update(barriers or {None})
-        return found
+                    by_object.setdefault(touch.object, set()).update(barriers or {None})
+        return by_object
 
 
 def _variable(use: Use) -> str | None:

@@ -33,9 +33,9 @@ class PeerArrivals:
         if self._uses.lost or not inits or not arrivals:
             return
         for rank in self._reaches.peers:
-            found = self._endless(rank, waits, arrivals) or self._miscounted(rank, cell, waits, arrivals)
-            if found is not None:
-                yield found
+            finding = self._endless(rank, waits, arrivals) or self._miscounted(rank, cell, waits, arrivals)
+            if finding is not None:
+                yield finding
                 return
 
     def _endless(self, rank: int, waits: Sequence[Use], arrivals: Sequence[Use]) -> CountFinding | None:
@@ -53,7 +53,7 @@ class PeerArrivals:
         count, parts = self._counts.initial(cell), self._parts(rank, arrivals)
         if count is None or not parts or count in sums(parts, count):
             return None
-        use = next((one for one in waits if rank in self._reaches.coming(one)), None)
+        use = next((wait for wait in waits if rank in self._reaches.coming(wait)), None)
         if use is None:
             return None
         values = (
@@ -68,9 +68,9 @@ class PeerArrivals:
         """The arrivals of each instruction of each CTA in one phase; None where one of them is not known."""
         parts = []
         for use in arrivals:
-            given = use.fact(facts.ARRIVALS)
-            if given is not None:
-                parts += [given] if self._reaches.may_reach([use], rank) else []
+            count = use.fact(facts.ARRIVALS)
+            if count is not None:
+                parts += [count] if self._reaches.may_reach([use], rank) else []
                 continue
             for source in self._reaches.coming(use):
                 part = self._part(use, source, rank)

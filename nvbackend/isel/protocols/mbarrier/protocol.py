@@ -38,14 +38,14 @@ def check_mbarrier_protocol(function: MachineFunction) -> list[Diagnostic]:
         return []
     sites: dict[int, Site] = {use.site.position: use.site for use in uses.all}
     loops = loops_of(function)
-    found: list[Finding] = list(_life(some_thread(function, loops), uses, cluster_size(function)))
+    findings: list[Finding] = list(_life(some_thread(function, loops), uses, cluster_size(function)))
     if loops.regular:
         counts, firsts = Counts(uses, loops, function.values), Firsts(function, uses, loops)
-        found += _sums(function, uses, loops, counts, firsts)
-        found += Parities(function, uses, loops, counts, firsts).findings()
-        found += Deadlocks(function, uses, loops, counts, firsts).findings()
-    found.sort(key=lambda one: _site(one).position)
-    return [_told(finding, sites) for finding in _once(found)]
+        findings += _sums(function, uses, loops, counts, firsts)
+        findings += Parities(function, uses, loops, counts, firsts).findings()
+        findings += Deadlocks(function, uses, loops, counts, firsts).findings()
+    findings.sort(key=lambda finding: _site(finding).position)
+    return [_told(finding, sites) for finding in _once(findings)]
 
 
 def _life(function: MachineFunction, uses: Uses, cluster: int) -> Iterable[LifeFinding]:
@@ -63,14 +63,14 @@ def _sums(
     peers = PeerArrivals(uses, reaches, counts, firsts)
     for cell in uses.cells:
         if cell.object not in uses.escaped:
-            found = [*counts.findings(cell), *transactions.findings(cell)]
-            yield from found or peers.findings(cell)
+            own = [*counts.findings(cell), *transactions.findings(cell)]
+            yield from own or peers.findings(cell)
 
 
-def _once(found: Iterable[Finding]) -> Iterable[Finding]:
+def _once(findings: Iterable[Finding]) -> Iterable[Finding]:
     """The first of what has one cause: a rule, and the cells of one allocation."""
     seen = set()
-    for finding in found:
+    for finding in findings:
         cell = finding.cell if isinstance(finding, LifeFinding) else finding.use.cell
         rule = rules.DEADLOCK if isinstance(finding, Stuck) else finding.rule
         cause = (rule.id, cell.object, getattr(finding, "missing", ""))

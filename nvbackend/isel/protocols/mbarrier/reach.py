@@ -72,7 +72,7 @@ class Reaches:
         if not threads or not use.site.instr.semantics.multicast:
             return threads
         each = [self.times(use, rank, target) for target in self.ranks]
-        return None if None in each else sum(one or 0 for one in each)
+        return None if None in each else sum(times or 0 for times in each)
 
     def may_reach(self, uses: Sequence[Use], target: int) -> bool:
         """Whether some CTA may reach that of rank `target` by one of these."""
@@ -84,12 +84,12 @@ class Reaches:
 
     def certainly(self, use: Use) -> int:
         """The CTAs that certainly are reached wherever the instruction is executed, a bit each."""
-        every, found, sources = -1, 0, [*self.coming(use)]
+        every, reached, sources = -1, 0, [*self.coming(use)]
         for rank in sources:
             certain = self._certainly_by(use, rank)
             every &= certain
-            found |= certain if self.is_executed(use, rank) else 0
-        return found | every if sources else 0
+            reached |= certain if self.is_executed(use, rank) else 0
+        return reached | every if sources else 0
 
     def _certainly_by(self, use: Use, rank: int) -> int:
         reach = use.site.instr.reach
@@ -114,18 +114,22 @@ class Reaches:
             return True
         key = loop.header, scope
         if key not in self._even:
-            self._even[key] = all(self._leaves_evenly(one, scope) for one in self._around(loop))
+            self._even[key] = all(self._leaves_evenly(around, scope) for around in self._around(loop))
         return self._even[key]
 
     def _around(self, loop: Loop) -> Iterator[Loop]:
         """The loop, and those around it."""
-        headers = {one.header: one for block in self._function.blocks if (one := self._loops.innermost(block))}
-        return (one for one in headers.values() if loop.blocks <= one.blocks)
+        headers = {
+            innermost.header: innermost
+            for block in self._function.blocks
+            if (innermost := self._loops.innermost(block))
+        }
+        return (header for header in headers.values() if loop.blocks <= header.blocks)
 
     def _leaves_evenly(self, loop: Loop, scope: Scope) -> bool:
         blocks = (self._function.blocks[name] for name in loop.blocks)
-        leaving = [one for one in blocks if not loop.blocks.issuperset(one.successors)]
-        return all(one.branch is not None and one.branch.uniform >= scope for one in leaving)
+        leaving = [block for block in blocks if not loop.blocks.issuperset(block.successors)]
+        return all(block.branch is not None and block.branch.uniform >= scope for block in leaving)
 
     def all_described(self, uses: Iterable[Use]) -> str:
         """Which CTAs reach which ones by each of them."""
@@ -133,7 +137,7 @@ class Reaches:
 
     def _described(self, use: Use) -> str:
         goes: dict[int | None, list[int]] = {}
-        for rank in (one for one in self.coming(use) if self.threads(use, one) != 0):
+        for rank in (peer for peer in self.coming(use) if self.threads(use, peer) != 0):
             goes.setdefault(self.targets(use, rank), []).append(rank)
         parts = []
         for targets, ranks in goes.items():

@@ -56,8 +56,8 @@ class Transactions:
                 yield CountFinding(rules.MISSING_BYTES, announced[0], (), values)
         elif expects and completes and not self._uses.lost & _OF_BYTES:
             waits = self._uses.of(cell, MbarrierUse.WAIT | MbarrierUse.POLL)
-            found = self._unexpected(expects, completes) or self._missing(waits, expects, completes)
-            yield from [found] if found is not None else self._sums(cell, expects, completes)
+            finding = self._unexpected(expects, completes) or self._missing(waits, expects, completes)
+            yield from [finding] if finding is not None else self._sums(cell, expects, completes)
 
     # -- one side alone -------------------------------------------------------------------------------------------
 
@@ -92,19 +92,21 @@ class Transactions:
         """The bytes announced and brought in each loop, or outside of loops, where both are known."""
         sums: dict[Loop | None, list[_Sum]] = {}
         for rank in self._reaches.ranks:
-            for loop, found in self._in_cta(rank, expects, completes):
-                sums.setdefault(loop, []).append(found)
+            for loop, of_cta in self._in_cta(rank, expects, completes):
+                sums.setdefault(loop, []).append(of_cta)
         waits = self._uses.of(cell, MbarrierUse.WAIT | MbarrierUse.POLL)
         for loop, of_ctas in sums.items():
-            wrong = [one for one in of_ctas if one.expected != one.brought]
+            wrong = [totals for totals in of_ctas if totals.expected != totals.brought]
             if (
                 wrong
-                and len({(one.expected, one.brought) for one in of_ctas}) == 1
+                and len({(totals.expected, totals.brought) for totals in of_ctas}) == 1
                 and len(of_ctas) == self._reaches.size
             ):
                 yield self._wrong(rules.WRONG_BYTES, wrong[0], loop, ())
             elif noticed := [
-                one for one in wrong if one.brought > one.expected or self._reaches.may_reach(waits, one.rank)
+                totals
+                for totals in wrong
+                if totals.brought > totals.expected or self._reaches.may_reach(waits, totals.rank)
             ]:
                 copies = self._reaches.all_described(noticed[0].bringing)
                 yield self._wrong(
@@ -150,12 +152,12 @@ class Transactions:
         times = self._reaches.times(use, source, rank)
         if not times:
             return times
-        one = _bytes(use)
-        if one is None or is_spread(self._values, use, times):
+        size = _bytes(use)
+        if size is None or is_spread(self._values, use, times):
             return None
         if self._reaches.size > 1 and not self._reaches.is_even(use, Scope.CTA if source == rank else Scope.CLUSTER):
             return None
-        return one * times
+        return size * times
 
     def _of_cluster(self, cell: Cell, expects: Sequence[Use], completes: Sequence[Use]) -> Iterator[CountFinding]:
         """The sums of all CTAs together, where it is unknown which of them gets what, and all wait for it."""
@@ -186,20 +188,20 @@ class Transactions:
         total = 0
         for use in uses:
             for source in self._reaches.ranks:
-                times, one = self._reaches.times_in_all(use, source), _bytes(use)
+                times, size = self._reaches.times_in_all(use, source), _bytes(use)
                 if times == 0:
                     continue
                 even = self._reaches.is_even(use, Scope.CLUSTER)
-                if times is None or one is None or not even or is_spread(self._values, use, times):
+                if times is None or size is None or not even or is_spread(self._values, use, times):
                     return None
-                total += times * one
+                total += times * size
         return total
 
 
 def _bytes(use: Use) -> int | None:
     """The bytes that one execution announces or brings."""
-    one = use.fact(facts.BYTES)
-    return _brought(use.site.instr) if one is None and use.role & MbarrierUse.COMPLETE else one
+    count = use.fact(facts.BYTES)
+    return _brought(use.site.instr) if count is None and use.role & MbarrierUse.COMPLETE else count
 
 
 def _brought(instr: MachineInstr) -> int | None:

@@ -75,7 +75,7 @@ class Use:
 
 @cache
 def _names_peers(row: Row) -> bool:
-    return any(one.name == BARRIER and one.register is RegisterClass.SHARED_CLUSTER for one in row.operands)
+    return any(operand.name == BARRIER and operand.register is RegisterClass.SHARED_CLUSTER for operand in row.operands)
 
 
 @dataclass(frozen=True)
@@ -102,19 +102,19 @@ class Uses:
         cells = self._by_role.get(role)
         if cells is None:
             cells = self._by_role[role] = self._in_role(role)
-        found = cells.get(cell, ())
-        if not found and cell.offset is not None and cell.object in self.arrays:
+        uses = cells.get(cell, ())
+        if not uses and cell.offset is not None and cell.object in self.arrays:
             return cells.get(Cell(cell.object, None), ())
-        return found
+        return uses
 
     def _in_role(self, role: MbarrierUse) -> Mapping[Cell, Sequence[Use]]:
         """The uses in one of the roles, in the order of the text, by their cells."""
-        matching = {one for one in self._roles if one & role}
-        found: dict[Cell, list[Use]] = {}
+        matching = {known for known in self._roles if known & role}
+        by_cell: dict[Cell, list[Use]] = {}
         for use in self.all:
             if use.role in matching:
-                found.setdefault(use.cell, []).append(use)
-        return found
+                by_cell.setdefault(use.cell, []).append(use)
+        return by_cell
 
     @cached_property
     def _roles(self) -> frozenset[MbarrierUse]:
@@ -128,7 +128,7 @@ class Uses:
             placed = self._placed[key] = {}
             for use in self.of(cell, role):
                 placed.setdefault(use.site.block, []).append(use)
-        names = (one for one in blocks if one in placed) if len(blocks) < len(placed) else placed.keys() & blocks
+        names = (block for block in blocks if block in placed) if len(blocks) < len(placed) else placed.keys() & blocks
         return sorted((use for name in names for use in placed[name]), key=_position)
 
     @cached_property
@@ -169,7 +169,7 @@ def find_uses(function: MachineFunction) -> Uses:
     """Every use of an mbarrier in `function`."""
     sites = [site for block in sites_of(function).values() for site in block]
     arrays = _chosen_at_run_time(sites)
-    lost, found = ~MbarrierUse(0) if function.attributes.get(ATTACHED) else MbarrierUse(0), []
+    lost, all_uses = ~MbarrierUse(0) if function.attributes.get(ATTACHED) else MbarrierUse(0), []
     cells: dict[Cell, Cell] = {}
     for site in sites:
         touch = barrier_touch(site.instr)
@@ -177,10 +177,10 @@ def find_uses(function: MachineFunction) -> Uses:
             exact = Cell(touch.object, None if touch.symbol else touch.offset)
             exact = cells.setdefault(exact, exact)  # one object of each, which is found without a comparison
             cell = Cell(touch.object, None) if touch.object in arrays else exact
-            found.append(Use(site, cell, exact, role_of(site.instr)))
+            all_uses.append(Use(site, cell, exact, role_of(site.instr)))
         elif site.instr.row is not None and site.instr.row.has_operand(BARRIER):
             lost |= role_of(site.instr)
-    barriers = {use.cell.object for use in found}
+    barriers = {use.cell.object for use in all_uses}
     escaped = frozenset(
         touch.object
         for site in sites
@@ -188,9 +188,9 @@ def find_uses(function: MachineFunction) -> Uses:
         if touch.use is not MemoryUse.SYNCHRONIZE and touch.object in barriers
     )
     by_block: dict[str, tuple[Use, ...]] = {
-        block: tuple(uses) for block, uses in groupby(found, lambda use: use.site.block)
+        block: tuple(uses) for block, uses in groupby(all_uses, lambda use: use.site.block)
     }
-    return Uses(tuple(found), by_block, lost, escaped, frozenset(arrays))
+    return Uses(tuple(all_uses), by_block, lost, escaped, frozenset(arrays))
 
 
 def barrier_touch(instr: MachineInstr) -> MemoryTouch | None:

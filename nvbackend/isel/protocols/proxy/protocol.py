@@ -90,7 +90,7 @@ def check_proxy_protocol(function: MachineFunction) -> list[Diagnostic]:
 
     What one fence or wait fixes is reported once.
     """
-    if not any(_may_err(kind) for found in shared_accesses(function).values() for kind, _ in found):
+    if not any(_may_err(kind) for pairs in shared_accesses(function).values() for kind, _ in pairs):
         return []
     reduced = reduce_function(function)
     meetings = find_meetings(reduced)
@@ -99,9 +99,9 @@ def check_proxy_protocol(function: MachineFunction) -> list[Diagnostic]:
     brought = {meeting.first.object for meeting in meetings if meeting.first.kind in _BROUGHT}
     unwaited = unwaited_reads(function, reduced.runs, brought)
     meetings = sorted([*meetings, *_of_first_rounds(function, reduced, meetings), *unwaited], key=_place)
-    found = [diagnose(causes) for causes in _by_cause(meetings)]
+    diagnostics = [diagnose(causes) for causes in _by_cause(meetings)]
     told = {meeting.first.number for meeting in meetings}
-    return found + [diagnose_exit(run, site, ages) for run, site, ages in _left_at_exit(reduced, told)]
+    return diagnostics + [diagnose_exit(run, site, ages) for run, site, ages in _left_at_exit(reduced, told)]
 
 
 def waits_are_wrong(function: MachineFunction) -> bool:
@@ -112,11 +112,11 @@ def waits_are_wrong(function: MachineFunction) -> bool:
 def find_meetings(reduced: Reduced) -> list[Meeting]:
     """The meetings that no path orders, by the place of the second access."""
     followed = ((_one_thread(reduced), _OF_ONE_THREAD), (reduced, frozenset(HAZARDS) - {AccessKind.STORE}))
-    found = [meeting for program, kinds in followed for meeting in unordered(program, kinds)]
-    found += _never_waited(
-        reduced, {meeting.first.object for meeting in found if meeting.first.kind is AccessKind.LOAD}
+    meetings = [meeting for program, kinds in followed for meeting in unordered(program, kinds)]
+    meetings += _never_waited(
+        reduced, {meeting.first.object for meeting in meetings if meeting.first.kind is AccessKind.LOAD}
     )
-    return sorted(found, key=_place)
+    return sorted(meetings, key=_place)
 
 
 def _place(meeting: Meeting) -> tuple[int, int]:
@@ -231,12 +231,12 @@ def reduce_function(function: MachineFunction) -> Reduced:
     defining = frozenset[str]().union(*(run.blocks for run in runs))
     reduced = MachineFunction(function.name, function.target)
     events: dict[int, Event] = {}
-    for name, found in blocks.items():
+    for name, steps in blocks.items():
         if name in defining:
-            found.insert(0, (Event(Step.ENTER), None))
-        events.update(enumerate((event for event, _ in found), start=len(events)))
+            steps.insert(0, (Event(Step.ENTER), None))
+        events.update(enumerate((event for event, _ in steps), start=len(events)))
         block = function.blocks[name]
-        instructions = [_ENTERED if site is None else site.instr for _, site in found]
+        instructions = [_ENTERED if site is None else site.instr for _, site in steps]
         reduced.blocks[name] = MachineBlock(name, instructions, block.successors, block.branch)
     crews = {name: block.crew for name, block in function.blocks.items()}
     return Reduced(finished(reduced), events, runs, Footprints(function), crews)

@@ -34,11 +34,11 @@ def check_refills(function: MachineFunction) -> list[Diagnostic]:
     memory = _refilled(function)
     if not memory or function.attributes.get(ATTACHED):
         return []
-    found = list(_Refills(function, memory).find())
-    if any(first.kind is AccessKind.MULTIPLY for first, _ in found) and _is_told_there(function):
-        found = [(first, second) for first, second in found if first.kind is not AccessKind.MULTIPLY]
+    pairs = list(_Refills(function, memory).find())
+    if any(first.kind is AccessKind.MULTIPLY for first, _ in pairs) and _is_told_there(function):
+        pairs = [(first, second) for first, second in pairs if first.kind is not AccessKind.MULTIPLY]
     causes: dict[tuple[str, str], tuple[Run, Run]] = {}
-    for first, second in found:
+    for first, second in pairs:
         causes.setdefault((first.site.block, second.site.block), (first, second))
     return [_diagnose(first, second) for first, second in causes.values()]
 
@@ -115,7 +115,7 @@ def _is_one(crew: Crew) -> bool:
 def _concerns_all_warps(first: Run, second: Run) -> bool:
     """Whether every warp reads what is filled: a warp may fill the rows of A that are its own."""
     read = (site.instr.semantics.accesses(touch.operand) for site, touch in first.accesses)
-    if any(one is not None and one.by_each_warp for one in read):
+    if any(run is not None and run.by_each_warp for run in read):
         return True
     return all(site.instr.facts.get(facts.THREADS) == 1 for site, _ in second.accesses)
 

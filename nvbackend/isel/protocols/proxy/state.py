@@ -193,23 +193,23 @@ class ProxyAnalysis:
     def meetings(self, state: State, run: Run) -> Iterator[Meeting]:
         """The pending runs that the access must not meet, but for those whose pending end is DONE on every path."""
         for key, ages in state.active.items():
-            found = self._meets(self._group[key.number], run)
-            if not key.lost and found is not Relation.NONE:
-                yield Meeting(self._runs[key.number], run, found, ages)
+            overlap = self._meets(self._group[key.number], run)
+            if not key.lost and overlap is not Relation.NONE:
+                yield Meeting(self._runs[key.number], run, overlap, ages)
 
     def waited_for(self, state: State, run: Run) -> set[int]:
         """The runs of writing threads in the memory of the access whose pending end is over on some path to it.
 
         Lost runs count too: a ring's stage is read rounds after the round that filled it.
         """
-        found: set[int] = set()
+        numbers: set[int] = set()
         for key, ages in state.active.items():
             if DONE in ages and self._is_for(self._group[key.number], run):
-                found.add(key.number)
+                numbers.add(key.number)
         for group, keys in state.done.items():
             if self._is_for(group, run):
-                found.update(key.number for key in keys)
-        return found
+                numbers.update(key.number for key in keys)
+        return numbers
 
     def _is_for(self, group: int, run: Run) -> bool:
         """Whether the runs of a group write what the access is to read, as far as their allocation says."""
@@ -222,19 +222,23 @@ class ProxyAnalysis:
         """Every run that may be pending and is so on every path, with its ages."""
         done = {key.number for keys in state.done.values() for key in keys}
         ages: dict[int, frozenset[int]] = {}
-        for key, found in state.active.items():
-            ages[key.number] = ages.get(key.number, frozenset()) | found
-        return ((self._runs[one], found) for one, found in ages.items() if DONE not in found and one not in done)
+        for key, ages_of_run in state.active.items():
+            ages[key.number] = ages.get(key.number, frozenset()) | ages_of_run
+        return (
+            (self._runs[number], in_groups)
+            for number, in_groups in ages.items()
+            if DONE not in in_groups and number not in done
+        )
 
     def _meets(self, group: int, run: Run) -> Relation:
         """Whether the access meets the runs of a group, and must not while they are pending."""
         pair = group, self._group[run.number]
-        found = self._met.get(pair)
-        if found is None:
+        overlap = self._met.get(pair)
+        if overlap is None:
             first = self._examples[group]
-            found = relation(first, run) if run.kind in HAZARDS[first.kind] else Relation.NONE
-            self._met[pair] = found
-        return found
+            overlap = relation(first, run) if run.kind in HAZARDS[first.kind] else Relation.NONE
+            self._met[pair] = overlap
+        return overlap
 
     def _settles(self, group: int, run: Run) -> tuple[bool, bool]:
         """Whether the access settles the runs of a group, and those of them that were lost.
@@ -242,13 +246,13 @@ class ProxyAnalysis:
         What it surely meets is settled there; what it fills again is pending no more, wherever that is.
         """
         pair = group, self._group[run.number]
-        found = self._settled.get(pair)
-        if found is None:
+        settled = self._settled.get(pair)
+        if settled is None:
             first = self._examples[group]
             refills = run.kind is AccessKind.LOAD and first.kind in (AccessKind.WRITE, AccessKind.COPY)
             fills = refills and relation(first, run) is not Relation.NONE
-            found = self._settled[pair] = (fills or self._meets(group, run) is Relation.SURE, fills)
-        return found
+            settled = self._settled[pair] = (fills or self._meets(group, run) is Relation.SURE, fills)
+        return settled
 
     def _accessed(self, state: State, run: Run) -> State:
         """What the access settles is pending no more; the access itself is, where it is followed."""
@@ -324,9 +328,9 @@ class ProxyAnalysis:
         for group, keys in done.items():
             count[self._kind[group]] += len(keys)
         for kind in [kind for kind, many in count.items() if many > _MOST_RUNS]:
-            found = [key for key in active if self._kind[self._group[key.number]] == kind]
-            found += (key for group, keys in done.items() if self._kind[group] == kind for key in keys)
-            for key in sorted(found, reverse=True)[_MOST_RUNS:]:
+            keys_of_kind = [key for key in active if self._kind[self._group[key.number]] == kind]
+            keys_of_kind += (key for group, keys in done.items() if self._kind[group] == kind for key in keys)
+            for key in sorted(keys_of_kind, reverse=True)[_MOST_RUNS:]:
                 self.silenced.add(key.number)
                 if active.pop(key, None) is None:
                     done[self._group[key.number]] -= {key}

@@ -34,7 +34,7 @@ def diagnose(causes: Sequence[Meeting]) -> Diagnostic:
     at = told.second.site.instr.location
     memory = _memory([meeting.first for meeting in causes])
     first, second = _instruction(told.first.site), _instruction(told.second.site)
-    writes = ((f"{one.first.object.name} is written here", one.first.site) for one in causes)
+    writes = ((f"{cause.first.object.name} is written here", cause.first.site) for cause in causes)
     if told.first.kind is AccessKind.WRITE:
         return rules.MISSING_FENCE.diagnose(at=at, notes=_notes(writes), reader=second, writer=first, memory=memory)
     if told.first.kind in (AccessKind.LOAD, AccessKind.RECEIVE):
@@ -52,7 +52,7 @@ def diagnose(causes: Sequence[Meeting]) -> Diagnostic:
     wait = f"put {_CALLS[told.first.kind]} before this line"
     if told.ages == {0}:
         wait = f"close the group of {first} with a commit after it, and {wait}"
-    reads = ((f"{one.first.object.name} is read from here on", one.first.site) for one in causes)
+    reads = ((f"{cause.first.object.name} is read from here on", cause.first.site) for cause in causes)
     return rules.WRITE_IN_FLIGHT.diagnose(
         at=at,
         notes=_notes(reads),
@@ -91,7 +91,7 @@ def _instruction(site: Site, *, here: bool = False) -> str:
 
 def _memory(runs: Iterable[Run]) -> str:
     objects = list(dict.fromkeys(run.object for run in sorted(runs, key=lambda run: run.object.id)))
-    names = ", ".join(dict.fromkeys(one.name for one in objects))
+    names = ", ".join(dict.fromkeys(memory.name for memory in objects))
     return objects[0].called("shared memory") if len(objects) == 1 else f"shared memory {names}"
 
 

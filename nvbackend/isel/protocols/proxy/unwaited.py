@@ -72,9 +72,9 @@ class CopyAges:
         if event.run is not None:
             return state | {(event.run.object.id, 0)} if event.run.kind is AccessKind.COPY else state
         if event.step is Step.COMMIT and event.kind is AccessKind.COPY:
-            return frozenset((one, age if age == DONE else min(age + 1, self.oldest)) for one, age in state)
+            return frozenset((copied, age if age == DONE else min(age + 1, self.oldest)) for copied, age in state)
         if event.step is Step.PHASE or _is_wait(event):
-            return frozenset((one, DONE if is_drained(age, event.pending) else age) for one, age in state)
+            return frozenset((copied, DONE if is_drained(age, event.pending) else age) for copied, age in state)
         return state
 
 
@@ -101,7 +101,7 @@ def first_reads(function: MachineFunction, events: Mapping[int, Event], oldest: 
         for site, state in solve(_until(function, loops, block), CopyAges(events, oldest)).visit():
             read = events[site.position].run
             if site.block == block and read is not None and read in reads:
-                ages = frozenset(age for one, age in state if one == read.object.id)
+                ages = frozenset(age for copied, age in state if copied == read.object.id)
                 if ages and DONE not in ages:
                     yield Meeting(copies[read.object.id], read, Relation.SURE, frozenset({max(ages)}))
 
@@ -113,7 +113,7 @@ def filled_by_copies_alone(function: MachineFunction) -> frozenset[int]:
     written: dict[bool, set[int]] = {False: set(), True: set()}
     for instr in function.instructions():
         written[instr.semantics.issues is Completion.COPY_GROUP].update(
-            one.object.id for one in instr.memory if one.use in _WRITES
+            use.object.id for use in instr.memory if use.use in _WRITES
         )
     return frozenset(written[True] - written[False])
 
@@ -130,13 +130,13 @@ def _blocks(function: MachineFunction, events: Mapping[int, Event], reads: set[R
 def _until(function: MachineFunction, loops: Loops, block: str) -> MachineFunction:
     """The ways that lead to `block` for the first time: without those back to a loop all of whose rounds run it."""
     taken = {}
-    for name, one in function.blocks.items():
+    for name, body in function.blocks.items():
         ahead = [
             successor
-            for successor in one.successors
+            for successor in body.successors
             if not (loops.is_reachable(name) and loops.dominates(successor, block) and loops.dominates(block, name))
         ]
-        if len(ahead) < len(one.successors):
+        if len(ahead) < len(body.successors):
             taken[name] = ahead
     return with_successors(function, taken)
 
@@ -154,7 +154,7 @@ def unwaited_reads(function: MachineFunction, runs: list[Run], told: set[MemoryO
         for read in runs:
             if read.kind in _READS and read.object not in told:
                 first = next(
-                    (one for one in copies if one.object == read.object and search.is_unwaited(one, read)), None
+                    (copy for copy in copies if copy.object == read.object and search.is_unwaited(copy, read)), None
                 )
                 if first is not None:
                     told = told | {read.object}
@@ -167,7 +167,7 @@ class _Search:
     def __init__(self, function: MachineFunction, values: RunTimeValues) -> None:
         self._function = function
         self._loops = loops_of(function)
-        sites = [site for found in sites_of(function).values() for site in found]
+        sites = [site for of_block in sites_of(function).values() for site in of_block]
         self._footprints = footprints_by_rank(function, values)
         self._waits = [site for site in sites if is_waiting(site.instr)]
         self._ordering = [site for site in sites if may_order(site.instr)]
@@ -177,8 +177,8 @@ class _Search:
         """Whether the bytes of `copy` certainly may come when `read` is executed."""
         if copy.site.position > read.site.position or self._leads(read.site, copy.barriers):
             return False
-        by, also = (self._function.blocks[one.site.block].crew for one in (copy, read))
-        if by is None or also is None or not all(self._loops.is_reachable(one.site.block) for one in (copy, read)):
+        by, also = (self._function.blocks[run.site.block].crew for run in (copy, read))
+        if by is None or also is None or not all(self._loops.is_reachable(run.site.block) for run in (copy, read)):
             return False
         return any(self._meet(copy, by, read, also, *ranks) for ranks in self._ranks(copy, by, read, also))
 
@@ -210,12 +210,12 @@ class _Search:
         if barriers not in self._after:
             waits = self._ordering
             if barriers is not None:
-                waits = [one for one in self._waits if _barrier(one) is None or _barrier(one) in barriers]
-            first = {one.block: one.position for one in reversed(waits)}
+                waits = [wait for wait in self._waits if _barrier(wait) is None or _barrier(wait) in barriers]
+            first = {wait.block: wait.position for wait in reversed(waits)}
             blocks = self._function.blocks
             self._after[barriers] = (
                 first,
-                reachable(self._function, [on for one in first for on in blocks[one].successors]),
+                reachable(self._function, [on for name in first for on in blocks[name].successors]),
             )
         first, after = self._after[barriers]
         return target.block in after or first.get(target.block, target.position) < target.position
@@ -237,7 +237,7 @@ class _Copy:
 def check_unwaited_reads(function: MachineFunction) -> list[Diagnostic]:
     """Every read of which that is certain, once for each block."""
     accesses = shared_accesses(function)
-    kinds = {kind for found in accesses.values() for kind, _ in found}
+    kinds = {kind for touches in accesses.values() for kind, _ in touches}
     if AccessKind.LOAD not in kinds or not kinds & {*_READS} or function.attributes.get(ATTACHED):
         return []
     return list(_Threads(function).find())
@@ -273,10 +273,10 @@ class _Threads:
         told: set[tuple[str, int]] = set()
         for kind, site, touch in self._all():
             if kind in _READS and (site.block, touch.object.id) not in told:
-                found = self._fault(Run(site.position, kind, touch.object, [(site, touch)]))
-                if found is not None:
+                fault = self._fault(Run(site.position, kind, touch.object, [(site, touch)]))
+                if fault is not None:
                     told.add((site.block, touch.object.id))
-                    yield found
+                    yield fault
 
     def _all(self) -> Iterator[tuple[AccessKind, Site, MemoryTouch]]:
         for sites in self._sites.values():
@@ -314,9 +314,9 @@ class _Threads:
                 self._in_front[block] = None if above == block else self._ordering[above][-1]
                 break
             block = above
-        found = self._in_front[block]
-        self._in_front.update(dict.fromkeys(way, found))
-        return found
+        last = self._in_front[block]
+        self._in_front.update(dict.fromkeys(way, last))
+        return last
 
     def _copies_between(self, last: Site, read: Run) -> Sequence[_Copy]:
         """Those into what is read that are between the two in the text."""
@@ -344,17 +344,17 @@ class _Threads:
 
     def _between(self, sites: Mapping[str, list[Site]], last: Site, read: Site, thread: int | None) -> list[Site]:
         """Those of `sites` that may be between the two: for `thread`, which takes no way that it certainly does not."""
-        found = [one for one in sites[last.block] if one.position > last.position]
+        between = [site for site in sites[last.block] if site.position > last.position]
         if last.block == read.block:
-            return [one for one in found if one.position < read.position]
+            return [site for site in between if site.position < read.position]
         waiting, seen = [last.block], {last.block, read.block}
         while waiting:
             for successor, others in ways(self._function.blocks[waiting.pop()]):
                 if successor not in seen and (thread is None or not others >> thread & 1):
                     seen.add(successor)
                     waiting.append(successor)
-                    found += sites[successor]
-        return found + [one for one in sites[read.block] if one.position < read.position]
+                    between += sites[successor]
+        return between + [site for site in sites[read.block] if site.position < read.position]
 
 
 def _position(site: Site) -> int:
@@ -368,7 +368,7 @@ def _start(copy: _Copy) -> int:
 def _diagnose(read: Run, copy: Run, thread: int) -> Diagnostic:
     site, writer = read.site, copy.site
     name = site.instr.row.ptx if site.instr.row is not None else site.instr.opcode
-    barrier = next((one.name for one in copy.barriers if one is not None), "its mbarrier")
+    barrier = next((allocation.name for allocation in copy.barriers if allocation is not None), "its mbarrier")
     return WAITED_BY_OTHERS.diagnose(
         at=site.instr.location,
         reader=name,

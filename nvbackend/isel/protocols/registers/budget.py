@@ -48,7 +48,7 @@ class RegisterBudget:
         """What it has after the instruction."""
         if not _is_budget(site.instr):
             return state
-        return frozenset(_count(site.instr) for one in state if _is_allowed(site.instr, one, self._share))
+        return frozenset(_count(site.instr) for count in state if _is_allowed(site.instr, count, self._share))
 
 
 def check_register_budget(function: MachineFunction) -> list[Diagnostic]:
@@ -63,16 +63,16 @@ def check_register_budget(function: MachineFunction) -> list[Diagnostic]:
         share = min(share, launched if launched < THREAD_REGISTERS[-1] else REGISTER_COUNTS[-1])
     divergence = divergence_of(function)
     solved = list(solve(function, RegisterBudget(share), lambda site: _is_budget(site.instr)).visit())
-    found = [each for site, state in solved for each in _order(site.instr, state, share)]
+    faults = [each for site, state in solved for each in _order(site.instr, state, share)]
     whole = not function.attributes.get("attached")
-    if not found and whole:
-        found += _largest(budgets)
+    if not faults and whole:
+        faults += _largest(budgets)
     for site, _ in solved:
         together = not divergence.is_parted(site.block, Scope.CTA)
-        found += _more_than_the_rest(site.instr, threads, all_together=together)
+        faults += _more_than_the_rest(site.instr, threads, all_together=together)
         if threads % WARPGROUP_SIZE and together:
             wanted = -(-threads // WARPGROUP_SIZE) * WARPGROUP_SIZE
-            found.append(
+            faults.append(
                 rules.REGISTERS_WHOLE.diagnose(
                     at=site.instr.location,
                     instruction=site.instr.opcode,
@@ -81,7 +81,7 @@ def check_register_budget(function: MachineFunction) -> list[Diagnostic]:
                     wanted=wanted,
                 )
             )
-    return found or list(_more_than_all(function, [site for site, _ in solved], share, threads) if whole else ())
+    return faults or list(_more_than_all(function, [site for site, _ in solved], share, threads) if whole else ())
 
 
 def _is_budget(instr: MachineInstr) -> bool:
@@ -106,8 +106,12 @@ def _is_allowed(instr: MachineInstr, present: int, share: int) -> bool:
 
 def _order(instr: MachineInstr, present: Counts, share: int) -> Iterator[Diagnostic]:
     action, count = _action(instr), _count(instr)
-    if present and not any(_is_allowed(instr, one, share) for one in present):
-        limit = max(share if one == _LAUNCH else one for one in present) if action is Budget.LOWER else min(present)
+    if present and not any(_is_allowed(instr, before, share) for before in present):
+        limit = (
+            max(share if before == _LAUNCH else before for before in present)
+            if action is Budget.LOWER
+            else min(present)
+        )
         yield rules.REGISTERS_ORDER.diagnose(
             at=instr.location,
             action=action.value,
@@ -154,8 +158,8 @@ def _more_than_all(function: MachineFunction, sites: Sequence[Site], share: int,
     groups = [_EVERY_THREAD << start for start in range(0, threads - WARPGROUP_SIZE + 1, WARPGROUP_SIZE)]
     come, loops = coming(function), loops_of(function)
 
-    def least(given: int, group: int, among: Iterable[Site]) -> int:
-        return min([given, *(_count(one.instr) for one in among if come[one.block] & group)])
+    def least(count: int, group: int, among: Iterable[Site]) -> int:
+        return min([count, *(_count(other.instr) for other in among if come[other.block] & group)])
 
     crews = [(site, crew) for site in sites if (crew := function.blocks[site.block].crew) and not crew.elected]
     for anchor in dict.fromkeys(crew.anchor for _, crew in crews):
@@ -170,9 +174,9 @@ def _more_than_all(function: MachineFunction, sites: Sequence[Site], share: int,
                     held[index], by[index] = has, site
         total = launch_share(threads) * warpgroups
         if sum(held) > total and by:
-            last = max(by.values(), key=lambda one: (_count(one.instr), one.position))
+            last = max(by.values(), key=lambda order: (_count(order.instr), order.position))
             asking = [index for index, site in by.items() if site is last]
-            left = total - sum(one for index, one in enumerate(held) if index not in asking)
+            left = total - sum(count for index, count in enumerate(held) if index not in asking)
             who = f"{len(asking)} warpgroups" if len(asking) > 1 else "one warpgroup"
             yield _pool(last.instr, who, warpgroups, left // len(asking) // REGISTER_COUNTS.step * REGISTER_COUNTS.step)
             return
@@ -181,7 +185,11 @@ def _more_than_all(function: MachineFunction, sites: Sequence[Site], share: int,
 def _after(function: MachineFunction, site: Site, sites: Iterable[Site]) -> list[Site]:
     """Those of the sites that a thread may come to after one of them."""
     later = reachable(function, function.blocks[site.block].successors)
-    return [one for one in sites if one.block in later or (one.block == site.block and one.position > site.position)]
+    return [
+        other
+        for other in sites
+        if other.block in later or (other.block == site.block and other.position > site.position)
+    ]
 
 
 def _pool(instr: MachineInstr, who: str, warpgroups: int, most: int) -> Diagnostic:

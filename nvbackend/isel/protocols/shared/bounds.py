@@ -66,7 +66,7 @@ class _Start:
 
 def check_shared_bounds(function: MachineFunction) -> list[Diagnostic]:
     """Every access that certainly leaves its allocation (shared.bounds), at its line, once for each line."""
-    found: dict[object, Diagnostic] = {}
+    faults: dict[object, Diagnostic] = {}
     bounds = _Bounds(function)
     for block in function.blocks.values():
         for instr in block.instructions:
@@ -75,8 +75,8 @@ def check_shared_bounds(function: MachineFunction) -> list[Diagnostic]:
                     continue  # an mbarrier at a constant place past the end is one that nothing initialises
                 fault = bounds.fault(block, instr, touch)
                 if fault is not None:
-                    found.setdefault((instr.location, touch.object.id, instr.opcode), fault)
-    return list(found.values())
+                    faults.setdefault((instr.location, touch.object.id, instr.opcode), fault)
+    return list(faults.values())
 
 
 class _Bounds:
@@ -133,8 +133,8 @@ class _Bounds:
         """The run-time part of a place in each thread; None where some of it is not known in `block`."""
         if symbol not in self._starts:
             self._starts[symbol] = self._evaluate(symbol)
-        found = self._starts[symbol]
-        return found[0] if found is not None and self._runs_all_rounds(block, found[1]) else None
+        start = self._starts[symbol]
+        return start[0] if start is not None and self._runs_all_rounds(block, start[1]) else None
 
     def _evaluate(self, symbol: str) -> tuple[_Start, list[str]] | None:
         """The run-time part of a place in each thread, and the counters that it has every value of."""
@@ -153,7 +153,7 @@ class _Bounds:
             elif (counted := values.counted(name)) is not None:
                 counters.append(name)
                 first, last = sorted(factor * number for number in counted)
-                lowest, highest = [one + first for one in lowest], [one + last for one in highest]
+                lowest, highest = [number + first for number in lowest], [number + last for number in highest]
             else:
                 return None
         return _Start(lowest, highest), counters
@@ -173,10 +173,10 @@ class _Bounds:
         loops = loops_of(self._function)
         if not loops.regular:
             return False
-        found = {loop.header: loop for loop in map(loops.innermost, _blocks(counters)) if loop is not None}
-        if len(found) != len(counters):
+        around = {loop.header: loop for loop in map(loops.innermost, _blocks(counters)) if loop is not None}
+        if len(around) != len(counters):
             return False
-        for loop in sorted(found.values(), key=lambda one: len(one.blocks)):
+        for loop in sorted(around.values(), key=lambda inner: len(inner.blocks)):
             if block not in loop.blocks or not loops.every_round(loop, block) or not self._runs_to_its_end(loop):
                 return False
             block = loop.header

@@ -46,12 +46,12 @@ def check_swizzles(function: MachineFunction) -> list[Diagnostic]:
     if fills is None:
         return []
     filled = {memory: {writer.facts.get(facts.SWIZZLE, 0) for writer in writers} for memory, writers in fills.items()}
-    found: dict[tuple[int, int], Diagnostic] = {}
+    faults: dict[tuple[int, int], Diagnostic] = {}
     for instr, touch, span in reads:
         key, spans = (touch.object.id, span), filled.get(touch.object.id)
-        if spans and 0 not in spans and span not in spans and key not in found:
-            found[key] = _diagnostic(instr, touch, span, fills[touch.object.id])
-    return list(found.values())
+        if spans and 0 not in spans and span not in spans and key not in faults:
+            faults[key] = _diagnostic(instr, touch, span, fills[touch.object.id])
+    return list(faults.values())
 
 
 def _reads(instr: MachineInstr) -> Iterator[tuple[MemoryTouch, int]]:
@@ -85,13 +85,13 @@ def _decoded(instr: MachineInstr, operand: str) -> object:
 
 def _fills(function: MachineFunction) -> Fills | None:
     """All writes to allocations; None where one goes to a place that is not known."""
-    found: Fills = {}
+    fills: Fills = {}
     for instr in function.instructions():
         if writes_elsewhere(instr):
             return None
         for written in dict.fromkeys(touch.object.id for touch in instr.memory if touch.use in _WRITES):
-            found.setdefault(written, []).append(instr)
-    return found
+            fills.setdefault(written, []).append(instr)
+    return fills
 
 
 def _diagnostic(instr: MachineInstr, touch: MemoryTouch, span: int, writers: list[MachineInstr]) -> Diagnostic:
@@ -102,7 +102,7 @@ def _diagnostic(instr: MachineInstr, touch: MemoryTouch, span: int, writers: lis
         instruction=instr.opcode,
         memory=touch.object.name,
         read=_mode(span),
-        filled=" or ".join(_mode(one) for one in sorted({writer.facts[facts.SWIZZLE] for writer in writers})),
+        filled=" or ".join(_mode(swizzle) for swizzle in sorted({writer.facts[facts.SWIZZLE] for writer in writers})),
     )
 
 

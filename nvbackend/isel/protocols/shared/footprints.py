@@ -69,20 +69,20 @@ class Footprints:
         if key not in self._overlaps:
             self._overlaps[key] = None
             if not self._terms(first).isdisjoint(self._terms(second)):
-                one, other = (self._footprint(run, crew) for run, crew in ((first, by), (second, also)))
-                self._overlaps[key] = next(_overlaps(one, other, inside, fixed), None)
+                mine, other = (self._footprint(run, crew) for run, crew in ((first, by), (second, also)))
+                self._overlaps[key] = next(_overlaps(mine, other, inside, fixed), None)
         return self._overlaps[key]
 
     def common(self, first: Run, by: Crew, others: Footprints, second: Run, also: Crew) -> Overlap | None:
         """A byte that `first` accesses, and `second` in another CTA, whose values `others` has, at the same place."""
         if self._terms(first).isdisjoint(others._terms(second)):
             return None
-        one, other = self._footprint(first, by), others._footprint(second, also)
+        mine, other = self._footprint(first, by), others._footprint(second, also)
         everybody = (1 << self._threads) - 1
-        for terms, accesses in one.accesses.items():
-            found = next(_meetings(accesses, other.accesses.get(terms, ()), everybody, same_warp=True), None)
-            if found is not None:
-                return found
+        for terms, accesses in mine.accesses.items():
+            meeting = next(_meetings(accesses, other.accesses.get(terms, ()), everybody, same_warp=True), None)
+            if meeting is not None:
+                return meeting
         return None
 
     def _terms(self, run: Run) -> set[Terms]:
@@ -93,14 +93,14 @@ class Footprints:
     def _footprint(self, run: Run, crew: Crew) -> _Footprint:
         key = (run.places, crew.bits, crew.elected)
         if key not in self._found:
-            found: dict[Terms, list[ByteAccess]] = {}
+            by_terms: dict[Terms, list[ByteAccess]] = {}
             for site, touch in run.accesses[:_MOST]:
                 place = None if self._values is None else self._offset(touch.symbol)
                 if place is not None:
                     numbers, terms = place
                     starts = [touch.offset + number for number in numbers]
-                    found.setdefault(terms, []).extend(_accesses(site.instr, touch, starts, crew))
-            self._found[key] = _Footprint(found)
+                    by_terms.setdefault(terms, []).extend(_accesses(site.instr, touch, starts, crew))
+            self._found[key] = _Footprint(by_terms)
         return self._found[key]
 
     def _offset(self, symbol: str) -> tuple[Sequence[int], Terms] | None:
@@ -115,7 +115,7 @@ class Footprints:
         for name, factor in symbol_terms(symbol):
             known = self._values.numbers(name)
             if known is not None:
-                numbers = [number + factor * one for number, one in zip(numbers, known, strict=True)]
+                numbers = [number + factor * register for number, register in zip(numbers, known, strict=True)]
             elif self._values.is_same(name):
                 terms.append((name, factor))
             else:
@@ -196,17 +196,17 @@ def _meetings(
     first: Sequence[ByteAccess], second: Sequence[ByteAccess], inside: int, *, same_warp: bool = False
 ) -> Iterator[Overlap]:
     """The bytes that accesses of different warps share, or with `same_warp` any, all of whose threads are `inside`."""
-    ordered = sorted((one for one in first if one.threads | inside == inside), key=lambda one: one.start)
-    starts = [one.start for one in ordered]
-    longest = max((one.end - one.start for one in ordered), default=0)
+    ordered = sorted((access for access in first if access.threads | inside == inside), key=lambda access: access.start)
+    starts = [access.start for access in ordered]
+    longest = max((access.end - access.start for access in ordered), default=0)
     for other in second:
         if other.threads | inside != inside:
             continue
-        for one in ordered[
+        for earlier in ordered[
             bisect.bisect_left(starts, other.start - longest + 1) : bisect.bisect_left(starts, other.end)
         ]:
-            if one.end > other.start and (same_warp or _warp(one.threads) != _warp(other.threads)):
-                yield Overlap(_lowest(one.threads), _lowest(other.threads), max(one.start, other.start))
+            if earlier.end > other.start and (same_warp or _warp(earlier.threads) != _warp(other.threads)):
+                yield Overlap(_lowest(earlier.threads), _lowest(other.threads), max(earlier.start, other.start))
 
 
 def _warp(threads: int) -> int:

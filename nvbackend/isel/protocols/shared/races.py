@@ -71,7 +71,11 @@ def _contested(function: MachineFunction) -> set[MemoryObject]:
     for accesses in shared_accesses(function).values():
         for kind, touch in accesses:
             kinds.setdefault(touch.object, set()).add(kind)
-    return {one for one, found in kinds.items() if any(found & _HAZARDS.get(kind, frozenset()) for kind in found)}
+    return {
+        allocation
+        for allocation, kinds_of in kinds.items()
+        if any(kinds_of & _HAZARDS.get(kind, frozenset()) for kind in kinds_of)
+    }
 
 
 class _Races:
@@ -108,7 +112,7 @@ class _Races:
         loop = loops.innermost(also.anchor)
         if loop is None or not {first.site.block, by.anchor, second.site.block} <= loop.blocks:
             return None
-        return loop if all(loops.every_round(loop, one) for one in (by.anchor, also.anchor)) else None
+        return loop if all(loops.every_round(loop, anchor) for anchor in (by.anchor, also.anchor)) else None
 
     def _is_ordered_before(self, first: Run, second: Run, loop: Loop | None) -> bool:
         """Whether a thread may come to the second past what it acquires by, and not past the first."""

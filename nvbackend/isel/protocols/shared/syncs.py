@@ -26,7 +26,7 @@ class Syncs:
         self._function = function
         self.everybody: Groups = ((1 << threads) - 1,) if isinstance(threads, int) else ()
         self._sites = sites
-        self._at = {site.position: site for found in sites.values() for site in found}
+        self._at = {site.position: site for of_block in sites.values() for site in of_block}
         self._groups: dict[int, Groups] = {}
         self._first: dict[str, Groups] | None = None
 
@@ -42,11 +42,11 @@ class Syncs:
 
     def before(self, positions: Iterable[int]) -> Groups:
         """The threads that all the barriers at these positions keep together; without one, the start of the kernel."""
-        found = self.everybody
+        groups = self.everybody
         for position in positions:
             if position in self._at:
-                found = together(found, self.groups(self._at[position]))
-        return found
+                groups = together(groups, self.groups(self._at[position]))
+        return groups
 
     def _found(self, instr: MachineInstr, block: MachineBlock) -> Groups:
         barrier = instr.semantics.barrier
@@ -68,17 +68,17 @@ class Syncs:
         if number.isdigit():
             return [crew.bits]
         known = None if self._function.values is None else self._function.values.numbers(number)
-        found: dict[int, int] = {}
-        for thread, one in enumerate(known or ()):
+        threads: dict[int, int] = {}
+        for thread, token in enumerate(known or ()):
             if crew.bits >> thread & 1:
-                found[one] = found.get(one, 0) | 1 << thread
-        return found.values()
+                threads[token] = threads.get(token, 0) | 1 << thread
+        return threads.values()
 
     def first_release(self, site: Site) -> Groups:
         """The threads that the first release after `site` keeps together on all paths; the kernel's end keeps none."""
         if self._first is None:
             self._first = self._solve()
-        rest = [one for one in self._sites[site.block] if one.position > site.position]
+        rest = [later for later in self._sites[site.block] if later.position > site.position]
         return self._through(site.block, rest)
 
     def _through(self, block: str, sites: Iterable[Site]) -> Groups:
@@ -86,10 +86,10 @@ class Syncs:
         for site in sites:
             if releases(site.instr):
                 return self.groups(site)
-        found = self.everybody
+        groups = self.everybody
         for successor in self._function.blocks[block].successors:
-            found = together(found, self._first.get(successor, self.everybody))
-        return found
+            groups = together(groups, self._first.get(successor, self.everybody))
+        return groups
 
     def _solve(self) -> dict[str, Groups]:
         """Where each block begins. Groups only become smaller."""
@@ -99,9 +99,9 @@ class Syncs:
         while changed:
             changed = False
             for block in order:
-                found = self._through(block, self._sites[block])
-                if found != first[block]:
-                    first[block] = found
+                groups = self._through(block, self._sites[block])
+                if groups != first[block]:
+                    first[block] = groups
                     changed = True
         return first
 
@@ -110,7 +110,7 @@ def together(first: Groups, second: Groups) -> Groups:
     """The threads that both keep together."""
     if first == second:
         return first
-    return tuple(sorted({both for one in first for other in second if (both := one & other)}))
+    return tuple(sorted({both for group in first for other in second if (both := group & other)}))
 
 
 def acquires(instr: MachineInstr) -> bool:

@@ -53,7 +53,7 @@ class TmemAnalysis:
 
     start: State
     around: Surroundings
-    found: dict[int, list[TmemFinding]] = field(default_factory=dict)
+    findings: dict[int, list[TmemFinding]] = field(default_factory=dict)
     """The mistakes of the last turn at each position."""
 
     def entry(self) -> State:
@@ -66,7 +66,7 @@ class TmemAnalysis:
 
     def transfer(self, state: State, site: Site, /) -> State:
         """What may hold after the instruction."""
-        state, self.found[site.position] = step(state, site, self.around)
+        state, self.findings[site.position] = step(state, site, self.around)
         return state
 
 
@@ -75,28 +75,28 @@ def check_tmem_protocol(function: MachineFunction) -> list[Diagnostic]:
     if not any(map(is_of_tensor_memory, semantics_in(function))):
         return []
     whole = _Whole(function)
-    found = {_cause(one): one for one in [*_outside(whole), *_never_freed(whole)]}
+    by_cause = {_cause(mistake): mistake for mistake in [*_outside(whole), *_never_freed(whole)]}
     for path in warp_paths(function):
-        for one in _of_warps(path, whole):
-            found.setdefault(_cause(one), one)
-    if any(one.rule is rules.MISSING_COMMIT for one in found.values()):
+        for finding in _of_warps(path, whole):
+            by_cause.setdefault(_cause(finding), finding)
+    if any(mistake.rule is rules.MISSING_COMMIT for mistake in by_cause.values()):
         # No wait is for an mma that has no commit: putting that right may be all there is to do.
-        found = {key: one for key, one in found.items() if one.rule not in _OF_A_WAIT}
-    if any(one.rule is rules.MISSING_BARRIER for one in found.values()) and _has_parted_barrier(function):
+        by_cause = {key: mistake for key, mistake in by_cause.items() if mistake.rule not in _OF_A_WAIT}
+    if any(mistake.rule is rules.MISSING_BARRIER for mistake in by_cause.values()) and _has_parted_barrier(function):
         # That barrier may be the one: where all threads come to it, nothing is missing.
-        found = {key: one for key, one in found.items() if one.rule is not rules.MISSING_BARRIER}
+        by_cause = {key: mistake for key, mistake in by_cause.items() if mistake.rule is not rules.MISSING_BARRIER}
     told: dict[object, Diagnostic] = {}
-    for _, one in sorted(found.items(), key=lambda item: item[0][1]):
-        diagnostic = whole.diagnostic(one)
-        place = diagnostic.location or one.site.position
-        told.setdefault((one.rule.id, place), diagnostic)
+    for _, finding in sorted(by_cause.items(), key=lambda item: item[0][1]):
+        diagnostic = whole.diagnostic(finding)
+        place = diagnostic.location or finding.site.position
+        told.setdefault((finding.rule.id, place), diagnostic)
     return list(told.values())
 
 
 def _has_parted_barrier(function: MachineFunction) -> bool:
     """Whether only a part of the threads comes to some barrier of them all, which is an error of its own."""
     parted = (BARRIER_DIVERGENT.id, BARRIER_SKIPPED.id)
-    return any(one.rule_id in parted for one in check_convergence(function))
+    return any(diagnostic.rule_id in parted for diagnostic in check_convergence(function))
 
 
 def _cause(finding: TmemFinding) -> tuple[str, int]:
@@ -118,7 +118,7 @@ class _Whole:
         }
         """By block: what accesses tensor memory."""
         self.concerned = frozenset(position for position, site in self.sites.items() if concerns(site))
-        self.using = {one.block for one in self.sites.values() if is_of_tensor_memory(one.instr.semantics)}
+        self.using = {site.block for site in self.sites.values() if is_of_tensor_memory(site.instr.semantics)}
         instructions = [site.instr for site in self.sites.values()]
         self.allocated = _allocated_in(instructions)
         self.deallocations = [instr for instr in instructions if manages(instr, _FREE)]
@@ -138,26 +138,28 @@ class _Whole:
         for site in self.sites.values():
             if is_waiting(site.instr):
                 waited = _barriers(site.instr)
-                if waited is None or any(one is None or one & waited for one in completed):
+                if waited is None or any(group is None or group & waited for group in completed):
                     yield site.position
             elif is_barrier(site.instr) and site.position in behind:
                 yield site.position
 
     def _behind_mma(self, by_block: Mapping[str, tuple[Site, ...]]) -> set[int]:
         """The instructions that may be executed after some mma."""
-        found: set[int] = set()
+        positions: set[int] = set()
         last: dict[str, int] = {}
         for name, sites in by_block.items():
             issued = [site.position for site in sites if is_mma(site.instr)]
             if issued:
                 last[name] = min(issued)
-        after = reachable(self.function, [one for name in last for one in self.function.blocks[name].successors])
+        after = reachable(
+            self.function, [successor for name in last for successor in self.function.blocks[name].successors]
+        )
         for name, sites in by_block.items():
             if name in after:
-                found.update(site.position for site in sites)
+                positions.update(site.position for site in sites)
             elif name in last:
-                found.update(site.position for site in sites if site.position > last[name])
-        return found
+                positions.update(site.position for site in sites if site.position > last[name])
+        return positions
 
     # -- words --------------------------------------------------------------------------------------------------
 
@@ -179,9 +181,9 @@ class _Whole:
             "barrier": "k.barrier.sync()"
             if fact.known is KnownFact.FENCED
             else f"{_FENCE_BEFORE} and k.barrier.sync()",
-            "total": sum(one.bytes for one in self.allocated),
+            "total": sum(block.bytes for block in self.allocated),
             "limit": tcgen05_memory.COLUMNS,
-            "names": ", ".join(sorted({one.name for one in self.allocated})),
+            "names": ", ".join(sorted({block.name for block in self.allocated})),
         }
         begins = finding.rule in _TOLD_WHERE_BEGUN and site.instr.semantics.exits
         told = begun is None or begun is site or begins
@@ -219,19 +221,19 @@ def _of_warps(path: MachineFunction, whole: _Whole) -> list[TmemFinding]:
     freed = _objects(instr for instr in instructions if manages(instr, _FREE))
     elsewhere = whole.freed - freed
     inherited = frozenset() if whole.freed_unknown else freed - allocated
-    certain = frozenset(one for one in allocated if _on_every_path(path, one))
+    certain = frozenset(block for block in allocated if _on_every_path(path, block))
     owed = frozenset() if whole.freed_unknown else certain & freed
     around = Surroundings(whole.related, certain, owed | inherited, elsewhere)
     entry = frozenset(_at_entry(instructions, inherited, whole))
     analysis = TmemAnalysis(entry, around)
     solution = solve(path, analysis, lambda site: site.position in whole.concerned)
-    return [mistake for site, _ in solution.visit() for mistake in analysis.found[site.position]]
+    return [mistake for site, _ in solution.visit() for mistake in analysis.findings[site.position]]
 
 
 def _at_entry(instructions: list[MachineInstr], inherited: Iterable[MemoryObject], whole: _Whole) -> Iterator[Fact]:
     """What these warps find: allocations that others make for them, accumulators that others write."""
     reached = set(map(id, instructions))
-    elsewhere = [instr for found in whole.touching.values() for instr in found if id(instr) not in reached]
+    elsewhere = [instr for instrs in whole.touching.values() for instr in instrs if id(instr) not in reached]
     mmas = [instr for instr in instructions if is_mma(instr)]
     for memory in inherited:
         yield Fact(KnownFact.OPEN, object=memory)
@@ -240,7 +242,7 @@ def _at_entry(instructions: list[MachineInstr], inherited: Iterable[MemoryObject
     # Where other warps write it first, what these add to is theirs to know.
     overwritten = _results(instr for instr in elsewhere if is_mma(instr) and accumulates(instr) is not True)
     for memory in _results(mmas) - _preset(elsewhere) - overwritten:
-        places = {one for mma in mmas for one in columns(mma) if one.object == memory and one.use is _WRITE}
+        places = {use for mma in mmas for use in columns(mma) if use.object == memory and use.use is _WRITE}
         anywhere = MemoryTouch(memory, MemoryUse.DECLARE, bytes=memory.bytes)
         for touch in places if all(map(is_placed, places)) else [anywhere]:
             yield Fact(KnownFact.UNWRITTEN, object=memory, touch=touch)
@@ -289,7 +291,7 @@ def _results(mmas: Iterable[MachineInstr]) -> frozenset[MemoryObject]:
 def _preset(instructions: Iterable[MachineInstr]) -> frozenset[MemoryObject]:
     """The allocations that something other than an mma writes."""
     others = (instr for instr in instructions if not is_mma(instr))
-    return frozenset(touch.object for one in others for touch in columns(one) if touch.use is MemoryUse.ASYNC_WRITE)
+    return frozenset(touch.object for mma in others for touch in columns(mma) if touch.use is MemoryUse.ASYNC_WRITE)
 
 
 def _arrives(instr: MachineInstr) -> bool:
@@ -301,5 +303,5 @@ def _arrives(instr: MachineInstr) -> bool:
 
 def _barriers(instr: MachineInstr) -> frozenset[MemoryObject] | None:
     """The mbarriers that an instruction operates on; None where one is not known."""
-    found = frozenset(touch.object for touch in instr.memory if touch.use is MemoryUse.SYNCHRONIZE)
-    return found or None
+    barriers = frozenset(touch.object for touch in instr.memory if touch.use is MemoryUse.SYNCHRONIZE)
+    return barriers or None

@@ -57,7 +57,7 @@ def _signals(said: Semantics) -> bool:
     """Whether it may signal this warp's progress to other warps."""
     if said.fence is not None or said.tensor_memory is not None or said.completion is _OF_MMA:
         return False  # what the tensor core signals says nothing of what the thread has read
-    stores = said.completion is None and said.proxy is Proxy.GENERIC and any(one.writes for one in said.memory)
+    stores = said.completion is None and said.proxy is Proxy.GENERIC and any(use.writes for use in said.memory)
     return stores or said.atomic or said.barrier is not None or said.releases > Scope.WARP
 
 
@@ -134,21 +134,21 @@ def _concerns(said: Semantics) -> bool:
 
 def step(state: State, site: Site, around: Surroundings) -> tuple[State, list[TmemFinding]]:
     """The state after an instruction, and what it breaks."""
-    found: list[TmemFinding] = []
+    findings: list[TmemFinding] = []
     instr = site.instr
     for touch in instr.touches:
         if touch.access is Access.READ:
-            state = _strike(state, site, memory.READ_BEFORE_WAIT, found, KnownFact.LOADING, registers=touch.block.id)
-    for one in columns(instr):
-        state = _access(state, site, one, found)
+            state = _strike(state, site, memory.READ_BEFORE_WAIT, findings, KnownFact.LOADING, registers=touch.block.id)
+    for cells in columns(instr):
+        state = _access(state, site, cells, findings)
     if _signals(instr.semantics):
         state = _signalled(state)
     handler = _handler(instr.semantics)
     if handler is not None:
-        state = handler(state, site, around, found)
+        state = handler(state, site, around, findings)
     elif is_waiting(instr) or is_barrier(instr):
         state = _synchronised(state, site, around)
-    return state, found
+    return state, findings
 
 
 def columns(instr: MachineInstr) -> list[MemoryTouch]:
@@ -156,11 +156,11 @@ def columns(instr: MachineInstr) -> list[MemoryTouch]:
     return [touch for touch in instr.memory if touch.object.space == TMEM]
 
 
-def overlap(one: MemoryTouch, other: MemoryTouch) -> bool:
+def overlap(touch: MemoryTouch, other: MemoryTouch) -> bool:
     """Whether two accesses certainly share a column; places that a run-time value decides are left alone."""
-    if one.object != other.object or one.symbol or other.symbol:
+    if touch.object != other.object or touch.symbol or other.symbol:
         return False
-    return one.offset < other.offset + (other.bytes or 1) and other.offset < one.offset + (one.bytes or 1)
+    return touch.offset < other.offset + (other.bytes or 1) and other.offset < touch.offset + (touch.bytes or 1)
 
 
 def accumulates(instr: MachineInstr) -> bool | None:
@@ -172,7 +172,7 @@ def _strike(
     state: State,
     site: Site,
     rule: Rule,
-    found: list[TmemFinding],
+    findings: list[TmemFinding],
     known: KnownFact,
     *,
     touch: MemoryTouch | None = None,
@@ -190,7 +190,7 @@ def _strike(
     ]
     if not struck:
         return state
-    found.append(TmemFinding(rule, site, max(struck, key=lambda fact: fact.place), touch))
+    findings.append(TmemFinding(rule, site, max(struck, key=lambda fact: fact.place), touch))
     return state.difference(struck)
 
 
@@ -203,23 +203,23 @@ def _turned(state: State, known: Collection[KnownFact], into: Callable[[Fact], F
     return state.difference(turned).union(map(into, turned)) if turned else state
 
 
-def _access(state: State, site: Site, touch: MemoryTouch, found: list[TmemFinding]) -> State:
+def _access(state: State, site: Site, touch: MemoryTouch, findings: list[TmemFinding]) -> State:
     """What holds for every access to tensor memory, other than its allocation."""
     if touch.use is MemoryUse.DECLARE:
         return state
-    state = _strike(state, site, rules.NOT_ALLOCATED, found, KnownFact.CLOSED, of=touch.object)
+    state = _strike(state, site, rules.NOT_ALLOCATED, findings, KnownFact.CLOSED, of=touch.object)
     if site.instr.semantics.issues is not _STORES:
-        state = _strike(state, site, rules.MISSING_WAIT_ST, found, KnownFact.STORING, touch=touch)
+        state = _strike(state, site, rules.MISSING_WAIT_ST, findings, KnownFact.STORING, touch=touch)
     return state
 
 
-def _alloc(state: State, site: Site, around: Surroundings, found: list[TmemFinding]) -> State:
+def _alloc(state: State, site: Site, around: Surroundings, findings: list[TmemFinding]) -> State:
     for touch in columns(site.instr):
-        state = _strike(state, site, rules.ALLOC_AFTER_RELINQUISH, found, KnownFact.RELINQUISHED)
+        state = _strike(state, site, rules.ALLOC_AFTER_RELINQUISH, findings, KnownFact.RELINQUISHED)
         held = around.unconditional & {fact.object for fact in state if fact.known is KnownFact.OPEN}
-        total = sum(one.bytes for one in held | {touch.object})
+        total = sum(block.bytes for block in held | {touch.object})
         if touch.object in around.unconditional and total > tcgen05_memory.COLUMNS:
-            found.append(
+            findings.append(
                 TmemFinding(rules.TOTAL_COLUMNS, site, Fact(KnownFact.OPEN, site.position, touch.object), touch)
             )
         state = frozenset(
@@ -231,58 +231,62 @@ def _alloc(state: State, site: Site, around: Surroundings, found: list[TmemFindi
     return state
 
 
-def _dealloc(state: State, site: Site, around: Surroundings, found: list[TmemFinding]) -> State:  # noqa: ARG001
+def _dealloc(state: State, site: Site, around: Surroundings, findings: list[TmemFinding]) -> State:  # noqa: ARG001
     for touch in columns(site.instr):
-        state = _strike(state, site, rules.DOUBLE_DEALLOC, found, KnownFact.CLOSED, of=touch.object)
-        given = site.instr.operands.get("columns", "")
+        state = _strike(state, site, rules.DOUBLE_DEALLOC, findings, KnownFact.CLOSED, of=touch.object)
+        number = site.instr.operands.get("columns", "")
         moved = touch.offset not in (0, None) and not touch.symbol
-        if moved or (given.isdecimal() and int(given) != touch.object.bytes):
-            found.append(TmemFinding(rules.DEALLOC_COLUMNS, site, Fact(KnownFact.OPEN, -1, touch.object), touch))
+        if moved or (number.isdecimal() and int(number) != touch.object.bytes):
+            findings.append(TmemFinding(rules.DEALLOC_COLUMNS, site, Fact(KnownFact.OPEN, -1, touch.object), touch))
         state = frozenset(fact for fact in state if not (fact.known is KnownFact.OPEN and fact.object == touch.object))
         state |= {Fact(KnownFact.CLOSED, site.position, touch.object)}
     return state
 
 
-def _relinquish(state: State, site: Site, around: Surroundings, found: list[TmemFinding]) -> State:  # noqa: ARG001
+def _relinquish(state: State, site: Site, around: Surroundings, findings: list[TmemFinding]) -> State:  # noqa: ARG001
     return state | {Fact(KnownFact.RELINQUISHED, site.position)}
 
 
-def _load(state: State, site: Site, around: Surroundings, found: list[TmemFinding]) -> State:
+def _load(state: State, site: Site, around: Surroundings, findings: list[TmemFinding]) -> State:
     for touch in columns(site.instr):
-        state = _strike(state, site, rules.MISSING_COMMIT, found, KnownFact.ISSUED, touch=touch)
-        state = _strike(state, site, rules.MISSING_WAIT, found, KnownFact.COMMITTED, touch=touch)
-        state = _strike(state, site, rules.MISSING_WAIT, found, KnownFact.UNSYNCHRONISED, of=touch.object)
-        state = _strike(state, site, rules.MISSING_FENCE_AFTER, found, KnownFact.UNORDERED, of=touch.object)
+        state = _strike(state, site, rules.MISSING_COMMIT, findings, KnownFact.ISSUED, touch=touch)
+        state = _strike(state, site, rules.MISSING_WAIT, findings, KnownFact.COMMITTED, touch=touch)
+        state = _strike(state, site, rules.MISSING_WAIT, findings, KnownFact.UNSYNCHRONISED, of=touch.object)
+        state = _strike(state, site, rules.MISSING_FENCE_AFTER, findings, KnownFact.UNORDERED, of=touch.object)
         if touch.object in around.freed_elsewhere:
             state |= {Fact(KnownFact.UNTOLD, site.position, touch.object)}
     written = (touch.block.id for touch in site.instr.touches if touch.access is Access.WRITE)
     return state | {Fact(KnownFact.LOADING, site.position, registers=block) for block in written}
 
 
-def _store(state: State, site: Site, around: Surroundings, found: list[TmemFinding]) -> State:  # noqa: ARG001
+def _store(state: State, site: Site, around: Surroundings, findings: list[TmemFinding]) -> State:  # noqa: ARG001
     touches = columns(site.instr)
     used = {(fact.place, fact.touch) for fact in state if fact.known is KnownFact.USED}
     for touch in touches:
         # Conditions that belong together may exclude the paths on which it is not waited for.
         doubtful = {fact for fact in state if fact.known is KnownFact.IN_USE and (fact.place, fact.touch) in used}
-        state = _strike(state - doubtful, site, rules.WRITE_IN_FLIGHT, found, KnownFact.IN_USE, touch=touch) | doubtful
+        state = (
+            _strike(state - doubtful, site, rules.WRITE_IN_FLIGHT, findings, KnownFact.IN_USE, touch=touch) | doubtful
+        )
     state |= {Fact(KnownFact.STORING, site.position, touch.object, touch) for touch in touches}
     return _written(state, touches)
 
 
-def _copy(state: State, site: Site, around: Surroundings, found: list[TmemFinding]) -> State:  # noqa: ARG001
+def _copy(state: State, site: Site, around: Surroundings, findings: list[TmemFinding]) -> State:  # noqa: ARG001
     return _written(state, columns(site.instr))
 
 
-def _mma(state: State, site: Site, around: Surroundings, found: list[TmemFinding]) -> State:  # noqa: ARG001
+def _mma(state: State, site: Site, around: Surroundings, findings: list[TmemFinding]) -> State:  # noqa: ARG001
     touches = columns(site.instr)
     results = [touch for touch in touches if touch.use is MemoryUse.ASYNC_WRITE]
     for touch in results:
         if accumulates(site.instr):
-            state = _strike(state, site, rules.UNDEFINED_ACCUMULATOR, found, KnownFact.UNWRITTEN, touch=touch)
+            state = _strike(state, site, rules.UNDEFINED_ACCUMULATOR, findings, KnownFact.UNWRITTEN, touch=touch)
     begun = [Fact(KnownFact.ISSUED, site.position, touch.object, touch) for touch in results]
     begun = begun or [Fact(KnownFact.ISSUED, site.position)]
-    begun += (Fact(KnownFact.IN_USE, site.position, one.object, one) for one in touches if one.bytes is not None)
+    begun += (
+        Fact(KnownFact.IN_USE, site.position, cells.object, cells) for cells in touches if cells.bytes is not None
+    )
     state = state.difference([fact for fact in state if fact.known is KnownFact.USED and fact.place == site.position])
     return _written(state, results).union(begun)
 
@@ -294,15 +298,16 @@ def _written(state: State, touches: Iterable[MemoryTouch]) -> State:
         [
             fact
             for fact in state
-            if fact.known is KnownFact.UNWRITTEN and any(fact.touch and _may_meet(fact.touch, one) for one in written)
+            if fact.known is KnownFact.UNWRITTEN
+            and any(fact.touch and _may_meet(fact.touch, cells) for cells in written)
         ]
     )
 
 
-def _may_meet(one: MemoryTouch, other: MemoryTouch) -> bool:
+def _may_meet(touch: MemoryTouch, other: MemoryTouch) -> bool:
     """Whether two accesses may share a column: certain only of other allocations, and of places that are known."""
-    known = is_placed(one) and is_placed(other)
-    return one.object == other.object and (not known or overlap(one, other))
+    known = is_placed(touch) and is_placed(other)
+    return touch.object == other.object and (not known or overlap(touch, other))
 
 
 def is_placed(touch: MemoryTouch) -> bool:
@@ -310,7 +315,7 @@ def is_placed(touch: MemoryTouch) -> bool:
     return touch.bytes is not None and not touch.symbol
 
 
-def _commit(state: State, site: Site, around: Surroundings, found: list[TmemFinding]) -> State:  # noqa: ARG001
+def _commit(state: State, site: Site, around: Surroundings, findings: list[TmemFinding]) -> State:  # noqa: ARG001
     return _turned(
         state, (KnownFact.ISSUED,), lambda fact: Fact(KnownFact.COMMITTED, fact.place, fact.object, fact.touch)
     )
@@ -327,7 +332,7 @@ def _synchronised(state: State, site: Site, around: Surroundings) -> State:
     return _turned(state, waited, lambda fact: Fact(KnownFact.UNORDERED, site.position, fact.object))
 
 
-def _fence(state: State, site: Site, around: Surroundings, found: list[TmemFinding]) -> State:  # noqa: ARG001
+def _fence(state: State, site: Site, around: Surroundings, findings: list[TmemFinding]) -> State:  # noqa: ARG001
     fence = site.instr.semantics.fence
     if fence is not None and fence.of is FenceOf.AFTER_SYNC:
         return _without(state, KnownFact.UNORDERED)
@@ -342,18 +347,18 @@ def _signalled(state: State) -> State:
     return _turned(state, (KnownFact.UNTOLD,), lambda fact: Fact(KnownFact.PASSED, fact.place, fact.object))
 
 
-def _exit(state: State, site: Site, around: Surroundings, found: list[TmemFinding]) -> State:
-    for fact in sorted(state, key=lambda one: one.place):
+def _exit(state: State, site: Site, around: Surroundings, findings: list[TmemFinding]) -> State:
+    for fact in sorted(state, key=lambda pending: pending.place):
         if fact.known is KnownFact.OPEN and fact.object in around.owed:
-            found.append(TmemFinding(rules.MISSING_DEALLOC, site, fact))
+            findings.append(TmemFinding(rules.MISSING_DEALLOC, site, fact))
         elif fact.known in (KnownFact.UNTOLD, KnownFact.FENCED):
-            found.append(TmemFinding(rules.MISSING_BARRIER, site, fact))
+            findings.append(TmemFinding(rules.MISSING_BARRIER, site, fact))
         elif fact.known is KnownFact.PASSED:
-            found.append(TmemFinding(rules.MISSING_FENCE_BEFORE, site, fact))
+            findings.append(TmemFinding(rules.MISSING_FENCE_BEFORE, site, fact))
     # One commit is for all mma before it.
     issued = [fact for fact in state if fact.known is KnownFact.ISSUED]
     if issued:
-        found.append(TmemFinding(rules.MISSING_COMMIT, site, max(issued, key=lambda one: one.place)))
+        findings.append(TmemFinding(rules.MISSING_COMMIT, site, max(issued, key=lambda pending: pending.place)))
     return state
 
 
@@ -388,5 +393,5 @@ def _handler(said: Semantics) -> _Handler | None:
 
 def _fills(said: Semantics) -> bool:
     """Whether it writes to a place that it does not read."""
-    read = {one.name for one in said.memory if not one.writes}
-    return any(one.writes and one.name not in read for one in said.memory)
+    read = {use.name for use in said.memory if not use.writes}
+    return any(use.writes and use.name not in read for use in said.memory)

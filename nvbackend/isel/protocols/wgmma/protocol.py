@@ -136,7 +136,7 @@ def _nothing_between(first: WgmmaFinding, second: WgmmaFinding) -> bool:
 def _combined(first: WgmmaFinding, second: WgmmaFinding) -> WgmmaFinding:
     """Both, at the place of the first, with the group that is hardest to drain."""
     younger = min(first.age, second.age)
-    trails = frozenset(trail for one in (first, second) if one.age == younger for trail in one.trails)
+    trails = frozenset(trail for fact in (first, second) if fact.age == younger for trail in fact.trails)
     return replace(
         first,
         blocks=tuple(dict.fromkeys((*first.blocks, *second.blocks))),

@@ -175,8 +175,8 @@ def step(state: WgmmaState, site: Site) -> Step:
 
 def blocks_with(instr: MachineInstr, access: Access) -> tuple[RegisterBlock, ...]:
     """The register blocks that the instruction touches in this way, each once, in order."""
-    found = [touch.block for touch in instr.touches if touch.access is access]
-    return tuple(dict.fromkeys(found)) if len(found) > 1 else tuple(found)
+    blocks = [touch.block for touch in instr.touches if touch.access is access]
+    return tuple(dict.fromkeys(blocks)) if len(blocks) > 1 else tuple(blocks)
 
 
 def pending_groups(instr: MachineInstr) -> int:
@@ -197,21 +197,21 @@ def _access(state: WgmmaState, site: Site, block: RegisterBlock, access: Access,
 
 def _hand_over(state: WgmmaState, site: Site, block: RegisterBlock, rule: Rule, events: list[Event]) -> WgmmaState:
     """Report a block that is in flight, and take it out of flight."""
-    found = {key: trails for key, trails in state.flight.items() if block in key[1]}
-    if not found:
+    held = {key: trails for key, trails in state.flight.items() if block in key[1]}
+    if not held:
         return state
-    events.append(_in_flight(rule, site, (block,), found))
-    return state._replace(flight={key: trails for key, trails in state.flight.items() if key not in found})
+    events.append(_in_flight(rule, site, (block,), held))
+    return state._replace(flight={key: trails for key, trails in state.flight.items() if key not in held})
 
 
 def _in_flight(
     rule: Rule,
     site: Site,
     blocks: tuple[RegisterBlock, ...],
-    found: Mapping[tuple[int, Busy], frozenset[Trail]],
+    groups: Mapping[tuple[int, Busy], frozenset[Trail]],
 ) -> WgmmaFinding:
-    age = min(age for age, _ in found)
-    youngest = frozenset().union(*(trails for key, trails in found.items() if key[0] == age))
+    age = min(age for age, _ in groups)
+    youngest = frozenset().union(*(trails for key, trails in groups.items() if key[0] == age))
     return WgmmaFinding(rule, site, blocks, age, youngest)
 
 
@@ -283,7 +283,7 @@ def _fence_uses(state: WgmmaState, site: Site, busy: Busy, shaped: frozenset[Sha
             block == other and shape != before for other, shape in shaped for block, before in ordered.shapes
         ):
             yield FenceUse(fence, needed=True)
-        for block, _ in sorted(shaped & ordered.chained, key=lambda one: one[0].id):
+        for block, _ in sorted(shaped & ordered.chained, key=lambda pair: pair[0].id):
             yield FenceUse(fence, needed=False, mma=site.position, block=block)
 
 
@@ -322,21 +322,21 @@ def _not_drained(
 ) -> Iterable[WgmmaFinding]:
     """What a wait was to hand back and does not: mma that were never committed, and groups that it leaves."""
     for rule, committed in ((rules.MISSING_COMMIT, False), (rules.WAIT_LEAVES_GROUP, True)):
-        found = {key: trails for key, trails in wanted.items() if (key[0] > 0) is committed}
-        if found:
-            busy = _accumulators(found)
-            yield _in_flight(rule, site, tuple(block for block in busy if block in drains) or busy, found)
+        wanted_groups = {key: trails for key, trails in wanted.items() if (key[0] > 0) is committed}
+        if wanted_groups:
+            busy = _accumulators(wanted_groups)
+            yield _in_flight(rule, site, tuple(block for block in busy if block in drains) or busy, wanted_groups)
 
 
-def _accumulators(found: Iterable[tuple[int, Busy]]) -> tuple[RegisterBlock, ...]:
-    return tuple(dict.fromkeys(block for _, busy in found for block in busy.accumulators))
+def _accumulators(groups: Iterable[tuple[int, Busy]]) -> tuple[RegisterBlock, ...]:
+    return tuple(dict.fromkeys(block for _, busy in groups for block in busy.accumulators))
 
 
 def _exit(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaState:
     for rule, committed in ((rules.MISSING_COMMIT, False), (rules.MISSING_WAIT, True)):
-        found = {key: trails for key, trails in state.flight.items() if (key[0] > 0) is committed}
-        if found:
-            events.append(_in_flight(rule, site, _accumulators(found), found))
+        pending = {key: trails for key, trails in state.flight.items() if (key[0] > 0) is committed}
+        if pending:
+            events.append(_in_flight(rule, site, _accumulators(pending), pending))
     return state
 
 

@@ -44,12 +44,12 @@ def check_unwritten(function: MachineFunction) -> list[Diagnostic]:
     """wgmma.unwritten for each accumulator at its first such use in the text."""
     if not any(instr.touches and _uses(instr) for instr in function.instructions()):
         return []
-    found: dict[RegisterBlock, Diagnostic] = {}
+    faults: dict[RegisterBlock, Diagnostic] = {}
     for site, written in solve(function, WrittenBlocks(), lambda site: bool(site.instr.touches)).visit():
         for block in _uses(site.instr):
-            if block not in written and block not in found:
-                found[block] = _diagnostic(site.instr, block)
-    return list(found.values())
+            if block not in written and block not in faults:
+                faults[block] = _diagnostic(site.instr, block)
+    return list(faults.values())
 
 
 def _adds(instr: MachineInstr) -> bool:

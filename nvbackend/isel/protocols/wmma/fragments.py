@@ -26,7 +26,7 @@ def move_faults(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:  #
     row = instr.row
     if row is None or not row.semantics.fragments:
         return
-    (fragment, *_), moved = row.semantics.fragments, [one.extent for one in row.semantics.memory]
+    (fragment, *_), moved = row.semantics.fragments, [use.extent for use in row.semantics.memory]
     place = (fragment.which, fragment.shape, fragment.element)
     for matrix in moved:
         if not isinstance(matrix, Matrix):
@@ -45,15 +45,17 @@ def check_fragments(function: MachineFunction) -> list[Diagnostic]:
     """
     moved = [instr for instr in function.instructions() if instr.semantics.fragments]
     held = {
-        instr.operands.get(one.name, ""): (one, instr.location) for instr in moved for one in _of(instr, Role.OUTPUT)
+        instr.operands.get(fragment.name, ""): (fragment, instr.location)
+        for instr in moved
+        for fragment in _of(instr, Role.OUTPUT)
     }
-    return [found for instr in moved for found in _misplaced(instr, held)]
+    return [fault for instr in moved for fault in _misplaced(instr, held)]
 
 
 def _of(instr: MachineInstr, role: Role) -> Iterator[OpaqueFragment]:
     """The fragments that the instruction takes or gives."""
     assert instr.row is not None
-    return (one for one in instr.semantics.fragments if instr.row.operand(one.name).role is role)
+    return (fragment for fragment in instr.semantics.fragments if instr.row.operand(fragment.name).role is role)
 
 
 def _misplaced(instr: MachineInstr, held: Mapping[str, Held]) -> Iterator[Diagnostic]:
@@ -62,14 +64,14 @@ def _misplaced(instr: MachineInstr, held: Mapping[str, Held]) -> Iterator[Diagno
         name = instr.operands.get(wanted.name, "")
         if not name or name not in held:
             continue
-        given, place = held[name]
-        fits = given.which == wanted.which or {given.which, wanted.which} <= set(ACCUMULATORS)
-        same = (given.shape, given.element, given.layout) == (wanted.shape, wanted.element, wanted.layout)
+        actual, place = held[name]
+        fits = actual.which == wanted.which or {actual.which, wanted.which} <= set(ACCUMULATORS)
+        same = (actual.shape, actual.element, actual.layout) == (wanted.shape, wanted.element, wanted.layout)
         if not (fits and same):
             instruction = wmma.MMA if multiplies else "wmma.store"
             operand, text = wanted.which, _text(wanted)
-            yield misplaced(instruction, operand, wanted.shape, _text(given), text, instr.location, place)
+            yield misplaced(instruction, operand, wanted.shape, _text(actual), text, instr.location, place)
 
 
-def _text(one: OpaqueFragment) -> str:
-    return described(one.which, one.shape, one.element, one.layout)
+def _text(fragment: OpaqueFragment) -> str:
+    return described(fragment.which, fragment.shape, fragment.element, fragment.layout)
