@@ -193,8 +193,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(_MODULES[name])
     if name in _NAMES:
         return getattr(importlib.import_module(_NAMES[name]), name)
-    found = importlib.import_module(f"{__name__}.diagnostics").element_name(name)
-    meant = f"; the element type is {found}" if found else ""
+    element = importlib.import_module(f"{__name__}.diagnostics").element_name(name)
+    meant = f"; the element type is {element}" if element else ""
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{meant}")
 
 

@@ -78,12 +78,12 @@ def _target_faults(atom: MmaAtom, target: Target) -> Iterator[Diagnostic]:
 
 def _shape_faults(atom: MmaAtom, use: MmaUse) -> Iterator[Diagnostic]:
     if len(use.shape) == 3 and all(
-        whole > 0 and whole % one == 0 for whole, one in zip(use.shape, atom.shape, strict=True)
+        whole > 0 and whole % extent == 0 for whole, extent in zip(use.shape, atom.shape, strict=True)
     ):
         return
-    nearest = tuple(max(1, -(-whole // one)) * one for whole, one in zip(use.shape, atom.shape, strict=False))
-    given, shape, legal = ("x".join(map(str, one)) for one in (use.shape, atom.shape, nearest))
-    yield SHAPE.diagnose(atom=atom, given=given, shape=shape, nearest=legal)
+    nearest = tuple(max(1, -(-whole // extent)) * extent for whole, extent in zip(use.shape, atom.shape, strict=False))
+    extents, shape, legal = ("x".join(map(str, extents_of)) for extents_of in (use.shape, atom.shape, nearest))
+    yield SHAPE.diagnose(atom=atom, given=extents, shape=shape, nearest=legal)
 
 
 def _operand_faults(atom: MmaAtom, use: MmaUse) -> Iterator[Diagnostic]:
@@ -105,38 +105,38 @@ def _extra_faults(atom: MmaAtom, use: MmaUse) -> Iterator[Diagnostic]:
         instead = "give the metadata of the sparse A" if sparse else "take a sparse atom, or leave the metadata out"
         said = {True: "some", False: "none"}
         yield METADATA.diagnose(atom=atom, wanted="some" if sparse else "no", given=said[use.metadata], instead=instead)
-    for operand, given in (("A", use.scale_a), ("B", use.scale_b)):
-        if given != atom.block_scale:
+    for operand, scale in (("A", use.scale_a), ("B", use.scale_b)):
+        if scale != atom.block_scale:
             yield SCALE_FACTORS.diagnose(
-                operand=operand, atom=atom, expected=_words(atom.block_scale), given=_words(given)
+                operand=operand, atom=atom, expected=_words(atom.block_scale), given=_words(scale)
             )
 
 
 def _layout_faults(atom: MmaAtom, use: MmaUse) -> Iterator[Diagnostic]:
     """Checks that a declared layout is the same function as the atom's, however its modes are nested."""
     has = atom.operand_layouts()
-    for operand, given in use.layouts.items():
+    for operand, layout in use.layouts.items():
         problem = f"it only has layouts of {', '.join(has)}"
         if operand in has:
             expected, (rows, _) = has[operand]
-            problem = _other_function(given, expected, rows)
+            problem = _other_function(layout, expected, rows)
         if problem:
             instead = f"use {has[operand][0]}" if operand in has else "leave it out"
-            yield LAYOUT.diagnose(operand=operand, atom=atom, given=given, problem=problem, instead=instead)
+            yield LAYOUT.diagnose(operand=operand, atom=atom, given=layout, problem=problem, instead=instead)
 
 
-def _other_function(given: Layout, expected: Layout, rows: int) -> str:
+def _other_function(actual: Layout, expected: Layout, rows: int) -> str:
     """The first difference of two layouts in words; empty if they are equal."""
-    numbers = (*leaves(given.shape), *leaves(given.stride))
-    if any(isinstance(one, Dynamic) or not isinstance(one, int) for one in numbers):
+    numbers = (*leaves(actual.shape), *leaves(actual.stride))
+    if any(isinstance(number, Dynamic) or not isinstance(number, int) for number in numbers):
         return "it is not static"
-    counts = [tuple(map(size, layout.modes)) for layout in (given, expected)]
+    counts = [tuple(map(size, layout.modes)) for layout in (actual, expected)]
     if counts[0] != counts[1]:
         return f"it is of {' x '.join(map(str, counts[0]))}, not of {' x '.join(map(str, counts[1]))} (threads, values)"
-    for place, (found, wanted) in enumerate(zip(given.offsets(), expected.offsets(), strict=True)):
-        if found != wanted:
+    for place, (offset, wanted) in enumerate(zip(actual.offsets(), expected.offsets(), strict=True)):
+        if offset != wanted:
             value, thread = divmod(place, counts[0][0])
-            where = [divmod(index, rows)[::-1] for index in (found, wanted)]
+            where = [divmod(index, rows)[::-1] for index in (offset, wanted)]
             return f"thread {thread} has as value {value} the element {where[0]} instead of {where[1]}"
     return ""
 

@@ -77,7 +77,7 @@ FOREIGN: tuple[Reason, ...] = (
 def foreign(text: str) -> Reason | None:
     """Why a name of CuTe's, without namespaces, has no atom; None for names that CuTe does not have."""
     for reason in FOREIGN:
-        if (found := reason.pattern.fullmatch(text)) is not None:
-            named = found.groupdict().get("type")
+        if (match := reason.pattern.fullmatch(text)) is not None:
+            named = match.groupdict().get("type")
             return reason if named is None else replace(reason, problem=reason.problem.format(bits=_BITS[named]))
     return None

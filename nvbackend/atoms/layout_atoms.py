@@ -28,14 +28,14 @@ def layout_atom(name: str) -> ComposedLayout:
 
     "GMMA::Layout_MN_SW128_Atom<half_t>" is `gmma_atom(Major.MN, SwizzleMode.B128, f16)`. Raises atom.layout-name.
     """
-    found = _NAME.fullmatch("".join(name.split())) if isinstance(name, str) else None
-    if found is None or found[2] not in _SWIZZLES or found[3] not in CPP_TYPES:
+    match = _NAME.fullmatch("".join(name.split())) if isinstance(name, str) else None
+    if match is None or match[2] not in _SWIZZLES or match[3] not in CPP_TYPES:
         LAYOUT_NAME.fail(given=name, swizzles=", ".join(_SWIZZLES), types=", ".join(CPP_TYPES))
-    return gmma_atom(Major(found[1]), _SWIZZLES[found[2]], CPP_TYPES[found[3]])
+    return gmma_atom(Major(match[1]), _SWIZZLES[match[2]], CPP_TYPES[match[3]])
 
 
 @user_facing
 def layout_atom_name(major: Major, swizzle: SwizzleMode, element: ElementType) -> str:
     """CuTe's name of `gmma_atom(major, swizzle, element)`."""
-    mode = {one: text for text, one in _SWIZZLES.items()}[swizzle]
+    mode = {swizzle_mode: text for text, swizzle_mode in _SWIZZLES.items()}[swizzle]
     return f"GMMA::Layout_{major.value}_{mode}_Atom<{cpp_type(element)}>"

@@ -43,21 +43,21 @@ _WRAPPED = re.compile(r"MMA_(?:Atom|Traits)<(.*)>")
 
 def unwrapped(text: str) -> str:
     """What CuTe's MMA_Atom<...> and MMA_Traits<...> are made of."""
-    while (found := _WRAPPED.fullmatch(text)) is not None:
-        text = found[1]
+    while (match := _WRAPPED.fullmatch(text)) is not None:
+        text = match[1]
     return text
 
 
 def cute_name(text: str) -> str | None:
     """CuTe's name, without blanks, of an atom of wgmma that another compiler calls `text`; None for other texts."""
-    found = _LIKE_PTX.fullmatch(text) or _LIKE_CUTE.fullmatch(text)
-    if found is None:
+    match = _LIKE_PTX.fullmatch(text) or _LIKE_CUTE.fullmatch(text)
+    if match is None:
         return None
-    parts = found.groupdict()
+    parts = match.groupdict()
     types = [_element(parts[name]) for name in "dab"]
     if None in types:
         return None
-    d, a, b = (one for one in types if one is not None)
+    d, a, b = (element for element in types if element is not None)
     name = f"SM90_{parts['m']}x{parts['n']}x{parts['k']}_{upper(d)}{upper(a)}{upper(b)}_{parts.get('operands', 'SS')}"
     return name + ("<Major::K,Major::K>" if a.bits == 16 else "_TN")
 
@@ -83,21 +83,21 @@ def umma_named(text: str) -> MmaAtom | None:
 
     Raises tcgen05.types, tcgen05.modifier, tcgen05.m and tcgen05.n.
     """
-    found = _NAME.fullmatch(text)
-    if found is None:
+    match = _NAME.fullmatch(text)
+    if match is None:
         return None
-    sparse, ultra = found["end"] == "_SPARSE", found["kind"] == ULTRA
-    if ultra is not text.startswith("SM103_") or ultra is not (found["end"] == "_VS"):
+    sparse, ultra = match["end"] == "_SPARSE", match["kind"] == ULTRA
+    if ultra is not text.startswith("SM103_") or ultra is not (match["end"] == "_VS"):
         return None
-    name = _NAMED_VECTORS if ultra or (sparse and found["kind"] == SPARSE_FP4) else found["kind"]
+    name = _NAMED_VECTORS if ultra or (sparse and match["kind"] == SPARSE_FP4) else match["kind"]
     for kind in (kind for kind, known in KIND_NAMES.items() if known == name):
-        descriptor = _descriptor(kind, found["parts"].split(", "), sparse=sparse, k96=ultra)
-        if descriptor is not None and (found["group"] != "_WS" or kind in tcgen05.DENSE_KINDS):
+        descriptor = _descriptor(kind, match["parts"].split(", "), sparse=sparse, k96=ultra)
+        if descriptor is not None and (match["group"] != "_WS" or kind in tcgen05.DENSE_KINDS):
             return umma_atom(
                 descriptor,
-                cta_group=2 if found["group"] == "_2x1SM" else 1,
-                a_in_tmem=found["operands"] == "TS",
-                weight_stationary=found["group"] == "_WS",
+                cta_group=2 if match["group"] == "_2x1SM" else 1,
+                a_in_tmem=match["operands"] == "TS",
+                weight_stationary=match["group"] == "_WS",
             )
     return None
 
@@ -109,11 +109,11 @@ def _descriptor(kind: str, parts: list[str], *, sparse: bool, k96: bool) -> Inst
     scaled, named = tcgen05.KINDS[kind].block_scale, KIND_NAMES[kind] == _NAMED_VECTORS
     types, numbers = 4 if scaled else 3, 3 if named else 2
     texts, integers, majors = parts[:types], parts[types : types + numbers], parts[types + numbers :]
-    if not (all(one in CPP_TYPES for one in texts) and all(_EXTENT.fullmatch(one) for one in integers)):
+    if not (all(text in CPP_TYPES for text in texts) and all(_EXTENT.fullmatch(integer) for integer in integers)):
         return None
     if len(majors) != 2 or not set(majors) <= set(_MAJORS):
         return None
-    a, b, d, *scale = (CPP_TYPES[one] for one in texts)
+    a, b, d, *scale = (CPP_TYPES[text] for text in texts)
     m, n, *vector = map(int, integers)
     if vector and vector_size(kind, sparse) != vector[0]:
         return None
@@ -157,10 +157,10 @@ def atom(name: str) -> MmaAtom:
     if len(name) > _LONGEST:
         NAME.fail(given=f"{name[:_QUOTED]}... ({len(name)} letters)", nearest="")
     text = _canonical(name)
-    found = _known().get(text) or umma_named(text)
-    if found is None:
+    known = _known().get(text) or umma_named(text)
+    if known is None:
         _fail_unknown(name, text)
-    return found
+    return known
 
 
 @user_facing
@@ -226,11 +226,15 @@ def _canonical(name: str) -> str:
 @cache
 def _known() -> Mapping[str, MmaAtom]:
     """Every atom that its name determines, by name; some of sm_75 also by the name that CuTe repeats for sm_80."""
-    found: dict[str, MmaAtom] = {}
-    for one in (*warp_atoms(), *warpgroup_atoms()):
-        found.setdefault(one.name, one)
-    again = {name.replace(_OF_SM75, _AS_OF_SM80, 1): one for name, one in found.items() if name.startswith(_OF_SM75)}
-    return MappingProxyType({**again, **found})
+    atoms: dict[str, MmaAtom] = {}
+    for atom in (*warp_atoms(), *warpgroup_atoms()):
+        atoms.setdefault(atom.name, atom)
+    again = {
+        name.replace(_OF_SM75, _AS_OF_SM80, 1): known_atom
+        for name, known_atom in atoms.items()
+        if name.startswith(_OF_SM75)
+    }
+    return MappingProxyType({**again, **atoms})
 
 
 @user_facing
@@ -252,10 +256,10 @@ def _of_nearest_shape(text: str) -> str | None:
     if asked is None:
         return None
     rest = _EXTENTS.sub("", text)
-    alike = [found for name in _known() if (found := _EXTENTS.search(name)) and _EXTENTS.sub("", name) == rest]
-    nearest = min(alike, default=None, key=lambda found: _distance(asked, found))
+    alike = [match for name in _known() if (match := _EXTENTS.search(name)) and _EXTENTS.sub("", name) == rest]
+    nearest = min(alike, default=None, key=lambda candidate: _distance(asked, candidate))
     return nearest and nearest.string
 
 
 def _distance(some: re.Match[str], others: re.Match[str]) -> int:
-    return sum(abs(int(one) - int(other)) for one, other in zip(some.groups(), others.groups(), strict=True))
+    return sum(abs(int(extent) - int(other)) for extent, other in zip(some.groups(), others.groups(), strict=True))

@@ -37,7 +37,7 @@ CPP_TYPES: dict[str, ElementType] = {
     "int8_t": s8,
     "uint8_t": u8,
     "int32_t": s32,
-    **{f"float_{one.name}_t": one for one in (e4m3, e5m2, e2m3, e3m2, e2m1, ue8m0, ue4m3)},
+    **{f"float_{element.name}_t": element for element in (e4m3, e5m2, e2m3, e3m2, e2m1, ue8m0, ue4m3)},
 }
 """CUTLASS include/cute/numeric/numeric_types.hpp."""
 _NAMES = {element: name for name, element in CPP_TYPES.items()}
@@ -69,5 +69,8 @@ def majors_of(letters: str) -> tuple[Major, Major]:
 def blas_letters(a_major: Major, b_major: Major) -> str:
     """The letters of A and B: "TN" where both are K-major."""
     return "".join(
-        letter for table, major in ((_A, a_major), (_B, b_major)) for letter, one in table.items() if one is major
+        letter
+        for table, major in ((_A, a_major), (_B, b_major))
+        for letter, of_letter in table.items()
+        if of_letter is major
     )

@@ -103,19 +103,23 @@ def umma_atom(
 
 
 def _name(
-    request: Tcgen05Request, one: InstructionDescriptor, scale: BlockScale | None, majors: tuple[Major, Major]
+    request: Tcgen05Request, descriptor: InstructionDescriptor, scale: BlockScale | None, majors: tuple[Major, Major]
 ) -> str:
     """CuTe's name. CuTe does not name weight-stationary atoms: they are spelled like the others."""
     group = "_2x1SM" if request.cta_group > 1 else "_WS" if request.weight_stationary else ""
     operands = "TS" if request.a_in_tmem else "SS"
-    types = [one.a, one.b, one.d] if one.scale is None else [one.a, one.b, one.d, one.scale]
-    parts = [*map(cpp_type, types), str(one.m), str(one.n)]
-    name, named = KIND_NAMES[one.kind], KIND_NAMES[one.kind]
+    types = (
+        [descriptor.a, descriptor.b, descriptor.d]
+        if descriptor.scale is None
+        else [descriptor.a, descriptor.b, descriptor.d, descriptor.scale]
+    )
+    parts = [*map(cpp_type, types), str(descriptor.m), str(descriptor.n)]
+    name, named = KIND_NAMES[descriptor.kind], KIND_NAMES[descriptor.kind]
     if scale is not None and list(KIND_NAMES.values()).count(name) > 1:
         parts.append(str(scale.vec_size))
-        named = SPARSE_FP4 if one.sparse else name
+        named = SPARSE_FP4 if descriptor.sparse else name
     parts += (f"Major::{major.value}" for major in majors)
-    if one.k96:
+    if descriptor.k96:
         return f"SM{_ULTRA_TIER}_{ULTRA}{group}_{operands}_VS<{', '.join(parts)}>"
-    sparse = "_SPARSE" if one.sparse else ""
+    sparse = "_SPARSE" if descriptor.sparse else ""
     return f"SM{_TIER}_MMA_{named}{group}_{operands}{sparse}<{', '.join(parts)}>"

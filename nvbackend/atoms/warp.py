@@ -33,52 +33,52 @@ _MAJORS = {"a": {"row": Major.K, "col": Major.MN}, "b": {"row": Major.MN, "col":
 
 def warp_atoms() -> Iterator[MmaAtom]:
     """Every atom of mma.sync, mma.sp and block-scaled mma."""
-    return (warp_atom(one, form) for form in mma.FORMS for one in mma.instructions(form))
+    return (warp_atom(instruction, form) for form in mma.FORMS for instruction in mma.instructions(form))
 
 
-def warp_atom(one: MmaInstruction, form: Form | None = None) -> MmaAtom:
+def warp_atom(instruction: MmaInstruction, form: Form | None = None) -> MmaAtom:
     """The atom of an instruction; `form` is the instruction's form, found from the row by default."""
-    form = form or narrow(mma.FORMS, one).forms[0]
+    form = form or narrow(mma.FORMS, instruction).forms[0]
     tier = next(tier for feature, tier in _TIERS if feature in form.requires)
-    majors = _MAJORS["a"][one.a_layout], _MAJORS["b"][one.b_layout]
-    scale = _block_scale(one)
+    majors = _MAJORS["a"][instruction.a_layout], _MAJORS["b"][instruction.b_layout]
+    scale = _block_scale(instruction)
     return MmaAtom(
-        name=_name(one, tier, blas_letters(*majors), scale),
+        name=_name(instruction, tier, blas_letters(*majors), scale),
         tier=tier,
-        shape=one.shape,
-        d=one.d,
-        a=one.a,
-        b=one.b,
-        c=one.c,
+        shape=instruction.shape,
+        d=instruction.d,
+        a=instruction.a,
+        b=instruction.b,
+        c=instruction.c,
         a_residency=Residency.REGISTERS,
         b_residency=Residency.REGISTERS,
         d_residency=Residency.REGISTERS,
-        threads=_FOUR_MATRICES_THREADS if one.shape == FOUR_MATRICES and one.a is f16 else WARP_SIZE,
+        threads=_FOUR_MATRICES_THREADS if instruction.shape == FOUR_MATRICES and instruction.a is f16 else WARP_SIZE,
         bits=form.bits,
         a_major=majors[0],
         b_major=majors[1],
-        make_row=partial(mma.mma, one),
-        sparsity=one.sparsity,
+        make_row=partial(mma.mma, instruction),
+        sparsity=instruction.sparsity,
         block_scale=scale,
     )
 
 
-def _block_scale(one: MmaInstruction) -> BlockScale | None:
-    if one.scale is None or one.kind is None:
+def _block_scale(instruction: MmaInstruction) -> BlockScale | None:
+    if instruction.scale is None or instruction.kind is None:
         return None
-    return BlockScale(one.scale, one.shape[2] // scale_vector(one.kind, one.scale_vec))
+    return BlockScale(instruction.scale, instruction.shape[2] // scale_vector(instruction.kind, instruction.scale_vec))
 
 
-def _name(one: MmaInstruction, tier: int, letters: str, scale: BlockScale | None) -> str:
+def _name(instruction: MmaInstruction, tier: int, letters: str, scale: BlockScale | None) -> str:
     """CuTe's name. CuTe names no sparse A before sm_120; such atoms are spelled like those of sm_120."""
-    shape = "x".join(map(str, one.shape))
+    shape = "x".join(map(str, instruction.shape))
     if tier >= _TYPES_BEHIND:
-        parts = [*map(cpp_type, (one.a, one.b, one.d))]
+        parts = [*map(cpp_type, (instruction.a, instruction.b, instruction.d))]
         if scale is not None:
             parts += cpp_type(scale.scale), str(scale.vec_size)
-        sparse = "_SPARSE" if one.sparsity else ""
+        sparse = "_SPARSE" if instruction.sparsity else ""
         return f"SM{tier}{sparse}_{shape}_{letters}{'_VS' if scale else ''}<{', '.join(parts)}>"
-    sparse = "" if one.sparsity is None else "_SPARSE_ORDERED" if one.sparsity == ORDERED else "_SPARSE"
-    types = "".join(map(upper, (one.d, one.a, one.b, one.c)))
-    operation = f"_{one.operation.upper()}POPC" if one.operation else ""
-    return f"SM{tier}{sparse}_{shape}_{types}_{letters}{operation}{'_SATURATE' if one.satfinite else ''}"
+    sparse = "" if instruction.sparsity is None else "_SPARSE_ORDERED" if instruction.sparsity == ORDERED else "_SPARSE"
+    types = "".join(map(upper, (instruction.d, instruction.a, instruction.b, instruction.c)))
+    operation = f"_{instruction.operation.upper()}POPC" if instruction.operation else ""
+    return f"SM{tier}{sparse}_{shape}_{types}_{letters}{operation}{'_SATURATE' if instruction.satfinite else ''}"

@@ -32,10 +32,10 @@ def add_to(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> Iterator[str]:
     """The command's output. Raises cli.family and target.unknown."""
     targets = [Target.parse(arguments.target)] if arguments.target is not None else every_target()
-    found = rows_of(arguments.family)
+    rows = rows_of(arguments.family)
     if arguments.json:
-        return _json(found, targets)
-    return _text_of_one(found, targets[0]) if arguments.target is not None else _text(found, targets)
+        return _json(rows, targets)
+    return _text_of_one(rows, targets[0]) if arguments.target is not None else _text(rows, targets)
 
 
 def rows_of(family: str | None) -> Iterator[Row]:
@@ -76,16 +76,16 @@ def _text_of_one(rows: Iterator[Row], target: Target) -> Iterator[str]:
     cells = [("PTX", "FAMILY", "LOWERING", "SINCE PTX", target.name)]
     legal = 0
     for row in rows:
-        found = verdict(row, target)
-        legal += not found
-        cells.append((row.ptx, row.family, _lowering(row), dotted(row.ptx_version), _answer(row, target, found)))
+        faults = verdict(row, target)
+        legal += not faults
+        cells.append((row.ptx, row.family, _lowering(row), dotted(row.ptx_version), _answer(row, target, faults)))
     yield from columns(cells)
     yield f"\n{count(len(cells) - 1, 'row')}, {legal} legal on {target} (PTX {dotted(target.ptx_version)})\n"
 
 
-def _answer(row: Row, target: Target, found: Sequence[object]) -> str:
-    if found:
-        return f"no: {getattr(found[0], 'rule_id', '')}"
+def _answer(row: Row, target: Target, faults: Sequence[object]) -> str:
+    if faults:
+        return f"no: {getattr(faults[0], 'rule_id', '')}"
     return "emulated" if emulation(row, target.number) is not None else "yes"
 
 

@@ -82,10 +82,10 @@ def _of_atom(arguments: argparse.Namespace) -> Picture:
     if of_layouts := _given(arguments, "tile", "banks", "memory", "access"):
         rules.DRAW.fail(problem=f"{of_layouts[0]} is for layouts, and {arguments.what!r} is an MMA atom")
     atoms = arguments.atoms or "1x1x1"
-    found = _ATOMS.fullmatch(atoms)
-    if found is None:
+    match = _ATOMS.fullmatch(atoms)
+    if match is None:
         rules.DRAW.fail(problem=f"--atoms {atoms} is not how many there are along M, N and K")
-    m, n, k = map(int, found.groups())
+    m, n, k = map(int, match.groups())
     group = None if arguments.by is None else _GROUPS[arguments.by]
     if arguments.atoms is None and (arguments.operand or "").upper() in _OF_ATOMS:
         return atom(arguments.what).picture(arguments.operand, group=group)
@@ -135,8 +135,8 @@ def _tile(text: str) -> tuple[int, int]:
 def _of_instruction(arguments: argparse.Namespace) -> Picture:
     if views := _given(arguments, "tile", "banks", "memory", "access"):
         rules.DRAW.fail(problem=f"{views[0]} is for layouts, and {arguments.what!r} is not a layout")
-    found = rows_spelled(arguments.what)
-    row, held = _held(found, arguments.operand)
+    rows = rows_spelled(arguments.what)
+    row, held = _held(rows, arguments.operand)
     return pictures.fragments(held, row.ptx)
 
 

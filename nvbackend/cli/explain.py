@@ -43,25 +43,25 @@ def told_cells(row: Row) -> Iterator[str]:
     if row.opcode not in (tcgen05.MMA, tcgen05.MMA_WS):
         return
     legal = legal_m(request_of(row))
-    for one in cell_maps(row):
-        if one.m in legal:
+    for cells in cell_maps(row):
+        if cells.m in legal:
             yield "\n"
-            yield from _told(one)
+            yield from _told(cells)
 
 
-def _told(given: CellMap) -> Iterator[str]:
-    yield paragraph(f"{given.operand} with M = {given.m}: {given.tile}")
-    rows, columns = given.extents
+def _told(cell_map: CellMap) -> Iterator[str]:
+    yield paragraph(f"{cell_map.operand} with M = {cell_map.m}: {cell_map.tile}")
+    rows, columns = cell_map.extents
     places = [(row, 0) for row in _shown(rows)] + [(0, column) for column in _shown(columns)[1:]]
-    cells = [f"{_pair(one)} at {_pair(given.position(*one))}" for one in places]
+    cells = [f"{_pair(place)} at {_pair(cell_map.position(*place))}" for place in places]
     for start in range(0, len(cells), _A_LINE):
         yield "  " + "  ".join(cells[start : start + _A_LINE]) + "\n"
-    if given.note:
-        yield f"  {given.note}\n"
+    if cell_map.note:
+        yield f"  {cell_map.note}\n"
 
 
 def _shown(extent: int) -> list[int]:
-    return sorted({one for one in _SHOWN if one < extent} | {extent - 1})
+    return sorted({index for index in _SHOWN if index < extent} | {extent - 1})
 
 
 def _pair(numbers: tuple[int, ...]) -> str:
@@ -133,11 +133,11 @@ def rows_spelled(text: str) -> list[Row]:
     """The forms of the instruction in a line of PTX. Raises cli.spelling, with the nearest ones."""
     wanted = spelling_in(text)
     every = list(every_row())
-    found = [row for row in every if row.ptx == wanted]
-    if not found:
+    rows = [row for row in every if row.ptx == wanted]
+    if not rows:
         near = nearest(wanted, sorted({row.ptx for row in every}))
         rules.UNKNOWN_SPELLING.fail(given=wanted, nearest="use one of " + ", ".join(near))
-    return found
+    return rows
 
 
 def spelling_in(text: str) -> str:
@@ -149,7 +149,7 @@ def spelling_in(text: str) -> str:
 def nearest(wanted: str, spellings: Sequence[str]) -> list[str]:
     """The spellings that are most like `wanted`: those with the most qualifiers in common, then by their letters."""
     asked = set(wanted.split("."))
-    likely = sorted(spellings, key=lambda one: -len(asked & set(one.split("."))))[:_COMPARED]
+    likely = sorted(spellings, key=lambda spelling: -len(asked & set(spelling.split("."))))[:_COMPARED]
     return difflib.get_close_matches(wanted, likely, n=NEAREST, cutoff=0.0)
 
 
@@ -186,7 +186,7 @@ def _does(row: Row) -> Iterator[str]:
 def _needs(row: Row) -> str:
     features = " and ".join(str(feature.name) for feature in row.requires)
     every = every_target()
-    legal = in_short([one for one in every if not verdict(row, one)], every)
+    legal = in_short([target for target in every if not verdict(row, target)], every)
     through = (
         f"It is emitted through LLVM's {row.lowering.name}."
         if isinstance(row.lowering, Intrinsic)
@@ -197,9 +197,9 @@ def _needs(row: Row) -> str:
 
 
 def _on(row: Row, target: Target) -> str:
-    found = verdict(row, target)
-    if found:
-        return "Not legal: " + " ".join(f"{one.message} ({one.rule_id}). Instead: {one.fix}." for one in found)
+    faults = verdict(row, target)
+    if faults:
+        return "Not legal: " + " ".join(f"{fault.message} ({fault.rule_id}). Instead: {fault.fix}." for fault in faults)
     made = emulation(row, target.number)
     if made is None:
         return f"Legal on {target}, and the chip has it."

@@ -47,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _print(parsed.run(parsed))
     except DiagnosticError as error:
         # The place is a line of the shell, not of a program.
-        found = [dataclasses.replace(one, location=None) for one in error.diagnostics]
-        sys.stderr.write("\n".join(map(str, found)) + "\n")
+        faults = [dataclasses.replace(diagnostic, location=None) for diagnostic in error.diagnostics]
+        sys.stderr.write("\n".join(map(str, faults)) + "\n")
         return FAILED
     except Interrupted as interrupted:
         sys.stderr.write(f"{interrupted}\n")

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     module = nvb.simulator.Simulator().load(text, source=arguments.file)
     if not module.kernels:
         rules.SIMULATE.fail(problem=f"{arguments.file} has no kernel")
-    values = [_value(one) for one in arguments.arg]
+    values = [_value(argument) for argument in arguments.arg]
     report = module.launch(
         arguments.kernel or module.kernels[0],
         grid=arguments.grid or (1,),
@@ -83,10 +83,10 @@ def _drawn(report: Any, file: str) -> str:
 
 
 def _extents(text: str) -> tuple[int, ...]:
-    found = tuple(int(one) for one in text.split(","))
-    if len(found) > 3:
+    extents = tuple(int(extent) for extent in text.split(","))
+    if len(extents) > 3:
         raise ValueError(text)
-    return found
+    return extents
 
 
 def _value(text: str) -> Any:
@@ -134,5 +134,5 @@ def _array(match: re.Match[str]) -> Any:
 
 def _shown(array: Any) -> str:
     flat = array.ravel()
-    first = " ".join(f"{one:.6g}" if array.dtype.kind == "f" else str(one) for one in flat[:_SHOWN].tolist())
+    first = " ".join(f"{number:.6g}" if array.dtype.kind == "f" else str(number) for number in flat[:_SHOWN].tolist())
     return first + (" ..." if flat.size > _SHOWN else "")

@@ -30,15 +30,15 @@ def add_to(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> Iterator[str]:
     """The command's output."""
-    found = [_data(target) for target in every_target()]
+    listed = [_data(target) for target in every_target()]
     if arguments.json:
-        yield json.dumps(found, indent=1) + "\n"
+        yield json.dumps(listed, indent=1) + "\n"
         return
     titles = ("TARGET", "PTX", *(probe.removeprefix("has_") for probe in PROBES), "FEATURES")
     cells = [titles]
-    for one in found:
-        probes = ("yes" if one["probes"][probe] else "-" for probe in PROBES)
-        cells.append((one["name"], "-".join(one["ptx_versions"]), *probes, " ".join(one["features"])))
+    for data in listed:
+        probes = ("yes" if data["probes"][probe] else "-" for probe in PROBES)
+        cells.append((data["name"], "-".join(data["ptx_versions"]), *probes, " ".join(data["features"])))
     yield from columns(cells)
 
 

@@ -58,14 +58,14 @@ def operand_data(operand: RowOperand) -> dict[str, Any]:
 
 def target_data(row: Row, target: Target) -> dict[str, Any]:
     """A row on a target: legal or not, why not, and what ptxas makes of it where the chip lacks it."""
-    found = verdict(row, target)
-    emulated = emulation(row, target.number) if not found else None
+    faults = verdict(row, target)
+    emulated = emulation(row, target.number) if not faults else None
     return {
         "target": target.name,
-        "legal": not found,
-        "rule": found[0].rule_id if found else None,
-        "message": found[0].message if found else None,
-        "fix": found[0].fix if found else None,
+        "legal": not faults,
+        "rule": faults[0].rule_id if faults else None,
+        "message": faults[0].message if faults else None,
+        "fix": faults[0].fix if faults else None,
         "emulated": dataclasses.asdict(emulated) if emulated is not None else None,
     }
 

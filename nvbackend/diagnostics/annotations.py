@@ -13,10 +13,10 @@ from typing import Any, get_args, get_origin
 NUMPY = "numpy"
 
 
-def is_flag(given: object) -> bool:
+def is_flag(value: object) -> bool:
     """Whether it is a bool, NumPy's too, or 0 or 1."""
-    kind = type(given)
-    return kind is bool or (kind is int and given in (0, 1)) or (kind.__module__ == NUMPY and "bool" in kind.__name__)
+    kind = type(value)
+    return kind is bool or (kind is int and value in (0, 1)) or (kind.__module__ == NUMPY and "bool" in kind.__name__)
 
 
 def alternatives(annotation: str, scope: Mapping[str, Any]) -> tuple[ast.expr, ...]:
@@ -26,7 +26,9 @@ def alternatives(annotation: str, scope: Mapping[str, Any]) -> tuple[ast.expr, .
 
 @lru_cache(4096)
 def _alternatives_in(annotation: str, scope: _Scope) -> tuple[ast.expr, ...]:
-    return tuple(one for node in _names(_parsed(annotation)) for one in _names(_spelled_out(node, scope.names)))
+    return tuple(
+        alternative for node in _names(_parsed(annotation)) for alternative in _names(_spelled_out(node, scope.names))
+    )
 
 
 class _Scope:
@@ -95,7 +97,7 @@ def fits(argument: object, name: str, scope: Mapping[str, Any]) -> bool:
 
 @lru_cache(1024)
 def _class_names(kind: type) -> frozenset[str]:
-    return frozenset(one.__name__ for one in kind.__mro__)
+    return frozenset(cls.__name__ for cls in kind.__mro__)
 
 
 def _classes(known: Any) -> tuple[type, ...]:
@@ -107,7 +109,7 @@ def _classes(known: Any) -> tuple[type, ...]:
 def _known(name: str, scope: Mapping[str, Any]) -> Any:
     """The object that a name, dotted or not, refers to where it was written; None where only type checkers know it."""
     first, *rest = name.split(".")
-    found = scope.get(first, getattr(builtins, first, sys.modules.get(first)))
+    known = scope.get(first, getattr(builtins, first, sys.modules.get(first)))
     for part in rest:
-        found = getattr(found, part, None)
-    return found
+        known = getattr(known, part, None)
+    return known

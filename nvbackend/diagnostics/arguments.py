@@ -65,13 +65,13 @@ def wrong_arguments(
     signature = _signature(function)
     name = _name(function, args)
     try:
-        given = signature.bind(*args, **kwargs).arguments
+        bound = signature.bind(*args, **kwargs).arguments
     except TypeError as error:
         return [_diagnose(name, str(error), signature)]
     scope = getattr(function, "__globals__", {})
     return [
         _diagnose(name, _misfit(place, value, wanted), signature)
-        for parameter, argument in given.items()
+        for parameter, argument in bound.items()
         if parameter not in _BOUND
         for place, value, wanted in _misfits_of(signature.parameters[parameter], argument, scope, again)
     ]
@@ -80,10 +80,10 @@ def wrong_arguments(
 def wrong_entries(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
     """What is wrong with keys and values of the dicts among the arguments of a call."""
     signature = _signature(function)
-    given, scope = signature.bind(*args, **kwargs).arguments, function.__globals__
+    bound, scope = signature.bind(*args, **kwargs).arguments, function.__globals__
     return [
         _diagnose(_name(function, args), _misfit(place, value, wanted), signature)
-        for name, argument in given.items()
+        for name, argument in bound.items()
         if isinstance(argument, dict)
         for node in alternatives(str(signature.parameters[name].annotation), scope)
         if isinstance(node, ast.Subscript) and text(node.value) in ("Mapping", "dict")
@@ -95,11 +95,11 @@ def truth_values(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Ma
     """The truth values given for numbers: Python accepts them, and this package does not."""
     function = inspect.unwrap(function)
     signature = _signature(function)
-    given = signature.bind(*args, **kwargs).arguments
-    wanted = {each: signature.parameters[each].annotation for each in given}
+    bound = signature.bind(*args, **kwargs).arguments
+    wanted = {each: signature.parameters[each].annotation for each in bound}
     return [
         _diagnose(_name(function, args), f"{each} must be {wanted[each]}, not {argument} (a bool)", signature)
-        for each, argument in given.items()
+        for each, argument in bound.items()
         if isinstance(argument, bool) and wanted[each] in _NUMBERS
     ]
 
@@ -108,22 +108,24 @@ def as_tuples(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments, with a tuple for each list where `function` takes tuples and no lists."""
-    if not any(isinstance(one, list) for one in (*args, *kwargs.values())):
+    if not any(isinstance(arg, list) for arg in (*args, *kwargs.values())):
         return args, dict(kwargs)
     names = function.__code__.co_varnames
-    wanted = {name for name, one in function.__annotations__.items() if _takes_tuples(one, function.__globals__)}
+    wanted = {
+        name for name, annotation in function.__annotations__.items() if _takes_tuples(annotation, function.__globals__)
+    }
     plain = tuple(
-        tuple(one) if isinstance(one, list) and name in wanted else one for name, one in zip(names, args, strict=False)
+        tuple(arg) if isinstance(arg, list) and name in wanted else arg for name, arg in zip(names, args, strict=False)
     )
     return (*plain, *args[len(plain) :]), {
-        name: tuple(one) if isinstance(one, list) and name in wanted else one for name, one in kwargs.items()
+        name: tuple(arg) if isinstance(arg, list) and name in wanted else arg for name, arg in kwargs.items()
     }
 
 
 def _takes_tuples(annotation: object, scope: Mapping[str, Any]) -> bool:
     if not isinstance(annotation, str):
         return False
-    kinds = {text(outer(one)) for one in alternatives(annotation, scope)}
+    kinds = {text(outer(alternative)) for alternative in alternatives(annotation, scope)}
     return "tuple" in kinds and not {"list", "Sequence"} & kinds
 
 
@@ -131,10 +133,10 @@ def too_deep(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappin
     """The arguments of a call that are nested deeper than any sensible argument, and too deep for Python."""
     function = inspect.unwrap(function)
     signature = _signature(function)
-    given = signature.bind(*args, **kwargs).arguments
+    bound = signature.bind(*args, **kwargs).arguments
     problem = f"is nested more than {MOST_DEPTH} deep"
     name = _name(function, args)
-    return [_diagnose(name, f"{each} {problem}", signature) for each, argument in given.items() if _is_deep(argument)]
+    return [_diagnose(name, f"{each} {problem}", signature) for each, argument in bound.items() if _is_deep(argument)]
 
 
 def too_large(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
@@ -149,24 +151,26 @@ def too_large(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappi
     ]
 
 
-def _excesses(given: object) -> Iterator[int]:
+def _excesses(argument: object) -> Iterator[int]:
     """The bits of each integer of an argument that has too many, including those in tuples, lists and dicts."""
-    numbers = (one for level in _levels(given) for one in level if isinstance(one, int))
-    return (one.bit_length() for one in numbers if one.bit_length() > MOST_BITS)
+    numbers = (entry for level in _levels(argument) for entry in level if isinstance(entry, int))
+    return (number.bit_length() for number in numbers if number.bit_length() > MOST_BITS)
 
 
-def _is_deep(given: object) -> bool:
-    *_, last = _levels(given)
-    return any(isinstance(one, (tuple, list)) for one in last)
+def _is_deep(argument: object) -> bool:
+    *_, last = _levels(argument)
+    return any(isinstance(entry, (tuple, list)) for entry in last)
 
 
-def _levels(given: object) -> Iterator[list[object]]:
+def _levels(argument: object) -> Iterator[list[object]]:
     """The argument, then what it holds, then what that holds: tuples, lists and dicts, MOST_DEPTH deep."""
-    level = [given]
+    level = [argument]
     yield level
     for _ in range(MOST_DEPTH):
-        inside = [list(one.values()) if isinstance(one, dict) else one for one in level]
-        level = list({id(part): part for one in inside if isinstance(one, (tuple, list)) for part in one}.values())
+        inside = [list(entry.values()) if isinstance(entry, dict) else entry for entry in level]
+        level = list(
+            {id(part): part for entries in inside if isinstance(entries, (tuple, list)) for part in entries}.values()
+        )
         yield level
 
 
@@ -220,11 +224,11 @@ class Kinds:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = inspect.unwrap(function)
         annotations = getattr(self._function, "__annotations__", {})
-        given = {name: one for name, one in annotations.items() if name != "return"}
-        self._flags = {name: one for name, one in given.items() if one in _FLAGS}
-        self._values = {name for name, one in given.items() if _is_a_values(one)}
-        self._texts = {name for name, one in given.items() if one in _TEXTS}
-        self._elements = {name for name, one in given.items() if one in _ELEMENTS}
+        by_name = {name: annotation for name, annotation in annotations.items() if name != "return"}
+        self._flags = {name: annotation for name, annotation in by_name.items() if annotation in _FLAGS}
+        self._values = {name for name, annotation in by_name.items() if _is_a_values(annotation)}
+        self._texts = {name for name, annotation in by_name.items() if annotation in _TEXTS}
+        self._elements = {name for name, annotation in by_name.items() if annotation in _ELEMENTS}
         self.always = bool(self._flags or self._values or self._texts or self._elements)
         """Whether arguments of any class are to be looked at."""
         self._names = self._function.__code__.co_varnames
@@ -232,31 +236,31 @@ class Kinds:
 
     def check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Raises call.argument for every such argument."""
-        given = {**dict(zip(self._names, args, strict=False)), **kwargs}
-        if not all(self._is_allowed(name, one) for name, one in given.items()):
+        arguments = {**dict(zip(self._names, args, strict=False)), **kwargs}
+        if not all(self._is_allowed(name, argument) for name, argument in arguments.items()):
             call = self._function, args, kwargs
-            if found := [*wrong_arguments(*call), *truth_values(*call)]:
-                raise DiagnosticError(found)
+            if faults := [*wrong_arguments(*call), *truth_values(*call)]:
+                raise DiagnosticError(faults)
 
-    def _is_allowed(self, name: str, given: Any) -> bool:
-        kind: Any = type(given)
+    def _is_allowed(self, name: str, argument: Any) -> bool:
+        kind: Any = type(argument)
         if name in self._flags:
-            return is_flag(given) or (given is None and self._flags[name] != "bool")
-        if name in self._values and isinstance(given, (int, float)):
+            return is_flag(argument) or (argument is None and self._flags[name] != "bool")
+        if name in self._values and isinstance(argument, (int, float)):
             return False
         if is_plain(kind):
             refusing = self._elements if kind is str else self._texts if kind.__name__ in _AT_RUN_TIME else ()
             return name not in refusing
         if kind is bool:
             return self._function.__annotations__.get(name) not in _NUMBERS
-        if isinstance(given, (list, tuple)) and any(map(_is_llvmlites, given)):
+        if isinstance(argument, (list, tuple)) and any(map(_is_llvmlites, argument)):
             return False
         if (name, kind) not in self._allowed:
             annotation = self._function.__annotations__.get(name)
             scope = self._function.__globals__
-            samples = (given, ()) if kind is list else (given,)  # a list counts as a tuple
+            samples = (argument, ()) if kind is list else (argument,)  # a list counts as a tuple
             self._allowed[name, kind] = not isinstance(annotation, str) or any(
-                fits(one, text(outer(node)), scope) for node in alternatives(annotation, scope) for one in samples
+                fits(sample, text(outer(node)), scope) for node in alternatives(annotation, scope) for sample in samples
             )
         return self._allowed[name, kind]
 
@@ -289,34 +293,36 @@ Misfit = tuple[str, object, str]
 """The place of a value in the call, the value, and the annotation that it does not fit."""
 
 
-def _misfits_of(parameter: inspect.Parameter, given: Any, scope: Mapping[str, Any], again: bool) -> Iterator[Misfit]:
+def _misfits_of(parameter: inspect.Parameter, argument: Any, scope: Mapping[str, Any], again: bool) -> Iterator[Misfit]:
     """What does not fit in the argument of a parameter, or in each argument of a starred parameter."""
     if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-        each = [(f"{parameter.name}[{place}]", one) for place, one in enumerate(given)]
+        each = [(f"{parameter.name}[{place}]", element) for place, element in enumerate(argument)]
     elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
-        each = list(given.items())
+        each = list(argument.items())
     else:
-        each = [(parameter.name, given)]
-    for place, one in each:
-        yield from _misfits(place, one, parameter.annotation, scope, again)
+        each = [(parameter.name, argument)]
+    for place, entry in each:
+        yield from _misfits(place, entry, parameter.annotation, scope, again)
 
 
-def _misfits(place: str, given: object, annotation: object, scope: Mapping[str, Any], again: bool) -> Iterator[Misfit]:
-    """`given` where it does not fit; else what does not fit of its elements or, where it is a record, of its fields."""
+def _misfits(
+    place: str, argument: object, annotation: object, scope: Mapping[str, Any], again: bool
+) -> Iterator[Misfit]:
+    """`argument` where it does not fit; else those of its elements, or of its fields if it is a record, that do not."""
     if not isinstance(annotation, str):
         return
-    fitting = [node for node in alternatives(annotation, scope) if fits(given, text(outer(node)), scope)]
+    fitting = [node for node in alternatives(annotation, scope) if fits(argument, text(outer(node)), scope)]
     if not fitting:
-        yield place, given, annotation
+        yield place, argument, annotation
         return
-    if isinstance(given, (tuple, list, str, bytes)) and len(fitting) == 1 and isinstance(fitting[0], ast.Subscript):
-        yield from _misfits_of_elements(place, given, fitting[0], scope, again)
-    elif dataclasses.is_dataclass(given) and not isinstance(given, type):
-        if not again and _was_compared(type(given)):
+    if isinstance(argument, (tuple, list, str, bytes)) and len(fitting) == 1 and isinstance(fitting[0], ast.Subscript):
+        yield from _misfits_of_elements(place, argument, fitting[0], scope, again)
+    elif dataclasses.is_dataclass(argument) and not isinstance(argument, type):
+        if not again and _was_compared(type(argument)):
             return
-        inner = vars(sys.modules[type(given).__module__])
-        for field in dataclasses.fields(given):
-            yield from _misfits(f"{place}.{field.name}", getattr(given, field.name, None), field.type, inner, again)
+        inner = vars(sys.modules[type(argument).__module__])
+        for field in dataclasses.fields(argument):
+            yield from _misfits(f"{place}.{field.name}", getattr(argument, field.name, None), field.type, inner, again)
 
 
 @lru_cache(1024)
@@ -326,28 +332,28 @@ def _was_compared(kind: Any) -> bool:
 
 
 def _misfits_of_elements(
-    place: str, given: Sequence[object], annotation: ast.Subscript, scope: Mapping[str, Any], again: bool
+    place: str, argument: Sequence[object], annotation: ast.Subscript, scope: Mapping[str, Any], again: bool
 ) -> Iterator[Misfit]:
     inside = annotation.slice
     wanted = list(inside.elts) if isinstance(inside, ast.Tuple) else [inside]
     is_single = len(wanted) == 1 and text(annotation.value) != "tuple"
     of_any_length = is_single or text(wanted[-1]) == "..."
     if of_any_length:
-        wanted = wanted[:1] * len(given)
-    if len(wanted) != len(given):
-        yield place, given, text(annotation)
+        wanted = wanted[:1] * len(argument)
+    if len(wanted) != len(argument):
+        yield place, argument, text(annotation)
         return
-    for index, (one, kind) in enumerate(zip(given, wanted, strict=True)):
-        yield from _misfits(f"{place}[{index}]", one, text(kind), scope, again)
+    for index, (entry, kind) in enumerate(zip(argument, wanted, strict=True)):
+        yield from _misfits(f"{place}[{index}]", entry, text(kind), scope, again)
 
 
 def _misfits_of_entries(
-    place: str, given: Mapping[object, object], annotation: ast.Subscript, scope: Mapping[str, Any]
+    place: str, argument: Mapping[object, object], annotation: ast.Subscript, scope: Mapping[str, Any]
 ) -> Iterator[Misfit]:
     keys, values = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else (annotation.slice,) * 2
-    for key, one in given.items():
+    for key, entry in argument.items():
         yield from _misfits(f"a key of {place}", key, text(keys), scope, True)
-        yield from _misfits(f"{place}[{_short(key)}]", one, text(values), scope, True)
+        yield from _misfits(f"{place}[{_short(key)}]", entry, text(values), scope, True)
 
 
 def _name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
@@ -378,9 +384,12 @@ def _prefix(function: Callable[..., Any]) -> str:
 def _diagnose(name: str, problem: str, signature: inspect.Signature) -> Diagnostic:
     if name == "Address[...]":
         return ARGUMENT.diagnose(call=name, problem=problem, advice=_ONE_INDEX)
-    without_quotes = [one.replace(annotation=_Plain(one.annotation)) for one in signature.parameters.values()]
+    without_quotes = [
+        parameter.replace(annotation=_Plain(parameter.annotation)) for parameter in signature.parameters.values()
+    ]
     shown = signature.replace(
-        parameters=[one for one in without_quotes if one.name not in _BOUND], return_annotation=inspect.Signature.empty
+        parameters=[parameter for parameter in without_quotes if parameter.name not in _BOUND],
+        return_annotation=inspect.Signature.empty,
     )
     return ARGUMENT.diagnose(call=name, problem=problem, advice=f"call it as {name}{shown}")
 

@@ -14,8 +14,8 @@ def ascii_path(path: str) -> str:
 
     ptxas refuses bytes that are not ASCII and ends a name at any `"`; LLVM takes `//` for `/`, and no empty name.
     """
-    found = _ENCODED.sub(lambda match: b"%%%02X" % match[0][0], path.encode("utf-8", "surrogatepass"))
-    return found.decode("ascii") or _NAMELESS
+    encoded = _ENCODED.sub(lambda match: b"%%%02X" % match[0][0], path.encode("utf-8", "surrogatepass"))
+    return encoded.decode("ascii") or _NAMELESS
 
 
 def plain_path(name: str) -> str:

@@ -31,11 +31,11 @@ _LIBRARIES = sys.stdlib_module_names | {"llvmlite"}
 
 
 class WrongKind(TypeError):
-    """An argument of the wrong kind, seen deep inside; `found` is raised where no call around it names the argument."""
+    """An argument of the wrong kind, seen deep inside; `diagnostic` is raised where no call around it names that one."""
 
-    def __init__(self, found: Diagnostic) -> None:
-        super().__init__(found.message)
-        self.found = found
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
 
 
 class Interrupted(KeyboardInterrupt):
@@ -146,15 +146,15 @@ def _cutting_blocks(function: Callable[..., AbstractContextManager[Any]]) -> Cal
 def blame(error: Exception, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raises the diagnostics of a call that failed inside this package because of an argument's type."""
     if isinstance(error, RecursionError):
-        if found := too_deep(function, args, kwargs):
-            raise DiagnosticError(found) from None
+        if faults := too_deep(function, args, kwargs):
+            raise DiagnosticError(faults) from None
     elif not any(map(_is_of_no_library, _frames(_users_frames(error.__traceback__)))):
-        found = wrong_arguments(function, args, kwargs) or truth_values(function, args, kwargs)
-        if not found and not _is_called_by_us():
-            found = [error.found] if isinstance(error, WrongKind) else []
-            found = too_large(function, args, kwargs) if _is_too_large(error) else found
-        if found:
-            raise DiagnosticError(found) from None
+        faults = wrong_arguments(function, args, kwargs) or truth_values(function, args, kwargs)
+        if not faults and not _is_called_by_us():
+            faults = [error.diagnostic] if isinstance(error, WrongKind) else []
+            faults = too_large(function, args, kwargs) if _is_too_large(error) else faults
+        if faults:
+            raise DiagnosticError(faults) from None
 
 
 def _is_called_by_us() -> bool:
@@ -261,21 +261,23 @@ def _users_frames(traceback: TracebackType | None) -> TracebackType | None:
     return chain
 
 
-def plain_number(given: Any) -> Any:
+def plain_number(number: Any) -> Any:
     """A NumPy integer or float as a Python number; everything else unchanged, NumPy's truth values too."""
-    if type(given).__module__ != NUMPY:
-        return given
-    if isinstance(given, numbers.Integral):
-        return operator.index(given)
-    return float(given) if isinstance(given, numbers.Real) else given
+    if type(number).__module__ != NUMPY:
+        return number
+    if isinstance(number, numbers.Integral):
+        return operator.index(number)
+    return float(number) if isinstance(number, numbers.Real) else number
 
 
-def plain_numbers(given: tuple[Any, ...]) -> tuple[Any, ...]:
-    """`given` with its numbers plain, and those in its tuples; itself if all that it holds is plain."""
-    for one in given:
-        kind: Any = type(one)
+def plain_numbers(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`arguments` with its numbers plain, and those in its tuples; itself if all that it holds is plain."""
+    for argument in arguments:
+        kind: Any = type(argument)
         if not is_plain(kind):
             break
     else:
-        return given  # most calls, and every operator of a value comes here
-    return tuple(tuple(map(plain_number, one)) if type(one) is tuple else plain_number(one) for one in given)
+        return arguments  # most calls, and every operator of a value comes here
+    return tuple(
+        tuple(map(plain_number, entry)) if type(entry) is tuple else plain_number(entry) for entry in arguments
+    )

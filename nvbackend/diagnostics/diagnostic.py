@@ -241,18 +241,18 @@ class MissingName(DiagnosticError, KeyError):
 
 def gather(*checks: Callable[[], object]) -> list[Diagnostic]:
     """What the checks raise, in order: each is called, even after another has raised."""
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     for check in checks:
         try:
             check()
         except DiagnosticError as error:
-            found += error.diagnostics
-    return found
+            diagnostics += error.diagnostics
+    return diagnostics
 
 
 def raise_all(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Raise DiagnosticError if any of `diagnostics` is an error, else return them (all warnings)."""
-    found = tuple(diagnostics)
-    if any(diagnostic.severity is Severity.ERROR for diagnostic in found):
-        raise DiagnosticError(found)
-    return found
+    reported = tuple(diagnostics)
+    if any(diagnostic.severity is Severity.ERROR for diagnostic in reported):
+        raise DiagnosticError(reported)
+    return reported

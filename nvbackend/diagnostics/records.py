@@ -57,11 +57,11 @@ def _check(
     args, kwargs = plain_numbers(args), dict(zip(kwargs, plain_numbers(tuple(kwargs.values())), strict=True))
     args, kwargs = as_tuples(function, args, kwargs)
     call = function, args, kwargs
-    found = wrong_arguments(*call, again=False)
+    faults = wrong_arguments(*call, again=False)
     with suppress(TypeError):  # too few or too many arguments
-        found += [*truth_values(*call), *wrong_entries(*call)]
-    if found:
-        raise DiagnosticError(found)
+        faults += [*truth_values(*call), *wrong_entries(*call)]
+    if faults:
+        raise DiagnosticError(faults)
     return args, kwargs
 
 

@@ -14,8 +14,8 @@ def element_name(other: str) -> str | None:
     """The element type that NumPy, PyTorch, C or Python calls `other`, as `nvb.f32`; None where nothing is meant."""
     if other in _NAMES:
         return f"nvb.{_NAMES[other]}"
-    found = _OTHER_SPELLING.match(other)
-    if found is None:
+    match = _OTHER_SPELLING.match(other)
+    if match is None:
         return None
-    name = f"{_LETTER.get(found[1], found[1])}{found[2]}"
+    name = f"{_LETTER.get(match[1], match[1])}{match[2]}"
     return f"nvb.{name}" if name[0] in "su" or name in _FLOATS else None

@@ -38,10 +38,10 @@ def _otherwise(
 ) -> Row:
     """`row` spelled `ptx`, by a statement over its operands; those named in `generic` are generic addresses."""
     operands = tuple(
-        replace(one, register=RegisterClass.GENERIC, meaning=f"{one.meaning}; a generic address".lstrip("; "))
-        if one.name in generic
-        else one
-        for one in row.operands
+        replace(operand, register=RegisterClass.GENERIC, meaning=f"{operand.meaning}; a generic address".lstrip("; "))
+        if operand.name in generic
+        else operand
+        for operand in row.operands
     )
     return replace(
         row,
@@ -58,7 +58,7 @@ def _listed(*parts: str) -> str:
 
 
 def _named(operands: tuple[RowOperand, ...], *left_out: str) -> tuple[str, ...]:
-    return tuple(f"{{{one.name}}}" for one in operands if one.name not in left_out)
+    return tuple(f"{{{operand.name}}}" for operand in operands if operand.name not in left_out)
 
 
 def _in_spaces(row: Row, statement: str, address: str, generic_ptx: PtxVersion | None = None) -> Iterator[Row]:
@@ -72,7 +72,7 @@ def _in_spaces(row: Row, statement: str, address: str, generic_ptx: PtxVersion |
 
 def _of_mbarrier(row: Row) -> Iterator[Row]:
     """PTX ISA 9.7.13.15: any operation on an mbarrier of this CTA, which a generic address can name as well."""
-    operands = {one.name: one for one in row.operands}
+    operands = {operand.name: operand for operand in row.operands}
     if "barrier" not in operands or operands["barrier"].register is not RegisterClass.SHARED:
         return
     if row.axes.get("blocking"):
@@ -201,7 +201,9 @@ _FAMILIES: tuple[tuple[Callable[[], Iterator[Row]], Callable[[Row], Iterator[Row
 @cache
 def other_spellings(row: Row) -> tuple[Row, ...]:
     """The rows that are `row` spelled otherwise; none for a row that is spelled in one way only."""
-    return tuple(one for rows_of, otherwise in _FAMILIES if row in _rows_of(rows_of) for one in otherwise(row))
+    return tuple(
+        spelling for rows_of, otherwise in _FAMILIES if row in _rows_of(rows_of) for spelling in otherwise(row)
+    )
 
 
 @cache

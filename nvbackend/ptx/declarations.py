@@ -45,11 +45,11 @@ def begins_a_declaration(reader: Reader) -> bool:
 def declaration(reader: Reader, linkage: str = "") -> tuple[Variable, ...]:
     """The variables of one declaration, `.reg .b32 %r<5>, %a;` for instance, with its semicolon."""
     qualifiers = _qualifiers(reader, linkage)
-    found = [_declarator(reader, qualifiers)]
+    variables = [_declarator(reader, qualifiers)]
     while reader.skips(","):
-        found.append(_declarator(reader, qualifiers))
+        variables.append(_declarator(reader, qualifiers))
     reader.must(";")
-    return tuple(found)
+    return tuple(variables)
 
 
 def parameter(reader: Reader) -> Variable:
@@ -61,61 +61,61 @@ def parameters(reader: Reader) -> tuple[Variable, ...]:
     """Parameters or results in parentheses; none where no parenthesis is next."""
     if not reader.skips("("):
         return ()
-    found: list[Variable] = []
+    declared: list[Variable] = []
     while not reader.skips(")"):
-        if found:
+        if declared:
             reader.must(",")
-        found.append(parameter(reader))
-    return tuple(found)
+        declared.append(parameter(reader))
+    return tuple(declared)
 
 
 def _qualifiers(reader: Reader, linkage: str) -> _Qualifiers:
-    found = _Qualifiers(linkage=linkage)
+    qualifiers = _Qualifiers(linkage=linkage)
     while reader.next.kind == "dotted":
         name = reader.next.text[1:]
         if name not in _QUALIFIERS and name not in TYPES:
             reader.unknown_directive((*_QUALIFIERS, *TYPES))
         reader.take()
-        _qualify(found, name, reader)
-    if not found.type:
+        _qualify(qualifiers, name, reader)
+    if not qualifiers.type:
         reader.fail("a type such as .b32")
-    return found
+    return qualifiers
 
 
-def _qualify(found: _Qualifiers, name: str, reader: Reader) -> None:
+def _qualify(qualifiers: _Qualifiers, name: str, reader: Reader) -> None:
     """Adds the qualifier `name`, which is read, and what is written after it."""
-    if name in SPACES and found.pointer is not None:
-        found.pointer = Pointer(name, found.pointer.alignment)
-    elif name == "align" and found.pointer is not None:
-        found.pointer = Pointer(found.pointer.space, integer(reader))
+    if name in SPACES and qualifiers.pointer is not None:
+        qualifiers.pointer = Pointer(name, qualifiers.pointer.alignment)
+    elif name == "align" and qualifiers.pointer is not None:
+        qualifiers.pointer = Pointer(qualifiers.pointer.space, integer(reader))
     elif name == "align":
-        found.alignment = integer(reader)
+        qualifiers.alignment = integer(reader)
     elif name == "ptr":
-        found.pointer = Pointer()
+        qualifiers.pointer = Pointer()
     elif name == "attribute":
-        found.attributes = _attributes(reader)
+        qualifiers.attributes = _attributes(reader)
     elif name in VECTORS:
-        found.vector = VECTORS[name]
+        qualifiers.vector = VECTORS[name]
     else:
         part = next(part for part, names in _PARTS.items() if name in names)
-        setattr(found, part, name)
+        setattr(qualifiers, part, name)
 
 
 def _attributes(reader: Reader) -> tuple[str, ...]:
     """The texts between the parentheses of `.attribute(.managed)`, one for each attribute."""
     reader.must("(")
-    found, depth = [""], 1
+    texts, depth = [""], 1
     while True:
         token = reader.take()
         if token.kind == "end":
             reader.fail("')'")
         depth += {"(": 1, ")": -1}.get(token.text, 0)
         if depth == 0:
-            return tuple(found)
+            return tuple(texts)
         if token.text == "," and depth == 1:
-            found.append("")
+            texts.append("")
         else:
-            found[-1] += token.text
+            texts[-1] += token.text
 
 
 def _declarator(reader: Reader, qualifiers: _Qualifiers) -> Variable:
@@ -144,11 +144,11 @@ def _declarator(reader: Reader, qualifiers: _Qualifiers) -> Variable:
 
 
 def _shape(reader: Reader) -> tuple[int | None, ...]:
-    found: list[int | None] = []
+    shape: list[int | None] = []
     while reader.skips("["):
-        found.append(None if reader.sees("]") else integer(reader))
+        shape.append(None if reader.sees("]") else integer(reader))
         reader.must("]")
-    return tuple(found)
+    return tuple(shape)
 
 
 def _initial(reader: Reader) -> Operand:

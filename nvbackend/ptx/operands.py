@@ -61,16 +61,16 @@ def _single(reader: Reader) -> Operand:
 
 def operands(reader: Reader, closing: str) -> tuple[Operand, ...]:
     """The operands up to `closing`, which is read too."""
-    found: list[Operand] = []
+    taken: list[Operand] = []
     if reader.skips(closing):
         return ()
     with reader.nested():
-        found.append(operand(reader))
+        taken.append(operand(reader))
         while not reader.skips(closing):
             if not reader.skips(","):
                 reader.fail(f"',' or {closing!r}")
-            found.append(operand(reader))
-    return tuple(found)
+            taken.append(operand(reader))
+    return tuple(taken)
 
 
 def _symbol(reader: Reader) -> Operand:

@@ -50,10 +50,10 @@ def _version(reader: Reader) -> tuple[int, int]:
 
 def _target(reader: Reader) -> tuple[str, ...]:
     reader.must(".target")
-    found = [reader.name("a target such as sm_90a")]
+    names = [reader.name("a target such as sm_90a")]
     while reader.skips(","):
-        found.append(reader.name("an option of the target"))
-    return tuple(found)
+        names.append(reader.name("an option of the target"))
+    return tuple(names)
 
 
 def _item(reader: Reader) -> tuple[Item, ...]:
@@ -78,18 +78,18 @@ def _function(reader: Reader, linkage: str) -> Function:
     directives = list(_directives(reader))
     results = () if is_entry else parameters(reader)
     name = reader.name("the name of a function")
-    found = parameters(reader)
+    arguments = parameters(reader)
     directives += _directives(reader)
     body: Block | None = None
     if reader.sees("{"):
         body = block(reader)
     else:
         reader.must(";")
-    return Function(name, is_entry, found, results, tuple(directives), body, linkage, position=position)
+    return Function(name, is_entry, arguments, results, tuple(directives), body, linkage, position=position)
 
 
 def _directives(reader: Reader) -> tuple[Directive, ...]:
-    found: list[Directive] = []
+    directives: list[Directive] = []
     while reader.next.kind == "dotted":
         position = reader.position
         name = reader.next.text[1:]
@@ -106,8 +106,8 @@ def _directives(reader: Reader) -> tuple[Directive, ...]:
             reader.take()
         else:
             reader.unknown_directive(_OF_A_FUNCTION)
-        found.append(Directive(name, values, position=position))
-    return tuple(found)
+        directives.append(Directive(name, values, position=position))
+    return tuple(directives)
 
 
 def _file(reader: Reader) -> File:

@@ -30,11 +30,11 @@ def block(reader: Reader) -> Block:
     """Statements in braces."""
     position = reader.position
     reader.must("{")
-    found: list[Statement] = []
+    statements: list[Statement] = []
     with reader.nested():
         while not reader.skips("}"):
-            found.extend(_statement(reader))
-    return Block(tuple(found), position=position)
+            statements.extend(_statement(reader))
+    return Block(tuple(statements), position=position)
 
 
 def _statement(reader: Reader) -> tuple[Statement, ...]:
@@ -91,10 +91,10 @@ def _named(reader: Reader) -> Label | BranchTargets | Prototype:
 def _prototype(reader: Reader, name: str, position: Position) -> Prototype:
     results = parameters(reader)
     reader.name("the name of a function, or _")
-    found = parameters(reader)
+    arguments = parameters(reader)
     noreturn = reader.skips(".noreturn")
     reader.must(";")
-    return Prototype(name, results, found, noreturn, position=position)
+    return Prototype(name, results, arguments, noreturn, position=position)
 
 
 def _name(reader: Reader) -> Name:

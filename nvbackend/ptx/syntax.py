@@ -245,7 +245,7 @@ class Function(Node):
 
     def directive(self, name: str) -> tuple[int | str, ...] | None:
         """The values of a directive such as `maxntid`, None where the function does not have it."""
-        return next((one.values for one in self.directives if one.name == name), None)
+        return next((directive.values for directive in self.directives if directive.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)

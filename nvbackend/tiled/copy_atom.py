@@ -232,7 +232,9 @@ def _packed_copy(element: ElementType, count: int, packed: int, *, transposed: b
     instruction = f"ldmatrix that unpacks to bytes{' and transposes' if transposed else ''}"
     if packed not in _PACKED:
         WIDTH.fail(instruction=instruction, given=f"elements of {packed} bits", legal=_listed(sorted(_PACKED), "bits"))
-    shapes = (one for one in matrix_move.LOADED if one.element == _PACKED[packed] and transposed in one.transposed)
+    shapes = (
+        matrix for matrix in matrix_move.LOADED if matrix.element == _PACKED[packed] and transposed in matrix.transposed
+    )
     shape = next(shapes)
     if count not in shape.counts:
         WIDTH.fail(instruction=instruction, given=f"{count} matrices", legal=_listed(shape.counts, "matrices"))
@@ -267,14 +269,14 @@ def fragment_bits(shape: MatrixShape, count: int, *, transposed: bool) -> Layout
     bits = 2 * BYTE_BITS if shape is HALVES else BYTE_BITS
     half_a_row = () if shape is HALVES else ((2, _ROW_BITS // 2),)
     whole = ((shape.registers, 2 * _ROW_BITS), (count, rows_of(shape) * _ROW_BITS))
-    neighbours = ((2, _ROW_BITS), *half_a_row, *(one for one in whole if one[0] > 1))
+    neighbours = ((2, _ROW_BITS), *half_a_row, *(mode for mode in whole if mode[0] > 1))
     lanes = ((_QUAD, 2 * shape.registers * _ROW_BITS), (CORE_ROWS, bits))
     return _modes(lanes, ((bits, 1), *neighbours))
 
 
 def _modes(*parts: tuple[tuple[int, int], ...]) -> Layout:
     shapes, strides = (
-        tuple(tuple(one[place] for one in part) if len(part) > 1 else part[0][place] for part in parts)
+        tuple(tuple(mode[place] for mode in part) if len(part) > 1 else part[0][place] for part in parts)
         for place in (0, 1)
     )
     return Layout(shapes, strides)

@@ -71,12 +71,12 @@ def thread_coordinate(layout: Layout, thread: Any) -> tuple[Any, Any, Any, Any]:
                 parts.append((stride, extent, place, step))
                 step *= extent
     parts.sort()
-    found: list[Any] = [0, 0, 0, 0]
+    coordinate: list[Any] = [0, 0, 0, 0]
     for number, (stride, extent, place, step) in enumerate(parts):
         around = parts[number + 1][0] if number + 1 < len(parts) else stride * extent
         index = thread % around if stride == 1 else thread % around // stride
-        found[place] = found[place] + (index if step == 1 else index * step)
-    v, m, n, k = found
+        coordinate[place] = coordinate[place] + (index if step == 1 else index * step)
+    v, m, n, k = coordinate
     return v, m, n, k
 
 
@@ -314,9 +314,9 @@ def _check_width(atom: MmaAtom, operand: MmaOperand, part: Partition, bits: int)
     layout = part.layout
     if not (isinstance(layout, ComposedLayout) and isinstance(layout.offset, SmemPtr)):
         return
-    given = layout.offset.bits
-    if given is not None and given != bits:
-        problem = f"its elements have {given} bits, those of the operand {bits} in shared memory"
+    held = layout.offset.bits
+    if held is not None and held != bits:
+        problem = f"its elements have {held} bits, those of the operand {bits} in shared memory"
         FRAGMENT.fail(
             operand=operand.value,
             mma=atom,

@@ -52,11 +52,11 @@ class Beside(enum.Enum):
         return {Beside.METADATA: atom.layout_e, Beside.SCALE_A: atom.layout_sfa, Beside.SCALE_B: atom.layout_sfb}[self]
 
 
-def operand_named(given: MmaOperand | str) -> MmaOperand:
+def operand_named(operand: MmaOperand | str) -> MmaOperand:
     """The operand of that name, in either case; D is where C is. Raises tiled-mma.operand."""
-    if isinstance(given, MmaOperand):
-        return given
-    letter = "C" if given.upper() == "D" else given.upper()
+    if isinstance(operand, MmaOperand):
+        return operand
+    letter = "C" if operand.upper() == "D" else operand.upper()
     if letter not in MmaOperand.__members__:
-        OPERAND.fail(given=given)
+        OPERAND.fail(given=operand)
     return MmaOperand[letter]

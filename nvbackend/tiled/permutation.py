@@ -16,10 +16,10 @@ _NAMES = "MNK"
 
 
 def permutations(
-    atom: MmaAtom, atom_layout: Layout, given: Sequence[Permutation] | None
+    atom: MmaAtom, atom_layout: Layout, permutation: Sequence[Permutation] | None
 ) -> tuple[Permutation, Permutation, Permutation]:
     """The permutation of each dimension. Raises tiled-mma.permutation."""
-    entries = () if given is None else tuple(given)
+    entries = () if permutation is None else tuple(permutation)
     if len(entries) > len(_NAMES):
         instead = "give at most one entry for M, one for N and one for K"
         problem = f"{len(entries)} entries"
@@ -29,24 +29,24 @@ def permutations(
     return m, n, k
 
 
-def _checked(atom: MmaAtom, atom_layout: Layout, place: int, given: Any) -> Permutation:
+def _checked(atom: MmaAtom, atom_layout: Layout, place: int, entry: Any) -> Permutation:
     step = atom.shape[place] * size(atom_layout, place)
 
     def fail(problem: str, instead: str) -> NoReturn:
-        shown = text(given) if isinstance(given, int) else str(given)
+        shown = text(entry) if isinstance(entry, int) else str(entry)
         PERMUTATION.fail(given=shown, dimension=_NAMES[place], mma=atom, problem=problem, instead=instead)
 
-    if given is None:
+    if entry is None:
         return None
-    if isinstance(given, bool) or not isinstance(given, int | Layout):
+    if isinstance(entry, bool) or not isinstance(entry, int | Layout):
         fail("it is neither an extent nor a layout", "give an integer, a layout, or _ for what it is without")
-    extent = size(given) if isinstance(given, Layout) else given
+    extent = size(entry) if isinstance(entry, Layout) else entry
     if extent < 1 or extent % step:
         nearest = max(1, -(-extent // step)) * step
         fail(f"its {extent} elements are not a multiple of the {step} that all atoms take", f"let it have {nearest}")
-    if isinstance(given, Layout):
-        if sorted(given.offsets()) != list(range(extent)):
+    if isinstance(entry, Layout):
+        if sorted(entry.offsets()) != list(range(extent)):
             fail(f"it does not reach every element below {extent} once", "give a layout that only changes the order")
         if place == _NAMES.index("K") and atom.sparsity is not None:
             fail("the stored columns of a sparse A follow its metadata", "leave K of a sparse atom as it is: _")
-    return given
+    return entry

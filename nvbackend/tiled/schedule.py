@@ -103,20 +103,20 @@ def check_fragments(tiled_mma: TiledMMA, a: Fragment, b: Fragment, c: Fragment, 
     order = (a.operand, b.operand, c.operand)
     if order != (MmaOperand.A, MmaOperand.B, MmaOperand.C):
         fail(
-            f"they are of {', '.join(one.value for one in order)}",
+            f"they are of {', '.join(operand.value for operand in order)}",
             "give the fragment of A, that of B and that of C, in this order",
         )
-    for one, modes in ((a, 3), (b, 3), (c, 4 if split else 3)):
-        if rank(one.layout) != modes:
+    for fragment, modes in ((a, 3), (b, 3), (c, 4 if split else 3)):
+        if rank(fragment.layout) != modes:
             instead = f"slice it to {modes} modes: one stage of it is fragment(_, _, _, stage)"
-            fail(f"that of {one.operand.value} has {rank(one.layout)} modes", instead)
-    for dimension, (one, mine), (other, its) in (
+            fail(f"that of {fragment.operand.value} has {rank(fragment.layout)} modes", instead)
+    for dimension, (fragment, mine), (other, its) in (
         ("M", (a, 1), (c, 1)),
         ("N", (b, 1), (c, 2)),
         ("K", (a, 2), (b, 2)),
     ):
-        some, others = size(one.layout, mine), size(other.layout, its)
+        some, others = size(fragment.layout, mine), size(other.layout, its)
         if some != others:
-            counts = f"{one.operand.value} has {some} atoms along {dimension}, {other.operand.value} {others}"
+            counts = f"{fragment.operand.value} has {some} atoms along {dimension}, {other.operand.value} {others}"
             fail(counts, "make them of tiles of the same M, N and K")
     return size(a.layout, 2)

@@ -49,9 +49,9 @@ def tmem_layout(atom: MmaAtom, operand: MmaOperand, shape: IntTuple, bits: int) 
     used = -(-cosize(virtual) // LANES) * width // COLUMN_BITS
     if used > COLUMNS:
         TENSOR_MEMORY.fail(operand=operand.value, given=text(shape), columns=used, most=COLUMNS)
-    found = composition(make_layout((LANES, COLUMNS * COLUMN_BITS), (lane_stride(bits), width // bits)), virtual)
-    assert isinstance(found, Layout)
-    return found
+    layout = composition(make_layout((LANES, COLUMNS * COLUMN_BITS), (lane_stride(bits), width // bits)), virtual)
+    assert isinstance(layout, Layout)
+    return layout
 
 
 def _block(atom: MmaAtom, operand: MmaOperand, rows: int, columns: int) -> tuple[Layout, int]:

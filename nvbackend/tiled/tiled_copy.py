@@ -61,10 +61,10 @@ def make_tiled_copy(atom: CopyAtom, thr_layout: Layout, val_layout: Layout | Non
     values = Layout(1) if val_layout is None else val_layout
     tile = raked_product(thr_layout, values)
     wanted = size(thr_layout) * size(values)
-    found = right_inverse(tile)
-    if size(found) != wanted:
-        TILE.fail(thr_layout=thr_layout, val_layout=values, covered=size(found), wanted=wanted)
-    tv = composition(found, Layout((size(thr_layout), size(values))))
+    inverse = right_inverse(tile)
+    if size(inverse) != wanted:
+        TILE.fail(thr_layout=thr_layout, val_layout=values, covered=size(inverse), wanted=wanted)
+    tv = composition(inverse, Layout((size(thr_layout), size(values))))
     assert isinstance(tv, Layout)
     return TiledCopy(atom, tv, tuple(map(size, tile.modes)))
 
@@ -295,7 +295,7 @@ def _retiled(tiled: TiledCopy, layout: Layout) -> Layout:
 
 def _kept_beyond(layout: Layout, factor: int) -> Layout:
     """Which group of `factor` indices a coordinate is in: CuTe's upcast, where modes within a group become one."""
-    found = []
+    kept = []
     for part in layout.modes:
         flat = []
         for extent, stride in flat_modes(part):
@@ -303,5 +303,5 @@ def _kept_beyond(layout: Layout, factor: int) -> Layout:
                 flat.append((extent, stride // factor))
             elif extent * stride > factor:
                 flat.append((extent * stride // factor, 1))
-        found.append(from_flat(flat))
-    return make_layout(*found)
+        kept.append(from_flat(flat))
+    return make_layout(*kept)

@@ -50,13 +50,13 @@ def make_tiled_mma(
     for a name atom.name.
     CUTLASS include/cute/atom/mma_atom.hpp.
     """
-    found = atom_named(atom) if isinstance(atom, str) else atom
-    given = atom_layout if isinstance(atom_layout, Layout) else Layout(atom_layout)
-    if len(given.modes) > len(DIMENSIONS):
-        ATOM_LAYOUT.fail(given=given, problem=f"it has {len(given.modes)} modes")
-    layout = make_layout(*given.modes, *[Layout(1, 0)] * (len(DIMENSIONS) - len(given.modes)))
-    _check_numbers(given)
-    tiled = TiledMMA(found, layout, permutations(found, layout, permutation))
+    instruction = atom_named(atom) if isinstance(atom, str) else atom
+    atoms = atom_layout if isinstance(atom_layout, Layout) else Layout(atom_layout)
+    if len(atoms.modes) > len(DIMENSIONS):
+        ATOM_LAYOUT.fail(given=atoms, problem=f"it has {len(atoms.modes)} modes")
+    layout = make_layout(*atoms.modes, *[Layout(1, 0)] * (len(DIMENSIONS) - len(atoms.modes)))
+    _check_numbers(atoms)
+    tiled = TiledMMA(instruction, layout, permutations(instruction, layout, permutation))
     _check_orders(tiled)
     return tiled
 
@@ -123,12 +123,12 @@ class TiledMMA:
 
     def _tiler(self, place: int, extent: int) -> Layout:
         """What is cut off a dimension at a time, of which an atom has `extent`."""
-        given = self.permutation_mnk[place]
-        if isinstance(given, Layout):
-            return given
-        if given is None:
+        entry = self.permutation_mnk[place]
+        if isinstance(entry, Layout):
+            return entry
+        if entry is None:
             return Layout(extent * size(self._thr_layout, place + 1))
-        return Layout(given * extent // self.atom.shape[place])  # a sparse A has fewer columns
+        return Layout(entry * extent // self.atom.shape[place])  # a sparse A has fewer columns
 
     def get_layoutA_TV(self) -> Layout:
         """(thread, value) to m + M * k of one `tile_size_mnk` of A; threads of the same rows have the same elements.
@@ -270,23 +270,23 @@ class TiledMMA:
         Raises tiled-mma.atom-layout where no layout does that: three pairs of quads, of the four in a warp.
         """
         whole = make_layout(self._thr_layout, complement(self._thr_layout))
-        found = composition(Layout((self.size, 1), (1, 0)), right_inverse(whole))
-        assert isinstance(found, Layout)
+        coordinates = composition(Layout((self.size, 1), (1, 0)), right_inverse(whole))
+        assert isinstance(coordinates, Layout)
         threads = self._thr_layout.offsets()
-        if [found(thread) for thread in threads] != list(range(self.size)):
+        if [coordinates(thread) for thread in threads] != list(range(self.size)):
             ATOM_LAYOUT.fail(given=self._thr_layout, problem="between its threads are gaps of no constant step")
-        return found
+        return coordinates
 
     def picture(self, operand: MmaOperand | str = MmaOperand.C, *, group: int | None = None) -> Picture:
         """Who has which element of one `tile_size_mnk` of an operand, by threads, or by warps with `group` 32.
 
         Of tcgen05 it is by CTAs. Raises tiled-mma.operand.
         """
-        found = operand_named(operand)
+        which = operand_named(operand)
         if self.atom.d_residency is Residency.TENSOR_MEMORY:
             group = CTAS
-        layout, title = self.layout_tv(found), f"{found.value} of {self}"
-        return thread_values(layout, self.extents(found), title=title, group=group)
+        layout, title = self.layout_tv(which), f"{which.value} of {self}"
+        return thread_values(layout, self.extents(which), title=title, group=group)
 
     def _repr_svg_(self) -> str:
         return self.picture(group=WARP_SIZE).svg

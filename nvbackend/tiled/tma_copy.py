@@ -107,7 +107,7 @@ def make_tma_copy(element: ElementType, tensor: Layout, layout: AnyLayout, *, mu
     swizzle = _swizzle_bytes(layout, element)
     limits = {order[0]: swizzle * BYTE_BITS // element.bits} if swizzle else {}
     box, rests = _grown(layout, plain, order, limits)
-    found = TmaCopy(element, layout, box, order, swizzle, rests)
+    copy = TmaCopy(element, layout, box, order, swizzle, rests)
     inner = box[order[0]]
     if inner * element.bits % (_UNIT_BYTES * BYTE_BITS):
         run = f"{element.bytes_for(inner)} bytes follow each other along the tensor's contiguous mode"
@@ -116,7 +116,7 @@ def make_tma_copy(element: ElementType, tensor: Layout, layout: AnyLayout, *, mu
             f"{run}, {inner} of {element}",
             f"let runs of at least {_UNIT_BYTES} bytes along mode {order[0]} follow each other in shared memory",
         )
-    return found if multicast == 1 else _shared_out(found, multicast)
+    return copy if multicast == 1 else _shared_out(copy, multicast)
 
 
 @user_facing

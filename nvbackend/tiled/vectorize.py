@@ -40,14 +40,14 @@ def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
 
 def _first(layout: Layout, count: int) -> Layout:
     """The layout of as many of the first indices as divide `count` and are whole modes and a part of the next."""
-    found: Flat = []
+    modes: Flat = []
     for extent, stride in flat_modes(layout):
         inside = math.gcd(extent, count)
-        found.append((inside, stride))
+        modes.append((inside, stride))
         count //= inside
         if inside < extent:
             break
-    return coalesce(from_flat(found))
+    return coalesce(from_flat(modes))
 
 
 def _static(layout: Layout) -> Layout:

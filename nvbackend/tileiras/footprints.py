@@ -34,19 +34,19 @@ class SeedFootprint:
     @property
     def layout(self) -> Layout | None:
         """The footprint, read; CuTe's dynamic numbers."""
-        found = None if self.footprint is None else parse(self.footprint)
-        assert found is None or isinstance(found, Layout)
-        return found
+        layout = None if self.footprint is None else parse(self.footprint)
+        assert layout is None or isinstance(layout, Layout)
+        return layout
 
     @property
     def hardware_elements(self) -> int:
         """How many the atom has; 1 register of metadata and of scale factors."""
-        one = atom(self.hardware_name)
-        in_registers = one.b_residency is Residency.REGISTERS
+        named = atom(self.hardware_name)
+        in_registers = named.b_residency is Residency.REGISTERS
         if in_registers and self.operand in ("E", "SFA", "SFB"):
             return 1
-        layouts = one.operand_layouts()
-        share = one.block_scale.vec_size if one.block_scale is not None and self.operand in ("SFA", "SFB") else 1
+        layouts = named.operand_layouts()
+        share = named.block_scale.vec_size if named.block_scale is not None and self.operand in ("SFA", "SFB") else 1
         return sum(size(layouts[operand][0], 1) for operand in self.operand.split("+")) // share
 
 

@@ -195,13 +195,13 @@ def _types(arm: SeedArm) -> tuple[ElementType, ElementType, ElementType]:
 def _shapes(arm: SeedArm) -> dict[str, tuple[int, ...]]:
     """The shapes of the footprints that the seed has for the arm's instruction, by operand."""
     form = (arm.k, arm.m, arm.sparse, _types(arm)[0].bits)
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for line in FOOTPRINTS:
-        one = atom(line.hardware_name)
-        if line.layout is None or (one.shape[2], one.shape[0], one.sparsity is not None, one.a.bits) != form:
+        named = atom(line.hardware_name)
+        if line.layout is None or (named.shape[2], named.shape[0], named.sparsity is not None, named.a.bits) != form:
             continue
-        if (one.a in FP8) is arm.fp8:
-            found["metadata" if line.operand == "E" else line.operand] = tuple(
+        if (named.a in FP8) is arm.fp8:
+            shapes["metadata" if line.operand == "E" else line.operand] = tuple(
                 size(line.layout, mode) for mode in range(rank(line.layout))
             )
-    return found
+    return shapes

@@ -100,9 +100,13 @@ def unfounded() -> Iterator[tuple[int, Shape, ElementType]]:
 
     An atom keeps a claim that a chip of the tier has it, with scale factors and with a sparse form where it says so.
     """
-    dense = {(one.tier, one.shape, one.a, one.block_scale is not None) for one in known_atoms() if one.sparsity is None}
-    sparse = {(one.shape, one.a) for one in known_atoms() if one.sparsity is not None}
-    tiers = sorted({one.tier for one in known_atoms()})
+    dense = {
+        (known_atom.tier, known_atom.shape, known_atom.a, known_atom.block_scale is not None)
+        for known_atom in known_atoms()
+        if known_atom.sparsity is None
+    }
+    sparse = {(known_atom.shape, known_atom.a) for known_atom in known_atoms() if known_atom.sparsity is not None}
+    tiers = sorted({known_atom.tier for known_atom in known_atoms()})
     for claim in CLAIMS:
         older = [tier for tier in tiers if tier <= claim.tier]
         for shape in ((m, n, k) for m in claim.m for n in claim.n for k in claim.k if claim.tier != 100):

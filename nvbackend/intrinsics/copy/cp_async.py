@@ -73,17 +73,19 @@ def copy(
     if filling is not None and fill == "bytes":
         filling = replace(filling, legal=range(size + 1))
     hinted = cache_hint or prefetch is not None
-    given = (*([filling] if filling else []), *([_POLICY] if cache_hint else []))
+    optional = (*([filling] if filling else []), *([_POLICY] if cache_hint else []))
     name = f"llvm.nvvm.cp.async.{cache_operator}.shared.global.{size}"
     in_llvm = not hinted and fill != "ignore"
-    tail = "".join(f", {{{each.name}}}" for each in given)
+    tail = "".join(f", {{{each.name}}}" for each in optional)
     level = None if prefetch is None else f"L2::{prefetch}B"
     return Row(
         family="cp_async",
         opcode="cp.async",
         ptx=spelled(f"cp.async.{cache_operator}.shared.global", "L2::cache_hint" if cache_hint else None, level),
-        operands=(replace(_DESTINATION, align=size), replace(_SOURCE, align=size), *given),
-        lowering=Intrinsic(f"{name}.s" if fill else name, tuple(each.name for each in (_DESTINATION, _SOURCE, *given)))
+        operands=(replace(_DESTINATION, align=size), replace(_SOURCE, align=size), *optional),
+        lowering=Intrinsic(
+            f"{name}.s" if fill else name, tuple(each.name for each in (_DESTINATION, _SOURCE, *optional))
+        )
         if in_llvm
         else Asm("{ptx} [{destination}], [{source}], " + f"{size}{tail};"),
         requires=Feature.SM_80,

@@ -71,22 +71,22 @@ _NARROW_PTX: PtxVersion = (8, 6)
 
 def _found(shapes: tuple[MatrixShape, ...], shape: str, element: str, count: int, transposed: bool) -> MatrixShape:
     by_name = {(each.name, each.element): each for each in shapes}
-    found = by_name[chosen("shape", (shape, element), by_name)]
-    chosen("count", count, found.counts)
-    chosen("transposed", transposed, found.transposed)
-    return found
+    matrix = by_name[chosen("shape", (shape, element), by_name)]
+    chosen("count", count, matrix.counts)
+    chosen("transposed", transposed, matrix.transposed)
+    return matrix
 
 
-def _move(opcode: str, found: MatrixShape, count: int, transposed: bool) -> tuple[str, str]:
+def _move(opcode: str, matrix: MatrixShape, count: int, transposed: bool) -> tuple[str, str]:
     """The spelling and the intrinsic's name."""
-    shape = spelled(f"sync.aligned.{found.name}.x{count}", "trans" if transposed else None)
+    shape = spelled(f"sync.aligned.{matrix.name}.x{count}", "trans" if transposed else None)
     space = RegisterClass.SHARED.addrspace
-    return f"{opcode}.{shape}.shared.{found.element}", f"llvm.nvvm.{opcode}.{shape}.{found.element}.p{space}"
+    return f"{opcode}.{shape}.shared.{matrix.element}", f"llvm.nvvm.{opcode}.{shape}.{matrix.element}.p{space}"
 
 
-def _lanes(found: MatrixShape, count: int) -> int:
+def _lanes(matrix: MatrixShape, count: int) -> int:
     """The lanes whose addresses are used; not known of other elements than those of 16 bits."""
-    return ROWS * count if found is HALVES else 0
+    return ROWS * count if matrix is HALVES else 0
 
 
 @cache
@@ -95,21 +95,21 @@ def ldmatrix(count: int, transposed: bool = False, shape: str = HALVES.name, ele
 
     `shape` and `element` are one of LOADED: m8n8 of b16; m16n16, always transposed, and m8n16 of narrow elements.
     """
-    found = _found(LOADED, shape, element, count, transposed)
-    ptx, intrinsic = _move("ldmatrix", found, count, transposed)
+    matrix = _found(LOADED, shape, element, count, transposed)
+    ptx, intrinsic = _move("ldmatrix", matrix, count, transposed)
     return Row(
         family="ldmatrix",
         opcode="ldmatrix",
         ptx=ptx,
         operands=(
-            output("fragment", RegisterClass.B32, count * found.registers, meaning="the matrices, one after another"),
+            output("fragment", RegisterClass.B32, count * matrix.registers, meaning="the matrices, one after another"),
             _ADDRESS,
         ),
         lowering=Intrinsic(intrinsic, ("address",)),
-        requires=Feature.SM_75 if found is HALVES else _NARROW,
-        ptx_version=(6, 5) if found is HALVES else _NARROW_PTX,
+        requires=Feature.SM_75 if matrix is HALVES else _NARROW,
+        ptx_version=(6, 5) if matrix is HALVES else _NARROW_PTX,
         effects=Effect.CONVERGENT | Effect.READS_MEMORY,
-        semantics=Semantics(memory=(reads(_ADDRESS.name, ROW_BYTES, _lanes(found, count)),)),
+        semantics=Semantics(memory=(reads(_ADDRESS.name, ROW_BYTES, _lanes(matrix, count)),)),
         section=f"{_SECTION} (ldmatrix)",
         summary=f"Loads {shape} matrices of {element} elements from shared memory, a warp together.",
         axes={"count": count, "transposed": transposed, "shape": shape, "element": element},
@@ -122,18 +122,18 @@ def stmatrix(count: int, transposed: bool = False, shape: str = HALVES.name, ele
 
     `shape` and `element` are one of STORED: m8n8 of b16, or m16n8 of b8, always transposed.
     """
-    found = _found(STORED, shape, element, count, transposed)
-    ptx, intrinsic = _move("stmatrix", found, count, transposed)
+    matrix = _found(STORED, shape, element, count, transposed)
+    ptx, intrinsic = _move("stmatrix", matrix, count, transposed)
     return Row(
         family="stmatrix",
         opcode="stmatrix",
         ptx=ptx,
         operands=(_ADDRESS, operand("fragment", RegisterClass.B32, count, meaning="one register a matrix")),
         lowering=Intrinsic(intrinsic, ("address", "fragment")),
-        requires=Feature.SM_90 if found is HALVES else _NARROW,
-        ptx_version=(7, 8) if found is HALVES else _NARROW_PTX,
+        requires=Feature.SM_90 if matrix is HALVES else _NARROW,
+        ptx_version=(7, 8) if matrix is HALVES else _NARROW_PTX,
         effects=Effect.CONVERGENT | Effect.WRITES_MEMORY,
-        semantics=Semantics(memory=(writes(_ADDRESS.name, ROW_BYTES, _lanes(found, count)),)),
+        semantics=Semantics(memory=(writes(_ADDRESS.name, ROW_BYTES, _lanes(matrix, count)),)),
         section=f"{_SECTION} (stmatrix)",
         summary=f"Stores {shape} matrices of {element} elements to shared memory, a warp together.",
         axes={"count": count, "transposed": transposed, "shape": shape, "element": element},

@@ -38,7 +38,7 @@ Order = tuple[str, ...]
 
 
 def _orders(semantics: tuple[str, ...], *, weak: bool) -> tuple[Order, ...]:
-    both = tuple((one, scope) for one in semantics for scope in SCOPES)
+    both = tuple((semantic, scope) for semantic in semantics for scope in SCOPES)
     return ((), ("weak",), *both) if weak else ((), *both)
 
 
@@ -115,13 +115,13 @@ _BYTES_A_WORD = 4
 
 
 def _found(element: str, vector: int) -> Element:
-    found = ELEMENTS[chosen("element", element, ELEMENTS)]
-    chosen("vector", vector, found.vectors)
-    return found
+    form = ELEMENTS[chosen("element", element, ELEMENTS)]
+    chosen("vector", vector, form.vectors)
+    return form
 
 
-def _registers(found: Element, vector: int) -> int:
-    return vector // _BYTES_A_WORD if found.is_byte else vector
+def _registers(form: Element, vector: int) -> int:
+    return vector // _BYTES_A_WORD if form.is_byte else vector
 
 
 def _address(space: str | None) -> RowOperand:
@@ -129,8 +129,8 @@ def _address(space: str | None) -> RowOperand:
     return operand("address", register, meaning="an address of a multicast object, aligned to the vector")
 
 
-def _asm(found: Element, vector: int, *, loads: bool) -> Asm:
-    if found.is_byte:
+def _asm(form: Element, vector: int, *, loads: bool) -> Asm:
+    if form.is_byte:
         return _asm_of_bytes(vector, loads=loads)
     values = "{{{values}}}" if vector > 1 else "{values}"
     return Asm("{ptx} " + (f"{values}, [{{address}}];" if loads else f"[{{address}}], {values};"))
@@ -161,16 +161,16 @@ def _braced(names: list[str]) -> str:
 def _row(
     opcode: str, ptx: str, operands: tuple[RowOperand, ...], element: str, vector: int, order: Order, **axes: object
 ) -> Row:
-    found = ELEMENTS[element]
+    form = ELEMENTS[element]
     strong = order[:1] in (("acquire",), ("release",))
     return Row(
         family=FAMILY,
         opcode=opcode,
         ptx=ptx,
         operands=operands,
-        lowering=_asm(found, vector, loads=opcode == _LOAD),
-        requires=Feature.SM_90 | found.requires,
-        ptx_version=max(found.ptx_version, _ACCUMULATED_PTX) if axes.get("accumulator") else found.ptx_version,
+        lowering=_asm(form, vector, loads=opcode == _LOAD),
+        requires=Feature.SM_90 | form.requires,
+        ptx_version=max(form.ptx_version, _ACCUMULATED_PTX) if axes.get("accumulator") else form.ptx_version,
         effects=(Effect.WRITES_MEMORY if opcode != _LOAD else Effect.NONE)
         | (Effect.READS_MEMORY if opcode != _STORE else Effect.NONE)
         | (Effect.ORDERS if strong else Effect.NONE),
@@ -213,16 +213,16 @@ def load_reduce(
     An addition of a narrow type can be done in its wider `accumulator`. `order` is one of LOAD_ORDERS. Raises NoSuchRow
     for axes that no instruction has.
     """
-    found = _found(element, vector)
-    chosen("operation", operation, found.loaded)
-    chosen("accumulator", accumulator, (None, found.accumulator) if operation == "add" else (None,))
+    form = _found(element, vector)
+    chosen("operation", operation, form.loaded)
+    chosen("accumulator", accumulator, (None, form.accumulator) if operation == "add" else (None,))
     chosen("order", order, LOAD_ORDERS)
     address = _address(space)
     wide = f"acc::{accumulator}" if accumulator else None
     return _row(
         _LOAD,
         spelled(_LOAD, *order, space, operation, wide, _spelled_vector(vector), element),
-        (output("values", found.register, _registers(found, vector), element=found.held), address),
+        (output("values", form.register, _registers(form, vector), element=form.held), address),
         element,
         vector,
         order,
@@ -235,12 +235,12 @@ def load_reduce(
 @cache
 def store(element: str, vector: int = 1, *, order: Order = (), space: str | None = "global") -> Row:
     """multimem.st: write `values` to `address` in every GPU's memory; `order` is one of STORE_ORDERS."""
-    found = _found(element, vector)
+    form = _found(element, vector)
     chosen("order", order, STORE_ORDERS)
     return _row(
         _STORE,
         spelled(_STORE, *order, space, _spelled_vector(vector), element),
-        (_address(space), operand("values", found.register, _registers(found, vector), element=found.held)),
+        (_address(space), operand("values", form.register, _registers(form, vector), element=form.held)),
         element,
         vector,
         order,
@@ -251,13 +251,13 @@ def store(element: str, vector: int = 1, *, order: Order = (), space: str | None
 @cache
 def reduce(operation: str, element: str, vector: int = 1, *, order: Order = (), space: str | None = "global") -> Row:
     """multimem.red: combine `values` into `address` in every GPU's memory; `order` is one of REDUCE_ORDERS."""
-    found = _found(element, vector)
-    chosen("operation", operation, found.reduced)
+    form = _found(element, vector)
+    chosen("operation", operation, form.reduced)
     chosen("order", order, REDUCE_ORDERS)
     return _row(
         _REDUCE,
         spelled(_REDUCE, *order, space, operation, _spelled_vector(vector), element),
-        (_address(space), operand("values", found.register, _registers(found, vector), element=found.held)),
+        (_address(space), operand("values", form.register, _registers(form, vector), element=form.held)),
         element,
         vector,
         order,
@@ -268,19 +268,19 @@ def reduce(operation: str, element: str, vector: int = 1, *, order: Order = (), 
 
 def _forms() -> Iterator[tuple[str, Element, int, str | None]]:
     """Every element in every vector, in each space."""
-    for element, found in ELEMENTS.items():
-        for vector in found.vectors:
-            yield from ((element, found, vector, space) for space in SPACES)
+    for element, form in ELEMENTS.items():
+        for vector in form.vectors:
+            yield from ((element, form, vector, space) for space in SPACES)
 
 
 def rows() -> Iterator[Row]:
     """Every multimem row."""
-    for element, found, vector, space in _forms():
+    for element, form, vector, space in _forms():
         yield from (store(element, vector, order=order, space=space) for order in STORE_ORDERS)
-        for operation in found.reduced:
+        for operation in form.reduced:
             yield from (reduce(operation, element, vector, order=order, space=space) for order in REDUCE_ORDERS)
-        for operation in found.loaded:
-            for accumulator in sorted({"", found.accumulator or ""}) if operation == "add" else ("",):
+        for operation in form.loaded:
+            for accumulator in sorted({"", form.accumulator or ""}) if operation == "add" else ("",):
                 for order in LOAD_ORDERS:
                     wide = accumulator or None
                     yield load_reduce(operation, element, vector, accumulator=wide, order=order, space=space)

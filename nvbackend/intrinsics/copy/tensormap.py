@@ -106,25 +106,25 @@ def replace(field: str, space: str = "shared::cta") -> Row:
     Fields in lists take the `ordinal` of the dimension; `rank` is the rank less one, dimensions are in elements,
     strides in bytes. Raises NoSuchRow for another field or space.
     """
-    found = FIELDS[chosen("field", field, FIELDS)]
+    entry = FIELDS[chosen("field", field, FIELDS)]
     register = SPACES[chosen("space", space, SPACES)]
-    held = s64 if found.register is RegisterClass.B64 else None
-    value = immediate(_value(field), found.values) if found.values else operand("value", found.register, element=held)
-    ordinal = (immediate("ordinal", ORDINALS, meaning="dimension, innermost first"),) if found.ordinal else ()
-    width = found.register.llvm[1:]
-    suffix = f"{found.name.replace('_', '.')}.p{register.addrspace}"
+    held = s64 if entry.register is RegisterClass.B64 else None
+    value = immediate(_value(field), entry.values) if entry.values else operand("value", entry.register, element=held)
+    ordinal = (immediate("ordinal", ORDINALS, meaning="dimension, innermost first"),) if entry.ordinal else ()
+    width = entry.register.llvm[1:]
+    suffix = f"{entry.name.replace('_', '.')}.p{register.addrspace}"
     return Row(
         family=FAMILY,
         opcode="tensormap.replace",
-        ptx=f"tensormap.replace.tile.{found.name}.{space}.b1024.b{width}",
+        ptx=f"tensormap.replace.tile.{entry.name}.{space}.b1024.b{width}",
         operands=(operand("tensor_map", register, meaning="address of the map"), *ordinal, value),
         lowering=Intrinsic(
-            f"llvm.nvvm.tensormap.replace.{suffix}", ("tensor_map", *(given.name for given in ordinal), value.name)
+            f"llvm.nvvm.tensormap.replace.{suffix}", ("tensor_map", *(number.name for number in ordinal), value.name)
         )
-        if found.in_llvm
+        if entry.in_llvm
         else Asm(f"{{ptx}} [{{tensor_map}}], {{{value.name}}};"),
-        requires=Feature.SM_90 | Feature.FAMILY_CONDITIONAL | found.requires,
-        ptx_version=found.ptx_version,
+        requires=Feature.SM_90 | Feature.FAMILY_CONDITIONAL | entry.requires,
+        ptx_version=entry.ptx_version,
         effects=Effect.READS_MEMORY | Effect.WRITES_MEMORY,
         semantics=Semantics(memory=(writes("tensor_map", TENSOR_MAP_BYTES), reads("tensor_map", TENSOR_MAP_BYTES))),
         section="9.7.9 (tensormap.replace)",

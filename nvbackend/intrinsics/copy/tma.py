@@ -80,9 +80,11 @@ class Options:
 
 def options(**used: bool) -> Options:
     """The options of an instruction that has `used` (multicast, cache_hint), each with whether it is used here."""
-    given = {name: _OPTIONAL[name] for name in used}
-    taken = [given[name] for name in used if used[name]]
-    values = tuple(operand.name if used[name] else (operand.register.llvm, 0) for name, (operand, _) in given.items())
+    optional = {name: _OPTIONAL[name] for name in used}
+    taken = [optional[name] for name in used if used[name]]
+    values = tuple(
+        operand.name if used[name] else (operand.register.llvm, 0) for name, (operand, _) in optional.items()
+    )
     return Options(
         operands=tuple(operand for operand, _ in taken),
         qualifiers=tuple(qualifier for _, qualifier in taken),

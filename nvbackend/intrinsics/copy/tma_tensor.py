@@ -154,7 +154,7 @@ def _in_mode(mode: Mode, rank: int) -> tuple[RowOperand, ...]:
 
 
 def _names(operands: tuple[RowOperand, ...]) -> tuple[str, ...]:
-    return tuple(given.name for given in operands)
+    return tuple(operand.name for operand in operands)
 
 
 @cache
@@ -173,22 +173,22 @@ def load_tensor(
     `multicast_mask`. With `cta_group` 2 the barrier may be that of the other CTA of a pair. Raises NoSuchRow for axes
     that no instruction has: multicast and shared::cta exclude each other.
     """
-    found = LOAD_MODES[chosen("mode", mode, LOAD_MODES)]
+    kind = LOAD_MODES[chosen("mode", mode, LOAD_MODES)]
     in_cta = chosen("destination", destination, DESTINATIONS) == "cta"
     chosen("multicast", multicast, (False,) if in_cta else (False, True))
     chosen("cta_group", cta_group, (None, *CTA_GROUPS))
     optional = options(cache_hint=cache_hint) if in_cta else options(multicast=multicast, cache_hint=cache_hint)
     group = None if cta_group is None else f"cta_group::{cta_group}"
-    place = _in_mode(found, rank)
+    place = _in_mode(kind, rank)
     opcode = "cp.async.bulk.tensor"
-    needs = (found.requires_in_cta if in_cta else found.requires) | (
+    needs = (kind.requires_in_cta if in_cta else kind.requires) | (
         Feature.NONE if cta_group is None else Feature.TWO_CTA_TMA
     )
     return copy_row(
         opcode,
         spelled(opcode, f"{rank}d", f"shared::{destination}.global.{mode}", COMPLETES, optional.spelled(group)),
         (LOCAL_DESTINATION if in_cta else DESTINATION, TENSOR_MAP, place[0], BARRIER, *place[1:], *optional.operands),
-        _load_lowering(found, rank, in_cta, cta_group, _names(place), optional),
+        _load_lowering(kind, rank, in_cta, cta_group, _names(place), optional),
         "Copies a box of a tensor from global to shared memory.",
         counted(writes(DESTINATION.name), multicast=multicast, peers=not in_cta),
         requires=needs,
@@ -212,10 +212,10 @@ def _load_lowering(
     optional: Options,
 ) -> Asm | Intrinsic:
     """By intrinsic, but by asm where there is a CTA group and LLVM has no place for it, or prints it out of order."""
-    given = tuple(operand.name for operand in optional.operands)
-    if cta_group is not None and (in_cta or "cache_policy" in given):
+    names = tuple(operand.name for operand in optional.operands)
+    if cta_group is not None and (in_cta or "cache_policy" in names):
         braced = "".join(f", {{{{{{{name}}}}}}}" for name in place[1:])
-        tail = braced + "".join(f", {{{name}}}" for name in given)
+        tail = braced + "".join(f", {{{name}}}" for name in names)
         return Asm("{ptx} [{destination}], [{tensor_map}, {{{coordinates}}}], [{barrier}]" + tail + ";")
     space = "g2s.cta" if in_cta else "g2s"
     group = () if in_cta else (("i32", cta_group or 0),)
@@ -228,21 +228,21 @@ def _load_lowering(
 @cache
 def store_tensor(rank: int, mode: str = "tile", *, cache_hint: bool = False) -> Row:
     """cp.async.bulk.tensor, shared to global memory: the box at `source` to the tensor, in a bulk group."""
-    found = STORE_MODES[chosen("mode", mode, STORE_MODES)]
-    optional, place = options(cache_hint=cache_hint), _in_mode(found, rank)
+    kind = STORE_MODES[chosen("mode", mode, STORE_MODES)]
+    optional, place = options(cache_hint=cache_hint), _in_mode(kind, rank)
     opcode = "cp.async.bulk.tensor"
     return copy_row(
         opcode,
         spelled(opcode, f"{rank}d", f"global.shared::cta.{mode}.bulk_group", optional.spelled()),
         (TENSOR_MAP, *place, SHARED_SOURCE, *optional.operands),
         Intrinsic(
-            f"llvm.nvvm.cp.async.bulk.tensor.s2g.{found.llvm}.{rank}d",
+            f"llvm.nvvm.cp.async.bulk.tensor.s2g.{kind.llvm}.{rank}d",
             ("source", "tensor_map", *_names(place), *optional.arguments),
         ),
         "Copies a box from shared memory to a tensor in global memory.",
         grouped(reads(SHARED_SOURCE.name)),
-        requires=found.requires,
-        ptx_version=SHARED_CTA_PTX if found.requires else BULK_PTX,
+        requires=kind.requires,
+        ptx_version=SHARED_CTA_PTX if kind.requires else BULK_PTX,
         rank=rank,
         direction="store",
         mode=mode,
@@ -256,16 +256,16 @@ def reduce_tensor(rank: int, operation: str, mode: str = "tile", *, cache_hint: 
 
     `operation` is one of REDUCTIONS, which says of what elements.
     """
-    found = REDUCE_MODES[chosen("mode", mode, REDUCE_MODES)]
+    kind = REDUCE_MODES[chosen("mode", mode, REDUCE_MODES)]
     chosen("operation", operation, REDUCTIONS)
-    optional, place = options(cache_hint=cache_hint), _in_mode(found, rank)
+    optional, place = options(cache_hint=cache_hint), _in_mode(kind, rank)
     opcode = "cp.reduce.async.bulk.tensor"
     return copy_row(
         opcode,
         spelled(opcode, f"{rank}d", f"global.shared::cta.{operation}.{mode}.bulk_group", optional.spelled()),
         (TENSOR_MAP, *place, SHARED_SOURCE, *optional.operands),
         Intrinsic(
-            f"llvm.nvvm.cp.async.bulk.tensor.reduce.{operation}.{found.llvm}.{rank}d",
+            f"llvm.nvvm.cp.async.bulk.tensor.reduce.{operation}.{kind.llvm}.{rank}d",
             ("source", "tensor_map", *_names(place), *optional.arguments),
         ),
         "Combines a box of shared memory with a tensor in global memory.",
@@ -281,21 +281,21 @@ def reduce_tensor(rank: int, operation: str, mode: str = "tile", *, cache_hint: 
 @cache
 def prefetch_tensor(rank: int, mode: str = "tile", *, cache_hint: bool = False) -> Row:
     """cp.async.bulk.prefetch.tensor: bring a box or patch of the tensor to the L2 cache."""
-    found = LOAD_MODES[chosen("mode", mode, LOAD_MODES)]
-    optional, place = options(cache_hint=cache_hint), _in_mode(found, rank)
+    kind = LOAD_MODES[chosen("mode", mode, LOAD_MODES)]
+    optional, place = options(cache_hint=cache_hint), _in_mode(kind, rank)
     opcode = "cp.async.bulk.prefetch.tensor"
     return copy_row(
         opcode,
         spelled(opcode, f"{rank}d", f"L2.global.{mode}", optional.spelled()),
         (TENSOR_MAP, *place, *optional.operands),
         Intrinsic(
-            f"llvm.nvvm.cp.async.bulk.tensor.prefetch.{found.llvm}.{rank}d",
+            f"llvm.nvvm.cp.async.bulk.tensor.prefetch.{kind.llvm}.{rank}d",
             ("tensor_map", *_names(place), *optional.arguments),
         ),
         "Brings a box of a tensor to the L2 cache.",
         PREFETCHES,
-        requires=found.requires,
-        ptx_version=SHARED_CTA_PTX if found.requires else BULK_PTX,
+        requires=kind.requires,
+        ptx_version=SHARED_CTA_PTX if kind.requires else BULK_PTX,
         rank=rank,
         direction="prefetch",
         mode=mode,

@@ -204,6 +204,6 @@ def scale_b_position(lane: int, index: int) -> tuple[int, int]:
     return index, column
 
 
-def _check(what: str, given: int, count: int) -> None:
-    if not 0 <= given < count:
-        FRAGMENT_RANGE.fail(what=what, given=given, lowest=0, highest=count - 1)
+def _check(what: str, index: int, count: int) -> None:
+    if not 0 <= index < count:
+        FRAGMENT_RANGE.fail(what=what, given=index, lowest=0, highest=count - 1)

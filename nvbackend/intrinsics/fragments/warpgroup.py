@@ -116,10 +116,10 @@ def _row(thread: int, half: int) -> int:
     return warp * _WARP_ROWS + half * _CORE_ROWS + lane // _QUAD
 
 
-def check_index(what: str, given: int, count: int) -> None:
-    """Raises fragment.range unless `given`, called `what` in the message, is 0 to `count` - 1."""
-    if not 0 <= given < count:
-        FRAGMENT_RANGE.fail(what=what, given=given, lowest=0, highest=count - 1)
+def check_index(what: str, index: int, count: int) -> None:
+    """Raises fragment.range unless `index`, called `what` in the message, is 0 to `count` - 1."""
+    if not 0 <= index < count:
+        FRAGMENT_RANGE.fail(what=what, given=index, lowest=0, highest=count - 1)
 
 
 def _check_bits(bits: int, legal: tuple[int, ...]) -> None:

@@ -156,7 +156,7 @@ def _matrix(row: Row) -> Iterator[FragmentMap]:
     """What ldmatrix and stmatrix move; both have one operand that is a fragment."""
     axes: dict[str, Any] = dict(row.axes)
     shapes = matrix_move.LOADED if row.opcode == "ldmatrix" else matrix_move.STORED
-    shape = next(one for one in shapes if (one.name, one.element) == (axes["shape"], axes["element"]))
+    shape = next(matrix for matrix in shapes if (matrix.name, matrix.element) == (axes["shape"], axes["element"]))
     rows = fragments_matrix.rows_of(shape)
     yield FragmentMap(
         "fragment",

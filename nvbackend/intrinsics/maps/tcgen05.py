@@ -154,9 +154,9 @@ def factors(kind: str, scale_vector: str | None = None) -> int:
     """
     spelled = tcgen05.KINDS[chosen("kind", kind, tcgen05.BLOCK_SCALED_KINDS)].scale_vectors
     chosen("scale_vector", scale_vector, spelled)
-    explicit = [one for one in spelled if one is not None and tcgen05.is_explicit(one)]
-    given = scale_vector if scale_vector is not None and len(explicit) > 1 else explicit[0]
-    return _BLOCK_FACTORS.get(given) or int(given.rpartition("::")[2].removesuffix("X"))
+    explicit = [spelling for spelling in spelled if spelling is not None and tcgen05.is_explicit(spelling)]
+    vector = scale_vector if scale_vector is not None and len(explicit) > 1 else explicit[0]
+    return _BLOCK_FACTORS.get(vector) or int(vector.rpartition("::")[2].removesuffix("X"))
 
 
 @user_facing

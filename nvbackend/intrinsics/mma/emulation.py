@@ -50,10 +50,10 @@ class Spelling:
 def spelling_of(ptx: str) -> Spelling | None:
     """What `ptx` says; None if it is not an mma of one warp."""
     head, *qualifiers = ptx.split(".")
-    shape = next((found for one in qualifiers if (found := _SHAPE.fullmatch(one))), None)
+    shape = next((match for qualifier in qualifiers if (match := _SHAPE.fullmatch(qualifier))), None)
     if shape is None or not (head == "mma" or (head == "wmma" and qualifiers[0] == "mma")):
         return None
-    types = [BY_NAME[one] for one in qualifiers if one in BY_NAME]
+    types = [BY_NAME[qualifier] for qualifier in qualifiers if qualifier in BY_NAME]
     m, n, k = (int(extent) for extent in shape.groups())
     return Spelling((m, n, k), types[1] if len(types) >= _TYPES_OF_MMA else f16, (head, *qualifiers))
 

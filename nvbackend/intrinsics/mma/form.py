@@ -86,15 +86,15 @@ Axis = Callable[[Form, MmaInstruction], bool]
 """A part of the choice: whether a form has the instruction's."""
 AXES: Mapping[str, Axis] = MappingProxyType(
     {
-        "types": lambda form, one: one.a in form.types and one.b in form.types,
-        "kind": lambda form, one: one.kind == form.kind,
-        "sparsity": lambda form, one: one.sparsity == form.sparsity,
-        "operation": lambda form, one: one.operation == form.operation,
-        "shape": lambda form, one: one.shape in form.shapes,
-        "accumulators": lambda form, one: (one.d, one.c) in form.accumulators,
-        "layouts": lambda form, one: (one.a_layout, one.b_layout) in form.layouts,
-        "scaling": lambda form, one: (one.scale_vec, one.scale) in form.scales,
-        "satfinite": lambda form, one: form.saturates or not one.satfinite,
+        "types": lambda form, instruction: instruction.a in form.types and instruction.b in form.types,
+        "kind": lambda form, instruction: instruction.kind == form.kind,
+        "sparsity": lambda form, instruction: instruction.sparsity == form.sparsity,
+        "operation": lambda form, instruction: instruction.operation == form.operation,
+        "shape": lambda form, instruction: instruction.shape in form.shapes,
+        "accumulators": lambda form, instruction: (instruction.d, instruction.c) in form.accumulators,
+        "layouts": lambda form, instruction: (instruction.a_layout, instruction.b_layout) in form.layouts,
+        "scaling": lambda form, instruction: (instruction.scale_vec, instruction.scale) in form.scales,
+        "satfinite": lambda form, instruction: form.saturates or not instruction.satfinite,
     }
 )
 """In the order in which a choice narrows the forms."""

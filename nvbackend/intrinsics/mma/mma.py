@@ -45,10 +45,10 @@ FAMILY = "mma"
 @cache
 def mma(instruction: MmaInstruction) -> Row:
     """The row of `instruction`. Raises NoSuchRow outside of the lattice."""
-    found = narrow(FORMS, instruction)
-    if found.misses:
-        raise NoSuchRow(f"no mma has the {', '.join(found.misses)} of {instruction}")
-    (form,) = found.forms
+    narrowed = narrow(FORMS, instruction)
+    if narrowed.misses:
+        raise NoSuchRow(f"no mma has the {', '.join(narrowed.misses)} of {instruction}")
+    (form,) = narrowed.forms
     operands = tuple(_operands(form, instruction))
     return Row(
         family=FAMILY,
@@ -62,7 +62,7 @@ def mma(instruction: MmaInstruction) -> Row:
         semantics=Semantics(multiplies=True),
         section="9.7.14.5.14" if instruction.sparsity is None else "9.7.14.6.3",
         summary=_summary(instruction),
-        axes={one.name: getattr(instruction, one.name) for one in fields(instruction)},
+        axes={field.name: getattr(instruction, field.name) for field in fields(instruction)},
     )
 
 
@@ -108,65 +108,71 @@ def _shape(instruction: MmaInstruction) -> str:
     return f"m{m}n{n}k{k}"
 
 
-def _spelling(one: MmaInstruction) -> str:
+def _spelling(instruction: MmaInstruction) -> str:
     return spelled(
         "mma",
-        one.sparsity,
+        instruction.sparsity,
         "sync.aligned",
-        *(_shape(one), one.a_layout, one.b_layout),
-        None if one.kind is None else f"kind::{one.kind}",
-        None if one.scale is None else "block_scale",
-        None if one.scale_vec is None else f"scale_vec::{one.scale_vec}X",
-        "satfinite" if one.satfinite else None,
-        *(element.ptx for element in (one.d, one.a, one.b, one.c)),
-        None if one.operation is None else f"{one.operation}.popc",
-        None if one.scale is None else one.scale.ptx,
+        *(_shape(instruction), instruction.a_layout, instruction.b_layout),
+        None if instruction.kind is None else f"kind::{instruction.kind}",
+        None if instruction.scale is None else "block_scale",
+        None if instruction.scale_vec is None else f"scale_vec::{instruction.scale_vec}X",
+        "satfinite" if instruction.satfinite else None,
+        *(element.ptx for element in (instruction.d, instruction.a, instruction.b, instruction.c)),
+        None if instruction.operation is None else f"{instruction.operation}.popc",
+        None if instruction.scale is None else instruction.scale.ptx,
     )
 
 
-def _intrinsic(one: MmaInstruction) -> str:
+def _intrinsic(instruction: MmaInstruction) -> str:
     """LLVM's name, which leaves out types that follow from others. IntrinsicsNVVM.td (MMA_SIGNATURE)."""
     return spelled(
         "llvm.nvvm.mma",
-        None if one.sparsity is None else one.sparsity.replace("::", ".").replace("_", "."),
-        None if one.scale is None else "block.scale",
-        None if one.operation is None else f"{one.operation}.popc",
-        *(_shape(one), one.a_layout, one.b_layout),
-        None if one.kind is None else one.kind if one.scale is not None else f"kind.{one.kind}",
-        None if one.scale_vec is None else f"scale.{one.scale_vec}x",
-        "satfinite" if one.satfinite else None,
-        *(element.ptx for element in _named_types(one)),
-        None if one.scale is None else one.scale.ptx,
+        None if instruction.sparsity is None else instruction.sparsity.replace("::", ".").replace("_", "."),
+        None if instruction.scale is None else "block.scale",
+        None if instruction.operation is None else f"{instruction.operation}.popc",
+        *(_shape(instruction), instruction.a_layout, instruction.b_layout),
+        None
+        if instruction.kind is None
+        else instruction.kind
+        if instruction.scale is not None
+        else f"kind.{instruction.kind}",
+        None if instruction.scale_vec is None else f"scale.{instruction.scale_vec}x",
+        "satfinite" if instruction.satfinite else None,
+        *(element.ptx for element in _named_types(instruction)),
+        None if instruction.scale is None else instruction.scale.ptx,
     )
 
 
-def _lowering(form: Form, one: MmaInstruction, operands: Sequence[RowOperand]) -> Asm | Intrinsic:
+def _lowering(form: Form, instruction: MmaInstruction, operands: Sequence[RowOperand]) -> Asm | Intrinsic:
     if form.by_asm:
         return Asm("{ptx} {{{d}}}, {{{a}}}, {{{b}}}, {{{c}}};")
-    return Intrinsic(_intrinsic(one), tuple(each.name for each in operands if each.role is not Role.OUTPUT))
+    return Intrinsic(_intrinsic(instruction), tuple(each.name for each in operands if each.role is not Role.OUTPUT))
 
 
-def _named_types(one: MmaInstruction) -> Sequence[ElementType]:
-    if one.a is f16:
-        return one.d, one.c
-    if one.a.is_integer or one.a is b1 or one.a.bits > mma_dense.CONTAINER_BITS:
-        return (one.a,) if one.a is one.b else (one.a, one.b)
-    return one.d, one.a, one.b, one.c
+def _named_types(instruction: MmaInstruction) -> Sequence[ElementType]:
+    if instruction.a is f16:
+        return instruction.d, instruction.c
+    if instruction.a.is_integer or instruction.a is b1 or instruction.a.bits > mma_dense.CONTAINER_BITS:
+        return (instruction.a,) if instruction.a is instruction.b else (instruction.a, instruction.b)
+    return instruction.d, instruction.a, instruction.b, instruction.c
 
 
-def _operands(form: Form, one: MmaInstruction) -> Iterator[RowOperand]:
-    multiplicand = {f16: RegisterClass.F16X2, f64: RegisterClass.F64}.get(one.a, RegisterClass.B32)
-    a, b, d, c = _register_counts(form, one)
-    yield output("d", _accumulator_class(one.d), d, meaning="fragment of D")
-    yield operand("a", multiplicand, a, meaning="fragment of A" + (", packed" if one.sparsity else ""))
+def _operands(form: Form, instruction: MmaInstruction) -> Iterator[RowOperand]:
+    multiplicand = {f16: RegisterClass.F16X2, f64: RegisterClass.F64}.get(instruction.a, RegisterClass.B32)
+    a, b, d, c = _register_counts(form, instruction)
+    yield output("d", _accumulator_class(instruction.d), d, meaning="fragment of D")
+    yield operand("a", multiplicand, a, meaning="fragment of A" + (", packed" if instruction.sparsity else ""))
     yield operand("b", multiplicand, b, meaning="fragment of B")
-    yield operand("c", _accumulator_class(one.c), c, meaning="fragment of C")
-    if one.sparsity is not None:
+    yield operand("c", _accumulator_class(instruction.c), c, meaning="fragment of C")
+    if instruction.sparsity is not None:
         yield operand("metadata", RegisterClass.B32, meaning="places of A's elements")
-        legal = fragments_mma.selectors(one.shape, form.bits)
+        legal = fragments_mma.selectors(instruction.shape, form.bits)
         yield immediate("selector", legal, meaning="threads of each four that give the metadata")
-    if one.scale is not None:
-        legal = fragments_mma.scale_bytes(one.scale_vec or mma_block_scale.DEFAULT_SCALE_VEC[str(one.kind)])
+    if instruction.scale is not None:
+        legal = fragments_mma.scale_bytes(
+            instruction.scale_vec or mma_block_scale.DEFAULT_SCALE_VEC[str(instruction.kind)]
+        )
         for side, threads in (("a", fragments_mma.SCALE_A_THREADS), ("b", fragments_mma.SCALE_B_THREADS)):
             yield operand(f"scale_{side}", RegisterClass.B32, meaning=f"scale factors of {side.upper()}")
             yield _half_immediate(f"byte_id_{side}", legal, "first byte that counts")
@@ -177,14 +183,14 @@ def _half_immediate(name: str, values: tuple[int, ...], meaning: str) -> RowOper
     return RowOperand(name, RegisterClass.B16, Role.IMMEDIATE, values=values, meaning=meaning)
 
 
-def _register_counts(form: Form, one: MmaInstruction) -> tuple[int, ...]:
+def _register_counts(form: Form, instruction: MmaInstruction) -> tuple[int, ...]:
     """Registers a thread of A, B, D and C."""
-    m, n, k = one.shape
-    stored = (m, n, k // 2) if one.sparsity else one.shape
+    m, n, k = instruction.shape
+    stored = (m, n, k // 2) if instruction.sparsity else instruction.shape
     return (
         fragments_mma.a_registers(stored, form.bits),
-        fragments_mma.b_registers(one.shape, form.bits),
-        *(fragments_mma.d_registers(one.shape, element.bits) for element in (one.d, one.c)),
+        fragments_mma.b_registers(instruction.shape, form.bits),
+        *(fragments_mma.d_registers(instruction.shape, element.bits) for element in (instruction.d, instruction.c)),
     )
 
 
@@ -193,8 +199,8 @@ def _accumulator_class(element: ElementType) -> RegisterClass:
     return classes.get(element, RegisterClass.B32)
 
 
-def _summary(one: MmaInstruction) -> str:
-    product = "counts the ones of" if one.operation else "multiplies"
-    sparse = "sparse A and B" if one.sparsity else "A and B"
-    scaled = ", each scaled by block" if one.scale is not None else ""
+def _summary(instruction: MmaInstruction) -> str:
+    product = "counts the ones of" if instruction.operation else "multiplies"
+    sparse = "sparse A and B" if instruction.sparsity else "A and B"
+    scaled = ", each scaled by block" if instruction.scale is not None else ""
     return f"One warp {product} {sparse}{scaled}, and adds C."

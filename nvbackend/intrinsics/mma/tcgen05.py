@@ -186,7 +186,7 @@ _READ = ("a", "a_desc", "b_desc", "metadata", "scale_a", "scale_b")
 def _multiplying(operands: tuple[RowOperand, ...], cta_group: int) -> Semantics:
     return Semantics(
         issues=Completion.COMMIT,
-        memory=(writes("d"), *(reads(one.name) for one in operands if one.name in _READ)),
+        memory=(writes("d"), *(reads(operand.name) for operand in operands if operand.name in _READ)),
         proxy=Proxy.ASYNC,
         multiplies=True,
         cta_group=cta_group,
@@ -300,9 +300,10 @@ _PLAIN = "{{{name}}}"
 def _asm(operands: tuple[RowOperand, ...]) -> Asm:
     """PTX has the operands in the order of the row: tensor memory in brackets, a vector of registers in braces."""
     forms = (
-        _BRACKETED if one.register is RegisterClass.TMEM else _BRACED if one.count > 1 else _PLAIN for one in operands
+        _BRACKETED if operand.register is RegisterClass.TMEM else _BRACED if operand.count > 1 else _PLAIN
+        for operand in operands
     )
-    texts = (form.format(name=one.name) for form, one in zip(forms, operands, strict=True))
+    texts = (form.format(name=operand.name) for form, operand in zip(forms, operands, strict=True))
     return Asm(f"{{ptx}} {', '.join(texts)};")
 
 
@@ -311,13 +312,13 @@ _LLVM_LAST = ("scale_d", "lanes")
 
 
 def _arguments(operands: tuple[RowOperand, ...], codes: tuple[int, ...]) -> tuple[str | tuple[str, int], ...]:
-    names = {one.name for one in operands}
+    names = {operand.name for operand in operands}
     return (*(name for name in (*_LLVM_ORDER, *_LLVM_LAST) if name in names), *(("i32", code) for code in codes))
 
 
 def _source(operands: tuple[RowOperand, ...]) -> str:
     """How LLVM names the place of A, after `sp` where A is sparse."""
-    names = {one.name for one in operands}
+    names = {operand.name for operand in operands}
     return spelled("sp" if "metadata" in names else None, "tensor" if "a" in names else "shared")
 
 

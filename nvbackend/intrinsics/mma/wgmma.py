@@ -100,14 +100,14 @@ MULTIPLICANDS: tuple[Multiplicands, ...] = (
 )
 
 
-_BY_ELEMENT = {id(element): found for found in MULTIPLICANDS for element in found.types}
+_BY_ELEMENT = {id(element): kind for kind in MULTIPLICANDS for element in kind.types}
 """By identity, which is all that most look-ups need: each type is one object, unless somebody copied it."""
 
 
 def multiplicands_of(element: ElementType) -> Multiplicands | None:
     """The set that `element` belongs to, None where no wgmma multiplies it."""
-    found = _BY_ELEMENT.get(id(element))
-    return found or next((found for found in MULTIPLICANDS if element in found.types), None)
+    kind = _BY_ELEMENT.get(id(element))
+    return kind or next((listed for listed in MULTIPLICANDS if element in listed.types), None)
 
 
 def lowest_ptx_version(a: ElementType, b: ElementType, sparse: bool) -> PtxVersion:
@@ -242,7 +242,7 @@ _PTX_ORDER = (
 
 
 def _mma_template(operands: tuple[RowOperand, ...]) -> str:
-    names = {given.name for given in operands}
+    names = {operand.name for operand in operands}
     # PTX wants scale-D as a predicate, which asm operands cannot be.
     arguments = (
         "p" if name == "scale_d" else f"{{{{{{{name}}}}}}}" if name in _BRACED else f"{{{name}}}"

@@ -150,7 +150,7 @@ def load(fragment: str, shape: Shape, element: ElementType, layout: str, space: 
 
     `strided` has the operand `stride`, the elements from one row (or column) to the next; else they follow at once.
     """
-    chosen("fragment", fragment, tuple(one for one in FRAGMENTS if one != STORED))
+    chosen("fragment", fragment, tuple(legal for legal in FRAGMENTS if legal != STORED))
     return _move("load", "9.7.14.4.3", fragment, shape, element, layout, space, strided)
 
 
@@ -199,7 +199,7 @@ def _move(
                 "stride" if strided else None,
                 f"{element.ptx}.p{register.addrspace}",
             ),
-            tuple(one.name for one in operands if one is not values or operation == "store"),
+            tuple(operand.name for operand in operands if operand is not values or operation == "store"),
         ),
         requires=features,
         ptx_version=ptx_version,
@@ -315,13 +315,13 @@ def rows() -> Iterator[Row]:
 
 def _moves(fragment: str) -> Iterator[Row]:
     # Accumulators of one shape and type serve several kinds, and are one row.
-    found = {
+    kinds = {
         (shape, element): kind_of_fragment(fragment, shape, element)
         for kind in KINDS
         for shape in kind.shapes
         for element in kind.types_of(fragment)
     }
-    for (shape, element), kind in found.items():
+    for (shape, element), kind in kinds.items():
         layouts = kind.layouts_of(fragment) if kind else ()
         for layout, space, strided in itertools.product(layouts, SPACES, (True, False)):
             if fragment == STORED:

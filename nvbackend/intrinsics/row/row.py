@@ -45,7 +45,7 @@ class NoSuchRow(DiagnosticError, LookupError):
 
 def chosen(axis: str, value: Choice, legal: Collection[Choice]) -> Choice:
     """`value` if it is one of `legal`, else NoSuchRow naming the axis and what it takes."""
-    is_flag = isinstance(value, bool) and not any(value is one for one in legal)  # True equals 1
+    is_flag = isinstance(value, bool) and not any(value is allowed for allowed in legal)  # True equals 1
     if value not in legal or is_flag:
         raise NoSuchRow(f"{axis} cannot be {printed(value)}, only {', '.join(map(repr, legal))}")
     return value
@@ -245,10 +245,10 @@ class Row:
 
     def operand(self, name: str) -> RowOperand:
         """The operand called `name` (call.name where the row has none)."""
-        found = self._by_name.get(name)
-        if found is None:
+        operand = self._by_name.get(name)
+        if operand is None:
             raise missing_name(self.ptx, "operand", name, self._by_name)
-        return found
+        return operand
 
     def has_operand(self, name: str) -> bool:
         """Whether one of the operands is called `name`."""

@@ -150,8 +150,8 @@ class MemoryOperand:
     by_each_warp: bool = False
 
     def __repr__(self) -> str:
-        given = [self.name, *(repr(one) for one in (self.extent, self.lanes) if one is not None)]
-        return f"{'writes' if self.writes else 'reads'}({', '.join(given)})"
+        parts = [self.name, *(repr(count) for count in (self.extent, self.lanes) if count is not None)]
+        return f"{'writes' if self.writes else 'reads'}({', '.join(parts)})"
 
 
 def reads(name: str, extent: Extent = None, lanes: int | None = None) -> MemoryOperand:
@@ -250,9 +250,9 @@ class Semantics:
 
     def accesses(self, name: str) -> MemoryOperand | None:
         """How it accesses memory where operand `name` says, None if it does not."""
-        for one in self.memory:
-            if one.name == name:
-                return one
+        for use in self.memory:
+            if use.name == name:
+                return use
         return None
 
     def said(self) -> Iterator[tuple[str, object]]:

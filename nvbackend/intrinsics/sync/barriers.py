@@ -93,7 +93,7 @@ def _barrier(action: str, participants: str, aligned: bool) -> Row:
         operands=operands,
         lowering=Intrinsic(
             spelled("llvm.nvvm.barrier.cta", action, "aligned" if aligned else None, participants),
-            tuple(given.name for given in operands),
+            tuple(operand.name for operand in operands),
         ),
         effects=(Effect.CONVERGENT if aligned else Effect.NONE) | Effect.ORDERS,
         semantics=_MEETS if action == "sync" else _ARRIVES,
@@ -125,7 +125,7 @@ def barrier_reduce(operation: str, *, counted: bool = False, aligned: bool = Tru
         operands=(output("result", register), *operands),
         lowering=Intrinsic(
             spelled("llvm.nvvm.barrier.cta.red", operation, "aligned" if aligned else None, participants),
-            tuple(given.name for given in operands),
+            tuple(operand.name for operand in operands),
         ),
         effects=(Effect.CONVERGENT if aligned else Effect.NONE) | Effect.ORDERS,
         semantics=_MEETS,

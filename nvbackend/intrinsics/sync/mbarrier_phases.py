@@ -292,8 +292,8 @@ def rows() -> Iterator[Row]:
             for scope in (None, *mbarrier.SPACES):
                 yield transaction(operation, space, scope)
     for awaited in AWAITED:
-        for given in WAIT_QUALIFIERS:
-            if awaited == "state" or given:
-                yield wait("test_wait", awaited, given)
-                yield from (wait("try_wait", awaited, given, time_hint=time_hint) for time_hint in (False, True))
+        for qualified in WAIT_QUALIFIERS:
+            if awaited == "state" or qualified:
+                yield wait("test_wait", awaited, qualified)
+                yield from (wait("try_wait", awaited, qualified, time_hint=time_hint) for time_hint in (False, True))
     yield from (copy_arrive(no_increment=no_increment) for no_increment in (False, True))

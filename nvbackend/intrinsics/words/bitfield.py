@@ -143,7 +143,7 @@ class PackedWord:
 
     def check(self, values: Mapping[str, int]) -> list[Diagnostic]:
         """What is wrong with these values, in the order they are given (KeyError for an unknown name)."""
-        return [found for name, value in values.items() for found in self.field(name).check(self, value)]
+        return [fault for name, value in values.items() for fault in self.field(name).check(self, value)]
 
     def encode(self, values: Mapping[str, int], *, into: int = 0) -> int:
         """The word with these values; the other fields keep what `into` has, and reserved bits are cleared.

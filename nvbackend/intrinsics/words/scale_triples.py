@@ -42,7 +42,7 @@ class ScaleTriple:
     kind: str
 
     def __str__(self) -> str:
-        types, scales = ("/".join(map(str, one)) for one in (self.multiplicands, self.scales))
+        types, scales = ("/".join(map(str, elements)) for elements in (self.multiplicands, self.scales))
         return f"({self.atom_k}, {self.vec_size}) for {types} with {scales}"
 
 

@@ -237,10 +237,10 @@ MODIFIER = Rule(
 
 
 def _form(kind: str) -> DescriptorForm:
-    found = FORMS.get(kind) if isinstance(kind, str) else None
-    if found is None:
+    form = FORMS.get(kind) if isinstance(kind, str) else None
+    if form is None:
         KIND.fail(given=kind, legal=", ".join(FORMS))
-    return found
+    return form
 
 
 @user_facing
@@ -275,8 +275,8 @@ class InstructionDescriptor:
     k96: bool = False
 
     def __post_init__(self) -> None:
-        found = [*self._wrong_types(), *self._wrong_modifiers()]
-        raise_all(found or self.form.word.check(self._values()))
+        faults = [*self._wrong_types(), *self._wrong_modifiers()]
+        raise_all(faults or self.form.word.check(self._values()))
 
     @property
     def form(self) -> DescriptorForm:
@@ -296,12 +296,12 @@ class InstructionDescriptor:
             ("D", self.d, (f32,) if bf16 in (self.a, self.b) else self.form.d),
             ("scale factors", self.scale, scales),
         )
-        for operand, given, legal in asked:
-            if given not in legal and operand == "D" and self.form.scales:
-                yield ACCUMULATOR.diagnose(given=given)
-            elif given not in legal:
+        for operand, element, legal in asked:
+            if element not in legal and operand == "D" and self.form.scales:
+                yield ACCUMULATOR.diagnose(given=element)
+            elif element not in legal:
                 yield TYPES.diagnose(
-                    kind=self.kind, operand=operand, given=given, legal=" or ".join(str(one) for one in legal)
+                    kind=self.kind, operand=operand, given=element, legal=" or ".join(str(allowed) for allowed in legal)
                 )
 
     def _wrong_modifiers(self) -> Iterator[Diagnostic]:
@@ -367,8 +367,10 @@ class InstructionDescriptor:
             n=values["n"],
             a=_type_of(form.word, "a_format", values, form.multiplicands),
             b=_type_of(form.word, "b_format", values, form.multiplicands),
-            d=_type_of(form.word, "d_format", values, {one: _D_FORMATS[one] for one in form.d}),
-            scale=_type_of(form.word, "scale_format", values, {one: _SCALE_FORMATS[one] for one in form.scales})
+            d=_type_of(form.word, "d_format", values, {element: _D_FORMATS[element] for element in form.d}),
+            scale=_type_of(
+                form.word, "scale_format", values, {element: _SCALE_FORMATS[element] for element in form.scales}
+            )
             if form.scales
             else None,
             max_shift=shifts[values.get("max_shift", 0)],

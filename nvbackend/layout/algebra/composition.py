@@ -86,7 +86,7 @@ def _composed(left: Layout, right: Layout) -> Layout:
 def _leaf(left: Layout, right: Layout, flat: Flat, mode: tuple[int, int], reached: list[int]) -> Flat:
     """The modes of `left` that `extent` steps of `step` walk through, and how far they come in each (`reached`)."""
     extent, step = mode
-    found: Flat = []
+    modes: Flat = []
 
     def fail(place: int, when: str) -> None:
         DIVISIBILITY.fail(
@@ -94,7 +94,7 @@ def _leaf(left: Layout, right: Layout, flat: Flat, mode: tuple[int, int], reache
         )
 
     if extent == 1:
-        return found
+        return modes
     if step < 0:
         fail(0, "at its beginning, since the steps are negative")
     for place, (inner, stride) in enumerate(flat[:-1]):
@@ -103,18 +103,18 @@ def _leaf(left: Layout, right: Layout, flat: Flat, mode: tuple[int, int], reache
             continue
         if (extent - 1) * step < inner:
             reached[place] += int((extent - 1) * step)
-            found.append((extent, step * stride))
-            return found
+            modes.append((extent, step * stride))
+            return modes
         if inner % step:
             fail(place, "in the middle of a step")
         count = inner // step
         if extent % count:
             fail(place, f"after {count} steps, of which {extent} is not a multiple")
         reached[place] += int((count - 1) * step)
-        found.append((count, step * stride))
+        modes.append((count, step * stride))
         extent, step = extent // count, 1
-    found.append((extent, step * flat[-1][1]))
-    return found
+    modes.append((extent, step * flat[-1][1]))
+    return modes
 
 
 def _through(left: Layout, swizzle: Swizzle) -> AnyLayout:
@@ -123,15 +123,15 @@ def _through(left: Layout, swizzle: Swizzle) -> AnyLayout:
         return left
     must_be_known(left, "a swizzle before")
     source, target = left(swizzle.source_mask), left(swizzle.target_mask)
-    found = swizzle_of_masks(source, target)
-    if found is None:
+    outer = swizzle_of_masks(source, target)
+    if outer is None:
         problem = f"its bits would have to be {source:#x} and {target:#x}, which are not two runs of as many bits"
         SWIZZLE_THROUGH.fail(layout=left, swizzle=swizzle, problem=problem)
     for index in range(size(left)):
-        if found(left(index)) != left(swizzle(index)):
-            problem = f"{found} after it differs at index {index}"
+        if outer(left(index)) != left(swizzle(index)):
+            problem = f"{outer} after it differs at index {index}"
             SWIZZLE_THROUGH.fail(layout=left, swizzle=swizzle, problem=problem)
-    return composition(found, left)
+    return composition(outer, left)
 
 
 @user_facing
@@ -146,16 +146,16 @@ def complement(layout: Layout, cotarget: IntTuple | Layout | None = None) -> Lay
     if isinstance(cotarget, Layout):
         cotarget = cotarget.shape
     target = cosize(plain) if cotarget is None else product(cotarget)
-    found: Flat = []
+    modes: Flat = []
     covered = 1
     for stride, extent in sorted((stride, extent) for extent, stride in flat_modes(plain) if extent != 1):
         gap = stride // covered
         if gap < 1:
             COMPLEMENT.fail(layout=layout, shape=text(extent), stride=text(stride), covered=covered)
-        found.append((gap, covered))
+        modes.append((gap, covered))
         covered = stride * extent
-    found.append((ceil_div(target, covered), covered))
-    return from_flat(merged(found))
+    modes.append((ceil_div(target, covered), covered))
+    return from_flat(merged(modes))
 
 
 @user_facing
@@ -179,14 +179,14 @@ def _chain(flat: Flat) -> Flat:
     for extent, _ in flat:
         starts.append(count)
         count = count * extent
-    found: Flat = []
+    modes: Flat = []
     following = 1
     left = [place for place, (extent, _) in enumerate(flat) if extent != 1]
     while (place := next((each for each in left if flat[each][1] == following), None)) is not None:
         left.remove(place)
-        found.append((flat[place][0], starts[place]))
+        modes.append((flat[place][0], starts[place]))
         following = flat[place][0] * flat[place][1]
-    return found
+    return modes
 
 
 @user_facing
@@ -205,10 +205,10 @@ def left_inverse(layout: AnyLayout) -> AnyLayout:
             layout=layout, problem="a stride of 0 or less gives one index twice, or none that can be looked up"
         )
     whole = joined([layout, complement(layout)])
-    found = _chain(flat_modes(coalesce(whole)))
-    if product(tuple(extent for extent, _ in found)) != product(tuple(leaves(whole.shape))):
+    modes = _chain(flat_modes(coalesce(whole)))
+    if product(tuple(extent for extent, _ in modes)) != product(tuple(leaves(whole.shape))):
         INVERSE.fail(layout=layout, problem="a stride is not a multiple of what smaller strides cover")
-    return from_flat(merged(found))
+    return from_flat(merged(modes))
 
 
 def _inverse_of_swizzled(layout: ComposedLayout, inner: AnyLayout) -> AnyLayout:

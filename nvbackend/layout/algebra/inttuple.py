@@ -88,31 +88,31 @@ class Dynamic(int):
         return f"Dynamic({int(self)})"
 
 
-def text(given: Any) -> str:
+def text(a: Any) -> str:
     """CuTe's text of integers, tuples and `_`: `((_64,_2),512)`."""
-    if isinstance(given, tuple):
-        return "(" + ",".join(map(text, given)) + ")"
-    if given is None:
+    if isinstance(a, tuple):
+        return "(" + ",".join(map(text, a)) + ")"
+    if a is None:
         return "_"
-    if is_run_time(given):
+    if is_run_time(a):
         return "?"
-    if isinstance(given, int):
-        return printed(int(given)) if isinstance(given, Dynamic) else f"_{printed(given)}"
-    return str(given)
+    if isinstance(a, int):
+        return printed(int(a)) if isinstance(a, Dynamic) else f"_{printed(a)}"
+    return str(a)
 
 
-def index_of(given: Any) -> int | None:
+def index_of(value: Any) -> int | None:
     """The integer that an object is, None for anything else: classes and arrays have `__index__`, too."""
     try:
-        return given if isinstance(given, int) else operator.index(given)
+        return value if isinstance(value, int) else operator.index(value)
     except TypeError:
         return None
 
 
-def is_run_time(given: Any) -> bool:
+def is_run_time(value: Any) -> bool:
     """Whether it computes like an integer without being one: a builder's value."""
-    arithmetic = hasattr(given, "__floordiv__") and hasattr(given, "__mod__")
-    return arithmetic and not hasattr(given, "__index__") and not isinstance(given, numbers.Number)
+    arithmetic = hasattr(value, "__floordiv__") and hasattr(value, "__mod__")
+    return arithmetic and not hasattr(value, "__index__") and not isinstance(value, numbers.Number)
 
 
 def widened(index: Any, largest: int) -> Any:
@@ -122,9 +122,9 @@ def widened(index: Any, largest: int) -> Any:
 
 def added(a: Any, b: Any) -> Any:
     """The sum of two indices; of two builder's values, in the wider type."""
-    for one, other in ((a, b), (b, a)):
-        if is_run_time(one) and is_run_time(other) and one.type.bits < other.type.bits:
-            return other + one.to(other.type)
+    for first, other in ((a, b), (b, a)):
+        if is_run_time(first) and is_run_time(other) and first.type.bits < other.type.bits:
+            return other + first.to(other.type)
     return a + b
 
 
@@ -137,43 +137,43 @@ def is_outside(place: Coordinate, shape: IntTuple) -> bool:
     return isinstance(number, int) and not 0 <= number < product(shape)
 
 
-def extents(given: Any, what: str, least: int | None = None, *, run_time: bool = False) -> IntTuple:
-    """`given` as an IntTuple whose integers are at least `least`, where `run_time` also allows a builder's values.
+def extents(a: Any, what: str, least: int | None = None, *, run_time: bool = False) -> IntTuple:
+    """`a` as an IntTuple whose integers are at least `least`, where `run_time` also allows a builder's values.
 
     Raises layout-algebra.extent and layout-algebra.limit.
     """
-    check_limits(given, what)
-    return _extents(given, what, least, run_time=run_time)
+    check_limits(a, what)
+    return _extents(a, what, least, run_time=run_time)
 
 
-def _extents(given: Any, what: str, least: int | None, *, run_time: bool) -> IntTuple:
-    if isinstance(given, tuple | list):
-        return tuple(_extents(each, what, least, run_time=run_time) for each in given)
-    if run_time and is_run_time(given):
-        value: int = given
+def _extents(a: Any, what: str, least: int | None, *, run_time: bool) -> IntTuple:
+    if isinstance(a, tuple | list):
+        return tuple(_extents(each, what, least, run_time=run_time) for each in a)
+    if run_time and is_run_time(a):
+        value: int = a
         return value
-    number = index_of(given)
-    if number is None or isinstance(given, bool):
-        EXTENT.fail(given=given, what=what)
+    number = index_of(a)
+    if number is None or isinstance(a, bool):
+        EXTENT.fail(given=a, what=what)
     if least is not None and number < least:
         EXTENT.fail(given=number, what=what)
     return number
 
 
-def check_limits(given: Any, what: str) -> None:
+def check_limits(a: Any, what: str) -> None:
     """Raises layout-algebra.limit for what is nested too deep, or has too many or too large integers."""
-    waiting, count = [(given, 0)], 1
+    waiting, count = [(a, 0)], 1
     while waiting:
-        one, depth = waiting.pop()
-        if isinstance(one, tuple | list):
+        entry, depth = waiting.pop()
+        if isinstance(entry, tuple | list):
             if depth == MOST_DEPTH:
                 LIMIT.fail(what=what, problem="parentheses nested deeper", limit=f"{MOST_DEPTH} levels of them")
-            count += max(len(one), 1) - 1
+            count += max(len(entry), 1) - 1
             if count > MOST_INTEGERS:
                 LIMIT.fail(what=what, problem="more integers", limit=f"{MOST_INTEGERS} of them")
-            waiting += ((each, depth + 1) for each in one)
-        elif isinstance(one, int) and not -MOST_DISTANCE <= one < MOST_DISTANCE:
-            LIMIT.fail(what=what, problem=f"an integer of {one.bit_length()} bits", limit="64, with the sign")
+            waiting += ((each, depth + 1) for each in entry)
+        elif isinstance(entry, int) and not -MOST_DISTANCE <= entry < MOST_DISTANCE:
+            LIMIT.fail(what=what, problem=f"an integer of {entry.bit_length()} bits", limit="64, with the sign")
 
 
 def check_congruent(shape: IntTuple, stride: IntTuple) -> None:
@@ -196,28 +196,28 @@ def is_compatible(coarse: IntTuple, fine: IntTuple) -> bool:
     return coarse == product(fine)
 
 
-def leaves(given: IntTuple) -> Iterator[int]:
+def leaves(a: IntTuple) -> Iterator[int]:
     """The integers, left to right."""
-    if isinstance(given, tuple):
-        for each in given:
+    if isinstance(a, tuple):
+        for each in a:
             yield from leaves(each)
     else:
-        yield given
+        yield a
 
 
-def modes(given: IntTuple) -> tuple[IntTuple, ...]:
+def modes(a: IntTuple) -> tuple[IntTuple, ...]:
     """The top-level modes: of an integer, itself."""
-    return given if isinstance(given, tuple) else (given,)
+    return a if isinstance(a, tuple) else (a,)
 
 
-def product(given: IntTuple) -> int:
+def product(a: IntTuple) -> int:
     """The product of all integers."""
-    return math.prod(leaves(given))
+    return math.prod(leaves(a))
 
 
-def depth_of(given: IntTuple) -> int:
+def depth_of(a: IntTuple) -> int:
     """How deep it is nested: 0 for an integer, 1 for a tuple of integers."""
-    return 1 + max(map(depth_of, given), default=0) if isinstance(given, tuple) else 0
+    return 1 + max(map(depth_of, a), default=0) if isinstance(a, tuple) else 0
 
 
 def compact(shape: IntTuple, first: int = 1, *, right: bool = False) -> IntTuple:

@@ -66,13 +66,13 @@ class Layout:
 
     def __getitem__(self, path: int | tuple[int, ...]) -> Layout:
         """The layout of a mode: `layout[0, 1]` is CuTe's `layout<0,1>(layout)`. Raises layout-algebra.mode."""
-        found = self
+        inside = self
         for index in path if isinstance(path, tuple) else (path,):
-            inner = found.modes
+            inner = inside.modes
             if not isinstance(index, int) or not 0 <= index < len(inner):
-                MODE.fail(mode=index, layout=found, modes=len(inner))
-            found = inner[index]
-        return found
+                MODE.fail(mode=index, layout=inside, modes=len(inner))
+            inside = inner[index]
+        return inside
 
     def __iter__(self) -> Iterator[Layout]:
         """The modes, as `modes` has them."""
@@ -123,11 +123,11 @@ class Layout:
         """
         must_be_known(self, "the indices")
         check_count(self)
-        found = [0]
+        offsets = [0]
         for extent, stride in zip(leaves(self.shape), leaves(self.stride), strict=True):
             starts = range(0, extent * stride, stride) if stride else [0] * extent
-            found = [start + index for start in starts for index in found]
-        return found
+            offsets = [start + index for start in starts for index in offsets]
+        return offsets
 
     def svg(self) -> str:
         """A picture, as an SVG document: first mode downwards, others to the right, indices in the cells.
@@ -148,10 +148,10 @@ class Layout:
 
 def trusted(shape: IntTuple, stride: IntTuple) -> Layout:
     """A layout of tuples that need no check, being made from those of other layouts."""
-    found = object.__new__(Layout)
-    object.__setattr__(found, "shape", shape)
-    object.__setattr__(found, "stride", stride)
-    return found
+    layout = object.__new__(Layout)
+    object.__setattr__(layout, "shape", shape)
+    object.__setattr__(layout, "stride", stride)
+    return layout
 
 
 def joined(parts: tuple[Layout, ...] | list[Layout]) -> Layout:
@@ -172,13 +172,13 @@ def check_count(layout: Layout) -> None:
         LIMIT.fail(what=f"the list of all indices of {layout}", problem=f"{count} of them", limit=MOST_INDICES)
 
 
-def is_zero(given: Any) -> bool:
+def is_zero(number: Any) -> bool:
     """Whether it is known to be 0."""
-    return isinstance(given, int) and given == 0
+    return isinstance(number, int) and number == 0
 
 
-def _plain(given: Any) -> Any:
-    return int(given) if isinstance(given, int) else given
+def _plain(number: Any) -> Any:
+    return int(number) if isinstance(number, int) else number
 
 
 def drawn(title: str, shape: IntTuple, offsets: Callable[[], list[int]]) -> str:
@@ -284,9 +284,9 @@ def make_ordered_layout(shape: IntTuple, order: IntTuple) -> Layout:
     return trusted(shape, nested_as(shape, strides))
 
 
-def _domain(given: Any, path: tuple[int, ...]) -> IntTuple:
+def _domain(a: Any, path: tuple[int, ...]) -> IntTuple:
     """The shape of a layout, a composed layout or a shape, or of the mode of it that `path` names."""
-    shape: IntTuple = given.shape if hasattr(given, "shape") else extents(given, "a shape", least=1)
+    shape: IntTuple = a.shape if hasattr(a, "shape") else extents(a, "a shape", least=1)
     for index in path:
         inner = modes(shape)
         if not 0 <= index < len(inner):
@@ -296,21 +296,21 @@ def _domain(given: Any, path: tuple[int, ...]) -> IntTuple:
 
 
 @user_facing
-def size(given: Any, *mode: int) -> int:
+def size(a: Any, *mode: int) -> int:
     """The number of coordinates of a layout or shape, or of a mode: `size(layout, 0)` is CuTe's `size<0>(layout)`.
 
     Raises layout-algebra.mode.
     """
-    return product(_domain(given, mode))
+    return product(_domain(a, mode))
 
 
 @user_facing
-def rank(given: Any, *mode: int) -> int:
+def rank(a: Any, *mode: int) -> int:
     """The number of modes of a layout or shape, or of a mode; 1 for an integer. Raises layout-algebra.mode."""
-    return len(modes(_domain(given, mode)))
+    return len(modes(_domain(a, mode)))
 
 
 @user_facing
-def depth(given: Any, *mode: int) -> int:
+def depth(a: Any, *mode: int) -> int:
     """How deep a layout or shape is nested, 0 for an integer. Raises layout-algebra.mode."""
-    return depth_of(_domain(given, mode))
+    return depth_of(_domain(a, mode))

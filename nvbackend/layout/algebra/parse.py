@@ -30,9 +30,9 @@ def parse(text: str) -> AnyLayout:
     the text ends to be a layout.
     """
     reader = _Reader(text)
-    found = reader.composed() if reader.skips("Sw") else reader.layout()
+    layout = reader.composed() if reader.skips("Sw") else reader.layout()
     reader.end()
-    return found
+    return layout
 
 
 class _Reader:
@@ -91,13 +91,13 @@ class _Reader:
             return self.number(least)
         if depth == MOST_DEPTH:
             self.fail(f"at most {MOST_DEPTH} levels of parentheses")
-        found = [self.tuple(least, depth + 1)]
+        entries = [self.tuple(least, depth + 1)]
         while self.skips(","):
-            if len(found) == MOST_INTEGERS:
+            if len(entries) == MOST_INTEGERS:
                 self.fail(f"at most {MOST_INTEGERS} integers")
-            found.append(self.tuple(least, depth + 1))
+            entries.append(self.tuple(least, depth + 1))
         self.must(")", "',' or ')'")
-        return tuple(found)
+        return tuple(entries)
 
     def layout(self) -> Layout:
         shape = self.tuple(1)

@@ -60,8 +60,8 @@ class Swizzle:
         """The swizzled index, an integer or a builder value; for the latter the arithmetic is emitted."""
         if self.bits == 0:
             return index
-        found = index & self.source_mask
-        return index ^ (found >> self.shift if self.shift >= 0 else found << -self.shift)
+        bits = index & self.source_mask
+        return index ^ (bits >> self.shift if self.shift >= 0 else bits << -self.shift)
 
     def upcast(self, factor: int) -> Swizzle:
         """The same swizzle for elements `factor` times as wide, a power of two. Raises layout-algebra.recast."""
@@ -230,12 +230,12 @@ AnyLayout: TypeAlias = Layout | ComposedLayout
 
 
 @user_facing
-def cosize(given: AnyLayout) -> int:
+def cosize(a: AnyLayout) -> int:
     """One more than the largest index of a layout: what it needs of memory. A swizzle is not counted.
 
     Raises layout-algebra.run-time.
     """
-    layout = given if isinstance(given, Layout) else given.layout_b
+    layout = a if isinstance(a, Layout) else a.layout_b
     must_be_known(layout, "the cosize")
     steps = zip(leaves(layout.shape), leaves(layout.stride), strict=True)
     return 1 + sum((extent - 1) * stride for extent, stride in steps if stride > 0)

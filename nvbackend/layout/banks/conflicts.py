@@ -96,7 +96,7 @@ class BankAccess:
             for word in self.words(thread):
                 wanted.setdefault(word % BANKS, {}).setdefault(word, []).append(thread)
         for turn in range(max(map(len, wanted.values()), default=0)):
-            served = {bank: list(found.items())[turn] for bank, found in sorted(wanted.items()) if turn < len(found)}
+            served = {bank: list(words.items())[turn] for bank, words in sorted(wanted.items()) if turn < len(words)}
             yield Wavefront(phase, {bank: (word, tuple(readers)) for bank, (word, readers) in served.items()})
 
     def words(self, thread: int) -> range:
@@ -212,16 +212,18 @@ def _addresses(
 ) -> tuple[int | None, ...]:
     """The byte address of each thread."""
     if isinstance(where, Sequence):
-        given: list[float | None] = list(where)
+        addresses: list[float | None] = list(where)
     else:
         every = byte_addresses(where, element_bits)
         if len(every) % threads == 0 and len(every) > threads:
             _check_vectors(every, element_bits, size, threads)
             every = every[:threads]
-        given = list(every)
-    if len(given) != threads:
-        LANES.fail(given=len(given), wanted=threads)
-    return tuple(None if address is None else _aligned(thread, address, size) for thread, address in enumerate(given))
+        addresses = list(every)
+    if len(addresses) != threads:
+        LANES.fail(given=len(addresses), wanted=threads)
+    return tuple(
+        None if address is None else _aligned(thread, address, size) for thread, address in enumerate(addresses)
+    )
 
 
 def _aligned(thread: int, address: float, size: int) -> int:
@@ -234,7 +236,7 @@ def _check_vectors(every: Sequence[float], element_bits: int, size: int, threads
     """Raises banks.vector where a thread's elements are not all the bytes of its access, in their order."""
     step = element_bits / BYTE_BITS
     for thread in range(threads):
-        found = every[thread::threads]
-        if len(found) * step != size or any(each != found[0] + place * step for place, each in enumerate(found)):
-            elements = ", ".join(f"{each / step:g}" for each in found)
+        own = every[thread::threads]
+        if len(own) * step != size or any(each != own[0] + place * step for place, each in enumerate(own)):
+            elements = ", ".join(f"{each / step:g}" for each in own)
             VECTOR.fail(thread=thread, elements=elements, bits=element_bits, size=size)

@@ -336,7 +336,7 @@ class FormReader:
         """The offsets of the chunks in bytes, and the bytes in a row. Raises all that differs from the form."""
         along, across = self.form.oriented(*chunks.modes)
         width = min(self.form.width, size(along))
-        found, faults = {}, []
+        strides, faults = {}, []
         steps = (
             (along, width, 1, self.form.along, "the chunks of a row lie"),
             (across, self.form.lines, self.form.width, self.form.across, "the rows of a core matrix lie"),
@@ -350,17 +350,17 @@ class FormReader:
             if extent > 1 and inner[1] != pitch:
                 faults.append(self._wrong_pitch(what, inner[1] * UNIT, pitch * UNIT))
             if stride is not None and outer[0] > 1:
-                found[stride] = int(outer[1]) * UNIT
+                strides[stride] = int(outer[1]) * UNIT
         raise_all(faults)
-        return found, width * UNIT
+        return strides, width * UNIT
 
-    def _wrong_pitch(self, what: str, given: int, pitch: int) -> Diagnostic:
-        fitting = [form.name for form in FORMS if form.major is self.form.major and form.width * UNIT == given]
+    def _wrong_pitch(self, what: str, panel_pitch: int, pitch: int) -> Diagnostic:
+        fitting = [form.name for form in FORMS if form.major is self.form.major and form.width * UNIT == panel_pitch]
         other = f", or make it one with {fitting[0]} swizzle" if fitting and "rows" in what else ""
         return CORE_MATRIX.diagnose(
             operand=self._name,
             what=what,
-            given=given,
+            given=panel_pitch,
             swizzle=self.form.name,
             wanted=pitch,
             form=self.form.in_elements,

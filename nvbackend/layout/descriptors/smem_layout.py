@@ -82,14 +82,14 @@ class SmemLayout:
 
     def __post_init__(self) -> None:
         kinds = (Major, SwizzleMode, ElementType, int, int)
-        given = (self.major, self.swizzle, self.element, self.rows, self.columns)
-        if not all(map(isinstance, given, kinds)):
+        values = (self.major, self.swizzle, self.element, self.rows, self.columns)
+        if not all(map(isinstance, values, kinds)):
             raise TypeError("the boundary says which")  # any other object would pass for the other major
         raise_all(self._faults())
 
     def _faults(self) -> Iterator[Diagnostic]:
-        if found := list(element_faults(self.major, self.element)):
-            yield from found
+        if faults := list(element_faults(self.major, self.element)):
+            yield from faults
             return
         for rule, axis, extent in ((ROWS, 0, self.rows), (COLUMNS, 1, self.columns)):
             step = self._extent_step(self.swizzle)[axis]

@@ -81,34 +81,34 @@ def tile_faults(
     atom = gmma_atom(major, swizzle, element)
     name = with_article(f"{major} tile of {tile[0]} x {tile[1]} {element} with {swizzle} swizzle")
     yield from element_faults(major, element)
-    for place, (axis, given, step) in enumerate(zip(_AXES, tile, instruction, strict=True)):
+    for place, (axis, extent, step) in enumerate(zip(_AXES, tile, instruction, strict=True)):
         own = size(atom, place)
         both = math.lcm(step, own)
-        nearest = max(1, -(-given // both)) * both
-        if not _is_whole(given, step):
-            besides = f", though a multiple of the swizzle atom's {own}" if _is_whole(given, own) else ""
-            yield MMA_ATOM.diagnose(tile=name, given=given, axis=axis, step=step, besides=besides, nearest=nearest)
-        if not _is_whole(given, own):
-            besides = f", though a multiple of the {step} that one instruction reads" if _is_whole(given, step) else ""
+        nearest = max(1, -(-extent // both)) * both
+        if not _is_whole(extent, step):
+            besides = f", though a multiple of the swizzle atom's {own}" if _is_whole(extent, own) else ""
+            yield MMA_ATOM.diagnose(tile=name, given=extent, axis=axis, step=step, besides=besides, nearest=nearest)
+        if not _is_whole(extent, own):
+            besides = f", though a multiple of the {step} that one instruction reads" if _is_whole(extent, step) else ""
             yield SWIZZLE_ATOM.diagnose(
                 tile=name,
-                given=given,
+                given=extent,
                 axis=axis,
                 step=own,
                 atom=atom.layout_b,
                 besides=besides,
                 nearest=nearest,
-                narrower=_narrower(major, element, place, given),
+                narrower=_narrower(major, element, place, extent),
             )
 
 
-def _is_whole(given: int, step: int) -> bool:
-    return given > 0 and given % step == 0
+def _is_whole(extent: int, step: int) -> bool:
+    return extent > 0 and extent % step == 0
 
 
-def _narrower(major: Major, element: ElementType, place: int, given: int) -> str:
+def _narrower(major: Major, element: ElementType, place: int, extent: int) -> str:
     """The swizzles whose atoms fit, as an alternative."""
-    fitting = [mode for mode in SwizzleMode if _is_whole(given, size(gmma_atom(major, mode, element), place))]
+    fitting = [mode for mode in SwizzleMode if _is_whole(extent, size(gmma_atom(major, mode, element), place))]
     return f"; or {' or '.join(map(str, fitting))} swizzle" if fitting else ""
 
 

@@ -127,8 +127,8 @@ def grid(
     ]
     places = [
         (cell, left + column * width, top + row * height)
-        for row, found in enumerate(cells)
-        for column, cell in enumerate(found)
+        for row, line in enumerate(cells)
+        for column, cell in enumerate(line)
     ]
     parts += [_box(cell, x, y, width, height) for cell, x, y in places]
     parts.append("</g>")

@@ -77,12 +77,12 @@ def fragments(held: FragmentMap, title: str = "") -> Picture:
 
     `title` is the instruction's text. Elements that no thread holds are white.
     """
-    found: dict[Position, list[tuple[int, int]]] = {}
+    holders: dict[Position, list[tuple[int, int]]] = {}
     for thread in range(held.threads):
         for index in range(held.elements):
-            found.setdefault(held.position(thread, index), []).append((thread, index))
+            holders.setdefault(held.position(thread, index), []).append((thread, index))
     headings = (*([title] if title else []), f"{held.operand}: {held.tile}", *([held.counted] if held.counted else []))
-    return Picture(_held(headings, found))
+    return Picture(_held(headings, holders))
 
 
 def _held(headings: Sequence[str], held: Holders, group: int | None = None) -> str:
@@ -105,16 +105,16 @@ def _thread_legend(threads: int) -> list[tuple[str, str]]:
     """What the colours say: the quads of a warp."""
     colours = palette()
     last = min(threads, WARP_SIZE)
-    found = [(colours[first + 1], f"T{first}-{min(first + GROUP, last) - 1}") for first in range(0, last, GROUP)]
-    return [*found, ("#ffffff", "T thread (colour: modulo 32), V its value")]
+    legend = [(colours[first + 1], f"T{first}-{min(first + GROUP, last) - 1}") for first in range(0, last, GROUP)]
+    return [*legend, ("#ffffff", "T thread (colour: modulo 32), V its value")]
 
 
 def _group_legend(shown: Collection[int], group: int) -> list[tuple[str, str]]:
     """What the colours say: the groups of threads that are the first to have an element."""
     letter = _letter(group)
-    found = [(_group_colour(number), f"{letter}{number}") for number in sorted(shown)[: len(HUES)]]
+    legend = [(_group_colour(number), f"{letter}{number}") for number in sorted(shown)[: len(HUES)]]
     said = "C CTA, V its value" if group == CTAS else f"{letter} group of {group} threads, T thread of it, V its value"
-    return [*found, ("#ffffff", said)]
+    return [*legend, ("#ffffff", said)]
 
 
 def _letter(group: int) -> str:
@@ -191,8 +191,8 @@ def memory(layout: AnyLayout, element_bits: int) -> Picture:
     check_size(lines.stop - lines.start, BANKS)
     cells = []
     for words in (range(line * BANKS, (line + 1) * BANKS) for line in lines):
-        found = [(word, first.get(word)) for word in words]
-        cells.append([_word(word, index, rows, colours, plain) for word, index in found])
+        drawn = [(word, first.get(word)) for word in words]
+        cells.append([_word(word, index, rows, colours, plain) for word, index in drawn])
     headings = (
         str(layout),
         f"(row, column) of the first element of {element_bits} bits in each word; colour: its bank without the swizzle",
