@@ -31,7 +31,7 @@ _LIBRARIES = sys.stdlib_module_names | {"llvmlite"}
 
 
 class WrongKind(TypeError):
-    """An argument of the wrong kind, seen deep inside; `diagnostic` is raised where no call around it names that one."""
+    """An argument of the wrong kind, seen deep inside; `diagnostic` is raised where no call around it names it."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
         super().__init__(diagnostic.message)

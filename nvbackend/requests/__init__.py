@@ -22,6 +22,6 @@ class Requests(ModuleType):
     def __call__(self, *_: object, **__: object) -> NoReturn:
         """Refused by call.argument."""
         name = f"nvb.{self.__name__.rpartition('.')[2]}"
-        calls = [f"{name}.{one}" for one in self.__all__ if one != "select"]
+        calls = [f"{name}.{call}" for call in self.__all__ if call != "select"]
         problem = f"holds the calls {', '.join(calls)}, and is not a call"
         ARGUMENT.fail(call=name, problem=problem, advice=f"call it as {calls[0]}(...)")

@@ -36,8 +36,8 @@ def mma(
     C has D's type unless `c` says otherwise; `a_layout` and `b_layout` are those that A and B were loaded from.
     `popc` is the bit operation of b1, `rounding` that of f64. PTX ISA 9.7.14.4.5.
     """
-    found = d if c is None else c
-    return WmmaRequest(shape_extents(shape), a, b, found, d, a_layout, b_layout, satfinite, rounding, popc)
+    addend = d if c is None else c
+    return WmmaRequest(shape_extents(shape), a, b, addend, d, a_layout, b_layout, satfinite, rounding, popc)
 
 
 @user_facing
