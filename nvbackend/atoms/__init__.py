@@ -1,8 +1,8 @@
 """MMA atoms: every matrix instruction as the thing that a tiled MMA is made of, under CuTe's name.
 
 An atom says shape, element types, where each operand is, which threads take part, and which of them holds what: `atom`
-finds it by name, `atom_of` by the instruction's row, and `check_atom` tells whether a program can use it. What one
-document says about atoms, right or wrong, is kept apart in the modules `seed_*`.
+finds it by name, `atom_of` by the instruction's row, and `check_atom` raises what keeps a program from using it. What
+one compiler's documents say about atoms is in `nvbackend.tileiras`.
 """
 
 from nvbackend.atoms.atom import BlockScale, MmaAtom, Residency

@@ -12,15 +12,16 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import NoReturn
 
+from nvbackend.atoms import umma, warpgroup
 from nvbackend.atoms.atom import MmaAtom
 from nvbackend.atoms.foreign_names import foreign
 from nvbackend.atoms.rules import NAME, NOT_HERE, ROW
 from nvbackend.atoms.spellings import CPP_TYPES, upper
 from nvbackend.atoms.umma import KIND_NAMES, SPARSE_FP4, ULTRA, umma_atom, vector_size
 from nvbackend.atoms.warp import warp_atom, warp_atoms
-from nvbackend.atoms.warpgroup import has_majors, warpgroup_atom, warpgroup_atoms
+from nvbackend.atoms.warpgroup import warpgroup_atoms
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.mma import mma, tcgen05
 from nvbackend.intrinsics.row.row import Row
@@ -176,43 +177,13 @@ def atom_of(
     The majorness of a wgmma's operands, and all that the `descriptor` of a tcgen05.mma says, are not in the row. Raises
     atom.row for other rows and for what is missing or does not belong to the row.
     """
-    axes: dict[str, Any] = dict(row.axes)
     if row.family == mma.FAMILY:
         return warp_atom(mma.instruction_of(row))
     if row.opcode == _WGMMA:
-        return _atom_of_wgmma(row, a_major, b_major)
+        return warpgroup.atom_of_row(row, a_major, b_major)
     if row.opcode in (tcgen05.MMA, tcgen05.MMA_WS):
-        if descriptor is None or (descriptor.kind, descriptor.sparse) != (axes["kind"], axes["sparse"]):
-            problem = "its shape and types are in an instruction descriptor of its kind, sparse or dense as it is"
-            ROW.fail(row=row.ptx, problem=problem, instead="give that as descriptor=InstructionDescriptor(...)")
-        return umma_atom(
-            descriptor,
-            cta_group=axes["cta_group"],
-            a_in_tmem=axes["a_in_tmem"],
-            weight_stationary=axes["weight_stationary"],
-            scale_vector=axes.get("scale_vector"),
-        )
+        return umma.atom_of_row(row, descriptor)
     ROW.fail(row=row.ptx, problem="it is not an mma", instead="use a row of mma.sync, wgmma.mma_async or tcgen05.mma")
-
-
-def _atom_of_wgmma(row: Row, a_major: Major, b_major: Major) -> MmaAtom:
-    axes: dict[str, Any] = dict(row.axes)
-    a, b, d, shape = axes["a"], axes["b"], axes["d"], axes["shape"]
-    in_registers = axes["a_in_registers"]
-    if not has_majors(a, in_registers, a_major, b_major):
-        problem = f"it does not read A {a_major} and B {b_major}"
-        ROW.fail(row=row.ptx, problem=problem, instead="leave K-major what is in registers or not of 16 bits")
-    return warpgroup_atom(
-        shape[1],
-        d,
-        a,
-        b,
-        a_in_registers=in_registers,
-        sparse=axes["sparse"],
-        satfinite=axes["satfinite"],
-        a_major=a_major,
-        b_major=b_major,
-    )
 
 
 def _canonical(name: str) -> str:

@@ -6,16 +6,20 @@ from functools import partial
 from typing import Any
 
 from nvbackend.atoms.atom import BlockScale, MmaAtom, Residency
+from nvbackend.atoms.rules import ROW
 from nvbackend.atoms.spellings import cpp_type
 from nvbackend.diagnostics import raise_all
 from nvbackend.intrinsics.maps.tcgen05 import factors
 from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.intrinsics.mma.form import SP
 from nvbackend.intrinsics.row.features import Feature
+from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.words.smem_descriptor import Major
-from nvbackend.intrinsics.words.tcgen05_descriptor import FORMS, InstructionDescriptor
-from nvbackend.isel.select.tcgen05.request import Tcgen05Request
+from nvbackend.intrinsics.words.tcgen05_descriptor import FORMS, K96, InstructionDescriptor
+from nvbackend.isel.select.tcgen05.request import Tcgen05Request, request_of
+from nvbackend.isel.select.tcgen05.select import select_tcgen05
 from nvbackend.isel.select.tcgen05.shapes import shape_faults
+from nvbackend.isel.target.target import Target
 
 _TIER = 100
 _ULTRA_TIER = 103
@@ -123,3 +127,42 @@ def _name(
         return f"SM{_ULTRA_TIER}_{ULTRA}{group}_{operands}_VS<{', '.join(parts)}>"
     sparse = "_SPARSE" if descriptor.sparse else ""
     return f"SM{_TIER}_MMA_{named}{group}_{operands}{sparse}<{', '.join(parts)}>"
+
+
+def atom_of_row(row: Row, descriptor: InstructionDescriptor | None) -> MmaAtom:
+    """The atom of a row and its instruction descriptor. Raises atom.row without one of the row's kind."""
+    axes: dict[str, Any] = dict(row.axes)
+    if descriptor is None or (descriptor.kind, descriptor.sparse) != (axes["kind"], axes["sparse"]):
+        problem = "its shape and types are in an instruction descriptor of its kind, sparse or dense as it is"
+        ROW.fail(row=row.ptx, problem=problem, instead="give that as descriptor=InstructionDescriptor(...)")
+    return umma_atom(
+        descriptor,
+        cta_group=axes["cta_group"],
+        a_in_tmem=axes["a_in_tmem"],
+        weight_stationary=axes["weight_stationary"],
+        scale_vector=axes.get("scale_vector"),
+    )
+
+
+def atom_of_request(request: Tcgen05Request, descriptor: InstructionDescriptor | None, target: Target) -> MmaAtom:
+    """The atom of a request and its instruction descriptor. Raises every broken rule of them; atom.row without one."""
+    return atom_of_row(select_tcgen05(request, target), descriptor)
+
+
+def request_of_atom(atom: MmaAtom) -> tuple[Tcgen05Request, InstructionDescriptor]:
+    """The request and instruction descriptor that `atom` is."""
+    request = request_of(atom.row)
+    m, n, _ = atom.shape
+    return request, InstructionDescriptor(
+        kind=request.kind,
+        m=m,
+        n=n,
+        a=atom.a,
+        b=atom.b,
+        d=atom.d,
+        scale=None if atom.block_scale is None else atom.block_scale.scale,
+        sparse=request.sparse,
+        transpose_a=atom.a_major is Major.MN,
+        transpose_b=atom.b_major is Major.MN,
+        k96=atom.shape[2] == K96,
+    )

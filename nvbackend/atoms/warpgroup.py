@@ -5,15 +5,21 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 from nvbackend.atoms.atom import MmaAtom, Residency
+from nvbackend.atoms.rules import ROW
 from nvbackend.atoms.spellings import blas_letters, upper
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.mma.form import SP
 from nvbackend.intrinsics.mma.wgmma import Multiplicands
+from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.intrinsics.words.smem_descriptor import Major
+from nvbackend.isel.select.wgmma.request import WgmmaRequest, reading, request_of
+from nvbackend.isel.select.wgmma.select import select_wgmma
+from nvbackend.isel.target.target import Target
 
 _TIER = 90
 _SPARSE_NAMES = "SM90::GMMA::SPARSE::GMMA_"
@@ -100,3 +106,38 @@ def warpgroup_atom(
         ),
         sparsity=SP if sparse else None,
     )
+
+
+def atom_of_row(row: Row, a_major: Major, b_major: Major) -> MmaAtom:
+    """The atom of a wgmma's row whose operands are read so. Raises atom.row where it does not read them so."""
+    axes: dict[str, Any] = dict(row.axes)
+    a, b, d, shape = axes["a"], axes["b"], axes["d"], axes["shape"]
+    in_registers = axes["a_in_registers"]
+    if not has_majors(a, in_registers, a_major, b_major):
+        problem = f"it does not read A {a_major} and B {b_major}"
+        ROW.fail(row=row.ptx, problem=problem, instead="leave K-major what is in registers or not of 16 bits")
+    return warpgroup_atom(
+        shape[1],
+        d,
+        a,
+        b,
+        a_in_registers=in_registers,
+        sparse=axes["sparse"],
+        satfinite=axes["satfinite"],
+        a_major=a_major,
+        b_major=b_major,
+    )
+
+
+def atom_of_request(request: WgmmaRequest, target: Target) -> MmaAtom:
+    """The atom of a request, its operands read as it says. Raises every broken rule of the request."""
+    return atom_of_row(select_wgmma(request, target), _major(request.trans_a), _major(request.trans_b))
+
+
+def _major(transposed: int) -> Major:
+    return Major.MN if transposed else Major.K
+
+
+def request_of_atom(atom: MmaAtom) -> WgmmaRequest:
+    """The request that `atom` is."""
+    return reading(request_of(atom.row), atom.a_major, atom.b_major)

@@ -86,7 +86,6 @@ class Core:
         self._shared_barriers: dict[ir.Value, Scope] = {}
         """Addresses of mbarriers that several threads use together, and the scope over which they are equal."""
         self.indices: list[SharedIndex] = []
-        self._latest: dict[str, ir.Value] = {}
         self.homes: dict[ir.Block, Region] = {}
         """The region of each block that this builder made."""
         self._torn: tuple[Region, str] | None = None
@@ -148,7 +147,7 @@ class Core:
         known = self.execution.facts(row, operands)
         if known.get(THREADS, 0) > 1 and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
             self._shared_barriers[barrier] = Scope.GRID
-        self._record(
+        self.record(
             MachineInstr(
                 opcode=row.opcode,
                 row=row,
@@ -181,24 +180,6 @@ class Core:
         """Which CTA of the cluster an instruction writes to."""
         return self.peers.facts(destination) if self.in_cluster and isinstance(destination, ir.Value) else {}
 
-    def _check_order(self) -> None:
-        """Raises attach.order if the owner moved the IRBuilder before code that was already emitted in this block.
-
-        Raises attach.block if it is after the end of a block, or in another function.
-        """
-        block, place = self.llvm.block, self.llvm._anchor
-        if block.parent is not self.function:
-            problem = f"it is one of {block.parent.name}, and this is the builder of {self.function.name}"
-            rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice="attach to each function by itself")
-        if block.is_terminated and block.terminator in block.instructions[:place]:
-            problem, advice = "the IRBuilder is after its end", "emit before the block is ended, or in another one"
-            rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice=advice)
-        latest = self._latest.get(block.name)
-        if latest is not None and latest not in block.instructions[:place]:
-            rules.ATTACH_ORDER.fail(block=block.name)
-        if place:
-            self._latest[block.name] = block.instructions[place - 1]
-
     def _check_together(self, row: Row, operands: Operands) -> None:
         """Raises control.one-thread for a warp-wide instruction inside a block that a single thread runs."""
         alone = self.alone() if Effect.CONVERGENT in row.effects else None
@@ -222,11 +203,10 @@ class Core:
     ) -> None:
         """Record for the analyses what no machine instruction expresses."""
         at = place or caller_location()
-        self._record(MachineInstr(opcode, None, touches=(*touches,), memory=(*memory,), facts=facts or {}, location=at))
+        self.record(MachineInstr(opcode, None, touches=(*touches,), memory=(*memory,), facts=facts or {}, location=at))
 
-    def _record(self, instruction: MachineInstr) -> None:
-        if not self._cached_storage:
-            self._check_order()
+    def record(self, instruction: MachineInstr) -> None:
+        """Append an instruction to the machine form of the current block."""
         self.machine.block(self.llvm.block.name).instructions.append(instruction)
         self.anchors.record(self.llvm.block, instruction)
 
@@ -323,8 +303,11 @@ class Core:
         self._choices[self.llvm.block.name] = Choice(caller_location(), rounds)
         return self.llvm.cbranch(condition.ir, then, otherwise)
 
-    def link(self) -> None:
-        """Copy the control flow to the machine form: the LLVM function's blocks in order, with their successors."""
+    def link(self) -> dict[ir.Value, ir.Value]:
+        """Copy the control flow to the machine form: the LLVM function's blocks in order, with their successors.
+
+        Returns what replaces each shuffle of a warp index that a part of the warp reaches.
+        """
         recorded = self.machine.blocks
         self.machine.blocks = {}
         for block in self.function.blocks:
@@ -340,8 +323,8 @@ class Core:
                 machine.instructions.append(MachineInstr(RETURN))
         self._note_branches()
         replaced = unshare_parted(self.machine, self.indices)
-        self._latest = {name: replaced.get(value, value) for name, value in self._latest.items()}
         self.machine.values = ThreadValues(self.function, self.execution, self._shared_barriers)
+        return replaced
 
     def _note_branches(self) -> None:
         """Record for each two-way branch over which threads it is uniform."""

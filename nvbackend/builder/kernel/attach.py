@@ -20,7 +20,7 @@ from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Diagnostic, caller_location, raise_all, user_facing
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine import facts
-from nvbackend.isel.machine.function import MachineBlock, MachineFunction
+from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 from nvbackend.isel.target.target import Target
 from nvbackend.isel.verify.verify import verify
@@ -38,12 +38,43 @@ class AttachedCore(Core):
         function = builder.function
         super().__init__(function.name, target, function, threads=threads, cluster_size=cluster, cached_storage=False)
         self.llvm = self.following = FollowingBuilder(builder, super().check_live)
+        self._latest: dict[str, ir.Value] = {}
+        """The instruction before the IRBuilder's position when something was last recorded, by block."""
 
     def check_live(self) -> None:
         """As for any function; which threads reach a block of the owner's is unknown."""
         super().check_live()
         if self.llvm.block not in self.homes:
             self.execution.forget()
+
+    def record(self, instruction: MachineInstr) -> None:
+        """As for any function. Raises attach.order and attach.block."""
+        self._check_order()
+        super().record(instruction)
+
+    def link(self) -> dict[ir.Value, ir.Value]:
+        """As for any function."""
+        replaced = super().link()
+        self._latest = {name: replaced.get(value, value) for name, value in self._latest.items()}
+        return replaced
+
+    def _check_order(self) -> None:
+        """Raises attach.order if the owner moved the IRBuilder before code that was already emitted in this block.
+
+        Raises attach.block if it is after the end of a block, or in another function.
+        """
+        block, place = self.llvm.block, self.llvm._anchor
+        if block.parent is not self.function:
+            problem = f"it is one of {block.parent.name}, and this is the builder of {self.function.name}"
+            rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice="attach to each function by itself")
+        if block.is_terminated and block.terminator in block.instructions[:place]:
+            problem, advice = "the IRBuilder is after its end", "emit before the block is ended, or in another one"
+            rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice=advice)
+        latest = self._latest.get(block.name)
+        if latest is not None and latest not in block.instructions[:place]:
+            rules.ATTACH_ORDER.fail(block=block.name)
+        if place:
+            self._latest[block.name] = block.instructions[place - 1]
 
 
 @user_facing

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.copy.tcgen05_memory import MOST_REGISTERS
+from nvbackend.intrinsics.copy.tcgen05_registers import MOST_REGISTERS
 from nvbackend.intrinsics.fragments.warpgroup import check_index
 from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.intrinsics.row.row import chosen

@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.intrinsics.copy import tcgen05_memory
-from nvbackend.intrinsics.copy.tcgen05_memory import SHAPES, registers_of, repetitions
+from nvbackend.intrinsics.copy import tcgen05_memory, tcgen05_registers
+from nvbackend.intrinsics.copy.tcgen05_registers import SHAPES, registers_of, repetitions
 from nvbackend.intrinsics.maps.rows import fragment_maps
 from nvbackend.intrinsics.maps.tcgen05 import packed_tmem_position, tmem_position
 from nvbackend.intrinsics.mma import tcgen05
@@ -77,9 +77,9 @@ def test_packed_registers_cover_twice_the_columns_once(shape: str) -> None:
 @pytest.mark.parametrize(
     ("row", "elements", "cell"),
     [
-        (tcgen05_memory.ld("16x128b", 2), 4, (8, 5)),
-        (tcgen05_memory.st("16x128b", 2, unpack=True), 8, (8, 3)),
-        (tcgen05_memory.ld_red("32x32b", 4, "min", "u32"), 4, (1, 3)),
+        (tcgen05_registers.ld("16x128b", 2), 4, (8, 5)),
+        (tcgen05_registers.st("16x128b", 2, unpack=True), 8, (8, 3)),
+        (tcgen05_registers.ld_red("32x32b", 4, "min", "u32"), 4, (1, 3)),
     ],
 )
 def test_rows_have_their_fragments_in_the_map(row: Row, elements: int, cell: tuple[int, int]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from nvbackend.intrinsics.copy import tcgen05_memory
+from nvbackend.intrinsics.copy import tcgen05_memory, tcgen05_registers
 from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.intrinsics.row.row import Asm, Intrinsic, NoSuchRow, Row
 from nvbackend.isel.target.target import Target, dotted
@@ -31,7 +31,8 @@ from tests.support.tcgen05_ptx import (
 )
 
 SEED = 20260
-ROWS = [*tcgen05.rows(), *tcgen05_memory.rows()]
+MOVES = [*tcgen05_memory.rows(), *tcgen05_registers.rows()]
+ROWS = [*tcgen05.rows(), *MOVES]
 WITH_TENSOR_MEMORY = [f"sm_{number}{suffix}" for number in (100, 101, 103, 110) for suffix in "af"]
 
 
@@ -59,7 +60,7 @@ def test_the_catalogue_has_every_instruction_once() -> None:
     assert len(list(tcgen05.rows())) == dense + scaled + stationary
     moves = 2 * 2 * (8 + 7 + 6 + 8 + 8)
     reductions = 2 * 7 * 2 * (1 + 1 + 4)
-    assert len(list(tcgen05_memory.rows())) == moves + reductions + 2 * (6 * 3 + 4 + 5) + 4
+    assert len(MOVES) == moves + reductions + 2 * (6 * 3 + 4 + 5) + 4
     assert len({(row.ptx, tuple(operand.name for operand in row.operands)) for row in ROWS}) == len(ROWS)
 
 
@@ -179,17 +180,17 @@ EXPECTED: list[tuple[Row, str]] = [
     ),
     (tcgen05_memory.alloc(2), "tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [address], columns"),
     (tcgen05_memory.dealloc(), "tcgen05.dealloc.cta_group::1.sync.aligned.b32 tmem, columns"),
-    (tcgen05_memory.ld("16x128b", 1), "tcgen05.ld.sync.aligned.16x128b.x1.b32 {values0, values1}, [tmem]"),
+    (tcgen05_registers.ld("16x128b", 1), "tcgen05.ld.sync.aligned.16x128b.x1.b32 {values0, values1}, [tmem]"),
     (
-        tcgen05_memory.ld("16x32bx2", 2, pack=True),
+        tcgen05_registers.ld("16x32bx2", 2, pack=True),
         "tcgen05.ld.sync.aligned.16x32bx2.x2.pack::16b.b32 {values0, values1}, [tmem], 0",
     ),
     (
-        tcgen05_memory.ld_red("32x32b", 2, "max", "f32", absolute=True, propagate_nan=True),
+        tcgen05_registers.ld_red("32x32b", 2, "max", "f32", absolute=True, propagate_nan=True),
         "tcgen05.ld.red.sync.aligned.32x32b.x2.max.abs.NaN.f32 {values0, values1}, reduced, [tmem]",
     ),
     (
-        tcgen05_memory.st("16x32bx2", 2, unpack=True),
+        tcgen05_registers.st("16x32bx2", 2, unpack=True),
         "tcgen05.st.sync.aligned.16x32bx2.x2.unpack::16b.b32 [tmem], 0, {values0, values1}",
     ),
     (
@@ -219,8 +220,8 @@ def test_every_operand_stands_where_the_ptx_isa_puts_it() -> None:
 
 
 def test_the_asm_of_a_wait_passes_what_was_loaded_through() -> None:
-    register = tcgen05_memory.ld("32x32b", 4).operand("values").register
-    row = tcgen05_memory.wait("ld", ((register, 4), (register, 1)))
+    register = tcgen05_registers.ld("32x32b", 4).operand("values").register
+    row = tcgen05_registers.wait("ld", ((register, 4), (register, 1)))
     assert row.constraints == "=r,=r,=r,=r,=r,0,1,2,3,4,~{memory}"
     assert row.asm == "tcgen05.wait::ld.sync.aligned;"
 
@@ -253,14 +254,14 @@ def test_intrinsics_are_used_wherever_llvm_spells_the_instruction() -> None:
         lambda: tcgen05.mma("f16", collector="b0::fill"),
         lambda: tcgen05.mma_ws("mxf4"),
         lambda: tcgen05.mma_ws("f16", collector="a::fill"),
-        lambda: tcgen05_memory.ld("16x256b", 64),
-        lambda: tcgen05_memory.ld_red("16x64b", 2, "min", "u32"),
-        lambda: tcgen05_memory.ld_red("32x32b", 1, "min", "u32"),
-        lambda: tcgen05_memory.ld_red("32x32b", 2, "min", "u32", absolute=True),
+        lambda: tcgen05_registers.ld("16x256b", 64),
+        lambda: tcgen05_registers.ld_red("16x64b", 2, "min", "u32"),
+        lambda: tcgen05_registers.ld_red("32x32b", 1, "min", "u32"),
+        lambda: tcgen05_registers.ld_red("32x32b", 2, "min", "u32", absolute=True),
         lambda: tcgen05_memory.cp("64x128b"),
         lambda: tcgen05_memory.commit(space="shared::cta"),
         lambda: tcgen05_memory.fence("during"),
-        lambda: tcgen05_memory.wait("cp"),
+        lambda: tcgen05_registers.wait("cp"),
     ],
 )
 def test_an_axis_value_without_rows_is_named(ask: Callable[[], Row]) -> None:

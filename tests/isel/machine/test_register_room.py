@@ -13,7 +13,7 @@ import nvbackend as nvb
 from nvbackend import e4m3, f16, f32, f64, s8, s32, u32
 from nvbackend.builder.kernel.bounds import SM_CTAS, SM_THREADS
 from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
-from nvbackend.intrinsics.copy import tcgen05_memory
+from nvbackend.intrinsics.copy import tcgen05_registers
 from nvbackend.intrinsics.mma import mma, wgmma, wmma
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.sync import register_budget
@@ -31,10 +31,10 @@ ROWS: list[Row] = [
     wgmma.mma_async(256, f16, e4m3, e4m3),
     wgmma.mma_async(96, s32, s8, s8),
     wgmma.mma_async(128, f32, f16, f16, sparse=True),
-    tcgen05_memory.ld("32x32b", 64),
-    tcgen05_memory.ld("16x256b", 32),
-    tcgen05_memory.ld_red("32x32b", 32, "max", "f32"),
-    tcgen05_memory.st("32x32b", 128),
+    tcgen05_registers.ld("32x32b", 64),
+    tcgen05_registers.ld("16x256b", 32),
+    tcgen05_registers.ld_red("32x32b", 32, "max", "f32"),
+    tcgen05_registers.st("32x32b", 128),
     *WIDE_F64,
 ]
 

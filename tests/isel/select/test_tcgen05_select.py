@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.intrinsics.copy import tcgen05_memory
+from nvbackend.intrinsics.copy import tcgen05_memory, tcgen05_registers
 from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.intrinsics.row.types import bf16, e2m1, e4m3, f16, f32, s8, s32, u8, ue4m3, ue8m0
 from nvbackend.intrinsics.words.tcgen05_control import control_words
@@ -299,7 +299,7 @@ def test_a_function_has_one_cta_group() -> None:
         tcgen05_memory.alloc(1),
         tcgen05.mma("f16", cta_group=1),
         tcgen05_memory.shift(2),
-        tcgen05_memory.wait("ld"),
+        tcgen05_registers.wait("ld"),
     )
     for row in rows:
         words = control_words(row) if row.opcode == tcgen05.MMA else {}

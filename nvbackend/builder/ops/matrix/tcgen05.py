@@ -25,7 +25,7 @@ from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.scopes.names import name_or
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import raise_all, user_facing
-from nvbackend.intrinsics.copy import tcgen05_memory
+from nvbackend.intrinsics.copy import tcgen05_memory, tcgen05_registers
 from nvbackend.intrinsics.row.row import RegisterClass, Row
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, u32, u64
 from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT
@@ -158,7 +158,7 @@ class Tcgen05(Noun):
             if type is not None or absolute or propagate_nan:
                 reason = "type, absolute and propagate_nan are of a load that reduces; say how with red="
                 VARIANT.fail(instruction="tcgen05.ld", reason=reason)
-            row = variant("tcgen05.ld", tcgen05_memory.ld, shape, count, pack=pack)
+            row = variant("tcgen05.ld", tcgen05_registers.ld, shape, count, pack=pack)
         else:
             if pack or type is None:
                 reason = (
@@ -166,7 +166,7 @@ class Tcgen05(Noun):
                 )
                 VARIANT.fail(instruction="tcgen05.ld.red", reason=reason)
             nan = {"absolute": absolute, "propagate_nan": propagate_nan}
-            row = variant("tcgen05.ld.red", tcgen05_memory.ld_red, shape, count, red, str(type), **nan)
+            row = variant("tcgen05.ld.red", tcgen05_registers.ld_red, shape, count, red, str(type), **nan)
         self._k.register_blocks += 1
         block = RegisterBlock(self._k.register_blocks, "load")
         touches = [Touch(block, Access.WRITE)]
@@ -181,7 +181,7 @@ class Tcgen05(Noun):
         """
         register = {True: RegisterClass.F32, False: RegisterClass.B32}
         blocks = [(register[load._element.is_float], block) for load in loads for block in load._blocks]
-        row = tcgen05_memory.wait("ld", tuple((held, len(block)) for held, block in blocks))
+        row = tcgen05_registers.wait("ld", tuple((held, len(block)) for held, block in blocks))
         registers = {f"block{index}": block for index, (_, block) in enumerate(blocks)}
         results = self._k.emit(row, registers, touches=[Touch(load.block, Access.DRAIN) for load in loads])
         waited = (results[name] for name in registers)
@@ -198,8 +198,8 @@ class Tcgen05(Noun):
         instruction.variant, target.feature. PTX ISA 9.7.16.8.4.
         """
         registers = [as_value(self._k, value, u32).ir for value in values]
-        count = len(registers) // tcgen05_memory.SHAPES.get(shape, 1)
-        row = variant("tcgen05.st", tcgen05_memory.st, shape, count, unpack=unpack)
+        count = len(registers) // tcgen05_registers.SHAPES.get(shape, 1)
+        row = variant("tcgen05.st", tcgen05_registers.st, shape, count, unpack=unpack)
         wanted = row.operand("values").count
         if wanted != len(registers):
             reason = f"x{count} of {shape} is {wanted} registers a thread, and {len(registers)} were given"
@@ -208,7 +208,7 @@ class Tcgen05(Noun):
 
     def wait_st(self) -> None:
         """Wait for this thread's stores to tensor memory. PTX ISA 9.7.16.8.5."""
-        issue(self._k, tcgen05_memory.wait("st"))
+        issue(self._k, tcgen05_registers.wait("st"))
 
     def cp(
         self,
@@ -356,7 +356,7 @@ def _split(row: Row, half_split: int) -> dict[str, Any]:
     if row.has_operand("half_split"):
         return {"half_split": half_split}
     if half_split:
-        reason = f"half_split is {half_split}, and only shape {tcgen05_memory.SPLIT_SHAPE} has two halves"
+        reason = f"half_split is {half_split}, and only shape {tcgen05_registers.SPLIT_SHAPE} has two halves"
         VARIANT.fail(instruction=row.opcode, reason=reason)
     return {}
 

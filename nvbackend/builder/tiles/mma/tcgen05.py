@@ -6,8 +6,8 @@ import dataclasses
 from functools import cached_property
 from typing import Any
 
-from nvbackend.atoms import MmaAtom, atom_of
 from nvbackend.atoms.tensor_memory import lane_stride
+from nvbackend.atoms.umma import atom_of_request
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor, TileFragment, tile_fragment
@@ -18,11 +18,9 @@ from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.copy.tcgen05_memory import ALLOCATIONS
 from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
-from nvbackend.intrinsics.words.tcgen05_descriptor import K96, InstructionDescriptor
+from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT
-from nvbackend.isel.select.tcgen05.request import Tcgen05Request, request_of
-from nvbackend.isel.select.tcgen05.select import select_tcgen05
-from nvbackend.isel.target.target import Target
+from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.layout import ComposedLayout, Layout, logical_divide, make_layout
 from nvbackend.layout.algebra.inttuple import leaves
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
@@ -224,27 +222,3 @@ def _cell(fragment: Fragment, index: int, columns: TmemColumns | Value) -> TmemC
     lane, column, _ = tmem_cell(index, fragment.bits)
     further = (lane << LANE_SHIFT) + column
     return columns + further if further else columns
-
-
-def atom_of_request(request: Tcgen05Request, descriptor: InstructionDescriptor | None, target: Target) -> MmaAtom:
-    """The atom of a request and its instruction descriptor. Raises every broken rule of them; atom.row without one."""
-    return atom_of(select_tcgen05(request, target), descriptor=descriptor)
-
-
-def request_of_atom(atom: MmaAtom) -> tuple[Tcgen05Request, InstructionDescriptor]:
-    """The request and instruction descriptor that `atom` is."""
-    request = request_of(atom.row)
-    m, n, _ = atom.shape
-    return request, InstructionDescriptor(
-        kind=request.kind,
-        m=m,
-        n=n,
-        a=atom.a,
-        b=atom.b,
-        d=atom.d,
-        scale=None if atom.block_scale is None else atom.block_scale.scale,
-        sparse=request.sparse,
-        transpose_a=atom.a_major is Major.MN,
-        transpose_b=atom.b_major is Major.MN,
-        k96=atom.shape[2] == K96,
-    )

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from nvbackend.atoms import MmaAtom, Residency, atom_of, check_atom, use_of
+from nvbackend.atoms import MmaAtom, Residency, atom_of, check_atom, umma, use_of
 from nvbackend.atoms import atom as atom_named
+from nvbackend.atoms.warpgroup import atom_of_request, request_of_atom
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.axpby import Axpby
@@ -17,7 +18,7 @@ from nvbackend.builder.tiles.mma.accumulator_store import of_one_atom, store_acc
 from nvbackend.builder.tiles.mma.axpby_fragments import axpby_fitting
 from nvbackend.builder.tiles.mma.rules import INSTRUCTION, THREADS, WARPGROUPS
 from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma, in_a_warp
-from nvbackend.builder.tiles.mma.wgmma import TiledWgmma, atom_of_request, request_of_atom
+from nvbackend.builder.tiles.mma.wgmma import TiledWgmma
 from nvbackend.builder.tiles.register_tensor import RegisterTensor
 from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.tiles.tensor import Tensor
@@ -111,7 +112,7 @@ def _atom(instruction: object, descriptor: InstructionDescriptor | None, target:
     if isinstance(instruction, WgmmaRequest):
         return atom_of_request(instruction, target)
     if isinstance(instruction, Tcgen05Request):
-        return tiled_tcgen05.atom_of_request(instruction, descriptor or instruction.descriptor, target)
+        return umma.atom_of_request(instruction, descriptor or instruction.descriptor, target)
     atom = instruction.atom if isinstance(instruction, TiledMMA) else instruction
     if not isinstance(atom, MmaAtom):
         INSTRUCTION.fail(
@@ -120,7 +121,7 @@ def _atom(instruction: object, descriptor: InstructionDescriptor | None, target:
             instead="give a request such as nvb.wgmma.mma_async(...), an atom, CuTe's name of one, or a TiledMMA",
         )
     if atom.d_residency is Residency.TENSOR_MEMORY:
-        select_tcgen05(tiled_tcgen05.request_of_atom(atom)[0], target)
+        select_tcgen05(umma.request_of_atom(atom)[0], target)
     elif atom.threads == WARPGROUP_SIZE:
         select_wgmma(request_of_atom(atom), target)
     return atom
@@ -139,7 +140,7 @@ def _tiled_tcgen05(
     if isinstance(instruction, Tcgen05Request):
         descriptor = descriptor_of(instruction, descriptor)
         return tiled_tcgen05.TiledTcgen05(k, instruction, descriptor, layouts, tile, any_major=True)
-    request, described = tiled_tcgen05.request_of_atom(layouts.atom)
+    request, described = umma.request_of_atom(layouts.atom)
     return tiled_tcgen05.TiledTcgen05(k, request, described, layouts, tile, any_major=False)
 
 

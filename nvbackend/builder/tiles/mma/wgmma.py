@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from nvbackend.atoms import MmaAtom, Residency, atom_of
+from nvbackend.atoms import Residency
+from nvbackend.atoms.warpgroup import atom_of_request
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.function import FunctionBuilder
@@ -31,9 +32,7 @@ from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import u32
 from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
-from nvbackend.isel.select.wgmma.request import WgmmaRequest, request_of
-from nvbackend.isel.select.wgmma.select import select_wgmma
-from nvbackend.isel.target.target import Target
+from nvbackend.isel.select.wgmma.request import WgmmaRequest, reading
 from nvbackend.layout import Layout, size
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.layout.descriptors.tile_atoms import check_tile, tile_faults
@@ -166,7 +165,7 @@ class TiledWgmma:
 
     def _reading(self, a: Major | None = None, b: Major | None = None) -> WgmmaRequest:
         """The instruction for operands of these majors, where it is not said which it reads."""
-        return _reading(self.instruction, a, b) if self._any_major else self.instruction
+        return reading(self.instruction, a, b) if self._any_major else self.instruction
 
     def register_tensor_A(self, columns: int, name: str = "a") -> RegisterTensor:
         """Registers for a thread's part of A of the tile with `columns` of K: (V, MMA_M, MMA_K), for `k.copy`."""
@@ -388,24 +387,3 @@ class TiledWgmma:
         if there is not None and there < wanted:
             WARPGROUPS_THERE.fail(along=along, there=there, wanted=wanted)
         return number if isinstance(number, int) else warpgroup
-
-
-def atom_of_request(request: WgmmaRequest, target: Target) -> MmaAtom:
-    """The atom of a request, its operands read as it says. Raises every broken rule of the request."""
-    return atom_of(select_wgmma(request, target), a_major=_major(request.trans_a), b_major=_major(request.trans_b))
-
-
-def request_of_atom(atom: MmaAtom) -> WgmmaRequest:
-    """The request that `atom` is."""
-    return _reading(request_of(atom.row), atom.a_major, atom.b_major)
-
-
-def _reading(request: WgmmaRequest, a_major: Major | None, b_major: Major | None) -> WgmmaRequest:
-    """The request for operands of these majors, None for what it has."""
-    trans_a = request.trans_a if a_major is None else int(a_major is Major.MN)
-    trans_b = request.trans_b if b_major is None else int(b_major is Major.MN)
-    return dataclasses.replace(request, trans_a=trans_a, trans_b=trans_b)
-
-
-def _major(transposed: int) -> Major:
-    return Major.MN if transposed else Major.K

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nvbackend.diagnostics import record
@@ -11,6 +11,7 @@ from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.mma.wgmma import Multiplicands, multiplicands_of
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.words.smem_descriptor import Major
 
 
 @record
@@ -61,6 +62,13 @@ def request_of(row: Row, immediates: Mapping[str, int] | None = None) -> WgmmaRe
         negate_b=numbers.get("scale_b") == -1,
         selector=numbers.get("selector", 0),
     )
+
+
+def reading(request: WgmmaRequest, a_major: Major | None, b_major: Major | None) -> WgmmaRequest:
+    """The request for operands of these majors, None for what it has."""
+    trans_a = request.trans_a if a_major is None else int(a_major is Major.MN)
+    trans_b = request.trans_b if b_major is None else int(b_major is Major.MN)
+    return replace(request, trans_a=trans_a, trans_b=trans_b)
 
 
 def row_of(request: WgmmaRequest) -> Row:
