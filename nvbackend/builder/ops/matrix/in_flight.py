@@ -33,27 +33,27 @@ class FragmentsInFlight:
 
     def multiply(self, registers: Sequence[ir.Value]) -> None:
         """An mma multiplies the fragment in these registers."""
-        values = tuple(one for one in registers if not isinstance(one, ir.Constant))
+        values = tuple(register for register in registers if not isinstance(register, ir.Constant))
         self._multiplied.append(_Multiplied(values, tuple(self._k.regions)))
 
     def commit(self) -> None:
         """The mma issued so far become a group."""
-        for one in self._multiplied:
-            one.commits.append(self._k.regions[-1])
+        for multiplied in self._multiplied:
+            multiplied.commits.append(self._k.regions[-1])
 
     def registers(self) -> list[ir.Value]:
         """The registers that a wait here has to read."""
-        given = (value for one in self._multiplied for value in one.registers if self._is_in_reach(value))
-        return list({id(value): value for value in given}.values())
+        registers = (value for each in self._multiplied for value in each.registers if self._is_in_reach(value))
+        return list({id(value): value for value in registers}.values())
 
     def wait(self, pending: int) -> None:
         """All groups but the `pending` newest are drained."""
-        self._multiplied = [one for one in self._multiplied if not self._is_drained(one, pending)]
+        self._multiplied = [multiplied for multiplied in self._multiplied if not self._is_drained(multiplied, pending)]
 
-    def _is_drained(self, one: _Multiplied, pending: int) -> bool:
+    def _is_drained(self, multiplied: _Multiplied, pending: int) -> bool:
         here = self._k.regions
-        certain = sum(region in one.around or region in here for region in one.commits)
-        return here[-1] in one.around and certain > pending
+        certain = sum(region in multiplied.around or region in here for region in multiplied.commits)
+        return here[-1] in multiplied.around and certain > pending
 
     def _is_in_reach(self, value: ir.Value) -> bool:
         if not isinstance(value, ir.Instruction):
