@@ -26,7 +26,7 @@ from nvbackend.intrinsics.row.types import Scalar
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 
 STEPS = 200_000
-"""What one run may cost: LLVM instructions, and ten for each recorded instruction."""
+"""What one run may cost, in LLVM instructions: the machine says what it charges for others."""
 
 ENOUGH = 2000
 """No further run starts that would take more recorded instructions."""
@@ -135,7 +135,7 @@ class Runs:
         found, machine = self._run(MAIN, chosen)
         if machine.contradicted:
             return [self._unjudged(chosen)]
-        if found:
+        if found or machine.is_over_budget:
             return found
         few = FewSteps(self._subject.function, self._program, self._subject.scalars, rounds, chosen, machine.ways)
         for scale in FEW:

@@ -13,7 +13,8 @@ import nvbackend as nvb
 from nvbackend import s32, u32
 from nvbackend.builder.kernel.dry_run import subject_of
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.dry_run.runs import compiled, run
+from nvbackend.dry_run.protocols.run import Run
+from nvbackend.dry_run.runs import check, compiled, run
 from nvbackend.dry_run.seam import DONE, Launch, Outcome, Step, Unknown
 
 THREADS, VARIABLES, WORDS = 64, 3, 4096
@@ -173,3 +174,22 @@ def test_the_programs_part_lanes() -> None:
             ends.add(names["c"])
         parted += len(ends) > 4
     assert parted > 20
+
+
+def test_a_kernel_over_the_budget_is_run_once() -> None:
+    """Another order of warps would cost as much, and would not come further."""
+    k = nvb.KernelBuilder("long", "sm_90a", threads=THREADS)
+    words = k.shared(u32, THREADS)
+    at = k.var(k.thread_id())
+    with k.range(1 << 20):
+        at.set(at * 5 + 1)
+    words[at & (THREADS - 1)] = 1
+    k.finish(check=False)
+    runs: list[Launch] = []
+
+    def make(launch: Launch) -> Run:
+        runs.append(launch)
+        return Run(launch)
+
+    check(subject_of(k.core, k.signature), make)
+    assert len(runs) == 1

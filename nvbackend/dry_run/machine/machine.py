@@ -30,6 +30,10 @@ _WARPS = 4
 """Warps of a warpgroup."""
 UNKNOWN_ROUNDS = 2
 """Rounds of a loop whose end depends on data alone."""
+RECORDED = 10
+"""What a recorded instruction costs, in LLVM instructions."""
+OWN = 4
+"""What an instruction costs that the machine executes itself, such as a shuffle."""
 MOST_ROUNDS = 32
 """After so many rounds a loop whose end depends on data is left, whatever its condition."""
 
@@ -78,6 +82,11 @@ class Machine:
         self.deadlocked = False
         self.contradicted = False
         """Whether something did not hold that the kernel assumes."""
+
+    @property
+    def is_over_budget(self) -> bool:
+        """Whether the run ended, or will end, because it takes more steps than it may."""
+        return self._left < 0
 
     # -- the whole ----------------------------------------------------------------------------------------------------
 
@@ -150,7 +159,7 @@ class Machine:
                     return
                 fiber.part += 1
             self._left -= 1 + sum(len(part.operations) for part in code.parts)
-            if self._left < 0:
+            if self.is_over_budget:
                 raise OverBudget
             if not self._leave(fiber):
                 return
@@ -158,6 +167,7 @@ class Machine:
     def _reach(self, fiber: Fiber, recorded: Recorded) -> bool:
         """Whether `fiber` has executed the instruction and goes on at once."""
         if recorded.own is not None:
+            self._left -= OWN
             outputs = recorded.own(fiber, self._launch, partial(operand_of, fiber, recorded), fiber.mask)
             give(fiber, recorded, outputs)
             if recorded.meets:
@@ -191,7 +201,7 @@ class Machine:
     def _execute(self, group: tuple[Fiber, ...], recorded: Recorded) -> bool:
         """Whether the instruction could be executed."""
         self.steps += 1
-        self._left -= 10
+        self._left -= RECORDED
         step = self._step(group, recorded)
         if step is None:
             return True

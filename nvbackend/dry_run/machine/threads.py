@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -56,9 +57,21 @@ def across(register: str, launch: Launch) -> int:
     return 1 if register in ("ntid", "cluster_nctaid") else 0
 
 
-def _lane_mask(which: Callable[[int, int], bool]) -> Any:
+_IS_IN: dict[str, Callable[[int, int], bool]] = {
+    "eq": operator.eq,
+    "le": operator.le,
+    "lt": operator.lt,
+    "ge": operator.ge,
+    "gt": operator.gt,
+}
+
+
+@lru_cache(maxsize=len(_IS_IN))
+def _lane_mask(relation: str) -> Any:
+    """For each lane a bit for each other that is in `relation` to it."""
+    is_in = _IS_IN[relation]
     return np.array(
-        [sum(1 << other for other in range(LANES) if which(other, lane)) for lane in range(LANES)], np.uint64
+        [sum(1 << other for other in range(LANES) if is_in(other, lane)) for lane in range(LANES)], np.uint64
     )
 
 
@@ -85,11 +98,11 @@ _REGISTERS: dict[str, Callable[[Fiber, Launch], Any]] = {
     "is_explicit_cluster": lambda _, launch: int(launch.cluster > 1),
     "laneid": lambda _fiber, _launch: LANE,
     "warpid": lambda fiber, _: fiber.warp.index,
-    "lanemask_eq": lambda _fiber, _launch: _lane_mask(lambda other, lane: other == lane),
-    "lanemask_le": lambda _fiber, _launch: _lane_mask(lambda other, lane: other <= lane),
-    "lanemask_lt": lambda _fiber, _launch: _lane_mask(lambda other, lane: other < lane),
-    "lanemask_ge": lambda _fiber, _launch: _lane_mask(lambda other, lane: other >= lane),
-    "lanemask_gt": lambda _fiber, _launch: _lane_mask(lambda other, lane: other > lane),
+    "lanemask_eq": lambda _fiber, _launch: _lane_mask("eq"),
+    "lanemask_le": lambda _fiber, _launch: _lane_mask("le"),
+    "lanemask_lt": lambda _fiber, _launch: _lane_mask("lt"),
+    "lanemask_ge": lambda _fiber, _launch: _lane_mask("ge"),
+    "lanemask_gt": lambda _fiber, _launch: _lane_mask("gt"),
 }
 
 

@@ -51,12 +51,12 @@ class Warp:
     event: int = -1
     used: bool = False
     ended: bool = False
-    of_lanes: list[tuple[int, int]] = field(default_factory=list)
-    """Proxy fences of some lanes since the warp last came to a barrier: the lanes, and what came before."""
+    of_lanes: dict[int, int] = field(default_factory=dict)
+    """Proxy fences of some lanes since the warp last came to a barrier: what came before, by the lanes."""
     lanes: int = ALL_LANES
     """The lanes of the warp."""
-    heard_by: list[tuple[int, int]] = field(default_factory=list)
-    """What some lanes alone have waited for since all met: the lanes, and the events."""
+    heard_by: dict[int, int] = field(default_factory=dict)
+    """What some lanes alone have waited for since all met: the events, by the lanes."""
 
     def __post_init__(self) -> None:
         self.seen = 1 << self.cta
@@ -74,7 +74,7 @@ class Warp:
         """What threads know that continue after this."""
         self.close()
         fenced = self.fenced
-        for _, events in self.of_lanes:
+        for events in self.of_lanes.values():
             fenced |= events
         return self.seen, fenced
 
@@ -82,7 +82,7 @@ class Warp:
         """The events before an asynchronous operation of these lanes."""
         self.close()
         fenced = self.fenced
-        for others, events in self.of_lanes:
+        for others, events in self.of_lanes.items():
             if others & lanes:
                 fenced |= events
         return self.seen & ~self.hidden(lanes), fenced
@@ -90,14 +90,14 @@ class Warp:
     def hidden(self, lanes: int) -> int:
         """What other lanes have waited for, and not all of these."""
         found = 0
-        for others, events in self.heard_by:
+        for others, events in self.heard_by.items():
             if lanes & ~others:
                 found |= events
         return found
 
     def meet(self) -> None:
         """All lanes of the warp have come together: what some fenced or waited for, all have."""
-        for _, events in self.of_lanes:
+        for events in self.of_lanes.values():
             self.fenced |= events
         self.of_lanes.clear()
         self.heard_by.clear()
@@ -122,10 +122,11 @@ class Warp:
         return True
 
     def _hear(self, lanes: int, seen: int, new: int) -> None:
-        found = [(lanes, new)] if new else []
-        for others, events in self.heard_by:
-            found += [(others | lanes, events & seen), (others, events & ~seen)]
-        self.heard_by = [(some, events) for some, events in found if events and self.lanes & ~some]
+        heard = {lanes: new}
+        for others, events in self.heard_by.items():
+            for some, part in ((others | lanes, events & seen), (others, events & ~seen)):
+                heard[some] = heard.get(some, 0) | part
+        self.heard_by = {some: events for some, events in heard.items() if events and self.lanes & ~some}
 
     def mark(self) -> int:
         """An event of its own, for an arrival: its bit."""
@@ -140,7 +141,7 @@ class Warp:
         if lanes == ALL_LANES:
             self.fenced = self.seen
         else:
-            self.of_lanes.append((lanes, self.seen))
+            self.of_lanes[lanes] = self.seen
 
     def fence_memory(self) -> None:
         """A fence: relaxed arrivals now publish all that this warp has seen and done, and its relaxed waits count."""
