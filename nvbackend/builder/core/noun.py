@@ -134,11 +134,12 @@ def missing(owner: object, name: str, place: str, nouns: Mapping[str, Noun]) -> 
 
 
 def _nearest(name: str, known: Mapping[str, str]) -> list[str]:
-    """The name most like `name`, if any is close."""
+    """The name most like `name`, if any is close; else the longest that is its beginning, as `var` is of `variable`."""
     if name in known:
         return [known[name]]
-    matches = difflib.get_close_matches(name, known, 1, _NEAR)
-    return [known[match] for match in matches]
+    near = difflib.get_close_matches(name, known, 1, _NEAR)
+    beginnings = sorted((other for other in known if name.startswith(other)), key=len, reverse=True)
+    return [known[other] for other in [*near, *beginnings][:1]]
 
 
 def _public(owner: object) -> list[str]:

@@ -37,6 +37,9 @@ def k() -> nvb.KernelBuilder:
         ("", "syncwarp", "k.warp.sync"),
         ("", "threadfence", "k.fence.thread"),
         ("", "shfl_sync", "k.warp.shuffle"),
+        ("", "variable", "k.var"),
+        ("", "constant", "k.const"),
+        ("", "const_i32", "k.const"),
     ],
 )
 def test_the_nearest_call_is_named(k: nvb.KernelBuilder, place: str, name: str, instead: str) -> None:
