@@ -13,7 +13,7 @@ _TENSOR = "PTX ISA 9.7.16.6 (tcgen05 memory consistency)"
 
 UNJUDGED = Rule(
     id="dry-run.no-sizes",
-    message="the dry run judges nothing here: what the kernel assumes does not hold {said}",
+    message="the dry run judges nothing here: {reason}",
     fix="name parameters that the kernel is for, in build(check=[{form}]) or as examples=[{form}] in its decorator",
     why="What shows only when a kernel runs is not looked for.",
     reference="docs/checks.md",

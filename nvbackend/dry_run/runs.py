@@ -189,9 +189,10 @@ class Runs:
 
     def _unjudged(self, values: Mapping[str, int]) -> Diagnostic:
         """That nothing is judged, because what the kernel assumes does not hold with `values`, or with none at all."""
-        said = f"with {_listed(values)}" if values else "with none of the parameters that were tried"
+        none = "no parameters that were tried keep to what the kernel assumes"
+        reason = f"what the kernel assumes does not hold with {_listed(values)}" if values else none
         form = ", ".join(f"{name!r}: ..." for name in self._subject.scalars)
-        return UNJUDGED.diagnose(at=self._subject.assumed, said=said, form=f"{{{form}}}")
+        return UNJUDGED.diagnose(at=self._subject.assumed, reason=reason, form=f"{{{form}}}")
 
     def _rounds(self, scale: Scale) -> Rounds:
         return rounds_of(self._subject.function, self._program, self._launch(scale))
