@@ -19,6 +19,7 @@ from nvbackend.dry_run.program.needed import is_of_protocols
 from nvbackend.dry_run.rules import UNJUDGED, UNWRITTEN
 from nvbackend.dry_run.scenario.choose import FEW, MAIN, MORE, Scale, Wanted, choose, halved, rounds_of
 from nvbackend.dry_run.scenario.few_steps import FewSteps, asks_for_its_place
+from nvbackend.dry_run.scenario.laps import Laps
 from nvbackend.dry_run.scenario.promises import Promises
 from nvbackend.dry_run.scenario.rounds import Rounds
 from nvbackend.dry_run.seam import Exceeded, Launch, MakeProtocols
@@ -107,6 +108,7 @@ class Runs:
         self._make = make
         self._wanted = Wanted(subject.function, subject.machine, program)
         self._promises = Promises(subject.function, subject.anchors, program.computed, subject.scalars)
+        self._laps = Laps(subject.function, subject.anchors, program, lambda: self._rounds(MAIN).used)
         self._spent = 0
         size = sum(len(block.instructions) for block in subject.function.blocks)
         self._enough = min(ENOUGH, SHORT + size)
@@ -207,7 +209,7 @@ class Runs:
         first_way: bool = True,
     ) -> tuple[list[Diagnostic], Machine]:
         """A run with parameters as `scalars`, or less where these are larger than the kernel's arrays admit."""
-        launch = replace(self._launch(scale), promised=_promised(self._promises, given or {}))
+        launch = replace(self._launch(scale), promised=self._promised(given or {}))
         less = dict(scalars)
         while True:
             try:
@@ -224,16 +226,23 @@ class Runs:
             self._spent += machine.steps
             return found, machine
 
+    def _promised(self, given: Mapping[str, int]) -> Callable[[MachineInstr, str], frozenset[str]]:
+        """The parameters that decide how far an index goes, but for those that the author gave.
+
+        None where some of them make the laps of a ring too, so that they are larger than it is.
+        """
+
+        def promised(instr: MachineInstr, operand: str) -> frozenset[str]:
+            names = self._promises.of(instr, operand).difference(given)
+            return names if names.isdisjoint(self._laps.of(instr, operand)) else frozenset()
+
+        return promised
+
     def _launch(self, scale: Scale) -> Launch:
         subject, cluster = self._subject, self._subject.cluster
         target, shared = subject.machine.target, self._program.shared
         base = Launch(target, subject.threads, cluster, cluster, shared, subject.registers, places=self._program.places)
         return scale.launch(base)
-
-
-def _promised(promises: Promises, given: Mapping[str, int]) -> Callable[[MachineInstr, str], frozenset[str]]:
-    """The parameters that decide how far an index goes, but for those that the author gave."""
-    return lambda instr, operand: promises.of(instr, operand).difference(given)
 
 
 def _with_values(found: Diagnostic, values: Mapping[str, int]) -> Diagnostic:

@@ -19,6 +19,8 @@ from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Memor
 
 START = 4096
 """The values from which the search begins, and those of parameters on which no loop depends."""
+_STARTS = (START, 256, 32)
+"""It begins at less where a product of several is more than a register holds."""
 MOST_BUFFERS = 12
 """A ring has at most so many buffers."""
 _ODD = (1, 3, 5, 7, 9, 11, 13, 15, 17)
@@ -42,12 +44,20 @@ def choose(
     whole tiles.
     """
     given = {**(fixed or {}), **(wished or {})}
-    start = {**{name: _start(scalar) for name, scalar in scalars.items()}, **given}
     relations = Relations(rounds, scalars, _candidates)
-    chosen = relations.nearest(start, wished) if wished else relations.completed(start, set(given))
+    chosen, least = None, {}
+    for most in _STARTS:
+        start = {**{name: _start(scalar, most) for name, scalar in scalars.items()}, **given}
+        values = relations.nearest(start, wished) if wished else relations.completed(start, set(given))
+        if values is None:
+            continue
+        made = {header: min(number, wanted.get(header, 1)) for header, number in rounds.of(values).rounds.items()}
+        if chosen is None or sum(made.values()) > sum(least.values()):
+            chosen, least = values, made
+        if all(number >= wanted.get(header, 1) for header, number in made.items()):
+            break
     if chosen is None:
         return None
-    least = {header: min(number, wanted.get(header, 1)) for header, number in rounds.of(chosen).rounds.items()}
     known = set(given)
     names = [name for name in reversed(chosen) if name not in given]
     decide = [name for name in names if name in rounds.parameters]
@@ -58,12 +68,12 @@ def choose(
     return chosen
 
 
-def _start(scalar: Scalar) -> int:
+def _start(scalar: Scalar, most: int) -> int:
     """What a parameter is that decides about no loop."""
     values = scalar.values
-    if values[0] > START:
+    if values[0] > most:
         return values[0]
-    return values[-1] if values[-1] < START else START - (START - values[0]) % scalar.multiple_of
+    return values[-1] if values[-1] < most else most - (most - values[0]) % scalar.multiple_of
 
 
 def _candidates(scalar: Scalar) -> list[int]:

@@ -188,3 +188,66 @@ def carved(k, x: OUT, y: OUT, steps: COUNT, *, mistake=None):
         k.barrier.sync()
         y[step * 128 + thread] = mirrored[thread]
         k.barrier.sync()
+
+
+@scene(
+    STYLE,
+    _mirrored(9, 3, 1),
+    why="The stages are used again: the step's remainder is their index, and its quotient decides the parity.",
+    fills_at_the_step=Mistake("ring-index", "The barrier of a fill is that of the step, with no remainder."),
+    rows_at_the_step=Mistake("ring-index", "The stage is that of the step, and the barriers are those of a ring."),
+    no_remainder=Mistake("ring-index", "Barriers and stages are those of the step; the parity is that of a ring."),
+)
+@nvb.kernel("sm_90", threads=128)
+def ring_of_steps(k, x: OUT, y: OUT, steps: COUNT, *, mistake=None):
+    """y is x with each chunk mirrored."""
+    wrong, thread = named(mistake), k.thread_id()
+    chunks = k.shared(f32, 3 * 128, name="chunks", align=128)
+    full = k.mbarrier.array(3, arrivals=1, name="full")
+    k.mbarrier.ready()
+    with k.range(steps) as step:
+        at, parity = step if wrong("no_remainder") else step % 3, step // 3 & 1
+        row = chunks + (step if wrong("rows_at_the_step") or wrong("no_remainder") else at) * 128
+        with k.if_(thread == 0):
+            filled = full + (step if wrong("fills_at_the_step") else at)
+            k.mbarrier.arrive(filled, expect_tx=512)
+            k.bulk.load(row, x + step * 128, 512, filled)
+        k.mbarrier.wait(full + at, parity)
+        y[step * 128 + thread] = row[127 - thread]
+        k.barrier.sync()
+
+
+def _mirrored_tiles(*counts):
+    def launch(tiles, steps):
+        x = small(tiles * steps, tiles * steps, 128, kind=np.float32)
+        return Launch(1, (x, Out(x[:, ::-1].copy()), tiles, steps))
+
+    return lambda: [launch(*one) for one in counts]
+
+
+@scene(
+    STYLE,
+    _mirrored_tiles((3, 4), (5, 2), (1, 1)),
+    why="Each of at most four chunks has a barrier of its own in every tile: its parity is that of the tile.",
+    no_barrier=Mistake("refilled-early", "The next tile is filled while slower threads still read this one."),
+    variants={"counter": "One variable is the parity, and flips after each tile."},
+)
+@nvb.kernel("sm_90", threads=128)
+def tiles_at_once(k, x: OUT, y: OUT, tiles: COUNT, steps: COUNT, *, mistake=None):
+    """y is x with each chunk mirrored."""
+    wrong, thread = named(mistake), k.thread_id()
+    chunks = k.shared(f32, 4 * 128, name="chunks", align=128)
+    full = k.mbarrier.array(4, arrivals=1, name="full")
+    k.mbarrier.ready()
+    turn = k.var(0)
+    with k.range(tiles) as tile:
+        place = tile * steps
+        with k.if_(thread == 0), k.range(steps) as step:
+            k.mbarrier.arrive(full + step, expect_tx=512)
+            k.bulk.load(chunks + step * 128, x + (place + step) * 128, 512, full + step)
+        with k.range(steps) as step:
+            k.mbarrier.wait(full + step, turn.value if wrong("counter") else tile & 1)
+            y[(place + step) * 128 + thread] = chunks[step * 128 + 127 - thread]
+        if not wrong("no_barrier"):
+            k.barrier.sync()
+        turn ^= 1
