@@ -116,7 +116,7 @@ class Control:
         self._k.branch(header)
         before = dict(self._k.known)
         with self._k.region("range") as region:
-            region.executing = self._k.regions[-2].executing
+            region.executing, region.rounds = self._k.regions[-2].executing, rounds
             self._k.anchors.loops[header.name] = region.location
             self._k.execution.count(rounds, counter._storage.slots[0])
             self._k.enter(header)

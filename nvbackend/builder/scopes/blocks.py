@@ -40,6 +40,7 @@ class Region:
         "location",
         "next_block",
         "open",
+        "rounds",
         "written",
     )
 
@@ -52,6 +53,8 @@ class Region:
         self.next_block: ir.Block | None = None
         self.left = False
         """Whether some thread leaves it by break or return."""
+        self.rounds: tuple[ir.Value, ...] = ()
+        """Of a counted loop its start, end and step."""
         self.alone = False
         """Whether at most one thread of a warp runs it."""
         self.held: list[tuple[str, Location | None]] = []

@@ -7,8 +7,9 @@ from typing import Protocol
 
 from llvmlite import ir
 
-from nvbackend.builder.scopes.blocks import Storage
+from nvbackend.builder.scopes.blocks import Region, Storage
 from nvbackend.builder.scopes.rules import ACCUMULATOR_REGISTERS
+from nvbackend.builder.values.from_memory import is_from_memory
 from nvbackend.builder.values.values import Emitter, Operand, Value, as_value, constant
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.fragments.warpgroup import accumulator_position, check_index
@@ -35,6 +36,8 @@ def halves(register: Value) -> tuple[Value, Value]:
 class Registers(Emitter, Protocol):
     """What mutable registers need from their builder."""
 
+    regions: list[Region]
+
     def pseudo(self, opcode: str, touches: Sequence[Touch] = ()) -> None:
         """Record what no machine instruction expresses."""
 
@@ -51,7 +54,9 @@ class Accumulator:
 
     A fresh or cleared accumulator is overwritten by the next mma (scale-D 0); every mma after that adds (scale-D 1).
     Until that mma its registers are undefined: if no mma may follow (a loop with no iterations), `fill` it instead,
-    which costs a move per register. A loop after either keeps its mma in flight.
+    which costs a move per register. A loop after either keeps its mma in flight. Where a number in memory decides
+    whether any mma follows (the steps of a group, of a row of blocks), a read gives 0 if none did, for a select per
+    register.
     Reading is legal only after a wait has drained the group that wrote it; the verifier reports other reads.
     """
 
@@ -66,6 +71,9 @@ class Accumulator:
         """The storage of the next mma's scale-D."""
         self.n = n
         self.element = element
+        self._is_cleared = False
+        self.multiplied: list[tuple[Region, ...]] = []
+        """The regions around each mma since it was cleared."""
 
     @property
     def name(self) -> str:
@@ -90,6 +98,7 @@ class Accumulator:
     def clear(self) -> None:
         """Let the next mma overwrite the accumulator. It costs no instruction per register."""
         self._k.write(self.scale, [constant(self._k, 0, s32).ir])
+        self._is_cleared, self.multiplied = True, []
 
     def fill(self, number: Operand) -> None:
         """Set every element to `number`, a Python number or a value of the element's type; the next mma adds to it."""
@@ -104,12 +113,24 @@ class Accumulator:
         self._k.pseudo(WRITE_REGISTERS, [Touch(self.block, Access.WRITE)])
         self._k.write(self.storage, registers)
         self._k.write(self.scale, [constant(self._k, 1, s32).ir])
+        self._is_cleared = False
 
     def values(self) -> list[Value]:
         """The thread's registers, in order. Register i is at `position(thread, i)`."""
         self._k.pseudo(READ_REGISTERS, [Touch(self.block, Access.READ)])
-        kind = self.register_type
-        return [self._k.wrap(register, kind) for register in self._k.read(self.storage)]
+        kind, registers = self.register_type, self._k.read(self.storage)
+        if self._may_be_empty():
+            zero, builder = ir.Constant(registers[0].type, 0), self._k.llvm
+            is_written = builder.icmp_signed("!=", self._k.read(self.scale)[0], constant(self._k, 0, s32).ir)
+            registers = [builder.select(is_written, register, zero) for register in registers]
+        return [self._k.wrap(register, kind) for register in registers]
+
+    def _may_be_empty(self) -> bool:
+        """Whether each mma since it was cleared is in a loop, now over, of which memory decides how often it runs."""
+        if not self._is_cleared or not self.multiplied:
+            return False
+        over = [[region for region in around if region not in self._k.regions] for around in self.multiplied]
+        return all(any(is_from_memory(*region.rounds) for region in each) for each in over)
 
     def __len__(self) -> int:
         return self.registers

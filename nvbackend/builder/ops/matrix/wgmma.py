@@ -274,6 +274,7 @@ class Wgmma(Noun):
         results = self._k.emit(row, operands, touches=touches, words=words, facts=facts, extents=extents)
         self._k.write(accumulator.storage, results["d"])
         self._k.write(accumulator.scale, results["scale_out"])
+        accumulator.multiplied.append(tuple(self._k.regions))
         if isinstance(a, WgmmaFragment):
             self._in_flight.multiply([register.ir for register in a._registers])
 
