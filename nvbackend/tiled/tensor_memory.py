@@ -61,7 +61,7 @@ def _block(atom: MmaAtom, operand: MmaOperand, rows: int, columns: int) -> tuple
     ):  # the lower halves of the quarters of the lanes
         both = atom.a_residency is not Residency.TENSOR_MEMORY  # A and C have the same lanes: none are left for another
         return Layout(((_QUARTER // 2, 4), columns), ((1, _QUARTER), LANES)), 1 if both else 2
-    if rows < LANES and operand is MmaOperand.A:  # written twice, for either half of the columns of D
+    if operand is MmaOperand.A:  # fewer rows are written twice, for either half of the columns of D
         return Layout((LANES, columns), (1, LANES)), 1
     if rows < LANES:  # the columns in as many blocks as fit side by side
         blocks = LANES // rows

@@ -129,6 +129,15 @@ def test_what_a_launch_is_given(file: str, tmp_path: Path, monkeypatch: pytest.M
         assert getattr(found, "dtype", None) == getattr(wanted, "dtype", None)
 
 
+@pytest.mark.parametrize("name", ["u8", "s8"])
+def test_random_bytes_have_every_pattern(name: str, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr(SimulatedModule, "launch", lambda *_, args, **__: given.extend(args) or "done")
+    assert main(["simulate", file, "--arg", f"{name}[64,128]=random"]) == 0
+    assert given[0].shape == (64, 128)
+    assert {*given[0].view(np.uint8).ravel().tolist()} == {*range(256)}
+
+
 def test_the_first_elements_of_each_array_are_printed(
     file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

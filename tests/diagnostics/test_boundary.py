@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from nvbackend.diagnostics import DiagnosticError, Location, user_facing
@@ -95,6 +96,15 @@ class Tool(Inherited):
 
     def bug(self):
         return {}["key"]
+
+    def one(self, given):
+        return given
+
+    def places(self, *given):
+        return given[0]
+
+    def names(self, **given):
+        return given["one"]
 
     def where(self):
         return caller_location()
@@ -267,6 +277,23 @@ def test_a_users_exception_passes_through_blocks_unchanged(library: dict[str, An
         raise mistake
     assert raised.value is mistake
     assert _foreign(mistake) == []
+
+
+def test_a_users_exception_shows_the_users_frames_alone(library: dict[str, Any]) -> None:
+    def kernel(_: Any) -> float:
+        return 1 / 0
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        library["Tool"]().call(kernel)
+    assert _foreign(raised.value) == []
+    assert traceback.extract_tb(raised.value.__traceback__)[-1].name == "kernel"
+
+
+def test_what_may_be_the_users_own_is_passed_on_unchanged(library: dict[str, Any]) -> None:
+    """Numbers of NumPy become plain where the library asked for them, and not among any number of arguments."""
+    tool, number = library["Tool"](), np.int64(3)
+    assert type(tool.one(number)) is type(tool.one(given=number)) is int
+    assert tool.places(number) is tool.names(one=number) is number
 
 
 def test_what_is_decorated_stays_what_it_was(library: dict[str, Any]) -> None:

@@ -80,6 +80,8 @@ def test_packed_elements_are_counted_in_bytes() -> None:
     parameter = TensorMap(types.e2m1, (8, 256), 128)
     assert not found(parameter, array((64, 512), "uint8"))
     assert tensor_map.plan(parameter, array((64, 512), "uint8")).box == (8, 128)
+    deep = tensor_map.plan(TensorMap(types.e2m1, (3, 5, 8, 256), 128), array((7, 6, 64, 512), "uint8"))
+    assert deep.box == (3, 5, 8, 128)
     assert found(TensorMap(types.e2m1, (8, 1024), 0), array((64, 512), "uint8")) == ["box"]
     assert found(TensorMap(types.e2m1, (8, 24), 0), array((64, 512), "uint8")) == ["box-bytes"]
 

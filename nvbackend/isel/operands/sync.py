@@ -30,7 +30,7 @@ def _check_target(rule: Rule, row: Row, target: Target) -> None:
 
 TMA_BULK_SIZE = Rule(
     id="tma.bulk-size",
-    message="a bulk copy moves a multiple of {step} bytes, not {size}",
+    message="a bulk copy moves a positive multiple of {step} bytes, not {size}",
     fix="round the size up to {rounded}, or copy the rest with ordinary loads and stores",
     why="ptxas refuses a constant that is not a size; in a register it fails on the GPU.",
     reference="PTX ISA 9.7.9 (cp.async.bulk)",

@@ -38,6 +38,8 @@ def test_a_kernel_is_tried_out_unless_that_is_switched_off():
     assert race.build(check=False).diagnostics == ()
     assert race.compile(check=False, assemble=None).diagnostics == ()
     assert rules(lambda: race.build(check=[{"n": 5}, {"m": 7}])) == [RACE]
+    assert rules(lambda: by_hand().finish()) == rules(lambda: by_hand().finish(check=True)) == [RACE]
+    assert by_hand().finish(check=False).diagnostics == ()
 
 
 def test_a_kernel_that_is_not_checked_is_not_kept_as_one_that_is():

@@ -310,8 +310,14 @@ def test_a_callee_of_another_number_of_threads(callees, cluster):
     for k in (outer, inner):
         if (callees, cluster) == (128, 1):
             assert k.verify() == ()
-        else:
-            assert broken(k) == ["attach.threads"]
+            continue
+        with pytest.raises(DiagnosticError) as raised:
+            k.verify()
+        (diagnostic,) = raised.value.diagnostics
+        assert diagnostic.rule_id == "attach.threads"
+        other = (callees, cluster) if k is outer else (128, 1)
+        told = f"for {other[0]}" + (f" in clusters of {other[1]}" if cluster > 1 else "")
+        assert re.search(f"{told}(?! in clusters)", diagnostic.message), diagnostic.message
 
 
 @pytest.mark.parametrize(

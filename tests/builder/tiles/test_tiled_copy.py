@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import nvbackend as nvb
 from nvbackend import DiagnosticError, Major, Pointer, SwizzleMode, f16, f32, i32, u8
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import ComposedLayout, Layout, Swizzle, make_ordered_layout
@@ -234,6 +236,29 @@ def test_loads_and_stores_under_a_condition():
         assert [one.parent.name.partition(".")[0] for one in instructions(k.function, kind)] == ["then"] * 4
     text = scene.ptx()
     assert text.count("ld.global.v4.b32") == text.count("st.global.v4.b32") == 4
+
+
+@pytest.mark.parametrize("n", [0, 10, 64])
+def test_what_is_outside_becomes_zero_in_shared_memory(n):
+    """As cp.async with ignored bytes has it: what was there does not stay."""
+
+    @nvb.kernel("sm_80", threads=64)
+    def masked(k, x: Pointer(f32), y: Pointer(f32), n: i32):
+        words, thread, rows = k.shared(f32, 128, name="tile"), k.thread_id(), Layout((64, 2), (2, 1))
+        words[thread], words[thread + 64] = 7.0, 7.0
+        k.barrier.sync()
+        copy = make_tiled_copy(universal_copy(f32, 32), Layout((64, 1), (1, 64)), Layout((1, 2), (2, 1)))
+        mine = copy.get_slice(thread)
+        inside = k.identity_tensor((64, 2)).partition(mine.partition_S).below(n, None)
+        source, tile = (k.tensor(one, rows) for one in (x, words))
+        k.copy(copy, source.partition(mine.partition_S), tile.partition(mine.partition_D), where=inside)
+        k.barrier.sync()
+        y[thread], y[thread + 64] = words[thread], words[thread + 64]
+
+    x, y = np.arange(1, 129, dtype=np.float32), np.full(128, -1, np.float32)
+    compiled = masked.compile(cache=nvb.Cache.disabled(), assemble=False)
+    nvb.runtime.load(compiled, device="simulator").launch(1, x, y, n)
+    assert y.tolist() == [*x[: 2 * n], *np.zeros(128 - 2 * n)]
 
 
 def test_the_same_program_gives_the_same_text():

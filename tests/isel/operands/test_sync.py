@@ -28,7 +28,7 @@ from tests.support.rule_catalogue import rules_of
 Check = Callable[..., object]
 
 KEPT_AND_BROKEN: list[tuple[str, Check, object, object, str]] = [
-    ("tma.bulk-size", check_bulk_size, 48, 40, "a multiple of 16 bytes, not 40"),
+    ("tma.bulk-size", check_bulk_size, 48, 40, "a positive multiple of 16 bytes, not 40"),
     ("setmaxnreg.range", check_register_count, 232, 230, "24 to 256 registers by 8, not 230"),
     (
         "setmaxnreg.target",
@@ -137,6 +137,14 @@ def _ptxas_takes(instruction: str) -> bool:
 )
 def test_a_limit_is_where_ptxas_draws_it(check: Check, instruction: str, values: tuple[int, ...]) -> None:
     assert [_keeps(check, value) for value in values] == [_ptxas_takes(instruction.format(value)) for value in values]
+
+
+@pytest.mark.parametrize(("size", "rounded"), [(-16, 16), (0, 16), (1, 16), (15, 16), (17, 32), (40, 48)])
+def test_a_bulk_copy_moves_something(size: int, rounded: int) -> None:
+    """ptxas takes 0, with which a copy does nothing and completes no bytes."""
+    with pytest.raises(DiagnosticError, match=f"round the size up to {rounded},") as raised:
+        check_bulk_size(size)
+    assert f"positive multiple of 16 bytes, not {size}" in raised.value.diagnostics[0].message
 
 
 @pytest.mark.parametrize("threads", [-32, 0, 1056])

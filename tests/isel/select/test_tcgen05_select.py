@@ -255,6 +255,23 @@ def test_an_old_ptx_version_is_refused() -> None:
     assert "tcgen05.ptx-version" in broken(nvfp4, Target.parse("sm_100a", (8, 6)))
 
 
+@pytest.mark.parametrize("target", ["sm_75", "sm_90", "sm_90a", "sm_120", "sm_120a"])
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Tcgen05Request("f16"),
+        Tcgen05Request("i8"),
+        Tcgen05Request("mxf4", block_scale=True, sparse=True),
+        Tcgen05Request("mxf4", block_scale=True, scale_vector="scale_vec::2X"),
+        Tcgen05Request("mxf4nvf4", block_scale=True, scale_vector="block32"),
+        Tcgen05Request("tf32", scale_input_d=True),
+    ],
+    ids=str,
+)
+def test_a_target_without_tcgen05_lacks_nothing_else(target: str, request_: Tcgen05Request) -> None:
+    assert list(broken(request_, Target.parse(target))) == ["tcgen05.target"]
+
+
 def test_all_broken_rules_are_told_together() -> None:
     request = Tcgen05Request("mxf4nvf4", cta_group=2, weight_stationary=True, ashift=True, collector="a::use")
     found = broken(request, Target.parse("sm_100f"))

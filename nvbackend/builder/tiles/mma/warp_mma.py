@@ -171,7 +171,7 @@ class TiledWarpMma:
             steps.append(self._fragments.steps(operand, tile, parts[-1]))
         operands = _Operands(acc, parts[0], parts[1], metadata, scales_a, scales_b)
         issues = self.issues(acc, operands.a, operands.b)
-        last = max((issue.k for issue in issues), default=-1) + 1
+        last = max(issue.k for issue in issues) + 1
         for issue, first in zip(issues, _begins(issues), strict=True):
             for loads in steps if first else ():
                 each = last // len(loads)

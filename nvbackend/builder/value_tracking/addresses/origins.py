@@ -201,7 +201,7 @@ def _is_address(value: ir.Value) -> bool:
     if isinstance(value, ir.Constant):
         return "ptrtoint" in str(value.constant)
     if isinstance(value, ir.Instruction) and value.opname == "ptrtoint":
-        return getattr(value.operands[0].type, "addrspace", 0) in (SHARED_SPACE, CLUSTER_SPACE)
+        return value.operands[0].type.addrspace in (SHARED_SPACE, CLUSTER_SPACE)
     return False
 
 

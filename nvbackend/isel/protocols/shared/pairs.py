@@ -55,7 +55,7 @@ class _Analysis:
         numbers = frozenset(run.number for run in begun)
         for number in numbers:
             self._last[number] = self._last.get(number, frozenset()) | state.last
-        return state if numbers <= state.open else _State(_bounded(state.open | numbers), state.last)
+        return _State(_bounded(state.open | numbers), state.last)
 
 
 def is_atomic(site: Site) -> bool:

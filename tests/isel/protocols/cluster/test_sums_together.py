@@ -92,6 +92,25 @@ def test_sums_of_a_cluster_in_rounds(rounds, is_even):
     assert [one for one in rules_of(kernel) if one.startswith("mbarrier")] == ["mbarrier.wrong-bytes"] * is_even
 
 
+@pytest.mark.parametrize(("brought", "wrong"), [(32, True), (64, False)])
+def test_what_no_thread_executes_brings_nothing(brought, wrong):
+    """A copy whose size only the data know hides nothing where no thread comes to it."""
+
+    def kernel(k, x: Pointer(u32, 16), n: i32):
+        full, tile = k.mbarrier.array(1, arrivals=1, name="full"), k.shared(u32, 128, align=128)
+        k.mbarrier.ready()
+        thread = k.thread_id()
+        with k.if_(thread == 0):
+            k.mbarrier.arrive(full, rank=n, expect_tx=64)
+            k.bulk.load(tile, x, brought, full)
+        with k.if_(thread >= 64):
+            k.bulk.load(tile + 64, x, n & 48, full)
+        k.mbarrier.wait(full, 0)
+        k.cluster.sync()
+
+    assert rules_of(kernel) == ["mbarrier.wrong-bytes"] * wrong
+
+
 @pytest.mark.parametrize("brought", [32, 64, 96])
 @pytest.mark.parametrize("waiting", [False, True])
 def test_too_few_bytes_matter_to_who_waits(brought, waiting):

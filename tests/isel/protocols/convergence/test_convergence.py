@@ -99,6 +99,25 @@ def test_every_rule_has_a_program_that_breaks_it():
     ]
 
 
+@pytest.mark.parametrize(
+    ("who", "rules"),
+    [
+        ("thread_id", ["convergence.warp"]),
+        ("warp_id", ["cluster.skipped"]),
+        ("warpgroup_id", ["cluster.skipped"]),
+        ("block_id", ["cluster.skipped"]),
+    ],
+)
+def test_a_cluster_waits_for_no_warp_that_has_ended(who, rules):
+    """PTX ISA 9.7.13.4: it waits for the non-exited threads, and .aligned needs all threads of a warp."""
+
+    def kernel(k, n, a):
+        k.return_if(getattr(k, who)() >= n)
+        k.cluster.sync()  # breaks
+
+    assert found(kernel, cluster=2) == rules
+
+
 # -- what is said ---------------------------------------------------------------------------------------------------
 
 
