@@ -78,7 +78,7 @@ class Cache:
             return None
         try:
             entry = _read_file(path)
-        except (OSError, ValueError):  # a zero byte in the key is a ValueError
+        except OSError:
             return None
         payload = entry[_DIGEST_BYTES:]
         if _checksum(key, payload) == entry[:_DIGEST_BYTES]:
@@ -96,7 +96,7 @@ class Cache:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _write_aside(path, _checksum(key, payload) + payload)
             # Looking at every entry costs more than writing one, so not every put does it.
-            if int(key[:8], 16) % _TRIM_ONE_IN == 0:
+            if int(path.stem[:8], 16) % _TRIM_ONE_IN == 0:
                 self.trim()
 
     def trim(self) -> None:
@@ -122,7 +122,8 @@ class Cache:
                 _remove(path)
 
     def _path(self, key: str) -> Path | None:
-        return None if self.directory is None else self.directory / (key + _SUFFIX)
+        """Where the entry of any text is: under its digest, for a text need not be a file's name."""
+        return None if self.directory is None else self.directory / (_digest(key).hexdigest() + _SUFFIX)
 
     def _files(self) -> list[tuple[str, os.stat_result]]:
         if self.directory is None:
@@ -157,7 +158,13 @@ def unpack(payload: bytes) -> dict[str, bytes]:
 
 def _checksum(key: str, payload: bytes) -> bytes:
     """Of the key as well: an entry under the name of another does not count."""
-    return hashlib.sha256(key.encode() + payload).digest()
+    digest = _digest(key)
+    digest.update(payload)
+    return digest.digest()
+
+
+def _digest(key: str) -> hashlib._Hash:
+    return hashlib.sha256(key.encode(errors="surrogatepass"))
 
 
 def _read_file(path: Path) -> bytes:

@@ -12,17 +12,19 @@ _LEGACY_DEFAULT = 1
 """CU_STREAM_LEGACY, another name of handle 0 unless a process is compiled for per-thread default streams."""
 CU_STREAM_PER_THREAD = 2
 """The default stream of a thread: the last handle that is not an address."""
+_FIRST_ADDRESS, _NO_ADDRESS = 4096, 1 << 64
+"""Other handles are addresses, which the driver follows; none is in the first page of memory."""
 
 
 def stream_handle(stream: Any) -> int:
     """The CUDA handle of `stream`: None (the default stream), an integer, or an object of any library.
 
     Taken: objects with `__cuda_stream__` (numba, cuda.core, CuPy), PyTorch's `cuda_stream`, CuPy's `ptr`.
-    Raises launch.stream for anything else.
+    Raises launch.stream for anything else, and for an integer that can be no handle: it ends the process.
     """
     if stream is None:
         return 0
-    if type(stream) is int and stream >= 0:
+    if type(stream) is int and (0 <= stream <= CU_STREAM_PER_THREAD or _FIRST_ADDRESS <= stream < _NO_ADDRESS):
         return stream
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:

@@ -6,6 +6,7 @@ That is registers, descriptors, or cells of tensor memory.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from operator import index
 from typing import Any, NoReturn
 
 from nvbackend.atoms import MmaAtom, Residency
@@ -104,7 +105,7 @@ class Partition:
         if self.start is None:
             return self.offset // elements
         threads, coordinate = self.start
-        return recast_layout(threads, bits, bits * elements)(coordinate)
+        return recast_layout(threads, bits, index(bits) * index(elements))(coordinate)
 
     @property
     def plain(self) -> Layout:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -27,8 +28,7 @@ def keys(count: int) -> list[str]:
 
 def entry_of(cache: Cache, key: str) -> Path:
     assert cache.directory is not None
-    (found,) = [path for path in cache.directory.iterdir() if key in path.name]
-    return found
+    return cache.directory / f"{hashlib.sha256(key.encode()).hexdigest()}.bin"
 
 
 def test_what_is_put_comes_back(tmp_path: Path) -> None:
@@ -62,6 +62,16 @@ def test_every_input_is_part_of_the_key() -> None:
 def test_the_format_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_module, "FORMAT", cache_module.FORMAT + 1)
     assert cache_key("test", text="one") != KEY
+
+
+@pytest.mark.parametrize("key", ["", "x", "..", "../x", "/x", "a" * 5000, "\0", "\ud800", "zz\n"])
+def test_any_text_is_a_key(tmp_path: Path, key: str) -> None:
+    """None of it is a path: the entry lies in the directory of the cache."""
+    cache = Cache(tmp_path / "cache")
+    cache.put(key, PAYLOAD)
+    assert cache.get(key) == PAYLOAD
+    assert cache.get(key + "x") is None
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty", "short"])
@@ -197,7 +207,8 @@ def test_four_processes_at_once(tmp_path: Path) -> None:
     assert [worker.returncode for worker in workers] == [0] * 4
     # Each process finds nearly everything: its own entries or those of the others.
     assert all(count >= 59 * 8 for count in hits)
-    assert {path.stem for path in tmp_path.iterdir()} == {cache_key("parallel", text=str(index)) for index in range(8)}
+    entries = {entry_of(Cache(tmp_path), cache_key("parallel", text=str(index))) for index in range(8)}
+    assert {*tmp_path.iterdir()} == entries
 
 
 def test_the_default_place_follows_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -221,14 +232,16 @@ from pathlib import Path
 from nvbackend.codegen.cache import Cache, cache_key
 directory, kind = Path(sys.argv[1]), sys.argv[2]
 key = cache_key("test", text="one")
-path = directory / (key + ".bin")
+cache = Cache(directory, limit=1 << 20)
+cache.put(key, b"an entry")
+(path,) = directory.iterdir()
+path.unlink()
 if kind == "pipe":
     os.mkfifo(path)
 elif kind == "device":
     path.symlink_to("/dev/zero")
 else:
     path.mkdir()
-cache = Cache(directory, limit=1 << 20)
 assert cache.get(key) is None
 cache.put(key, b"payload")
 cache.trim()

@@ -126,6 +126,15 @@ def the_bound_of_the_rows_alone(k, a: nvb.Pointer[f16], n: i32):
     k.copy(copy, part, k.register_tensor(f16, part.shape), where=inside)
 
 
+@kernel("tensor.open-coordinate", "sm_80")
+def whether_a_whole_row_is_inside(k, a: nvb.Pointer[f16], n: i32):
+    inside = k.identity_tensor((16, 64)).below(n, 64)
+    found = inside.holds((0, None))  # breaks
+    found = inside.holds((0, 63))  # keeps
+    with k.if_(found):
+        a[0] = 1.0
+
+
 @kernel("tensor.base", "sm_90a")
 def a_swizzled_tile_at_any_place(k):
     memory = k.shared(f16, 64 * 64, align=128)  # breaks

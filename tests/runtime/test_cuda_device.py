@@ -192,13 +192,13 @@ def test_a_launch_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_synchronising_waits_for_that_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = installed(monkeypatch)
     kernel = runtime.load(FakeCompiled(signature()))
-    kernel.launch(1, stream=7)
-    kernel.synchronize(7)
+    kernel.launch(1, stream=0x7000)
+    kernel.synchronize(0x7000)
     runtime.synchronize()
-    assert cuda.named("cuStreamSynchronize") == [(7,), (0,)]
-    kernel.launch(1, stream=7)
+    assert cuda.named("cuStreamSynchronize") == [(0x7000,), (0,)]
+    kernel.launch(1, stream=0x7000)
     cuda.fails["cuStreamSynchronize"] = CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
-    [diagnostic] = broken(lambda: runtime.synchronize(7))
+    [diagnostic] = broken(lambda: runtime.synchronize(0x7000))
     assert diagnostic.rule_id == "launch.asynchronous-error"
     assert "CUDA_ERROR_ILLEGAL_ADDRESS: text of CUDA_ERROR_ILLEGAL_ADDRESS" in diagnostic.message
     assert diagnostic.message.endswith(": k")
@@ -207,8 +207,8 @@ def test_synchronising_waits_for_that_stream(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_later_stream_waits_for_the_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = installed(monkeypatch, memory={ADDRESS: 0})
     kernel = runtime.load(FakeCompiled(signature(Pointer(types.f16))))
-    kernel.launch(1, FakeArray((64,), stream=0x50), stream=0x60)
-    assert cuda.order == [(0x60, 0x50)]
+    kernel.launch(1, FakeArray((64,), stream=0x50), stream=0x6000)
+    assert cuda.order == [(0x6000, 0x50)]
     assert not cuda.events, "an event is given back"
     names = [call[0] for call in cuda.calls]
     assert names.index("cuEventRecord") < names.index("cuStreamWaitEvent") < names.index("cuEventDestroy")
@@ -289,9 +289,9 @@ def test_an_error_of_an_earlier_kernel_that_ordering_meets_is_a_diagnostic(monke
 
 def test_events_are_on_the_stream_and_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = installed(monkeypatch)
-    clock = EventClock(0x77)
+    clock = EventClock(0x7700)
     first, second = clock.mark(), clock.mark()
-    assert cuda.named("cuEventRecord") == [(first, 0x77), (second, 0x77)]
+    assert cuda.named("cuEventRecord") == [(first, 0x7700), (second, 0x7700)]
     assert cuda.named("cuEventCreate") == [(0,), (0,)], "events that take the time"
     assert clock.milliseconds(first, second) == second - first > 0
     clock.close()

@@ -29,9 +29,9 @@ def loaded(kernel: Signature, device: FakeDevice | None = None) -> tuple[runtime
 
 def test_launch_tells_the_driver_everything() -> None:
     kernel, device = loaded(signature(Pointer(types.f16), Scalar(types.s32), cluster=2, shared=99_328))
-    kernel.launch((6, 3), FakeArray((4, 4)), -5, stream=42)
+    kernel.launch((6, 3), FakeArray((4, 4)), -5, stream=0x72A0)
     [(stream, configuration, handle, arguments)] = device.named("launch")
-    assert (stream, handle) == (("stream", 42), "kernel k")
+    assert (stream, handle) == (("stream", 0x72A0), "kernel k")
     assert configuration == Configuration((6, 3, 1), 128, 2, 99_328)
     assert arguments[0] == ADDRESS
     assert int(arguments[1].value) == 2**32 - 5
@@ -50,15 +50,15 @@ def test_subscript_form_and_prepared_launches() -> None:
     kernel, device = loaded(signature(Scalar(types.f32)))
     kernel[8](1.0)
     kernel[(8, 2), 5000](1.0)
-    prepared = kernel.prepare(4, 1.0, stream=5)
+    prepared = kernel.prepare(4, 1.0, stream=0x7050)
     prepared.run()
     prepared.run()
     launches = device.named("launch")
     assert [(stream[1], configuration.grid) for stream, configuration, *_ in launches] == [
         (0, (8, 1, 1)),
         (5000, (8, 2, 1)),
-        (5, (4, 1, 1)),
-        (5, (4, 1, 1)),
+        (0x7050, (4, 1, 1)),
+        (0x7050, (4, 1, 1)),
     ]
 
 
@@ -238,12 +238,12 @@ def test_asynchronous_error_names_what_was_launched_on_that_stream() -> None:
     device = FakeDevice()
     first, _ = loaded(signature(), device)
     second = runtime.load(FakeCompiled(Signature("other", (), signature().bounds)), device=device)
-    second.launch(1, stream=7)
-    second.synchronize(7)
-    first.launch(2, stream=7)
-    second.launch(3, stream=8)
+    second.launch(1, stream=0x7070)
+    second.synchronize(0x7070)
+    first.launch(2, stream=0x7070)
+    second.launch(3, stream=0x7080)
     device.failing = "synchronize"
-    [diagnostic] = broken(lambda: second.synchronize(7))
+    [diagnostic] = broken(lambda: second.synchronize(0x7070))
     assert diagnostic.rule_id == "launch.asynchronous-error"
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in diagnostic.message
     assert diagnostic.message.endswith(": k")
@@ -252,7 +252,7 @@ def test_asynchronous_error_names_what_was_launched_on_that_stream() -> None:
     assert location is not None
     assert "first.launch(2" in location.source
     device.failing = "synchronize"
-    [diagnostic] = broken(lambda: runtime.synchronize(8, device=device))
+    [diagnostic] = broken(lambda: runtime.synchronize(0x7080, device=device))
     assert diagnostic.message.endswith(": other")
 
 
@@ -299,7 +299,7 @@ def test_tensor_map_is_encoded_from_the_array(monkeypatch: pytest.MonkeyPatch) -
 def test_stream_handles_of_every_library() -> None:
     streams = (
         (None, 0),
-        (17, 17),
+        *((handle, handle) for handle in (0, 1, 2, 4096, 0x7F00_0000_1230, (1 << 64) - 8)),
         (SimpleNamespace(__cuda_stream__=lambda: (0, 18)), 18),
         (SimpleNamespace(__cuda_stream__=(0, 19)), 19),
         (SimpleNamespace(cuda_stream=20), 20),
@@ -307,7 +307,7 @@ def test_stream_handles_of_every_library() -> None:
     )
     for stream, expected in streams:
         assert stream_handle(stream) == expected
-    for wrong in ("0", 1.5, object(), True):
+    for wrong in ("0", 1.5, object(), True, -1, 3, 4095, 1 << 64, 10**30):
         assert rules(functools.partial(stream_handle, wrong)) == ["launch.stream"]
     assert same_stream(0, 1)
     assert not same_stream(1, 2)

@@ -299,12 +299,12 @@ def test_numbers_are_read_at_each_launch() -> None:
 
 def test_other_streams_are_waited_for_at_each_launch() -> None:
     kernel, device = loaded(POINTER)
-    array = FakeArray((64,), stream=9)
-    for stream in (0, 0, 9, 5):
+    array = FakeArray((64,), stream=0x9000)
+    for stream in (0, 0, 0x9000, 0x5000):
         kernel.launch(1, array, stream=stream)
     array.__cuda_array_interface__["stream"] = 7
     kernel.launch(1, array)
-    assert device.named("order") == [[9, 0], [9, 0], [9, 5], [7, 0]]
+    assert device.named("order") == [[0x9000, 0], [0x9000, 0], [0x9000, 0x5000], [7, 0]]
 
 
 @pytest.mark.parametrize("kind", [MAP, POINTER], ids=["map", "pointer"])

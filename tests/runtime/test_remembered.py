@@ -25,12 +25,12 @@ def test_a_stream_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel, device = loaded()
     made: list[int] = []
     monkeypatch.setattr(device, "stream", lambda handle: made.append(handle) or ("stream", handle))
-    for stream in (0, 5, 0, 5, None, 1, 2):
+    for stream in (0, 0x5000, 0, 0x5000, None, 1, 2):
         kernel.launch(1, stream=stream)
         kernel.prepare(1, stream=stream).run()
-    assert made == [0, 5, 1, 2]
+    assert made == [0, 0x5000, 1, 2]
     assert [stream for stream, *_ in device.named("launch")][::2] == [
-        ("stream", handle) for handle in (0, 5, 0, 5, 0, 1, 2)
+        ("stream", handle) for handle in (0, 0x5000, 0, 0x5000, 0, 1, 2)
     ]
 
 
@@ -49,7 +49,7 @@ def test_so_many_are_remembered_and_then_none(what: str, monkeypatch: pytest.Mon
         before = len(asked)
         array = made[number if what == "ordinal_of" else 0]
         grid, stream = 1 + number * (what == "configuration"), number * (what == "stream")
-        kernel.launch(grid, array, stream=stream + 2)
+        kernel.launch(grid, array, stream=stream + 0x1000)
         return len(asked) - before
 
     assert [launch(number) for number in range(bound)] == [1] * bound

@@ -61,8 +61,8 @@ def test_a_clock_of_its_own_is_closed_and_a_given_one_is_not(monkeypatch: pytest
             closed.append(self)
 
     monkeypatch.setattr(timing, "EventClock", Owned)
-    time_launches({"a": lambda: None}, rounds=1, repeats=1, warmup=0, stream=7)
-    assert [clock.stream for clock in closed] == [7]  # type: ignore[attr-defined]
+    time_launches({"a": lambda: None}, rounds=1, repeats=1, warmup=0, stream=0x7000)
+    assert [clock.stream for clock in closed] == [0x7000]  # type: ignore[attr-defined]
     time_launches({"a": lambda: None}, rounds=1, repeats=1, warmup=0, clock=Owned())  # type: ignore[arg-type]
     assert len(closed) == 1
 

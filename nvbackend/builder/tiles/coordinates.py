@@ -33,6 +33,14 @@ BELOW = Rule(
     reference="CUTLASS include/cute/algorithm/copy.hpp (copy_if)",
 )
 
+OPEN = Rule(
+    id="tensor.open-coordinate",
+    message="coordinate {coordinate} leaves a mode of the shape {shape} open, so it is of several elements",
+    fix="give an index for every mode",
+    why="One predicate says of one element whether it is inside.",
+    reference="CUTLASS include/cute/algorithm/copy.hpp (copy_if)",
+)
+
 Cut: TypeAlias = "Callable[[AnyLayout], Partition]"
 """What cuts a thread's part out of a layout, such as `ThrCopy.partition_S` and `ThrMMA.partition_A`."""
 
@@ -96,7 +104,12 @@ class Inside:
         return Inside(self.coordinates.partition(cut), self.bounds)
 
     def holds(self, coordinate: Any) -> Value | None:
-        """Whether an element is inside, as a predicate; None where nothing bounds it."""
+        """Whether an element is inside, as a predicate; None where nothing bounds it.
+
+        Raises tensor.coordinate outside of the shape, tensor.open-coordinate where a mode has no index.
+        """
+        if is_open(coordinate):
+            OPEN.fail(coordinate=text(coordinate), shape=text(self.coordinates.shape))
         inside: Value | None = None
         for index, bound in zip(self.coordinates[coordinate], self.bounds, strict=True):
             if bound is not None:

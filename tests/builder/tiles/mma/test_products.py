@@ -127,8 +127,8 @@ def test_the_parts_of_a_split_k_begin_cleared(parts: int, fill: float | None) ->
     assert np.array_equal(found, expected + (fill or 0))
 
 
-@pytest.mark.parametrize(("atoms", "rows"), [((1, 1, 2), 64), ((2, 1, 2), 128), ((1, 1, 4), 64)])
-def test_atoms_along_k_are_added(atoms: tuple[int, int, int], rows: int) -> None:
+@pytest.mark.parametrize("atoms", [(1, 1, 2), (2, 1, 2), (1, 1, 4), (1, 2, 2), (2, 2, 2)])
+def test_atoms_along_k_are_added(atoms: tuple[int, int, int]) -> None:
     def along_k(k: Any, mma: Any, a: SharedTile, b: SharedTile, out: Any) -> None:
         warpgroup = k.warpgroup_id()
         acc = mma.accumulators()
@@ -138,7 +138,7 @@ def test_atoms_along_k_are_added(atoms: tuple[int, int, int], rows: int) -> None
         mma.reduce(acc, buffer, warpgroup)
         mma.store(acc, out, mma.shape[1], warpgroup)
 
-    found, expected = wgmma_of(WGMMA, (rows, 16), 64, along_k, atoms=atoms)
+    found, expected = wgmma_of(WGMMA, (64 * atoms[0], 16 * atoms[1]), 64, along_k, atoms=atoms)
     assert np.array_equal(found, expected)
 
 
