@@ -33,7 +33,7 @@ from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Location, caller_location, raise_all
 from nvbackend.dry_run.anchors import Anchors
-from nvbackend.intrinsics.row.row import Effect, Role, Row
+from nvbackend.intrinsics.row.row import Effect, Row
 from nvbackend.intrinsics.row.semantics import BARRIER, Scope
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.facts import THREADS
@@ -131,8 +131,8 @@ class Core:
         self._check_together(row, operands)
         immediates = {
             operand.name: number
-            for operand in row.operands
-            if operand.role is Role.IMMEDIATE and isinstance(number := operands.get(operand.name), int)
+            for operand in row.immediates
+            if isinstance(number := operands.get(operand.name), int)
         }
         check_row(row, self.target, immediates)
         check_operands(self.function, row, operands)
