@@ -130,9 +130,7 @@ class Core:
         self.check_live()
         self._check_together(row, operands)
         immediates = {
-            operand.name: number
-            for operand in row.immediates
-            if isinstance(number := operands.get(operand.name), int)
+            operand.name: number for operand in row.immediates if isinstance(number := operands.get(operand.name), int)
         }
         check_row(row, self.target, immediates)
         check_operands(self.function, row, operands)
