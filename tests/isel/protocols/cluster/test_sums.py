@@ -295,20 +295,6 @@ def test_ranks_of_single_threads_are_those_of_the_cluster(access, coming):
     assert all("rank 2, in thread 2 of the CTA of rank 0," in one.message for one in found)
 
 
-@pytest.mark.parametrize("first", [0, 1, 31, 32])
-def test_a_rank_of_an_elected_lane_is_that_of_each_it_may_be(first):
-    """elect.sync chooses any lane, and those from `first` on name a CTA outside the cluster."""
-
-    def kernel(k):
-        done = k.mbarrier.array(1, arrivals=2, name="done")
-        k.mbarrier.ready()
-        with k.if_(k.warp_id() == 0), k.if_(k.elect()):
-            k.mbarrier.arrive(done, rank=k.select(k.lane_id() >= first, 2, 1))
-        k.cluster.sync()
-
-    assert ("cluster.rank" in rules_of(kernel)) is (first == 0)
-
-
 @pytest.mark.parametrize(
     ("cluster", "group", "rank", "found"),
     [

@@ -111,6 +111,20 @@ def test_what_no_thread_executes_brings_nothing(brought, wrong):
     assert rules_of(kernel) == ["mbarrier.wrong-bytes"] * wrong
 
 
+@pytest.mark.parametrize("first", [0, 1, 31, 32])
+def test_a_rank_of_an_elected_lane_is_that_of_each_it_may_be(first):
+    """elect.sync chooses any lane, and those from `first` on name a CTA outside the cluster."""
+
+    def kernel(k):
+        done = k.mbarrier.array(1, arrivals=2, name="done")
+        k.mbarrier.ready()
+        with k.if_(k.warp_id() == 0), k.if_(k.elect()):
+            k.mbarrier.arrive(done, rank=k.select(k.lane_id() >= first, 2, 1))
+        k.cluster.sync()
+
+    assert ("cluster.rank" in rules_of(kernel)) is (first == 0)
+
+
 @pytest.mark.parametrize("brought", [32, 64, 96])
 @pytest.mark.parametrize("waiting", [False, True])
 def test_too_few_bytes_matter_to_who_waits(brought, waiting):
