@@ -28,12 +28,12 @@ class Anchor:
 class Anchors:
     """The instructions of a function as they are recorded, by block. `registers` are those of the next one.
 
-    `loops` are the lines of the loops, by their headers.
+    `loops` are the lines of the loops, and the names that they were made with, by their headers.
     """
 
     def __init__(self) -> None:
         self.blocks: dict[str, list[Anchor]] = {}
-        self.loops: dict[str, Location | None] = {}
+        self.loops: dict[str, tuple[Location | None, str]] = {}
         self.registers: Mapping[str, Sequence[ir.Value | int]] = {}
 
     def record(self, block: ir.Block, instr: MachineInstr) -> None:

@@ -43,8 +43,9 @@ ALONE = 700
 class Subject:
     """A finished kernel: its LLVM function, its machine form, and how they belong together.
 
-    `scalars` are its parameters that are integers, by name; `registers` those of a thread at launch, `lines` those of
-    its loops, by their headers; `assumed` is the line of the first `k.assume`.
+    `scalars` are its parameters that are integers, by name; `registers` those of a thread at launch, `loops` the lines
+    of its loops and the names that they were made with, by their headers; `assumed` is the line of the first
+    `k.assume`.
     """
 
     function: ir.Function
@@ -55,14 +56,14 @@ class Subject:
     cluster: int
     scalars: Mapping[str, Scalar]
     registers: int | None = None
-    lines: Mapping[str, Location | None] = field(default_factory=dict)
+    loops: Mapping[str, tuple[Location | None, str]] = field(default_factory=dict)
     assumed: Location | None = None
 
 
 def compiled(subject: Subject) -> Program:
     """The program, for any parameters."""
     return compile_program(
-        subject.function, subject.machine, subject.anchors, subject.dynamic_bytes, own, subject.lines
+        subject.function, subject.machine, subject.anchors, subject.dynamic_bytes, own, subject.loops
     )
 
 

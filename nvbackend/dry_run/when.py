@@ -13,18 +13,24 @@ from nvbackend.diagnostics import Location
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """What a loop is called: its variable in LLVM, its line, and how many loops of that line are around it."""
+    """What a loop is called: its variable in LLVM, and where the user made it.
+
+    `name` is that of its variable in LLVM, `place` its line, which of `several` loops of that line it is (`outer` are
+    around it), and `given` the name that it was made with.
+    """
 
     name: str
     place: Location | None = None
     outer: int = 0
+    several: int = 1
+    given: str = ""
 
     def spoken(self) -> str:
         """The user's name of its variable, else its line."""
         if self.place is None:
             return self.name or "the loop"
-        variables = _variables(self.place.file, self.place.line)
-        return variables[self.outer] if self.outer < len(variables) else f"the loop of line {self.place.line}"
+        variables = _variables(self.place.file, self.place.line, self.several)
+        return variables[self.outer] if variables else self.given or f"the loop of line {self.place.line}"
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -41,6 +47,19 @@ class When:
     def __bool__(self) -> bool:
         return bool(self.names)
 
+    def is_earlier(self, other: When) -> bool:
+        """Whether it happens in an earlier round than another, of the loops that are around both."""
+        both = self._common(other)
+        return self.numbers[:both] < other.numbers[:both]
+
+    def is_later(self, other: When) -> bool:
+        """Whether it happens in a later round than another, of the loops that are around both."""
+        return other.is_earlier(self)
+
+    def _common(self, other: When) -> int:
+        both = min(len(self.names), len(other.names))
+        return both if self.names[:both] == other.names[:both] else 0
+
     def spoken(self) -> str:
         """The rounds in words: "round 1 of tile, round 3 of step"; "" outside of loops."""
         said = zip(self.loops or map(Counter, self.names), self.numbers, strict=True)
@@ -48,8 +67,8 @@ class When:
 
 
 @lru_cache(maxsize=64)
-def _variables(file: str, line: int) -> list[str]:
-    """The variables of the ranges that a with-statement enters at a line, in order; none where one has no name."""
+def _variables(file: str, line: int, several: int) -> list[str]:
+    """The variables of so many loops that a with-statement enters at a line, in order; none where that is not clear."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:
@@ -59,11 +78,14 @@ def _variables(file: str, line: int) -> list[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.With) and node.lineno <= line <= (node.items[-1].context_expr.end_lineno or 0)
     ]
-    ranges = [item for items in headers[-1:] for item in items if _is_range(item.context_expr)]
-    here = [one for one in ranges if one.context_expr.lineno <= line <= (one.context_expr.end_lineno or 0)]
-    found = [one.optional_vars for one in here or ranges]
-    names = [one.id for one in found if isinstance(one, ast.Name)]
-    return names if len(names) == len(found) else []
+    entered = [item for items in headers[-1:] for item in items]
+    here = [one for one in entered if one.context_expr.lineno <= line <= (one.context_expr.end_lineno or 0)]
+    for items in (here, entered):
+        for loops in ([one for one in items if _is_range(one.context_expr)], items):
+            names = [one.optional_vars.id for one in loops if isinstance(one.optional_vars, ast.Name)]
+            if len(names) == several and (loops is items or len(loops) == several):
+                return names
+    return []
 
 
 def _is_range(made: ast.expr) -> bool:

@@ -45,6 +45,27 @@ def on_several_lines(k, x, words):
         body(k, words, step, x)
 
 
+def of_a_helper(k, x, words):
+    def rows():
+        return k.range(4, name="row")
+
+    with rows() as mine:
+        body(k, words, mine, x)
+
+
+def two_of_a_helper(k, x, words):
+    def rows(count):
+        return k.range(count)
+
+    with rows(2) as outer, rows(4) as inner:
+        body(k, words, outer * 4 + inner, x)
+
+
+def given_a_name(k, x, words):
+    with ExitStack() as stack:
+        body(k, words, stack.enter_context(k.range(4, name="row")), x)
+
+
 def without_a_name(k, x, words):
     with ExitStack() as stack:
         body(k, words, stack.enter_context(k.range(4)), x)
@@ -62,6 +83,9 @@ CASES = {
     named: "in round 2 of step, ",
     two_of_one_line: "in round 0 of outer, round 2 of inner, ",
     on_several_lines: "in round 2 of step, ",
+    of_a_helper: "in round 2 of mine, ",
+    two_of_a_helper: "in round 0 of outer, round 2 of inner, ",
+    given_a_name: "in round 2 of row, ",
     without_a_name: f"in round 2 of the loop of line {first_line(without_a_name) + 2}, ",
     loop: f"in round 2 of the loop of line {first_line(loop) + 2}, ",
 }

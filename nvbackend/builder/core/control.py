@@ -21,6 +21,8 @@ from nvbackend.intrinsics.row.types import ElementType, pred, s32
 from nvbackend.isel.machine.pseudo import RETURN
 
 Known = dict[Storage, list[ir.Value]]
+_COUNTER = "i"
+"""The name of a loop's variable that nobody gave one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class Control:
 
     @with_block
     def range(
-        self, start: Operand, stop: Operand | None = None, step: Operand = 1, *, name: str = "i"
+        self, start: Operand, stop: Operand | None = None, step: Operand = 1, *, name: str = _COUNTER
     ) -> Iterator[Value]:
         """Count from `start` (0 where only one bound is given) up to but not including `stop`, by a positive `step`.
 
@@ -117,7 +119,7 @@ class Control:
         before = dict(self._k.known)
         with self._k.region("range") as region:
             region.executing, region.rounds = self._k.regions[-2].executing, rounds
-            self._k.anchors.loops[header.name] = region.location
+            self._k.anchors.loops[header.name] = region.location, "" if name == _COUNTER else name
             self._k.execution.count(rounds, counter._storage.slots[0])
             self._k.enter(header)
             self._k.branch_if(counter.value < last, body, done, rounds)
@@ -140,7 +142,7 @@ class Control:
         with self._k.region("loop") as region:
             region.executing = self._k.regions[-2].executing
             region.exit_block, region.next_block = done, body
-            self._k.anchors.loops[body.name] = region.location
+            self._k.anchors.loops[body.name] = region.location, ""
             self._k.enter(body)
             yield
             self._k.branch(body)

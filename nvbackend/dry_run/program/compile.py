@@ -20,7 +20,7 @@ from nvbackend.dry_run.values.unknown import UNKNOWN
 from nvbackend.dry_run.when import Counter
 from nvbackend.intrinsics.row.row import GUARD, Effect
 from nvbackend.intrinsics.row.semantics import Scope
-from nvbackend.isel.flow.loops import loops_of
+from nvbackend.isel.flow.loops import Loop, loops_of
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 
 ADDRESS = "address"
@@ -34,13 +34,13 @@ def compile_program(
     anchors: Mapping[str, Sequence[Anchor]],
     dynamic_bytes: int,
     own: Callable[[MachineInstr], Any],
-    lines: Mapping[str, Location | None],
+    made: Mapping[str, tuple[Location | None, str]],
 ) -> Program:
-    """The program. `lines` are those of the loops, by their headers.
+    """The program. `made` are the lines and the names of the loops, by their headers.
 
     `own` says what executes a recorded instruction that is one of threads, and not of a protocol.
     """
-    return _Compiler(function, machine, anchors, dynamic_bytes, own, lines).program()
+    return _Compiler(function, machine, anchors, dynamic_bytes, own, made).program()
 
 
 class _Compiler:
@@ -51,10 +51,10 @@ class _Compiler:
         anchors: Mapping[str, Sequence[Anchor]],
         dynamic_bytes: int,
         own: Callable[[MachineInstr], Any],
-        lines: Mapping[str, Location | None],
+        made: Mapping[str, tuple[Location | None, str]],
     ) -> None:
         self._function = function
-        self._lines = lines
+        self._made = made
         self._machine = machine
         self._own = own
         kept = {name: {id(one) for one in block.instructions} for name, block in machine.blocks.items()}
@@ -217,17 +217,20 @@ class _Compiler:
             if known.is_reachable(name) and (loop := known.innermost(name)) is not None:
                 found[loop.header] = loop
         ordered = sorted(found.values(), key=lambda one: -len(one.blocks))
-        loops: list[LoopOf] = []
-        for one in ordered:
-            header, blocks = self._number[one.header], frozenset(self._number[name] for name in one.blocks)
-            place = self._lines.get(one.header)
-            outer = sum(header in other.blocks and other.counter.place == place for other in loops)
-            loops.append(LoopOf(header, blocks, Counter(self._variable(one.header), place, outer)))
+        loops = [self._loop(one, ordered) for one in ordered]
         around = [
             tuple(index for index, one in enumerate(loops) if number in one.blocks)
             for number in range(len(self._number))
         ]
         return loops, around
+
+    def _loop(self, loop: Loop, loops: Sequence[Loop]) -> LoopOf:
+        place, given = self._made.get(loop.header, (None, ""))
+        alike = [one for one in loops if self._made.get(one.header, (None, ""))[0] == place]
+        outer = sum(one is not loop and loop.header in one.blocks for one in alike)
+        inner = sum(one is not loop and one.header in loop.blocks for one in alike)
+        counter = Counter(self._variable(loop.header), place, outer, outer + 1 + inner, given)
+        return LoopOf(self._number[loop.header], frozenset(self._number[name] for name in loop.blocks), counter)
 
     def _variable(self, header: str) -> str:
         block = next(one for one in self._function.blocks if one.name == header)

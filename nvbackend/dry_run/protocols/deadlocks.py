@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 from nvbackend.diagnostics import Location
 from nvbackend.dry_run import rules
@@ -167,18 +169,14 @@ class Deadlocks:
         return tuple(seen.values())[:3]
 
     def _mbarrier(self, mbarriers: Sequence[tuple[Step, Mbarrier]], waiting: Sequence[Step]) -> None:
-        step, barrier = min(
-            mbarriers, key=lambda one: (one[1].phase, one[0].lanes.bit_count() > 1, bool(one[1].arrivals))
-        )
-        row = step.instr.row
-        assert row is not None
-        by_parity = row.has_operand("parity")
-        wanted = number(step.value("parity" if by_parity else "state"), step.lanes) or 0
-        who = f"warp {step.warps[0]}{self._state.of_cta(step.cta)}"
-        over = barrier.over(self._state.warp(step))
-        if by_parity and over & 1 == wanted & 1 and barrier.phase >= over + 2 and barrier.last:
-            self._passed_by(step, barrier, over, who)
+        ordered = sorted(mbarriers, key=lambda one: (one[1].phase, one[0].lanes.bit_count() > 1, bool(one[1].arrivals)))
+        if any(self._repeated(barrier) for _, barrier in ordered):
             return
+        step, barrier = ordered[0]
+        if self._passed_by(step, barrier):
+            return
+        by_parity, wanted = _wanted(step)
+        who = f"warp {step.warps[0]}{self._state.of_cta(step.cta)}"
         words = f"parity {wanted & 1}" if by_parity else f"the token of phase {wanted}"
         others = [other for other in waiting if other is not step]
         came = barrier.count - barrier.pending
@@ -199,8 +197,26 @@ class Deadlocks:
             fix=self._arrive(step, barrier, wanted if by_parity else -1),
         )  # fmt: skip
 
-    def _passed_by(self, step: Step, barrier: Mbarrier, over: int, who: str) -> None:
-        """A wait for a phase that is over, as is the next one: nobody waits for who waits."""
+    def _repeated(self, barrier: Mbarrier) -> bool:
+        """Whether a warp came to a phase in several rounds, and to the one before in one: it did not wait between."""
+        for before, several in pairwise([*barrier.ended, barrier.arrivals]):
+            once = Counter((one.cta, one.warp) for one in before if one.arrivals)
+            first: dict[tuple[int, int], Arrival] = {}
+            for one in several:
+                key = one.cta, one.warp
+                earlier = first.setdefault(key, one) if one.arrivals else one
+                if earlier.rounds != one.rounds and once[key] == 1:
+                    phase = barrier.ended.index(before) + 1
+                    self._signals.unwaited(one, barrier, phase, earlier)
+                    return True
+        return False
+
+    def _passed_by(self, step: Step, barrier: Mbarrier) -> bool:
+        """Whether a wait is for a phase that is over, as is the next one: nobody waits for who waits."""
+        by_parity, wanted = _wanted(step)
+        who, over = f"warp {step.warps[0]}{self._state.of_cta(step.cta)}", barrier.over(self._state.warp(step))
+        if not by_parity or over & 1 != wanted & 1 or barrier.phase < over + 2 or not barrier.last:
+            return False
         last = next((one for one in barrier.last if one.arrivals), barrier.last[0])
         other = self._name(last)
         self._state.findings.add(
@@ -210,6 +226,7 @@ class Deadlocks:
             reason=f"{who} waits for phase {over} of {barrier.name}, and phases {over} to {barrier.phase - 1} are "
             f"over: nothing makes {other} wait for it",
         )  # fmt: skip
+        return True
 
     def _places(self, step: Step, others: Sequence[Step]) -> list[tuple[str, Location | None]]:
         """Where the others wait: each place once."""
@@ -281,10 +298,9 @@ class Deadlocks:
         fix = f"count {counted(barrier.arrived, 'thread')} at {line(step.instr)}, or let {more} more come to it"
         if any(other.instr.semantics.barrier is not None for other in others):
             fix += "; where warps meet at several barriers, let all come to these in one order"
-        elif skipped:
-            last = {one.warp for one in barrier.last} - {one.warp for one in barrier.comers}
-            who = warps(last) if last else "the others"
-            fix = f"let {who} come to barrier {barrier.number} as often as {warps(one.warp for one in barrier.comers)}"
+        elif skipped and (last := {one.warp for one in barrier.last} - {one.warp for one in barrier.comers}):
+            comers = warps(one.warp for one in barrier.comers)
+            fix = f"let {warps(last)} come to barrier {barrier.number} as often as {comers}"
         self._state.findings.add(
             *(ACCOUNTING if skipped else DEADLOCK, f"barrier {barrier.number}", rules.BARRIER_HANGS, step.instr, notes),
             now=in_rounds(step.rounds()), barrier=barrier.number, count=needed, arrived=barrier.arrived,
@@ -305,6 +321,13 @@ def _adds(instr: MachineInstr) -> bool:
     """Whether an arrival is added to the phase in which it comes."""
     use = instr.semantics.mbarrier
     return use is not None and bool(use & MbarrierUse.RECOUNT) and instr.semantics.tracks is not None
+
+
+def _wanted(step: Step) -> tuple[bool, int]:
+    """Whether a wait is by parity, and for which, or for which phase."""
+    assert step.instr.row is not None
+    by_parity = step.instr.row.has_operand("parity")
+    return by_parity, number(step.value("parity" if by_parity else "state"), step.lanes) or 0
 
 
 def _way_back(reader: str, step: Step, other: str, arrival: Arrival) -> str:

@@ -236,13 +236,18 @@ class Signals:
         before = next((one for one in mine if one.instr is step.instr and one.rounds != arrival.rounds), None)
         if before is None:
             return False
-        self._state.findings.add(
-            *(ACCOUNTING, barrier.name, rules.UNWAITED, step.instr),
-            ((f"an arrival of phase {barrier.phase}{after_rounds(before.rounds)}", before.instr.location),),
-            now=in_rounds(arrival.rounds), warp=warp.index, barrier=barrier.name, last=barrier.phase,
-            line=line(step.instr), waited=self._last_wait(warp, barrier),
-        )  # fmt: skip
+        self.unwaited(arrival, barrier, barrier.phase, before)
         return True
+
+    def unwaited(self, arrival: Arrival, barrier: Mbarrier, phase: int, before: Arrival) -> None:
+        """The finding of a second arrival of a warp in a phase."""
+        warp = self._state.warps[arrival.cta, arrival.warp]
+        self._state.findings.add(
+            *(ACCOUNTING, barrier.name, rules.UNWAITED, arrival.instr),
+            ((f"an arrival of phase {phase}{after_rounds(before.rounds)}", before.instr.location),),
+            now=in_rounds(arrival.rounds), warp=warp.index, barrier=barrier.name, last=phase,
+            line=line(arrival.instr), waited=self._last_wait(warp, barrier),
+        )  # fmt: skip
 
     def _last_wait(self, warp: Warp, barrier: Mbarrier) -> str:
         waited = self._state.waits[warp.cta, warp.index].get(barrier.place)

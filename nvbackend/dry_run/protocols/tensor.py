@@ -6,6 +6,7 @@ Its shadow has a byte for each of 512 columns of each of eight parts of 16 lanes
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.order.shadow import Shadow
 from nvbackend.dry_run.order.words import after_rounds, crew, in_rounds, instruction, line
 from nvbackend.dry_run.protocols.findings import ORDER, UNWRITTEN
+from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier, Wait
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import DONE, Outcome, Step
 from nvbackend.intrinsics.row.row import RegisterClass
@@ -25,7 +27,11 @@ from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, TMEM, Machin
 from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT
 
 COLUMNS = 512
+_BEFORE, _AFTER = "k.tcgen05.fence_before_thread_sync()", "k.tcgen05.fence_after_thread_sync()"
+_APART = "; if both are accumulators of their own, give them columns of their own"
 _PARTS, _LANES = 8, 16
+Signal = tuple[Mbarrier, int, Arrival]
+"""An arrival on an mbarrier, and its phase."""
 _OF_ALL_LANES = ("32x32b", "16x32bx2")
 _WHOLE = {1: 128, 2: 256}
 
@@ -175,10 +181,18 @@ class Tensors:
             )  # fmt: skip
 
     def _conflict(self, earlier: Record, record: Record, step: Step, column: int) -> None:
-        """Two accesses without an order. A product that adds to what is read comes first: it is read too early."""
+        """Two accesses without an order. A product that adds to what is read comes first: it is read too early.
+
+        So does one that a warp should wait for which has read what was there before already; and what is read in an
+        earlier round than it is written should be read first, whatever this run did.
+        """
         now, then = (record, step.instr), (earlier, earlier.parts[0].instr)
         adds = step.instr.semantics.multiplies and number(step.value("enable_d"), step.lanes)
-        if adds and not earlier.writes:
+        if not record.writes:
+            reversed_ = earlier.writes and record.rounds.is_earlier(earlier.rounds)
+        else:
+            reversed_ = not earlier.writes and bool(adds or self._reads_again(earlier, record))
+        if reversed_:
             now, then = then, now
         record, instr = now
         earlier, first = then
@@ -186,31 +200,108 @@ class Tensors:
         values: dict[str, Any] = {"access": "write" if earlier.writes else "read", "column": column}
         if record.engine == "tcgen05.dealloc":
             rule = rules.TENSOR_FREED
+        guard = self._state.guards.get((record.cta, record.warp))
         who = f"{instruction(first)} of {crew(first, earlier.warp)}{after_rounds(earlier.rounds)}"
         self._state.findings.add(
             *(ORDER, TMEM, rule, instr, ((who, first.location),)),
             since=min(record.event, earlier.event), now=in_rounds(record.rounds), first=who,
             second=f"{instruction(instr)} of {crew(instr, record.warp)}",
             reason=f"nothing that {crew(instr, record.warp)} waited for comes after the end of {line(first)}",
-            fix=self._advice(earlier, first, record, instr), **values,
+            fix=partial(self._advice, earlier, first, record, instr, guard), **values,
         )  # fmt: skip
 
-    def _advice(self, earlier: Record, first: MachineInstr, record: Record, instr: MachineInstr) -> str:
-        """How the second access comes to wait for the first."""
-        kind, here, other = first.semantics.issues, line(instr), crew(instr, record.warp)
-        if kind is Completion.COMMIT:
-            return (
-                f"let a k.tcgen05.commit after {line(first)} arrive on an mbarrier, and let {other} wait for that "
-                f"before {here}: k.mbarrier.wait"
+    def _reads_again(self, read: Record, write: Record) -> bool:
+        """Whether a warp has read the same columns before, since the last write, and not in an earlier round."""
+        if write.replaced < 0 or write.rounds.is_later(read.rounds):
+            return False
+        mine = (
+            one
+            for one in self._state.memory.records.records
+            if one is not None and not one.writes and (one.cta, one.warp) == (read.cta, read.warp)
+        )
+        return any(
+            write.replaced < one.event < read.event
+            and one.parts[0].instr is read.parts[0].instr
+            and bool(np.isin(one.parts[0].addresses, read.parts[0].addresses).any())
+            for one in mine
+        )
+
+    def _advice(
+        self, earlier: Record, first: MachineInstr, record: Record, instr: MachineInstr, guard: Wait | None
+    ) -> str:
+        """How the second access comes to wait for the first; `guard` is what its warp waited for last."""
+        by_commit = first.semantics.issues is Completion.COMMIT
+        signal = self._signal(earlier, record, by_commit=by_commit)
+        apart = "" if _first_column(earlier) == _first_column(record) else _APART
+        waits = ""
+        if signal is not None:
+            barrier, phase, _ = signal
+            waits = (
+                f"let {crew(instr, record.warp)} wait for phase {phase} of {barrier.name}, parity {phase & 1}, before "
+                f"{line(instr)}: k.mbarrier.wait, and then {_AFTER}"
             )
+        if by_commit:
+            return (_commit(earlier, first, signal, guard) or waits or _committed(first, record, instr)) + apart
+        return self._own_wait(earlier, first, record, instr, signal) or waits + apart
+
+    def _own_wait(
+        self, earlier: Record, first: MachineInstr, record: Record, instr: MachineInstr, signal: Signal | None
+    ) -> str:
+        """The wait of the first access's own warp, where that is missing, with what has to follow it."""
+        kind, here = first.semantics.issues, line(instr)
         wait = "k.tcgen05.wait_st()" if kind is Completion.STORE_WAIT else "k.tcgen05.wait_ld(...)"
         if (earlier.cta, earlier.warp) == (record.cta, record.warp):
             return f"put {wait} between {line(first)} and {here}"
         put = f"put {wait} after {line(first)} in warp {earlier.warp}"
-        guard = self._state.guards.get((record.cta, record.warp))
-        if guard is not None and (earlier.cta, earlier.warp) in guard.barrier.by:
-            return f"{put}, before it arrives on {guard.barrier.name}"
-        return f"{put}, and then k.barrier.sync() before {here}"
+        if signal is None:
+            begin = f"{put}, and " if self._is_open(earlier, kind) else "put "
+            return f"{begin}{_BEFORE}, k.barrier.sync() and {_AFTER} between {line(first)} and {here}"
+        return "" if signal[2].seen >> earlier.event & 1 else f"{put}, before it arrives on {signal[0].name}"
+
+    def _is_open(self, earlier: Record, kind: Completion | None) -> bool:
+        """Whether the warp itself has not waited for its access."""
+        if kind not in (Completion.LOAD_WAIT, Completion.STORE_WAIT):
+            return False
+        groups = self._state.groups_of(self._state.warps[earlier.cta, earlier.warp], kind)
+        return any(one.bit >> earlier.event & 1 for one in groups.operations)
+
+    def _signal(self, earlier: Record, record: Record, *, by_commit: bool) -> Signal | None:
+        """The first arrival of a warp after its access: mbarrier, phase and arrival; where the other waits, if it does.
+
+        A commit says that to those only who wait there at all.
+        """
+        who, waits = (earlier.cta, earlier.warp), self._state.waits[record.cta, record.warp]
+        found = [
+            (barrier.place not in waits, one.at, barrier, phase, one)
+            for barrier in self._state.mbarriers.values()
+            if barrier.place in waits or not by_commit
+            for phase, several in enumerate([*barrier.ended, barrier.arrivals])
+            for one in several
+            if one.arrivals and (one.cta, one.warp) == who and one.at > earlier.event
+        ]
+        first = min(found, key=lambda one: one[:2], default=None)
+        return None if first is None else first[2:]
+
+
+def _commit(earlier: Record, first: MachineInstr, signal: Signal | None, guard: Wait | None) -> str:
+    """What is wrong with the commit, or the arrival, that the other warp waits for; "" where it should wait itself."""
+    who, barrier = (earlier.cta, earlier.warp), None if guard is None else guard.barrier
+    if barrier is not None and who in barrier.by and (signal is None or signal[0] is not barrier):
+        return f"put the k.tcgen05.commit on {barrier.name} after {line(first)}"
+    if signal is None or signal[2].instr.semantics.tracks is Completion.COMMIT:
+        return ""
+    return f"arrive on {signal[0].name} by k.tcgen05.commit in {line(signal[2].instr)}"
+
+
+def _committed(first: MachineInstr, record: Record, instr: MachineInstr) -> str:
+    return (
+        f"let a k.tcgen05.commit after {line(first)} arrive on an mbarrier, and let {crew(instr, record.warp)} wait "
+        f"for that before {line(instr)}: k.mbarrier.wait, and then {_AFTER}"
+    )
+
+
+def _first_column(record: Record) -> int:
+    return int(np.min(record.parts[0].addresses)) % COLUMNS
 
 
 def _cells(lanes: range, column: int, columns: int) -> Iterator[slice]:

@@ -1,18 +1,10 @@
-"""The programs."""
+"""Programs in which copies and threads access a row in no order, or announce and wait for it wrongly."""
 
 from __future__ import annotations
 
-import numpy as np
-
-import nvbackend as nvb
 from nvbackend import f32, i32
-from tests.dry_run.fixes.tried import tried
+from tests.dry_run.fixes.tried import BACK, F32, ROW, ROWS, tried
 from tests.dry_run.registry import Out
-
-F32 = nvb.Pointer[f32]
-ROW = np.arange(512, dtype=np.float32)
-BACK = ROW.reshape(4, 128)[:, ::-1].reshape(-1).copy()
-ROWS = 4
 
 
 @tried("shared.missing-barrier", ROW, Out(BACK), ROWS)
@@ -132,7 +124,7 @@ def row_that_is_stored_at_the_end(k, x: F32, y: F32, rows: i32):
         k.barrier.sync()
 
 
-@tried("mbarrier.wrong-bytes", ROW, Out(BACK), ROWS)
+@tried("mbarrier.wrong-bytes", ROW, Out(BACK), ROWS, says="announce 512 bytes")
 def row_of_other_bytes(k, x: F32, y: F32, rows: i32):
     row, thread = k.shared(f32, 128, align=16), k.thread_id()
     full = k.mbarrier.array(1, arrivals=1, name="full")
@@ -147,7 +139,7 @@ def row_of_other_bytes(k, x: F32, y: F32, rows: i32):
         k.barrier.sync()
 
 
-@tried("mbarrier.parity-counter", ROW, Out(BACK), ROWS)
+@tried("mbarrier.parity-counter", ROW, Out(BACK), ROWS, says="it flips each time")
 def row_of_the_wrong_phase(k, x: F32, y: F32, rows: i32):
     row, thread = k.shared(f32, 128, align=16), k.thread_id()
     full = k.mbarrier.array(1, arrivals=1, name="full")
@@ -162,7 +154,7 @@ def row_of_the_wrong_phase(k, x: F32, y: F32, rows: i32):
         k.barrier.sync()
 
 
-@tried("mbarrier.parity", ROW, Out(BACK), ROWS)
+@tried("mbarrier.parity", ROW, Out(BACK), ROWS, says="pass the phase & 1 here")
 def row_of_the_phase_and_not_its_parity(k, x: F32, y: F32, rows: i32):
     row, thread = k.shared(f32, 128, align=16), k.thread_id()
     full = k.mbarrier.array(1, arrivals=1, name="full")
@@ -177,7 +169,7 @@ def row_of_the_phase_and_not_its_parity(k, x: F32, y: F32, rows: i32):
         k.barrier.sync()
 
 
-@tried("dry-run.barrier-hangs", ROW, Out(BACK), ROWS)
+@tried("dry-run.barrier-hangs", ROW, Out(BACK), ROWS, says="count 128 threads")
 def barrier_of_more_threads_than_come(k, x: F32, y: F32, rows: i32):
     row, thread = k.shared(f32, 128), k.thread_id()
     with k.range(rows) as step:

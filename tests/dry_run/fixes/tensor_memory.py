@@ -1,0 +1,151 @@
+"""Programs that read, write or free tensor memory too early, or where nothing is theirs."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import numpy as np
+
+from nvbackend import f32, i32, u32
+from tests.dry_run.fixes.tried import F32, ROW, ROWS, tried
+from tests.dry_run.kernels.cutlass_sm100 import HALF, MATRIX, PART, multiply, store
+from tests.dry_run.kernels.cutlass_sm100 import ROWS as TALL
+from tests.dry_run.kernels.parts import product, small
+from tests.dry_run.registry import Out
+
+A, B = small(0, 128, 64 * ROWS), small(1, 64, 64 * ROWS)
+PRODUCTS = np.stack([product(A[:, at : at + 64], B[:, at : at + 64]) for at in range(0, 64 * ROWS, 64)])
+OF_PRODUCTS = A, B, Out(PRODUCTS), ROWS
+
+
+class Products:
+    """A product of 128 x 64 in each step, by one thread; `done` says when."""
+
+    def __init__(self, k, a, b):
+        self.k, self.a, self.b = k, a, b
+        self.ta, self.tb = k.shared_tile(TALL, name="a"), k.shared_tile(HALF, name="b")
+        self.full, self.done = (k.mbarrier.array(1, arrivals=1, name=name) for name in ("full", "done"))
+        k.mbarrier.ready()
+
+    @contextmanager
+    def issued(self, tmem, step):
+        """In one thread: the product is issued before the block."""
+        k = self.k
+        with k.one_thread():
+            k.mbarrier.arrive(self.full, expect_tx=TALL.bytes + HALF.bytes)
+            k.tma.load(self.ta, self.a, (0, step * 64), self.full)
+            k.tma.load(self.tb, self.b, (0, step * 64), self.full)
+            k.mbarrier.wait(self.full, step & 1)
+            k.tcgen05.fence_after_thread_sync()
+            multiply(k, tmem, self.ta, self.tb, first=False)
+            yield
+
+    def place(self, c, step):
+        return c + ((step * 128 + self.k.thread_id()) * 64)
+
+
+@tried("tcgen05.missing-wait", *OF_PRODUCTS, target="sm_100a", verified=True)
+def product_that_is_not_waited_for(k, a: MATRIX, b: PART, c: F32, steps: i32):
+    products = Products(k, a, b)
+    with k.tcgen05.tmem(64) as tmem, k.range(steps) as step:
+        with products.issued(tmem, step):
+            k.tcgen05.commit(products.done)
+        with k.if_(step != 2):  # breaks
+            k.mbarrier.wait(products.done, step & 1)  # breaks
+        k.mbarrier.wait(products.done, step & 1)  # keeps
+        k.tcgen05.fence_after_thread_sync()
+        load = k.tcgen05.ld(tmem.lanes(k.warp_id() * 32), "32x32b", 64)
+        k.tcgen05.wait_ld(load)
+        store(products.place(c, step), load.values)
+        k.tcgen05.fence_before_thread_sync()
+        k.barrier.sync()
+
+
+@tried("tcgen05.write-in-flight", *OF_PRODUCTS, target="sm_100a")
+def product_over_one_that_is_read(k, a: MATRIX, b: PART, c: F32, steps: i32):
+    products = Products(k, a, b)
+    with k.tcgen05.tmem(64) as tmem, k.range(steps) as step:
+        with products.issued(tmem, step):
+            k.tcgen05.commit(products.done)
+            k.mbarrier.wait(products.done, step & 1)
+        k.tcgen05.fence_before_thread_sync()
+        k.barrier.sync()
+        k.tcgen05.fence_after_thread_sync()
+        load = k.tcgen05.ld(tmem.lanes(k.warp_id() * 32), "32x32b", 64)
+        k.tcgen05.wait_ld(load)
+        store(products.place(c, step), load.values)
+        with k.if_(step != 1):  # breaks
+            k.tcgen05.fence_before_thread_sync()  # breaks
+            k.barrier.sync()  # breaks
+        k.tcgen05.fence_before_thread_sync()  # keeps
+        k.barrier.sync()  # keeps
+
+
+@contextmanager
+def columns(k, count):
+    """`count` columns, and the lanes of each warp; what follows frees them."""
+    cell = k.shared(u32, 1, name="cell")
+    with k.if_(k.warp_id() == 0):
+        k.tcgen05.alloc(cell, count)
+        k.tcgen05.relinquish_alloc_permit()
+    k.tcgen05.fence_before_thread_sync()
+    k.barrier.sync()
+    k.tcgen05.fence_after_thread_sync()
+    yield cell[0], cell[0] + (k.warp_id() << 21).to(u32)
+    with k.if_(k.warp_id() == 0):
+        k.tcgen05.dealloc(cell[0], count)
+
+
+@tried("tcgen05.missing-barrier", ROW, Out(ROW), ROWS, target="sm_100a", verified=True, held=("tcgen05.wait_ld",))
+def columns_that_are_freed_while_others_load(k, x: F32, y: F32, rows: i32):
+    with columns(k, 32) as (_, mine):
+        with k.range(rows) as step:
+            k.tcgen05.st(mine, "32x32b", [x[step * 128 + k.thread_id()].bitcast(u32)])
+            k.tcgen05.wait_st()
+            load = k.tcgen05.ld(mine, "32x32b", 1)
+            k.tcgen05.wait_ld(load)
+            y[step * 128 + k.thread_id()] = load.values[0].bitcast(f32)
+        k.tcgen05.fence_before_thread_sync()
+        k.barrier.sync()  # keeps
+        k.tcgen05.fence_after_thread_sync()  # keeps
+
+
+@tried("dry-run.tensor-unwritten", ROW, Out(ROW), ROWS, target="sm_100a", says="read only those that are written")
+def column_that_is_not_filled(k, x: F32, y: F32, rows: i32):
+    row, thread = k.shared(f32, 128), k.thread_id()
+    with k.tcgen05.tmem(32) as tmem, k.range(rows) as step:
+        row[thread] = x[step * 128 + thread]
+        mine = tmem.lanes(k.warp_id() * 32)
+        k.tcgen05.st(mine, "32x32b", [row[thread].bitcast(u32)])
+        k.tcgen05.wait_st()
+        load = k.tcgen05.ld(mine + (step >> 1).to(u32), "32x32b", 1)  # breaks
+        load = k.tcgen05.ld(mine, "32x32b", 1)  # keeps
+        k.tcgen05.wait_ld(load)
+        y[step * 128 + k.thread_id()] = load.values[0].bitcast(f32)
+
+
+@tried("dry-run.tensor-bounds", ROW, Out(ROW), ROWS, target="sm_100a", says="allocate as many columns as are used")
+def columns_past_the_allocation(k, x: F32, y: F32, rows: i32):
+    count = 32  # breaks
+    count = 128  # keeps
+    with k.tcgen05.tmem(count) as tmem, k.range(rows) as step:
+        mine = tmem.lanes(k.warp_id() * 32) + (step % 4 * 20).to(u32)
+        k.tcgen05.st(mine, "32x32b", [x[step * 128 + k.thread_id()].bitcast(u32)])
+        k.tcgen05.wait_st()
+        load = k.tcgen05.ld(mine, "32x32b", 1)
+        k.tcgen05.wait_ld(load)
+        y[step * 128 + k.thread_id()] = load.values[0].bitcast(f32)
+
+
+@tried("dry-run.tensor-lanes", ROW, Out(ROW), ROWS, target="sm_100a", says="add 32 * (k.warp_id() % 4)")
+def lanes_of_the_first_warp(k, x: F32, y: F32, rows: i32):
+    row, thread = k.shared(f32, 128), k.thread_id()
+    with k.tcgen05.tmem(32) as tmem, k.range(rows) as step:
+        row[thread] = x[step * 128 + thread]
+        mine = tmem.lanes(step - step)  # breaks
+        mine = tmem.lanes(32 * (k.warp_id() % 4))  # keeps
+        k.tcgen05.st(mine, "32x32b", [row[thread].bitcast(u32)])
+        k.tcgen05.wait_st()
+        load = k.tcgen05.ld(mine, "32x32b", 1)
+        k.tcgen05.wait_ld(load)
+        y[step * 128 + k.thread_id()] = load.values[0].bitcast(f32)
