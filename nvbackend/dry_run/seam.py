@@ -115,6 +115,8 @@ class Step:
     """Whether it is an atomic that leaves nothing of what was there."""
     decides: bool = False
     """Whether it is an atomic by whose result something is decided: threads may wait for one another by it."""
+    guessed: bool = False
+    """Whether it is guessed that the thread comes here: not where its index would leave the memory."""
 
 
 class Done:
@@ -144,6 +146,9 @@ class Protocols(Protocol):
 
     def met(self, cta: int, warp: int) -> None:
         """The lanes of a warp have reconverged, by an instruction that is not a step."""
+
+    def left_out(self) -> None:
+        """Some threads do not access what they may access: there may be more writes than the steps show."""
 
     def ended(self, cta: int, warp: int) -> None:
         """All threads of a warp have left the kernel."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nvbackend.dry_run.program.code import SELF
 from nvbackend.dry_run.values.lanes import among, merge
-from nvbackend.dry_run.values.unknown import Unknown
+from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from nvbackend.dry_run.machine.memory import SharedNumbers
@@ -60,6 +60,8 @@ class Fiber:
     meetings: tuple[Meeting, ...] = ()
     part: int = 0
     rounds: dict[int, int] = field(default_factory=dict)
+    aside: Meeting | None = None
+    """Where the lanes end that went by a guess: until then what they store says nothing to others."""
 
     def split(self, mask: int, block: int, meetings: tuple[Meeting, ...]) -> Fiber:
         """Lanes `mask` on their own, at the start of `block`."""
@@ -70,7 +72,7 @@ class Fiber:
                 one if type(one) is int or isinstance(one, (Unknown, Fiber)) or one is None else int(one[lane])
                 for one in registers
             ]
-        other = Fiber(self.warp, mask, block, registers, self.numbers, meetings, rounds=dict(self.rounds))
+        other = Fiber(self.warp, mask, block, registers, self.numbers, meetings, 0, dict(self.rounds), self.aside)
         registers[SELF] = other
         return other
 
@@ -90,4 +92,4 @@ class Fiber:
 
     def store(self, address: Any, value: Any, size: int) -> None:
         """Store a number to shared memory."""
-        self.numbers.store(address, value, size, self.warp.cta, self.mask)
+        self.numbers.store(address, UNKNOWN if self.aside is not None else value, size, self.warp.cta, self.mask)

@@ -7,24 +7,24 @@ from collections.abc import Hashable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
+from nvbackend.dry_run.machine.aside import Aside
 from nvbackend.dry_run.machine.choices import Choices, Guessed
 from nvbackend.dry_run.machine.fiber import Fiber, Meeting, Warp
 from nvbackend.dry_run.machine.memory import SharedNumbers
-from nvbackend.dry_run.machine.operands import bytes_written, common, give, operand_of
-from nvbackend.dry_run.machine.taking import Taking, is_taking
+from nvbackend.dry_run.machine.operands import common, give, operand_of
+from nvbackend.dry_run.machine.taking import Taking
+from nvbackend.dry_run.machine.writes import Writes
 from nvbackend.dry_run.program.code import SELF, CodeBlock, Part, Program, Recorded
 from nvbackend.dry_run.seam import (
     BLOCKED,
     RANK_SHIFT,
     Launch,
-    Outcome,
     Protocols,
     Step,
 )
 from nvbackend.dry_run.values.lanes import ALL, among, bits
 from nvbackend.dry_run.values.unknown import UNKNOWN, Expression, Unknown, leaf
 from nvbackend.dry_run.when import When
-from nvbackend.intrinsics.row.semantics import TensorMemory
 
 _WARPS = 4
 """Warps of a warpgroup."""
@@ -67,21 +67,23 @@ class Machine:
         self._table: dict[Hashable, Expression] = {}
         self._numbers = SharedNumbers(launch.cluster, self._table)
         self._taking = Taking(launch, self._numbers)
+        self._writes = Writes(self._numbers, self._taking)
         self._scalars = scalars
         self._ready: deque[Fiber] = deque()
         self._blocked: list[tuple[Fiber, ...]] = []
         self._parked: list[tuple[Fiber, Meeting]] = []
         self._gathered: dict[tuple[int, int], list[Fiber]] = {}
         self.choices = Choices(first=first_way)
+        self._aside = Aside(program, first_way)
         self.ways: Ways = set()
         self._latest_first = latest_first
-        self._columns: dict[int, int] = {}
         self.parted = False
         """Whether lanes that wait for others of their warp continued without them, because nothing else could run."""
         self.steps = 0
         self.deadlocked = False
         self.contradicted = False
         """Whether something did not hold that the kernel assumes."""
+        self._guesses = False
 
     @property
     def is_over_budget(self) -> bool:
@@ -91,18 +93,27 @@ class Machine:
     # -- the whole ----------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Run to the end, or until nothing can go on. Raises OverBudget, Guessed and fiber.Contradicted."""
+        """Run to the end, or until nothing can go on.
+
+        A warp that would have to guess stays where it is, as if it were very slow: what the others do is judged. Raises
+        OverBudget, Guessed where a warp stayed, and fiber.Contradicted.
+        """
         for cta in range(self._launch.ctas):
             self._start(cta)
-        while True:
+        while self._ready or self._blocked or self._parked or self._waits_for_others():
             while self._ready:
-                self._run(self._ready.pop() if self._latest_first else self._ready.popleft())
-            if not self._blocked and not self._parked and not self._waits_for_others():
-                return
-            if not self._try_blocked():
+                try:
+                    self._run(self._ready.pop() if self._latest_first else self._ready.popleft())
+                except Guessed:
+                    self._guesses = True
+            if (self._blocked or self._parked or self._waits_for_others()) and not self._try_blocked():
+                if self._guesses:
+                    break
                 self.deadlocked = True
                 self._protocols.deadlock([self._step(group, self._recorded(group[0])) for group in self._stuck()])
                 return
+        if self._guesses:
+            raise Guessed
 
     def _start(self, cta: int) -> None:
         registers = list(self._program.registers)
@@ -121,11 +132,14 @@ class Machine:
         waiting, self._blocked = self._blocked, []
         went = False
         for group in waiting:
-            if self._execute(group, self._recorded(group[0])):
-                went = True
-                self._pass(group)
-            else:
-                self._blocked.append(group)
+            try:
+                if self._execute(group, self._recorded(group[0])):
+                    went = True
+                    self._pass(group)
+                else:
+                    self._blocked.append(group)
+            except Guessed:
+                self._guesses = True
         return went
 
     def _stuck(self) -> list[tuple[Fiber, ...]]:
@@ -208,7 +222,7 @@ class Machine:
         outcome = self._protocols.execute(step)
         if outcome is BLOCKED:
             return False
-        self._note_writes(group[0], recorded, outcome)
+        self._writes.note(group[0], recorded, outcome)
         if recorded.outputs:
             given = outcome if isinstance(outcome, Mapping) else {}
             for fiber in group:
@@ -237,34 +251,8 @@ class Machine:
             partial(self._rounds, first),
             recorded.swaps,
             recorded.decides,
+            first.aside is not None,
         )
-
-    def _note_writes(self, fiber: Fiber, recorded: Recorded, outcome: Outcome) -> None:
-        """What the instruction writes to shared memory is not known any more, but for allocated columns."""
-        for operand in recorded.instr.semantics.memory:
-            if operand.writes and operand.name in recorded.inputs:
-                address = fiber.registers[recorded.inputs[operand.name][0]]
-                if recorded.instr.row is not None:
-                    size = bytes_written(fiber, recorded, operand)
-                    all_ctas = recorded.instr.semantics.multicast
-                    self._numbers.forget(among(address, fiber.mask), size, fiber.warp.cta, all_ctas=all_ctas)
-        if recorded.instr.semantics.tensor_memory is TensorMemory.ALLOCATE:
-            self._allocate(fiber, recorded, outcome)
-        if is_taking(recorded.instr.row):
-            address, multicast = operand_of(fiber, recorded, "destination"), recorded.instr.semantics.multicast
-            self._taking.ask(fiber.warp.cta, address, fiber.mask, multicast=multicast)
-
-    def _allocate(self, fiber: Fiber, recorded: Recorded, outcome: Outcome) -> None:
-        given = outcome.get("columns") if isinstance(outcome, Mapping) else None
-        cta = fiber.warp.cta
-        column = self._columns.get(cta, 0) if given is None else given
-        count = operand_of(fiber, recorded, "columns")
-        self._columns[cta] = self._columns.get(cta, 0) + (count if type(count) is int else 0)
-        address = next(
-            (operand_of(fiber, recorded, name) for name in ("destination", "address") if name in recorded.inputs),
-            UNKNOWN,
-        )
-        self._numbers.store(address, column, 4, cta, fiber.mask)
 
     # -- control flow -------------------------------------------------------------------------------------------------
 
@@ -281,7 +269,11 @@ class Machine:
             return self._enter(fiber, self._case(code, value))
         yes, no = code.targets
         if isinstance(value, Unknown):
-            value = int(self._decide(fiber, value, yes, no))
+            try:
+                value = int(self._decide(fiber, value, yes, no))
+            except Guessed:
+                self._part_one(fiber)
+                return False
         elif type(value) is int:
             self.ways.add((code.condition, bool(value)))
         if type(value) is int:
@@ -303,6 +295,15 @@ class Machine:
             meetings = (*meetings, Meeting(at, fiber.mask, fiber.registers))
         for mask, target in ways:
             other = fiber.split(mask, fiber.block, meetings)
+            if self._enter(other, target):
+                self._ready.append(other)
+
+    def _part_one(self, fiber: Fiber) -> None:
+        """One thread goes one of two ways between which nothing is known, the others go neither. Raises Guessed."""
+        ways = self._aside.ways(fiber)
+        self._numbers.forget(UNKNOWN, None, fiber.warp.cta)
+        self._protocols.left_out()
+        for other, target in ways:
             if self._enter(other, target):
                 self._ready.append(other)
 
@@ -338,6 +339,8 @@ class Machine:
         return True
 
     def _join(self, fiber: Fiber, meeting: Meeting) -> None:
+        if fiber.aside is meeting:
+            fiber.aside = None
         fiber.registers = meeting.merged(self._program.variables)
         fiber.registers[SELF] = fiber
         fiber.mask = meeting.there & fiber.warp.alive

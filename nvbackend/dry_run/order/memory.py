@@ -69,6 +69,10 @@ class Memory:
         instr, part = access.part.instr, access.part
         memory, inside = self.extents.allocation(instr, part.operand)
         start, stop = max(part.first, inside.start), min(part.end, inside.stop)
+        least = Part(instr, part.first, 1, part.operand)
+        if memory is not None and part.first >= inside.stop and (outside := self.extents.leaves(least)) is not None:
+            self._left(Record(warp.event, warp.cta, warp.index, access.writes, rounds()), least, outside)
+            return True
         if start >= stop or (memory is None and part.end > inside.stop):
             return False
         atomic = instr.semantics.atomic

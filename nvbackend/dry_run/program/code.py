@@ -55,6 +55,8 @@ class CodeBlock:
     """Of a switch: the target of each number; the first of `targets` is that of all others."""
     meeting: int | None = None
     """Where lanes that diverge at its end reconverge; None where they do not."""
+    sets: bool = False
+    """Whether it sets a variable on which control depends."""
     phis: Mapping[int, list[tuple[int, int]]] = field(default_factory=dict)
     """By the block before: which register each phi's register takes its value from."""
 

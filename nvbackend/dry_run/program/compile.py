@@ -165,6 +165,7 @@ class _Compiler:
             if isinstance(one.operands[1], ir.AllocaInstr):
                 if one.operands[1] not in self._needed:
                     return None
+                code.sets = True
             elif one not in self._needed:
                 return None
         elif one not in self._needed or one.name in self._computed or isinstance(one, ir.AllocaInstr):

@@ -57,6 +57,11 @@ class Run:
         self._state.warps[cta, warp].meet()
         self._exchanges.met(cta, warp)
 
+    def left_out(self) -> None:
+        """There may be more writes than the steps show."""
+        self._state.footprints.unknown = True
+        self._state.memory.complete = False
+
     def ended(self, cta: int, warp: int) -> None:
         """All threads of a warp have left the kernel."""
         self._lifetimes.ended(self._state.warps[cta, warp])
@@ -157,13 +162,15 @@ class Run:
             self._state.atomics.note(step)
         for access in self._state.footprints.of(step):
             cta = step.cta if access.rank < 0 else base + access.rank
+            if step.guessed and not access.somewhere and self._state.memory.extents.leaves(access.part) is not None:
+                continue
             self._signals.overwritten.look(step, access, [cta])
             self._lifetimes.touch(step, cta)
             if access.somewhere:
                 said = step.instr.semantics
                 is_own = not said.in_peer and cta == step.cta
                 if not is_own or not self._state.memory.access_somewhere(warp, step.rounds, cta, access, step.swaps):
-                    self._state.footprints.unknown |= access.writes
+                    self._state.footprints.unknown |= access.writes and (step.swaps or not said.atomic)
                 continue
             self._state.memory.access(warp, step.rounds, cta, access, warp.hidden(step.lanes))
             if step.instr.row is None and not step.instr.semantics.atomic:

@@ -43,6 +43,7 @@ class Tensors:
         self._state = state
         self._shadows = [Shadow(_PARTS * COLUMNS, state.memory.records, shift=0) for _ in range(state.launch.ctas)]
         self._are_any = False
+        self._are_stored = False
         self._complete = True
         """Whether all writes were seen."""
         self._allocated: dict[int, dict[int, int]] = {cta: {} for cta in range(state.launch.ctas)}
@@ -88,6 +89,7 @@ class Tensors:
         for said in step.instr.semantics.memory:
             if row.operand(said.name).register is not RegisterClass.TMEM:
                 continue
+            self._are_stored |= said.writes and step.instr.semantics.issues is Completion.STORE_WAIT
             places = self._places(step, said)
             if places is None:
                 self._complete &= not said.writes
@@ -173,7 +175,7 @@ class Tensors:
         return own and not earlier.writes and step.instr.semantics.issues is Completion.STORE_WAIT
 
     def _unwritten(self, record: Record, step: Step, address: int) -> None:
-        if self._complete and self._state.memory.writes:
+        if self._complete and (self._are_stored or self._state.memory.writes):
             self._state.findings.add(
                 *(UNWRITTEN, TMEM, rules.TENSOR_UNWRITTEN, step.instr, ()),
                 now=in_rounds(record.rounds), second=f"{instruction(step.instr)} of {crew(step.instr, record.warp)}",

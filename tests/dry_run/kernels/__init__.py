@@ -6,6 +6,7 @@ from tests.dry_run.kernels import (
     cutlass_sm90,
     cutlass_sm100,
     cutlass_sm100_turns,
+    data_decides,
     deep_gemm,
     few_steps,
     flash_attention3,
@@ -40,4 +41,5 @@ STYLES = (
     threads_alone,
     few_steps,
     many_tiles,
+    data_decides,
 )
