@@ -23,7 +23,7 @@ from nvbackend.atoms.umma import KIND_NAMES, SPARSE_FP4, ULTRA, umma_atom, vecto
 from nvbackend.atoms.warp import warp_atom, warp_atoms
 from nvbackend.atoms.warpgroup import warpgroup_atoms
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.mma import mma, tcgen05
+from nvbackend.intrinsics.mma import mma, tcgen05, wgmma
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import (
     BY_NAME,
@@ -133,7 +133,6 @@ def _descriptor(kind: str, parts: list[str], *, sparse: bool, k96: bool) -> Inst
     )
 
 
-_WGMMA = "wgmma.mma_async"
 _NAMESPACES = re.compile(r"(?:cute::|UMMA::|SM103::|(?<!SM90::)GMMA::|SM120::(?:BLOCKSCALED::)?(?:SPARSE::)?)")
 _SHORT_NAMES = re.compile(r"SM90::(?:GMMA::)?MMA_")
 _USUAL_MODIFIERS = re.compile(r"(?:(?<=[<,])(?:ScaleIn::One|Saturate::False|SparseSel::Zero),?)+>$")
@@ -179,7 +178,7 @@ def atom_of(
     """
     if row.family == mma.FAMILY:
         return warp_atom(mma.instruction_of(row))
-    if row.opcode == _WGMMA:
+    if row.opcode == wgmma.MMA_ASYNC:
         return warpgroup.atom_of_row(row, a_major, b_major)
     if row.opcode in (tcgen05.MMA, tcgen05.MMA_WS):
         return umma.atom_of_row(row, descriptor)

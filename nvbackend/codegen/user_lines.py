@@ -11,12 +11,13 @@ from dataclasses import replace
 
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.diagnostics.ascii_paths import ascii_path
+from nvbackend.intrinsics.mma import wgmma
 from nvbackend.isel.machine.function import MachineFunction
 
 LINE = "line"
 """The value of a diagnostic of ptxas that is the line of PTX, 0 where ptxas names none."""
 _MOST_NOTES = 3
-_SUBJECTS = {"ptxas.wgmma": "wgmma.mma_async", "ptxas.setmaxnreg": "setmaxnreg"}
+_SUBJECTS = {"ptxas.wgmma": wgmma.MMA_ASYNC, "ptxas.setmaxnreg": "setmaxnreg"}
 """The subject of rules that begin so, for lines of PTX that are not nvbackend's."""
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"(.*?)"')
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")

@@ -21,7 +21,8 @@ ROOMS = {
 }
 """The rooms of each layer, lowest first. What the layer's own folder holds is above them all, but for the ground."""
 GROUND = frozenset({"nvbackend.simulator.events", "nvbackend.simulator.rules"})
-"""Modules of a layer's own folder that are below its rooms."""
+"""Modules of a layer's own folder that are below its rooms: the events that all rooms of the simulator report, and the
+rules of its errors. Observers outside of the layer import them as well, so they are not in a room."""
 MOST_FILES = 16
 """Of Python, with the folder's `__init__`."""
 ALL = sources(PACKAGE)
@@ -66,6 +67,15 @@ def test_no_room_imports_a_higher_one() -> None:
     crossings = list(between_rooms())
     assert len(crossings) > 500
     assert [f"{one.module}: {name}" for one, name, here, there in crossings if floor(there) > floor(here)] == []
+
+
+def test_the_ground_is_built_on_no_room() -> None:
+    ground = [source for source in ALL if source.module in GROUND]
+    assert {source.module for source in ground} == GROUND
+    for source in ground:
+        layer = source.module.rpartition(".")[0]
+        ours = {found.module for found in imports(source) if found.module.startswith(f"{layer}.")}
+        assert ours <= GROUND, source.module
 
 
 def test_rooms_within_a_room_have_an_order() -> None:

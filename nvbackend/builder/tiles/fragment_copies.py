@@ -45,7 +45,6 @@ def in_matrices(
             try:
                 copy = TiledCopy(atom, mma.layout_tv(operand), mma.extents(operand))
                 part = tile.partition(copy.get_slice(thread).partition_S)
-                copy.retile(Layout(mma.partition(operand, tile.layout, (0, 0, 0, 0)).shape))
             except DiagnosticError:
                 continue  # the atoms' values do not fill whole matrices of this kind
             if not access_faults(atom, part.layout, "the tile", Walker(part).align):

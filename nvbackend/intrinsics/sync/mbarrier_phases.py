@@ -39,7 +39,6 @@ _BARRIER = mbarrier.barrier()
 _STATE_IN = operand("state", RegisterClass.B64, meaning="what an arrival of the phase returned")
 
 _FIRST_PTX: PtxVersion = (7, 0)
-_PARITY_PTX: PtxVersion = (7, 1)
 _SM_90_PTX: PtxVersion = (7, 8)
 _EXPLICIT_PTX: PtxVersion = (8, 0)
 _RELAXED_PTX: PtxVersion = (8, 6)

@@ -33,7 +33,6 @@ from nvbackend.intrinsics.words.bitfield import Field, PackedWord
 from nvbackend.intrinsics.words.scale_triples import ACCUMULATOR
 from nvbackend.intrinsics.words.smem_descriptor import UNIT, advanced
 
-_SMEM_REFERENCE = "PTX ISA 9.7.16.4.1 (shared memory descriptor)"
 _REFERENCE = "PTX ISA 9.7.16.4.2 (instruction descriptor)"
 
 SMEM_VERSION = 1

@@ -70,10 +70,6 @@ class Lanes:
         spread[self.slots] = values
         return spread
 
-    def from_warps(self, values: Bits) -> Bits:
-        """One element a lane of a (warps, 32) array: `by_warp` undone."""
-        return values.reshape(-1, *values.shape[2:]) if self.full_warps else values[self.slots]
-
     def __repr__(self) -> str:
         return f"<{self.count} threads of {len(self.warps)} warps>"
 

@@ -21,7 +21,6 @@ from nvbackend.simulator.memory import windows
 CARRY_FLAG = Name("%CC.CF")
 """The carry flag, which no text names."""
 Convert = Callable[[Bits], Bits]
-_COMPONENTS = {letter: place for letters in ("xyzw", "rgba") for place, letter in enumerate(letters)}
 
 
 class Slot(NamedTuple):

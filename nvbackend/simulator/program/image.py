@@ -15,7 +15,6 @@ from nvbackend.simulator.machine.types import bits
 from nvbackend.simulator.memory import Heap, windows
 
 _FUNCTION_BYTES = 16
-_MOST_CONSTANTS = 0x1000_0000
 
 
 @dataclass(slots=True)

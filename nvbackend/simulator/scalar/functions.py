@@ -22,10 +22,6 @@ _NAN_UPPER = np.uint64(0x7FFFFFFF00000000)
 _LARGE = 2.0**126
 
 
-def _sine_of(function: Function) -> Function:
-    return lambda a: function(np.where(np.isinf(a), np.nan, a))
-
-
 _APPROXIMATE: dict[str, Function] = {
     "rcp": lambda a: 1.0 / a,
     "sqrt": np.sqrt,

@@ -93,14 +93,6 @@ class Groups:
                 found.append((member, bool((member.groups[there] < self._committed[threads[here]]).all())))
         return found
 
-    def open_members(self, threads: Threads) -> list[tuple[Pending, Threads]]:
-        """Every operation of `threads` that they have not waited for, in a group or not."""
-        return [
-            (member.operation, member.threads[there])
-            for member, _, there in self._of(Lanes(threads))
-            if not member.waited[there].all()
-        ]
-
     def _waited_by(self, lanes: Lanes, leave: int) -> Iterator[tuple[Member, NDArray[np.int64], NDArray[np.int64]]]:
         """The members in groups before the `leave` last ones of the lanes, and where the lanes and threads are."""
         for member, here, there in self._of(lanes):

@@ -33,8 +33,6 @@ OPERANDS = Rule(
     why="A sparse A means nothing without its metadata, nor a scaled product without its factors.",
     reference="PTX ISA 9.7.14.5.14 (scale-a-data, scale-b-data), 9.7.14.6.3 (metadata)",
 )
-OPTIONAL = ("metadata", "scale_a", "scale_b")
-"""Operands that only some instructions have, each one register."""
 _VALUES = {RegisterClass.F32: f32, RegisterClass.F64: f64}
 
 
