@@ -1,1 +1,1 @@
-"""Executes a finished kernel on its own control values, data unknown, so that its protocols are judged as they run."""
+"""Executes a finished kernel on its own control values, with data unknown, and judges its protocols as they run."""

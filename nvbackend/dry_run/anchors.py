@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """An instruction of the machine form, and the LLVM instruction after which it comes, None at a block's start.
+    """An instruction of the machine form, and the LLVM instruction that it follows: None at a block's start.
 
-    `registers` are the LLVM values of its operands, inputs and outputs, by their names in the row; a number is itself.
+    `registers` are the LLVM values of its operands, inputs and outputs, by name in the row; numbers are kept as they
+    are.
     """
 
     instr: MachineInstr

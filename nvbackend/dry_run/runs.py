@@ -30,11 +30,11 @@ STEPS = 200_000
 """What one run may cost, in LLVM instructions: the machine says what it charges for others."""
 
 ENOUGH = 2000
-"""No further run starts that would take more recorded instructions."""
+"""A further run does not start if it would take more recorded instructions than this."""
 SHORT = 500
 """Further runs of a small kernel may take so many, and one for each LLVM instruction: translating it costs as much."""
 GROWTH = 2
-"""Roughly how much longer the last run is than the first, where there are tiles after tiles."""
+"""Roughly how much longer the last run is than the first, where tiles follow one another."""
 ALONE = 700
 """The last run of a kernel without such tiles, which shows little more than the first, may bring the sum to this."""
 
@@ -209,7 +209,7 @@ class Runs:
         latest_first: bool = False,
         first_way: bool = True,
     ) -> tuple[list[Diagnostic], Machine]:
-        """A run with parameters as `scalars`, or less where these are larger than the kernel's arrays admit."""
+        """A run with parameters as `scalars`, or smaller ones that the kernel's arrays admit."""
         launch = replace(self._launch(scale), promised=self._promised(given or {}))
         less = dict(scalars)
         while True:

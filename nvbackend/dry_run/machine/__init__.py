@@ -1,1 +1,1 @@
-"""The machine: warps whose lanes part and meet, what threads know of themselves, and who runs next."""
+"""The machine: warps whose lanes diverge and reconverge, what threads know of themselves, and which warp runs next."""

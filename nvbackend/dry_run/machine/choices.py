@@ -1,4 +1,4 @@
-"""Which way branches go that depend on data: equal conditions alike, opposite ones in opposite ways."""
+"""Which way branches on data go: equal conditions go the same way, opposite conditions go opposite ways."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LOGIC = ("and", "or", "xor")
 
 
 class Guessed(Exception):
-    """A choice is needed that another thread may see differently: nothing after it is judged."""
+    """The run needs a choice that another thread may make differently: nothing after it is judged."""
 
 
 class Choices:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Contradicted(Exception):
-    """The run has values that the kernel assumes not to have: nothing of it is judged."""
+    """The run has values that the kernel assumes it never has: nothing of the run is judged."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +50,8 @@ class Meeting:
 
 @dataclass(slots=True, eq=False)
 class Fiber:
-    """Lanes `mask` of a warp, before the recorded instruction of part `part` of a block, or before its closures."""
+    """The lanes `mask` of a warp, which next execute part `part` of a block: its closures, or its recorded
+    instruction."""
 
     warp: Warp
     mask: int

@@ -35,7 +35,7 @@ RECORDED = 10
 OWN = 4
 """What an instruction costs that the machine executes itself, such as a shuffle."""
 MOST_ROUNDS = 32
-"""After so many rounds a loop whose end depends on data is left, whatever its condition."""
+"""A loop whose end depends on data is left after this many rounds, whatever its condition."""
 
 
 Ways: TypeAlias = set[tuple[int, bool]]
@@ -128,7 +128,7 @@ class Machine:
             self._ready.append(fiber)
 
     def _try_blocked(self) -> bool:
-        """Try all warps that wait again; whether one could go on."""
+        """Try every waiting warp again. Returns whether one of them could go on."""
         waiting, self._blocked = self._blocked, []
         went = False
         for group in waiting:
@@ -159,7 +159,7 @@ class Machine:
         return self._program.blocks[fiber.block].parts[fiber.part]
 
     def _run(self, fiber: Fiber) -> None:
-        """Run one fiber until it blocks, ends, parts or waits for its warpgroup."""
+        """Run one fiber until it blocks, ends, diverges or waits for its warpgroup."""
         blocks = self._program.blocks
         while True:
             code = blocks[fiber.block]
@@ -207,7 +207,7 @@ class Machine:
         return False
 
     def _pass(self, group: tuple[Fiber, ...]) -> None:
-        """The fibers go on after the instruction that they have executed."""
+        """Continue the fibers after the instruction that they have executed."""
         for one in group:
             one.part += 1
         self._ready.extend(group)
@@ -257,7 +257,7 @@ class Machine:
     # -- control flow -------------------------------------------------------------------------------------------------
 
     def _leave(self, fiber: Fiber) -> bool:
-        """Go to the next block; whether the fiber goes on."""
+        """Go to the next block. Returns whether the fiber goes on."""
         code = self._program.blocks[fiber.block]
         if code.condition is None:
             if not code.targets:
@@ -284,7 +284,7 @@ class Machine:
         return False
 
     def _case(self, code: CodeBlock, value: Any) -> int:
-        """Where a switch goes; all lanes alike."""
+        """The target of a switch, which all lanes take."""
         if type(value) is not int or code.cases is None:
             raise Guessed
         return code.cases.get(value, code.targets[0])

@@ -1,4 +1,4 @@
-"""The numbers in shared memory that are known: those that threads stored, until something else is written there."""
+"""The known numbers in shared memory: those that threads stored, until something else is written there."""
 
 from __future__ import annotations
 

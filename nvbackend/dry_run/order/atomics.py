@@ -1,4 +1,4 @@
-"""Atomics by whose results warps decide: they may wait for one another by them, in ways that no step shows."""
+"""Atomics whose results decide branches: warps may wait for one another through them, in ways that no step shows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Atomics:
         self._decided: dict[tuple[int, int], set[int | None]] = {}
 
     def note(self, step: Step) -> None:
-        """A warp executes one."""
+        """A warp executes an atomic."""
         memory = step.instr.memory[0].object.id if step.instr.memory else None
         for where in (self._made, self._decided)[: 1 + step.decides]:
             where.setdefault((step.cta, step.warps[0]), set()).add(memory)

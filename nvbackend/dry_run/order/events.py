@@ -26,7 +26,7 @@ class Events:
         """Those that relaxed arrivals tell too, as they order no memory: starts of CTAs, ends of barrier phases."""
 
     def new(self) -> int:
-        """The number of one more."""
+        """The number of a new event."""
         self.count += 1
         return self.count - 1
 
@@ -71,7 +71,7 @@ class Warp:
             self.used = False
 
     def tell(self) -> Known:
-        """What threads know that continue after this."""
+        """What threads that continue after this know."""
         self.close()
         fenced = self.fenced
         for events in self.of_lanes.values():
@@ -103,7 +103,7 @@ class Warp:
         self.heard_by.clear()
 
     def tell_relaxed(self) -> Known:
-        """What threads know that continue after a relaxed arrival: that the warp runs, and what a fence published."""
+        """What threads that continue after a relaxed arrival know: that the warp runs, and what a fence published."""
         self.close()
         return self.seen & self.events.starts | self.published, self.published & self.fenced
 

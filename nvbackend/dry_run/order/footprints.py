@@ -20,7 +20,7 @@ from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, MachineInstr
 
 _OFFSETS = (1 << RANK_SHIFT) - 1
 _SHARED = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER, RegisterClass.GENERIC, RegisterClass.B64)
-"""The registers that address shared memory, or may, or hold a descriptor of it."""
+"""The registers that address shared memory, or may do so, or hold a descriptor of it."""
 _ROW_BYTES = 32
 """Bytes of K that one multiplication takes of each row of A and B, where neither is sparse."""
 _WARPS, _ROWS = 4, 16
@@ -39,7 +39,7 @@ class Access:
     warp: int | None = None
     """Of a warpgroup's rows, the warp that accesses these alone."""
     somewhere: bool = False
-    """Whether it is a part of these bytes, and not known which."""
+    """Whether it accesses a part of these bytes, and it is not known which part."""
 
 
 def lanes_of(value: Value, lanes: int, first: int = 32) -> Any:
@@ -64,7 +64,7 @@ def number(value: Value, lanes: int) -> int | None:
 
 
 class Footprints:
-    """The accesses of steps. They are kept by the values of the operands: these come again and again."""
+    """The accesses of steps, kept by the values of the operands, which recur."""
 
     def __init__(self) -> None:
         self._matrices: dict[tuple[int, int, int, int, bool, bool, int], Any] = {}

@@ -1,4 +1,5 @@
-"""What the lanes of a warp access in shared memory since they met last: an exchange without a meeting is a race."""
+"""What the lanes of a warp have accessed in shared memory since they last met: an exchange without a meeting is a
+race."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ class Exchange:
 
 
 class LaneShadow:
-    """Of one CTA's memory: the lane that read and the one that wrote each granule, and between which meetings."""
+    """For each granule of one CTA's memory, the lanes that last read and wrote it, and between which meetings."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -62,7 +63,7 @@ class LaneShadow:
         return found
 
     def forget(self, meeting: int) -> None:
-        """The lanes have met: what they did before is in order."""
+        """The lanes have met: what they did before is ordered."""
         self._by.pop((meeting, True), None)
         self._by.pop((meeting, False), None)
 

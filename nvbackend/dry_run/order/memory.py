@@ -65,7 +65,7 @@ class Memory:
         record.parts.append(part)
 
     def access_somewhere(self, warp: Warp, rounds: Callable[[], When], cta: int, access: Access, swaps: bool) -> bool:
-        """A warp reads or writes a part of these bytes, and of its allocation. Whether it is known of which."""
+        """A warp reads or writes a part of these bytes, within its allocation. Returns whether they can be followed."""
         instr, part = access.part.instr, access.part
         memory, inside = self.extents.allocation(instr, part.operand)
         start, stop = max(part.first, inside.start), min(part.end, inside.stop)
@@ -194,7 +194,7 @@ class Memory:
             self.names.learn(touch, part.first)
 
     def _read(self, record: Record, cta: int, known: int, fenced: int | None) -> list[Part]:
-        """Look at a read: the parts of it that nothing has written, as yet."""
+        """Judge a read. Returns the parts of it that nothing has written so far."""
         shadow, number = self._shadows[cta], self.records.add(record)
         known |= 1 << record.event
         hidden = 0 if fenced is None else known & ~fenced & ~(1 << record.event)
@@ -218,7 +218,7 @@ class Memory:
         return empty
 
     def _unfenced(self, record: Record, part: Part, cta: int, places: Places, hidden: int) -> None:
-        """Generic writes that come before, and that no proxy fence shows to the async proxy."""
+        """Generic writes that come before, and that no proxy fence makes visible to the async proxy."""
         for writer, address in self._shadows[cta].writers(places):
             earlier = self.records.records[writer]
             if earlier is not None and not earlier.engine and hidden >> earlier.event & 1:

@@ -1,7 +1,7 @@
 """Accesses at a place that data decides, of which only the range is known.
 
-They are judged where every place of the range makes the same mistake: at each byte of it some access is in no order
-with this one. Which of them it meets is not known, that it meets one is certain.
+They are judged where every place of the range makes the same mistake: at each of its bytes, some access is unordered
+with this one. It certainly meets one of them, though which one is unknown.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Somewhere:
         return self.record.parts[0]
 
     def meet(self, addresses: Any, size: int) -> bool:
-        """Another access, in no order with this one, has these bytes. Whether it is certain now that some do meet."""
+        """Another access, unordered with this one, has these bytes. Returns whether some certainly meet by now."""
         first = self.part.addresses
         if isinstance(addresses, int):
             self.met[max(addresses - first, 0) : max(addresses + size - first, 0)] = True
@@ -50,7 +50,7 @@ class Somewheres:
         return bool(self._kept)
 
     def keep(self, one: Somewhere) -> None:
-        """Later accesses may meet it."""
+        """Keep an access, which later ones may meet."""
         self._kept[one.cta, one.record.cta, one.record.warp, id(one.part.instr)] = one
 
     def met_by(self, record: Record, part: Part, cta: int, known: int) -> Iterator[Somewhere]:
@@ -70,7 +70,7 @@ class Somewheres:
 
 
 def earlier_of(one: Somewhere, shadow: Shadow, known: int) -> Record | None:
-    """The last of the earlier accesses that it meets, where it is certain that it meets one; else they are noted."""
+    """The last of the earlier accesses that it meets, where it certainly meets one; else they are noted."""
     part, record = one.part, one.record
     places, last = shadow.granules([part]), None
     for addresses, other in shadow.accesses(places, readers=record.writes):

@@ -63,7 +63,7 @@ class CodeBlock:
 
 @dataclass(slots=True)
 class LoopOf:
-    """A loop: its number of rounds is counted for texts, and limited where it depends on data."""
+    """A loop. Its rounds are counted for messages, and limited where their number depends on data."""
 
     header: int
     blocks: frozenset[int]

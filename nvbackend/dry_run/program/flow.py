@@ -11,7 +11,7 @@ from nvbackend.isel.machine.function import MachineFunction
 def meetings(machine: MachineFunction, names: Sequence[str]) -> list[str | None]:
     """The immediate post-dominator of each block of `names`, by the ways that lead to the kernel's last end.
 
-    Lanes that leave the kernel earlier never meet the others, who do not wait for them.
+    Lanes that leave the kernel earlier never meet the others, which do not wait for them.
     """
     successors = {name: machine.blocks[name].successors for name in names}
     ends = [name for name in names if not successors[name]]

@@ -102,7 +102,7 @@ def _call(one: ir.CallInstr, d: int, register: RegisterOf, bits: int) -> Operati
 
 
 def _fresh(d: int) -> Operation:
-    """A value that differs each time."""
+    """A value that differs each time it is asked for."""
 
     def run(r: Registers) -> None:
         r[d] = r[SELF].fresh()

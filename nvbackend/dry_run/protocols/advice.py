@@ -1,4 +1,4 @@
-"""What to do about two accesses without an order: by who reads, who writes, and what each of them waits for."""
+"""Fixes for two unordered accesses: by what reads, what writes, and what each of them waits for."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Advice:
         return f"put {self._wait()} in {self._reader}, and then {self._sync} before {here}"
 
     def _untracked(self) -> str:
-        """Whether who copies arrived where the reader waits, by an arrival that does not wait for copies."""
+        """Whether the copying warp arrived where the reader waits, by an arrival that does not wait for copies."""
         guard = self._state.guards.get((self._second.cta, self._second.warp))
         arrival = None if guard is None else guard.barrier.by.get((self._first.cta, self._first.warp))
         if guard is None or arrival is None or arrival.instr.semantics.tracks is not None:
@@ -186,7 +186,7 @@ class Advice:
         )
 
     def _released_by(self) -> Mbarrier | None:
-        """The mbarrier that says to who fills that the memory is free: the last that it waited for."""
+        """The mbarrier by which the filling warp learns that the memory is free: the last that it waited for."""
         guard = self._second.guard or self._state.guards.get((self._second.cta, self._second.warp))
         if not isinstance(guard, Wait) or guard.barrier.brings:
             return None

@@ -1,4 +1,4 @@
-"""Named barriers of a CTA and the barrier of a cluster: arrivals, and what the threads know that continue."""
+"""Named barriers of a CTA and the barrier of a cluster: arrivals, and what the threads that continue know."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Barrier:
     last: list[Comer] = field(default_factory=list)
 
     def arrive(self, warp: Warp, comer: Comer, known: Known, threads: int) -> None:
-        """A warp comes."""
+        """A warp arrives."""
         event = warp.mark()
         if not self.comers:
             self.count = comer.count

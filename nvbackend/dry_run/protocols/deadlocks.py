@@ -1,4 +1,4 @@
-"""When no warp can go on: what each waits for, what is missing there, and which of it is the cause."""
+"""When no warp can go on: what each one waits for, what is missing there, and which of that is the cause."""
 
 from __future__ import annotations
 

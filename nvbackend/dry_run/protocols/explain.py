@@ -92,7 +92,7 @@ class Explain:
         self._findings.add(ORDER, name, rule, part.instr, tuple(notes), since=since, holds=holds, **values)
 
     def _has_no_order(self, *warps: tuple[int, int]) -> bool:
-        """Whether the warps wait for nobody by atomics, as far as the whole run shows."""
+        """Whether neither warp waits for the other through atomics, as far as the whole run shows."""
         assert self.state is not None
         return not self.state.atomics.may_order(*warps)
 
@@ -169,7 +169,7 @@ class Explain:
         )
 
     def _relaxed(self, first: Record, second: Record) -> Arrival | None:
-        """The relaxed arrival of who made the first access that who makes the second waited for."""
+        """The relaxed arrival, by the warp of the first access, that the warp of the second one waited for."""
         assert self.state is not None
         guard = second.guard or self.state.guards.get((second.cta, second.warp))
         arrival = None if guard is None else guard.barrier.by.get((first.cta, first.warp))

@@ -1,4 +1,4 @@
-"""What a run has found, and which of it are causes: one diagnostic for one mistake, and one for each mistake."""
+"""What a run found, and which findings are causes: each mistake gets one diagnostic."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from nvbackend.isel.machine.function import MachineInstr
 
 ACCOUNTING, ORDER, EXCHANGE, EARLY, UNWRITTEN, DEADLOCK = range(6)
 PARITY = ORDER
-"""What explains what: a wrong count makes waits pass early, a wait that passes early leaves accesses in no order, and
-any of them may end in a deadlock."""
+"""What explains what: a wrong count makes waits pass early, a wait that passes early leaves accesses unordered, and any
+of them may end in a deadlock."""
 Notes = tuple[tuple[str, Location | None], ...]
 _Line = tuple[str, int]
 
@@ -43,7 +43,7 @@ class Finding:
         return self.rule.diagnose(at=self.location, notes=self.notes, **values)
 
     def is_apart(self, other: Finding) -> bool:
-        """Whether one line that is missing cannot be the cause of both: one is over before the other begins."""
+        """Whether one missing line cannot be the cause of both: one is over before the other begins."""
         if self.lines & other.lines or _root(self.about) == _root(other.about):
             return False
         if UNWRITTEN in (self.class_, other.class_):
@@ -93,7 +93,7 @@ class Findings:
         return bool(self._found)
 
     def causes(self) -> list[Diagnostic]:
-        """The first mistake of those that explain the others, and all that have nothing to do with it for certain."""
+        """The first of the mistakes that explain the others, and all that certainly have nothing to do with it."""
         found_ = [found for found in self._found if found.holds is None or found.holds()]
         if not found_:
             return []

@@ -45,7 +45,7 @@ class Groups:
         return operation
 
     def commit(self, lanes: int) -> None:
-        """What each of the lanes has added since its last commit is a group."""
+        """What each of these lanes has added since its last commit becomes a group."""
         if lanes == 0xFFFF_FFFF and self.uneven is None:
             self.commits += 1
             return

@@ -22,7 +22,7 @@ from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse
 
 _FIELD = 1 << 32
 _TRIES = 40
-"""A loop that polls so often and goes on without success is one that gives up."""
+"""A loop that polls this often and goes on without success is one that gives up."""
 
 
 class Signals:
@@ -32,7 +32,7 @@ class Signals:
         self._state = state
         self.overwritten = Overwritten(state)
         self._polled: dict[tuple[int, int], tuple[int, Place]] = {}
-        """The poll that a warp did last, if it has done nothing since."""
+        """Each warp's last poll, if the warp has done nothing since."""
         self._spun: set[int] = set()
         self._tries = 0
         """How often the poll that is tried now still fails: at its first place often, since some give up."""

@@ -39,7 +39,7 @@ class State:
         self.guards: dict[tuple[int, int], Wait] = {}
         """The last wait of each warp."""
         self.asked: set[tuple[int, int, Place]] = set()
-        """The warps that asked whether a phase is over, at which mbarrier, and have not been told so since."""
+        """The warps that polled a phase, each with its mbarrier, and have not seen that phase over since."""
         self.barriers: dict[tuple[int, int], Barrier] = {}
         self.clusters: dict[int, Barrier] = {}
         self.groups: dict[tuple[int, int, Completion], Groups] = {}

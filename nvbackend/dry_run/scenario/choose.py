@@ -88,9 +88,9 @@ def _candidates(scalar: Scalar) -> list[int]:
 def halved(
     rounds: Rounds, scalars: Mapping[str, Scalar], values: Mapping[str, int], names: Collection[str]
 ) -> dict[str, int] | None:
-    """`values` with about half of those called `names`; None where all have the least value that is asserted.
+    """`values` with those called `names` about halved; None where all have the least value that is asserted.
 
-    Where what is assumed admits none that are less, it does not hold for the result.
+    Where no smaller values keep to what is assumed, the result breaks an assumption.
     """
     less = {name: number for name in names if (number := _half(scalars[name], values[name])) != values[name]}
     if not less:
@@ -183,7 +183,7 @@ class Wanted:
 
     @property
     def has_tiles(self) -> bool:
-        """Whether a loop is around others: what goes on from one tile to the next shows in a larger run alone."""
+        """Whether a loop is around others: only a larger run shows what goes on from one tile to the next."""
         return any(self._is_around(loop) for loop in self._program.loops)
 
     def _is_around(self, loop: LoopOf) -> bool:
@@ -251,7 +251,7 @@ def _restarts(block: ir.Block) -> int:
 
 
 def _is_counter(value: ir.Value) -> bool:
-    """Whether it is a variable, or one and a number."""
+    """Whether it is a variable, or a variable and a number."""
     if getattr(value, "opname", "") == "add":
         value = value.operands[0]
     return getattr(value, "opname", "") == "load" and isinstance(value.operands[0], ir.AllocaInstr)

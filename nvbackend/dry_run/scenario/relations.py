@@ -9,9 +9,9 @@ from nvbackend.intrinsics.row.types import Scalar
 
 Values = dict[str, int]
 _TRIES = 4000
-"""So many values are tried for one kernel and one run."""
+"""How many values are tried for one kernel and one run."""
 _LATER = 17
-"""So many values that are greater than what is wished for are tried."""
+"""How many values above the wished one are tried."""
 
 
 class Relations:

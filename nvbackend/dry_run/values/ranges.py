@@ -14,7 +14,7 @@ Bounds = tuple[int, int]
 _MOST = 1 << 62
 _LOADS = {f"load i{bits}": (1 << bits) - 1 for bits in (1, 8, 16)}
 _DEEP = 40
-"""Expressions are followed so far."""
+"""How deep expressions are followed."""
 
 
 def bounds(value: Any, deep: int = 0) -> Bounds | None:

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 
 class Unknown:
-    """A value that follows from data. The same object is the same value; others may be equal all the same."""
+    """A value that follows from data. The same object is the same value; different objects may be equal all the
+    same."""
 
     __slots__ = ()
     __array_ufunc__ = None  # NumPy leaves arithmetic with it to the methods below
