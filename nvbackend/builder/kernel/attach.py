@@ -26,7 +26,7 @@ from nvbackend.isel.target.target import Target
 from nvbackend.isel.verify.verify import verify
 
 _LOCAL = ("internal", "private")
-"""The linkage of functions whose names LLVM makes fit for PTX; it leaves those that others know as they are."""
+"""The linkage of functions that LLVM renames to fit PTX; names that others know it leaves as they are."""
 _OF_THREADS = (facts.THREADS, facts.THREAD, facts.WARPS)
 """Facts of which threads execute an instruction."""
 

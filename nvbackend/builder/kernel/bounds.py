@@ -1,4 +1,4 @@
-"""Launch bounds as they are declared: checked before anything is built, for LLVM ends its process on other values."""
+"""Launch bounds, checked before anything is built: LLVM ends its process on values that it does not take."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _check_resident(target: Target, threads: int, min_ctas: int | None) -> None:
 
 
 def _check_share(threads: int, max_registers: int | None) -> None:
-    """ptxas gives each thread what `.maxnreg` says, also where no SM has so many registers for all of them."""
+    """ptxas gives each thread what `.maxnreg` says, even where no SM has that many registers for all of them."""
     share = launch_share(threads)
     if max_registers is not None and max_registers > share:
         needs = f"an SM has {REGISTER_FILE} registers, {share} for each of {threads} threads"

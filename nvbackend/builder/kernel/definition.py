@@ -127,8 +127,8 @@ class KernelDefinition(NotLoaded):
     ) -> FinishedKernel:
         """Run the function, verify what it built, and try it in a dry run. Raises every diagnostic found, together.
 
-        Constants of the build are given by their names, or all of them as `constants`: so one called `check`, which is
-        here that of `KernelBuilder.finish` (kernel.check).
+        Constants of the build are given by name, or all together as `constants`. One called `check` can only be given
+        there: `check` is that of `KernelBuilder.finish` (kernel.check).
         """
         from nvbackend.builder.kernel.kernel import KernelBuilder
 
@@ -181,7 +181,7 @@ class KernelDefinition(NotLoaded):
         return self.build(target=target, constants=self._together(constants, values), check=several or True)
 
     def _check_options(self, values: dict[str, Any], check: Check) -> None:
-        """kernel.check, and kernel.function where `check` may be meant for the constant of that name."""
+        """Raises kernel.check, and kernel.function where `check` may be meant for the constant of that name."""
         if "check" in self._declared() and "check" not in values:
             problem = "its build-time constant 'check' is called like the option check of build"
             advice = f"pass constants={{'check': {check!r}}}, or give the constant another name"
@@ -213,7 +213,7 @@ class KernelDefinition(NotLoaded):
         return self.name, self.threads, False
 
     def _declared(self) -> dict[str, bool]:
-        """The constants of the build, and of each whether it has no default."""
+        """The constants of the build, each with whether it lacks a default."""
         return {
             parameter.name: parameter.default is parameter.empty
             for parameter in inspect.signature(self._function).parameters.values()
@@ -221,7 +221,7 @@ class KernelDefinition(NotLoaded):
         }
 
     def _together(self, constants: dict[str, Any] | None, more: dict[str, Any]) -> dict[str, Any]:
-        """The constants given as one dictionary and those given by name (kernel.function where one is in both)."""
+        """The constants given as one dictionary and those given by name. Raises kernel.function for one in both."""
         twice = sorted(set(constants or ()) & set(more))
         if twice:
             problem = f"its build-time constant {twice[0]!r} is given twice"
@@ -256,12 +256,13 @@ class KernelDefinition(NotLoaded):
     ) -> CompiledKernel:
         """Build and compile to PTX and cubin; options are those of nvbackend.codegen.compiled.compile_kernel.
 
-        Constants of the build are given by their names, or all of them as `constants`: so those called as an option.
-        `check` is that of `build`.
+        Constants of the build are given by name, or all together as `constants`, the only way for one with the name of
+        an option. `check` is that of `build`.
+
         Compiling again gives the kernel of the last time, at no cost, while everything is as it was: target, constants,
         options, the ptxas that is found, and all that the function reads (globals, closures, defaults, and those of the
         helpers, classes and modules that it uses). A function that reads what cannot be compared (files, the clock,
-        random numbers), prints, or changes what it reads is run each time, and so it is with Cache.disabled().
+        random numbers), prints, or changes what it reads is run each time, as is every function with Cache.disabled().
         """
         from nvbackend.codegen.compiled import compile_options
 

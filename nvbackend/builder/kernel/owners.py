@@ -168,7 +168,7 @@ _SIZES = ((ir.DoubleType, 8), (ir.FloatType, 4), (ir.HalfType, 2))
 
 
 def _bytes_of(kind: ir.Type) -> int:
-    """The bytes of a type of arrays and numbers; 0 for another, of which nothing is said."""
+    """The bytes of a type made of arrays and numbers; 0 for any other type."""
     count = 1
     while isinstance(kind, ir.ArrayType | ir.VectorType):
         count, kind = count * int(kind.count), kind.element
@@ -178,7 +178,7 @@ def _bytes_of(kind: ir.Type) -> int:
 
 
 def _mentioned(arrays: Sequence[ir.GlobalVariable], functions: Iterable[ir.Function]) -> list[ir.GlobalVariable]:
-    """Those of the `arrays` that the code of `functions` names."""
+    """The `arrays` that the code of `functions` names."""
     if not arrays:
         return []
     texts = [str(instr) for function in functions for block in function.blocks for instr in block.instructions]
@@ -274,7 +274,7 @@ def _is_indirect(instr: ir.Instruction) -> bool:
 
 
 def _taken(module: ir.Module) -> list[ir.Function]:
-    """The functions of which something but a call names the address."""
+    """The functions whose address something other than a call takes."""
     named: dict[ir.Value, None] = {}
     for function in module.functions:
         for block in function.blocks:

@@ -22,14 +22,14 @@ BY_NAME = _words(
     getattr hasattr setattr delattr attrgetter methodcaller format format_map vars
     """
 )
-"""Functions and methods that read attributes whose names no code has: what they read of a module is not known."""
+"""Functions and methods that read attributes whose names appear in no code: what they read of a module is unknown."""
 NOT_FOLLOWED = _words(
     """
     __dict__ __globals__ __closure__ __code__ __builtins__ __subclasses__ __wrapped__ __self__ __func__ __loader__
     __spec__ gi_frame cr_frame ag_frame tb_frame f_back f_builtins f_globals f_locals
     """
 )
-"""Attributes through which code comes to what it does not name."""
+"""Attributes through which code reaches what it does not name."""
 
 PURE = _words(
     """
@@ -47,7 +47,7 @@ OF_EVERY_CLASS = _words(
     __firstlineno__ __annotate__ __annotate_func__ __annotations_cache__
     """
 )
-"""What every class has, which is not its content, or says again what is."""
+"""What every class has that is not its content, or that only repeats it."""
 
 
 def unquoted(annotation: str) -> str:

@@ -27,9 +27,9 @@ from nvbackend.builder.kernel.pure_names import BY_NAME, NOT_FOLLOWED, OF_EVERY_
 _PACKAGE = __name__.partition(".")[0]
 _ATOMS = frozenset({int, str, bytes, bool, types.NoneType, types.EllipsisType, types.NotImplementedType})
 _HEAP_TYPE = 1 << 9
-"""Py_TPFLAGS_HEAPTYPE: the class was made by a class statement, or by a C module in its likeness."""
+"""Py_TPFLAGS_HEAPTYPE: the class was made by a class statement, or by a C module in the same way."""
 MOST_VALUES = 5000
-"""Values that are followed; with more, looking costs as much as building."""
+"""How many values are followed: with more, looking costs as much as building."""
 
 
 class UnknownRead(Exception):
@@ -42,7 +42,7 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """The names that a code object uses, those of the functions inside it too."""
+    """The names that a code object uses, including those of the functions inside it."""
 
     globals: tuple[str, ...]
     attributes: tuple[str, ...]

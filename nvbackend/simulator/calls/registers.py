@@ -12,7 +12,7 @@ from nvbackend.simulator.sync.registers import RegisterPool
 
 
 def compile(instruction: Instruction, place: Compiling) -> Step:
-    """Both directions."""
+    """The step of setmaxnreg, in either direction."""
     count = place.immediate(instruction.operands[0])
     direction = instruction.parts[1]
     if direction not in ("inc", "dec"):

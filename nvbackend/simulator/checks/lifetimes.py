@@ -74,7 +74,7 @@ class Lifetimes(Watching):
                 self._outlived[cta] = np.maximum(self._outlived.get(cta, arrived), arrived)
 
     def _reach(self, by: By, threads: Threads, owners: NDArray[np.int64], does: str) -> None:
-        """Threads, or an operation of theirs, touch the memory of CTAs: such as have started and not ended."""
+        """Threads, or an operation of theirs, touch the memory of CTAs, which must have started and not ended."""
         wave = self._wave
         remote = np.flatnonzero(threads // wave.cta_threads != owners)
         if not len(remote):

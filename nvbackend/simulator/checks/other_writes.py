@@ -1,4 +1,4 @@
-"""Writes over a tile that TMA has loaded: its swizzle is known no more."""
+"""Writes over a tile that TMA has loaded: its swizzle is no longer known."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Races(Watching):
         self._clocks.acquire(sync.by.threads, sync.token)
 
     def _check_made(self, sync: Sync) -> None:
-        """Whether who uses an mbarrier comes after its initialisation."""
+        """Check that whatever uses an mbarrier comes after its initialisation."""
         if not isinstance(sync.token, tuple) or sync.token[0] not in ("mbarrier", MADE):
             return
         place, by = (int(sync.token[1]), int(sync.token[2])), sync.by
@@ -216,7 +216,7 @@ class Races(Watching):
         shadow.write(bytes, sources, self._clocks.now, number, lanes)
 
     def _mates(self, access: Access, here: Which) -> WarpMates | None:
-        """Whose lanes access shared memory: threads by ordinary accesses, or the thread that issued an operation."""
+        """The lanes that access shared memory: threads by ordinary accesses, or the thread that issued an operation."""
         by, clocks = access.by, self._clocks
         if access.space != "shared" or access.kind == "atomic" or by.order not in ("weak", ""):
             return None

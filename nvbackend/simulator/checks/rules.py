@@ -127,4 +127,4 @@ ORDER = frozenset(
         WRITE_IN_FLIGHT,
     }
 )
-"""What two accesses without an order break."""
+"""The rules that two unordered accesses break."""

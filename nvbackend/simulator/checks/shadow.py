@@ -110,7 +110,7 @@ class Shadow:
     def unseen_read(
         self, bytes: NDArray[np.int64], sources: NDArray[np.int64], rows: NDArray[np.int64], clocks: NDArray[np.int32]
     ) -> Conflict | None:
-        """A read of one of the bytes that who writes it now has not seen."""
+        """A read of one of the bytes that the present writer has not seen."""
         granules, masks = _granules(bytes)
         times, readers = self._read[granules], self._reader[granules]
         shape = (granules.size // len(bytes), self._readers)

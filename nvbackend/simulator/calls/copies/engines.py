@@ -73,7 +73,7 @@ class Engine(Pending):
         self.wave.memory.update(self.by(), side.space, addresses, size, change)
 
     def tell(self, barrier: int, count: int) -> None:
-        """`count` bytes have come: the mbarrier at that address of the cluster's window knows."""
+        """`count` bytes have come: the mbarrier at that address of the cluster's window counts them."""
         by = self.by()
         places = self.wave.locate(by, "shared::cluster", np.array([barrier], np.uint64))
         self.wave.part(Mbarriers).transact(by, places, np.array([count]), completed=True)

@@ -12,7 +12,7 @@ from nvbackend.simulator.tensor import matrix_moves
 
 
 def compile(instruction: Instruction, place: Compiling) -> Step:
-    """All three."""
+    """The step of ldmatrix, stmatrix or movmatrix."""
     if instruction.parts[0] == "movmatrix":
         return _movmatrix(instruction, place)
     found = matrix_moves.find(instruction.parts)

@@ -14,7 +14,7 @@ from nvbackend.simulator.tensor.fragments import Fragment
 
 
 def compile(instruction: Instruction, place: Compiling) -> Step:
-    """Every shape and type."""
+    """The step of an mma.sync of any shape and type."""
     found = mma.find(instruction.parts, chip(place))
     if found is None:
         place.unknown("this form")

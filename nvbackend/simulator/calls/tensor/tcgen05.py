@@ -20,7 +20,7 @@ from nvbackend.simulator.sync.mbarriers import Mbarriers
 
 
 def compile(instruction: Instruction, place: Compiling) -> Step:
-    """Every tcgen05 instruction."""
+    """The step of any tcgen05 instruction."""
     action = instruction.parts[1].partition("::")[0]
     if action not in _COMPILERS:
         place.unknown(f".{action}")

@@ -23,7 +23,7 @@ _SOURCES = {"b6x16_p32": 6, "b4x16_p64": 4}
 
 
 def compile(instruction: Instruction, place: Compiling) -> Step:
-    """Both."""
+    """The step of tcgen05.cp or tcgen05.shift."""
     parts = instruction.parts[2:]
     ctas = 2 if "cta_group::2" in parts else 1
     target = place.address(instruction.operands[0])

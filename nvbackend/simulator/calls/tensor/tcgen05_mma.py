@@ -30,7 +30,7 @@ _WORD = 32
 
 
 def compile(instruction: Instruction, place: Compiling) -> Step:
-    """Every form."""
+    """The step of a tcgen05.mma of any form."""
     form = tcgen05.spelling(instruction.parts)
     if form is None:
         place.unknown("this form")

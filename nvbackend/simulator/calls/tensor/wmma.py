@@ -17,7 +17,7 @@ from nvbackend.simulator.tensor.fragments import Fragment
 
 
 def compile(instruction: Instruction, place: Compiling) -> Step:
-    """All three."""
+    """The step of wmma.load, wmma.store or wmma.mma."""
     action, *rest = instruction.parts[1:]
     if action == "mma":
         return _mma(instruction, place)
