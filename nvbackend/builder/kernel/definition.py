@@ -258,7 +258,6 @@ class KernelDefinition(NotLoaded):
 
         Constants of the build are given by name, or all together as `constants`, the only way for one with the name of
         an option. `check` is that of `build`.
-
         Compiling again gives the kernel of the last time, at no cost, while everything is as it was: target, constants,
         options, the ptxas that is found, and all that the function reads (globals, closures, defaults, and those of the
         helpers, classes and modules that it uses). A function that reads what cannot be compared (files, the clock,

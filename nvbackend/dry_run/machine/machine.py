@@ -80,7 +80,6 @@ class Machine:
         self.parted = False
         """Whether lanes that wait for others of their warp continued without them, because nothing else could run."""
         self.steps = 0
-        self.deadlocked = False
         self.contradicted = False
         """Whether something did not hold that the kernel assumes."""
         self._guesses = False

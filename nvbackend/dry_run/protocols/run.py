@@ -36,7 +36,6 @@ class Run:
         self._lifetimes = Lifetimes(self._state)
         self._exchanges = Exchanges(self._state)
         self._handlers: dict[int, Handler] = {}
-        self._pooled: dict[int, tuple[int, int]] = {}
         self._is_stuck = False
 
     def execute(self, step: Step) -> Outcome:

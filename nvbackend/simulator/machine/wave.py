@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -72,8 +72,6 @@ class Launch:
     names: tuple[str, ...]
     parameters: tuple[bytes, ...]
     """The kernel's parameters: their names in the PTX, and their bytes."""
-    tensor_maps: dict[int, object] = field(default_factory=dict)
-    """Tensor maps by the address of the parameter, or of the global memory, that holds them."""
     seed: int = 0
     registers: int = 0
     """Registers that ptxas may give a thread, by the directives of the kernel."""
