@@ -10,7 +10,7 @@ from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.extents import Extents, Outside
 from nvbackend.dry_run.order.footprints import Access
 from nvbackend.dry_run.order.lanes import LaneShadow
-from nvbackend.dry_run.order.record import Part, Places, Record, granules
+from nvbackend.dry_run.order.record import Part, Places, Record, granules, is_of_matrix
 from nvbackend.dry_run.order.shadow import Records, Shadow
 from nvbackend.dry_run.order.somewhere import Somewhere, Somewheres, earlier_of
 from nvbackend.dry_run.order.words import Names, touch_of
@@ -268,4 +268,9 @@ def _alike(earlier: Record, record: Record, part: Part) -> bool:
     if earlier.source is not None and record.source is not None and earlier.source != record.source:
         return False
     others = not earlier.proxy or earlier.cta != record.cta
-    return others and any(one.instr is part.instr for one in earlier.parts)
+    return others and any(one.instr is part.instr and not _is_shifted(one, part) for one in earlier.parts)
+
+
+def _is_shifted(one: Part, other: Part) -> bool:
+    """Whether they are matrices of one store of whole warps, which lie at different places: they hold other numbers."""
+    return is_of_matrix(one) and not np.array_equal(one.addresses, other.addresses)

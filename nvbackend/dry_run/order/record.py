@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nvbackend.dry_run.when import When
+from nvbackend.intrinsics.row.semantics import Matrix
 from nvbackend.isel.machine.function import MachineInstr
 
 Places = Any
@@ -102,6 +103,11 @@ class Record:
     def part_at(self, address: int, bytes: int) -> Part:
         """The part that touches the bytes, or the first."""
         return next((part for part in self.parts if part.covers(address, bytes)), self.parts[0])
+
+
+def is_of_matrix(part: Part) -> bool:
+    """Whether a warp reads or writes it as a matrix, by lines."""
+    return any(isinstance(one.extent, Matrix) for one in part.instr.semantics.memory if one.name == part.operand)
 
 
 def granules(addresses: Any, size: int, shift: int) -> Places:

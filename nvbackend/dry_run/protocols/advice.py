@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nvbackend.diagnostics import Rule
 from nvbackend.dry_run import rules
-from nvbackend.dry_run.order.record import Part, Record
+from nvbackend.dry_run.order.record import Part, Record, is_of_matrix
 from nvbackend.dry_run.order.words import crew, line, touch_of
 from nvbackend.dry_run.protocols.mbarriers import Mbarrier, Wait
 from nvbackend.dry_run.protocols.state import State
@@ -50,6 +50,8 @@ class Advice:
 
     def _barrier(self) -> str:
         first, second = line(self._earlier.instr), line(self._part.instr)
+        if self._earlier.instr is self._part.instr and self._first.writes and is_of_matrix(self._part):
+            return f"mend the place or the stride of {second}, so that no two warps' tiles overlap"
         if self._first.rounds and self._first.rounds != self._second.rounds:
             second = f"{second} of a later round"
         both = (

@@ -279,3 +279,41 @@ def pairs_of_warps(k, x: OUT, y: OUT, rounds: COUNT, *, mistake=None):
         y[place] = value + sums[(3 - warp) * 32 + lane]
         if not wrong("next_round_at_once"):
             k.barrier.sync()
+
+
+def _product():
+    a, b = small(1, 32, 16), small(2, 32, 16)
+    return [Launch(1, (a, b, Out((a.astype(np.float32) @ b.astype(np.float32).T)[::-1].copy())))]
+
+
+@scene(
+    STYLE,
+    _product,
+    why="Four warps store the quarters of one matrix, which lie between one another's rows and share no element.",
+    rows_are_too_long=Mistake("race", "The rows of a quarter are stored further apart than the quarters are placed."),
+    quarters_overlap=Mistake("race", "The second quarter begins inside of the first."),
+    variants={"all_store_the_same": "All warps compute and store the first quarter."},
+)
+@nvb.kernel("sm_80", threads=128)
+def quarters(k, a: nvb.Pointer(f16), b: nvb.Pointer(f16), y: OUT, *, mistake=None):
+    """y is a times b, mirrored."""
+    wrong, thread, warp = named(mistake), k.thread_id(), k.warp_id()
+    whole = k.shared(f32, 48 * 32, name="whole", align=128)
+    with k.range(thread, 48 * 32, 128) as at:
+        whole[at] = 0.0
+    k.barrier.sync()
+    alike = wrong("all_store_the_same")
+    row, column = (0, 0) if alike else (warp // 2 * 16, warp % 2 * 16)
+    for quarter in range(4 if alike else 1):
+        if alike:
+            row, column = quarter // 2 * 16, quarter % 2 * 16
+        acc = k.wmma.accumulator("m16n16k16", f32)
+        left = k.wmma.load("a", "m16n16k16", f16, (a + row * 16).byte_offset(0, align=32), layout="row", stride=16)
+        right = k.wmma.load("b", "m16n16k16", f16, (b + column * 16).byte_offset(0, align=32), layout="col", stride=16)
+        acc.set(k.wmma.mma(left, right, acc))
+        at = column // 2 if wrong("quarters_overlap") else column
+        place = (whole + (row * 32 + at)).byte_offset(0, align=32)
+        k.wmma.store(place, acc, stride=40 if wrong("rows_are_too_long") else 32)
+    k.barrier.sync()
+    with k.range(thread, 1024, 128) as at:
+        y[at] = whole[(31 - at // 32) * 32 + at % 32]
