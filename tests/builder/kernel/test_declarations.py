@@ -81,6 +81,18 @@ def test_somebody_elses_function_hears_of_its_cluster_too() -> None:
     assert [one.rule_id for one in k.verify()] == ["cluster.portable-size"]
 
 
+@pytest.mark.parametrize("align", [0, 1, 2, 3, 4, 6, 128, 129, 1 << 32, 1 << 33, -1, -4])
+def test_any_power_of_two_is_an_alignment(align: int) -> None:
+    """Those of LLVM: 2^0 to 2^32."""
+    legal = [1 << power for power in range(33)]
+    caught = []
+    try:
+        declared(Parameter("a", Pointer(i32, align=align)))
+    except nvb.DiagnosticError as error:
+        caught = [one.rule_id for one in error.diagnostics]
+    assert caught == ([] if align in legal else ["kernel.parameter-fact"])
+
+
 @pytest.mark.parametrize(
     ("parameter", "rule", "says"),
     [

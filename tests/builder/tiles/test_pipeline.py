@@ -49,6 +49,22 @@ def test_a_ring_counts_its_bytes_and_arrivals():
     assert inits == ["1", "1", "2", "2"]
 
 
+@pytest.mark.parametrize("consumers", [1, 2])
+@pytest.mark.parametrize("cluster", [1, 2, 4])
+def test_a_stage_is_given_back_by_one_thread_for_each_cta(consumers, cluster):
+    """Of each consumer as many threads as CTAs get the multicast, all of them in its first warp."""
+    k = KernelBuilder("ring", "sm_90a", threads=128 * (consumers + 1), cluster=cluster)
+    layout = nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64)
+    made = k.pipeline(2, consumers, a=layout, multicast=cluster > 1)
+    k.mbarrier.ready()
+    with k.producer(40):
+        made.finish()
+    with k.consumers(128), made.drain():
+        pass
+    (release,) = [instr for instr in k.machine.instructions() if "guard" in instr.registers]
+    assert (release.facts["threads"], release.facts["warps"]) == (consumers * cluster, consumers)
+
+
 @pytest.mark.parametrize("stages", [0, -1])
 def test_a_ring_without_stages_is_refused(stages):
     k = KernelBuilder("ring", "sm_90a", threads=256)
