@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from tests.dry_run.kinds import KINDS
-from tests.dry_run.measure import SILENT, Built, Simulated, build, rules_of, simulator_verdict
+from tests.dry_run.measure import NOT_BUILT, NUMBERS, SILENT, Built, Simulated, build, rules_of, simulator_verdict
 from tests.dry_run.registry import Case, cases, scenes
 from tests.dry_run.verdicts import Verdicts, kind_of
 from tests.support.golden import Golden
@@ -74,6 +74,25 @@ def test_the_simulator_says_what_is_noted(scene, request: pytest.FixtureRequest)
     wrong = [Case(scene, mistake) for mistake in scene.mistakes]
     measured = {case.name: simulator_verdict(case, range(3)) for case in wrong}
     Verdicts("simulator.txt", request.config.getoption("--update-golden")).check(measured)
+
+
+def _witnesses() -> list[str]:
+    """A case of each rule that the simulator names, and all cases of which it names none: a new check may name them."""
+    cases_by_verdict: dict[str, str] = {}
+    for name, verdict in Verdicts("simulator.txt", update=False).noted().items():
+        if verdict != NOT_BUILT and name in CASES:
+            cases_by_verdict.setdefault(name if verdict in (SILENT, NUMBERS) else verdict, name)
+    return [*cases_by_verdict.values()]
+
+
+@pytest.mark.parametrize("name", _witnesses())
+def test_what_is_noted_of_the_simulator_is_what_it_says(name: str) -> None:
+    """Some of what the exhaustive test above measures: it writes the file, with --update-golden."""
+    Verdicts("simulator.txt", update=False).check({name: simulator_verdict(CASES[name], range(3))})
+
+
+def test_every_mistake_is_noted_once() -> None:
+    assert Verdicts("simulator.txt", update=False).noted().keys() == {*WRONG}
 
 
 def test_build_or_the_simulator_finds_every_mistake(built: dict[str, Built]) -> None:
