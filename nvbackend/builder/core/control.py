@@ -96,7 +96,8 @@ class Control:
     ) -> Iterator[Value]:
         """Count from `start` (0 where only one bound is given) up to but not including `stop`, by a positive `step`.
 
-        A step known at build time is checked (control.step); a run-time one must be positive.
+        A step known at build time is checked (control.step); a run-time one must be positive. Of 32 bits and more, the
+        last count and the step must fit the type together (control.range-end).
         """
         known = step._value().constant if isinstance(step, Arithmetic) else step
         if known is not None and (not isinstance(known, int) or known <= 0):
@@ -106,6 +107,11 @@ class Control:
         element = next((bound.type for bound in (start, stop) if isinstance(bound, Arithmetic)), s32)
         if not element.is_integer:
             rules.UNSUPPORTED_OPERATION.fail(operation="k.range", element=element, advice="count in integers: .to(i32)")
+        if element.bits < s32.bits and known != 1:  # a step past the last count would wrap
+            first, last, each = (as_value(self._k, bound, element).to(s32) for bound in (start, stop, step))
+            with self.range(first, last, each, name=name) as wide:
+                yield wide.to(element)
+            return
         last = as_value(self._k, stop, element)
         _check_last_count(start, last.constant, known, element)
         first = as_value(self._k, start, element)
