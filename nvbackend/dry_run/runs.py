@@ -16,8 +16,8 @@ from nvbackend.dry_run.machine.threads import own
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.compile import compile_program
 from nvbackend.dry_run.program.needed import is_of_protocols
-from nvbackend.dry_run.rules import UNJUDGED, UNWRITTEN
-from nvbackend.dry_run.scenario.choose import FEW, MAIN, MORE, Scale, Wanted, choose, halved, rounds_of
+from nvbackend.dry_run.rules import BEYOND, TENSOR_BOUNDS, UNINITIALISED, UNJUDGED, UNWRITTEN
+from nvbackend.dry_run.scenario.choose import FEW, FURTHER_ON, MAIN, MORE, Scale, Wanted, choose, halved, rounds_of
 from nvbackend.dry_run.scenario.few_steps import FewSteps, asks_for_its_place
 from nvbackend.dry_run.scenario.laps import Laps
 from nvbackend.dry_run.scenario.promises import Promises
@@ -37,6 +37,9 @@ GROWTH = 2
 """Roughly how much longer the last run is than the first, where tiles follow one another."""
 ALONE = 700
 """The last run of a kernel without such tiles, which shows little more than the first, may bring the sum to this."""
+
+
+_OF_INDICES = frozenset({BEYOND.id, TENSOR_BOUNDS.id, UNINITIALISED.id})
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +143,40 @@ class Runs:
             return [self._unjudged(chosen)]
         if found or machine.is_over_budget:
             return found
+        if found := self._further_on(rounds, chosen, machine.steps):
+            return found
         few = FewSteps(self._subject.function, self._program, self._subject.scalars, rounds, chosen, machine.ways)
         for scale in FEW:
             if found := self._few(few, scale, machine.steps):
                 return found
         return self._last(machine.steps)
+
+    def _further_on(self, rounds: Rounds, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
+        """What shows further on in the grid, where loops are longer, as those of causal attention are.
+
+        At the first place they may be too short for their rings; `steps` is what the run there took. Indices are not
+        judged: a kernel may rule out such places by its grid.
+        """
+        wanted, made = self._wanted.of(MAIN), rounds.of(chosen).rounds
+        short = {header for header, number in made.items() if number < wanted.get(header, 0)}
+        if not short or not asks_for_its_place(self._subject.function, self._program):
+            return []
+        last, _ = self._made(FURTHER_ON[-1])
+        longer = {header for header in short if last.get(header, 0) > made[header]}
+        for scale in FURTHER_ON if longer else ():
+            there, chosen_there = self._made(scale)
+            if chosen_there is not None and all(there.get(header, 0) >= wanted[header] for header in longer):
+                growth = max(there[header] // max(1, made[header]) for header in longer)
+                if self._spent + growth * steps > self._enough:
+                    return []
+                found, _ = self._run(scale, chosen_there)
+                return [one for one in found if one.rule_id not in _OF_INDICES]
+        return []
+
+    def _made(self, scale: Scale) -> tuple[Mapping[str, int], dict[str, int] | None]:
+        """The rounds of loops, and the parameters chosen for them."""
+        rounds, chosen = self._choose(scale)
+        return ({} if chosen is None else rounds.of(chosen).rounds), chosen
 
     def _last(self, steps: int) -> list[Diagnostic]:
         """What a last run shows, if there is room for one; `steps` is what the first run took."""

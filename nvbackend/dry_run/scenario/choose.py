@@ -144,6 +144,8 @@ FEW = (Scale(2, 0, few=1), Scale(2, 0, few=-1), Scale(2, 0, few=0))
 """A single step, one less than there are buffers, and as many."""
 MORE = (Scale(4, 1, place=1), Scale(2, 0, place=1))
 """In another place of the grid: more than one tile for each of two consumers that take turns; or two."""
+FURTHER_ON = tuple(Scale(2, 0, place=place) for place in (1, 3, 7, 15, 31))
+"""Further on in the grid, where loops may be longer."""
 
 
 class Wanted:

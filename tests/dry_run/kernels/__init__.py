@@ -1,6 +1,7 @@
 """Right kernels with their mistakes, a file for each style."""
 
 from tests.dry_run.kernels import (
+    causal,
     clusters,
     cutlass_sm80,
     cutlass_sm90,
@@ -23,6 +24,7 @@ from tests.dry_run.kernels import (
 )
 
 STYLES = (
+    causal,
     cutlass_sm90,
     clusters,
     cutlass_sm80,
