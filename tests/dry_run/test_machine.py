@@ -77,6 +77,12 @@ _TESTS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[int, int], bool]]] 
 }
 
 
+def _sum(a: Any, m: int, b: Any, n: int) -> Any:
+    """Sums of which some add only numbers, some are the same twice, and one is not needed by itself."""
+    near, far = a + m, a + m + n
+    return (far + n) * 5 + (near ^ (b + m)) + ((a + m) * 3 & (b + m))
+
+
 def _signed(number: int) -> int:
     return (number ^ 1 << 31) - (1 << 31)
 
@@ -86,10 +92,12 @@ def _program(random_: random.Random, depth: int = 0) -> list[Statement]:
 
 
 def _statement(random_: random.Random, depth: int) -> Statement:
-    kind = random_.choice(["set", "set", "set", "if", "for", "select"]) if depth < 3 else "set"
+    kind = random_.choice(["set", "set", "set", "sum", "if", "for", "select"]) if depth < 3 else "set"
     a, b, target = random_.choice("abcte"), random_.choice("abcte"), random_.randrange(VARIABLES)
     if kind == "set":
         return kind, target, random_.choice(list(_BINARY)), a, b
+    if kind == "sum":
+        return kind, target, a, random_.choice([1, 64, 1 << 31, _MASK]), b, random_.randrange(WORDS)
     test = random_.choice(list(_TESTS))
     if kind == "select":
         return kind, target, test, a, b
@@ -105,6 +113,8 @@ def _emit(k: nvb.KernelBuilder, program: list[Statement], names: dict[str, Any])
         match one:
             case ("set", target, operation, a, b):
                 names["abc"[target]].set(_BINARY[operation][0](read(a), read(b)))
+            case ("sum", target, a, m, b, n):
+                names["abc"[target]].set(_sum(read(a), m, read(b), n))
             case ("select", target, test, a, b):
                 names["abc"[target]].set(k.select(_TESTS[test][0](read(a), read(b)), read(a), read(b)))
             case ("if", test, a, b, yes, no):
@@ -124,6 +134,8 @@ def _interpret(program: list[Statement], names: dict[str, int]) -> None:
         match one:
             case ("set", target, operation, a, b):
                 names["abc"[target]] = _BINARY[operation][1](names[a], names[b]) & _MASK
+            case ("sum", target, a, m, b, n):
+                names["abc"[target]] = _sum(names[a], m, names[b], n) & _MASK
             case ("select", target, test, a, b):
                 names["abc"[target]] = names[a] if _TESTS[test][1](names[a], names[b]) else names[b]
             case ("if", test, a, b, yes, no):

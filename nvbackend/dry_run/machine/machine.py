@@ -124,6 +124,8 @@ class Machine:
             alive = self._launch.lanes(index)
             fiber = Fiber(Warp(cta, index, alive), alive, 0, list(registers), self._numbers)
             fiber.registers[SELF] = fiber
+            for slot, own in self._program.special.items():
+                fiber.registers[slot] = own(fiber, self._launch, None, alive)["value"]
             self._ready.append(fiber)
 
     def _try_blocked(self) -> bool:
@@ -171,7 +173,7 @@ class Machine:
                 if recorded is not None and not self._reach(fiber, recorded):
                     return
                 fiber.part += 1
-            self._left -= 1 + sum(len(part.operations) for part in code.parts)
+            self._left -= code.length
             if self.is_over_budget:
                 raise OverBudget
             if not self._leave(fiber):
@@ -221,7 +223,8 @@ class Machine:
         outcome = self._protocols.execute(step)
         if outcome is BLOCKED:
             return False
-        self._writes.note(group[0], recorded, outcome)
+        if recorded.writes:
+            self._writes.note(group[0], recorded, outcome)
         if recorded.outputs:
             given = outcome if isinstance(outcome, Mapping) else {}
             for fiber in group:
@@ -244,7 +247,7 @@ class Machine:
         return Step(
             recorded.instr,
             first.warp.cta,
-            tuple(one.warp.index for one in group),
+            (first.warp.index,) if len(group) == 1 else tuple(one.warp.index for one in group),
             lanes,
             partial(common, group, recorded, lanes),
             partial(self._rounds, first),

@@ -49,6 +49,8 @@ def common(group: tuple[Fiber, ...], recorded: Recorded, lanes: int, name: str, 
 
 
 def _same(one: Any, other: Any) -> bool:
+    if type(one) is int and type(other) is int:
+        return one == other
     if isinstance(one, Unknown) or isinstance(other, Unknown):
         return False
     return bool(np.all(one == other))

@@ -97,10 +97,12 @@ class Warp:
 
     def meet(self) -> None:
         """All lanes of the warp have come together: what some fenced or waited for, all have."""
-        for events in self.of_lanes.values():
-            self.fenced |= events
-        self.of_lanes.clear()
-        self.heard_by.clear()
+        if self.of_lanes:
+            for events in self.of_lanes.values():
+                self.fenced |= events
+            self.of_lanes.clear()
+        if self.heard_by:
+            self.heard_by.clear()
 
     def tell_relaxed(self) -> Known:
         """What threads that continue after a relaxed arrival know: that the warp runs, and what a fence published."""

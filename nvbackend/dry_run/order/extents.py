@@ -21,6 +21,7 @@ class Extents:
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self.stop = launch.shared.stop
+        self._known: dict[tuple[int, str], tuple[MemoryObject | None, range]] = {}
 
     def leaves(self, part: Part) -> Outside | None:
         """Whether an access leaves the allocation that it was computed from, or the kernel's memory."""
@@ -35,6 +36,12 @@ class Extents:
 
     def allocation(self, instr: MachineInstr, operand: str) -> tuple[MemoryObject | None, range]:
         """The allocation that an address is computed from, and its bytes; all memory where it is not known."""
+        found = self._known.get((id(instr), operand))
+        if found is None:
+            found = self._known[id(instr), operand] = self._find(instr, operand)
+        return found
+
+    def _find(self, instr: MachineInstr, operand: str) -> tuple[MemoryObject | None, range]:
         for touch in instr.memory:
             start = touch.object.start
             if start is None or (instr.row is not None and not _is_address(instr, operand, touch.operand)):

@@ -69,6 +69,7 @@ class Footprints:
     def __init__(self) -> None:
         self._matrices: dict[tuple[int, int, int, int, bool, bool, int], Any] = {}
         self._names: dict[int, tuple[str, ...]] = {}
+        self._shared: dict[int, tuple[MemoryOperand, ...]] = {}
         self._known: dict[tuple[int | bytes, ...], tuple[Access, ...]] = {}
         self.unknown = False
         """Whether a write went to a place that is not known."""
@@ -78,7 +79,8 @@ class Footprints:
         instr = step.instr
         names = self._names.get(id(instr))
         if names is None:
-            names = self._names[id(instr)] = tuple(_deciding(instr))
+            self._shared[id(instr)] = tuple(_in_shared(instr))
+            names = self._names[id(instr)] = tuple(_deciding(instr, self._shared[id(instr)]))
         key: list[int | bytes] = [id(instr), step.lanes]
         for name in names:
             value = step.value(name)
@@ -91,7 +93,7 @@ class Footprints:
         return found
 
     def _accesses(self, step: Step) -> Iterator[Access]:
-        for said in _in_shared(step.instr):
+        for said in self._shared[id(step.instr)]:
             row = step.instr.row
             if row is not None and row.operand(said.name).register is RegisterClass.B64:
                 yield from self._descriptor(step, said)
@@ -233,9 +235,9 @@ def _in_shared(instr: MachineInstr) -> Iterator[MemoryOperand]:
             yield said
 
 
-def _deciding(instr: MachineInstr) -> Iterator[str]:
+def _deciding(instr: MachineInstr, shared: Sequence[MemoryOperand]) -> Iterator[str]:
     """The operands that decide what an instruction accesses."""
-    for said in _in_shared(instr):
+    for said in shared:
         yield said.name
         if isinstance(said.extent, str):
             yield said.extent
@@ -254,6 +256,10 @@ def _split(instr: MachineInstr, said: MemoryOperand, addresses: Any, size: int) 
     if not len(addresses):
         return
     ranks = addresses >> RANK_SHIFT
+    first = int(ranks[0])
+    if (ranks == first).all():
+        yield Access(first, said.writes, Part(instr, addresses & _OFFSETS if first else addresses, size, said.name))
+        return
     for rank in sorted(set(ranks.tolist())):
         part = Part(instr, addresses[ranks == rank] & _OFFSETS, size, said.name)
         yield Access(rank, said.writes, part)

@@ -57,11 +57,12 @@ class Memory:
             record = Record(warp.event, warp.cta, warp.index, access.writes, rounds(), atomic=atomic, hidden=hidden)
             mine[cta, access.writes, atomic, hidden] = record
             warp.used = True
-        outside = self.extents.leaves(part)
-        if outside is not None:
-            self._left(Record(record.event, warp.cta, warp.index, access.writes, rounds()), part, outside)
-            return
-        self._learn(part)
+        if not part.is_inside:
+            outside = self.extents.leaves(part)
+            if outside is not None:
+                self._left(Record(record.event, warp.cta, warp.index, access.writes, rounds()), part, outside)
+                return
+            self._learn(part)
         record.parts.append(part)
 
     def access_somewhere(self, warp: Warp, rounds: Callable[[], When], cta: int, access: Access, swaps: bool) -> bool:
@@ -137,8 +138,13 @@ class Memory:
 
     def issue_write(self, record: Record, known: int, cta: int, part: Part) -> None:
         """An asynchronous operation that has seen `known` writes memory of a CTA."""
-        if self._is_inside(record, part):
-            self._write(_with(record, [part]), cta, known)
+        if not self._is_inside(record, part):
+            return
+        if record.parts:
+            record = _with(record, [part])
+        else:
+            record.parts.append(part)
+        self._write(record, cta, known)
 
     def issue_reads(self, record: Record, reads: Sequence[tuple[int, Part, Known]]) -> None:
         """An asynchronous operation reads memory of CTAs, each part after what is known then."""
@@ -165,6 +171,8 @@ class Memory:
         )
 
     def _is_inside(self, record: Record, part: Part) -> bool:
+        if part.is_inside:
+            return True
         outside = self.extents.leaves(part)
         if outside is not None:
             self._left(record, part, outside)
@@ -192,6 +200,7 @@ class Memory:
         touch = touch_of(part.instr, part.operand)
         if touch is not None:
             self.names.learn(touch, part.first)
+        part.is_inside = True
 
     def _read(self, record: Record, cta: int, known: int, fenced: int | None) -> list[Part]:
         """Judge a read. Returns the parts of it that nothing has written so far."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,23 +33,27 @@ class Part:
     swizzle: int | None = None
     """The bytes of the pattern by which it is read or written, 0 without one; None where that is not known."""
 
-    @cached_property
-    def first(self) -> int:
-        """The least address."""
-        return self.addresses if isinstance(self.addresses, int) else int(self.addresses.min())
+    first: int = field(init=False)
+    """The least address."""
+    end: int = field(init=False)
+    """What comes after the last byte."""
+    bits: int = field(init=False)
+    """The bits of all addresses and of the size: what granules must be aligned to."""
+    is_inside: bool = False
+    """Whether it is known to stay in its allocation, whose name was learnt from it."""
 
-    @cached_property
-    def end(self) -> int:
-        """What comes after the last byte."""
-        return self.size + (self.addresses if isinstance(self.addresses, int) else int(self.addresses.max()))
+    def __post_init__(self) -> None:
+        if isinstance(self.addresses, int):
+            self.first = last = every = self.addresses
+        elif len(self.addresses):
+            addresses = self.addresses.tolist()
+            self.first, last, every = min(addresses), max(addresses), functools.reduce(operator.or_, addresses)
+        else:
+            self.first = last = every = 0
+        self.end, self.bits = last + self.size, every | self.size
+        self._granules: dict[int, Places] = {}
 
-    @cached_property
-    def bits(self) -> int:
-        """The bits of all addresses and of the size: what granules must be aligned to."""
-        found = self.addresses if isinstance(self.addresses, int) else int(np.bitwise_or.reduce(self.addresses))
-        return found | self.size
-
-    @cached_property
+    @property
     def bytes(self) -> int:
         """All bytes that it accesses."""
         return self.size if isinstance(self.addresses, int) else self.size * len(self.addresses)
@@ -59,10 +64,6 @@ class Part:
         if found is None:
             found = self._granules[shift] = granules(self.addresses, self.size, shift)
         return found
-
-    @cached_property
-    def _granules(self) -> dict[int, Places]:
-        return {}
 
     def covers(self, address: int, bytes: int) -> bool:
         """Whether it touches any of the bytes."""

@@ -176,7 +176,7 @@ class Shadow:
 def _different(values: Any) -> list[int]:
     if not len(values):
         return []
+    if len(values) <= 64:
+        return list(set(values.tolist()))
     first = int(values[0])
-    if len(values) > 64:
-        return [first] if (values == first).all() else [int(one) for one in np.unique(values)]
-    return list(set(values.tolist()))
+    return [first] if (values == first).all() else sorted(set(values.tolist()))

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from llvmlite import ir
+
 from nvbackend.dry_run.anchors import Anchor
 from nvbackend.dry_run.values.arithmetic import Operation
 from nvbackend.dry_run.when import Counter
@@ -33,6 +35,8 @@ class Recorded:
     """Whether it is an atomic by whose result something is decided."""
     meets: bool = False
     """Whether the lanes of its warp reconverge for it."""
+    writes: bool = False
+    """Whether it may change numbers in shared memory."""
 
 
 @dataclass(slots=True)
@@ -59,6 +63,8 @@ class CodeBlock:
     """Whether it sets a variable on which control depends."""
     phis: Mapping[int, list[tuple[int, int]]] = field(default_factory=dict)
     """By the block before: which register each phi's register takes its value from."""
+    length: int = 1
+    """What it counts for in the budget: one more than its operations."""
 
 
 @dataclass(slots=True)
@@ -68,6 +74,8 @@ class LoopOf:
     header: int
     blocks: frozenset[int]
     counter: Counter
+    before: int | None
+    """The nearest block on every way to it; None where that is not known."""
 
 
 @dataclass(slots=True)
@@ -85,13 +93,15 @@ class Program:
     around: list[tuple[int, ...]]
     """The loops around each block, outermost first."""
     shared: range
+    special: Mapping[int, Any]
+    """The registers that a warp has from its start on, by what gives their values."""
     addresses: list[int]
     """The registers that hold addresses of the own CTA's shared memory at the start."""
     places: Mapping[str, int]
     """The offset of each variable in shared memory, by its name."""
-    computed: Mapping[str, Anchor]
-    """The recorded instructions that give values, by the names of these."""
-    slots: Mapping[str, int]
-    """The register of each LLVM value, by its name."""
+    computed: Mapping[ir.Value, Anchor]
+    """The recorded instructions that give values, by these."""
+    slots: Mapping[ir.Value, int]
+    """The register of each LLVM value that is computed."""
     opaque: bool
     """Whether it contains foreign code, about which nothing is known."""

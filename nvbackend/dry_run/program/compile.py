@@ -11,16 +11,16 @@ from nvbackend.diagnostics import Location
 from nvbackend.dry_run.anchors import Anchor
 from nvbackend.dry_run.program.code import CodeBlock, LoopOf, Part, Program, Recorded
 from nvbackend.dry_run.program.flow import meetings
-from nvbackend.dry_run.program.layout import constant, lay_out
+from nvbackend.dry_run.program.layout import lay_out
 from nvbackend.dry_run.program.needed import inputs as inputs_of
 from nvbackend.dry_run.program.needed import is_of_protocols, needed, pointers, results
-from nvbackend.dry_run.program.operations import operation_of
+from nvbackend.dry_run.program.operations import is_pure, operation_of
+from nvbackend.dry_run.program.registers import Registers
 from nvbackend.dry_run.values.arithmetic import Operation
-from nvbackend.dry_run.values.unknown import UNKNOWN
 from nvbackend.dry_run.when import Counter
 from nvbackend.intrinsics.row.row import GUARD, Effect
-from nvbackend.intrinsics.row.semantics import Scope
-from nvbackend.isel.flow.loops import Loop, loops_of
+from nvbackend.intrinsics.row.semantics import Scope, TensorMemory
+from nvbackend.isel.flow.loops import Loop, Loops, loops_of
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 
 ADDRESS = "address"
@@ -63,16 +63,14 @@ class _Compiler:
             for name, several in anchors.items()
         }
         self._covered = _covered(anchors)
-        self._computed = {
-            value.name: one for several in self._anchors.values() for one in several for value in results(one)
-        }
+        self._computed = {value: one for several in self._anchors.values() for one in several for value in results(one)}
         self._needed = needed(function, self._anchors, self._computed)
         self._places, self._shared = lay_out(function.module, dynamic_bytes)
         self._number = {block.name: index for index, block in enumerate(function.blocks)}
-        self._registers: list[Any] = [None]
-        self._register_of: dict[str, int] = {}
-        self._constants: dict[tuple[int | None, bool], int] = {}
-        self._addresses: list[int] = []
+        self._loops, self._around = self._find_loops()
+        self._registers = Registers(self._number, self._places, self._loops, self._around)
+        self._special: dict[int, Any] = {}
+        self._slot_of_special: dict[str, int] = {}
         self._opaque = False
 
     def _is_executed(self, instr: MachineInstr) -> bool:
@@ -85,56 +83,41 @@ class _Compiler:
             for one in block.instructions
             if isinstance(one, ir.AllocaInstr) and one in self._needed
         ]
+        registers = self._registers
         for one in variables:
-            self._new(one)
-        scalars = {one.name: self._new(one) for one in self._function.args}
+            registers.new(one)
+        scalars = {one.name: registers.new(one) for one in self._function.args}
         blocks = [self._block(block) for block in self._function.blocks]
         for block, meeting in zip(blocks, meetings(self._machine, [one.name for one in blocks]), strict=True):
             block.meeting = None if meeting is None else self._number[meeting]
+            block.parts = [one for one in block.parts if one.operations or one.recorded is not None]
+            block.length += sum(len(one.operations) for one in block.parts)
         return Program(
             blocks,
-            self._registers,
+            registers.initial,
             len(variables),
             scalars,
-            *self._loops(),
+            self._loops,
+            self._around,
             self._shared,
-            self._addresses,
+            self._special,
+            registers.addresses,
             self._places,
             self._computed,
-            self._register_of,
+            registers.slots,
             self._opaque,
         )
-
-    # -- registers ----------------------------------------------------------------------------------------------------
-
-    def _new(self, value: ir.Value) -> int:
-        self._registers.append(UNKNOWN)
-        self._register_of[value.name] = number = len(self._registers) - 1
-        return number
-
-    def register(self, value: ir.Value | int) -> int:
-        """The number of the register that holds `value`."""
-        if isinstance(value, (ir.Instruction, ir.Argument)):
-            found = self._register_of.get(value.name)
-            return self._new(value) if found is None else found
-        number = value if isinstance(value, int) else constant(value, self._places)
-        is_place = isinstance(value, (ir.GlobalVariable, ir.FormattedConstant)) and number is not None
-        found = self._constants.get((number, is_place))
-        if found is None:
-            self._registers.append(UNKNOWN if number is None else number)
-            self._constants[number, is_place] = found = len(self._registers) - 1
-            if is_place:
-                self._addresses.append(found)
-        return found
 
     # -- blocks -------------------------------------------------------------------------------------------------------
 
     def _block(self, block: ir.Block) -> CodeBlock:
-        code = CodeBlock(block.name)
+        code, registers = CodeBlock(block.name), self._registers
         at = _by_place(block, self._anchors.get(block.name, ()))
-        operations: list[Operation] = []
+        registers.begin(self._number[block.name])
 
         def record(anchor: Anchor) -> None:
+            if self._is_special(anchor):
+                return
             if not is_of_protocols(anchor.instr) and self._needed.isdisjoint(results(anchor)):
                 last = code.parts[-1].recorded if code.parts else None
                 if not _meets(anchor.instr) or (last is not None and last.meets):
@@ -142,21 +125,34 @@ class _Compiler:
                 recorded = Recorded(anchor.instr, {}, {}, None, False, _only_meet, meets=True)
             else:
                 recorded = self._recorded(anchor)
-            code.parts.append(Part(list(operations), recorded))
-            operations.clear()
+            code.parts.append(Part(list(registers.operations), recorded))
+            registers.operations.clear()
 
         for anchor in at.get(-1, ()):
             record(anchor)
         for index, one in enumerate(block.instructions):
             operation = self._operation(one, code)
             if operation is not None:
-                operations.append(operation)
+                registers.operations.append(operation)
             for anchor in at.get(index, ()):
                 record(anchor)
-        if operations:
-            code.parts.append(Part(operations, None))
         self._end(block, code)
+        code.parts.append(Part(registers.end(), None))
         return code
+
+    def _is_special(self, anchor: Anchor) -> bool:
+        """Whether it reads a special register, which a warp has from its start on."""
+        row, values = anchor.instr.row, results(anchor)
+        if row is None or row.family != "special_registers" or any(one in self._registers.slots for one in values):
+            return False
+        name = str(row.axes["register"])
+        slot = self._slot_of_special.get(name)
+        if slot is None:
+            slot = self._slot_of_special[name] = self._registers.own()
+            self._special[slot] = self._own(anchor.instr)
+        for one in values:
+            self._registers.slots[one] = slot
+        return True
 
     def _operation(self, one: ir.Instruction, code: CodeBlock) -> Operation | None:
         if one.opname == "call" and id(one) not in self._covered and _is_protocol(one):
@@ -168,70 +164,80 @@ class _Compiler:
                 code.sets = True
             elif one not in self._needed:
                 return None
-        elif one not in self._needed or one.name in self._computed or isinstance(one, ir.AllocaInstr):
+        elif one not in self._needed or one in self._computed or isinstance(one, ir.AllocaInstr):
             return None
         if one.opname == "phi":
             for value, before in one.incomings:
-                pair = (self.register(one), self.register(value))
+                pair = (self._registers.of(one), self._registers.of(value))
                 code.phis = {**code.phis}
                 code.phis.setdefault(self._number[before.name], []).append(pair)
             return None
-        return operation_of(one, self.register)
+        if is_pure(one):
+            self._registers.defer(one)
+            return None
+        return operation_of(one, self._registers.of)
 
     def _end(self, block: ir.Block, code: CodeBlock) -> None:
         end = block.terminator
         if end is None or end.opname in ("ret", "unreachable"):
             return
         if end.opname == "switch":
-            code.condition = self.register(end.operands[0])
+            code.condition = self._registers.of(end.operands[0])
             code.targets = (self._number[end.default.name], *(self._number[to.name] for _, to in end.cases))
             code.cases = {int(value.constant): self._number[to.name] for value, to in end.cases}
             return
         targets = [self._number[one.name] for one in end.operands if isinstance(one, ir.Block)]
         code.targets = tuple(targets)
         if len(targets) > 1:
-            code.condition = self.register(end.operands[0])
+            code.condition = self._registers.of(end.operands[0])
 
     def _recorded(self, anchor: Anchor) -> Recorded:
         instr = anchor.instr
         outputs = {one.name for one in instr.row.outputs} if instr.row is not None else ()
-        inputs = {name: tuple(self.register(one) for one in several) for name, several in inputs_of(anchor).items()}
+        inputs = {
+            name: tuple(self._registers.of(one) for one in several) for name, several in inputs_of(anchor).items()
+        }
         given = {
-            name: tuple(self.register(one) for one in several)
+            name: tuple(self._registers.of(one) for one in several)
             for name, several in anchor.registers.items()
             if name in outputs and any(one in self._needed for one in several)
         }
         for pointer in pointers(anchor):
-            inputs[ADDRESS] = (self.register(pointer),)
+            inputs[ADDRESS] = (self._registers.of(pointer),)
         swaps = getattr(anchor.after, "operation", "") == "xchg"
         decides = instr.semantics.atomic and instr.row is None and anchor.after in self._needed
         guard = inputs.pop(GUARD, (None,))[0]
         of_warpgroup = instr.semantics.together is Scope.WARPGROUP
-        return Recorded(instr, inputs, given, guard, of_warpgroup, self._own(instr), swaps, decides, _meets(instr))
+        own, meets, writes = self._own(instr), _meets(instr), _writes(instr)
+        return Recorded(instr, inputs, given, guard, of_warpgroup, own, swaps, decides, meets, writes)
 
     # -- loops --------------------------------------------------------------------------------------------------------
 
-    def _loops(self) -> tuple[list[LoopOf], list[tuple[int, ...]]]:
+    def _find_loops(self) -> tuple[list[LoopOf], list[tuple[int, ...]]]:
         known = loops_of(self._machine)
         found = {}
         for name in self._number:
             if known.is_reachable(name) and (loop := known.innermost(name)) is not None:
                 found[loop.header] = loop
         ordered = sorted(found.values(), key=lambda one: -len(one.blocks))
-        loops = [self._loop(one, ordered) for one in ordered]
+        loops = [self._loop(one, ordered, known) for one in ordered]
         around = [
             tuple(index for index, one in enumerate(loops) if number in one.blocks)
             for number in range(len(self._number))
         ]
         return loops, around
 
-    def _loop(self, loop: Loop, loops: Sequence[Loop]) -> LoopOf:
+    def _loop(self, loop: Loop, loops: Sequence[Loop], known: Loops) -> LoopOf:
         place, given = self._made.get(loop.header, (None, ""))
         alike = [one for one in loops if self._made.get(one.header, (None, ""))[0] == place]
         outer = sum(one is not loop and loop.header in one.blocks for one in alike)
         inner = sum(one is not loop and one.header in loop.blocks for one in alike)
         counter = Counter(self._variable(loop.header), place, outer, outer + 1 + inner, given)
-        return LoopOf(self._number[loop.header], frozenset(self._number[name] for name in loop.blocks), counter)
+        before = known.dominator(loop.header) if known.regular else loop.header
+        blocks = frozenset(self._number[name] for name in loop.blocks)
+        return LoopOf(
+            self._number[loop.header], blocks, counter, None if before in loop.blocks else self._number[before]
+        )
 
     def _variable(self, header: str) -> str:
         block = next(one for one in self._function.blocks if one.name == header)
@@ -243,14 +249,12 @@ class _Compiler:
 
 def _by_place(block: ir.Block, anchors: Sequence[Anchor]) -> dict[int, list[Anchor]]:
     """The recorded instructions of a block by the index of the LLVM instruction that they come after."""
-    index = {id(one): place for place, one in enumerate(block.instructions)}
-    names = {one.name: place for place, one in enumerate(block.instructions) if one.name}
+    index: dict[ir.Value, int] = {one: place for place, one in enumerate(block.instructions)} if anchors else {}
     found: dict[int, list[Anchor]] = {}
     latest = -1
     for anchor in anchors:
-        after = anchor.after
-        if after is not None:
-            latest = max(latest, index.get(id(after), names.get(after.name, latest)))
+        if anchor.after is not None:
+            latest = max(latest, index.get(anchor.after, latest))
         found.setdefault(latest, []).append(anchor)
     return found
 
@@ -272,6 +276,13 @@ def _meets(instr: MachineInstr) -> bool:
     """Whether the lanes of a warp reconverge for it."""
     row = instr.row
     return row is not None and bool(row.effects & Effect.CONVERGENT) and row.semantics.together >= Scope.WARP
+
+
+def _writes(instr: MachineInstr) -> bool:
+    """Whether the instruction itself, or what it issues, may change numbers in shared memory."""
+    if instr.semantics.tensor_memory is TensorMemory.ALLOCATE:
+        return True
+    return instr.row is not None and any(one.writes for one in instr.semantics.memory)
 
 
 def _only_meet(*_: object) -> Mapping[str, Any]:

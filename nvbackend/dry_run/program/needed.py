@@ -37,11 +37,11 @@ def results(anchor: Anchor) -> list[ir.Instruction]:
 
 
 def needed(
-    function: ir.Function, anchors: Mapping[str, Sequence[Anchor]], computed: Mapping[str, Anchor]
+    function: ir.Function, anchors: Mapping[str, Sequence[Anchor]], computed: Mapping[ir.Value, Anchor]
 ) -> set[ir.Value]:
     """The instructions whose values decide about branches, or are operands of recorded instructions.
 
-    `computed` are the recorded instructions that give values, by the names of their results: in place of the LLVM
+    `computed` are the recorded instructions that give values, by their results: in place of the LLVM
     instructions that define them.
     """
     stores: dict[ir.Value, list[ir.Instruction]] = {}
@@ -106,7 +106,7 @@ def _is_shared(pointer: ir.Value) -> bool:
 
 
 def _closure(
-    roots: Iterable[ir.Value], stores: Mapping[ir.Value, Sequence[ir.Instruction]], computed: Mapping[str, Anchor]
+    roots: Iterable[ir.Value], stores: Mapping[ir.Value, Sequence[ir.Instruction]], computed: Mapping[ir.Value, Anchor]
 ) -> set[ir.Value]:
     found: set[ir.Value] = set()
     waiting = [one for one in roots if isinstance(one, ir.Instruction)]
@@ -115,8 +115,8 @@ def _closure(
         if value in found:
             continue
         found.add(value)
-        if value.name in computed:
-            given = inputs(computed[value.name]).values()
+        if value in computed:
+            given = inputs(computed[value]).values()
             waiting += [one for registers in given for one in registers if isinstance(one, ir.Instruction)]
         elif isinstance(value, ir.AllocaInstr):
             waiting += stores.get(value, ())

@@ -15,6 +15,37 @@ from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown, combine
 
 RegisterOf: TypeAlias = Callable[["ir.Value | int"], int]
 _CASTS = ("ptrtoint", "inttoptr", "addrspacecast", "bitcast", "zext", "sext", "trunc")
+_CERTAIN = {"add", "sub", "mul", "and", "or", "xor", "icmp", "getelementptr", *_CASTS}
+_SHIFTS = ("shl", "lshr", "ashr")
+_PURE = {*_CERTAIN, *_SHIFTS, "udiv", "urem", "sdiv", "srem", "select"}
+
+
+def is_pure(one: ir.Instruction) -> bool:
+    """Whether its value follows from its operands, all of which are followed: it may be computed later, or never."""
+    kind = one.opname
+    if not _is_followed(one.type):
+        return False
+    if kind == "getelementptr":
+        return _is_plain(one)
+    return kind in _PURE and _is_followed(one.operands[-1].type)
+
+
+def is_movable(one: ir.Instruction) -> bool:
+    """Whether it is as certain of all lanes of a warp as of some."""
+    kind = one.opname
+    return kind in _CERTAIN or (kind in _SHIFTS and isinstance(one.operands[1], ir.Constant))
+
+
+def is_copy(one: ir.Instruction) -> bool:
+    """Whether it keeps the bits of its operand, and that is no condition."""
+    before = _bits(one.operands[0].type)
+    return one.opname in _CASTS and one.opname != "sext" and 1 < before <= _bits(one.type)
+
+
+def kind_of(one: ir.Instruction) -> tuple[str, str | None, int, int]:
+    """What it computes of its operands, for comparisons: the last entry has the bits of its value."""
+    kind = one.opname
+    return kind, one.op if kind == "icmp" else None, _bits(one.operands[-1].type), _bits(one.type)
 
 
 def operation_of(one: ir.Instruction, register: RegisterOf) -> Operation:
@@ -74,12 +105,11 @@ def _cast(one: ir.Instruction, d: int, register: RegisterOf, bits: int) -> Opera
 
 def _gep(one: ir.Instruction, d: int, register: RegisterOf, bits: int) -> Operation:
     del bits
-    base, *indices = one.operands
-    kind = getattr(one, "source_etype", None)
-    if len(indices) != 1 or not isinstance(kind, ir.IntType) or kind.width != 8:
+    if not _is_plain(one):
         return arithmetic.unknown(d)
-    a, b = register(base), register(indices[0])
-    source, mask = _bits(indices[0].type), (1 << 64) - 1
+    base, index = one.operands
+    a, b = register(base), register(index)
+    source, mask = _bits(index.type), (1 << 64) - 1
     widen = arithmetic.sext(d, b, source, 64)
 
     def run(r: Registers) -> None:
@@ -87,6 +117,12 @@ def _gep(one: ir.Instruction, d: int, register: RegisterOf, bits: int) -> Operat
         r[d] = (r[a] + r[d]) & mask
 
     return run
+
+
+def _is_plain(one: ir.Instruction) -> bool:
+    """Whether a getelementptr adds bytes."""
+    kind = getattr(one, "source_etype", None)
+    return len(one.operands) == 2 and isinstance(kind, ir.IntType) and kind.width == 8
 
 
 def _call(one: ir.CallInstr, d: int, register: RegisterOf, bits: int) -> Operation:

@@ -43,7 +43,7 @@ class Operations:
         event = state.events.new()
         bit = 1 << event
         mask = self._mask(step)
-        if said.mbarrier is not None and said.mbarrier & MbarrierUse.COMPLETE:
+        if said.mbarrier is not None and MbarrierUse.COMPLETE in said.mbarrier:
             self._brings(step, warp, bit, known, mask, event)
         else:
             self._access(step, event, known, mask, None)

@@ -20,6 +20,8 @@ from nvbackend.intrinsics.row.semantics import Budget, Completion, FenceOf
 from nvbackend.isel.machine.function import MachineInstr
 
 Handler = Callable[[Step], Outcome]
+_Executes = tuple[Handler, bool, bool]
+"""What executes an instruction, whether it ends an exchange between lanes, and whether a warp's lanes meet for it."""
 
 
 class Run:
@@ -35,20 +37,25 @@ class Run:
         self._tensors = Tensors(self._state)
         self._lifetimes = Lifetimes(self._state)
         self._exchanges = Exchanges(self._state)
-        self._handlers: dict[int, Handler] = {}
+        self._of_tensors: dict[int, bool] = {}
+        self._executes: dict[int, _Executes] = {}
         self._is_stuck = False
 
     def execute(self, step: Step) -> Outcome:
         """The step happens now, if it can."""
-        handler = self._handlers.get(id(step.instr))
-        if handler is None:
-            handler = self._handlers[id(step.instr)] = self._handler(step.instr)
-        if step.instr.row is not None:
-            for warp in step.warps if step.instr.semantics.fence is None else ():
+        known = self._executes.get(id(step.instr))
+        if known is None:
+            row, said = step.instr.row, step.instr.semantics
+            meets = row is not None and bool(row.effects & Effect.CONVERGENT)
+            known = self._handler(step.instr), row is not None and said.fence is None, meets
+            self._executes[id(step.instr)] = known
+        handler, ends_exchange, meets = known
+        if ends_exchange:
+            for warp in step.warps:
                 self._exchanges.met(step.cta, warp)
-            if step.instr.row.effects & Effect.CONVERGENT:
-                for one in self._state.warps_of(step):
-                    one.meet()
+        if meets:
+            for one in self._state.warps_of(step):
+                one.meet()
         return handler(step)
 
     def met(self, cta: int, warp: int) -> None:
@@ -137,10 +144,10 @@ class Run:
         self._signals.went_on(self._state.warp(step))
         outcome, event, known = self._operations.issue(step)
         self._lifetimes.reach(step, 1 << event)
-        row = step.instr.row
-        if row is not None and any(
-            row.operand(said.name).register is RegisterClass.TMEM for said in step.instr.semantics.memory
-        ):
+        is_tensor = self._of_tensors.get(id(step.instr))
+        if is_tensor is None:
+            is_tensor = self._of_tensors[id(step.instr)] = _is_of_tensors(step.instr)
+        if is_tensor:
             self._tensors.access(step, event, known)
         return outcome
 
@@ -176,6 +183,14 @@ class Run:
                 self._exchanges.access(step, cta, access)
         self._state.memory.complete = not self._state.footprints.unknown
         return DONE
+
+
+def _is_of_tensors(instr: MachineInstr) -> bool:
+    """Whether it accesses tensor memory."""
+    row = instr.row
+    return row is not None and any(
+        row.operand(said.name).register is RegisterClass.TMEM for said in instr.semantics.memory
+    )
 
 
 def _change_registers(state: State, step: Step) -> Outcome:

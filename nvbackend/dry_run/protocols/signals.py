@@ -41,11 +41,11 @@ class Signals:
         """A warp does something with an mbarrier."""
         use = step.instr.semantics.mbarrier
         assert use is not None
-        if use & MbarrierUse.INIT:
+        if MbarrierUse.INIT in use:
             return self._init(step)
-        if use & MbarrierUse.INVAL:
+        if MbarrierUse.INVAL in use:
             return self._invalidate(step)
-        if use & (MbarrierUse.WAIT | MbarrierUse.POLL):
+        if MbarrierUse.WAIT in use or MbarrierUse.POLL in use:
             return self._wait(step)
         return self._change(step)
 
@@ -166,18 +166,18 @@ class Signals:
             states = barrier.phase
             tracked = self._tracked(step, warp)
             arrival = Arrival(step.instr, step.rounds(), warp.cta, warp.index)
-            if use & MbarrierUse.ARRIVE:
+            if MbarrierUse.ARRIVE in use:
                 self._early(step, warp, barrier)
                 known = warp.tell_relaxed() if is_relaxed(step.instr) else warp.tell()
                 barrier.tell((known[0] | tracked, known[1]), warp.mark())
                 arrival.arrivals, arrival.seen, arrival.at = lanes * count, warp.seen, self._state.events.count
-            if use & MbarrierUse.EXPECT:
+            if MbarrierUse.EXPECT in use:
                 arrival.expected = bytes * lanes
-            if use & MbarrierUse.COMPLETE:
+            if MbarrierUse.COMPLETE in use:
                 arrival.brought = bytes * lanes
                 barrier.tell(warp.tell(), warp.mark())
-            drops = use & MbarrierUse.RECOUNT and said.tracks is None
-            adds = use & MbarrierUse.RECOUNT and said.tracks is not None
+            drops = MbarrierUse.RECOUNT in use and said.tracks is None
+            adds = MbarrierUse.RECOUNT in use and said.tracks is not None
             self.apply(
                 *(step, warp, barrier, arrival),
                 drops=arrival.arrivals if drops else 0,
@@ -300,10 +300,10 @@ class Signals:
         wanted = number(step.value("parity" if row.has_operand("parity") else "state"), step.lanes)
         if places is None or wanted is None:
             self._state.findings.lost = True
-            return {"done": 1} if use & MbarrierUse.POLL else DONE
+            return {"done": 1} if MbarrierUse.POLL in use else DONE
         barriers = [self.at(step, place) for place, _ in places]
         if any(barrier is None for barrier in barriers):
-            return {"done": 1} if use & MbarrierUse.POLL else DONE
+            return {"done": 1} if MbarrierUse.POLL in use else DONE
         by_parity, warp = row.has_operand("parity"), self._state.warp(step)
         if by_parity and wanted > 1:
             self._state.findings.add(
@@ -314,7 +314,7 @@ class Signals:
         for barrier in barriers:
             assert barrier is not None
             barrier.waited = True
-        if use & MbarrierUse.POLL:
+        if MbarrierUse.POLL in use:
             assert barriers[0] is not None
             key, poll = (warp.cta, warp.index), (id(step.instr), barriers[0].place)
             if self._polled.get(key) != poll:
@@ -333,7 +333,7 @@ class Signals:
             assert barrier is not None
             self._leave(step, warp, barrier, wanted, by_parity)
         self._polled.pop((warp.cta, warp.index), None)
-        return {"done": 1} if use & MbarrierUse.POLL else DONE
+        return {"done": 1} if MbarrierUse.POLL in use else DONE
 
     def _missed(self, step: Step, warp: Warp, barriers: Sequence[Mbarrier], parity: int) -> None:
         """A wait for a phase that is known to be over, while the next one is over too: it comes too late."""

@@ -60,7 +60,7 @@ class FewSteps:
             values = derived_from(self._function, [one for one in self._function.args if one.name == name])
             if any(map(_takes_the_lesser, values)):
                 said.add(name)
-            self._asked[name] = {slots[one.name] for one in values if one.name in slots and id(one) not in tests}
+            self._asked[name] = {slots[one] for one in values if one in slots and id(one) not in tests}
         self._said = said
         return said
 
@@ -141,7 +141,7 @@ def asks_for_its_place(function: ir.Function, program: Program) -> bool:
     derived = derived_from(function, places)
     conditions = {block.terminator.operands[0] for block in function.blocks if block.terminator.operands}
     guards = {part.recorded.guard for block in program.blocks for part in block.parts if part.recorded is not None}
-    return any(one in conditions or program.slots.get(one.name) in guards for one in derived)
+    return any(one in conditions or program.slots.get(one) in guards for one in derived)
 
 
 def _takes_the_lesser(one: ir.Instruction) -> bool:

@@ -27,7 +27,7 @@ class Promises:
         self,
         function: ir.Function,
         anchors: Mapping[str, Sequence[Anchor]],
-        computed: Mapping[str, Anchor],
+        computed: Mapping[ir.Value, Anchor],
         names: Collection[str],
     ) -> None:
         self._function = function
@@ -106,8 +106,8 @@ class Promises:
         return found
 
     def _sources(self, one: ir.Instruction) -> Sequence[Any]:
-        if one.name in self._computed:
-            anchor = self._computed[one.name]
+        if one in self._computed:
+            anchor = self._computed[one]
             row = anchor.instr.row
             return anchor.registers.get("value", ()) if row is not None and row.opcode.startswith("shfl") else ()
         if _is_variable(one):

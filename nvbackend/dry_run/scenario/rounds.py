@@ -82,7 +82,7 @@ class Rounds:
         function: ir.Function,
         loops: Mapping[str, Collection[str]],
         special: Mapping[str, int],
-        computed: Mapping[str, Anchor],
+        computed: Mapping[ir.Value, Anchor],
         places: Callable[[Any], int | None],
     ) -> None:
         self._special = special
@@ -217,7 +217,7 @@ class Rounds:
         if not isinstance(value, ir.Instruction) or value in seen:
             return
         seen.add(value)
-        anchor = self._computed.get(value.name)
+        anchor = self._computed.get(value)
         given: list[Any] = list(value.operands)
         if anchor is not None:
             given = [*anchor.registers.get("value", ())] if anchor.registers.get("value") != [value] else []
@@ -232,8 +232,8 @@ class Rounds:
         elif not isinstance(value, ir.Instruction):
             number = value if isinstance(value, int) else self._places(value)
             self._registers[slot] = UNKNOWN if number is None else number
-        elif value.name in self._computed:
-            self._of_row(self._computed[value.name], slot)
+        elif value in self._computed:
+            self._of_row(self._computed[value], slot)
         elif value.opname == "load":
             stores = self._stores.get(value.operands[0], [])
             if stores:
