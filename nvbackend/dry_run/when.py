@@ -81,10 +81,11 @@ def _variables(file: str, line: int, several: int) -> list[str]:
     entered = [item for items in headers[-1:] for item in items]
     here = [one for one in entered if one.context_expr.lineno <= line <= (one.context_expr.end_lineno or 0)]
     for items in (here, entered):
-        for loops in ([one for one in items if _is_range(one.context_expr)], items):
-            names = [one.optional_vars.id for one in loops if isinstance(one.optional_vars, ast.Name)]
-            if len(names) == several and (loops is items or len(loops) == several):
-                return names
+        ranges = [one for one in items if _is_range(one.context_expr)]
+        loops = ranges if len(ranges) == several else items
+        names = [one.optional_vars.id for one in loops if isinstance(one.optional_vars, ast.Name)]
+        if len(names) == several:
+            return names
     return []
 
 

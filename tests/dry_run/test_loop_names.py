@@ -79,6 +79,14 @@ def loop(k, x, words):
         row += 1
 
 
+def beside_a_name_of_something_else(k, x, words):
+    row = k.var(-1, i32)
+    with k.range(4), nullcontext() as nothing:
+        assert nothing is None
+        row += 1
+        body(k, words, row, x)
+
+
 CASES = {
     named: "in round 2 of step, ",
     two_of_one_line: "in round 0 of outer, round 2 of inner, ",
@@ -87,6 +95,9 @@ CASES = {
     two_of_a_helper: "in round 0 of outer, round 2 of inner, ",
     given_a_name: "in round 2 of row, ",
     without_a_name: f"in round 2 of the loop of line {first_line(without_a_name) + 2}, ",
+    beside_a_name_of_something_else: (
+        f"in round 2 of the loop of line {first_line(beside_a_name_of_something_else) + 2}, "
+    ),
     loop: f"in round 2 of the loop of line {first_line(loop) + 2}, ",
 }
 
