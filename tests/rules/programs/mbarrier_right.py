@@ -306,3 +306,17 @@ def each_warpgroup_walks_a_ring_from_a_place_of_its_own(k, a, n):
         k.mbarrier.wait(full + stage, phase)
         k.barrier.sync()
         turn += 2
+
+
+@keeps()
+def each_tile_has_one_of_two_sets_of_barriers(k, a, n):
+    full, tiles = k.mbarrier.array(8, arrivals=1), k.shared_tiles(LAYOUT, 8)
+    k.mbarrier.ready()
+    with k.range(n) as tile:
+        first = tile % 2 * 4
+        with k.if_(k.thread_id() == 0), k.range(4) as step:
+            k.mbarrier.arrive(full + first + step, expect_tx=BYTES)
+            k.tma.load(tiles.at(first + step), a, (0, 0), full + first + step)
+        with k.range(4) as step:
+            k.mbarrier.wait(full + first + step, tile // 2 & 1)
+        k.barrier.sync()

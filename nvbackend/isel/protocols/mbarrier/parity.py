@@ -95,10 +95,14 @@ class Parities:
 
     @staticmethod
     def _comes_round(use: Use, index: frozenset[str], updates: dict[str, Update]) -> bool:
-        """Whether the index of the barrier comes back to those it had: it is cut off, or set and not counted."""
+        """Whether the index of the barrier comes back to those it had: it is cut off, or set and not counted.
+
+        What cuts off an index of several variables may cut off those that the loop does not change.
+        """
         several = use.cell.object.bytes > use.cell.object.element_bytes
         changed = [updates[name] for name in index if name in updates]
-        return several and (bool(use.fact(facts.WRAPS)) or Update.SET in changed)
+        is_cut_off = bool(use.fact(facts.WRAPS)) and len(changed) == len(index)
+        return several and (is_cut_off or Update.SET in changed)
 
     def _later(self, loop: Loop) -> list[MachineBlock]:
         """The blocks of loops around `loop`."""
