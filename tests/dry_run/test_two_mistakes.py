@@ -70,6 +70,39 @@ def kernel(first: bool, second: bool) -> nvb.KernelDefinition:
     return two_rings
 
 
+def piped(first: bool, second: bool, *names: str) -> nvb.KernelDefinition:
+    """The same by a helper that is called for each ring."""
+
+    def pipe(k, ring, x, y, steps, early):
+        with k.if_(k.warp_id() == 0), k.range(steps) as step, k.if_(k.lane_id() == 0):
+            k.bulk.load(ring.row(step), x + step * WIDTH, BYTES, ring.announce(step))
+        with k.else_(), k.range(steps) as step:
+            ring.wait(step)
+            if early:
+                ring.release(step)
+            y[step * WIDTH + k.lane_id()] = ring.row(step)[k.lane_id()]
+            if not early:
+                ring.release(step)
+        k.barrier.sync()
+
+    @nvb.kernel("sm_90a", threads=64)
+    def two_rings(k, x: Pointer[f32], y: Pointer[f32], steps: i32):
+        pipe(k, Ring(k, names[0]), x, y, steps, first)
+        pipe(k, Ring(k, names[1]), y, x, steps, second)
+
+    return two_rings
+
+
+@pytest.mark.parametrize("names", [("one", "other"), ("rows", "rows")])
+@pytest.mark.parametrize(("first", "second"), [(False, False), (True, False), (False, True), (True, True)])
+def test_mistakes_of_one_helper_are_told_apart_by_their_rings(
+    first: bool, second: bool, names: tuple[str, str]
+) -> None:
+    found = [one.message.split("fills ")[1].split(" while")[0] for one in broken(piped(first, second, *names).build)]
+    other = names[1] if names[0] != names[1] else f"the second {names[1]}"
+    assert found == [names[0]] * first + [other] * second
+
+
 @pytest.mark.parametrize(("first", "second"), [(False, False), (True, False), (False, True), (True, True)])
 def test_each_mistake_is_said_once(first: bool, second: bool) -> None:
     found = [(one.rule_id, one.message.split("fills ")[1].split()[0]) for one in broken(kernel(first, second).build)]

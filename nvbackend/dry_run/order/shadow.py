@@ -31,6 +31,15 @@ class Records:
         self.records.append(record)
         return len(self.records) - 1
 
+    def reads_before(self, read: Record, write: Record) -> Iterator[Record]:
+        """What the warp of a read had read before, since the write that a later one replaces; the latest first."""
+        for one in reversed(self.records[1 : self.records.index(read)]):
+            assert one is not None
+            if one.writes and one.event == write.replaced:
+                return
+            if not one.writes and (one.cta, one.warp) == (read.cta, read.warp):
+                yield one
+
     def with_reader(self, old: int, number: int, known: int) -> int:
         """The set `old` with one more reader, without those that it follows: a wait for it is a wait for them."""
         records, event = self.records, self.records[number].event  # type: ignore[union-attr]

@@ -9,6 +9,8 @@ from nvbackend.dry_run.when import When
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE, Scope
 from nvbackend.isel.machine.function import MachineInstr, MemoryObject, MemoryTouch
 
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+
 
 def instruction(instr: MachineInstr) -> str:
     """The opcode, without qualifiers that say nothing here."""
@@ -106,12 +108,29 @@ class Names:
         memory = self._at(offset) if touch is None else touch.object
         if memory is None:
             return f"shared address {offset:#x}"
-        base = self._bases.get(memory.id)
+        called, base = self._called(memory), self._bases.get(memory.id)
         if base is None or memory.element_bytes <= 0 or memory.bytes <= memory.element_bytes:
-            return memory.name
+            return called
         index = (offset - base) // memory.element_bytes
         if not 0 <= index < memory.bytes // memory.element_bytes:
-            return memory.name
-        if memory.element_bytes <= 8 and memory.element_bytes != 8:
-            return memory.name
-        return f"{memory.name}[{index}]"
+            return called
+        return called if memory.element_bytes < 8 else f"{called}[{index}]"
+
+    def _called(self, memory: MemoryObject) -> str:
+        """The name of an allocation, and which it is of several with this name, by their first accesses."""
+        alike: list[MemoryObject] = []
+        for one in self._objects.values():
+            if one.name == memory.name and not any(self._is_same(one, other) for other in alike):
+                alike.append(one)
+        which = next((at for at, one in enumerate(alike) if self._is_same(one, memory)), 0)
+        return memory.name if not which else f"the {_ordinal(which)} {memory.name}"
+
+    def _is_same(self, one: MemoryObject, other: MemoryObject) -> bool:
+        if one.start is not None and other.start is not None:
+            return one.start == other.start
+        first, second = self._bases.get(one.id, 0), self._bases.get(other.id, 0)
+        return first < second + other.bytes and second < first + one.bytes
+
+
+def _ordinal(at: int) -> str:
+    return _ORDINALS[at] if at < len(_ORDINALS) else f"{at + 1}th"

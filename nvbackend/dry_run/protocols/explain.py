@@ -56,7 +56,8 @@ class Explain:
             notes = ((access(first, earlier), earlier.instr.location),)
             self._findings.add(ORDER, name, rules.SWIZZLE, part.instr, notes, first=_who(first, earlier, True), **modes)
             return
-        if why == memory.NEEDED or self._is_reversed(first, second, part):
+        again = second.engine and self._reads_again(first, earlier, second, address)
+        if why == memory.NEEDED or again or self._is_reversed(first, second, part):
             first, second, part, earlier = second, first, earlier, part
         if not _is_one_phase(first, second) and self._passed_early(first, second, part):
             return
@@ -151,6 +152,17 @@ class Explain:
         if filled and len(filled) == len(read):
             return read < filled
         return (second.cta, second.warp) not in first.readers
+
+    def _reads_again(self, first: Record, earlier: Part, second: Record, address: int) -> bool:
+        """Whether a warp had read these bytes already, and reads them in a round of the later copy: it lacks a wait."""
+        assert self.state is not None
+        if first.writes or not second.writes or second.replaced < 0 or second.rounds.is_later(first.rounds):
+            return False
+        return any(
+            each.instr is earlier.instr and each.covers(address, 1)
+            for one in self.state.memory.records.reads_before(first, second)
+            for each in one.parts
+        )
 
     def _wrote_before(self, first: Record, second: Record, part: Part) -> bool:
         """Whether the warp that read had executed the same write itself in this round: then the other's write is late.

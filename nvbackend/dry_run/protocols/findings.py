@@ -15,7 +15,8 @@ PARITY = ORDER
 """What explains what: a wrong count makes waits pass early, a wait that passes early leaves accesses unordered, and any
 of them may end in a deadlock."""
 Notes = tuple[tuple[str, Location | None], ...]
-_Line = tuple[str, int]
+_Chain = tuple[Location, ...]
+"""A line, and the lines by which it was reached: those of a helper count once for each call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Finding:
     values: Mapping[str, object]
     class_: int
     about: str
-    lines: frozenset[_Line]
+    lines: frozenset[_Chain]
     since: int
     at: int
     holds: Callable[[], bool] | None
@@ -44,11 +45,17 @@ class Finding:
 
     def is_apart(self, other: Finding) -> bool:
         """Whether one missing line cannot be the cause of both: one is over before the other begins."""
-        if self.lines & other.lines or _root(self.about) == _root(other.about):
+        if self._shares_a_line(other) or _root(self.about) == _root(other.about):
             return False
         if UNWRITTEN in (self.class_, other.class_):
             return True
         return self.since >= other.at or other.since >= self.at
+
+    def _shares_a_line(self, other: Finding) -> bool:
+        """Whether a line is of both; one of a helper that makes the same mistake in two calls counts for each."""
+        if self.rule is other.rule:
+            return bool(self.lines & other.lines)
+        return bool({chain[0] for chain in self.lines} & {chain[0] for chain in other.lines})
 
 
 class Findings:
@@ -79,12 +86,12 @@ class Findings:
             return
         if class_ == ORDER:
             self._unordered.add(_root(about))
-        key = (rule.id, at.location if at.location is not None else id(at))
+        key = (rule.id, _chain(at.location) if at.location is not None else id(at))
         if key in self._keys:
             return
         self._keys.add(key)
         places = (at.location, *(location for _, location in notes))
-        lines = frozenset((place.file, place.line) for place in places if place is not None)
+        lines = frozenset(_chain(place) for place in places if place is not None)
         count = self._events.count
         since = count if since is None else since
         self._found.append(Finding(rule, at.location, notes, values, class_, about, lines, since, count, holds))
@@ -106,6 +113,10 @@ class Findings:
             if apart and all(found.is_apart(one) for one in chosen):
                 chosen.append(found)
         return [found.diagnose() for found in chosen]
+
+
+def _chain(place: Location) -> _Chain:
+    return (place, *place.callers)
 
 
 def _root(about: str) -> str:

@@ -216,16 +216,10 @@ class Tensors:
         """Whether a warp has read the same columns before, since the last write, and not in an earlier round."""
         if write.replaced < 0 or write.rounds.is_later(read.rounds):
             return False
-        mine = (
-            one
-            for one in self._state.memory.records.records
-            if one is not None and not one.writes and (one.cta, one.warp) == (read.cta, read.warp)
-        )
         return any(
-            write.replaced < one.event < read.event
-            and one.parts[0].instr is read.parts[0].instr
+            one.parts[0].instr is read.parts[0].instr
             and bool(np.isin(one.parts[0].addresses, read.parts[0].addresses).any())
-            for one in mine
+            for one in self._state.memory.records.reads_before(read, write)
         )
 
     def _advice(
