@@ -30,6 +30,7 @@ COLUMNS = 512
 _BEFORE, _AFTER = "k.tcgen05.fence_before_thread_sync()", "k.tcgen05.fence_after_thread_sync()"
 _APART = "; if both are accumulators of their own, give them columns of their own"
 _PARTS, _LANES = 8, 16
+_DEALLOC = "tcgen05.dealloc"
 Signal = tuple[Mbarrier, int, Arrival]
 """An arrival on an mbarrier, and its phase."""
 _OF_ALL_LANES = ("32x32b", "16x32bx2")
@@ -76,7 +77,7 @@ class Tensors:
         warp = self._state.warp(step)
         known, _ = warp.tell()
         parts = [slice(part * COLUMNS + base, part * COLUMNS + base + columns) for part in range(_PARTS)]
-        record = Record(self._state.events.new(), step.cta, warp.index, True, step.rounds(), "tcgen05.dealloc")
+        record = Record(self._state.events.new(), step.cta, warp.index, True, step.rounds(), _DEALLOC)
         record.parts.append(Part(step.instr, 0, _PARTS * COLUMNS, "tmem"))
         self._look(step, record, parts, known)
 
@@ -164,7 +165,7 @@ class Tensors:
             found = shadow.write(part, number_, mine) if record.writes else shadow.read(part, number_, mine)
             for one, address in [*found]:
                 earlier = self._state.memory.records.records[one]
-                if earlier is None and not record.writes and record.engine != "tcgen05.dealloc":
+                if earlier is None and not record.writes and record.engine != _DEALLOC:
                     self._unwritten(record, step, address)
                 elif earlier is not None and not self._is_ordered(earlier, record, step):
                     self._conflict(earlier, record, step, address % COLUMNS)
@@ -190,17 +191,20 @@ class Tensors:
         """
         now, then = (record, step.instr), (earlier, earlier.parts[0].instr)
         adds = step.instr.semantics.multiplies and number(step.value("enable_d"), step.lanes)
-        if not record.writes:
+        if earlier.engine == _DEALLOC:
+            reversed_ = True
+        elif not record.writes:
             reversed_ = earlier.writes and record.rounds.is_earlier(earlier.rounds)
         else:
-            reversed_ = not earlier.writes and bool(adds or self._reads_again(earlier, record))
+            again = step.instr.semantics.multiplies and self._reads_again(earlier, record)
+            reversed_ = not earlier.writes and bool(adds or again)
         if reversed_:
             now, then = then, now
         record, instr = now
         earlier, first = then
         rule = rules.TENSOR_WRITE if record.writes else rules.TENSOR_READ
         values: dict[str, Any] = {"access": "write" if earlier.writes else "read", "column": column}
-        if record.engine == "tcgen05.dealloc":
+        if record.engine == _DEALLOC:
             rule = rules.TENSOR_FREED
         guard = self._state.guards.get((record.cta, record.warp))
         who = f"{instruction(first)} of {crew(first, earlier.warp)}{after_rounds(earlier.rounds)}"
