@@ -95,7 +95,7 @@ class Warp(Noun):
         return (exchanged, self._k.wrap(results["in_range"][0], pred)) if in_range else exchanged
 
     def vote(self, mode: str, predicate: Operand, *, members: Operand = warp.ALL_LANES) -> Value:
-        """vote.sync: whether `predicate` holds in all or any lanes, or is equal in them (uni): a predicate.
+        """vote.sync: a predicate, whether `predicate` holds in all or any lanes or is equal (uni); or a ballot of them.
 
         Mode ballot gives a u32 with a bit for each lane where it holds. Raises warp.members, instruction.variant.
         """
