@@ -112,6 +112,12 @@ def test_an_unguarded_prologue_is_judged_only_where_the_kernel_says_so() -> None
         twice(i32(minimum=1)).build()
 
 
+def test_each_fill_of_an_unguarded_prologue_is_waited_for() -> None:
+    """Each stage has a copy of its own in the text, and one step waits for the first alone."""
+    assert rules(counted(i32(minimum=2), guarded=False).build) == []
+    assert rules(counted(i32(minimum=1), guarded=False).build) == ["dry-run.fill-left"]
+
+
 @pytest.mark.parametrize("waits", [True, False])
 def test_a_step_may_be_read_ahead(waits) -> None:
     """The last step reads the stage after it, of which it uses nothing: with one step nothing has filled that stage."""

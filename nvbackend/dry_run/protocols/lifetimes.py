@@ -101,14 +101,16 @@ class Lifetimes:
                 )  # fmt: skip
 
     def _copies(self) -> None:
-        """Some warp of the CTA waited for each copy. Copies that nobody waits for at all are parts of a kernel."""
+        """Some warp of the CTA waited for each copy. An array that nobody waits on is part of a kernel."""
         barriers = self._state.mbarriers.values()
-        waited = {id(one.instr) for barrier in barriers if barrier.waited for one in _last_copies(barrier)}
+        done = [barrier for barrier in barriers if barrier.waited and _last_copies(barrier)]
+        waited = {id(one.instr) for barrier in done for one in _last_copies(barrier)}
+        arrays = {_array(one) for one in done}
         for barrier in barriers:
             if not barrier.copied & ~self._state.exits[barrier.place[0]]:
                 continue
             for one in _last_copies(barrier):
-                if id(one.instr) in waited:
+                if id(one.instr) in waited or _array(barrier) in arrays:
                     self._state.findings.add(
                         *(UNWRITTEN, barrier.name, rules.FILL_LEFT, one.instr, ()),
                         now=in_rounds(one.rounds), instruction=instruction(one.instr), warp=one.warp,
@@ -143,6 +145,11 @@ class Overwritten:
                     now=in_rounds(step.rounds()), instruction=instruction(step.instr), warp=step.warps[0],
                     barrier=barrier.name,
                 )  # fmt: skip
+
+
+def _array(barrier: Mbarrier) -> tuple[int, str]:
+    """The CTA and the name of the array that a barrier is an element of."""
+    return barrier.place[0], barrier.name.partition("[")[0]
 
 
 def _last_copies(barrier: Mbarrier) -> list[Arrival]:
