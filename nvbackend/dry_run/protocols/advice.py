@@ -125,6 +125,10 @@ class Advice:
 
     def _fence(self) -> str:
         put = f"put k.fence.proxy_async() after {line(self._earlier.instr)} in {self._reader}"
+        guard = self._state.guards.get((self._second.cta, self._second.warp))
+        arrival = guard.barrier.by.get((self._first.cta, self._first.warp)) if isinstance(guard, Wait) else None
+        if isinstance(guard, Wait) and arrival is not None:
+            return f"{put}, before it arrives on {guard.barrier.name} in {line(arrival.instr)}"
         return f"{put}, and {self._sync} after the fence, before {line(self._part.instr)}"
 
     def _wait(self) -> str:
@@ -177,6 +181,9 @@ class Advice:
     def _by_arrival(self, barrier: Mbarrier, kind: Completion | None) -> str:
         arrival = barrier.by.get((self._first.cta, self._first.warp))
         if kind in _WAITS:
+            if not any(cta == self._first.cta and warp // 4 == self._first.warp // 4 for cta, warp in barrier.by):
+                of = f" of CTA {barrier.place[0]}" if barrier.place[0] != self._first.cta else ""
+                return f"let {self._reader} arrive on {barrier.name}{of} too after {self._wait()}, and count that"
             return f"put {self._wait()} in {self._reader} before it arrives on {barrier.name}" + (
                 f", in {line(arrival.instr)}" if arrival is not None else ""
             )

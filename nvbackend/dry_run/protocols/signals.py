@@ -223,7 +223,7 @@ class Signals:
                 now=in_rounds(arrival.rounds), barrier=barrier.name, count=counted(barrier.count, "arrival"),
                 reason=f"{left} more come here in phase {barrier.phase}, after {came}",
                 fix=f"initialise {barrier.name} to {came + left}, or let fewer threads arrive: one of each warp, "
-                "under `with k.elect()`",
+                "with when=k.elect()",
             )  # fmt: skip
         left = min(left, barrier.pending)
         barrier.count -= drops
