@@ -143,9 +143,9 @@ class Runs:
             return [self._unjudged(chosen)]
         if found or machine.is_over_budget:
             return found
-        if found := self._further_on(rounds, chosen, machine.steps):
-            return found
         few = FewSteps(self._subject.function, self._program, self._subject.scalars, rounds, chosen, machine.ways)
+        if found := self._further_on(rounds, chosen, machine.steps) or self._least(few, machine.steps):
+            return found
         for scale in FEW:
             if found := self._few(few, scale, machine.steps):
                 return found
@@ -177,6 +177,14 @@ class Runs:
         """The rounds of loops, and the parameters chosen for them."""
         rounds, chosen = self._choose(scale)
         return ({} if chosen is None else rounds.of(chosen).rounds), chosen
+
+    def _least(self, few: FewSteps, steps: int) -> list[Diagnostic]:
+        """What a run shows with the least parameters that the kernel admits; `steps` is what the first run took."""
+        chosen = few.least()
+        if self._spent + steps > self._enough or few.is_known(chosen):
+            return []
+        found, _ = self._run(MAIN, chosen)
+        return [_with_values(one, few.changed(chosen)) for one in found if one.rule_id != UNWRITTEN.id]
 
     def _last(self, steps: int) -> list[Diagnostic]:
         """What a last run shows, if there is room for one; `steps` is what the first run took."""

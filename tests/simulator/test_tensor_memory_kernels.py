@@ -7,8 +7,10 @@ import pytest
 
 import nvbackend as nvb
 from tests.corpus import tensor_memory as corpus
+from tests.dry_run.registry import scenes
 
 F16, F32 = np.float16, np.float32
+through_tensor_memory = next(scene for scene in scenes() if scene.name == "through_tensor_memory")
 
 
 def run(kernel, grid, *given, seed=0):
@@ -50,3 +52,12 @@ def test_work_of_clusters_that_have_not_started(blocks):
     x = np.arange(128 * blocks, dtype=F32)
     run(corpus.work_of_clusters_that_have_not_started, blocks, x)
     assert np.array_equal(x, 2 * np.arange(128 * blocks, dtype=F32))
+
+
+def test_stores_read_their_registers_at_once():
+    """The loop loads the next values to the same registers while the stores before are still in flight."""
+    (launch,) = through_tensor_memory.launches()
+    x, out = launch.arguments
+    result = out.fresh()
+    run(through_tensor_memory.kernel, 1, x, result)
+    assert out.is_right(result)

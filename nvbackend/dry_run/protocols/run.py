@@ -84,6 +84,7 @@ class Run:
         self._flush()
         if whole and not self._is_stuck:
             self._lifetimes.finish()
+            self._tensors.finish()
         return self._state.findings.causes()
 
     def _flush(self) -> None:

@@ -48,6 +48,7 @@ class Tensors:
         self._complete = True
         """Whether all writes were seen."""
         self._allocated: dict[int, dict[int, int]] = {cta: {} for cta in range(state.launch.ctas)}
+        self._by: dict[tuple[int, int], MachineInstr] = {}
 
     def allocate(self, step: Step) -> Outcome:
         """tcgen05.alloc gives the lowest columns that are free; these come as `columns`."""
@@ -64,6 +65,7 @@ class Tensors:
             ):
                 base += 32
             mine[base] = columns
+            self._by[step.cta, base] = step.instr
             self._are_any = True
             return {"columns": base}
         if said.tensor_memory is TensorMemory.FREE:
@@ -71,7 +73,18 @@ class Tensors:
             if base_value is not None and columns is not None:
                 self._allocated[step.cta].pop(base_value & (1 << LANE_SHIFT) - 1, None)
                 self._free(step, base_value & (1 << LANE_SHIFT) - 1, columns)
+            else:
+                self._allocated[step.cta].clear()
         return DONE
+
+    def finish(self) -> None:
+        """Every allocation was given back."""
+        for cta, mine in self._allocated.items():
+            for base, count in mine.items():
+                instr = self._by[cta, base]
+                self._state.findings.add(
+                    *(UNWRITTEN, TMEM, rules.TENSOR_LEFT, instr, ()), columns=count, line=line(instr), cta=cta
+                )  # fmt: skip
 
     def _free(self, step: Step, base: int, columns: int) -> None:
         warp = self._state.warp(step)

@@ -78,6 +78,12 @@ class FewSteps:
             found[name] = min(later + (values[0] - later) % values.step, values[-1])
         return found
 
+    def least(self) -> dict[str, int]:
+        """The parameters with which loops are as short as the kernel says that they may be."""
+        self._look()
+        least = {name: one.values[0] for name, one in self._scalars.items() if one.minimum is not None}
+        return {name: least.get(name, number) if name in self._asked else number for name, number in self.many.items()}
+
     def is_known(self, chosen: Mapping[str, int]) -> bool:
         """Whether a run had these parameters before; if not, one has them now."""
         if chosen in self._known:

@@ -176,6 +176,7 @@ def _added(*counts):
         "tensor-memory", "The fourth warp does not wait for the last products, and loads."
     ),
     address_before_the_barrier=Mistake("race", "The address of the columns is read with no barrier after its write."),
+    freed_by_a_warp_that_is_not_there=Mistake("tensor-memory", "The seventh warp of six frees the columns."),
     never_freed_by_one_path=Mistake("tensor-memory", "With one step alone, the columns are not freed."),
 )
 @nvb.kernel("sm_100a", threads=192, min_ctas=1)
@@ -213,7 +214,8 @@ def accumulator_by_hand(k, a: MATRIX, b: PART, c: OUT, steps: COUNT, *, mistake=
     if not wrong("freed_while_others_load"):
         k.tcgen05.fence_before_thread_sync()
         k.barrier.sync()
-    with k.if_((warp == 0) & (steps > 1) if wrong("never_freed_by_one_path") else warp == 0):
+    frees = warp == (6 if wrong("freed_by_a_warp_that_is_not_there") else 0)
+    with k.if_(frees & (steps > 1) if wrong("never_freed_by_one_path") else frees):
         k.tcgen05.dealloc(tmem, 64)
 
 

@@ -133,9 +133,45 @@ def through_tensor_memory(k, x: OUT, y: OUT, *, mistake=None):
             for part in parts:
                 words = [x[thread * 64 + half * 32 + part + index].bitcast(u32) for index in range(8)]
                 k.tcgen05.st(columns.columns(half * 32 + part, 8).lanes(k.warp_id() * 32), "32x32b", words)
-            if not wrong("no_wait"):
-                k.tcgen05.wait_st()
+        if not wrong("no_wait"):
+            k.tcgen05.wait_st()
         loaded = k.tcgen05.ld(mine, "32x32b", 64)
         k.tcgen05.wait_ld(loaded)
         for index, value in enumerate(loaded.values):
             y[thread * 64 + index] = value.bitcast(f32)
+
+
+def _doubled(*counts):
+    def launch(rows):
+        x = small(rows, rows, 256, kind=np.float32)
+        return Launch(1, (x, Out(x * 2), rows))
+
+    return lambda: [launch(rows) for rows in counts]
+
+
+@scene(
+    STYLE,
+    _doubled(1, 2, 7),
+    why="The rows are worked on by a loop of their own, so that they look like tiles of a few steps.",
+    fills_two_whatever_there_is=Mistake("undrained", "Two rows are loaded first, though there may be one."),
+)
+@nvb.kernel("sm_90a", threads=128)
+def doubled_rows(k, x: OUT, y: OUT, rows: nvb.i32(minimum=1), *, mistake=None):
+    wrong, thread = named(mistake), k.thread_id()
+    buffers = k.shared(f32, 3 * 256, align=128, name="buffers")
+    full = k.mbarrier.array(3, arrivals=1, name="full")
+    k.mbarrier.ready()
+
+    def load(row):
+        k.mbarrier.arrive(full + row % 3, expect_tx=1024)
+        k.bulk.load(buffers + row % 3 * 256, x + row * 256, 1024, full + row % 3)
+
+    with k.if_(thread == 0), k.range(2 if wrong("fills_two_whatever_there_is") else k.math.min(rows, 2)) as row:
+        load(row)
+    with k.range(rows) as row:
+        k.mbarrier.wait(full + row % 3, row // 3 & 1)
+        with k.range(thread, 256, 128) as index:
+            y[row * 256 + index] = buffers[row % 3 * 256 + index] * 2.0
+        k.barrier.sync()
+        with k.if_((thread == 0) & (row + 2 < rows)):
+            load(row + 2)

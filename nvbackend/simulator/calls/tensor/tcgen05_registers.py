@@ -14,7 +14,7 @@ from nvbackend.simulator.events import Bits, By, Pending
 from nvbackend.simulator.machine.compiling import Compiling
 from nvbackend.simulator.machine.in_flight import Flights, slots_of
 from nvbackend.simulator.machine.lanes import WARP, Lanes
-from nvbackend.simulator.machine.wave import Reader, Step, Wave, Writer
+from nvbackend.simulator.machine.wave import Step, Wave, Writer
 from nvbackend.simulator.sync.groups import Groups
 from nvbackend.simulator.tensor.tensor_memory import LANES, Cells, register_cells
 
@@ -106,13 +106,13 @@ class _Load(_Move):
 
 @dataclass(eq=False)
 class _Store(_Move):
-    """Reads the registers and writes tensor memory when it completes."""
+    """Writes tensor memory when it completes; the registers are read when it is issued, and may change after it."""
 
-    read: Reader
+    values: Bits
 
     def complete(self) -> None:
         """Write the cells of every warp."""
-        memory, values = self.wave.part(TensorMemory), self.read(self.wave, self.lanes)
+        memory, values = self.wave.part(TensorMemory), self.values
         for number, (by, cta, lane, column) in enumerate(self.each()):
             words = values[:, number * WARP : (number + 1) * WARP]
             if self.cells.packed:
@@ -151,8 +151,8 @@ def _store(instruction: Instruction, place: Compiling, cells: Cells) -> Step:
         place.unknown(f"{len(place.elements(operands[-1]))} registers, where it has {len(cells.lane)}")
 
     def store(wave: Wave, lanes: Lanes) -> None:
-        bases = _bases(address(wave, lanes))
-        _start(wave, lanes, _Store(place.site, lanes.threads, "tcgen05.st", wave, cells, bases, read), Stores)
+        bases, values = _bases(address(wave, lanes)), np.array(read(wave, lanes))
+        _start(wave, lanes, _Store(place.site, lanes.threads, "tcgen05.st", wave, cells, bases, values), Stores)
 
     return warps(place, store)
 
