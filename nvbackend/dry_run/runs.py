@@ -144,12 +144,12 @@ class Runs:
         if found or machine.is_over_budget:
             return found
         few = FewSteps(self._subject.function, self._program, self._subject.scalars, rounds, chosen, machine.ways)
-        if found := self._further_on(rounds, chosen, machine.steps) or self._least(few, machine.steps):
+        if found := self._further_on(rounds, chosen, machine.steps):
             return found
         for scale in FEW:
             if found := self._few(few, scale, machine.steps):
                 return found
-        return self._last(machine.steps)
+        return self._least(few, machine.steps) or self._last(machine.steps)
 
     def _further_on(self, rounds: Rounds, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
         """What shows further on in the grid, where loops are longer, as those of causal attention are.
@@ -181,7 +181,7 @@ class Runs:
     def _least(self, few: FewSteps, steps: int) -> list[Diagnostic]:
         """What a run shows with the least parameters that the kernel admits; `steps` is what the first run took."""
         chosen = few.least()
-        if self._spent + steps > self._enough or few.is_known(chosen):
+        if self._spent + steps > ENOUGH or few.is_known(chosen):
             return []
         found, _ = self._run(MAIN, chosen)
         return [_with_values(one, few.changed(chosen)) for one in found if one.rule_id != UNWRITTEN.id]
