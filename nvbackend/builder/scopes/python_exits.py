@@ -184,10 +184,9 @@ def python_exit(frame: FrameType, *, loop: bool) -> Exit | None:
     `loop` says that the block is a loop of the kernel: a `return` at its end skips the rounds that follow.
     """
     code = frame.f_code
-    positions = list(code.co_positions())
-    position = positions[frame.f_lasti // 2] if 0 <= frame.f_lasti // 2 < len(positions) else None
-    with_ = None if position is None else _with_statements(code).get(position)
-    if with_ is None or position is None:
+    position = list(code.co_positions())[frame.f_lasti // 2]
+    with_ = _with_statements(code).get(position)
+    if with_ is None:
         return None
     ends = _ends(code, position)
     if frame.f_lasti not in ends or len(ends) != len(with_.ways):

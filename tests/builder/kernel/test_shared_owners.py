@@ -318,6 +318,8 @@ def test_a_callee_of_another_number_of_threads(callees, cluster):
         other = (callees, cluster) if k is outer else (128, 1)
         told = f"for {other[0]}" + (f" in clusters of {other[1]}" if cluster > 1 else "")
         assert re.search(f"{told}(?! in clusters)", diagnostic.message), diagnostic.message
+        own = "128 threads" if k is outer else f"{callees} threads" + f" in clusters of {cluster}" * (cluster > 1)
+        assert f" is built for CTAs of {own}, and " in diagnostic.message
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,9 @@ import pytest
 import nvbackend as nvb
 from nvbackend import f16, f32, f64, i32, i64
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.lower.lowering import check_operands
+from nvbackend.intrinsics.catalogue import rows
+from nvbackend.intrinsics.row.row import Row, RowOperand
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.signature import Parameter, Pointer, Scalar
 
@@ -63,3 +66,28 @@ def test_a_register_of_another_kernel_is_refused_by_the_instruction():
         k.emit(sync.barrier_sync(), {"id": other.ir})
     assert [one.rule_id for one in caught.value.diagnostics] == ["value.kernel"]
     k.emit(sync.barrier_sync(), {"id": k.arguments[1].ir})
+
+
+def _kinds() -> list[tuple[Row, RowOperand]]:
+    """A row for each type of a register operand."""
+    found: dict[str, tuple[Row, RowOperand]] = {}
+    for row in rows():
+        for one in row.inputs:
+            found.setdefault(one.register.llvm, (row, one))
+    return [*found.values()]
+
+
+@pytest.mark.parametrize(("row", "operand"), _kinds(), ids=lambda one: getattr(one, "name", ""))
+def test_a_number_is_one_that_the_register_holds(row: Row, operand: RowOperand) -> None:
+    """With a sign or without one, in as many bits as the register has; a register of another kind holds none."""
+    kind = operand.register.llvm
+    bits = int(kind[1:]) if kind.startswith("i") else 0
+    held = [-(1 << bits - 1), 0, (1 << bits) - 1] if bits else []
+    beyond = [-(1 << bits - 1) - 1, 1 << bits] if bits else [0, 1]
+    for number in (*held, *beyond):
+        with pytest.raises(nvb.DiagnosticError) as caught:
+            check_operands(builder()[0].function, row, {operand.name: number, "made up": 0})
+        said = [one.message for one in caught.value.diagnostics if f"operand {operand.name}:" in one.message]
+        assert [message.endswith(f"which holds no such number; given: {number}") for message in said] == [True] * (
+            number in beyond
+        )

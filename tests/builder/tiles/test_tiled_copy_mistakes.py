@@ -30,6 +30,11 @@ def odd_pitch():
     scene.fill(matrix=scene.k.tensor(scene.source, Layout((64, 64), (scene.n * 4, 1))))
 
 
+def any_pitch():
+    scene = Scene()
+    scene.fill(matrix=scene.k.tensor(scene.source, Layout((64, 64), (scene.n, 1))))
+
+
 def columns():
     scene = Scene()
     scene.fill(matrix=scene.k.tensor(scene.source, Layout((64, 64), (1, 64))))
@@ -146,6 +151,7 @@ def multiple_of_nothing():
 MISTAKES = {
     narrow_pointer: ("copy.alignment", "the source at multiples of 16 bytes, and of this tensor only 8 are known"),
     odd_pitch: ("copy.alignment", "take cp_async_copy(f16, 64)"),
+    any_pitch: ("copy.alignment", "of this tensor only 2 are known"),
     columns: ("copy.vector", "1 of them follow each other"),
     unknown_steps: ("copy.vector", "1 of them follow each other"),
     to_the_wrong_side: ("copy.operands", "it reads global memory, not shared memory"),

@@ -85,15 +85,18 @@ PARTED = {"tid.x": Scope.THREAD, "tid.y": Scope.THREAD, "warpid": Scope.WARP, "s
 """Those that programs part threads by; nothing is certain of them."""
 
 
+@pytest.mark.parametrize("axes", [1, 3])
 @pytest.mark.parametrize("attached", [True, False])
-def test_special_registers_are_one_number_over_their_scope(attached: bool) -> None:
-    """Of an attached function neither the shape of the CTA nor a cluster is known."""
+def test_special_registers_are_one_number_over_their_scope(attached: bool, axes: int) -> None:
+    """Of an attached function no cluster is known, nor, with indices along several axes, the shape of the CTA."""
     if attached:
         module = ir.Module()
         function = ir.Function(module, ir.FunctionType(ir.VoidType(), []), "f")
         k = nvb.attach(ir.IRBuilder(function.append_basic_block("entry")), "sm_90a", threads=256)
     else:
         k = nvb.KernelBuilder("registers", "sm_90a", threads=256, cluster=2)
+    if axes > 1:
+        k.special_register("tid.y")
     for name, scope in SCOPES.items():
         known = k.core.execution.known(k.special_register(name).ir)
         assert (known.certain, known.apparent) == (scope, scope), name

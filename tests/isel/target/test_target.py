@@ -220,7 +220,11 @@ def test_probes_say_what_ptxas_says(probe: str, instruction: str, expected: set[
 
 @pytest.mark.parametrize(
     ("given", "nearest"),
-    [("sm_90b", "sm_90"), ("sm90a", "sm_90a"), ("90a", "sm_90a"), ("SM_100A", "sm_100a"), ("gfx942", ""), ("", "")],
+    [
+        *(("sm_90b", "sm_90"), ("sm90a", "sm_90a"), ("90a", "sm_90a"), ("SM_100A", "sm_100a")),
+        *((f"compute_{one}", f"sm_{one}") for one in ("75", "80", "90", "90a", "100", "100a", "121f")),
+        *(("gfx942", ""), ("", ""), ("cc9", "")),
+    ],
 )
 def test_an_unknown_name_is_refused_with_the_nearest(given: str, nearest: str) -> None:
     diagnostic = _broken(given)

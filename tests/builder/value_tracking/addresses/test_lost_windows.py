@@ -85,6 +85,8 @@ OFFSETS = {
     "an index for each rank": lambda k, own, peer: (peer.bytes >> 24) * of_number(k),
     "by the rank's own instruction": lambda k, own, peer: k.cluster.rank_of(peer.bytes) * 16,
     "the part of a line": lambda k, own, peer: peer.bytes % 128,
+    "the line it is in": lambda k, own, peer: (peer.bytes & 0xFFFF80) >> 7,
+    "a field of a descriptor": lambda k, own, peer: (peer.bytes & 0x3FFFF) >> 4,
     "what is left of a line": lambda k, own, peer: 128 - (peer.bytes & 127),
     "by a comparison": lambda k, own, peer: k.select(peer.bytes > own.bytes, k.const(0, u32), k.const(16, u32)),
 }

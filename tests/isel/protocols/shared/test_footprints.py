@@ -29,7 +29,7 @@ from nvbackend.isel.machine.function import (
     RunTimeValues,
 )
 from nvbackend.isel.protocols.shared.bounds import _Bounds
-from nvbackend.isel.protocols.shared.footprints import Footprints
+from nvbackend.isel.protocols.shared.footprints import Footprints, Overlap
 from nvbackend.isel.target.target import Target
 
 THREADS = 96
@@ -204,32 +204,53 @@ def by_warp(instr: MachineInstr, touch: MemoryTouch, starts: list[int], *, toget
         yield starts[0], touch.bytes if touch.bytes is not None and touch.bytes <= dense else 1
 
 
+Accesses = list[tuple[MachineInstr, MemoryTouch]]
+
+
+def run_of(accesses: Accesses) -> Run:
+    """A run of these accesses, one instruction each."""
+    sites = [(Site(number, "b", instr), touch) for number, (instr, touch) in enumerate(accesses)]
+    return Run(0, AccessKind.READ, BUFFER, sites)
+
+
+@pytest.mark.parametrize("most", [1, 4])
 @pytest.mark.parametrize("seed", range(4))
-def test_two_warps_meet_in_a_byte(seed: int) -> None:
+def test_two_warps_meet_in_a_byte(seed: int, most: int) -> None:
+    """Or, of two CTAs whose memory is at the same place, any two threads."""
     met = 0
-    for number in range(150):
+    for number in range(150 // most):
         chance = random.Random(150 * seed + number)
-        (one, place), (two, other) = access(chance), access(chance)
+        ours, others = ([access(chance) for _ in range(chance.randint(1, most))] for _ in range(2))
         by, also = crew(chance), crew(chance)
         inside = chance.choice((-1, -1, -1, (1 << 64) - 1, (1 << 64) - 1 << 32))
         fixed = chance.random() < 0.2
-        runs = [
-            Run(0, AccessKind.READ, BUFFER, [(Site(0, "b", instr), at)]) for instr, at in ((one, place), (two, other))
-        ]
-        found = Footprints(function()).overlap(runs[0], by, runs[1], also, inside, fixed)
-        others = [*accessed(two, other, also)]
-        expected = {
-            (low(first), low(second), max(bytes_.start, its.start))
-            for first, bytes_, base in accessed(one, place, by)
-            for second, its, same in others
+        first, second = run_of(ours), run_of(others)
+        shared = [
+            (low(mine), low(theirs), max(bytes_.start, its.start), base, mine | theirs)
+            for one in ours
+            for mine, bytes_, base in accessed(*one, by)
+            for other in others
+            for theirs, its, same in accessed(*other, also)
             if bytes_.start < its.stop and its.start < bytes_.stop and base == same
-            if not (fixed and base is not None) and low(first) // 32 != low(second) // 32
-            if first | second | inside == inside
+        ]
+        expected = {
+            (mine, theirs, byte)
+            for mine, theirs, byte, base, threads in shared
+            if not (fixed and base is not None) and mine // 32 != theirs // 32 and threads | inside == inside
         }
-        assert (found is None) is (not expected), (one, two, by, also)
-        assert found is None or (found.first, found.second, found.byte) in expected
-        met += found is not None
+        footprints = Footprints(function())
+        met += is_one_of(footprints.overlap(first, by, second, also, inside, fixed), expected)
+        met += is_one_of(
+            footprints.common(first, by, Footprints(function()), second, also), {one[:3] for one in shared}
+        )
     assert met > 10
+
+
+def is_one_of(found: Overlap | None, expected: set[tuple[int, int, int]]) -> bool:
+    """Whether there is one; it is one of those `expected`, where there are any."""
+    assert (found is None) is (not expected)
+    assert found is None or (found.first, found.second, found.byte) in expected
+    return found is not None
 
 
 def test_an_operand_without_an_extent_begins_somewhere() -> None:

@@ -148,6 +148,34 @@ def test_a_missing_fence_names_the_accesses() -> None:
     assert notes == [("acc is written here", 3)]
 
 
+@pytest.mark.parametrize(
+    ("commits", "end", "rule"),
+    [
+        (False, "  read acc\n  commit\n  wait 0\n  ret", "wgmma.read-in-flight"),
+        (True, "  write acc\n  wait 0\n  ret", "wgmma.write-in-flight"),
+        (False, "  wait 0 acc\n  ret", "wgmma.missing-commit"),
+        (False, "  ret", "wgmma.missing-commit"),
+        (True, "  wait 1 acc\n  wait 0\n  ret", "wgmma.wait-leaves-group"),
+        (True, "  ret", "wgmma.missing-wait"),
+        (True, "  mma acc n=128\n  commit\n  wait 0\n  ret", "wgmma.shape-change"),
+    ],
+)
+def test_of_the_mma_on_two_ways_the_later_one_is_named(commits: bool, end: str, rule: str) -> None:
+    """What the message says and what the notes point to is one history: that of the last in the text."""
+    way = ["  mma acc", "  commit"] if commits else ["  mma acc"]
+    lines = ["entry -> one two", "  fence", "one -> last", *way, "two -> last", *way, "last", end]
+    (found,) = check_wgmma_protocol(Program("\n".join(lines)).function)
+    later = 1 + max(number for number, line in enumerate(lines) if line == "  mma acc")
+    commit = [later + 1] if commits else []
+    assert found.rule_id == rule
+    notes = [place.line for _, place in found.notes if place is not None]
+    if rule == "wgmma.shape-change":
+        assert notes == [4, later]
+    else:
+        assert notes[: 1 + len(commit)] == [later, *commit]
+    assert f"line {later}" in found.message or (commits and "group 2" in found.message)
+
+
 def test_one_cause_is_told_once_for_all_registers() -> None:
     message, _, _ = only(
         """

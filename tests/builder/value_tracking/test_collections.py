@@ -1,0 +1,96 @@
+"""What the lanes of a warp get from all its members: against Python, for every number that an unknown one may be."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import random
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+import numpy as np
+import pytest
+
+from nvbackend.builder.thread_tables.tables import Cta, constant
+from nvbackend.builder.value_tracking.calls import COLLECTIONS, collected
+from nvbackend.builder.value_tracking.known import Known
+
+THREADS = 64
+ALL = (1 << 32) - 1
+ANY_NUMBER = (0, 1, 1 << 31, ALL)
+"""What an unknown number may be."""
+Lanes = Sequence[int]
+
+
+def bits(lanes: list[bool]) -> int:
+    return sum(1 << lane for lane, one in enumerate(lanes) if one)
+
+
+def signed(number: int) -> int:
+    return number - (1 << 32) if number >> 31 else number
+
+
+def of_used(function: Callable[[list[int]], int]) -> Callable[[Lanes, int, int], tuple[int, ...]]:
+    """A function of the members' numbers alone."""
+    return lambda numbers, mask, _own: (function([one for lane, one in enumerate(numbers) if mask >> lane & 1]) & ALL,)
+
+
+def all_equal(numbers: Lanes, mask: int, _own: int) -> tuple[int, int]:
+    equal = len({one for lane, one in enumerate(numbers) if mask >> lane & 1}) == 1
+    return mask * equal, int(equal)
+
+
+EXPECTED: dict[str, Callable[[Lanes, int, int], tuple[int, ...]]] = {
+    "vote any": of_used(lambda used: int(any(used))),
+    "vote all": of_used(lambda used: int(all(used))),
+    "vote uni": of_used(lambda used: int(len({one != 0 for one in used}) == 1)),
+    "vote ballot": lambda numbers, mask, _: (bits([one != 0 for one in numbers]) & mask,),
+    "match any": lambda numbers, mask, own: (bits([one == numbers[own] for one in numbers]) & mask,),
+    "match all": all_equal,
+    "add": of_used(sum),
+    "and": of_used(lambda used: reduce(operator.and_, used)),
+    "or": of_used(lambda used: reduce(operator.or_, used)),
+    "xor": of_used(lambda used: reduce(operator.xor, used)),
+    "min u32": of_used(min),
+    "max u32": of_used(max),
+    "min s32": of_used(lambda used: min(map(signed, used))),
+    "max s32": of_used(lambda used: max(map(signed, used))),
+}
+DECIDED = ("vote any", "vote all", "vote uni")
+"""What some of the members may decide without the others."""
+
+
+def test_every_collection_is_expected() -> None:
+    assert {*EXPECTED} == {*COLLECTIONS}
+
+
+@pytest.mark.parametrize("operation", EXPECTED)
+def test_a_result_is_known_where_it_is_one_for_all_that_the_unknown_may_be(operation: str) -> None:
+    chance = random.Random(operation)
+    for _ in range(40):
+        mask = chance.choice([ALL, ALL, 0xFFFF, chance.getrandbits(32) | 3, 1 << chance.randrange(32)])
+        pool = chance.choice([(0,), (1,), (1, 1, 1, 1, 1, 0), (0, 0, 0, 0, 1), ANY_NUMBER])
+        numbers = [chance.choice(pool) for _ in range(THREADS)]
+        unknown = set(chance.sample(range(THREADS), chance.choice([0, 1, 2, 3])))
+        where = np.array([[[thread not in unknown for thread in range(THREADS)]]])
+        value = Known(np.array([[numbers]], np.uint64), where if unknown else None)
+        found = collected(Cta(THREADS, 1, (THREADS, 1, 1)), operation, Known(constant(mask, 32)), value)
+        for own in range(THREADS):
+            first, lane = own - own % 32, own % 32
+            open_ = [one for one in range(first, first + 32) if one in unknown and mask >> one - first & 1]
+            results = {
+                EXPECTED[operation](
+                    [dict(zip(open_, ways, strict=True)).get(first + one, numbers[first + one]) for one in range(32)],
+                    mask,
+                    lane,
+                )
+                for ways in itertools.product((0, 1) if operation in DECIDED else ANY_NUMBER, repeat=len(open_))
+                if mask >> lane & 1
+            }
+            decides = operation in DECIDED and mask.bit_count() > 1
+            is_known = mask >> lane & 1 == 1 and (len(results) == 1 if decides else not open_)
+            for number, one in enumerate(found):
+                assert one is not None
+                known = np.broadcast_to(one[1], (1, 1, THREADS))[0, 0, own]
+                assert bool(known) is is_known, (operation, own)
+                assert not known or {result[number] for result in results} == {int(one[0][0, 0, own])}
