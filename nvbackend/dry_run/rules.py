@@ -294,13 +294,6 @@ TENSOR_FREED = Rule(
     why="The columns may belong to another CTA while they are accessed: wrong numbers, and nothing traps.",
     reference=_TENSOR,
 )
-TENSOR_LEFT = Rule(
-    id="tcgen05.missing-dealloc",
-    message="the kernel ends with {columns} columns of {line} still allocated in CTA {cta}: no warp gives them back",
-    fix="give them back in a warp that the CTA has: k.tcgen05.dealloc by the warp that allocated",
-    why="The columns stay taken: a later CTA of the SM waits in its allocation forever.",
-    reference=_TENSOR,
-)
 TENSOR_UNWRITTEN = Rule(
     id="dry-run.tensor-unwritten",
     message="{now}{second} reads lane {lane}, column {column} of tensor memory, which nothing has written",

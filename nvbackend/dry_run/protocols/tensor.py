@@ -25,6 +25,7 @@ from nvbackend.intrinsics.row.row import RegisterClass
 from nvbackend.intrinsics.row.semantics import Completion, MemoryOperand, TensorMemory
 from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, TMEM, MachineInstr, instruction_descriptor
 from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT
+from nvbackend.isel.protocols.tmem.rules import MISSING_DEALLOC
 
 COLUMNS = 512
 _BEFORE, _AFTER = "k.tcgen05.fence_before_thread_sync()", "k.tcgen05.fence_after_thread_sync()"
@@ -83,7 +84,8 @@ class Tensors:
             for base, count in mine.items():
                 instr = self._by[cta, base]
                 self._state.findings.add(
-                    *(UNWRITTEN, TMEM, rules.TENSOR_LEFT, instr, ()), columns=count, line=line(instr), cta=cta
+                    *(UNWRITTEN, TMEM, MISSING_DEALLOC, instr, ()), columns=count, name=line(instr),
+                    reason=f"no warp of CTA {cta} gives them back",
                 )  # fmt: skip
 
     def _free(self, step: Step, base: int, columns: int) -> None:
