@@ -123,7 +123,7 @@ PARITY = Rule(
     id="mbarrier.parity-counter",
     message="{now}warp {warp} waits for {wanted} of {barrier}: {reason}",
     fix="wait here for parity {parity}, that of phase {phase}: it flips each time the barrier's index begins again "
-    "at 0",
+    "at 0; or, where this is the right parity, let the warps that share the barrier come here in turns",
     why="A wait for a phase that is over orders nothing: what it guards is accessed too early, now and then.",
     reference=f"{_MBARRIER}: mbarrier.try_wait, phase parity",
 )

@@ -110,7 +110,21 @@ class Advice:
         untracked = self._untracked()
         if untracked:
             return untracked
+        if self._has_waited_for_its_own():
+            wait = f"the wait for {line(self._earlier.instr)}, which is for a thread's own copies alone"
+            return f"put {self._sync} before {here}, after {wait}"
         return f"put {self._wait()} in {self._reader}, and then {self._sync} before {here}"
+
+    def _has_waited_for_its_own(self) -> bool:
+        """Whether who reads has waited for what it has copied itself by the same instruction."""
+        kind = self._earlier.instr.semantics.issues
+        if kind not in _WAITS:
+            return False
+        groups = self._state.groups_of(self._state.warps[self._second.cta, self._second.warp], kind)
+        is_open = any(
+            one.instr is self._earlier.instr and one.rounds == self._first.rounds for one in groups.operations
+        )
+        return groups.has_committed and not is_open
 
     def _untracked(self) -> str:
         """Whether the copying warp arrived where the reader waits, by an arrival that does not wait for copies."""

@@ -214,7 +214,7 @@ def leaves(
     if allocation is None:
         place = f"shared address {byte:#x}; the kernel's memory ends at {state.launch.shared.stop:#x}"
     else:
-        place = f"byte {byte} of shared memory {memory}, which has {allocation.bytes}"
+        place = f"byte {byte} of shared memory {memory}, which has {allocation.bytes} bytes"
     state.findings.add(ACCOUNTING, memory, rules.BEYOND, instr, (), place=place, **said)
 
 

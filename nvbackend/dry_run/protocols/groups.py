@@ -53,6 +53,11 @@ class Groups:
             self.uneven = [self.commits] * 32
         self.uneven = [count + (lanes >> lane & 1) for lane, count in enumerate(self.uneven)]
 
+    @property
+    def has_committed(self) -> bool:
+        """Whether some lane has committed a group."""
+        return bool(self.commits if self.uneven is None else max(self.uneven))
+
     def committed(self, lane: int) -> int:
         """How many groups a lane has committed."""
         return self.commits if self.uneven is None else self.uneven[lane]

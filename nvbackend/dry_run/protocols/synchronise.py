@@ -100,13 +100,14 @@ class ThreadBarriers:
             return
         if barrier.knows_last(warp) or comer.count is None:
             return
-        who = warps(one.warp for one in barrier.last)
+        who, counted = warps(one.warp for one in barrier.last), barrier.last[0].count
+        counts = f", and they counted {counted} threads" if counted != comer.count else ""
         findings.add(
             *(ACCOUNTING, about, rules.BARRIER_CROWD, comer.instr),
             tuple((f"{instruction(one.instr)} of warp {one.warp} comes in the phase before", one.instr.location)
                   for one in barrier.last[:1]),
             now=in_rounds(comer.rounds), warp=warp.index, barrier=barrier.number, count=comer.count,
-            reason=f"nothing that it waited for says that this phase, of {who}, is over",
+            reason=f"nothing that it waited for says that this phase, of {who}, is over{counts}",
             holds=partial(self._has_no_order, {(one.cta, one.warp) for one in (comer, *barrier.last)}),
         )  # fmt: skip
 
