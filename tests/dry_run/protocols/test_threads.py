@@ -54,6 +54,8 @@ def test_other_bytes_of_one_granule_are_no_race() -> None:
     run = Drive()
     for warp in range(2):
         run.do(warp, "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32", address=1024 + 4 * warp, columns=32)
+    for base in (0, 32):
+        run.do(0, "tcgen05.dealloc.cta_group::1.sync.aligned.b32", tmem=base, columns=32)
     assert run.end() == []
 
 
