@@ -73,6 +73,7 @@ class Mbarrier(Noun):
     def ready(self, *, aligned: bool = True) -> None:
         """Make every mbarrier initialised so far visible to the async proxy and to all threads of CTA or cluster.
 
+        In a cluster it publishes the mbarriers alone: other data that peers write or read needs k.cluster.sync().
         Before compute capability 9.0, which has neither, it is a barrier of the CTA. Without `aligned` the threads of a
         warp need not execute it together.
         """
