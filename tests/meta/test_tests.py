@@ -25,7 +25,7 @@ def _called(node: ast.AST) -> str:
 
 def _checks(node: ast.AST) -> bool:
     name = _called(node)
-    return "assert_" in name or (name.endswith(".check") and "golden" in name.lower())
+    return "assert_" in name or (name.endswith(".check") and ("golden" in name.lower() or name.startswith("Verdicts(")))
 
 
 def test_every_test_can_fail() -> None:
@@ -40,6 +40,7 @@ def test_every_test_can_fail() -> None:
         ("run()", False),
         ("with pytest.raises(ValueError): run()", True),
         ("golden.check('a', run())", True),
+        ("Verdicts('noted.txt').check(run())", True),
         ("rule.check('a')", False),
         ("numpy.testing.assert_allclose(run(), 1)", True),
         ("for one in run(): assert one", True),

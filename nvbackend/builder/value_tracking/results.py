@@ -182,7 +182,7 @@ def _cast(name: str, instruction: ir.Instruction, operand: Known) -> tables.Resu
 
 def _binary(operation: str, instruction: ir.Instruction, operands: Sequence[Known]) -> tables.Result | None:
     """An operation on two integers; one of them decides where it is 0 in a product or `and`, all ones in an `or`."""
-    if len(operands) != 2 or not tables.is_binary(operation):
+    if not tables.is_binary(operation):
         return None
     left, right = operands
     width, to = _width(inputs(instruction)[0]), _width(instruction)

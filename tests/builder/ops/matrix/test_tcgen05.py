@@ -287,6 +287,7 @@ SPARSE = InstructionDescriptor(kind="f16", m=128, n=64, a=f16, b=f16, d=f32, spa
         (Tcgen05Request("f16", weight_stationary=True), HALF, {"metadata": 1}, ["tcgen05.operands"]),
         (Tcgen05Request("f16", sparse=True), SPARSE, {}, ["tcgen05.operands"]),
         (Tcgen05Request("f16"), HALF, {"scale_a": 1, "scale_b": 2}, ["tcgen05.operands"]),
+        (Tcgen05Request("f16"), None, {}, ["tcgen05.operands"]),
         (Tcgen05Request("f16", disable_output_lane=True), HALF, {"output_lanes": [1, 2]}, ["tcgen05.lane-words"]),
         (Tcgen05Request("f16", scale_input_d=True), HALF, {"scale_input_d": 16}, ["machine.immediate"]),
         (Tcgen05Request("f16", ashift=True), HALF, {}, ["tcgen05.ashift-shared"]),

@@ -257,3 +257,23 @@ def test_shifts_with_and_without_the_sign_are_two_symbols() -> None:
     assert signed != unsigned
     assert symbol_name(((n >> 30) & 15).ir) == signed
     assert symbol_name(((n.to(u32) >> 30) & 15).ir) == unsigned
+
+
+@pytest.mark.parametrize(
+    ("length", "doubles"),
+    [*((length, doubles) for length in (1, 11, 12, 13) for doubles in (True, False)), (3000, False)],
+)
+def test_a_sum_of_any_length_is_a_step(length: int, doubles: bool) -> None:
+    """However long the chain, the terms say what it comes to: only so many of its links are followed back."""
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [ir.IntType(32)]), "f")
+    b = ir.IRBuilder(function.append_basic_block())
+    chain = [function.args[0]]
+    for number in range(length):
+        last = chain[-1]
+        chain.append(b.add(last, last if doubles else ir.Constant(ir.IntType(32), number)))
+    start, numbers = 5, {}
+    for number, value in enumerate(chain):
+        numbers[symbol_name(value)] = start << number if doubles else start + sum(range(number))
+    step = Places().step(chain[-1])
+    total = step.constant + sum(factor * numbers[name] for name, factor in symbol_terms(symbol_text(step.terms)))
+    assert (total - numbers[symbol_name(chain[-1])]) % (1 << 32) == 0

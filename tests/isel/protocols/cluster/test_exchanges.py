@@ -322,6 +322,28 @@ def test_what_is_left_alone(middle):
     assert found(program) == []
 
 
+@pytest.mark.parametrize("by_rank", [True, False])
+@pytest.mark.parametrize("place", ["before", "between", "after"])
+def test_a_barrier_that_some_ctas_skip_is_the_one_mistake(place, by_rank):
+    """Where CTAs do not come to the same barriers, nothing is said of what these order."""
+
+    def program(k, own, out, n):
+        def skipped(here: str) -> None:
+            if here == place:
+                with k.if_(k.cluster.rank() == 0 if by_rank else k.block_id() < n):
+                    k.cluster.sync()
+
+        k.cluster.sync()
+        skipped("before")
+        own[k.thread_id()] = 1.0
+        skipped("between")
+        out[k.thread_id()] = k.cluster.map_shared_rank(own, k.cluster.peer_rank())[k.thread_id()]
+        skipped("after")
+        k.cluster.sync()
+
+    assert found(program) == ["cluster.divergent"]
+
+
 def test_atomics_of_peers_and_what_the_owner_reads():
     def program(k, own, out, n, kind):
         own[k.thread_id()] = 0.0

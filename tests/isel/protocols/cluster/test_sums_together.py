@@ -31,6 +31,24 @@ RANK_0: OfRank = ("rank == 0", lambda rank: rank == 0)
 RANK_1: OfRank = ("rank == 1", lambda rank: rank == 1)
 
 
+@pytest.mark.parametrize("is_initialised", [True, False])
+def test_what_is_no_barrier_yet_is_the_one_mistake(is_initialised):
+    """Who arrives there is asked of barriers alone."""
+
+    def kernel(k, x: Pointer(u32, 16), n: i32):
+        full = k.shared(u64, 1, align=8, name="full")
+        if is_initialised:
+            with k.if_(k.thread_id() == 0):
+                k.mbarrier.init(full, 1)
+        k.mbarrier.ready()
+        with k.if_((k.thread_id() == 0) & (k.cluster.rank() == 0)):
+            k.mbarrier.arrive(full)
+        k.mbarrier.wait(full, 0)
+        k.cluster.sync()
+
+    assert rules_of(kernel) == ["mbarrier.no-arrival-in-peer" if is_initialised else "mbarrier.uninitialised"]
+
+
 @pytest.mark.parametrize("cluster", [2, 3])
 @pytest.mark.parametrize("announcing", [EVERYWHERE, RANK_0], ids=lambda one: one[0])
 @pytest.mark.parametrize("copying", [EVERYWHERE, RANK_1], ids=lambda one: one[0])

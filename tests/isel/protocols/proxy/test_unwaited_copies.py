@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import nvbackend as nvb
-from nvbackend import f32, i32
+from nvbackend import f32, i32, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.signature import Parameter, Pointer, Scalar
 
@@ -100,7 +100,9 @@ def test_a_peer_that_waits_until_it_may_send():
     assert UNWAITED not in sent_by_one_rank(wait=False, handed=True)
 
 
-@pytest.mark.parametrize("case", ["cleared before", "other half", "under a condition", "waited for elsewhere"])
+@pytest.mark.parametrize(
+    "case", ["cleared before", "other half", "to some CTA", "under a condition", "waited for elsewhere"]
+)
 def test_reads_that_are_right(case):
     def program(k, own, full, out, n):
         other = k.mbarrier.array(1, 1, name="other")
@@ -118,6 +120,8 @@ def test_reads_that_are_right(case):
                 k.async_store.store(own + k.thread_id(), value, full, k.cluster.peer_rank())
         elif case == "other half":
             k.async_store.store(own + (k.thread_id() % 64 + 64), value, full, k.cluster.peer_rank())
+        elif case == "to some CTA":
+            k.async_store.store(own + k.thread_id(), value, full, n.to(u32) & 1)
         else:
             k.async_store.store(own + k.thread_id(), value, full, k.cluster.peer_rank())
         if case == "waited for elsewhere":
