@@ -66,7 +66,7 @@ def _public_members(cls: type) -> dict[str, object]:
     """Public and dunder members as the class bodies define them; the nearest class wins."""
     members: dict[str, object] = {}
     for owner in reversed(cls.__mro__):
-        if owner is cls or owner.__module__.partition(".")[0] == _PACKAGE:
+        if owner.__module__.partition(".")[0] == _PACKAGE:
             members |= vars(owner)
         else:
             members = {name: member for name, member in members.items() if name not in vars(owner)}

@@ -131,3 +131,35 @@ def test_the_layers_stand_at_the_top_as_links(name: str) -> None:
 
 def test_the_package_is_typed() -> None:
     assert (ROOT / PACKAGE / "py.typed").is_file()
+
+
+def _defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
+    """The default of each parameter that has one, as it is written."""
+    every = function.args
+    placed = [*every.posonlyargs, *every.args]
+    pairs = [*zip(placed[len(placed) - len(every.defaults) :], every.defaults, strict=True)]
+    pairs += [(name, one) for name, one in zip(every.kwonlyargs, every.kw_defaults, strict=True) if one is not None]
+    return {name.arg: ast.unparse(one) for name, one in pairs}
+
+
+def _is_overload(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(ast.unparse(one).endswith("overload") for one in function.decorator_list)
+
+
+def test_overloads_have_the_defaults_of_the_call() -> None:
+    """An editor shows those of an overload, and Python takes those of the function after it."""
+    wrong, seen = [], 0
+    for source in LIBRARY:
+        waiting: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
+        for function in sorted(functions(source.tree), key=lambda one: one.lineno):
+            if _is_overload(function):
+                waiting.append(function)
+                continue
+            taken = _defaults(function)
+            for shown in (one for one in waiting if one.name == function.name):
+                seen += 1
+                differing = [name for name, one in _defaults(shown).items() if taken.get(name) != one]
+                wrong += [f"{source.module}:{shown.lineno}: {name}" for name in differing]
+            waiting = []
+    assert seen > 20
+    assert wrong == []
