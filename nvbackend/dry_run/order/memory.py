@@ -246,7 +246,11 @@ class Memory:
         for part in record.parts:
             for one, address in shadow.write(part.granules(shadow.shift), number, known):
                 earlier = self.records.records[one]
-                if earlier is None or (earlier.atomic and record.atomic) or _alike(earlier, record, part):
+                if (
+                    earlier is None
+                    or (earlier.atomic and record.atomic)
+                    or _alike(earlier, record, part, address, 1 << shadow.shift)
+                ):
                     continue
                 needed = not earlier.writes and not shadow.is_written(address)
                 self._conflict(earlier, record, part, cta, address, NEEDED if needed else UNORDERED)
@@ -268,8 +272,11 @@ def _with(record: Record, parts: list[Part]) -> Record:
     )  # fmt: skip
 
 
-def _alike(earlier: Record, record: Record, part: Part) -> bool:
-    """Whether both are one store by several threads, or two copies of a warp: their order may not matter."""
+def _alike(earlier: Record, record: Record, part: Part, address: int, size: int) -> bool:
+    """Whether both are one store by several threads, or two copies of a warp: their order may not matter.
+
+    `size` bytes at `address` are what both write.
+    """
     if not earlier.writes:
         return False
     if earlier.engine and record.engine and not earlier.proxy and not record.proxy and earlier.warp == record.warp:
@@ -277,7 +284,8 @@ def _alike(earlier: Record, record: Record, part: Part) -> bool:
     if earlier.source is not None and record.source is not None and earlier.source != record.source:
         return False
     others = not earlier.proxy or earlier.cta != record.cta
-    return others and any(one.instr is part.instr and not _is_shifted(one, part) for one in earlier.parts)
+    there = [one for one in earlier.parts if one.instr is part.instr and not _is_shifted(one, part)]
+    return others and any(one.covers(address, size) for one in there)
 
 
 def _is_shifted(one: Part, other: Part) -> bool:

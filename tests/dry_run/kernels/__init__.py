@@ -2,6 +2,7 @@
 
 from tests.dry_run.kernels import (
     causal,
+    cleared,
     clusters,
     cutlass_sm80,
     cutlass_sm90,
@@ -26,6 +27,7 @@ from tests.dry_run.kernels import (
 STYLES = (
     causal,
     cutlass_sm90,
+    cleared,
     clusters,
     cutlass_sm80,
     cutlass_sm100,
