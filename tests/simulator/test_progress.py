@@ -18,11 +18,13 @@ from tests.simulator.calls.bodies import ptx
 from tests.support.process import ROOT
 
 SPIN = """
+import signal
 import sys
 import numpy as np
 from nvbackend.simulator import Simulator
 from tests.simulator.calls.bodies import ptx
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job is started with it ignored
 out = np.zeros(64, np.uint32)
 body = "st.global.u32 [%rd0], 7; L: add.u32 %r3, %r3, 1; setp.ne.u32 %p1, %r3, 0; @%p1 bra L;"
 module = Simulator().load(ptx(body, [out]), source="spin.ptx")
