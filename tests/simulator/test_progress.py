@@ -56,7 +56,10 @@ def test_ctrl_c_says_where_it_was_and_shows_the_users_lines_alone() -> None:
         running.wait(2)
     except subprocess.TimeoutExpired:
         running.send_signal(signal.SIGINT)
-    printed, errors = running.communicate(timeout=60)
+    try:
+        printed, errors = running.communicate(timeout=60)
+    finally:
+        running.kill()
     assert printed.startswith("k was interrupted at spin.ptx:11, PTX line 11: ")
     assert printed.endswith("; 0 of 1 CTAs have ended 7\n")
     assert "nvbackend/simulator" not in errors
