@@ -17,7 +17,7 @@ COSTS = {
     f"tests/test_{number % 7}.py::test[{number}]": random.Random(number).choice((1.0, 6.0, 40.0))
     for number in range(400)
 }
-COMMITS = [hashlib.sha1(str(number).encode()).hexdigest() for number in range(400)]
+COMMITS = [hashlib.sha1(str(number).encode()).hexdigest() for number in range(1200)]
 OPTIONS = ["-q", "-p", "no:cacheprovider", "-m", "exhaustive", "tests/fuzz", "--collect-only"]
 
 

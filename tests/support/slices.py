@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-SLICE_S = 80.0
+SLICE_S = 50.0
 """Seconds of one core that a slice is meant to take."""
 USUAL_S = 6.0
 """Seconds of one core that a test takes which says nothing else: `@pytest.mark.exhaustive(seconds=40)`."""
