@@ -111,8 +111,8 @@ class Advice:
         if untracked:
             return untracked
         if self._has_waited_for_its_own():
-            wait = f"the wait for {line(self._earlier.instr)}, which is for a thread's own copies alone"
-            return f"put {self._sync} before {here}, after {wait}"
+            wait = f"let {self._reader} wait for {line(self._earlier.instr)} as {self._other} does"
+            return f"{wait}, each thread for its own copies, and put {self._sync} after that, before {here}"
         return f"put {self._wait()} in {self._reader}, and then {self._sync} before {here}"
 
     def _has_waited_for_its_own(self) -> bool:

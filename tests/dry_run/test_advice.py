@@ -1,0 +1,81 @@
+"""Fixes and reasons that depend on what the kernel has already: following one mends it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import Pointer, f32, i32
+from tests.support.runtime import broken, rules
+
+F32 = Pointer[f32]
+
+
+def copied_a_row_ahead(meets: bool) -> nvb.KernelDefinition:
+    @nvb.kernel("sm_80", threads=128)
+    def rows(k, x: F32, y: F32, count: i32(minimum=1)):
+        thread, row = k.thread_id(), k.shared(f32, 256, align=16, name="row")
+
+        def fetch(step: Any) -> None:
+            k.cp_async.copy(row + (step % 2 * 128 + thread), x + (step * 128 + thread), 4)
+
+        fetch(k.const(0, i32))
+        k.cp_async.commit_group()
+        with k.range(count) as step:
+            with k.if_(step + 1 < count):
+                fetch(step + 1)
+            k.cp_async.commit_group()
+            k.cp_async.wait_group(1)
+            if meets:
+                k.barrier.sync()
+            y[step * 128 + thread] = row[step % 2 * 128 + (127 - thread)]
+            k.barrier.sync()
+        k.cp_async.wait_group(0)
+
+    return rows
+
+
+def test_where_threads_wait_for_their_own_copies_the_barrier_alone_is_missing() -> None:
+    (found,) = broken(copied_a_row_ahead(meets=False).build)
+    assert found.rule_id == "async-copy.read-before-wait"
+    assert "and put k.barrier.sync() after that, before line" in (found.fix or "")
+    assert "wait_group" not in (found.fix or "")  # which is there
+    assert rules(copied_a_row_ahead(meets=True).build) == []
+
+
+@pytest.mark.parametrize(("count", "is_said"), [(32, True), (64, False)])
+def test_a_crowd_of_other_counts_says_what_they_counted(count: int, is_said: bool) -> None:
+    @nvb.kernel("sm_90a", threads=96)
+    def crowd(k):
+        with k.if_(k.warp_id() == 0):
+            k.barrier.sync(1, count)
+        with k.if_(k.warp_id() == 1):
+            k.barrier.arrive(1, 64)
+        with k.if_(k.warp_id() == 2):
+            k.barrier.sync(1, 64)
+
+    messages = [found.message for found in broken(crowd.build)]
+    assert any("and they counted 32 threads" in message for message in messages) == is_said
+
+
+def test_an_index_that_the_grid_bounds_is_not_judged_further_on() -> None:
+    """Causal: a CTA makes as many steps as its place says. A grid of two keeps within the array."""
+
+    @nvb.kernel("sm_90a", threads=128)
+    def causal(k, x: F32, y: F32):
+        thread, rows = k.thread_id(), k.shared(f32, 2 * 128, align=16, name="rows")
+        full = k.mbarrier.array(2, arrivals=1, name="full")
+        place = k.shared(f32, 2 * 128, name="place")
+        k.mbarrier.ready()
+        place[k.block_id() * 128 + thread] = x[thread]
+        with k.range(k.block_id() + 1) as step:
+            with k.if_(thread == 0):
+                k.mbarrier.arrive(full + step % 2, expect_tx=512)
+                k.bulk.load(rows + step % 2 * 128, x + step * 128, 512, full + step % 2)
+            k.mbarrier.wait(full + step % 2, step // 2 & 1)
+            y[step * 128 + thread] = rows[step % 2 * 128 + (127 - thread)] + place[k.block_id() * 128 + thread]
+            k.barrier.sync()
+
+    assert rules(causal.build) == []
