@@ -16,6 +16,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,8 @@ OLD_CHIPS = (70, 72, 101)
 """Chips that ptxas 13 does not know and ptxas 12.9 does; it knows 101 as 110."""
 TAKEN_BEFORE_13 = ("fence.acquire.", "fence.release.", "st.async.mmio.release.gpu.")
 """What ptxas 12.9 lets through and ptxas 13 has learned to refuse: one-way fences before sm_90, mmio below `.sys`."""
+ORDINARY = ("sm_70", "sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_101f", "sm_103", "sm_120a")
+"""The targets that samples are held to in the ordinary run: each generation, and each kind of suffix."""
 OLD_RELEASE = (12, 9)
 OLD_PTX_VERSION = (8, 8)
 """What ptxas 12.9 reads."""
@@ -55,6 +58,14 @@ def witnessed() -> list[Target]:
     return [
         Target.parse(each.name, min(each.ptx_version, OLD_PTX_VERSION)) if each.number in OLD_CHIPS else each
         for each in newest
+    ]
+
+
+def on_a_sample() -> list[Any]:
+    """Every architecture as a parameter of a test over a sample; those that are not in ORDINARY are exhaustive."""
+    return [
+        pytest.param(each, marks=() if each.name in ORDINARY else pytest.mark.exhaustive(seconds=3))
+        for each in witnessed()
     ]
 
 

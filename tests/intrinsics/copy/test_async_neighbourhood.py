@@ -12,7 +12,7 @@ from nvbackend.isel.operands.sync import is_available
 from nvbackend.isel.target.target import Target, dotted
 from tests.support import address_text, async_text, multimem_text, spelling_text
 from tests.support.async_text import DECLARATIONS, SCOPES, Variant
-from tests.support.ptxas import OLD_CHIPS, TAKEN_BEFORE_13, refusals, witnessed
+from tests.support.ptxas import OLD_CHIPS, TAKEN_BEFORE_13, on_a_sample, refusals, witnessed
 
 FAMILIES = {
     **async_text.FAMILIES,
@@ -71,7 +71,7 @@ def test_what_has_no_row_for_its_ptx_version_is_taken_in_a_later_one() -> None:
     assert later == [""] * len(later)
 
 
-@pytest.mark.parametrize("target", witnessed(), ids=str)
+@pytest.mark.parametrize("target", on_a_sample(), ids=str)
 def test_rows_are_where_ptxas_takes_them_on_a_sample(target: Target) -> None:
     chooser = random.Random(target.name)
     chosen = []

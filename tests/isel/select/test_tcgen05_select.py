@@ -23,7 +23,7 @@ from nvbackend.isel.select.tcgen05.select import select_tcgen05
 from nvbackend.isel.select.tcgen05.shapes import legal_m, legal_n, shape_faults
 from nvbackend.isel.target.target import Target, dotted, target_names, why_not
 from nvbackend.isel.verify.verify import verify
-from tests.support.ptxas import assemble, refusals, witnessed
+from tests.support.ptxas import assemble, on_a_sample, refusals
 from tests.support.tcgen05_ptx import AXES, DECLARATIONS, PLAIN, is_undocumented, mma
 
 SEED = 31
@@ -72,7 +72,7 @@ def asked(choice: dict[str, Any]) -> Tcgen05Request | None:
     )
 
 
-@pytest.mark.parametrize("target", witnessed(), ids=str)
+@pytest.mark.parametrize("target", on_a_sample(), ids=str)
 def test_a_request_is_selected_exactly_where_ptxas_takes_it(target: Target) -> None:
     cases = [(choice, request) for choice in choices(40) if (request := asked(choice)) is not None]
     texts = [mma(choice) for choice, _ in cases]
