@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,15 +143,38 @@ class Parameter:
         object.__setattr__(self, "type", Scalar(type) if isinstance(type, ElementType) else type)
 
 
+Shape = tuple[int, int, int]
+"""Extents along x, y and z."""
+Extents = int | Sequence[int]
+"""One to three extents, those left out being 1; an integer is an extent along x."""
+
+
+def shape_of(extents: Extents) -> Shape:
+    """Extents along all three axes."""
+    x, y, z = (*((extents,) if isinstance(extents, int) else extents), 1, 1)[:3]
+    return x, y, z
+
+
 @record
 @dataclass(frozen=True, slots=True)
 class LaunchBounds:
-    """What a launch must keep to: threads a CTA, CTAs a cluster, dynamic shared bytes, minimum CTAs an SM."""
+    """What a launch must keep to: threads a CTA, CTAs a cluster, dynamic shared bytes, minimum CTAs an SM.
+
+    `shape` and `cluster_shape` are the extents of a CTA and of a cluster along x, y and z: along x alone by default.
+    """
 
     threads: int
     cluster: int = 1
     dynamic_shared_bytes: int = 0
     min_ctas: int | None = None
+    shape: tuple[int, int, int] = (0, 0, 0)
+    cluster_shape: tuple[int, int, int] = (0, 0, 0)
+
+    def __post_init__(self) -> None:
+        if not self.shape[0]:
+            object.__setattr__(self, "shape", (self.threads, 1, 1))
+        if not self.cluster_shape[0]:
+            object.__setattr__(self, "cluster_shape", (self.cluster, 1, 1))
 
 
 @record

@@ -20,7 +20,7 @@ from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.target.target import Target, dotted
 from nvbackend.launch_calls import NotLoaded
-from nvbackend.signature import Signature
+from nvbackend.signature import Shape, Signature
 
 ASSEMBLE = "assemble"
 """The stage after those of `nvbackend.codegen.llvm`."""
@@ -81,8 +81,8 @@ class CompiledKernel(NotLoaded):
         """What was built, as a plain text table; its last section, the times, differs from run to run."""
         bounds = self.signature.bounds
         target = f"{self.target.name} (PTX {dotted(self.target.ptx_version)})"
-        cluster = f", cluster {bounds.cluster}" if bounds.cluster > 1 else ""
-        lines = [f"kernel {self.name} for {target}, {bounds.threads} threads{cluster}"]
+        cluster = f", cluster {_extents(bounds.cluster, bounds.cluster_shape)}" if bounds.cluster > 1 else ""
+        lines = [f"kernel {self.name} for {target}, {_extents(bounds.threads, bounds.shape)} threads{cluster}"]
         lines += _section("selected", ((opcode, f"{count:>6}") for opcode, count in self.selected.items()))
         lines += _section("resources", _resources(self))
         lines += _section("size", _sizes(self))
@@ -267,3 +267,8 @@ def _times(kernel: CompiledKernel) -> Iterator[_Row]:
     for stage, seconds in kernel.timings.items():
         yield stage, f"{seconds * 1000:8.1f} ms{', cached' if stage in kernel.cached else ''}"
     yield "together", f"{sum(kernel.timings.values()) * 1000:8.1f} ms"
+
+
+def _extents(count: int, shape: Shape) -> str:
+    """So many, and along which axes where those are several."""
+    return f"{count}" if shape == (count, 1, 1) else f"{count} ({' x '.join(map(str, shape))})"

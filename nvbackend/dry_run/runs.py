@@ -25,6 +25,7 @@ from nvbackend.dry_run.scenario.rounds import Rounds
 from nvbackend.dry_run.seam import Exceeded, Launch, MakeProtocols
 from nvbackend.intrinsics.row.types import Scalar
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
+from nvbackend.signature import LaunchBounds
 
 STEPS = 200_000
 """What one run may cost, in LLVM instructions: the machine says what it charges for others."""
@@ -54,9 +55,7 @@ class Subject:
     function: ir.Function
     machine: MachineFunction
     anchors: Mapping[str, Sequence[Anchor]]
-    dynamic_bytes: int
-    threads: int
-    cluster: int
+    bounds: LaunchBounds
     scalars: Mapping[str, Scalar]
     registers: int | None = None
     loops: Mapping[str, tuple[Location | None, str]] = field(default_factory=dict)
@@ -66,7 +65,7 @@ class Subject:
 def compiled(subject: Subject) -> Program:
     """The program, for any parameters."""
     return compile_program(
-        subject.function, subject.machine, subject.anchors, subject.dynamic_bytes, own, subject.loops
+        subject.function, subject.machine, subject.anchors, subject.bounds.dynamic_shared_bytes, own, subject.loops
     )
 
 
@@ -280,9 +279,17 @@ class Runs:
         return promised
 
     def _launch(self, scale: Scale) -> Launch:
-        subject, cluster = self._subject, self._subject.cluster
-        target, shared = subject.machine.target, self._program.shared
-        base = Launch(target, subject.threads, cluster, cluster, shared, subject.registers, places=self._program.places)
+        subject, bounds = self._subject, self._subject.bounds
+        base = Launch(
+            subject.machine.target,
+            bounds.threads,
+            bounds.cluster,
+            bounds.cluster,
+            self._program.shared,
+            subject.registers,
+            places=self._program.places,
+            bounds=bounds,
+        )
         return scale.launch(base)
 
 

@@ -11,6 +11,7 @@ from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
 from nvbackend.dry_run.when import When
 from nvbackend.isel.machine.function import MachineInstr
 from nvbackend.isel.target.target import Target
+from nvbackend.signature import LaunchBounds, Shape
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,6 +85,18 @@ class Launch:
     """Its place along y and z, where the grid has one more."""
     taken: int = 1
     """How many clusters it may take over from the launch."""
+    bounds: LaunchBounds | None = None
+    """The shapes of CTAs and clusters, where they do not lie along x alone."""
+
+    @property
+    def shape(self) -> Shape:
+        """The threads of a CTA along x, y and z."""
+        return (self.threads, 1, 1) if self.bounds is None else self.bounds.shape
+
+    @property
+    def cluster_shape(self) -> Shape:
+        """The CTAs of a cluster along x, y and z."""
+        return (self.cluster, 1, 1) if self.bounds is None else self.bounds.cluster_shape
 
     @property
     def warps(self) -> int:

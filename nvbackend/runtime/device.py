@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nvbackend.runtime.driver import bindings, call, core, no_gpu_reason, numba_cuda
 from nvbackend.runtime.rules import NO_GPU
+from nvbackend.signature import Shape
 
 _PORTABLE_CLUSTER = 8
 """The most CTAs of a cluster on every chip with clusters (PTX ISA 3.2.2)."""
@@ -36,11 +38,11 @@ class KernelLimits:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A launch's shape: grid and cluster in CTAs, threads a CTA, dynamic shared bytes a CTA."""
+    """A launch's shape: grid and cluster in CTAs, a CTA in threads, dynamic shared bytes a CTA."""
 
-    grid: tuple[int, int, int]
-    threads: int
-    cluster: int = 1
+    grid: Shape
+    block: Shape
+    cluster: Shape = (1, 1, 1)
     shared_bytes: int = 0
 
 
@@ -136,12 +138,11 @@ class CudaDevice:
 
     def configuration(self, configuration: Configuration) -> Any:
         cluster = configuration.cluster
-        x, y, z = configuration.grid
         # With a cluster, cuda.core counts the grid in clusters.
         return core().LaunchConfig(
-            grid=(x // cluster, y, z),
-            block=(configuration.threads, 1, 1),
-            cluster=(cluster, 1, 1) if cluster > 1 else None,
+            grid=tuple(ctas // each for ctas, each in zip(configuration.grid, cluster, strict=True)),
+            block=configuration.block,
+            cluster=cluster if math.prod(cluster) > 1 else None,
             shmem_size=configuration.shared_bytes,
         )
 

@@ -71,7 +71,7 @@ def full_grid(grid: Grid) -> tuple[int, int, int]:
 
 def check_grid(signature: Signature, grid: Grid) -> Iterator[Diagnostic]:
     """What is wrong with `grid`, counted in CTAs: dimensions, range, and whether whole clusters fill it."""
-    kernel, cluster = signature.name, signature.bounds.cluster
+    kernel, clusters = signature.name, signature.bounds.cluster_shape
     dimensions = grid_dimensions(grid)
     if dimensions is None:
         problem, advice = "a grid is an integer or one to three of them", "pass (x, y, z) in CTAs"
@@ -84,11 +84,13 @@ def check_grid(signature: Signature, grid: Grid) -> Iterator[Diagnostic]:
             problem = f"{axis} = {extent} is not in 1 to {most}"
             advice = f"pass 1 to {most} CTAs in {axis}"
             yield GRID.diagnose(grid=grid, kernel=kernel, problem=problem, advice=advice)
-    if dimensions[0] % cluster:
-        nearest = -(-dimensions[0] // cluster) * cluster
-        problem = f"x = {dimensions[0]} is not a multiple of the cluster of {cluster} CTAs"
-        advice = f"round it up to {nearest} and let the CTAs beyond the work leave"
-        yield GRID.diagnose(grid=grid, kernel=kernel, problem=problem, advice=advice)
+    for axis, extent, cluster in zip("xyz", full_grid(grid), clusters, strict=True):
+        if extent % cluster:
+            nearest = -(-extent // cluster) * cluster
+            along = "" if clusters[1:] == (1, 1) else f" along {axis}"
+            problem = f"{axis} = {extent} is not a multiple of the cluster of {cluster} CTAs{along}"
+            advice = f"round it up to {nearest} and let the CTAs beyond the work leave"
+            yield GRID.diagnose(grid=grid, kernel=kernel, problem=problem, advice=advice)
 
 
 def known_grid(grid: Grid) -> Grid | None:
@@ -140,7 +142,7 @@ class Launches:
         if wrong:
             return (0, 0, 0), None
         full, bounds = full_grid(grid), self._signature.bounds
-        configuration = Configuration(full, bounds.threads, bounds.cluster, bounds.dynamic_shared_bytes)
+        configuration = Configuration(full, bounds.shape, bounds.cluster_shape, bounds.dynamic_shared_bytes)
         shape = full, self._device.configuration(configuration)
         known = known_grid(grid)
         if known is not None:

@@ -69,8 +69,8 @@ class SimulatedDevice:
         self._reports[kernel] = kernel.launch(
             kernel.kernels[0],
             grid=configuration.grid,
-            block=(configuration.threads, 1, 1),
-            cluster=(configuration.cluster, 1, 1),
+            block=configuration.block,
+            cluster=configuration.cluster,
             shared=configuration.shared_bytes,
             args=arguments,
             seed=self.seed,

@@ -64,8 +64,8 @@ class Simulated:
             self.module.launch(
                 self.compiled.name,
                 grid=launch.grid if isinstance(launch.grid, tuple) else (launch.grid,),
-                block=(bounds.threads, 1, 1),
-                cluster=(bounds.cluster, 1, 1),
+                block=bounds.shape,
+                cluster=bounds.cluster_shape,
                 shared=bounds.dynamic_shared_bytes,
                 args=bound.values,
                 seed=seed,

@@ -32,7 +32,7 @@ def test_launch_tells_the_driver_everything() -> None:
     kernel.launch((6, 3), FakeArray((4, 4)), -5, stream=0x72A0)
     [(stream, configuration, handle, arguments)] = device.named("launch")
     assert (stream, handle) == (("stream", 0x72A0), "kernel k")
-    assert configuration == Configuration((6, 3, 1), 128, 2, 99_328)
+    assert configuration == Configuration((6, 3, 1), (128, 1, 1), (2, 1, 1), 99_328)
     assert arguments[0] == ADDRESS
     assert int(arguments[1].value) == 2**32 - 5
     assert device.named("allow") == [["kernel k", 99_328, 2]]

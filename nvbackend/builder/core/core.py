@@ -42,6 +42,7 @@ from nvbackend.isel.machine.pseudo import RETURN
 from nvbackend.isel.protocols.convergence.convergence import needed_of
 from nvbackend.isel.select.rows import check_row
 from nvbackend.isel.target.target import Target
+from nvbackend.signature import LaunchBounds
 
 
 class Core:
@@ -53,17 +54,19 @@ class Core:
         target: Target,
         function: ir.Function,
         *,
-        threads: int,
-        cluster_size: int,
+        bounds: LaunchBounds,
         cached_storage: bool,
     ) -> None:
         self.name = name
         self.target = target
         self.function = function
-        self.threads = threads
-        self.cluster_size = cluster_size
+        self.bounds = bounds
+        self.is_shaped = True
+        """Whether the CTA certainly has the shape of these bounds, not of another with as many threads."""
+        self.threads = bounds.threads
+        self.cluster_size = bounds.cluster
         self.machine = MachineFunction(name, target)
-        self.machine.attributes.update(threads=threads, cluster=cluster_size)
+        self.machine.attributes.update(threads=bounds.threads, cluster=bounds.cluster)
         self.anchors = Anchors()
         self.llvm: ir.IRBuilder = LiveBuilder(self.check_live, function)
         self.regions: list[Region] = [Region("kernel", None)]

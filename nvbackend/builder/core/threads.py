@@ -19,6 +19,8 @@ from nvbackend.intrinsics.sync import special_registers, warp
 from nvbackend.isel.operands.sync import check_special_register
 from nvbackend.isel.target.target import VARIANT, variant
 
+LINEAR = "linear"
+"""The number of a thread in its CTA, by which warps are made of threads: along x first, then y, then z."""
 _AXES = ("x", "y", "z")
 
 
@@ -37,7 +39,16 @@ class Threads:
 
     def thread_id(self, axis: str = "x") -> Value:
         """`k.thread_id`."""
-        return self._along("tid", axis)
+        return self._linear() if axis == LINEAR else self._along("tid", axis, f", {LINEAR}")
+
+    def _linear(self) -> Value:
+        """The thread's number (PTX ISA 2.2.1: x + y * ntid.x + z * ntid.x * ntid.y)."""
+        number: Value | None = None
+        for axis, extent in zip(reversed(_AXES), reversed(self._k.bounds.shape), strict=True):
+            if extent > 1:
+                own = self.thread_id(axis)
+                number = own if number is None else number * extent + own
+        return self.thread_id() if number is None else number
 
     def block_id(self, axis: str = "x") -> Value:
         """`k.block_id`."""
@@ -47,15 +58,13 @@ class Threads:
         """`k.block_count`."""
         return self._along("nctaid", axis)
 
-    def _along(self, register: str, axis: str) -> Value:
-        """An index or an extent along one of the axes (instruction.variant)."""
-        if axis not in _AXES:
-            VARIANT.fail(instruction=f"%{register}", reason=f"{axis!r} is not an axis; x, y and z are")
-        return self.special_register(f"{register}.{axis}")
+    def _along(self, register: str, axis: str, others: str = "") -> Value:
+        """An index or an extent along one of the axes (instruction.variant); the call takes `others`, too."""
+        return self.special_register(f"{register}.{known_axis(register, axis, others)}")
 
     def lane_id(self) -> Value:
         """`k.lane_id`."""
-        return self.thread_id() % WARP_SIZE
+        return self.thread_id(LINEAR) % WARP_SIZE
 
     def warp_id(self) -> Value:
         """`k.warp_id`."""
@@ -67,7 +76,7 @@ class Threads:
 
     def _index_of(self, size: int) -> Value:
         """The index of the thread's group of `size` threads: lane 0's, or the thread's own if lanes have diverged."""
-        own = self.thread_id() // size
+        own = self.thread_id(LINEAR) // size
         if self._k.alone() is not None:
             return own
         shared = self.uniform(own)
@@ -111,3 +120,10 @@ class Threads:
     def nanosleep(self, nanoseconds: Operand) -> None:
         """`k.nanosleep`."""
         issue(self._k, sync.nanosleep(), nanoseconds=nanoseconds)
+
+
+def known_axis(register: str, axis: str, others: str = "") -> str:
+    """`axis`, if the register has it (instruction.variant); its call takes `others`, too."""
+    if axis not in _AXES:
+        VARIANT.fail(instruction=f"%{register}", reason=f"{axis!r} is not an axis; x, y and z are{others}")
+    return axis

@@ -24,6 +24,7 @@ from nvbackend.isel.machine.function import MachineBlock, MachineFunction, Machi
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 from nvbackend.isel.target.target import Target
 from nvbackend.isel.verify.verify import verify
+from nvbackend.signature import Extents, LaunchBounds, shape_of
 
 _LOCAL = ("internal", "private")
 """The linkage of functions that LLVM renames to fit PTX; names that others know it leaves as they are."""
@@ -34,9 +35,9 @@ _OF_THREADS = (facts.THREADS, facts.THREAD, facts.WARPS)
 class AttachedCore(Core):
     """The core of a function that has an owner: it emits at the position of the owner's IRBuilder."""
 
-    def __init__(self, builder: ir.IRBuilder, target: Target, threads: int, cluster: int) -> None:
+    def __init__(self, builder: ir.IRBuilder, target: Target, bounds: LaunchBounds) -> None:
         function = builder.function
-        super().__init__(function.name, target, function, threads=threads, cluster_size=cluster, cached_storage=False)
+        super().__init__(function.name, target, function, bounds=bounds, cached_storage=False)
         self.llvm = self.following = FollowingBuilder(builder, super().check_live)
         self._latest: dict[str, ir.Value] = {}
         """The instruction before the IRBuilder's position when something was last recorded, by block."""
@@ -91,19 +92,19 @@ class AttachedBuilder(Operations):
         builder: ir.IRBuilder,
         target: str | Target,
         *,
-        threads: int,
-        cluster: int = 1,
+        threads: Extents,
+        cluster: Extents = 1,
         shared_base: int | None = None,
     ) -> None:
         if not isinstance(builder, ir.IRBuilder) or builder.block is None:
             rules.ATTACH_PLACE.fail(given=builder)
         function, parsed = builder.function, Target.parse(target)
-        _, self._warnings = checked_bounds(parsed, threads, cluster)
+        bounds, self._warnings = checked_bounds(parsed, threads, cluster)
         if shared_base is not None and (type(shared_base) is not int or shared_base < 0):
             BASE.fail(given=shared_base)
         if function.linkage not in _LOCAL and not is_ptx_name(function.name):
             rules.KERNEL_NAME.fail(given=function.name, suggested=suggested_kernel_name(function.name))
-        core = AttachedCore(builder, parsed, threads, cluster)
+        core = AttachedCore(builder, parsed, bounds)
         super().__init__(core)
         claim(function, self)
         self._following = core.following
@@ -113,7 +114,8 @@ class AttachedBuilder(Operations):
         self.machine.attributes.update(attached=True)
         entry = function.entry_basic_block
         self._knows_threads = builder.block is entry
-        self.core.execution.start(threads, cluster, entered=self._knows_threads, flat=False)
+        core.is_shaped = not isinstance(threads, int)
+        core.execution.start(bounds, entered=self._knows_threads, shaped=core.is_shaped)
         if self._knows_threads:
             self.core.homes[entry] = self.core.regions[0]
             self.core.execution.enter(self.machine.block(entry.name))
@@ -177,8 +179,8 @@ def attach(
     builder: ir.IRBuilder,
     target: str | Target,
     *,
-    threads: int,
-    cluster: int = 1,
+    threads: Extents,
+    cluster: Extents = 1,
     shared_base: int | None = None,
 ) -> AttachedBuilder:
     """The calls of nvbackend at the place of `builder`, an llvmlite IRBuilder.
@@ -196,8 +198,8 @@ def attach(
     facts = {
         "another IRBuilder": builder is earlier._following.owner,
         "another target": Target.parse(target) == earlier.target,
-        "another number of threads": threads == earlier.threads,
-        "another cluster": cluster == earlier.cluster_size,
+        "another number of threads": shape_of(threads) == earlier.core.bounds.shape,
+        "another cluster": shape_of(cluster) == earlier.core.bounds.cluster_shape,
         "another shared_base": (shared_base or 0) == earlier.memory.start,
     }
     for what, is_same in facts.items():

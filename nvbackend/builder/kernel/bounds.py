@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from nvbackend.builder.scopes import rules
 from nvbackend.diagnostics import Diagnostic, gather, raise_all
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
@@ -9,9 +11,11 @@ from nvbackend.intrinsics.sync.barriers import MAX_CTA_THREADS
 from nvbackend.intrinsics.sync.register_budget import REGISTER_FILE, THREAD_REGISTERS, launch_share
 from nvbackend.isel.operands.sync import check_cluster_size, check_cluster_target
 from nvbackend.isel.target.target import Target
-from nvbackend.signature import LaunchBounds
+from nvbackend.signature import Extents, LaunchBounds, Shape, shape_of
 
 _MOST_CTAS, _MOST_THREADS = 32, 2048
+LARGEST_CTA = (1024, 1024, 64)
+"""The most threads of a CTA along each axis (CUDA C++ Programming Guide, Technical Specifications)."""
 SM_CTAS: dict[int, int] = {
     **dict.fromkeys((75, 86, 87, 88), 16),
     **dict.fromkeys((89, 101, 110, 120, 121), 24),
@@ -22,30 +26,54 @@ SM_THREADS: dict[int, int] = {75: 1024, **dict.fromkeys((86, 87, 88, 89, 101, 11
 
 
 def checked_bounds(
-    target: Target, threads: int, cluster: int, min_ctas: int | None = None, max_registers: int | None = None
+    target: Target, threads: Extents, cluster: Extents, min_ctas: int | None = None, max_registers: int | None = None
 ) -> tuple[LaunchBounds, tuple[Diagnostic, ...]]:
     """The bounds, if all of them are possible on `target`, and warnings: some chips may launch no cluster of this size.
 
     Raises everything that is wrong with them together: kernel.bounds, cluster.size and cluster.target.
     """
-    counts = {"threads": threads, "cluster": cluster, "min_ctas": min_ctas, "max_registers": max_registers}
-    raise_all(gather(*(lambda name=name, number=count: _check_integer(name, number) for name, count in counts.items())))
+    counts = {"min_ctas": min_ctas, "max_registers": max_registers}
     raise_all(
         gather(
-            lambda: _check_threads(threads),
-            lambda: check_cluster_size(cluster),
-            lambda: check_cluster_target(target) if cluster > 1 else None,
+            lambda: _check_extents("threads", threads),
+            lambda: _check_extents("cluster", cluster),
+            *(lambda name=name, number=count: _check_integer(name, number) for name, count in counts.items()),
+        )
+    )
+    shape, cluster_shape = shape_of(threads), shape_of(cluster)
+    count, ctas = math.prod(shape), math.prod(cluster_shape)
+    raise_all(
+        gather(
+            lambda: _check_threads(threads, shape),
+            lambda: check_cluster_size(ctas),
+            lambda: check_cluster_target(target) if ctas > 1 else None,
             lambda: _check_min_ctas(min_ctas),
             lambda: _check_max_registers(max_registers),
         )
     )
     raise_all(
         gather(
-            lambda: _check_resident(target, threads, min_ctas),
-            lambda: _check_share(threads, max_registers) if min_ctas is None else None,
+            lambda: _check_resident(target, count, min_ctas),
+            lambda: _check_share(count, max_registers) if min_ctas is None else None,
         )
     )
-    return LaunchBounds(threads, cluster, 0, min_ctas), check_cluster_size(cluster)
+    bounds = LaunchBounds(count, ctas, 0, min_ctas, shape, cluster_shape)
+    return bounds, check_cluster_size(ctas)
+
+
+def _check_extents(name: str, extents: object) -> None:
+    """Raises kernel.bounds unless these are an integer, or one to three positive ones."""
+    if not isinstance(extents, (tuple, list)):
+        _check_integer(name, extents)
+        return
+    if not 1 <= len(extents) <= len(LARGEST_CTA):
+        needs, advice = "it has an extent along x, or along x, y and z", "pass one to three integers"
+        rules.LAUNCH_FACT.fail(fact=name, given=extents, needs=needs, advice=advice)
+    for axis, extent in zip("xyz", extents, strict=False):
+        _check_integer(f"{name} along {axis}", extent)
+        if extent < 1:
+            needs, advice = "an extent is at least 1", "leave the axis out, or pass 1"
+            rules.LAUNCH_FACT.fail(fact=f"{name} along {axis}", given=extent, needs=needs, advice=advice)
 
 
 def _check_integer(name: str, number: object) -> None:
@@ -55,14 +83,20 @@ def _check_integer(name: str, number: object) -> None:
         rules.LAUNCH_FACT.fail(fact=name, given=repr(number), needs="it must be a Python integer", advice=advice)
 
 
-def _check_threads(threads: int) -> None:
-    if not 1 <= threads <= MAX_CTA_THREADS or threads % WARP_SIZE:
+def _check_threads(threads: Extents, shape: Shape) -> None:
+    count = math.prod(shape)
+    if not 1 <= count <= MAX_CTA_THREADS or count % WARP_SIZE:
+        together = "" if isinstance(threads, int) else f", these are {count}"
         rules.LAUNCH_FACT.fail(
             fact="threads",
             given=threads,
-            needs=f"a CTA has 1 to {MAX_CTA_THREADS} threads in whole warps of {WARP_SIZE}",
+            needs=f"a CTA has 1 to {MAX_CTA_THREADS} threads in whole warps of {WARP_SIZE}{together}",
             advice=f"use a multiple of {WARP_SIZE} up to {MAX_CTA_THREADS}",
         )
+    for axis, extent, most in zip("xyz", shape, LARGEST_CTA, strict=True):
+        if extent > most:
+            needs, advice = f"a CTA has at most {most} threads along {axis}", "put more of them along x"
+            rules.LAUNCH_FACT.fail(fact=f"threads along {axis}", given=extent, needs=needs, advice=advice)
 
 
 def _check_min_ctas(min_ctas: int | None) -> None:

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_origin
+from typing import TYPE_CHECKING, Any, cast
 
-from nvbackend.builder.core.parameters import not_a_type
+from nvbackend.builder.kernel.annotations import annotations_of, is_parameter_type, parameter_type
 from nvbackend.builder.kernel.check import Check, sizes_of
 from nvbackend.builder.kernel.compiled_again import CompiledBefore
-from nvbackend.builder.kernel.pure_names import unquoted
 from nvbackend.builder.scopes import rules
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, printed, user_facing
 from nvbackend.diagnostics.location import error_location
-from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import NotLoaded
-from nvbackend.signature import Parameter, ParameterType, Pointer, Scalar, TensorMap
+from nvbackend.signature import Extents, Parameter, shape_of
 
 if TYPE_CHECKING:
     from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
@@ -65,8 +64,8 @@ def _advice(error: str) -> str:
 def kernel(
     target: str | Target,
     *,
-    threads: int,
-    cluster: int = 1,
+    threads: Extents,
+    cluster: Extents = 1,
     min_ctas: int | None = None,
     max_registers: int | None = None,
     name: str | None = None,
@@ -99,8 +98,8 @@ class KernelDefinition(NotLoaded):
         self,
         function: Callable[..., None],
         target: Target,
-        threads: int,
-        cluster: int,
+        threads: Extents,
+        cluster: Extents,
         min_ctas: int | None,
         max_registers: int | None,
         name: str,
@@ -210,7 +209,7 @@ class KernelDefinition(NotLoaded):
         return f"<kernel {self.name} for {self.target}, {self.threads} threads>"
 
     def _stage(self) -> tuple[str, int, bool]:
-        return self.name, self.threads, False
+        return self.name, math.prod(shape_of(self.threads)), False
 
     def _declared(self) -> dict[str, bool]:
         """The constants of the build, each with whether it lacks a default."""
@@ -280,29 +279,17 @@ class KernelDefinition(NotLoaded):
     def parameters(self) -> tuple[Parameter, ...]:
         """The kernel's parameters from the function's annotations (kernel.parameter for any other annotation)."""
         described = list(inspect.signature(self._function).parameters.values())[1:]
-        hints = self._annotations()
+        hints = annotations_of(self._function)
         first = next(iter(inspect.signature(self._function).parameters))
-        if _is_parameter_type(hints.get(first)):
+        if is_parameter_type(hints.get(first)):
             problem = f"its first parameter, {first}, gets the builder and cannot be a parameter of the kernel"
             advice = f"write def {self._function.__name__}(k, {first}, ...)"
             raise DiagnosticError([_function_fault(self.name, problem, advice, _first_line(self._function))])
         return tuple(
-            Parameter(parameter.name, _parameter_type(self.name, parameter.name, hints.get(parameter.name)))
+            Parameter(parameter.name, parameter_type(self.name, parameter.name, hints.get(parameter.name)))
             for parameter in described
             if parameter.kind is not inspect.Parameter.KEYWORD_ONLY
         )
-
-    def _annotations(self) -> dict[str, Any]:
-        """Annotations as objects; those that are text (PEP 563) are evaluated in the function's scope."""
-        closure = inspect.getclosurevars(self._function)
-        names = {**closure.builtins, **closure.globals, **closure.nonlocals}
-        evaluated: dict[str, Any] = {}
-        for name, annotation in self._function.__annotations__.items():
-            is_text = isinstance(annotation, str)
-            evaluated[name] = (
-                _evaluated(unquoted(annotation), self._function.__globals__, names) if is_text else annotation
-            )
-        return evaluated
 
 
 def _function_fault(kernel: str, problem: str, advice: str, at: Location) -> Diagnostic:
@@ -329,14 +316,6 @@ def _last_line(function: Callable[..., None]) -> Location:
     return Location(code.co_filename, last, code.co_name)
 
 
-def _evaluated(text: str, namespace: dict[str, Any], names: dict[str, Any]) -> Any:
-    try:
-        return eval(text, namespace, names)
-    except Exception:  # noqa: BLE001
-        # It is not a parameter type; kernel.parameter says so and shows its text.
-        return text
-
-
 def _check_function(function: Callable[..., None]) -> None:
     """kernel.function unless the function can be run to build a kernel."""
     name = getattr(function, "__name__", "the function")
@@ -360,41 +339,3 @@ def _check_function(function: Callable[..., None]) -> None:
             problem = f"{parameter.name} is a parameter of the kernel, and its default would never be used"
             advice = "give it at each launch; write a constant of the build after a *"
             rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice=advice)
-
-
-def _is_parameter_type(annotation: Any) -> bool:
-    """Whether an annotation declares a parameter of a kernel."""
-    parts = (annotation.__origin__, *annotation.__metadata__) if get_origin(annotation) is Annotated else (annotation,)
-    return any(isinstance(part, (ElementType, Scalar, Pointer, TensorMap)) for part in parts)
-
-
-def _parameter_type(kernel_name: str, name: str, annotation: Any) -> ParameterType | ElementType:
-    """The type that an annotation is, or that `Annotated` adds to the class of what arrives in the body."""
-    is_annotated = get_origin(annotation) is Annotated
-    stated, more = (annotation.__origin__, annotation.__metadata__) if is_annotated else (annotation, ())
-    kinds = (ElementType, Scalar, Pointer, TensorMap)
-    added = [part for part in more if isinstance(part, kinds)]
-    types = added or [stated]
-    if len(types) != 1 or not isinstance(types[0], kinds):
-        raise DiagnosticError([not_a_type(kernel_name, name, annotation)])
-    if added:
-        _check_class(name, annotation, types[0])
-    return types[0]
-
-
-def _check_class(name: str, annotation: Any, kind: ParameterType | ElementType) -> None:
-    """kernel.parameter-fact where type checkers would take the parameter for another class than what arrives."""
-    from nvbackend.builder.core.memory import Address
-    from nvbackend.builder.core.parameters import TensorMapParameter
-    from nvbackend.builder.values.values import Value
-
-    arrives = {Pointer: Address, TensorMap: TensorMapParameter}.get(type(kind), Value)
-    stated = annotation.__origin__
-    if isinstance(kind, Scalar) and stated is kind.element:
-        return
-    if isinstance(stated, Pointer) and isinstance(kind, Pointer) and stated.element is kind.element:
-        return
-    if stated not in (arrives, type(kind), Any):
-        needs = f"{kind} arrives as {arrives.__name__}"
-        advice = f"write Annotated[nvb.{arrives.__name__}, ...]"
-        rules.PARAMETER_FACT.fail(name=name, given=annotation, needs=needs, advice=advice)

@@ -35,7 +35,7 @@ from nvbackend.isel.machine.register_room import LAUNCH_REGISTERS
 from nvbackend.isel.target.target import Target
 from nvbackend.isel.verify.verify import verify
 from nvbackend.launch_calls import NotLoaded
-from nvbackend.signature import LaunchBounds, Parameter, Pointer, Scalar, Signature, TensorMap
+from nvbackend.signature import Extents, Parameter, Pointer, Scalar, Shape, Signature, TensorMap
 
 if TYPE_CHECKING:
     from nvbackend.codegen.compiled import CompiledKernel
@@ -47,7 +47,8 @@ TRIPLE = "nvptx64-nvidia-cuda"
 class KernelBuilder(Operations):
     """Builds one kernel.
 
-    `target` is a name such as "sm_90a" or a Target; `threads` the CTA's size; `cluster` the CTAs of a cluster along x;
+    `target` is a name such as "sm_90a" or a Target; `threads` are those of a CTA and `cluster` the CTAs of a cluster,
+    each a number along x or a tuple (x, y, z);
     `min_ctas` the CTAs that must fit an SM and `max_registers` the registers of a thread: both bound what ptxas may
     use. Emit with the calls of this object,
     then `finish()`, or `compile()` which finishes too.
@@ -58,8 +59,8 @@ class KernelBuilder(Operations):
         name: str,
         target: str | Target,
         *,
-        threads: int,
-        cluster: int = 1,
+        threads: Extents,
+        cluster: Extents = 1,
         min_ctas: int | None = None,
         max_registers: int | None = None,
         parameters: Sequence[Parameter] = (),
@@ -76,13 +77,13 @@ class KernelBuilder(Operations):
         types = [_parameter_type(parameter) for parameter in parameters]
         function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), types), name)
         function.calling_convention = "ptx_kernel"
-        core = Core(name, parsed, function, threads=threads, cluster_size=cluster, cached_storage=True)
+        core = Core(name, parsed, function, bounds=self._bounds, cached_storage=True)
         super().__init__(core)
         claim(function, self)
         self._parameters = tuple(parameters)
-        self.core.execution.start(threads, cluster, entered=True, flat=True)
+        self.core.execution.start(self._bounds, entered=True, shaped=True)
         if min_ctas is not None or max_registers is not None:
-            self.machine.attributes[LAUNCH_REGISTERS] = launch_limit(threads, min_ctas, max_registers)
+            self.machine.attributes[LAUNCH_REGISTERS] = launch_limit(self.threads, min_ctas, max_registers)
         entry = function.append_basic_block("entry")
         self.core.start(entry)
         self.arguments = [self._argument(*pair) for pair in zip(parameters, function.args, strict=True)]
@@ -105,8 +106,7 @@ class KernelBuilder(Operations):
     @property
     def signature(self) -> Signature:
         """What the kernel takes and how it must be launched."""
-        minimum = self._bounds.min_ctas
-        bounds = LaunchBounds(self.threads, self.cluster_size, self.memory.end, minimum)
+        bounds = dataclasses.replace(self._bounds, dynamic_shared_bytes=self.memory.end)
         return Signature(self.name, self._parameters, bounds)
 
     def finish(self, *, check: bool | Sequence[Mapping[str, int]] = True) -> FinishedKernel:
@@ -192,14 +192,20 @@ def kernel_text(module: ir.Module, kernel: KernelBuilder) -> str:
             name = argument.get_reference()  # not the parameter's: llvmlite escapes names, and renames a second one
             header = header.replace(f"ptr {name}", f"{attributes} {name}")
     bounds = kernel.signature.bounds
-    notes = [f'"nvvm.maxntid"="{bounds.threads}"']
+    # Along x alone the bound is enough, and a launch of fewer threads does no harm to indices.
+    is_flat = bounds.shape == (bounds.threads, 1, 1)
+    notes = [f'"nvvm.maxntid"="{bounds.threads}"' if is_flat else f'"nvvm.reqntid"="{_listed(bounds.shape)}"']
     if bounds.min_ctas is not None:
         notes.append(f'"nvvm.minctasm"="{bounds.min_ctas}"')
     if kernel.max_registers is not None:
         notes.append(f'"nvvm.maxnreg"="{kernel.max_registers}"')
     if bounds.cluster > 1:
-        notes.append(f'"nvvm.cluster_dim"="{bounds.cluster},1,1"')
+        notes.append(f'"nvvm.cluster_dim"="{_listed(bounds.cluster_shape)}"')
     return f"{text[:start]}{header} {' '.join(notes)}{debug}{subprogram}\n{text[end:]}"
+
+
+def _listed(shape: Shape) -> str:
+    return ",".join(map(str, shape))
 
 
 def _parameter_type(parameter: Parameter) -> ir.Type:

@@ -107,7 +107,7 @@ class Operations(FunctionBuilder):
         `where` is made of the tile's coordinates: `k.identity_tensor(shape, at=...).below(m, n)`. Raises what `copy`
         raises.
         """
-        mine = copy.get_slice(self.thread_id())
+        mine = copy.get_slice(self.thread_id("linear"))
         parts = source.partition(mine.partition_S), destination.partition(mine.partition_D)
         copy_part(self, copy, *parts, where=None if where is None else where.partition(mine.partition_S))
 

@@ -19,6 +19,7 @@ from nvbackend.builder.values.values import SHARED_SPACE
 from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.isel.target.shared_memory import SHARED_LIMIT
 from nvbackend.isel.target.target import Target
+from nvbackend.signature import Shape
 
 _LOCAL = ("internal", "private")
 _BUILDER = "_nvbackend_builder"
@@ -104,14 +105,24 @@ def bounds_faults(k: Builder) -> Iterator[Diagnostic]:
     """Another number of threads, or of CTAs in a cluster, than a caller, a callee, or the launch bounds of `k` have."""
     for function, relation in _related(k.function):
         other = builder_of(function)
-        if other is not None and (other.threads, other.cluster_size) != (k.threads, k.cluster_size):
+        if other is None:
+            continue
+        if (other.threads, other.cluster_size) != (k.threads, k.cluster_size):
             size = f" in clusters of {other.cluster_size}" if other.cluster_size != k.cluster_size else ""
             yield _bounds(k, f"function {other.name}, {relation}, for {other.threads}{size}")
+        elif other.core.is_shaped and k.core.is_shaped and _shapes(other) != _shapes(k):
+            own, its = _shapes(k), _shapes(other)
+            shape, ctas = f" of shape {its[0]}, not {own[0]}", f" in clusters of shape {its[1]}, not {own[1]}"
+            yield _bounds(k, f"function {other.name}, {relation}, for those{shape if own[0] != its[0] else ctas}")
     most, required = _declared_threads(k.function)
     if required is not None and required != k.threads:
         yield _bounds(k, f"its launch bounds require {required}")
     elif most is not None and most < k.threads:
         yield _bounds(k, f"its launch bounds allow {most}")
+
+
+def _shapes(k: Builder) -> tuple[Shape, Shape]:
+    return k.core.bounds.shape, k.core.bounds.cluster_shape
 
 
 def _bounds(k: Builder, other: str) -> Diagnostic:

@@ -208,15 +208,18 @@ class FunctionBuilder:
         return self._threads.special_register(name)
 
     def thread_id(self, axis: str = "x") -> Value:
-        """The thread's index in its CTA. The threads of a kernel lie along x: its index along y and z is 0."""
+        """The thread's index in its CTA along `axis`, x, y or z; or, of "linear", its number: x + y * X + z * X * Y.
+
+        X and Y are the CTA's extents. Warps are made of 32 consecutive numbers. Raises instruction.variant.
+        """
         return self._threads.thread_id(axis)
 
     def block_id(self, axis: str = "x") -> Value:
-        """The CTA's index in the grid."""
+        """The CTA's index in the grid along `axis`, x, y or z (instruction.variant)."""
         return self._threads.block_id(axis)
 
     def block_count(self, axis: str = "x") -> Value:
-        """How many CTAs the grid has."""
+        """How many CTAs the grid has along `axis`, x, y or z (instruction.variant)."""
         return self._threads.block_count(axis)
 
     def lane_id(self) -> Value:

@@ -6,6 +6,7 @@ CTA's rank in its cluster, and the thread. An axis of length 1 means that the va
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.isel.machine.function import Crew
+from nvbackend.signature import Shape
 
 Numbers: TypeAlias = npt.NDArray[Any]
 """A number for each elected lane, rank and thread: np.uint64 or, of more than 64 bits, Python's integers."""
@@ -197,12 +199,18 @@ AXES = ("x", "y", "z")
 
 
 class Cta:
-    """The shape of a CTA, None where only the number of its threads is known, and the CTAs of its cluster."""
+    """The shape of a CTA, None where only the number of its threads is known, and the CTAs of its cluster.
 
-    def __init__(self, threads: int, cluster: int = 1, shape: tuple[int, int, int] | None = None) -> None:
+    Clusters lie along x where they have no shape of their own.
+    """
+
+    def __init__(
+        self, threads: int, cluster: int = 1, shape: Shape | None = None, cluster_shape: Shape | None = None
+    ) -> None:
         self.threads = threads
         self.cluster = cluster
         self.shape = shape
+        self.cluster_shape = cluster_shape or (cluster, 1, 1)
 
     @cached_property
     def warps(self) -> int:
@@ -242,11 +250,17 @@ class Cta:
 
     def along(self, axis: int) -> Numbers | None:
         """The index of each thread along an axis; None where the shape is not known."""
-        if self.shape is None:
-            return None
-        x, y, _ = self.shape
-        by, size = ((1, x), (x, y), (x * y, self.threads))[axis]
-        return self.index // np.uint64(by) % np.uint64(size)
+        return None if self.shape is None else _along(self.index, self.shape, axis)
+
+    def rank_along(self, axis: int) -> Numbers | None:
+        """The index of the CTA in its cluster along an axis; None where there may be no cluster."""
+        return None if self.rank is None else _along(self.rank, self.cluster_shape, axis)
+
+
+def _along(numbers: Numbers, shape: Shape, axis: int) -> Numbers:
+    """The index along an axis of what is numbered along x first, then y, then z (PTX ISA 10, %tid)."""
+    before = math.prod(shape[:axis])
+    return numbers // np.uint64(before) % np.uint64(shape[axis])
 
 
 @dataclass(frozen=True)

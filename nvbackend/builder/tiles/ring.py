@@ -252,7 +252,7 @@ class Ring(Generic[Tile]):
     def _release(self, walk: _Walk, index: Value, when: Value | None) -> None:
         """One thread for each CTA of the multicast arrives at that CTA's `empty` barrier."""
         k = self._k
-        thread = k.thread_id() % WARPGROUP_SIZE
+        thread = k.thread_id("linear") % WARPGROUP_SIZE
         chosen = thread < self.peers if when is None else (thread < self.peers) & when
         known = {} if self._roles.consuming is None else {facts.ARRIVALS: self._roles.consuming * self.peers}
         barrier, space = mbarrier_address(k.core, walk.empty + index), "cta"

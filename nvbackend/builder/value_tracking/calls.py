@@ -194,9 +194,9 @@ _MASKS: dict[str, Callable[[Numbers, Numbers], Numbers]] = {
     "gt": np.greater,
 }
 _SAME: dict[Scope, tuple[str, ...]] = {
-    Scope.GRID: tuple(f"{name}.{axis}" for name in ("nctaid", "nclusterid", "cluster_nctaid") for axis in AXES),
+    Scope.GRID: tuple(f"{name}.{axis}" for name in ("nctaid", "nclusterid") for axis in AXES),
     Scope.CLUSTER: tuple(f"clusterid.{axis}" for axis in AXES),
-    Scope.CTA: tuple(f"{name}.{axis}" for name in ("ctaid", "cluster_ctaid") for axis in AXES),
+    Scope.CTA: tuple(f"ctaid.{axis}" for axis in AXES),
 }
 """Special registers that are certainly the same over a scope, and differ between such."""
 _APPARENT = {"warpid": Scope.WARP, "smid": Scope.CTA}
@@ -228,8 +228,10 @@ def _registers() -> dict[str, Callable[[Cta], Known]]:
         **{f"tid.{axis}": partial(_index, number) for number, axis in enumerate(AXES)},
         **{f"ntid.{axis}": partial(_extent, number) for number, axis in enumerate(AXES)},
         "laneid": lambda cta: Known(cta.lane),
-        **dict.fromkeys(("cluster_ctarank", "cluster_ctaid.x"), _rank),
-        **dict.fromkeys(("cluster_nctarank", "cluster_nctaid.x"), _ranks),
+        **{f"cluster_ctaid.{axis}": partial(_rank_along, number) for number, axis in enumerate(AXES)},
+        **{f"cluster_nctaid.{axis}": partial(_ranks_along, number) for number, axis in enumerate(AXES)},
+        "cluster_ctarank": _rank,
+        "cluster_nctarank": _ranks,
         **{f"lanemask_{which}": partial(_lane_mask, which) for which in _MASKS},
     }
     return {_name_of(special_registers.special_register(name)): rule for name, rule in registers.items()}
@@ -280,12 +282,19 @@ def _same(certain: Scope, apparent: Scope, _: Cta) -> Known:
 
 
 def _rank(cta: Cta) -> Known:
-    """The CTA's rank, which is its index along x: clusters lie along that axis."""
     return Known(cta.rank, certain=Scope.CTA, apparent=Scope.CTA)
+
+
+def _rank_along(axis: int, cta: Cta) -> Known:
+    return Known(cta.rank_along(axis), certain=Scope.CTA, apparent=Scope.CTA)
 
 
 def _ranks(cta: Cta) -> Known:
     return Known(None if cta.rank is None else constant(cta.cluster, _REGISTER), certain=Scope.GRID)
+
+
+def _ranks_along(axis: int, cta: Cta) -> Known:
+    return Known(None if cta.rank is None else constant(cta.cluster_shape[axis], _REGISTER), certain=Scope.GRID)
 
 
 def _lane_mask(which: str, cta: Cta) -> Known:

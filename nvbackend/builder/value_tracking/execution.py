@@ -23,6 +23,7 @@ from nvbackend.intrinsics.row.row import GUARD, Role, Row
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion, Scope
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineBlock
+from nvbackend.signature import LaunchBounds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +118,7 @@ class Execution:
         self._is_entered = False
         self._counters = counters
         self._merged: dict[ir.Value, Merged] = {}
-        self._is_flat = False
+        self._is_shaped = False
         self._evaluator = Evaluator(Cta(0), counters)
         self.of_cluster: ClusterExecution | None = None
         """The analysis of accesses to other CTAs, in clusters of several."""
@@ -126,18 +127,19 @@ class Execution:
         self._rounds: dict[ir.Value, tuple[int, int]] = {}
         """The first and the last value of loop counters, by their slots."""
 
-    def start(self, threads: int, cluster: int, *, entered: bool, flat: bool) -> None:
-        """The CTA has so many threads, in clusters of so many CTAs; all of them enter the kernel where it is known.
+    def start(self, bounds: LaunchBounds, *, entered: bool, shaped: bool) -> None:
+        """The CTA and its cluster have these `bounds`; all threads enter the kernel where it is known.
 
-        Where it is `flat`, they have indices along x alone, whatever the kernel asks for.
+        Where it is not known to be so `shaped`, an index along y or z that the kernel asks for means another shape.
         """
-        self._is_entered, self._is_flat = entered, flat
-        self._evaluator = Evaluator(Cta(threads, cluster, (threads, 1, 1)), self._counters, self._merged)
+        self._is_entered, self._is_shaped = entered, shaped
+        cta = Cta(bounds.threads, bounds.cluster, bounds.shape, bounds.cluster_shape)
+        self._evaluator = Evaluator(cta, self._counters, self._merged)
         if entered:
-            everyone = ThreadSet(np.ones((1, 1, threads), bool))
+            everyone = ThreadSet(np.ones((1, 1, bounds.threads), bool))
             kernel = self._regions[0]
             kernel.among, kernel.executing, kernel.crew = everyone.bits, everyone, everyone
-            self.of_cluster = ClusterExecution(self.cta, self.known, self.executing) if cluster > 1 else None
+            self.of_cluster = ClusterExecution(self.cta, self.known, self.executing) if bounds.cluster > 1 else None
 
     def forget(self) -> None:
         """Which threads reach the open regions is no longer known: the caller made blocks on the path."""
@@ -153,10 +155,12 @@ class Execution:
     def _look_at_axes(self) -> None:
         """With indices along several axes, the layout of the threads is unknown."""
         cta = self._evaluator.cta
-        if self._is_flat or cta.shape is None:
+        if self._is_shaped or cta.shape is None:
             return
         if any(axis in self._function.module.globals for axis in _OTHER_AXES):
-            self._evaluator = Evaluator(Cta(cta.threads, cta.cluster), self._counters, self._merged)
+            self._evaluator = Evaluator(
+                Cta(cta.threads, cta.cluster, None, cta.cluster_shape), self._counters, self._merged
+            )
 
     def merge(self, load: ir.Value, merged: Merged) -> None:
         """Note that `load` reads a variable that an if has set."""

@@ -29,7 +29,7 @@ class Taking:
         """A CTA asks for the next cluster; the answer goes to `address`, in all CTAs of its cluster by `multicast`."""
         asked = self._asked[cta] = self._asked.get(cta, 0) + 1
         taken = int(asked <= self._launch.taken)
-        place = (self._launch.first + asked) * self._launch.cluster
+        place = (self._launch.first + asked) * self._launch.cluster_shape[0]
         ranks = range(self._launch.cluster) if multicast else (None,)
         for rank in ranks if type(address) is int else ():
             there = address if rank is None else address & (1 << RANK_SHIFT) - 1 | rank << RANK_SHIFT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from functools import lru_cache
@@ -13,6 +14,7 @@ from nvbackend.dry_run.seam import RANK_SHIFT, Launch
 from nvbackend.dry_run.values.lanes import ALL, LANE, LANES, among, bits, tidy
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
 from nvbackend.isel.machine.function import MachineInstr
+from nvbackend.signature import Shape
 
 if TYPE_CHECKING:
     from nvbackend.dry_run.machine.fiber import Fiber
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 Inputs: TypeAlias = Callable[..., Any]
 Own: TypeAlias = "Callable[[Fiber, Launch, Inputs, int], dict[str, Any]]"
 """Executes an instruction in the lanes of a mask: its outputs by name."""
+_AXES = ("x", "y", "z")
 _OFFSET = (1 << RANK_SHIFT) - 1
 
 
@@ -39,22 +42,39 @@ def own(instr: MachineInstr) -> Own | None:
 
 
 def _special(name: str) -> Own:
-    register, _, axis = name.partition(".")
-    if axis in ("y", "z"):
-        return lambda _fiber, launch, _inputs, _mask: {"value": across(register, launch)}
+    register, _, letter = name.partition(".")
+    if letter:
+        axis = _AXES.index(letter)
+        return lambda fiber, launch, _inputs, _mask: {"value": _along(register, axis, fiber, launch)}
     known = _REGISTERS.get(register)
     if known is None:
         return lambda _fiber, _launch, _inputs, _mask: {"value": UNKNOWN}
     return lambda fiber, launch, _inputs, _mask: {"value": known(fiber, launch)}
 
 
-def across(register: str, launch: Launch) -> int:
-    """What a special register is along y and z: CTAs and clusters are one wide, of one row of threads."""
-    if register in ("ctaid", "clusterid"):
-        return launch.row
-    if register in ("nctaid", "nclusterid"):
-        return launch.row + 1
-    return 1 if register in ("ntid", "cluster_nctaid") else 0
+def _along(register: str, axis: int, fiber: Fiber, launch: Launch) -> Any:
+    """What a special register is along an axis."""
+    if register == "tid":
+        return _threads(fiber.warp.index, launch.shape, axis)
+    return along(register, axis, launch, fiber.warp.cta)
+
+
+def along(register: str, axis: int, launch: Launch, cta: int = 0) -> int:
+    """What a special register is along an axis in the first thread of a CTA: clusters run beside each other along x."""
+    extent = launch.cluster_shape[axis]
+    rank = cta % launch.cluster // math.prod(launch.cluster_shape[:axis]) % extent
+    place = launch.row if axis else launch.first + cta // launch.cluster
+    count = launch.row + 1 if axis else launch.grid
+    return {
+        "tid": 0,
+        "ntid": launch.shape[axis],
+        "ctaid": place * extent + rank,
+        "nctaid": count * extent,
+        "clusterid": place,
+        "nclusterid": count,
+        "cluster_ctaid": rank,
+        "cluster_nctaid": extent,
+    }[register]
 
 
 _IS_IN: dict[str, Callable[[int, int], bool]] = {
@@ -75,9 +95,12 @@ def _lane_mask(relation: str) -> Any:
     )
 
 
-@lru_cache(maxsize=64)
-def _threads(warp: int) -> Any:
-    return LANE + np.uint64(warp * LANES)
+@lru_cache(maxsize=256)
+def _threads(warp: int, shape: Shape, axis: int) -> Any:
+    """The index of each thread of a warp along an axis."""
+    number = LANE + np.uint64(warp * LANES)
+    before = math.prod(shape[:axis])
+    return tidy(number // np.uint64(before) % np.uint64(shape[axis])) if math.prod(shape[1:]) > 1 or axis else number
 
 
 def _rank(fiber: Fiber, launch: Launch) -> int:
@@ -85,15 +108,7 @@ def _rank(fiber: Fiber, launch: Launch) -> int:
 
 
 _REGISTERS: dict[str, Callable[[Fiber, Launch], Any]] = {
-    "tid": lambda fiber, _: _threads(fiber.warp.index),
-    "ntid": lambda _, launch: launch.threads,
-    "ctaid": lambda fiber, launch: launch.first * launch.cluster + fiber.warp.cta,
-    "nctaid": lambda _, launch: launch.grid * launch.cluster,
-    "clusterid": lambda fiber, launch: launch.first + fiber.warp.cta // launch.cluster,
-    "nclusterid": lambda _, launch: launch.grid,
-    "cluster_ctaid": _rank,
     "cluster_ctarank": _rank,
-    "cluster_nctaid": lambda _, launch: launch.cluster,
     "cluster_nctarank": lambda _, launch: launch.cluster,
     "is_explicit_cluster": lambda _, launch: int(launch.cluster > 1),
     "laneid": lambda _fiber, _launch: LANE,
@@ -252,7 +267,8 @@ def _answer(axes: dict[str, object]) -> Own | None:
         canceled, first = inputs("answer", 0), inputs("answer", 1)
         if query.startswith("is_canceled"):
             return {"canceled": canceled}
-        return {"ctaid": launch.row if query[-5:-4] in ("y", "z") else first}
+        axis = _AXES.index(query[-5:-4]) if query[-5:-4] in _AXES else 0
+        return {"ctaid": launch.row * launch.cluster_shape[axis] if axis else first}
 
     return run
 

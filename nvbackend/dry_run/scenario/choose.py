@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
-from nvbackend.dry_run.machine.threads import across
+from nvbackend.dry_run.machine.threads import along
 from nvbackend.dry_run.program.code import LoopOf, Program
 from nvbackend.dry_run.program.layout import constant
 from nvbackend.dry_run.scenario.relations import Relations
@@ -113,11 +113,8 @@ def rounds_of(function: ir.Function, program: Program, launch: Launch) -> Rounds
     names = [block.name for block in program.blocks]
     loops = {names[loop.header]: {names[number] for number in loop.blocks} for loop in program.loops}
     known = ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
-    special = {f"{name}.{axis}": across(name, launch) for name in known for axis in "yz"}
-    special |= {"cluster_ctarank": 0, "laneid": 0, "warpid": 0, "tid.x": 0, "cluster_ctaid.x": 0}
-    special |= {"ntid.x": launch.threads, "clusterid.x": launch.first, "nclusterid.x": launch.grid}
-    special |= dict.fromkeys(("cluster_nctaid.x", "cluster_nctarank"), launch.cluster)
-    special |= {"ctaid.x": launch.first * launch.cluster, "nctaid.x": launch.grid * launch.cluster}
+    special = {f"{name}.{letter}": along(name, axis, launch) for name in known for axis, letter in enumerate("xyz")}
+    special |= {"cluster_ctarank": 0, "laneid": 0, "warpid": 0, "cluster_nctarank": launch.cluster}
     return Rounds(function, loops, special, program.computed, lambda one: constant(one, program.places))
 
 

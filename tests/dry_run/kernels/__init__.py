@@ -22,6 +22,7 @@ from tests.dry_run.kernels import (
     thunderkittens,
     tilelang,
     triton_like,
+    two_dimensions,
 )
 
 STYLES = (
@@ -35,6 +36,7 @@ STYLES = (
     flash_attention3,
     thunderkittens,
     tilelang,
+    two_dimensions,
     deep_gemm,
     triton_like,
     hand_copies,

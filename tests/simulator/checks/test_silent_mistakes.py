@@ -74,7 +74,7 @@ class _Recorder:
             signature.name,
             grid=grid if isinstance(grid, tuple) else (grid,),
             block=(bounds.threads,),
-            cluster=(bounds.cluster, 1, 1),
+            cluster=bounds.cluster_shape,
             shared=bounds.dynamic_shared_bytes,
             args=arguments,
             seed=self.seed,

@@ -12,7 +12,7 @@ from nvbackend.builder.core.instructions import Given, converted, issue, mbarrie
 from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.parameters import TensorMapParameter
-from nvbackend.builder.core.threads import Threads
+from nvbackend.builder.core.threads import LINEAR, Threads
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.lower.lowering import Operands, values_of
 from nvbackend.builder.ops.sync.cluster import Cluster
@@ -239,7 +239,7 @@ class Tma(Noun):
 
     def prefetch_maps(self, *tensor_maps: TensorMapParameter) -> None:
         """Prefetch the tensor maps before their first use, in one thread of the CTA."""
-        with self._control.if_(self._threads.thread_id() == 0):
+        with self._control.if_(self._threads.thread_id(LINEAR) == 0):
             for tensor_map in tensor_maps:
                 issue(self._k, tensormap.prefetch(), tensor_map=tensor_map.address)
 

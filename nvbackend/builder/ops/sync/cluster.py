@@ -8,7 +8,7 @@ from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import issue, result
 from nvbackend.builder.core.memory import Address, Memory, own
 from nvbackend.builder.core.noun import Noun
-from nvbackend.builder.core.threads import Threads
+from nvbackend.builder.core.threads import Threads, known_axis
 from nvbackend.builder.ops.sync.barrier import Barrier
 from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value, constant
 from nvbackend.diagnostics import user_facing
@@ -53,19 +53,27 @@ class Cluster(Noun):
         """
         return result(self._k, cluster.getctarank(), address=as_value(self._k, address, u32).ir)
 
-    def rank(self) -> Value:
-        """The CTA's rank in its cluster; the constant 0 where the kernel has no cluster."""
-        alone = self._k.cluster_size == 1
-        return constant(self._k, 0, s32) if alone else self._threads.special_register("cluster_ctarank")
+    def rank(self, axis: str | None = None) -> Value:
+        """The CTA's rank in its cluster, or its index there along an `axis`; 0 where the kernel has no cluster.
 
-    def id(self) -> Value:
-        """The index of the CTA's cluster in the grid along x; the CTA's own index where there is no cluster."""
-        return self._threads.block_id() if self._k.cluster_size == 1 else self._threads.special_register("clusterid.x")
+        Ranks go along x first, then y, then z. Raises instruction.variant for an axis other than x, y and z.
+        """
+        register = "cluster_ctarank" if axis is None else f"cluster_ctaid.{known_axis('cluster_ctaid', axis)}"
+        if self._k.cluster_size == 1:
+            return constant(self._k, 0, s32)
+        return self._threads.special_register(register)
 
-    def count(self) -> Value:
-        """How many clusters the grid has along x."""
-        alone = self._k.cluster_size == 1
-        return self._threads.block_count() if alone else self._threads.special_register("nclusterid.x")
+    def id(self, axis: str = "x") -> Value:
+        """The index of the CTA's cluster in the grid along `axis`; the CTA's own index where there is no cluster."""
+        if self._k.cluster_size == 1:
+            return self._threads.block_id(axis)
+        return self._threads.special_register(f"clusterid.{known_axis('clusterid', axis)}")
+
+    def count(self, axis: str = "x") -> Value:
+        """How many clusters the grid has along `axis`."""
+        if self._k.cluster_size == 1:
+            return self._threads.block_count(axis)
+        return self._threads.special_register(f"nclusterid.{known_axis('nclusterid', axis)}")
 
     def sync(self, *, relaxed: bool = False, scope: str = "cluster", aligned: bool = True) -> None:
         """Wait for all threads of the cluster, or of the CTA where the kernel has no cluster or `scope` is "cta".

@@ -12,7 +12,7 @@ from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import MBARRIER_BYTES, issue, mbarrier_address, result
 from nvbackend.builder.core.memory import Address, Memory
 from nvbackend.builder.core.noun import Noun
-from nvbackend.builder.core.threads import Threads
+from nvbackend.builder.core.threads import LINEAR, Threads
 from nvbackend.builder.ops.sync.barrier import Barrier
 from nvbackend.builder.ops.sync.cluster import Cluster, known_rank
 from nvbackend.builder.ops.sync.fence import Fence
@@ -65,7 +65,7 @@ class Mbarrier(Noun):
         return self._init_all(self._memory.shared(u64, count, align=MBARRIER_BYTES, name=name), count, arrivals)
 
     def _init_all(self, barriers: Address, count: int, arrivals: int) -> Address:
-        with self._control.if_(self._threads.thread_id() == 0):
+        with self._control.if_(self._threads.thread_id(LINEAR) == 0):
             for index in range(count):
                 self.init(barriers + index, arrivals)
         return barriers
@@ -102,7 +102,7 @@ class Mbarrier(Noun):
         self.ready()
         yield barriers
         self._cluster.sync()
-        with self._control.if_(self._threads.thread_id() == 0):
+        with self._control.if_(self._threads.thread_id(LINEAR) == 0):
             for index in range(count):
                 self.inval(barriers + index)
         self._release_barriers()

@@ -122,7 +122,7 @@ class TmaEpilogue:
         """Store the thread's registers in the order of C, four to a stmatrix, at the rows that the copy gives it."""
         k = self._k
         pairs = self._packed(accumulator.values())
-        thread = k.thread_id() % WARPGROUP_SIZE
+        thread = k.thread_id("linear") % WARPGROUP_SIZE
         tile = make_tensor(k, buffer.address.cast(self._layout.element), buffer.cute)
         rows = tile.partition(self._copy.get_slice(thread).partition_D)
         walker = Walker(rows)

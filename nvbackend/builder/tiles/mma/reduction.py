@@ -36,7 +36,7 @@ def reduce_accumulators(
     _, m, n, part = tiled_mma.get_atom(warpgroup).vmnk
     owners, registers = _owners(tiled_mma), _registers(accumulators)
     owner = m + n * size(tiled_mma.atom_layout_mnk, 0)
-    thread = k.thread_id() % WARPGROUP_SIZE
+    thread = k.thread_id("linear") % WARPGROUP_SIZE
     rounds = list(halving(size(tiled_mma.atom_layout_mnk, 2)))
     for number, pairs in enumerate(rounds):
         first, count = pairs[0][0], len(pairs)

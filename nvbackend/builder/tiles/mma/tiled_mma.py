@@ -85,7 +85,7 @@ def make_tiled(
 
 def store_whole(k: FunctionBuilder, accumulator: Accumulator, target: Address, stride: Operand) -> None:
     """Write an accumulator of one atom straight to global memory: see `k.store_accumulator`."""
-    cut = of_one_atom(k.thread_id() % WARPGROUP_SIZE, accumulator.n)
+    cut = of_one_atom(k.thread_id("linear") % WARPGROUP_SIZE, accumulator.n)
     store_accumulators(k, [accumulator], target, stride, (ROWS, accumulator.n), cut)
 
 

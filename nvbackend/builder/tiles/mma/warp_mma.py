@@ -55,7 +55,7 @@ class TiledWarpMma:
         self._check_atom()
         self.instruction: MmaRequest = request_of(layouts.atom.row)
         select_mma(self.instruction, k.target)
-        self.thread: ThrMMA = layouts.get_slice(k.thread_id())
+        self.thread: ThrMMA = layouts.get_slice(k.thread_id("linear"))
         self._fragments = WarpFragments(k, layouts, self.thread)
 
     def __repr__(self) -> str:

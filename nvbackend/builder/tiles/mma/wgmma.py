@@ -351,7 +351,7 @@ class TiledWgmma:
         self._parts(accumulators)
         atom = self.layouts.get_atom(self._checked(warpgroup))
         _, m, n, part = atom.vmnk
-        thread = dataclasses.replace(atom, vmnk=(self._k.thread_id() % WARPGROUP_SIZE, m, n, part))
+        thread = dataclasses.replace(atom, vmnk=(self._k.thread_id("linear") % WARPGROUP_SIZE, m, n, part))
         own = [accumulators] if isinstance(accumulators, Accumulator) else list(accumulators)
         return own[: math.prod(self._counts())], thread.partition_C, part
 

@@ -1,0 +1,71 @@
+"""The types of a kernel's parameters, from the annotations of its function."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, get_origin
+
+from nvbackend.builder.core.parameters import not_a_type
+from nvbackend.builder.kernel.pure_names import unquoted
+from nvbackend.builder.scopes import rules
+from nvbackend.diagnostics import DiagnosticError
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.signature import ParameterType, Pointer, Scalar, TensorMap
+
+
+def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Annotations as objects; those that are text (PEP 563) are evaluated in the function's scope."""
+    closure = inspect.getclosurevars(function)
+    names = {**closure.builtins, **closure.globals, **closure.nonlocals}
+    evaluated: dict[str, Any] = {}
+    for name, annotation in function.__annotations__.items():
+        is_text = isinstance(annotation, str)
+        evaluated[name] = _evaluated(unquoted(annotation), function.__globals__, names) if is_text else annotation
+    return evaluated
+
+
+def _evaluated(text: str, namespace: dict[str, Any], names: dict[str, Any]) -> Any:
+    try:
+        return eval(text, namespace, names)
+    except Exception:  # noqa: BLE001
+        # It is not a parameter type; kernel.parameter says so and shows its text.
+        return text
+
+
+def is_parameter_type(annotation: Any) -> bool:
+    """Whether an annotation declares a parameter of a kernel."""
+    parts = (annotation.__origin__, *annotation.__metadata__) if get_origin(annotation) is Annotated else (annotation,)
+    return any(isinstance(part, (ElementType, Scalar, Pointer, TensorMap)) for part in parts)
+
+
+def parameter_type(kernel_name: str, name: str, annotation: Any) -> ParameterType | ElementType:
+    """The type that an annotation is, or that `Annotated` adds to the class of what arrives in the body."""
+    is_annotated = get_origin(annotation) is Annotated
+    stated, more = (annotation.__origin__, annotation.__metadata__) if is_annotated else (annotation, ())
+    kinds = (ElementType, Scalar, Pointer, TensorMap)
+    added = [part for part in more if isinstance(part, kinds)]
+    types = added or [stated]
+    if len(types) != 1 or not isinstance(types[0], kinds):
+        raise DiagnosticError([not_a_type(kernel_name, name, annotation)])
+    if added:
+        _check_class(name, annotation, types[0])
+    return types[0]
+
+
+def _check_class(name: str, annotation: Any, kind: ParameterType | ElementType) -> None:
+    """kernel.parameter-fact where type checkers would take the parameter for another class than what arrives."""
+    from nvbackend.builder.core.memory import Address
+    from nvbackend.builder.core.parameters import TensorMapParameter
+    from nvbackend.builder.values.values import Value
+
+    arrives = {Pointer: Address, TensorMap: TensorMapParameter}.get(type(kind), Value)
+    stated = annotation.__origin__
+    if isinstance(kind, Scalar) and stated is kind.element:
+        return
+    if isinstance(stated, Pointer) and isinstance(kind, Pointer) and stated.element is kind.element:
+        return
+    if stated not in (arrives, type(kind), Any):
+        needs = f"{kind} arrives as {arrives.__name__}"
+        advice = f"write Annotated[nvb.{arrives.__name__}, ...]"
+        rules.PARAMETER_FACT.fail(name=name, given=annotation, needs=needs, advice=advice)
