@@ -97,6 +97,14 @@ SWIZZLE = Rule(
     why="Rows of 16 bytes come from one another's places: wrong results, no fault.",
     reference="PTX ISA 5.5.7 (swizzling modes), 9.7.15.5.1.2 (shared memory layout)",
 )
+STRADDLES = Rule(
+    id="descriptor.one-tile",
+    message="{now}{second} reads bytes {start} to {end} of shared memory, parts of two tiles: {one} completes on "
+    "{first}, {other} on {last}",
+    fix="mend the address of {line}: the copies begin {apart} bytes apart",
+    why="Half of what is read belongs to another stage, which is filled again meanwhile: wrong results, no fault.",
+    reference="PTX ISA 9.7.15.5.1 (matrix descriptor), 9.7.16.4.1 (shared memory descriptor)",
+)
 MISSING_WARP_SYNC = Rule(
     id="dry-run.missing-warp-sync",
     message="{now}{second} of warp {warp} {does} {memory}, which {first} in another lane {did}, and the lanes have not "

@@ -153,6 +153,7 @@ KINDS = {
         "descriptor.pattern",
         "descriptor.stride",
         "descriptor.swizzle",
+        "descriptor.one-tile",
         "shared.bounds",
         "layout.bounds",
     ),

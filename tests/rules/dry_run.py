@@ -30,6 +30,26 @@ def half_that_is_not_filled(k, out: nvb.Pointer[i32]):
     out[k.thread_id()] = buffer[127 - k.thread_id()]  # keeps
 
 
+@kernel("descriptor.one-tile", threads=160)
+def stages_of_half_a_tile(k, a: A, steps: i32):
+    tiles = k.shared(nvb.f16, 2 * 4096, align=1024)
+    full, empty = k.mbarrier.array(2, arrivals=1), k.mbarrier.array(2, arrivals=4)
+    k.mbarrier.ready()
+    with k.if_(k.warp_id() == 4), k.one_thread(4), k.range(steps) as step:
+        k.mbarrier.wait(empty + step % 2, step // 2 & 1 ^ 1)
+        k.mbarrier.arrive(full + step % 2, expect_tx=8192)
+        k.tma.load_box(tiles + step % 2 * 4096, a, (0, 0), full + step % 2)
+    with k.if_(k.warp_id() < 4), k.range(steps) as step:
+        k.mbarrier.wait(full + step % 2, step // 2 & 1)
+        stage = (step % 2 * 4096).to(nvb.u32)  # breaks
+        stage = (step % 2 * 8192).to(nvb.u32)  # keeps
+        tile = (tiles.bytes + stage >> 4 & 0x3FFF).to(nvb.u64) | 1 << 62 | 1 << 16 | (1024 >> 4) << 32
+        acc = k.wgmma.accumulator(64)
+        with k.wgmma.group():
+            k.wgmma.mma_async(acc, tile, tile, nvb.wgmma.mma_async("m64n64k16", nvb.f16, nvb.f16, nvb.f32))
+        k.mbarrier.arrive(empty + step % 2, when=k.lane_id() == 0)
+
+
 @kernel("dry-run.missing-warp-sync", threads=32)
 def words_that_lanes_exchange(k, out: nvb.Pointer[i32]):
     words, lane = k.shared(i32, 32), k.lane_id()

@@ -255,6 +255,13 @@ class Memory:
                 needed = not earlier.writes and not shadow.is_written(address)
                 self._conflict(earlier, record, part, cta, address, NEEDED if needed else UNORDERED)
 
+    def writers(self, part: Part, cta: int) -> list[Record]:
+        """Who wrote the bytes of an access last."""
+        shadow = self._shadows[cta]
+        places = [granules(one, part.size, shadow.shift) for one in part.tile or (part.addresses,)]
+        numbers = {writer: None for one in places for writer, _ in shadow.writers(one)}
+        return [record for writer in numbers if (record := self.records.records[writer]) is not None]
+
     def shift(self, cta: int) -> int:
         """The logarithm of the bytes of a granule of a CTA."""
         return self._shadows[cta].shift

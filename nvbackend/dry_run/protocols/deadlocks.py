@@ -35,6 +35,7 @@ class Deadlocks:
         mbarriers = [(step, barrier) for step in waiting for barrier in self._barriers(step)]
         self._bytes(mbarriers)
         if self._state.findings:
+            self._left_out(waiting)
             return
         pools = [step for step in waiting if step.instr.semantics.budget is Budget.RAISE]
         roots = self._roots(waiting)
@@ -47,6 +48,22 @@ class Deadlocks:
             self._counts([pair for pair in mbarriers if pair[0] in roots] or mbarriers)
             if mbarriers and not self._state.findings:
                 self._mbarrier([pair for pair in mbarriers if pair[0] in roots] or mbarriers, waiting)
+
+    def _left_out(self, waiting: Sequence[Step]) -> None:
+        """A counted barrier that some warp leaves out, where its accesses race with those of the warps that wait there.
+
+        The hang is the cause then: no race makes a warp leave out a barrier.
+        """
+        for step in waiting:
+            barrier = (
+                self._threads.waits_at(self._state.warp(step)) if step.instr.semantics.barrier is not None else None
+            )
+            if barrier is None or barrier.count is None:
+                continue
+            came = {(one.cta, one.warp) for one in barrier.comers}
+            if self._state.findings.are_all_between(self._comers(step), came):
+                self._named([step], waiting, explains=True)
+                return
 
     def _roots(self, waiting: Sequence[Step]) -> list[Step]:
         """The waiting steps that do not wait for one another, as far as earlier phases show who arrives.
@@ -277,7 +294,8 @@ class Deadlocks:
             f"{here}{flip}"
         )
 
-    def _named(self, named: Sequence[Step], waiting: Sequence[Step]) -> None:
+    def _named(self, named: Sequence[Step], waiting: Sequence[Step], *, explains: bool = False) -> None:
+        """The hang at a barrier of threads; whether it `explains` what was found before."""
         step = named[0]
         barrier = self._threads.waits_at(self._state.warp(step))
         said = step.instr.semantics.barrier
@@ -292,15 +310,15 @@ class Deadlocks:
                 reason=self._whereabouts(others) + (", and not at it" if others else ""),
             )  # fmt: skip
             return
-        skipped = not others and barrier.phase > 0
+        skipped = explains or (not others and barrier.phase > 0)
         needed = self._threads.needed(barrier)
         more = needed - barrier.arrived
         fix = f"count {counted(barrier.arrived, 'thread')} at {line(step.instr)}, or let {more} more come to it"
-        if any(other.instr.semantics.barrier is not None for other in others):
-            fix += "; where warps meet at several barriers, let all come to these in one order"
-        elif skipped and (last := {one.warp for one in barrier.last} - {one.warp for one in barrier.comers}):
+        if skipped and (last := {one.warp for one in barrier.last} - {one.warp for one in barrier.comers}):
             comers = warps(one.warp for one in barrier.comers)
             fix = f"let {warps(last)} come to barrier {barrier.number} as often as {comers}"
+        elif any(other.instr.semantics.barrier is not None for other in others):
+            fix += "; where warps meet at several barriers, let all come to these in one order"
         self._state.findings.add(
             *(ACCOUNTING if skipped else DEADLOCK, f"barrier {barrier.number}", rules.BARRIER_HANGS, step.instr, notes),
             now=in_rounds(step.rounds()), barrier=barrier.number, count=needed, arrived=barrier.arrived,

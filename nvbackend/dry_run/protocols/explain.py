@@ -10,7 +10,7 @@ from nvbackend.dry_run import rules
 from nvbackend.dry_run.order import memory
 from nvbackend.dry_run.order.extents import Outside
 from nvbackend.dry_run.order.record import Part, Record
-from nvbackend.dry_run.order.words import access, after_rounds, crew, in_rounds, instruction, line
+from nvbackend.dry_run.order.words import access, after_rounds, crew, in_rounds, instruction, line, touch_of
 from nvbackend.dry_run.protocols.advice import Advice
 from nvbackend.dry_run.protocols.findings import ACCOUNTING, ORDER, PARITY, Findings
 from nvbackend.dry_run.protocols.findings import UNWRITTEN as NOBODY
@@ -57,11 +57,40 @@ class Explain:
             self._findings.add(ORDER, name, rules.SWIZZLE, part.instr, notes, first=_who(first, earlier, True), **modes)
             return
         again = second.engine and self._reads_again(first, earlier, second, address)
-        if why == memory.NEEDED or again or self._is_reversed(first, second, part):
+        swapped = why == memory.NEEDED or again or self._is_reversed(first, second, part)
+        if swapped:
             first, second, part, earlier = second, first, earlier, part
-        if not _is_one_phase(first, second) and self._passed_early(first, second, part):
+        if not _is_one_phase(first, second) and self._passed_early(first, second, part, swapped=swapped):
             return
-        self._unordered(_rule(first, second, earlier), first, earlier, second, part, name, where)
+        rule = _rule(first, second, earlier)
+        if rule is rules.REFILL_IN_FLIGHT and self._straddles(first, earlier, name, cta):
+            return
+        self._unordered(rule, first, earlier, second, part, name, where)
+
+    def _straddles(self, record: Record, part: Part, name: str, cta: int) -> bool:
+        """Whether a descriptor that is made by hand is of parts of two tiles, which two copies bring apart."""
+        assert self.state is not None
+        if part.swizzle is None or touch_of(part.instr, part.operand) is not None:
+            return False
+        copies = {
+            one.barrier.place: one
+            for one in self.state.memory.writers(part, cta)
+            if one.engine and isinstance(one.barrier, Mbarrier)
+        }
+        if len(copies) < 2:
+            return False
+        tile = part.tile or (part.addresses,)
+        one, other = sorted(copies.values(), key=lambda copy: copy.parts[0].first)[:2]
+        self._findings.add(
+            *(ORDER, name, rules.STRADDLES, part.instr),
+            tuple((access(copy, copy.parts[0]), copy.parts[0].instr.location) for copy in (one, other)),
+            now=in_rounds(record.rounds), second=_who(record, part), start=min(int(each.min()) for each in tile),
+            end=max(int(each.max()) for each in tile) + part.size - 1,
+            one=f"that from byte {one.parts[0].first} on", first=one.barrier.name,
+            other=f"that from byte {other.parts[0].first} on", last=other.barrier.name, line=line(part.instr),
+            apart=other.parts[0].first - one.parts[0].first,
+        )  # fmt: skip
+        return True
 
     def left(self, record: Record, part: Part, outside: Outside) -> None:
         """An access that leaves its allocation."""
@@ -90,15 +119,19 @@ class Explain:
         since = min(first.event, second.event)
         rule = rules.RELAXED if relaxed else rule
         holds = partial(self._has_no_order, (first.cta, first.warp), (second.cta, second.warp))
-        self._findings.add(ORDER, name, rule, part.instr, tuple(notes), since=since, holds=holds, **values)
+        crew_ = frozenset({(first.cta, first.warp), (second.cta, second.warp)})
+        self._findings.add(ORDER, name, rule, part.instr, tuple(notes), since=since, holds=holds, crew=crew_, **values)
 
     def _has_no_order(self, *warps: tuple[int, int]) -> bool:
         """Whether neither warp waits for the other through atomics, as far as the whole run shows."""
         assert self.state is not None
         return not self.state.atomics.may_order(*warps)
 
-    def _passed_early(self, first: Record, second: Record, part: Part) -> bool:
-        """Whether the last wait before the later access, or before what it waits for, returned at once (the cause)."""
+    def _passed_early(self, first: Record, second: Record, part: Part, *, swapped: bool) -> bool:
+        """Whether the last wait before the later access, or before what it waits for, returned at once (the cause).
+
+        `swapped` where this run made the first access after the second.
+        """
         assert self.state is not None
         if isinstance(first.barrier, Mbarrier) and not second.writes:
             wait = self.state.waits[second.cta, second.warp].get(first.barrier.place)
@@ -114,6 +147,8 @@ class Explain:
         last = self.state.guards.get((second.cta, second.warp))
         if last is not None and not last.learnt and not first.engine and not second.engine:
             phase = _said_in(last, first)
+            if phase is None and swapped and (first.cta, first.warp) in last.barrier.by:
+                phase = last.barrier.phase  # it has not arrived since
             if phase is not None and phase >= last.guaranteed:
                 self._early(last.barrier, last, phase, part)
                 return True
@@ -149,9 +184,16 @@ class Explain:
         filled, read = first.rounds.numbers, second.rounds.numbers
         if first.rounds == second.rounds and (first.cta, first.warp) == (second.cta, second.warp) and not first.proxy:
             return (second.cta, second.warp) not in first.readers
+        if first.rounds == second.rounds and self._has_seen(second, first.replaced):
+            return (second.cta, second.warp) not in first.readers
         if filled and len(filled) == len(read):
             return read < filled
         return (second.cta, second.warp) not in first.readers
+
+    def _has_seen(self, record: Record, event: int) -> bool:
+        """Whether the warp of an access certainly comes after an event."""
+        assert self.state is not None
+        return bool(self.state.warps[record.cta, record.warp].seen >> event & 1)
 
     def _reads_again(self, first: Record, earlier: Part, second: Record, address: int) -> bool:
         """Whether a warp had read these bytes already, and reads them in a round of the later copy: it lacks a wait."""
@@ -167,16 +209,17 @@ class Explain:
     def _wrote_before(self, first: Record, second: Record, part: Part) -> bool:
         """Whether the warp that read had executed the same write itself in this round: then the other's write is late.
 
-        So a barrier of the writers is missing before the read, and not one after it.
+        So is one of an earlier round. A barrier of the writers is missing before the read, and not one after it.
         """
         assert self.state is not None
-        if (first.cta, first.warp) == (second.cta, second.warp) or first.rounds != second.rounds:
+        late = first.rounds == second.rounds or (first.engine and second.rounds.is_earlier(first.rounds))
+        if (first.cta, first.warp) == (second.cta, second.warp) or not late:
             return False
         who = first.cta, first.warp
         before = (one for one in self.state.memory.records.records if one is not None and one.event < first.event)
         mine = (one for one in before if (one.cta, one.warp) == who)
         return any(
-            one.writes and one.rounds == second.rounds and any(each.instr is part.instr for each in one.parts)
+            one.writes and one.rounds == first.rounds and any(each.instr is part.instr for each in one.parts)
             for one in mine
         )
 
@@ -221,7 +264,7 @@ def leaves(
 def _said_in(wait: Wait, first: Record) -> int | None:
     """The phase of the arrival by which a warp says that its access is over, on the barrier of a wait."""
     for number, phase in enumerate([*wait.barrier.ended, wait.barrier.arrivals]):
-        if any(one.at > first.event and (one.cta, one.warp) == (first.cta, first.warp) for one in phase):
+        if any(one.seen >> first.event & 1 and (one.cta, one.warp) == (first.cta, first.warp) for one in phase):
             return number
     return None
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule
 from nvbackend.dry_run.order.events import Events
+from nvbackend.dry_run.rules import MISSING_BARRIER, REFILL, REFILL_IN_FLIGHT
 from nvbackend.dry_run.rules import PARITY as PARITY_COUNTER
 from nvbackend.isel.machine.function import MachineInstr
 
@@ -15,6 +16,8 @@ PARITY = ORDER
 """What explains what: a wrong count makes waits pass early, a wait that passes early leaves accesses unordered, and any
 of them may end in a deadlock."""
 Notes = tuple[tuple[str, Location | None], ...]
+_Warp = tuple[int, int]
+"""A CTA and a warp of it."""
 _Chain = tuple[Location, ...]
 """A line, and the lines by which it was reached: those of a helper count once for each call."""
 
@@ -37,6 +40,8 @@ class Finding:
     since: int
     at: int
     holds: Callable[[], bool] | None
+    crew: frozenset[_Warp] = frozenset()
+    """The CTAs and warps of two accesses that nothing orders."""
 
     def diagnose(self) -> Diagnostic:
         """What is said about it."""
@@ -79,6 +84,7 @@ class Findings:
         *,
         since: int | None = None,
         holds: Callable[[], bool] | None = None,
+        crew: frozenset[_Warp] = frozenset(),
         **values: object | Callable[[], object],
     ) -> None:
         """Remember a mistake; the first of each rule and place counts. Whether it `holds` is asked at the end."""
@@ -94,10 +100,18 @@ class Findings:
         lines = frozenset(_chain(place) for place in places if place is not None)
         count = self._events.count
         since = count if since is None else since
-        self._found.append(Finding(rule, at.location, notes, values, class_, about, lines, since, count, holds))
+        self._found.append(Finding(rule, at.location, notes, values, class_, about, lines, since, count, holds, crew))
 
     def __bool__(self) -> bool:
         return bool(self._found)
+
+    def are_all_between(self, some: Set[_Warp], others: Set[_Warp]) -> bool:
+        """Whether each is of two accesses without an order, by one of some warps and one of the others."""
+        return all(bool(found.crew & some and found.crew & others) for found in self._found)
+
+    def is_between(self, some: Set[_Warp], others: Set[_Warp]) -> bool:
+        """Whether some finding is of two accesses without an order, by one of some warps and one of the others."""
+        return any(found.crew & some and found.crew & others for found in self._found)
 
     def causes(self) -> list[Diagnostic]:
         """The first of the mistakes that explain the others, and all that certainly have nothing to do with it."""
@@ -105,7 +119,7 @@ class Findings:
         if not found_:
             return []
         least = min(found.class_ for found in found_)
-        chosen = [next(found for found in found_ if found.class_ == least)]
+        chosen = [_handed_over(next(found for found in found_ if found.class_ == least), found_)]
         for found in found_ if least == ORDER and chosen[0].rule is not PARITY_COUNTER else ():
             if found.rule is PARITY_COUNTER:
                 continue
@@ -113,6 +127,17 @@ class Findings:
             if apart and all(found.is_apart(one) for one in chosen):
                 chosen.append(found)
         return [found.diagnose() for found in chosen]
+
+
+def _handed_over(first: Finding, found_: Sequence[Finding]) -> Finding:
+    """The finding that data was handed over with no order, where it explains that its memory is filled too early.
+
+    Both name the line of the threads' own access: what copies the data away comes between that and the next fill.
+    """
+    if first.rule not in (REFILL, REFILL_IN_FLIGHT):
+        return first
+    alike = (one for one in found_ if one.rule is MISSING_BARRIER and one.crew == first.crew)
+    return next((one for one in alike if _root(one.about) == _root(first.about) and one.lines & first.lines), first)
 
 
 def _chain(place: Location) -> _Chain:

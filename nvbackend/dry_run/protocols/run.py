@@ -8,6 +8,7 @@ from nvbackend.diagnostics import Diagnostic
 from nvbackend.dry_run.protocols.deadlocks import Deadlocks
 from nvbackend.dry_run.protocols.exchanges import Exchanges
 from nvbackend.dry_run.protocols.explain import Explain
+from nvbackend.dry_run.protocols.left_out import LeftOut
 from nvbackend.dry_run.protocols.lifetimes import Lifetimes
 from nvbackend.dry_run.protocols.operations import Operations
 from nvbackend.dry_run.protocols.signals import Signals
@@ -85,6 +86,8 @@ class Run:
         if whole and not self._is_stuck:
             self._lifetimes.finish()
             self._tensors.finish()
+        if self._state.findings:
+            LeftOut(self._state).find()
         return self._state.findings.causes()
 
     def _flush(self) -> None:

@@ -236,7 +236,27 @@ class Signals:
         before = next((one for one in mine if one.instr is step.instr and one.rounds != arrival.rounds), None)
         if before is None:
             return False
-        self.unwaited(arrival, barrier, barrier.phase, before)
+        if not self._announced_alone(barrier, before):
+            self.unwaited(arrival, barrier, barrier.phase, before)
+        return True
+
+    def _announced_alone(self, barrier: Mbarrier, before: Arrival) -> bool:
+        """Whether a warp announced bytes in the phase and brought none, as it did in others: it is stuck by that."""
+        now = barrier.arrivals[:-1]
+        mine = [
+            one for phase in (*barrier.ended, now) for one in phase if (one.cta, one.warp) == (before.cta, before.warp)
+        ]
+        copies = [one for one in mine if one.brought]
+        expected, brought = sum(one.expected for one in now), sum(one.brought for one in now)
+        if not copies or expected <= brought or any(one in now for one in copies):
+            return False
+        first = next(one for one in now if one.expected)
+        self._state.findings.add(
+            *(ACCOUNTING, barrier.name, rules.BYTES, first.instr),
+            (("a copy of another round", copies[-1].instr.location),),
+            now=in_rounds(first.rounds), phase=barrier.phase, barrier=barrier.name, expected=expected, brought=brought,
+            fix=f"announce bytes in {line(first.instr)} in those rounds alone in which {line(copies[-1].instr)} copies",
+        )  # fmt: skip
         return True
 
     def unwaited(self, arrival: Arrival, barrier: Mbarrier, phase: int, before: Arrival) -> None:

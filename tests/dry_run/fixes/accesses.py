@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import nvbackend as nvb
-from nvbackend import f16, f32, i32, u64
+from nvbackend import f16, f32, i32, u32, u64
 from tests.dry_run.fixes.tried import BACK, F32, LINES, ROW, ROWS, tried
 from tests.dry_run.kernels.parts import MATRIX, product, small
 from tests.dry_run.registry import Out
@@ -84,6 +84,32 @@ def tiles_by_a_plain_descriptor(k, a: MATRIX, b: MATRIX, c: F32, steps: i32):
         k.wgmma.wait_group(0)
         k.barrier.sync()
     k.store_accumulator(acc, c, 64)
+
+
+@tried("descriptor.one-tile", A, B, Out(product(A, B)), 4, threads=160, says="the copies begin 8192 bytes apart")
+def stages_of_half_a_tile(k, a: MATRIX, b: MATRIX, c: F32, steps: i32):
+    tiles = [k.shared(f16, 2 * 4096, align=1024, name=name) for name in "ab"]
+    full, empty = (k.mbarrier.array(2, arrivals=count, name=name) for name, count in (("full", 1), ("empty", 4)))
+    k.mbarrier.ready()
+    acc, fixed = k.wgmma.accumulator(64), 1 << 62 | 1 << 16 | (1024 >> 4) << 32
+    with k.if_(k.warp_id() == 4), k.one_thread(4), k.range(steps) as step:
+        k.mbarrier.wait(empty + step % 2, step // 2 & 1 ^ 1)
+        k.mbarrier.arrive(full + step % 2, expect_tx=2 * 8192)
+        for tile, source in zip(tiles, (a, b), strict=True):
+            k.tma.load_box(tile + step % 2 * 4096, source, (step * 64, 0), full + step % 2)
+    with k.if_(k.warp_id() < 4):
+        with k.range(steps) as step:
+            k.mbarrier.wait(full + step % 2, step // 2 & 1)
+            k.wgmma.fence()
+            for part in range(4):
+                stage = (step % 2 * 4096).to(u32)  # breaks
+                stage = (step % 2 * 8192).to(u32)  # keeps
+                operands = [(tile.bytes + stage >> 4 & 0x3FFF).to(u64) + (part * 2 | fixed) for tile in tiles]
+                k.wgmma.mma_async(acc, *operands, nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
+            k.wgmma.commit_group()
+            k.wgmma.wait_group(0)
+            k.mbarrier.arrive(empty + step % 2, when=k.lane_id() == 0)
+        k.store_accumulator(acc, c, 64)
 
 
 @tried("dry-run.missing-warp-sync", LINE, Out(LINES[:, ::-1].reshape(-1).copy()), ROWS, threads=32)

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.row.semantics import FenceOf, MbarrierUse, Scope
+from nvbackend.isel.flow.accesses import AccessKind, Run
 from nvbackend.isel.flow.finished import with_successors
 from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.machine import facts
 from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.uses import WRITES, Cell, Use, Uses
+from nvbackend.isel.protocols.shared.footprints import Footprints
 
 if TYPE_CHECKING:
     from nvbackend.isel.flow.dataflow import Site
-    from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject
+    from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch
 
 _FENCES = (FenceOf.INIT, FenceOf.ASYNC_PROXY)
 
@@ -71,7 +73,9 @@ class LifeFinding:
 class LifeAnalysis:
     """The life of mbarriers as an analysis for the solver."""
 
-    def __init__(self, uses: Uses, cluster: int) -> None:
+    def __init__(self, function: MachineFunction, uses: Uses, cluster: int) -> None:
+        self._function = function
+        self._footprints = Footprints(function)
         self._uses = {use.site.position: use for use in uses.all}
         self._known = uses
         self._cluster = cluster
@@ -196,17 +200,24 @@ class LifeAnalysis:
 
     def _writes(self, state: Life, site: Site) -> Iterator[LifeFinding]:
         for touch in site.instr.memory:
-            if touch.use not in WRITES or touch.symbol:
+            if touch.use not in WRITES:
                 continue
-            end = None if touch.bytes is None else touch.offset + touch.bytes
             for use in self._of(state.live & self._inside.get(touch.object, 0)):
                 cell = use.exact
                 if cell.offset is None:
                     continue
-                if (end is None or cell.offset < end) and touch.offset < cell.offset + cell.object.element_bytes:
+                if self._hits(site, touch, cell.offset, cell.offset + cell.object.element_bytes):
                     live = state.live & self._exactly[cell]
                     yield LifeFinding(rules.OVERWRITTEN, site, cell, self._places(live))
                     break
+
+    def _hits(self, site: Site, touch: MemoryTouch, start: int, end: int) -> bool:
+        """Whether an access certainly touches these bytes: at a constant place, or at that of some thread."""
+        if not touch.symbol:
+            return (touch.bytes is None or start < touch.offset + touch.bytes) and touch.offset < end
+        crew = self._function.blocks[site.block].crew
+        run = Run(0, AccessKind.WRITE, touch.object, ((site, touch),))
+        return crew is not None and self._footprints.reaches(run, crew, start, end)
 
 
 def some_thread(function: MachineFunction, loops: Loops) -> MachineFunction:

@@ -49,7 +49,7 @@ def check_mbarrier_protocol(function: MachineFunction) -> list[Diagnostic]:
 
 
 def _life(function: MachineFunction, uses: Uses, cluster: int) -> Iterable[LifeFinding]:
-    analysis = LifeAnalysis(uses, cluster)
+    analysis = LifeAnalysis(function, uses, cluster)
     for site, state in solve(function, analysis, analysis.matters).visit():
         yield from analysis.findings(state, site)
 

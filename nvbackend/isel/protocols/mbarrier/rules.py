@@ -38,7 +38,8 @@ AFTER_INVAL = Rule(
 OVERWRITTEN = Rule(
     id="mbarrier.overwritten",
     message="{instruction} writes to {barrier}, which is a barrier at this line",
-    fix="end its life first, with k.mbarrier.scope(...) or k.mbarrier.inval(barrier) and a barrier of the CTA",
+    fix="put the data elsewhere, or end its life first, with k.mbarrier.scope(...) or k.mbarrier.inval(barrier) and a "
+    "barrier of the CTA",
     why="The counts of the phase are lost: threads wait forever, or the memory is changed by late arrivals.",
     reference=f"{PTX_MBARRIER} (mbarrier.inval)",
 )

@@ -73,6 +73,11 @@ class Footprints:
                 self._overlaps[key] = next(_overlaps(mine, other, inside, fixed), None)
         return self._overlaps[key]
 
+    def reaches(self, run: Run, crew: Crew, start: int, end: int) -> bool:
+        """Whether some thread of the crew certainly accesses a byte between these offsets of the allocation."""
+        accesses = self._footprint(run, crew).accesses.get((), ())
+        return any(each.start < end and start < each.end for each in accesses)
+
     def common(self, first: Run, by: Crew, others: Footprints, second: Run, also: Crew) -> Overlap | None:
         """A byte that `first` accesses, and `second` in another CTA, whose values `others` has, at the same place."""
         if self._terms(first).isdisjoint(others._terms(second)):

@@ -18,12 +18,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.intrinsics.row.semantics import Scope
+from nvbackend.intrinsics.row.semantics import MbarrierUse, Scope
 from nvbackend.isel.flow.accesses import AccessKind, Run, shared_accesses
 from nvbackend.isel.flow.loops import Loop
 from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryObject
 from nvbackend.isel.protocols.convergence.regions import Divergence, divergence_of
-from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
+from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, find_uses
 from nvbackend.isel.protocols.shared import rules
 from nvbackend.isel.protocols.shared.footprints import Footprints, Overlap
 from nvbackend.isel.protocols.shared.pairs import Pairs, is_atomic
@@ -103,8 +103,22 @@ class _Races:
                 return
         if not self._is_ordered_before(first, second, loop):
             overlap = self._overlap(first, by, second, also, loop is not None)
-            if overlap is not None and not self._pairs.is_ordered_somewhere(first, second):
+            if overlap is None or self._pairs.is_ordered_somewhere(first, second):
+                return
+            if not any(
+                run.kind in _WRITES and self._overwrites(run, crew) for run, crew in ((first, by), (second, also))
+            ):
                 yield Race(first, second, overlap, loop is not None)
+
+    def _overwrites(self, run: Run, crew: Crew) -> bool:
+        """Whether a run certainly writes over an mbarrier: that is the mistake, and said by the life of mbarriers."""
+        uses = find_uses(self._pairs.function)
+        cells = [cell for cell in uses.cells if cell.object is run.object and cell.offset is not None]
+        return any(
+            self._footprints.reaches(run, crew, cell.offset, cell.offset + cell.object.element_bytes)
+            for cell in cells
+            if uses.of(cell, MbarrierUse.INIT) and cell.offset is not None
+        )
 
     def _round(self, first: Run, by: Crew, second: Run, also: Crew) -> Loop | None:
         """The loop in each round of which both are."""

@@ -238,7 +238,7 @@ def test_the_analysis_finds_what_walking_every_path_finds(first: int) -> None:
     for seed in range(first, first + 300):
         blocks, cluster = program(seed), seed % 2 + 1
         function = machine(blocks)
-        analysis = LifeAnalysis(find_uses(function), cluster)
+        analysis = LifeAnalysis(function, find_uses(function), cluster)
         found = [
             (one.site.position, one.rule.id.removeprefix("mbarrier."), one.missing, one.causes)
             for site, state in solve(function, analysis, analysis.matters).visit()

@@ -1,0 +1,84 @@
+"""Arrivals that a warp leaves out, where its next ones complete the phases in their place."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from nvbackend.dry_run import rules
+from nvbackend.dry_run.order.words import counted, in_rounds, line, warps
+from nvbackend.dry_run.protocols.findings import ACCOUNTING
+from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier
+from nvbackend.dry_run.protocols.state import State
+
+_Line = int
+"""An instruction, by its id."""
+_Warp = tuple[int, int]
+
+
+class LeftOut:
+    """Looks for the cause of races: a warp that comes to each second phase alone."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def find(self) -> None:
+        """The finding of the first mbarrier whose phases some warp completes by what belongs to the next one."""
+        for barrier in self._state.mbarriers.values():
+            if self._look(barrier):
+                return
+
+    def _look(self, barrier: Mbarrier) -> bool:
+        """Whether some warps arrive by one line alone, and others by that and by another one that these leave out.
+
+        All arrive together by the first in some phase, and in another the ones by the first, the others by the second:
+        so those are a phase ahead. Only where their accesses have no order is that a mistake.
+        """
+        lines: dict[_Warp, set[_Line]] = {}
+        phases = [_by_warp(phase) for phase in barrier.ended]
+        for phase in phases:
+            for warp, arrival in phase.items():
+                lines.setdefault(warp, set()).add(id(arrival.instr))
+        for number, phase in enumerate(phases):
+            ahead, others = self._parted(phase, lines)
+            if not ahead or not self._state.findings.is_between(ahead.keys(), others.keys()):
+                continue
+            early, late = next(iter(ahead.values())), next(iter(others.values()))
+            if not any(_is_met_by(one, early, phase) for one in phases):
+                continue
+            who, there = warps(warp for _, warp in ahead), line(late.instr)
+            rest = warps(warp for _, warp in others)
+            self._state.findings.add(
+                *(ACCOUNTING, barrier.name, rules.ARRIVALS, late.instr),
+                ((f"what {who} arrives by in this phase", early.instr.location),),
+                now=in_rounds(late.rounds), barrier=barrier.name, count=counted(barrier.count, "arrival"),
+                reason=f"{who} leaves that of {there} out: its arrival of {line(early.instr)}, which belongs to phase "
+                f"{number + 1}, completes phase {number}",
+                fix=f"let {who} arrive on {barrier.name} in {there} too, as often as {rest}",
+            )  # fmt: skip
+            return True
+        return False
+
+    def _parted(
+        self, phase: dict[_Warp, Arrival], lines: dict[_Warp, set[_Line]]
+    ) -> tuple[dict[_Warp, Arrival], dict[_Warp, Arrival]]:
+        """The warps of a phase that know one line alone, and those that know it too and arrived by another."""
+        ahead = {warp: one for warp, one in phase.items() if lines[warp] == {id(one.instr)}}
+        for known, several in groupby(ahead.values(), lambda one: id(one.instr)):
+            others = {warp: one for warp, one in phase.items() if known in lines[warp] and id(one.instr) != known}
+            if others and len({id(one.instr) for one in others.values()}) == 1:
+                return {(one.cta, one.warp): one for one in several}, others
+        return {}, {}
+
+
+def _by_warp(phase: list[Arrival]) -> dict[_Warp, Arrival]:
+    """The arrivals of a phase by their warps, of each the first."""
+    found: dict[_Warp, Arrival] = {}
+    for one in phase:
+        if one.arrivals:
+            found.setdefault((one.cta, one.warp), one)
+    return found
+
+
+def _is_met_by(phase: dict[_Warp, Arrival], early: Arrival, warps_of: dict[_Warp, Arrival]) -> bool:
+    """Whether all these warps came to a phase by the same line as an arrival."""
+    return phase.keys() == warps_of.keys() and all(one.instr is early.instr for one in phase.values())
