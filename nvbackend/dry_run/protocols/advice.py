@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from nvbackend.diagnostics import Rule
 from nvbackend.dry_run import rules
+from nvbackend.dry_run.objects.mbarriers import Mbarrier, Wait
 from nvbackend.dry_run.order.record import Part, Record, is_of_matrix
 from nvbackend.dry_run.order.words import crew, line, touch_of
-from nvbackend.dry_run.protocols.mbarriers import Mbarrier, Wait
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.machine.function import MachineInstr

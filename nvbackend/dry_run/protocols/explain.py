@@ -7,6 +7,7 @@ from typing import Any
 
 from nvbackend.diagnostics import Rule
 from nvbackend.dry_run import rules
+from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Wait, is_relaxed
 from nvbackend.dry_run.order import memory
 from nvbackend.dry_run.order.extents import Outside
 from nvbackend.dry_run.order.record import Part, Record
@@ -14,7 +15,6 @@ from nvbackend.dry_run.order.words import access, after_rounds, crew, in_rounds,
 from nvbackend.dry_run.protocols.advice import Advice
 from nvbackend.dry_run.protocols.findings import ACCOUNTING, ORDER, PARITY, Findings
 from nvbackend.dry_run.protocols.findings import UNWRITTEN as NOBODY
-from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier, Wait, is_relaxed
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.when import When
 from nvbackend.isel.machine.function import MachineInstr, MemoryObject

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.footprints import Access, number
 from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.order.words import instruction
-from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.protocols.signals import Signals
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import DONE, Outcome, Step

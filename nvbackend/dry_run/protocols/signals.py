@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from nvbackend.dry_run import rules
+from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Place, Wait, is_relaxed
 from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.footprints import lanes_of, number
 from nvbackend.dry_run.order.record import Part
@@ -15,7 +16,6 @@ from nvbackend.dry_run.order.words import after_rounds, counted, in_rounds, inst
 from nvbackend.dry_run.protocols.explain import leaves
 from nvbackend.dry_run.protocols.findings import ACCOUNTING, EARLY, PARITY
 from nvbackend.dry_run.protocols.lifetimes import MBARRIER_BYTES, Overwritten
-from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier, Place, Wait, is_relaxed
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import BLOCKED, DONE, Outcome, Step, Unknown
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse

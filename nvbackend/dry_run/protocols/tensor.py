@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from nvbackend.dry_run import rules
+from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Wait
 from nvbackend.dry_run.order.events import Known
 from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.order.shadow import Shadow
 from nvbackend.dry_run.order.words import after_rounds, crew, in_rounds, instruction, line
 from nvbackend.dry_run.protocols.findings import ORDER, UNWRITTEN
-from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier, Wait
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import DONE, Outcome, Step
 from nvbackend.intrinsics.row.row import RegisterClass

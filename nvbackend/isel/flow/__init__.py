@@ -1,1 +1,1 @@
-"""The control flow of a finished function: graph, loops, dominators, the solver of dataflow, who takes which path."""
+"""The flow of a finished function: graph, loops, dominators, dataflow, who takes which path and accesses what."""

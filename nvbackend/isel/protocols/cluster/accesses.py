@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.intrinsics.row.semantics import MbarrierUse, Scope
 from nvbackend.isel.flow.dataflow import Site, sites_of
+from nvbackend.isel.flow.footprints import Footprints
 from nvbackend.isel.flow.graphs import reached
 from nvbackend.isel.flow.memory_uses import DEFINED_IN
 from nvbackend.isel.flow.paths import cluster_size
 from nvbackend.isel.machine.function import MachineFunction, RunTimeValues
 from nvbackend.isel.protocols.cluster import rules
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, find_uses
-from nvbackend.isel.protocols.shared.footprints import Footprints
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.accesses import AccessKind, Run
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
+from nvbackend.isel.flow.footprints import Overlap
 from nvbackend.isel.flow.loops import loops_of
 from nvbackend.isel.flow.paths import is_avoided, is_for_each, rank_paths
 from nvbackend.isel.machine import facts
@@ -24,7 +25,6 @@ from nvbackend.isel.protocols.cluster import rules
 from nvbackend.isel.protocols.cluster.accesses import footprints_by_rank
 from nvbackend.isel.protocols.cluster.phases import START, Phase, Phases, Places, matters, meets, unordered
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
-from nvbackend.isel.protocols.shared.footprints import Overlap
 
 _KINDS = {MemoryUse.READ: AccessKind.READ, MemoryUse.WRITE: AccessKind.WRITE}
 _MOST = 256

@@ -16,11 +16,11 @@ from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.row.semantics import FenceOf, MbarrierUse, Scope
 from nvbackend.isel.flow.accesses import AccessKind, Run
 from nvbackend.isel.flow.finished import with_successors
+from nvbackend.isel.flow.footprints import Footprints
 from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.machine import facts
 from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.uses import WRITES, Cell, Use, Uses
-from nvbackend.isel.protocols.shared.footprints import Footprints
 
 if TYPE_CHECKING:
     from nvbackend.isel.flow.dataflow import Site

@@ -14,6 +14,7 @@ from nvbackend.intrinsics.row.semantics import FenceOf
 from nvbackend.isel.flow.accesses import AccessKind, Relation, Run, shared_accesses
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import finished, kept, with_successors
+from nvbackend.isel.flow.footprints import Footprints
 from nvbackend.isel.machine.function import (
     Crew,
     MachineBlock,
@@ -34,7 +35,6 @@ from nvbackend.isel.protocols.proxy.state import (
 )
 from nvbackend.isel.protocols.proxy.text import diagnose, diagnose_exit
 from nvbackend.isel.protocols.proxy.unwaited import filled_by_copies_alone, first_reads, unwaited_reads
-from nvbackend.isel.protocols.shared.footprints import Footprints
 from nvbackend.isel.protocols.wgmma import rules as wgmma_rules
 from nvbackend.isel.protocols.wgmma.protocol import find_mistakes
 

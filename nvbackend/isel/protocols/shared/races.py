@@ -4,7 +4,7 @@ Two accesses race if one thread executes the first, a thread of another warp the
 nothing orders them. Each condition must be certain:
 
 - who executes: `MachineBlock.crew`, and blocks that dominate, or belong to each round of a loop;
-- the byte: `isel.protocols.shared.footprints`;
+- the byte: `isel.flow.footprints`;
 - no order: on no way from the first to the second does a thread acquire anything; and either all that acquired before
   the first was a barrier of both threads, or all that the first thread releases after it is one. In both cases the
   two accesses lie between the same two meetings of these threads.
@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.row.semantics import MbarrierUse, Scope
 from nvbackend.isel.flow.accesses import AccessKind, Run, shared_accesses
+from nvbackend.isel.flow.footprints import Footprints, Overlap
 from nvbackend.isel.flow.loops import Loop
 from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryObject
 from nvbackend.isel.protocols.convergence.regions import Divergence, divergence_of
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, find_uses
 from nvbackend.isel.protocols.shared import rules
-from nvbackend.isel.protocols.shared.footprints import Footprints, Overlap
 from nvbackend.isel.protocols.shared.pairs import Pairs, is_atomic
 from nvbackend.isel.protocols.shared.syncs import Syncs, acquires
 

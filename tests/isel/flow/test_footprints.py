@@ -18,6 +18,7 @@ from nvbackend.intrinsics.row.row import GUARD, Row
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.accesses import AccessKind, Run
 from nvbackend.isel.flow.dataflow import Site
+from nvbackend.isel.flow.footprints import Footprints, Overlap
 from nvbackend.isel.flow.memory_uses import symbol_text
 from nvbackend.isel.machine.function import (
     Crew,
@@ -29,7 +30,6 @@ from nvbackend.isel.machine.function import (
     RunTimeValues,
 )
 from nvbackend.isel.protocols.shared.bounds import _Bounds
-from nvbackend.isel.protocols.shared.footprints import Footprints, Overlap
 from nvbackend.isel.target.target import Target
 
 THREADS = 96

@@ -1,0 +1,1 @@
+"""What threads wait for: mbarriers, barriers of threads, and groups of asynchronous operations."""
