@@ -76,6 +76,8 @@ if TYPE_CHECKING:
     from nvbackend.builder.tiles.mma.tcgen05 import TiledTcgen05 as TiledTcgen05
     from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma as TiledWarpMma
     from nvbackend.builder.tiles.mma.wgmma import TiledWgmma as TiledWgmma
+    from nvbackend.builder.tiles.elements.axis_values import AxisValues as AxisValues, AxisVariable as AxisVariable
+    from nvbackend.builder.tiles.elements.tile_values import TileValues as TileValues
     from nvbackend.builder.tiles.register_tensor import RegisterTensor as RegisterTensor
     from nvbackend.builder.tiles.ring import Ring as Ring, Stage as Stage
     from nvbackend.builder.tiles.coordinates import Coordinates as Coordinates, Inside as Inside
@@ -151,6 +153,8 @@ _NAMES: dict[str, str] = {
         "builder.tiles.mma.tcgen05": "TiledTcgen05",
         "builder.tiles.mma.warp_mma": "TiledWarpMma",
         "builder.tiles.mma.wgmma": "TiledWgmma",
+        "builder.tiles.elements.axis_values": "AxisValues AxisVariable",
+        "builder.tiles.elements.tile_values": "TileValues",
         "builder.tiles.register_tensor": "RegisterTensor",
         "builder.tiles.ring": "Ring Stage",
         "builder.tiles.coordinates": "Coordinates Inside",

@@ -14,6 +14,6 @@ PRINTED = re.compile(r"^print\(.*\)  # (.*?)(?:: .*)?$", re.MULTILINE)
 
 def test_the_guide_to_atoms_over_tiles_runs() -> None:
     blocks = BLOCK.findall(GUIDE.read_text(encoding="utf-8"))
-    assert len(blocks) == 13
+    assert len(blocks) == 14
     code = "\n".join(blocks)
     assert python_output(code).splitlines() == PRINTED.findall(code)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from llvmlite import ir
@@ -30,6 +30,7 @@ from nvbackend.builder.value_tracking.operand_numbers import OperandNumbers
 from nvbackend.builder.value_tracking.uniformity import Choice, branches
 from nvbackend.builder.value_tracking.warp_indices import SharedIndex, unshare_parted
 from nvbackend.builder.values.accumulator import Accumulator
+from nvbackend.builder.values.placed import TilePlaces
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Location, caller_location, raise_all
 from nvbackend.dry_run.anchors import Anchors
@@ -79,6 +80,8 @@ class Core:
         self.peers = Peers()
         self.peer_ranks = PeerRanks(self.peers)
         self.accumulators: list[Accumulator] = []
+        self.places_of_atom: Callable[[int], TilePlaces | None] = lambda n: None  # noqa: ARG005
+        """What knows the places of the elements of an accumulator of wgmma with N columns."""
         self.known: dict[Storage, list[ir.Value]] = {}
         """The registers of each storage, or what is known of them after an if."""
         self.dirty: dict[Storage, None] = {}

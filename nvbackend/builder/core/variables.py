@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Protocol, TypeVar, runtime_checkable
+
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.scopes.blocks import Storage
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value, pair
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType, pred
+
+Made_co = TypeVar("Made_co", covariant=True)
+
+
+@runtime_checkable
+class Several(Protocol[Made_co]):
+    """Values that a variable holds together."""
+
+    def variable(self, name: str) -> Made_co:
+        """A variable of them."""
 
 
 def select(k: Core, condition: Operand, yes: Operand, no: Operand) -> Value:

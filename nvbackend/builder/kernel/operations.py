@@ -15,7 +15,7 @@ from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.coordinates import Coordinates, Inside, make_identity_tensor
 from nvbackend.builder.tiles.mma import tcgen05 as tiled_tcgen05
 from nvbackend.builder.tiles.mma.epilogue import TmaEpilogue
-from nvbackend.builder.tiles.mma.tiled_mma import Instruction, axpby_part, make_tiled, store_whole
+from nvbackend.builder.tiles.mma.tiled_mma import Instruction, axpby_part, make_tiled, places_of_atom, store_whole
 from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma
 from nvbackend.builder.tiles.mma.wgmma import TiledWgmma
 from nvbackend.builder.tiles.register_tensor import RegisterTensor, make_registers
@@ -47,6 +47,7 @@ class Operations(FunctionBuilder):
     def __init__(self, core: Core) -> None:
         super().__init__(core)
         self._roles = Roles(self)
+        core.places_of_atom = lambda n: places_of_atom(self, n)
 
     # -- tensors and copies -----------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from llvmlite import ir
 
@@ -16,7 +16,7 @@ from nvbackend.builder.core.memory import Address, Memory
 from nvbackend.builder.core.noun import Noun, missing, refuse
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.core.tile import SharedTile, SharedTiles, lay_out_tiles
-from nvbackend.builder.core.variables import Variable, make_variable, select
+from nvbackend.builder.core.variables import Several, Variable, make_variable, select
 from nvbackend.builder.lower.conversions import Number
 from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.ops.copy.async_store import AsyncStore
@@ -45,6 +45,9 @@ from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.function import MemoryTouch, Touch
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
+
+Made = TypeVar("Made")
+"""A variable of several values."""
 
 
 class FunctionBuilder:
@@ -83,12 +86,22 @@ class FunctionBuilder:
 
     # -- control flow -----------------------------------------------------------------------------------------------
 
-    def var(self, initial: Operand, element: ElementType | None = None, name: str | None = None) -> Variable:
+    @overload
+    def var(self, initial: Operand, element: ElementType | None = None, name: str | None = None) -> Variable: ...
+
+    @overload
+    def var(self, initial: Several[Made], element: None = None, name: str | None = None) -> Made: ...
+
+    def var(self, initial: Any, element: ElementType | None = None, name: str | None = None) -> Any:
         """A mutable variable, set to `initial`. It lives in the with-block that makes it, and in the blocks inside.
 
-        Its name is that of the Python variable it is assigned to, unless `name` is given.
+        Its name is that of the Python variable it is assigned to, unless `name` is given. Of a value for each row of a
+        tile, `acc.rows(...)`, it is a variable for each.
         """
-        return make_variable(self.core, initial, element, name=name_or(name, "var", "var"))
+        own = name_or(name, "var", "var")
+        if isinstance(initial, Several):
+            return initial.variable(own)
+        return make_variable(self.core, initial, element, name=own)
 
     def if_(self, condition: Operand) -> AbstractContextManager[None]:
         """Run the block where `condition` (a predicate) holds. `k.else_()` may follow."""

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from nvbackend.builder.core.variables import Variable, make_variable
 from nvbackend.builder.scopes.rules import SUB_BYTE
 from nvbackend.builder.tiles.coordinates import check_inside
+from nvbackend.builder.values.placed import Placed, TilePlaces
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, u32
-from nvbackend.layout import IntTuple, Layout, cosize
+from nvbackend.layout import IntTuple, Layout, cosize, size
 from nvbackend.layout.algebra.inttuple import is_run_time, leaves, product
 from nvbackend.layout.algebra.swizzle import BYTE_BITS
 
@@ -49,7 +50,7 @@ RUN_TIME_INDEX = Rule(
 
 
 @user_facing
-class RegisterTensor:
+class RegisterTensor(Placed):
     """Elements in a thread's registers, indexed by `layout`: CuTe's Tensor of an ArrayEngine.
 
     Made by `k.register_tensor`, cleared. Elements of less than 32 bits are packed into u32, the first in the lowest
@@ -64,12 +65,14 @@ class RegisterTensor:
         layout: Layout,
         cells: Sequence[Variable],
         offset: int = 0,
+        places: TilePlaces | None = None,
     ) -> None:
         self._k = k
         self._cells = cells
         self.element = element
         self.layout = layout
         self.offset = offset
+        self._own_places = places
 
     @property
     def shape(self) -> IntTuple:
@@ -96,6 +99,23 @@ class RegisterTensor:
             self._refuse(f"{len(values)} values for {len(cells)} registers")
         for cell, value in zip(cells, values, strict=True):
             cell.set(value)
+
+    def set(self, values: Sequence[Operand]) -> None:
+        """Give all elements other values, in the order of the coordinates: `acc.set(acc.map(lambda x: 2 * x))`.
+
+        Raises tensor.registers for another number of values, value.type.
+        """
+        count = size(self.layout)
+        if len(values) != count:
+            self._refuse(f"{len(values)} values for {count} elements")
+        for index, value in enumerate(values):
+            self[index] = value
+
+    def _places(self) -> TilePlaces | None:
+        return self._own_places
+
+    def _elements(self) -> list[Value]:
+        return [self[index] for index in range(size(self.layout))]
 
     def clear(self) -> None:
         """Set all elements to 0. Raises tensor.registers."""
@@ -157,8 +177,10 @@ class RegisterTensor:
         return f"<registers of {self.element}: {self.layout}>"
 
 
-def make_registers(k: Core, element: ElementType, layout: Layout, name: str) -> RegisterTensor:
-    """A cleared tensor of as many registers as the layout's elements take."""
+def make_registers(
+    k: Core, element: ElementType, layout: Layout, name: str, places: TilePlaces | None = None
+) -> RegisterTensor:
+    """A cleared tensor of as many registers as the layout's elements take; `places` has their places in a tile."""
     tensor = RegisterTensor(k, element, layout, ())
     if element.bits < REGISTER_BITS and REGISTER_BITS % element.bits:
         REGISTERS.fail(layout=layout, element=element, offset=0, problem=f"{element.bits} bits do not fill a register")
@@ -173,4 +195,4 @@ def make_registers(k: Core, element: ElementType, layout: Layout, name: str) -> 
         REGISTERS.fail(layout=layout, element=element, offset=0, problem=problem)
     kind = u32 if element.bits < REGISTER_BITS else element
     cells = [make_variable(k, 0, kind, name=name if count == 1 else f"{name}.{index}") for index in range(count)]
-    return RegisterTensor(k, element, layout, cells)
+    return RegisterTensor(k, element, layout, cells, places=places)

@@ -10,6 +10,7 @@ from llvmlite import ir
 from nvbackend.builder.scopes.blocks import Region, Storage
 from nvbackend.builder.scopes.rules import ACCUMULATOR_REGISTERS
 from nvbackend.builder.values.from_memory import is_from_memory
+from nvbackend.builder.values.placed import Placed, TilePlaces
 from nvbackend.builder.values.values import Emitter, Operand, Value, as_value, constant
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.fragments.warpgroup import accumulator_position, check_index
@@ -49,7 +50,7 @@ class Registers(Emitter, Protocol):
 
 
 @user_facing
-class Accumulator:
+class Accumulator(Placed):
     """D of one `wgmma` instruction: M x N elements over the 128 threads of a warpgroup, `registers` a thread.
 
     A fresh or cleared accumulator is overwritten by the next mma (scale-D 0); every mma after that adds (scale-D 1).
@@ -61,7 +62,14 @@ class Accumulator:
     """
 
     def __init__(
-        self, k: Registers, block: RegisterBlock, storage: Storage, scale: Storage, n: int, element: ElementType
+        self,
+        k: Registers,
+        block: RegisterBlock,
+        storage: Storage,
+        scale: Storage,
+        n: int,
+        element: ElementType,
+        places: TilePlaces | None = None,
     ):
         self._k = k
         self.block = block
@@ -71,6 +79,8 @@ class Accumulator:
         """The storage of the next mma's scale-D."""
         self.n = n
         self.element = element
+        self.places = places
+        """What knows the rows and columns of its elements."""
         self._is_cleared = False
         self.multiplied: list[tuple[Region, ...]] = []
         """The regions around each mma since it was cleared."""
@@ -106,7 +116,13 @@ class Accumulator:
         self.set([pack_halves(element, element) if self.element is f16 else element] * self.registers)
 
     def set(self, values: Sequence[Operand]) -> None:
-        """Write all of the thread's registers, in order; the next mma adds to them (wgmma.registers)."""
+        """Write all of the thread's registers, in order; the next mma adds to them (wgmma.registers).
+
+        Of an accumulator of f16, they are registers of two elements each, or twice as many f16, as `elements` has them.
+        """
+        if self.element is f16 and len(values) == 2 * self.registers:
+            own = [as_value(self._k, value, f16) for value in values]
+            values = [pack_halves(*pair) for pair in zip(own[::2], own[1::2], strict=True)]
         if len(values) != self.registers:
             ACCUMULATOR_REGISTERS.fail(accumulator=self.name, registers=self.registers, given=len(values))
         registers = [as_value(self._k, value, self.register_type).ir for value in values]
@@ -124,6 +140,12 @@ class Accumulator:
             is_written = builder.icmp_signed("!=", self._k.read(self.scale)[0], constant(self._k, 0, s32).ir)
             registers = [builder.select(is_written, register, zero) for register in registers]
         return [self._k.wrap(register, kind) for register in registers]
+
+    def _places(self) -> TilePlaces | None:
+        return self.places
+
+    def _elements(self) -> Sequence[Value]:
+        return elements_of(self)
 
     def _may_be_empty(self) -> bool:
         """Whether each mma since it was cleared is in a loop, now over, of which memory decides how often it runs."""
@@ -148,6 +170,14 @@ class Accumulator:
 
     def __repr__(self) -> str:
         return f"<accumulator {self.name}: m64n{self.n} {self.element}, {self.registers} registers>"
+
+
+def elements_of(accumulator: Accumulator) -> list[Value]:
+    """The thread's elements, in the order of its registers."""
+    registers = accumulator.values()
+    if accumulator.element is not f16:
+        return registers
+    return [half for register in registers for half in halves(register)]
 
 
 class WgmmaFragment:

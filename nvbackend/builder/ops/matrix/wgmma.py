@@ -169,7 +169,7 @@ class Wgmma(Noun):
         block = self._register_block(name)
         storage = self._k.new_storage([register] * registers, name)
         scale = self._k.new_storage([ir.IntType(32)], f"{name}.scale_d")
-        accumulator = Accumulator(self._k, block, storage, scale, n, element)
+        accumulator = Accumulator(self._k, block, storage, scale, n, element, self._k.places_of_atom(n))
         accumulator.clear()
         self._k.accumulators.append(accumulator)
         return accumulator

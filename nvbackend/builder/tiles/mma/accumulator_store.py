@@ -12,7 +12,7 @@ from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.coordinates import Cut
 from nvbackend.builder.tiles.tensor import Tensor, Walker, make_tensor
-from nvbackend.builder.values.accumulator import Accumulator, halves
+from nvbackend.builder.values.accumulator import Accumulator, elements_of
 from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.mma.wgmma import M as ROWS
@@ -98,7 +98,7 @@ def axpby_accumulators(
     target, source = (Walker(part) for part in parts)
     aligns = [_alignment(operand[0], paired=paired) for operand in (d, c)]
     for place, accumulator in enumerate(accumulators):
-        elements = _elements(accumulator)
+        elements = elements_of(accumulator)
         for begin in range(0, len(elements), count * _BATCH):
             firsts = range(begin, min(begin + count * _BATCH, len(elements)), count)
             places = [(first, *_atom(parts[0], place)) for first in firsts]
@@ -126,17 +126,10 @@ def _alignment(first: Address, *, paired: bool) -> int:
     return min(first.element.bytes_for(PAIR if paired else 1), first.align)
 
 
-def _elements(accumulator: Accumulator) -> list[Value]:
-    registers = accumulator.values()
-    if accumulator.register_type is accumulator.element:
-        return registers
-    return [half for register in registers for half in halves(register)]
-
-
 def _accesses(accumulator: Accumulator, *, paired: bool) -> Iterator[tuple[int, list[Value]]]:
     """What is stored at once: the first element, and the registers or elements of the access."""
     packed = accumulator.register_type is not accumulator.element  # two halves are a register, and one access
-    values = accumulator.values() if paired else _elements(accumulator)
+    values = accumulator.values() if paired else elements_of(accumulator)
     step = PAIR if paired and not packed else 1
     elements = PAIR if paired else 1
     for number, at in enumerate(range(0, len(values), step)):
@@ -153,7 +146,7 @@ def _in_pairs(part: Tensor) -> bool:
     return all(term.part.plain(1, 0, 0) == (term.scale is None) for term in part._terms)
 
 
-def of_one_atom(thread: Value, n: int) -> Cut:
+def of_one_atom(thread: Value | int, n: int) -> Cut:
     """What cuts a thread's part of C out of a 64 x `n` tile: ((elements), 1, 1)."""
     owners = accumulator_layout(ROWS, n, WARPGROUP_SIZE // WARP_SIZE)
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
+from nvbackend.builder.scopes.rules import ACCUMULATOR_REGISTERS
 from nvbackend.builder.tiles.mma.rules import PARTS
-from nvbackend.builder.values.accumulator import Accumulator, WgmmaFragment, halves, pack_halves
+from nvbackend.builder.values.accumulator import Accumulator, WgmmaFragment, elements_of, halves, pack_halves
+from nvbackend.builder.values.placed import Placed, TilePlaces
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType, f16
@@ -17,16 +19,19 @@ from nvbackend.tiled.split_k import halving
 
 
 @user_facing
-class Accumulators(Sequence[Accumulator]):
+class Accumulators(Placed, Sequence[Accumulator]):
     """The accumulators of the atoms along M, along N, and of the parts of a split K: `acc[m, n]`, `acc[m, n, part]`.
 
     `shape` says how many there are along M and N, and for each of these places.
     As a sequence they come in the order of the coordinate as one integer, so that `drains=acc` names them all.
     """
 
-    def __init__(self, made: Sequence[Accumulator], shape: tuple[int, int, int]) -> None:
+    def __init__(
+        self, made: Sequence[Accumulator], shape: tuple[int, int, int], places: TilePlaces | None = None
+    ) -> None:
         self._made = tuple(made)
         self._layout = Layout(shape)
+        self._own_places = places
         self.shape = shape
 
     def __len__(self) -> int:
@@ -59,6 +64,29 @@ class Accumulators(Sequence[Accumulator]):
                 accumulator.fill(number)
             else:
                 accumulator.clear()
+
+    def set(self, values: Sequence[Operand]) -> None:
+        """Write all elements, or registers, of a thread, in the order of the accumulators.
+
+        With several parts, they are those of part 0, and the others are cleared. Raises wgmma.registers for another
+        number of them.
+        """
+        first = self.shape[0] * self.shape[1]
+        each, rest = divmod(len(values), first)
+        if rest:
+            ACCUMULATOR_REGISTERS.fail(accumulator=self, registers=first * self._made[0].registers, given=len(values))
+        for place, accumulator in enumerate(self._made):
+            if place < first:
+                accumulator.set(values[place * each : (place + 1) * each])
+            else:
+                accumulator.clear()
+
+    def _places(self) -> TilePlaces | None:
+        return self._own_places
+
+    def _elements(self) -> Sequence[Value]:
+        first = self._made[: self.shape[0] * self.shape[1]]
+        return [value for accumulator in first for value in elements_of(accumulator)]
 
     def add_parts(self) -> None:
         """Add the parts of a split K to part 0. All parts must be drained, and have been multiplied into or filled.

@@ -13,6 +13,7 @@ from nvbackend.builder.core.memory import Address
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.coordinates import Inside
+from nvbackend.builder.tiles.elements.places import LayoutPlaces
 from nvbackend.builder.tiles.mma import tcgen05 as tiled_tcgen05
 from nvbackend.builder.tiles.mma.accumulator_store import of_one_atom, store_accumulators
 from nvbackend.builder.tiles.mma.axpby_fragments import axpby_fitting
@@ -23,6 +24,7 @@ from nvbackend.builder.tiles.register_tensor import RegisterTensor
 from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.tiles.tensor import Tensor
 from nvbackend.builder.values.accumulator import Accumulator
+from nvbackend.builder.values.placed import TilePlaces
 from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import raise_all
 from nvbackend.intrinsics.mma.wgmma import M as ROWS
@@ -40,6 +42,7 @@ from nvbackend.isel.target.target import Target
 from nvbackend.layout import AnyLayout, Layout, size
 from nvbackend.layout.algebra.inttuple import leaves
 from nvbackend.tiled import Partition, TiledMMA, make_tiled_mma
+from nvbackend.tiled.ownership import ownership_of_atom
 from nvbackend.tiled.permutation import Permutation
 from nvbackend.tiled.tiled_mma import AtomLayout
 
@@ -87,6 +90,18 @@ def store_whole(k: FunctionBuilder, accumulator: Accumulator, target: Address, s
     """Write an accumulator of one atom straight to global memory: see `k.store_accumulator`."""
     cut = of_one_atom(k.thread_id("linear") % WARPGROUP_SIZE, accumulator.n)
     store_accumulators(k, [accumulator], target, stride, (ROWS, accumulator.n), cut)
+
+
+def places_of_atom(k: FunctionBuilder, n: int) -> TilePlaces:
+    """Where the registers of the accumulator of one wgmma have their elements, 64 x `n`."""
+    ownership = ownership_of_atom(n)
+    return LayoutPlaces(
+        k,
+        ownership,
+        of_one_atom(0, n)(Layout((ROWS, n))).shape,
+        lambda: k.thread_id("linear") % WARPGROUP_SIZE,
+        lambda thread: of_one_atom(thread, n),
+    )
 
 
 def axpby_part(

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.coordinates import Inside
+from nvbackend.builder.tiles.elements.places import MmaPlaces
 from nvbackend.builder.tiles.fragment_copies import PartCut, in_matrices, load_fitting
 from nvbackend.builder.tiles.mma.rules import WARP_FRAGMENT
 from nvbackend.builder.tiles.register_tensor import REGISTER_BITS, RegisterTensor, make_registers
@@ -42,9 +43,15 @@ class WarpFragments:
             return BY_NAME[f"u{atom.bits}"]
         return element
 
-    def registers(self, operand: MmaOperand, shape: object, name: str) -> RegisterTensor:
-        """Registers for a fragment of an operand, cleared."""
-        return make_registers(self._k.core, self.element_of(operand), Layout(shape), name)  # type: ignore[arg-type]
+    def registers(self, operand: MmaOperand, tile: tuple[int, int], name: str) -> RegisterTensor:
+        """Registers for the thread's part of a tile of an operand, cleared. Raises tiled-mma.tile."""
+        return self._registers(operand, Layout(tile), name)
+
+    def _registers(self, operand: MmaOperand, layout: AnyLayout, name: str) -> RegisterTensor:
+        part = self._partition(operand)(layout)
+        rows, columns, *_ = (size(mode) for mode in (layout if isinstance(layout, Layout) else layout.layout_b).modes)
+        places = MmaPlaces(self._k, self.layouts, operand, (rows, columns), lambda _: self.thread)
+        return make_registers(self._k.core, self.element_of(operand), Layout(part.shape), name, places)
 
     def load(self, operand: MmaOperand, tile: Tensor, where: Inside | None) -> RegisterTensor:
         """The thread's part of a tile of A or B."""
@@ -57,7 +64,7 @@ class WarpFragments:
         """Registers for what is to be loaded of a tile."""
         self.check_element(operand, tile)
         layout = _spread(tile.layout, self._in_word(operand)) if self._in_word(operand) > 1 else tile.layout
-        return self.registers(operand, self._partition(operand)(layout).shape, operand.value.lower())
+        return self._registers(operand, layout, operand.value.lower())
 
     def _in_word(self, operand: MmaOperand) -> int:
         """The elements in what a tile is counted in: those of a u32 where one takes less than a byte, else 1."""

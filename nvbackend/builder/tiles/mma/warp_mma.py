@@ -10,6 +10,8 @@ from nvbackend.atoms import MmaAtom, Residency
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.coordinates import Inside
+from nvbackend.builder.tiles.elements.operand import registers_of_a
+from nvbackend.builder.tiles.elements.tile_values import TileValues
 from nvbackend.builder.tiles.fragment_copies import store_fitting
 from nvbackend.builder.tiles.mma.axpby_fragments import axpby_fitting
 from nvbackend.builder.tiles.mma.reduction import reduce_registers
@@ -76,21 +78,31 @@ class TiledWarpMma:
 
     def accumulator(self, name: str = "acc") -> RegisterTensor:
         """The thread's part of C of the tile, (MMA, MMA_M, MMA_N), cleared. Raises tiled-mma.tile."""
-        return self._fragments.registers(MmaOperand.C, self.layouts.partition_shape_C(self.shape), name)
+        return self._fragments.registers(MmaOperand.C, self.shape, name)
 
     def fragment_a(self, columns: int, name: str = "a") -> RegisterTensor:
         """Registers for the thread's part of A of a tile M x `columns`, (MMA, MMA_M, MMA_K), cleared.
 
         Of a sparse A, `columns` counts those that are stored. Raises tiled-mma.tile.
         """
-        return self._fragments.registers(MmaOperand.A, self.layouts.partition_shape_A((self.shape[0], columns)), name)
+        return self._fragments.registers(MmaOperand.A, (self.shape[0], columns), name)
 
     def fragment_b(self, columns: int, name: str = "b") -> RegisterTensor:
         """Registers for the thread's part of B of a tile N x `columns`, (MMA, MMA_N, MMA_K), cleared.
 
         Raises tiled-mma.tile.
         """
-        return self._fragments.registers(MmaOperand.B, self.layouts.partition_shape_B((self.shape[1], columns)), name)
+        return self._fragments.registers(MmaOperand.B, (self.shape[1], columns), name)
+
+    def make_fragment_A(self, tile: TileValues, name: str = "a") -> RegisterTensor:
+        """A from the elements of another product, M x K, converted to A's type: P of attention, in one call.
+
+        No thread gives another anything. Raises elements.operand where a thread has other elements than it multiplies,
+        and tiled-mma.tile where the columns are not whole steps along K.
+        """
+        made = self._fragments.registers(MmaOperand.A, tile.shape, name)
+        made.set_registers(registers_of_a(self.layouts, tile, self.shape[0], made.element))
+        return made
 
     def element_of(self, operand: MmaOperand) -> ElementType:
         """The type that the elements of an operand's fragments have in a kernel."""

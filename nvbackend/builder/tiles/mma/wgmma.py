@@ -20,6 +20,9 @@ from nvbackend.builder.scopes.names import name_or
 from nvbackend.builder.scopes.rules import TILE_MISMATCH
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.coordinates import Cut
+from nvbackend.builder.tiles.elements.operand import fragments_of_a
+from nvbackend.builder.tiles.elements.places import MmaPlaces
+from nvbackend.builder.tiles.elements.tile_values import TileValues
 from nvbackend.builder.tiles.mma.accumulator_store import axpby_accumulators, store_accumulators
 from nvbackend.builder.tiles.mma.accumulators import Accumulators, RegisterFragment
 from nvbackend.builder.tiles.mma.reduction import buffer_of, reduce_accumulators
@@ -37,7 +40,7 @@ from nvbackend.layout import Layout, size
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.layout.descriptors.tile_atoms import check_tile, tile_faults
 from nvbackend.tiled import Fragment as TiledFragment
-from nvbackend.tiled import Issue, TiledMMA, gemm, split_k
+from nvbackend.tiled import Issue, ThrMMA, TiledMMA, gemm, split_k
 from nvbackend.tiled.operand import MmaOperand
 
 _MOST_PARTS = 64
@@ -104,7 +107,9 @@ class TiledWgmma:
         along_m, along_n = self._counts()
         if (along_m, along_n) != (1, 1):
             self._wrong_accumulators("one", "make them with mma.accumulators(), or the tile smaller")
-        return self._k.wgmma.accumulator(self.instruction.n, self.instruction.d, name=name)
+        accumulator = self._k.wgmma.accumulator(self.instruction.n, self.instruction.d, name=name)
+        accumulator.places = self._places()
+        return accumulator
 
     def accumulators(self, name: str | None = None, *, parts: int = 1) -> Accumulators:
         """All accumulators of a warpgroup, cleared: `acc[m, n]`, or `acc[m, n, part]` of the `parts` of a split K.
@@ -124,7 +129,10 @@ class TiledWgmma:
             self._k.wgmma.accumulator(instruction.n, instruction.d, name=own)
             for own in (names if len(names) > 1 else [name])
         ]
-        return Accumulators(made, counts)
+        return Accumulators(made, counts, self._places())
+
+    def _places(self) -> MmaPlaces:
+        return MmaPlaces(self._k, self.layouts, MmaOperand.C, self.shape, self._thread)
 
     def _counts(self) -> tuple[int, int]:
         return size(self._c.layout, 1), size(self._c.layout, 2)
@@ -174,15 +182,19 @@ class TiledWgmma:
     def _registers_of(self, columns: int) -> TiledFragment:
         return self.layouts.get_atom(0).partition_fragment_A(Layout((self.shape[0], columns)))
 
-    def make_fragment_A(self, registers: RegisterTensor | Sequence[WgmmaFragment]) -> RegisterFragment:
+    def make_fragment_A(self, registers: RegisterTensor | TileValues | Sequence[WgmmaFragment]) -> RegisterFragment:
         """tCrA in registers, before the wgmma.fence of the instructions that multiply them.
 
         `registers` are those of `register_tensor_A`, filled, or a `k.wgmma.fragment` for each atom along M, of all
-        steps along K one after another. Raises mma.tile-registers.
+        steps along K one after another. Or they are the elements of another product, M x K, converted to A's type: P of
+        attention is `mma.make_fragment_A(weights)`; no thread gives another anything. Raises mma.tile-registers, and
+        elements.operand where a thread has other elements than it multiplies.
         """
         along_m, atom = self._counts()[0], self.layouts.atom
         if isinstance(registers, RegisterTensor):
             registers = self._fragments_of(registers)
+        elif isinstance(registers, TileValues):
+            registers = fragments_of_a(self._k, self.layouts, registers, self.shape[0], self.instruction.a)
         steps, rest = divmod(len(registers), along_m)
         if atom.a_residency is not Residency.REGISTERS or rest or not steps:
             in_memory = atom.a_residency is not Residency.REGISTERS
@@ -349,11 +361,14 @@ class TiledWgmma:
     ) -> tuple[list[Accumulator], Cut, Any]:
         """The accumulators that have the sum, what cuts their part out of C, and the warpgroup's place along K."""
         self._parts(accumulators)
-        atom = self.layouts.get_atom(self._checked(warpgroup))
-        _, m, n, part = atom.vmnk
-        thread = dataclasses.replace(atom, vmnk=(self._k.thread_id("linear") % WARPGROUP_SIZE, m, n, part))
+        thread = self._thread(warpgroup)
         own = [accumulators] if isinstance(accumulators, Accumulator) else list(accumulators)
-        return own[: math.prod(self._counts())], thread.partition_C, part
+        return own[: math.prod(self._counts())], thread.partition_C, thread.vmnk[3]
+
+    def _thread(self, warpgroup: Operand) -> ThrMMA:
+        """The executing thread's slice, in the warpgroup of this number."""
+        atom = self.layouts.get_atom(self._checked(warpgroup))
+        return dataclasses.replace(atom, vmnk=(self._k.thread_id("linear") % WARPGROUP_SIZE, *atom.vmnk[1:]))
 
     def _of_part_0(self, part: Any) -> AbstractContextManager[None]:
         return nullcontext() if isinstance(part, int) else self._k.if_(part == 0)

@@ -1,0 +1,118 @@
+"""One value for each row, or each column, of which a thread has elements: a bias, a maximum, a sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nvbackend.builder.core.variables import Variable, make_variable
+from nvbackend.builder.tiles.elements.rules import OTHER
+from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.diagnostics import user_facing
+
+if TYPE_CHECKING:
+    from nvbackend.builder.tiles.elements.held import Held
+
+AXES = ("row", "column")
+
+
+@user_facing
+class AxisValues:
+    """A value for each row (axis 0) or column (axis 1) of a tile of which the thread has elements.
+
+    Made by `rows` and `columns` of an accumulator or of its elements, and by `reduce_rows`. Arithmetic goes value by
+    value, with numbers, values, and others of the same rows; with the elements of the tile each meets the value of its
+    row. `k.var` of it is a variable for loops.
+    """
+
+    def __init__(self, held: Held, axis: int, values: Sequence[Value]) -> None:
+        self._held = held
+        self.axis = axis
+        self._values = tuple(values)
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """The values, in the order of the rows or columns."""
+        return self._values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def items(self) -> Iterator[tuple[Value, Value]]:
+        """(row or column, value) of each. A row is in the hands of several lanes: see `owned`."""
+        return iter(list(zip(self._held.indices(self.axis), self._values, strict=True)))
+
+    def owned(self) -> Value:
+        """Whether this thread is the first of those that have its rows (columns): one of them writes the results."""
+        return self._held.is_first(self.axis)
+
+    def map(self, function: Callable[..., Operand], *others: AxisValues | Operand) -> AxisValues:
+        """`function` of each value, and of those of `others` for the same row or column. Raises elements.other."""
+        k = self._held.core
+        given = [self._aligned(other) for other in others]
+        made = [as_value(k, function(value, *(each[at] for each in given))) for at, value in enumerate(self._values)]
+        return AxisValues(self._held, self.axis, made)
+
+    def _aligned(self, other: AxisValues | Operand) -> Sequence[Any]:
+        if not isinstance(other, AxisValues):
+            return [other] * len(self)
+        if other.axis != self.axis or not self._held.is_like(other._held):
+            problem = "one has values of other rows or columns"
+            instead = "make both from accumulators of one tiled MMA and one tile, along the same axis"
+            OTHER.fail(left=self, right=other, problem=problem, instead=instead)
+        return other._values
+
+    def __add__(self, other: AxisValues | Operand) -> AxisValues:
+        return self.map(lambda a, b: a + b, other)
+
+    def __radd__(self, other: Operand) -> AxisValues:
+        return self.map(lambda a, b: b + a, other)
+
+    def __sub__(self, other: AxisValues | Operand) -> AxisValues:
+        return self.map(lambda a, b: a - b, other)
+
+    def __rsub__(self, other: Operand) -> AxisValues:
+        return self.map(lambda a, b: b - a, other)
+
+    def __mul__(self, other: AxisValues | Operand) -> AxisValues:
+        return self.map(lambda a, b: a * b, other)
+
+    def __rmul__(self, other: Operand) -> AxisValues:
+        return self.map(lambda a, b: b * a, other)
+
+    def __truediv__(self, other: AxisValues | Operand) -> AxisValues:
+        return self.map(lambda a, b: a / b, other)
+
+    def __rtruediv__(self, other: Operand) -> AxisValues:
+        return self.map(lambda a, b: b / a, other)
+
+    def variable(self, name: str) -> AxisVariable:
+        """A variable that holds these values: what `k.var` makes of them."""
+        cells = [make_variable(self._held.core, value, name=f"{name}.{at}") for at, value in enumerate(self._values)]
+        return AxisVariable(self._held, self.axis, cells)
+
+    def __repr__(self) -> str:
+        return f"<a value for each of {len(self)} {AXES[self.axis]}s of {self._held}>"
+
+
+@user_facing
+class AxisVariable:
+    """A mutable value for each row or column of which a thread has elements, made by `k.var` of `AxisValues`."""
+
+    def __init__(self, held: Held, axis: int, cells: Sequence[Variable]) -> None:
+        self._held = held
+        self.axis = axis
+        self._cells = tuple(cells)
+
+    @property
+    def value(self) -> AxisValues:
+        """The current values; later changes do not affect them."""
+        return AxisValues(self._held, self.axis, [cell.value for cell in self._cells])
+
+    def set(self, values: AxisValues | Operand) -> None:
+        """Set all of them. Raises elements.other for values of another axis or tile, value.type."""
+        for cell, value in zip(self._cells, self.value._aligned(values), strict=True):
+            cell.set(value)
+
+    def __repr__(self) -> str:
+        return f"<a variable for each of {len(self._cells)} {AXES[self.axis]}s of {self._held}>"

@@ -1,0 +1,69 @@
+"""Which elements of a tile the executing thread holds: the layout of all threads, and this one's place in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nvbackend.builder.core.core import Core
+from nvbackend.builder.ops.function import FunctionBuilder
+from nvbackend.builder.tiles.coordinates import Cut
+from nvbackend.builder.values.values import Value, as_value
+from nvbackend.intrinsics.row.types import pred, s32
+from nvbackend.layout import IntTuple
+from nvbackend.tiled.ownership import Ownership
+
+
+class Held:
+    """What the executing thread has of a tile, by `ownership`.
+
+    `place` is the thread's coordinate in it, `cut` gives its part of a tensor of the tile's shape, of shape `parts`.
+    """
+
+    def __init__(self, k: FunctionBuilder, ownership: Ownership, place: Any, cut: Cut, parts: IntTuple) -> None:
+        self.k = k
+        self.ownership = ownership
+        self.cut = cut
+        self.parts = parts
+        self._place = place
+
+    @property
+    def core(self) -> Core:
+        """Where values are emitted."""
+        return self.k.core
+
+    def coordinates(self) -> list[tuple[Value, Value]]:
+        """Row and column of each of the thread's elements."""
+        first = self._first()
+        moved = [
+            {at: _moved(self.core, start, at) for at in self.ownership.along(axis)} for axis, start in enumerate(first)
+        ]
+        return [(moved[0][row], moved[1][column]) for row, column in self.ownership.values]
+
+    def indices(self, axis: int) -> list[Value]:
+        """The rows (axis 0) or columns (1) of which the thread has elements."""
+        first = self._first()[axis]
+        return [_moved(self.core, first, at) for at in self.ownership.along(axis)]
+
+    def is_first(self, axis: int) -> Value:
+        """Whether the thread has the first element of each of its rows (axis 0) or columns (1)."""
+        first = self._first()[1 - axis]
+        least = min(place[1 - axis] for place in self.ownership.values)
+        if isinstance(first, int):
+            return as_value(self.core, first + least == 0, pred)
+        return as_value(self.core, first) == -least
+
+    def _first(self) -> tuple[Any, Any]:
+        return self.ownership.first(self._place)
+
+    def is_like(self, other: Held) -> bool:
+        """Whether a thread has the same elements in both, in the same order."""
+        return self.k is other.k and (self.ownership is other.ownership or self.ownership == other.ownership)
+
+    def __repr__(self) -> str:
+        rows, columns = self.ownership.shape
+        return f"{rows} x {columns}"
+
+
+def _moved(k: Core, first: Any, by: int) -> Value:
+    number = as_value(k, first, s32) if isinstance(first, int) else as_value(k, first)
+    return number if by == 0 else number + by

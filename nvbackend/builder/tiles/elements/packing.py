@@ -1,0 +1,44 @@
+"""Elements as the 32-bit registers that instructions and wide stores take, the first element in the lowest bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nvbackend.builder.core.core import Core
+from nvbackend.builder.ops.math_functions import Math
+from nvbackend.builder.tiles.register_tensor import REGISTER_BITS
+from nvbackend.builder.values.values import Value
+from nvbackend.intrinsics.copy import matrix_move
+from nvbackend.intrinsics.row.types import BY_NAME, ElementType, bf16, e4m3, e5m2, f16, f32, u32
+from nvbackend.isel.select.rows import general_faults
+from nvbackend.isel.target.target import Target
+
+_PAIR = 2
+_PAIRED = (f16, bf16, e4m3, e5m2)
+
+
+def packed(k: Core, values: Sequence[Value], element: ElementType) -> list[Value]:
+    """`values` converted to `element`, as registers: u32 of several elements, or a value of 32 bits or more each."""
+    if element.bits >= REGISTER_BITS:
+        return [value.to(element) for value in values]
+    if values[0].type is f32 and _has_pairs(k.target, element):
+        math, pairs = Math(k), zip(values[::_PAIR], values[1::_PAIR], strict=True)
+        return _joined([math.pack_pair(f"{element}x2", high, low) for low, high in pairs], _PAIR * element.bits)
+    bits = [value.to(element).bitcast(BY_NAME[f"u{element.bits}"]) for value in values]
+    return _joined(bits, element.bits)
+
+
+def _has_pairs(target: Target, element: ElementType) -> bool:
+    """Whether cvt makes a pair of `element` of two f32."""
+    return element in _PAIRED and not general_faults(matrix_move.pack(f"{element}x2"), target, {})
+
+
+def _joined(parts: Sequence[Value], bits: int) -> list[Value]:
+    """Parts of `bits` bits as registers of 32."""
+    registers, count = [], REGISTER_BITS // bits
+    for at in range(0, len(parts), count):
+        register, *others = (part.to(u32) for part in parts[at : at + count])
+        for number, part in enumerate(others, 1):
+            register = register | part << number * bits
+        registers.append(register)
+    return registers

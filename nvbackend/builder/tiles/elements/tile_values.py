@@ -1,0 +1,232 @@
+"""The elements of a tile that a thread has in registers: values with coordinates, in the order of the registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias, overload
+
+from nvbackend.builder.ops.collective.combine import Operation, combining
+from nvbackend.builder.tiles.axpby import Axpby
+from nvbackend.builder.tiles.coordinates import Inside
+from nvbackend.builder.tiles.elements.axis_values import AXES, AxisValues
+from nvbackend.builder.tiles.elements.held import Held
+from nvbackend.builder.tiles.elements.packing import packed
+from nvbackend.builder.tiles.elements.rules import ELEMENT, OTHER, ROWS
+from nvbackend.builder.tiles.fragment_copies import load_fitting, store_fitting
+from nvbackend.builder.tiles.register_tensor import make_registers
+from nvbackend.builder.tiles.tensor import Tensor
+from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.layout import Layout
+
+_ALONG = (("M", "(4, 1, 1)"), ("N", "(1, 4, 1)"))
+
+
+@user_facing
+class TileValues(Sequence[Value]):
+    """The elements that a thread has of a tile: `elements()` of an accumulator, or what is computed from that.
+
+    They stay as they are: each call gives new ones, which `acc.set` writes back, `store` writes to memory, and
+    `make_fragment_A` of a tiled MMA multiplies with. As a sequence they come in the order of the registers. Arithmetic
+    goes element by element, with numbers, values, other elements of the same tile, and with what `rows`, `columns` and
+    `reduce_rows` give: a value for each row or column.
+    """
+
+    def __init__(self, held: Held, values: Sequence[Value]) -> None:
+        self._held = held
+        self._values = tuple(values)
+
+    @property
+    def held(self) -> Held:
+        """Which elements they are."""
+        return self._held
+
+    @property
+    def element(self) -> ElementType:
+        """The element type."""
+        return self._values[0].type
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the whole tile."""
+        return self._held.ownership.shape
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter(self._values)
+
+    @overload
+    def __getitem__(self, index: int) -> Value: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Value]: ...
+
+    def __getitem__(self, index: int | slice) -> Value | Sequence[Value]:
+        return self._values[index]
+
+    # -- coordinates ------------------------------------------------------------------------------------------------
+
+    def items(self) -> Iterator[tuple[tuple[Value, Value], Value]]:
+        """((row, column), value) of each of the thread's elements; rows and columns are s32 values."""
+        return iter(list(zip(self._held.coordinates(), self._values, strict=True)))
+
+    def rows(self, value: Operand | Callable[[Value], Operand]) -> AxisValues:
+        """A value for each row of which the thread has elements: a number, a value, or a function of the row."""
+        return axis_values(self._held, 0, value)
+
+    def columns(self, value: Operand | Callable[[Value], Operand]) -> AxisValues:
+        """A value for each column, such as a bias: `acc.elements().columns(lambda column: bias[column])`."""
+        return axis_values(self._held, 1, value)
+
+    # -- element by element -----------------------------------------------------------------------------------------
+
+    def map(self, function: Callable[..., Operand], *others: TileValues | AxisValues | Operand) -> TileValues:
+        """`function` of each element, and of what `others` have for it: at its place, for its row, or for its column.
+
+        All results have one type (elements.type). Raises elements.other for values of another tile.
+        """
+        given = [self._aligned(other) for other in others]
+        return self._made([function(value, *(each[at] for each in given)) for at, value in enumerate(self._values)])
+
+    def where(self, keep: Callable[[Value, Value], Operand], otherwise: Operand) -> TileValues:
+        """The elements for which `keep(row, column)`, a predicate, holds, and `otherwise` in the places of others.
+
+        It masks: `scores.where(lambda row, column: column <= row, -math.inf)`.
+        """
+        select, other = self._held.k.select, as_value(self._held.core, otherwise, self.element)
+        return self._made([select(keep(*place), value, other) for place, value in self.items()])
+
+    def to(self, element: ElementType) -> TileValues:
+        """Each converted to `element`, as `Value.to` does it."""
+        return self._made([value.to(element) for value in self._values])
+
+    def _made(self, values: Sequence[Operand]) -> TileValues:
+        made = [as_value(self._held.core, value) for value in values]
+        types = list(dict.fromkeys(str(value.type) for value in made))
+        if len(types) > 1:
+            ELEMENT.fail(count=len(made), given=" and ".join(types))
+        return TileValues(self._held, made)
+
+    def _aligned(self, other: TileValues | AxisValues | Operand) -> Sequence[Any]:
+        """What `other` has for each element."""
+        if not isinstance(other, (TileValues, AxisValues)):
+            return [other] * len(self)
+        if not self._held.is_like(other._held):
+            problem = "a thread has other elements of each"
+            instead = "take values of one tiled MMA and one tile, or go through shared memory"
+            OTHER.fail(left=self, right=other, problem=problem, instead=instead)
+        if isinstance(other, TileValues):
+            return other._values
+        numbers = {at: number for number, at in enumerate(self._held.ownership.along(other.axis))}
+        return [other.values[numbers[place[other.axis]]] for place in self._held.ownership.values]
+
+    def __add__(self, other: Other) -> TileValues:
+        return self.map(lambda a, b: a + b, other)
+
+    def __radd__(self, other: Operand) -> TileValues:
+        return self.map(lambda a, b: b + a, other)
+
+    def __sub__(self, other: Other) -> TileValues:
+        return self.map(lambda a, b: a - b, other)
+
+    def __rsub__(self, other: Operand) -> TileValues:
+        return self.map(lambda a, b: b - a, other)
+
+    def __mul__(self, other: Other) -> TileValues:
+        return self.map(lambda a, b: a * b, other)
+
+    def __rmul__(self, other: Operand) -> TileValues:
+        return self.map(lambda a, b: b * a, other)
+
+    def __truediv__(self, other: Other) -> TileValues:
+        return self.map(lambda a, b: a / b, other)
+
+    def __rtruediv__(self, other: Operand) -> TileValues:
+        return self.map(lambda a, b: b / a, other)
+
+    # -- rows -------------------------------------------------------------------------------------------------------
+
+    def reduce_rows(self, operation: Operation, *, nan: bool = False) -> AxisValues:
+        """Each row combined to one value, which all lanes that hold the row get: a maximum, a sum.
+
+        `operation` is add, mul, min, max, and, or, xor, or a function of two values; with `nan`, min and max give NaN
+        where there is one. All 32 lanes execute it together: first each its own elements, then `k.warp.shuffle` among
+        the lanes of a row, which the layout says. Raises elements.lanes where a row is in several warps,
+        reduce.operation, value.operation.
+        """
+        return self._reduced(0, operation, nan=nan)
+
+    def reduce_columns(self, operation: Operation, *, nan: bool = False) -> AxisValues:
+        """Each column combined to one value, as `reduce_rows` has it of rows."""
+        return self._reduced(1, operation, nan=nan)
+
+    def _reduced(self, axis: int, operation: Operation, *, nan: bool) -> AxisValues:
+        ownership, k = self._held.ownership, self._held.k
+        combine = combining(k.core, f"reduce_{AXES[axis]}s", operation, self.element, nan=nan)
+        if not ownership.in_lanes(axis):
+            along, layout = _ALONG[axis]
+            ROWS.fail(axis=AXES[axis], tile=self, along=along, layout=layout)
+        results = []
+        for at in ownership.along(axis):
+            places = zip(ownership.values, self._values, strict=True)
+            first, *others = [value for place, value in places if place[axis] == at]
+            for other in others:
+                first = combine(first, other)
+            for bit in ownership.lanes(axis):
+                first = combine(first, k.warp.shuffle(first, "bfly", bit))
+            results.append(first)
+        return AxisValues(self._held, axis, results)
+
+    # -- memory -----------------------------------------------------------------------------------------------------
+
+    def store(
+        self,
+        target: Tensor,
+        *,
+        where: Inside | None = None,
+        alpha: Operand = 1,
+        beta: Operand = 0,
+        c: Tensor | None = None,
+    ) -> None:
+        """Write alpha times the elements, plus beta times C, to `target`, a tensor of the tile's shape.
+
+        `target` is in global or shared memory, of any element type to which `to` converts; the stores are as wide as
+        its layout allows. `where` is of the tile's coordinates, `k.identity_tensor(shape, at=...).below(m, n)`: what is
+        outside stays as it is in global memory. C is what `target` holds, or the tensor `c`; it is not read where
+        `beta` is the number 0. Raises epilogue.axpby-types, tiled-mma.tile, and what `k.copy` raises.
+        """
+        k, shape = self._held.k, Layout(self._held.parts)
+        made = make_registers(k.core, target.element, shape, "stored")
+        values = self._scaled(target, alpha, beta, target if c is None else c, where)
+        made.set_registers(packed(k.core, values, target.element))
+        store_fitting(k, made, target, self._held.cut, where)
+
+    def _scaled(
+        self, target: Tensor, alpha: Operand, beta: Operand, c: Tensor, where: Inside | None
+    ) -> Sequence[Value]:
+        k, element = self._held.k, target.element
+        if isinstance(alpha, (int, float)) and isinstance(beta, (int, float)) and (alpha, beta) == (1, 0):
+            return self._values
+        form = Axpby(k, alpha, beta, self.element, element, c.element)
+        if not form.reads_c:
+            return [form.of(value, None) for value in self._values]
+        old = make_registers(k.core, c.element, Layout(self._held.parts), "c")
+        load_fitting(k, c, old, self._held.cut, where)
+        return [form.of(value, old[index]) for index, value in enumerate(self._values)]
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} elements of {self.element}, a thread's of a tile of {self._held}>"
+
+
+Other: TypeAlias = "TileValues | AxisValues | Operand"
+"""What goes together with the elements of a tile."""
+
+
+def axis_values(held: Held, axis: int, value: Operand | Callable[[Value], Operand]) -> AxisValues:
+    """One value for each row (axis 0) or column (1) of which the thread has elements."""
+    if callable(value):
+        return AxisValues(held, axis, [as_value(held.core, value(index)) for index in held.indices(axis)])
+    return AxisValues(held, axis, [as_value(held.core, value)] * len(held.ownership.along(axis)))

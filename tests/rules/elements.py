@@ -1,0 +1,62 @@
+"""Elements of accumulators with coordinates: what goes together, rows, operands."""
+
+from __future__ import annotations
+
+import nvbackend as nvb
+from nvbackend import f16, f32
+from tests.rules.example import kernel
+
+
+@kernel("elements.other", "sm_80")
+def a_sum_of_two_tiles(k):
+    mma = k.tiled_mma(nvb.mma.sync("m16n8k16", f16, f16, f32), (4, 1), tile=(64, 64))
+    wide = k.tiled_mma(nvb.mma.sync("m16n8k16", f16, f16, f32), (4, 1), tile=(64, 128))
+    first = mma.accumulator()
+    second = wide.accumulator()  # breaks
+    second = mma.accumulator()  # keeps
+    first.set(first.elements() + second.elements())
+
+
+@kernel("elements.lanes", "sm_80")
+def rows_over_two_warps(k):
+    warps = (2, 2)  # breaks
+    warps = (4, 1)  # keeps
+    mma = k.tiled_mma(nvb.mma.sync("m16n8k16", f16, f16, f32), warps, tile=(64, 64))
+    mma.accumulator().elements().reduce_rows("max")
+
+
+@kernel("elements.operand", "sm_80")
+def columns_of_another_warp(k):
+    warps = (2, 2)  # breaks
+    warps = (4, 1)  # keeps
+    first = k.tiled_mma(nvb.mma.sync("m16n8k16", f16, f16, f32), warps, tile=(64, 64))
+    second = k.tiled_mma(nvb.mma.sync("m16n8k16", f16, f16, f32), (4, 1), tile=(64, 64))
+    second.make_fragment_A(first.accumulator().elements())
+
+
+@kernel("elements.type", "sm_80")
+def elements_of_two_types(k):
+    mma = k.tiled_mma(nvb.mma.sync("m16n8k16", f16, f16, f32), (4, 1))
+    numbers = iter(range(4))
+
+    def first_alone(value):
+        return value if next(numbers) == 0 else value.to(f16)  # breaks
+        return value.to(f16)  # keeps
+
+    mma.accumulator().map(first_alone)
+
+
+@kernel("elements.places", "sm_80")
+def rows_of_a_part_of_an_accumulator(k):
+    mma = k.tiled_mma(nvb.mma.sync("m16n8k16", f16, f16, f32), (4, 1), tile=(64, 64))
+    acc = mma.accumulator()
+    acc[None, 0, 0].elements()  # breaks
+    acc.elements()  # keeps
+
+
+@kernel("reduce.operation", "sm_80")
+def a_mean_of_rows(k):
+    mma = k.tiled_mma(nvb.mma.sync("m16n8k16", f16, f16, f32), (4, 1), tile=(64, 64))
+    rows = mma.accumulator().elements()
+    rows.reduce_rows("mean")  # breaks
+    rows.reduce_rows("add") * (1 / 64)  # keeps
