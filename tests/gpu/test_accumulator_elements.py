@@ -88,7 +88,7 @@ def kernel(case: Case) -> Any:
             d[row * columns + column] = value
         whole = acc.elements(**place).to(f32) + acc.columns(lambda column: column.to(f32), **place)
         whole = whole.where(lambda row, column: column <= row, -1.0) * acc.rows(lambda row: (row % 4).to(f32), **place)
-        for number, each in enumerate((whole.reduce_rows("add"), whole.reduce_rows(lambda x, y: k.math.max(x, y)))):
+        for number, each in enumerate((whole.reduce_rows("add"), whole.reduce_rows(k.math.max))):
             with k.if_(each.owned()):
                 for row, value in each.items():
                     sums[number * rows + row] = value
