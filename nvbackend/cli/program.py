@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from nvbackend.cli import catalogue, draw, explain, simulate, targets
+from nvbackend.cli import catalogue, decode, draw, encode, explain, simulate, targets
 from nvbackend.cli.rules import USAGE
 from nvbackend.diagnostics import DiagnosticError, Interrupted
 
@@ -19,7 +19,7 @@ BROKEN_PIPE = 141
 """Exit status when the reader has gone: that of a program ended by SIGPIPE."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C: that of a program ended by SIGINT."""
-COMMANDS = (catalogue, targets, explain, draw, simulate)
+COMMANDS = (catalogue, targets, explain, draw, simulate, decode, encode)
 
 
 class _Parser(argparse.ArgumentParser):

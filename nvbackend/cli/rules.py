@@ -54,3 +54,10 @@ OUTPUT = Rule(
     why="The picture would be lost.",
     reference="nvbackend draw --help",
 )
+WORD = Rule(
+    id="cli.word",
+    message="{problem}",
+    fix="{fix}",
+    why="Another word than the one that was meant would be printed.",
+    reference="nvbackend decode --help; nvbackend encode --help",
+)

@@ -93,7 +93,8 @@ def test_nothing_is_built_on_one_compilers_documents() -> None:
         for found in imports(source)
         if found.module.startswith(f"{PACKAGE}.tileiras") and not source.module.startswith(f"{PACKAGE}.tileiras")
     }
-    assert users == {PACKAGE}
+    # The command line prints what a word of such a document says; nothing is built on the command line.
+    assert users == {PACKAGE, f"{PACKAGE}.cli.words"}
 
 
 def _names_of_others(source: Source) -> Iterator[str]:

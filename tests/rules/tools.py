@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
-from nvbackend.cli import catalogue, draw, explain, simulate
+from nvbackend.cli import catalogue, draw, encode, explain, simulate
 from nvbackend.cli import program as commands
 from nvbackend.codegen import Tool, assemble, compile_ir, compile_ir_isolated, disassemble, find_disassembler
 from tests.rules.example import program
@@ -122,6 +122,14 @@ def fragment_of_a_descriptor():
     spelling = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
     list(draw.run(commands.parser().parse_args(["draw", spelling, "--operand", "b_desc"])))  # breaks
     list(draw.run(commands.parser().parse_args(["draw", spelling, "--operand", "d"])))  # keeps
+
+
+@program("cli.word")
+def field_with_a_typing_error():
+    field = "strid_byte_offset=1024"  # breaks
+    field = "stride_byte_offset=1024"  # keeps
+    given = ["start_address=0x400", "leading_byte_offset=16", field]
+    list(encode.run(commands.parser().parse_args(["encode", "wgmma-desc", *given])))
 
 
 @program("cli.output")

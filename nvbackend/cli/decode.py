@@ -1,0 +1,63 @@
+"""`nvbackend decode FORMAT WORD`: what a descriptor or another packed word says, field by field."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from nvbackend.cli.text import columns
+from nvbackend.cli.words import add_format, chosen, number, shown
+from nvbackend.intrinsics.words.bitfield import Field
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_ATTRIBUTES = {"d_format": "d", "a_format": "a", "b_format": "b", "scale_format": "scale", "collector_a": ""}
+"""Fields whose value an attribute of another name has, or none: ashift shares a bit with `collector_a`."""
+
+
+def add_to(commands: Commands) -> None:
+    """The command's arguments."""
+    parser = commands.add_parser("decode", help="read a descriptor or another packed word", description=__doc__)
+    add_format(parser)
+    parser.add_argument("word", help="the word, such as 0x4000004000010000")
+    parser.add_argument("--json", action="store_true", help="a JSON object with the fields")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> Iterator[str]:
+    """The command's output. Raises cli.word, and descriptor.* where the word has no meaning."""
+    form, kind = chosen(arguments)
+    word = number(arguments.word, "the word")
+    decoded = form.decode(word, kind)
+    if arguments.json:
+        yield json.dumps({"format": arguments.format, "word": hex(word), "fields": _data(decoded)}, indent=1) + "\n"
+        return
+    packed = form.word(kind)
+    yield f"{packed.name}, {packed.bits} bits ({packed.reference})\n\n"
+    titles = ("BITS", "FIELD", "CODE", "VALUE", "MEANING")
+    yield from columns([titles, *(_cells(field, word, decoded) for field in packed.fields)])
+    fields = " ".join(f"{name}={value}" for name, value in _data(decoded).items() if name != "kind")
+    of_kind = f" --kind {kind}" if kind else ""
+    yield f"\nnvbackend encode {arguments.format}{of_kind} {fields}\n"
+
+
+def _data(decoded: Any) -> dict[str, Any]:
+    """The fields of a decoded word that are not their default, or have none, as JSON has them."""
+    data = {}
+    for field in dataclasses.fields(decoded):
+        value = getattr(decoded, field.name)
+        if field.default is dataclasses.MISSING or value != field.default:
+            data[field.name] = shown(field.name, value)
+    return data
+
+
+def _cells(field: Field, word: int, decoded: Any) -> tuple[str, ...]:
+    bits = f"{field.low}-{field.high}" if field.width > 1 else str(field.low)
+    value = field.extract(word)
+    attribute = getattr(decoded, _ATTRIBUTES.get(field.name, field.name), value)
+    printed = hex(value) if "address" in field.name else shown(field.name, attribute)
+    return bits, field.name, str(value // field.unit), str(printed), field.meaning

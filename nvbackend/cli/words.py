@@ -1,0 +1,93 @@
+"""The packed words of tensor-core instructions that `nvbackend decode` and `nvbackend encode` know."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from nvbackend.cli import rules
+from nvbackend.intrinsics.words import smem_descriptor, tcgen05_control, tcgen05_descriptor
+from nvbackend.intrinsics.words.bitfield import PackedWord
+from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor
+from nvbackend.intrinsics.words.tcgen05_control import SEED_KINDS, Tcgen05Collector, Tcgen05Ctrl
+from nvbackend.intrinsics.words.tcgen05_descriptor import FORMS, InstructionDescriptor, Tcgen05SmemDescriptor
+from nvbackend.tileiras import descriptor as tileiras
+from nvbackend.tileiras.descriptor import TileirasDescriptor
+
+
+@dataclass(frozen=True)
+class Format:
+    """A word that can be read and written: its class, and the fields of its bits by kind."""
+
+    cls: type[Any]
+    word: Callable[[str | None], PackedWord]
+    has_kind: bool = False
+
+    def decode(self, word: int, kind: str | None) -> Any:
+        """The object of a word. Raises descriptor.* for bits that mean nothing."""
+        return self.cls.decode(word, kind) if self.has_kind else self.cls.decode(word)
+
+
+FORMATS: Mapping[str, Format] = {
+    "wgmma-desc": Format(SmemDescriptor, lambda _: smem_descriptor.WORD),
+    "umma-desc": Format(Tcgen05SmemDescriptor, lambda _: tcgen05_descriptor.SMEM_WORD),
+    "idesc": Format(InstructionDescriptor, lambda kind: FORMS[str(kind)].word, has_kind=True),
+    "tcgen05-control": Format(Tcgen05Ctrl, lambda _: tcgen05_control.CONTROL_WORD),
+    "collector": Format(Tcgen05Collector, lambda _: tcgen05_control.COLLECTOR_WORD),
+    "tileiras-desc": Format(TileirasDescriptor, lambda _: tileiras.WORD),
+}
+"""The words by the names that the command line has for them."""
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say which word is meant."""
+    parser.add_argument("format", metavar="FORMAT", help=f"one of {', '.join(FORMATS)}")
+    parser.add_argument("--kind", metavar="KIND", help=f"of an idesc: {', '.join(FORMS)}")
+
+
+def chosen(arguments: argparse.Namespace) -> tuple[Format, str | None]:
+    """The word that is meant, and its kind where it has one. Raises cli.word."""
+    form = FORMATS.get(arguments.format)
+    if form is None:
+        fail(f"there is no word called {arguments.format!r}", nearest(arguments.format, FORMATS))
+    if form.has_kind and arguments.kind is None:
+        fail(f"what the bits of an {arguments.format} mean depends on the kind", f"add --kind {' | '.join(FORMS)}")
+    if arguments.kind is not None and not form.has_kind:
+        fail(f"a {arguments.format} has no kind", "leave --kind out")
+    if arguments.kind is not None and arguments.kind not in FORMS:
+        fail(f"there is no kind {arguments.kind!r}", nearest(arguments.kind, FORMS))
+    return form, arguments.kind
+
+
+def fail(problem: str, fix: str) -> NoReturn:
+    """Raise cli.word."""
+    rules.WORD.fail(problem=problem, fix=fix)
+
+
+def nearest(wrong: str, known: Sequence[str] | Mapping[str, Any]) -> str:
+    """The fix for a name that is not known."""
+    near = difflib.get_close_matches(wrong, list(known), 1)
+    return f"use {near[0]}" if near else f"use one of {', '.join(known)}"
+
+
+def number(text: str, what: str) -> int:
+    """The number that `text` writes as Python does. Raises cli.word."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        fail(f"{text!r} is not a number", f"write {what} as 1024 or 0x400")
+
+
+def shown(name: str, value: Any) -> Any:
+    """The value of a field as it is printed, and as `encode` reads it."""
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name == "mma_kind":
+        return SEED_KINDS[value]
+    return value if isinstance(value, int) else str(value)
