@@ -38,11 +38,16 @@ _MEANT = 128
 class Pointer:
     """A kernel parameter that is a global-memory address of elements; `align` in bytes is promised by the caller.
 
-    `Pointer[f32]` is `Pointer(f32)`, and what type checkers take for a type.
+    `const` promises that nothing writes the memory while the kernel runs, neither the kernel by any pointer nor anybody
+    else: loads are non-coherent (ld.global.nc), a store through it is refused (memory.constant). `restrict` promises
+    that what the kernel writes by this pointer it reaches by no other parameter, and the reverse. The PTX states the
+    alignment of parameters that have either. `Pointer[f32]` is `Pointer(f32)`, and what type checkers take for a type.
     """
 
     element: ElementType
     align: int = 16
+    const: bool = False
+    restrict: bool = False
 
     def __class_getitem__(cls, element: ElementType) -> Pointer:
         return cls(element)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import e2m1, f32, s4, s8, u8, u64
+from nvbackend import e2m1, f32, s4, s8, u8, u32, u64
 from tests.rules.example import kernel
 
 
@@ -43,6 +43,24 @@ def pair_of_nibbles(k, x: nvb.Pointer[s4], out: nvb.Pointer[s8]):
 def access_of_twelve_bytes(k, x: nvb.Pointer(f32, align=16)):
     x.load(3)  # breaks
     x.load(4)  # keeps
+
+
+@kernel("memory.order")
+def release_that_loads(k, flag: nvb.Pointer[u32], out: nvb.Pointer[u32]):
+    out[0] = flag.load(order="release", scope="gpu")[0]  # breaks
+    out[0] = flag.load(order="acquire", scope="gpu")[0]  # keeps
+
+
+@kernel("memory.caching")
+def ordered_load_with_a_cache_operator(k, flag: nvb.Pointer[u32], out: nvb.Pointer[u32]):
+    out[0] = flag.load(order="relaxed", scope="gpu", cache="cg")[0]  # breaks
+    out[0] = flag.load(order="relaxed", scope="gpu", evict="L1::no_allocate")[0]  # keeps
+
+
+@kernel("memory.constant")
+def store_to_what_nothing_writes(k, table: nvb.Pointer(f32, const=True), out: nvb.Pointer[f32]):
+    table[0] = out[1]  # breaks
+    out[0] = table[1]  # keeps
 
 
 @kernel("shared.alignment")

@@ -46,10 +46,13 @@ class Bench:
         ]
         mapped = mapped if maps else []
         scalars = [Parameter(name, Scalar(element)) for name, element in _SCALARS.items()]
-        memory = Parameter("memory", Pointer(u8, 1024))
-        self.k: Any = KernelBuilder(name, target, threads=128, cluster=cluster, parameters=[memory, *scalars, *mapped])
-        given = dict(zip((one.name for one in (memory, *scalars, *mapped)), self.k.arguments, strict=True))
+        memory, const = Parameter("memory", Pointer(u8, 1024)), Parameter("const", Pointer(u8, 1024, const=True))
+        self.k: Any = KernelBuilder(
+            name, target, threads=128, cluster=cluster, parameters=[memory, const, *scalars, *mapped]
+        )
+        given = dict(zip((one.name for one in (memory, const, *scalars, *mapped)), self.k.arguments, strict=True))
         self.memory: Any = given["memory"]
+        self.const: Any = given["const"]
         self.maps = {one.name: given[one.name] for one in mapped}
         self.values: dict[ElementType, Any] = {element: given[name] for name, element in _SCALARS.items()}
         self.values |= {element: self.values[u16].to(element) for element in (s8, u8)}

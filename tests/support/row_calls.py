@@ -10,7 +10,7 @@ from typing import Any
 
 import nvbackend as nvb
 from nvbackend.intrinsics.row.row import RegisterClass, Role, Row
-from nvbackend.intrinsics.row.types import f32, pred, s32, s64
+from nvbackend.intrinsics.row.types import f32, pred, s32, s64, u8, u16, u32, u64
 from nvbackend.intrinsics.spellings import SPELLING
 from tests.support.row_bench import Bench
 from tests.support.row_calls_products import mma, tcgen05, tmem, tmem_fence, wgmma, wmma
@@ -134,6 +134,19 @@ def _st_async(u: Bench, row: Row) -> None:
         u.k.async_store.store(u.memory, value, scope=axes["scope"], element=axes["element"], mmio=axes["mmio"])
     else:
         u.k.async_store.store(u.shared, [value] * axes["count"], u.barrier, 1, element=axes["element"])
+
+
+def _access(u: Bench, row: Row) -> None:
+    axes: Any = dict(row.axes)
+    own = u.const if axes["constant"] else u.memory
+    place = {"global": own, "shared": u.shared}.get(axes["space"]) or u.k.cluster.map_shared_rank(u.shared, 1)
+    element = {"b8": u8, "b16": u16, "b32": u32, "b64": u64}[axes["type"]]
+    options = {"order": axes["order"], "scope": axes["scope"], "cache": axes["cache_operator"], **_policy(u, row)}
+    options["evict"] = tuple(f"{level.upper()}::{axes[level]}" for level in ("l1", "l2") if axes[level])
+    if row.opcode == "ld":
+        place.cast(element).load(axes["count"], **options, prefetch=axes["prefetch"])
+    else:
+        place.cast(element).store(*[u.values[element]] * axes["count"], **options)
 
 
 # -- mbarriers, barriers, fences ------------------------------------------------------------------------------------
@@ -302,6 +315,7 @@ CALLS: dict[str, Callable[[Bench, Row], object]] = {
     "applypriority": lambda u, row: u.k.cache.apply_priority(u.place(row.axes["space"])),  # type: ignore[arg-type]
     "discard": lambda u, row: u.k.cache.discard(u.place(row.axes["space"])),  # type: ignore[arg-type]
     "createpolicy": _policies,
+    **dict.fromkeys(("ld", "st"), _access),
     **{f"multimem.{action}": _multimem for action in ("ld_reduce", "st", "red")},
     "st.bulk": lambda u, row: u.k.bulk.clear_shared(u.shared if row.axes["shared"] else u.wide, 64),
     "clusterlaunchcontrol.try_cancel": lambda u, row: u.k.launch_control.try_cancel(u.shared, u.barrier, **row.axes),

@@ -7,6 +7,7 @@ from nvbackend.intrinsics.copy import (
     async_store,
     cache_control,
     cp_async,
+    load_store,
     matrix_move,
     multimem,
     tensormap,
@@ -25,7 +26,8 @@ from nvbackend.intrinsics.sync import (
 )
 
 FAMILIES = (
-    *(async_store, cache_control, cluster, cp_async, launch_control, matrix_move, mbarrier, mbarrier_phases),
+    *(async_store, cache_control, cluster, cp_async, launch_control, load_store, matrix_move),
+    *(mbarrier, mbarrier_phases),
     *(multimem, register_budget, special_registers, spellings, sync, tensormap, tma_bulk, tma_tensor, warp),
 )
 """Modules that each have `rows()`."""

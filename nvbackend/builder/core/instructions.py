@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, cast
 
 from llvmlite import ir
 
+from nvbackend.builder.core.access import check_writable
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.lower.conversions import known_number
@@ -75,6 +76,8 @@ def _register(k: Core, row: Row, operand: RowOperand, value: Register) -> ir.Val
     if operand.register not in _PLACED and not isinstance(value, Address):
         return as_value(k, value, operand.type).ir
     address = own(k, cast("Address", value))  # the boundary names the wrong argument
+    if (use := row.semantics.accesses(operand.name)) is not None and use.writes:
+        check_writable(address, f"{row.ptx} writes")
     if operand.rule:
         _PLACE_RULES[operand.rule](address, row.ptx)
     elif operand.align > 1:

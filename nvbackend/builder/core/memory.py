@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from nvbackend.builder.core import access
+from nvbackend.builder.core.access import How
 from nvbackend.builder.core.atomics import atomic_operation
 from nvbackend.builder.core.core import Core
-from nvbackend.builder.lower.conversions import llvm_type
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import check_name, name_or
 from nvbackend.builder.value_tracking.addresses.alignment import (
@@ -21,7 +22,6 @@ from nvbackend.builder.value_tracking.addresses.alignment import (
 )
 from nvbackend.builder.value_tracking.addresses.peers import fail_peer
 from nvbackend.builder.value_tracking.addresses.places import Place
-from nvbackend.builder.value_tracking.expressions.provenance import swizzle_fact
 from nvbackend.builder.values.attributes import missing_attribute
 from nvbackend.builder.values.values import (
     CLUSTER_SPACE,
@@ -35,16 +35,16 @@ from nvbackend.builder.values.values import (
     scaled,
 )
 from nvbackend.diagnostics import Location, Rule, caller_location, user_facing
+from nvbackend.intrinsics.copy.load_store import WEAK
 from nvbackend.intrinsics.row.types import ElementType, s64, u32
 from nvbackend.isel.machine.function import MemoryUse
-from nvbackend.isel.machine.pseudo import ATOMIC_GLOBAL, ATOMIC_SHARED, IN_CLUSTER, LOAD_SHARED, STORE_SHARED
+from nvbackend.isel.machine.pseudo import ATOMIC_GLOBAL, ATOMIC_SHARED
 from nvbackend.isel.protocols.cluster.rules import NO_PEER
 from nvbackend.isel.target.shared_memory import SHARED_LIMIT, static_limit
 from nvbackend.isel.target.target import VARIANT
 
 SHARED_BASE_ALIGNMENT = 1024
 """Dynamic shared memory starts at a multiple of this, the longest swizzle period (PTX ISA 5.5.7: 128-byte mode)."""
-_ACCESS_BYTES = (1, 2, 4, 8, 16)
 
 SHARED_EXTENT = Rule(
     id="shared.extent",
@@ -66,11 +66,11 @@ GLOBAL_POINTER = Rule(
 class Address:
     """A typed address in global or shared memory: `address + n` moves by elements, `address[n]` reads and writes.
 
-    `align` is the alignment in bytes that is promised for this address. An address in shared memory also knows its
-    allocation and its offset there.
+    `align` is the alignment in bytes that is promised for this address. `const` says that it comes from a pointer
+    that is declared const. An address in shared memory also knows its allocation and its offset there.
     """
 
-    __slots__ = ("_base", "_k", "_offset", "_place", "_root", "align", "element", "space")
+    __slots__ = ("_base", "_k", "_offset", "_place", "_root", "align", "const", "element", "space")
 
     def __init__(
         self,
@@ -82,6 +82,7 @@ class Address:
         offset: Value | None = None,
         place: Place | None = None,
         root: int | None = None,
+        const: bool = False,
     ):
         if not isinstance(element, ElementType) or not isinstance(align, int):
             raise TypeError("elements have a type, alignments are integers")  # the boundary knows which argument it is
@@ -93,6 +94,7 @@ class Address:
         self.element = element
         self.space = space
         self.align = align
+        self.const = const
 
     @property
     def bytes(self) -> Value:
@@ -136,7 +138,7 @@ class Address:
         place = None if self._place is None else self._place.moved(self._k.places.step(moved.ir))
         if promised:
             check_promise(self._k, offset.ir, self._root, align)
-        return Address(self._k, self._base, self.element, self.space, align, offset, place, self._root)
+        return self._moved(self.element, align, offset, place)
 
     def _constant_step(self, step: float) -> Value:
         """A constant number of bytes; a negative step in shared memory wraps modulo 2^32 (value.constant)."""
@@ -154,7 +156,10 @@ class Address:
 
     def cast(self, element: ElementType) -> Address:
         """The same address, of elements of another type."""
-        return Address(self._k, self._base, element, self.space, self.align, self._offset, self._place, self._root)
+        return self._moved(element, self.align, self._offset, self._place)
+
+    def _moved(self, element: ElementType, align: int, offset: Value | None, place: Place | None) -> Address:
+        return Address(self._k, self._base, element, self.space, align, offset, place, self._root, self.const)
 
     def check_aligned(self, wanted: int, instruction: str) -> None:
         """Raises memory.misaligned if this is certainly not a multiple of `wanted` bytes, as `instruction` needs."""
@@ -172,35 +177,46 @@ class Address:
         if self.space == CLUSTER_SPACE:
             fail_peer(instruction, "address")
 
-    def load(self, count: int = 1) -> list[Value]:
-        """`count` consecutive elements in one access of at most 16 bytes.
+    def load(
+        self,
+        count: int = 1,
+        *,
+        order: str = WEAK,
+        scope: str | None = None,
+        cache: str | None = None,
+        evict: str | Sequence[str] = (),
+        prefetch: int | None = None,
+        cache_policy: Operand | None = None,
+    ) -> list[Value]:
+        """`count` consecutive elements in one access of at most 16 bytes; from sm_100 on 32 of global memory.
 
-        Raises memory.vector, memory.alignment, and memory.element for types of less than a byte.
+        `order` is "weak", "relaxed" or "acquire" at a `scope` ("cta", "cluster", "gpu", "sys"), or "volatile". A strong
+        load sees what others store meanwhile; one that acquires also what they did before they released it. Of global
+        memory: `cache` is an operator (ca, cg, cs, lu, cv), or `evict` a priority such as "L1::no_allocate" or, of 32
+        bytes, "L2::evict_first", or both levels'; `prefetch` 64, 128 or 256 bytes to L2; `cache_policy` is one of
+        `k.cache`. From a pointer that is declared const it is ld.global.nc. Raises memory.vector, memory.alignment,
+        memory.order, memory.caching, memory.constant, target.feature, and memory.element for types of less than a byte.
+        PTX ISA 9.7.9 (ld, ld.global.nc).
         """
-        kind, size = self._access(count)
-        pointer = self.pointer()
-        loaded = self._k.llvm.load(pointer, typ=kind, align=size)
-        self._record(LOAD_SHARED, (MemoryUse.READ,), size, pointer)
-        if count == 1:
-            return [self._k.wrap(loaded, self.element)]
-        parts = (self._k.llvm.extract_element(loaded, ir.Constant(ir.IntType(32), index)) for index in range(count))
-        return [self._k.wrap(part, self.element) for part in parts]
+        return access.load(self._k, self, count, How(order, scope, cache, evict, prefetch, cache_policy))
 
-    def store(self, *values: Operand) -> None:
-        """Write consecutive elements in one access of at most 16 bytes.
+    def store(
+        self,
+        *values: Operand,
+        order: str = WEAK,
+        scope: str | None = None,
+        cache: str | None = None,
+        evict: str | Sequence[str] = (),
+        cache_policy: Operand | None = None,
+    ) -> None:
+        """Write consecutive elements in one access of at most 16 bytes; from sm_100 on 32 of global memory.
 
-        Raises memory.vector, memory.alignment, and memory.element for types of less than a byte.
+        `order` is "weak", "relaxed" or "release" at a `scope`, or "volatile": who loads what a store released, and
+        acquires, sees all that this thread did before. The rest is as in `load`, but for the cache operators (wb, cg,
+        cs, wt). Raises memory.vector, memory.alignment, memory.order, memory.caching, memory.constant, target.feature,
+        and memory.element for types of less than a byte. PTX ISA 9.7.9 (st).
         """
-        kind, size = self._access(len(values))
-        registers = [as_value(self._k, value, self.element).ir for value in values]
-        packed: ir.Value = registers[0]
-        if len(registers) > 1:
-            packed = ir.Constant(kind, ir.Undefined)
-            for index, value in enumerate(registers):
-                packed = self._k.llvm.insert_element(packed, value, ir.Constant(ir.IntType(32), index))
-        pointer = self.pointer()
-        self._k.llvm.store(packed, pointer, align=size)
-        self._record(STORE_SHARED, (MemoryUse.WRITE,), size, pointer)
+        access.store(self._k, self, values, How(order, scope, cache, evict, None, cache_policy))
 
     def atomic(self, operation: str, value: Operand) -> Value:
         """Atomically combine the element with `value`, at GPU scope; returns the old value.
@@ -209,27 +225,15 @@ class Address:
         other access. Raises memory.atomic. PTX ISA 9.7.13 (atom, scope gpu).
         """
         instruction = atomic_operation(operation, self.element)
-        _, size = self._access(1)
+        access.check_writable(self, "an atomic on")
+        _, size = access.kind_of(self._k, self, 1)
         operand = as_value(self._k, value, self.element).ir
         pointer = self.pointer()
         old = self._k.llvm.atomic_rmw(instruction, pointer, operand, 'syncscope("device") monotonic')
         if self.space == GLOBAL_SPACE:
             self._k.pseudo(ATOMIC_GLOBAL)  # threads may synchronise through it
-        self._record(ATOMIC_SHARED, (MemoryUse.READ, MemoryUse.WRITE), size, pointer)
+        access.record(self._k, self, ATOMIC_SHARED, (MemoryUse.READ, MemoryUse.WRITE), size, pointer)
         return self._k.wrap(old, self.element)
-
-    def _record(self, opcode: str, uses: Sequence[MemoryUse], size: int, pointer: ir.Value) -> None:
-        """Record an ordinary access to shared memory in the machine form, for the analyses."""
-        of_peer = self.space == CLUSTER_SPACE and not self._k.peers.is_own(self._base)
-        place = self._k.places.of_peer(self._place) if of_peer else self._place
-        touched = [] if place is None else [place.touch(use, size=size) for use in uses]
-        if of_peer:
-            self._k.pseudo(IN_CLUSTER[opcode], memory=touched, facts=self._k.peers.facts(self._base))
-        elif touched:
-            known = swizzle_fact(pointer.operands[0], self._k.places.bits)
-            self._k.pseudo(opcode, memory=touched, facts=known)
-        elif self.space != GLOBAL_SPACE and MemoryUse.WRITE in uses:
-            self._k.pseudo(opcode)
 
     __iter__ = None  # otherwise Python would iterate over elements 0, 1, 2, ... without end
     __contains__ = None
@@ -245,20 +249,6 @@ class Address:
         def __getattr__(self, name: str) -> Any:
             """Raises value.attribute."""
             raise missing_attribute(self, name, f"an address of {self.element}", "element")
-
-    def _access(self, count: int) -> tuple[ir.Type, int]:
-        self._k.check_live()
-        if type(count) is not int:
-            raise TypeError("counts are integers")  # the boundary knows which argument of the call it is
-        if self.element.bits % 8:
-            rules.PART_OF_A_BYTE.fail(element=self.element, bits=self.element.bits)
-        size = count * self.element.bits // 8
-        if size not in _ACCESS_BYTES:
-            rules.VECTOR_WIDTH.fail(count=count, element=self.element, bytes=size)
-        if self.align % size:
-            rules.VECTOR_ALIGNMENT.fail(bytes=size, align=self.align, advice=self.how_to_align(size))
-        scalar = llvm_type(self.element)
-        return (scalar if count == 1 else ir.VectorType(scalar, count)), size
 
     def pointer(self) -> ir.Value:
         """The llvmlite pointer, for code that emits with llvmlite itself. Raises value.scope."""
@@ -347,12 +337,12 @@ class Memory:
         if total > limit:
             rules.SHARED_SIZE.fail(name=name, total=total, target=self._k.target, limit=limit, over=total - limit)
 
-    def global_address(self, pointer: ir.Value, element: ElementType, align: int) -> Address:
-        """`k.global_address`."""
+    def global_address(self, pointer: ir.Value, element: ElementType, align: int, *, const: bool = False) -> Address:
+        """`k.global_address`; `const` where nothing writes the memory while the kernel runs."""
         if getattr(pointer, "type", None) != ir.PointerType(addrspace=GLOBAL_SPACE):
             GLOBAL_POINTER.fail(given=pointer, space=GLOBAL_SPACE)
         check_alignment(align)
-        return Address(self._k, pointer, element, GLOBAL_SPACE, align)
+        return Address(self._k, pointer, element, GLOBAL_SPACE, align, const=const)
 
     def shared_address(self, address: Value, element: ElementType, align: int, *, window: str | None = None) -> Address:
         """`k.shared_address`."""

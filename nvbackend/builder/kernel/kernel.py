@@ -95,7 +95,8 @@ class KernelBuilder(Operations):
             assume_values(self.core, value, parameter.type)
             return value
         if isinstance(parameter.type, Pointer):
-            return self.global_address(argument, parameter.type.element, parameter.type.align)
+            kind = parameter.type
+            return self.global_address(argument, kind.element, kind.align, const=kind.const)
         return TensorMapParameter(parameter.name, argument, parameter.type)
 
     @property
@@ -189,8 +190,11 @@ def kernel_text(module: ir.Module, kernel: KernelBuilder) -> str:
     for parameter, argument in zip(kernel.signature.parameters, kernel.function.args, strict=True):
         if isinstance(parameter.type, TensorMap):
             attributes = f'ptr byval([{TENSOR_MAP_BYTES} x i8]) align {TENSOR_MAP_ALIGNMENT} "nvvm.grid_constant"'
-            name = argument.get_reference()  # not the parameter's: llvmlite escapes names, and renames a second one
-            header = header.replace(f"ptr {name}", f"{attributes} {name}")
+            header = _with_attributes(header, argument, "ptr", attributes)
+        elif isinstance(parameter.type, Pointer) and (parameter.type.const or parameter.type.restrict):
+            read_only = " readonly" if parameter.type.const else ""
+            kind = f"ptr addrspace({GLOBAL_SPACE})"
+            header = _with_attributes(header, argument, kind, f"{kind} noalias{read_only} align {parameter.type.align}")
     bounds = kernel.signature.bounds
     # Along x alone the bound is enough, and a launch of fewer threads does no harm to indices.
     is_flat = bounds.shape == (bounds.threads, 1, 1)
@@ -206,6 +210,11 @@ def kernel_text(module: ir.Module, kernel: KernelBuilder) -> str:
 
 def _listed(shape: Shape) -> str:
     return ",".join(map(str, shape))
+
+
+def _with_attributes(header: str, argument: ir.Argument, kind: str, attributes: str) -> str:
+    name = argument.get_reference()  # not the parameter's: llvmlite escapes names, and renames a second one
+    return header.replace(f"{kind} {name}", f"{attributes} {name}")
 
 
 def _parameter_type(parameter: Parameter) -> ir.Type:

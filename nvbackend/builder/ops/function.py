@@ -193,9 +193,12 @@ class FunctionBuilder:
         """One tile of `layout` in dynamic shared memory."""
         return lay_out_tiles(self.memory, layout, 1, name_or(name, "shared_tile", "tile")).at(0)
 
-    def global_address(self, pointer: ir.Value, element: ElementType, align: int) -> Address:
-        """An address of global memory from an LLVM pointer in address space 1 (memory.pointer for anything else)."""
-        return self.memory.global_address(pointer, element, align)
+    def global_address(self, pointer: ir.Value, element: ElementType, align: int, *, const: bool = False) -> Address:
+        """An address of global memory from an LLVM pointer in address space 1 (memory.pointer for anything else).
+
+        `const` promises what it does for a `Pointer`.
+        """
+        return self.memory.global_address(pointer, element, align, const=const)
 
     def shared_address(self, address: Value, element: ElementType, align: int, *, window: str | None = None) -> Address:
         """An address of shared memory from its 32-bit number.

@@ -241,8 +241,8 @@ SHARED_SIZE = Rule(
 )
 VECTOR_WIDTH = Rule(
     id="memory.vector",
-    message="a vector access of {count} x {element} is {bytes} bytes; one access moves 1, 2, 4, 8 or 16",
-    fix="split it into accesses of at most 16 bytes",
+    message="a vector access of {count} x {element} is {bytes} bytes; one access moves {legal}",
+    fix="split it into accesses of at most {most} bytes",
     why="LLVM would split it into scalar accesses, or ptxas refuse it.",
     reference="PTX ISA 9.7.9 (ld, st: .vec)",
 )

@@ -10,7 +10,7 @@ import pytest
 from nvbackend.intrinsics.row.row import NoSuchRow
 from nvbackend.isel.operands.sync import is_available
 from nvbackend.isel.target.target import Target, dotted
-from tests.support import address_text, async_text, multimem_text, spelling_text
+from tests.support import address_text, async_text, load_store_text, multimem_text, spelling_text
 from tests.support.async_text import DECLARATIONS, SCOPES, Variant
 from tests.support.ptxas import OLD_CHIPS, TAKEN_BEFORE_13, on_a_sample, refusals, witnessed
 
@@ -18,6 +18,7 @@ FAMILIES = {
     **async_text.FAMILIES,
     **address_text.FAMILIES,
     **spelling_text.FAMILIES,
+    **load_store_text.FAMILIES,
     "multimem": multimem_text.forms,
     "multimem_orders": multimem_text.orders,
     "multimem_copies": multimem_text.copies,
@@ -31,6 +32,7 @@ UNDOCUMENTED = {
     },
     **multimem_text.UNDOCUMENTED,
     **address_text.UNDOCUMENTED,
+    **load_store_text.UNDOCUMENTED,
 }
 """What ptxas takes and no row stands for, and why."""
 
