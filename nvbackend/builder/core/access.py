@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn, Protocol
 
 from llvmlite import ir
 
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.lower.conversions import llvm_type
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.value_tracking.expressions.provenance import swizzle_fact
 from nvbackend.builder.values.values import CLUSTER_SPACE, GLOBAL_SPACE, Operand, Value, as_value
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.copy import load_store
@@ -19,11 +18,32 @@ from nvbackend.intrinsics.copy.load_store import LOAD, STORE, VOLATILE, WEAK, Ca
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType, u64
 from nvbackend.isel.machine.function import MemoryUse
-from nvbackend.isel.machine.pseudo import IN_CLUSTER, LOAD_SHARED, STORE_SHARED
+from nvbackend.isel.machine.pseudo import LOAD_SHARED, STORE_SHARED
 from nvbackend.isel.target.target import Target
 
-if TYPE_CHECKING:
-    from nvbackend.builder.core.memory import Address
+
+class Accessed(Protocol):
+    """What an access needs of an address."""
+
+    element: ElementType
+    space: int
+    align: int
+    const: bool
+
+    @property
+    def bytes(self) -> Value:
+        """The address as a number."""
+
+    def pointer(self) -> ir.Value:
+        """The address as an llvmlite pointer."""
+
+    def how_to_align(self, wanted: int) -> str:
+        """The fix of a diagnostic."""
+
+    def _record(self, opcode: str, uses: Sequence[MemoryUse], size: int, pointer: ir.Value) -> None: ...
+
+    def _facts(self) -> dict[str, int]: ...
+
 
 ORDER = Rule(
     id="memory.order",
@@ -77,7 +97,7 @@ def widest(target: Target, space: int) -> int:
     return load_store.WIDE_BYTES if wide else _SIZES[-1]
 
 
-def load(k: Core, address: Address, count: int, how: How) -> list[Value]:
+def load(k: Core, address: Accessed, count: int, how: How) -> list[Value]:
     """See `Address.load`."""
     kind, size = kind_of(k, address, count)
     if how != PLAIN:
@@ -88,13 +108,13 @@ def load(k: Core, address: Address, count: int, how: How) -> list[Value]:
     loaded = k.llvm.load(pointer, typ=kind, align=size)
     if address.const:
         loaded.set_metadata("invariant.load", k.llvm.module.add_metadata([]))
-    record(k, address, LOAD_SHARED, (MemoryUse.READ,), size, pointer)
+    address._record(LOAD_SHARED, (MemoryUse.READ,), size, pointer)
     if count == 1:
         return [k.wrap(loaded, address.element)]
     return [k.wrap(part, address.element) for part in _parts(k, loaded, count)]
 
 
-def store(k: Core, address: Address, values: Sequence[Operand], how: How) -> None:
+def store(k: Core, address: Accessed, values: Sequence[Operand], how: How) -> None:
     """See `Address.store`."""
     kind, size = kind_of(k, address, len(values))
     check_writable(address, "a store to")
@@ -105,29 +125,16 @@ def store(k: Core, address: Address, values: Sequence[Operand], how: How) -> Non
         return
     pointer = address.pointer()
     k.llvm.store(_together(k, registers, kind), pointer, align=size)
-    record(k, address, STORE_SHARED, (MemoryUse.WRITE,), size, pointer)
+    address._record(STORE_SHARED, (MemoryUse.WRITE,), size, pointer)
 
 
-def check_writable(address: Address, what: str) -> None:
+def check_writable(address: Accessed, what: str) -> None:
     """Raises memory.constant where the address comes from a pointer that is declared const."""
     if address.const:
         CONSTANT.fail(what=what, advice="declare the pointer without const=True, or write to other memory")
 
 
-def record(k: Core, address: Address, opcode: str, uses: Sequence[MemoryUse], size: int, pointer: ir.Value) -> None:
-    """Record an ordinary access to shared memory in the machine form, for the analyses."""
-    of_peer = address.space == CLUSTER_SPACE and not k.peers.is_own(address._base)
-    place = k.places.of_peer(address._place) if of_peer else address._place
-    touched = [] if place is None else [place.touch(use, size=size) for use in uses]
-    if of_peer:
-        k.pseudo(IN_CLUSTER[opcode], memory=touched, facts=k.peers.facts(address._base))
-    elif touched:
-        k.pseudo(opcode, memory=touched, facts=swizzle_fact(pointer.operands[0], k.places.bits))
-    elif address.space != GLOBAL_SPACE and MemoryUse.WRITE in uses:
-        k.pseudo(opcode)
-
-
-def kind_of(k: Core, address: Address, count: int) -> tuple[ir.Type, int]:
+def kind_of(k: Core, address: Accessed, count: int) -> tuple[ir.Type, int]:
     """LLVM's type of an access, and its bytes, which the address must be a multiple of."""
     k.check_live()
     element = address.element
@@ -150,7 +157,7 @@ def kind_of(k: Core, address: Address, count: int) -> tuple[ir.Type, int]:
 # -- memory orders and caches ---------------------------------------------------------------------------------------
 
 
-def _checked(opcode: str, address: Address, size: int, how: How) -> Caching:
+def _checked(opcode: str, address: Accessed, size: int, how: How) -> Caching:
     """What the caller asks of the caches. Raises memory.order and memory.caching."""
     _check_order(opcode, how)
     if address.const and how.order != WEAK:
@@ -217,11 +224,11 @@ def _quoted(words: Sequence[str]) -> str:
     return ", ".join(f'"{word}"' for word in words)
 
 
-def _space(address: Address) -> str:
+def _space(address: Accessed) -> str:
     return {GLOBAL_SPACE: "global", CLUSTER_SPACE: "shared::cluster"}.get(address.space, "shared")
 
 
-def _row(opcode: str, address: Address, count: int, how: How, caching: Caching) -> Row:
+def _row(opcode: str, address: Accessed, count: int, how: How, caching: Caching) -> Row:
     size = count * address.element.bits // 8
     form = load_store.FORMS[size][-1 if address.element.bits == u64.bits else 0]
     return load_store.access(
@@ -234,25 +241,21 @@ def _row(opcode: str, address: Address, count: int, how: How, caching: Caching) 
     )
 
 
-def _load_by_row(k: Core, address: Address, count: int, how: How, caching: Caching) -> list[Value]:
+def _load_by_row(k: Core, address: Accessed, count: int, how: How, caching: Caching) -> list[Value]:
     row = _row(LOAD, address, count, how, caching)
     given = {"address": address.bytes.ir, **_policy(k, how)}
-    registers = k.emit(row, given, facts=_facts(k, address))["values"]
+    registers = k.emit(row, given, facts=address._facts())["values"]
     return [k.wrap(value, address.element) for value in _elements(k, registers, address.element, count)]
 
 
-def _store_by_row(k: Core, address: Address, values: list[ir.Value], how: How, caching: Caching) -> None:
+def _store_by_row(k: Core, address: Accessed, values: list[ir.Value], how: How, caching: Caching) -> None:
     row = _row(STORE, address, len(values), how, caching)
     registers = _registers(k, values, row.operand("values").count)
-    k.emit(row, {"address": address.bytes.ir, "values": registers, **_policy(k, how)}, facts=_facts(k, address))
+    k.emit(row, {"address": address.bytes.ir, "values": registers, **_policy(k, how)}, facts=address._facts())
 
 
 def _policy(k: Core, how: How) -> dict[str, ir.Value]:
     return {} if how.cache_policy is None else {"cache_policy": as_value(k, how.cache_policy, u64).ir}
-
-
-def _facts(k: Core, address: Address) -> dict[str, int]:
-    return k.peers.facts(address._base) if address.space == CLUSTER_SPACE else {}
 
 
 def _elements(k: Core, registers: list[ir.Value], element: ElementType, count: int) -> list[ir.Value]:

@@ -22,6 +22,7 @@ from nvbackend.builder.value_tracking.addresses.alignment import (
 )
 from nvbackend.builder.value_tracking.addresses.peers import fail_peer
 from nvbackend.builder.value_tracking.addresses.places import Place
+from nvbackend.builder.value_tracking.expressions.provenance import swizzle_fact
 from nvbackend.builder.values.attributes import missing_attribute
 from nvbackend.builder.values.values import (
     CLUSTER_SPACE,
@@ -38,7 +39,7 @@ from nvbackend.diagnostics import Location, Rule, caller_location, user_facing
 from nvbackend.intrinsics.copy.load_store import WEAK
 from nvbackend.intrinsics.row.types import ElementType, s64, u32
 from nvbackend.isel.machine.function import MemoryUse
-from nvbackend.isel.machine.pseudo import ATOMIC_GLOBAL, ATOMIC_SHARED
+from nvbackend.isel.machine.pseudo import ATOMIC_GLOBAL, ATOMIC_SHARED, IN_CLUSTER
 from nvbackend.isel.protocols.cluster.rules import NO_PEER
 from nvbackend.isel.target.shared_memory import SHARED_LIMIT, static_limit
 from nvbackend.isel.target.target import VARIANT
@@ -232,8 +233,24 @@ class Address:
         old = self._k.llvm.atomic_rmw(instruction, pointer, operand, 'syncscope("device") monotonic')
         if self.space == GLOBAL_SPACE:
             self._k.pseudo(ATOMIC_GLOBAL)  # threads may synchronise through it
-        access.record(self._k, self, ATOMIC_SHARED, (MemoryUse.READ, MemoryUse.WRITE), size, pointer)
+        self._record(ATOMIC_SHARED, (MemoryUse.READ, MemoryUse.WRITE), size, pointer)
         return self._k.wrap(old, self.element)
+
+    def _record(self, opcode: str, uses: Sequence[MemoryUse], size: int, pointer: ir.Value) -> None:
+        """Record an ordinary access to shared memory in the machine form, for the analyses."""
+        of_peer = self.space == CLUSTER_SPACE and not self._k.peers.is_own(self._base)
+        place = self._k.places.of_peer(self._place) if of_peer else self._place
+        touched = [] if place is None else [place.touch(use, size=size) for use in uses]
+        if of_peer:
+            self._k.pseudo(IN_CLUSTER[opcode], memory=touched, facts=self._facts())
+        elif touched:
+            known = swizzle_fact(pointer.operands[0], self._k.places.bits)
+            self._k.pseudo(opcode, memory=touched, facts=known)
+        elif self.space != GLOBAL_SPACE and MemoryUse.WRITE in uses:
+            self._k.pseudo(opcode)
+
+    def _facts(self) -> dict[str, int]:
+        return self._k.peers.facts(self._base) if self.space == CLUSTER_SPACE else {}
 
     __iter__ = None  # otherwise Python would iterate over elements 0, 1, 2, ... without end
     __contains__ = None

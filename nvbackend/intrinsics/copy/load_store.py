@@ -168,13 +168,7 @@ def access(
 
     Raises NoSuchRow for axes that no instruction has.
     """
-    chosen("opcode", opcode, ORDERS)
-    chosen("order", order, (WEAK, VOLATILE, *ORDERS[opcode]))
-    chosen("scope", scope, SCOPES if order in ORDERS[opcode] else (None,))
-    chosen("cache operator", caching.operator, (None, *OPERATORS[opcode]))
-    chosen("L1 priority", caching.l1, (None, *L1_PRIORITIES))
-    chosen("L2 priority", caching.l2, (None, *L2_PRIORITIES))
-    chosen("prefetch", caching.prefetch, (None, *PREFETCHES))
+    _check(opcode, order, scope, caching)
     bytes = int(chosen("type", type, _REGISTERS)[1:]) // 8 * count
     chosen("registers", (type, count), FORMS.get(bytes, ()))
     chosen("constant", constant, (False, True) if opcode == LOAD and space == "global" else (False,))
@@ -185,17 +179,7 @@ def access(
     return Row(
         family=FAMILY,
         opcode=opcode,
-        ptx=spelled(
-            opcode,
-            None if order == WEAK else order,
-            scope,
-            space,
-            caching.operator,
-            "nc" if constant else None,
-            *caching.spelled,
-            f"v{count}" if count > 1 else None,
-            type,
-        ),
+        ptx=spelled(*_words(opcode, order, scope, space, caching, constant), f"v{count}" if count > 1 else None, type),
         operands=_operands(opcode, type, count, space, caching),
         lowering=_asm(opcode, count, caching),
         requires=features,
@@ -218,6 +202,25 @@ def access(
             "constant": constant,
         },
     )
+
+
+def _check(opcode: str, order: str, scope: str | None, caching: Caching) -> None:
+    """Raises NoSuchRow for words that there are not."""
+    chosen("opcode", opcode, ORDERS)
+    chosen("order", order, (WEAK, VOLATILE, *ORDERS[opcode]))
+    chosen("scope", scope, SCOPES if order in ORDERS[opcode] else (None,))
+    chosen("cache operator", caching.operator, (None, *OPERATORS[opcode]))
+    chosen("L1 priority", caching.l1, (None, *L1_PRIORITIES))
+    chosen("L2 priority", caching.l2, (None, *L2_PRIORITIES))
+    chosen("prefetch", caching.prefetch, (None, *PREFETCHES))
+
+
+def _words(
+    opcode: str, order: str, scope: str | None, space: str, caching: Caching, constant: bool
+) -> Iterator[str | None]:
+    yield from (opcode, None if order == WEAK else order, scope, space, caching.operator)
+    yield "nc" if constant else None
+    yield from caching.spelled
 
 
 def _effects(opcode: str, order: str) -> Effect:
