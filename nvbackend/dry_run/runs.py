@@ -160,10 +160,10 @@ class Runs:
         short = {header for header, number in made.items() if number < wanted.get(header, 0)}
         if not short or not asks_for_its_place(self._subject.function, self._program):
             return []
-        last, _ = self._made(FURTHER_ON[-1])
-        longer = {header for header in short if last.get(header, 0) > made[header]}
+        farthest = self._made(FURTHER_ON[-1])
+        longer = {header for header in short if farthest[0].get(header, 0) > made[header]}
         for scale in FURTHER_ON if longer else ():
-            there, chosen_there = self._made(scale)
+            there, chosen_there = farthest if scale is FURTHER_ON[-1] else self._made(scale)
             if chosen_there is not None and all(there.get(header, 0) >= wanted[header] for header in longer):
                 growth = max(there[header] // max(1, made[header]) for header in longer)
                 if self._spent + growth * steps > self._enough:

@@ -10,6 +10,9 @@ from functools import lru_cache
 
 from nvbackend.diagnostics import Location
 
+_NO_LOOPS = ("fill", "drain", "feed", "producer", "consumers", "if_", "else_", "one_thread", "group", "elect")
+"""Methods of the builder and of rings that a with-statement enters, and that are no loops."""
+
 
 @dataclass(frozen=True, slots=True)
 class Counter:
@@ -79,6 +82,7 @@ def _variables(file: str, line: int, several: int) -> list[str]:
         if isinstance(node, ast.With) and node.lineno <= line <= (node.items[-1].context_expr.end_lineno or 0)
     ]
     entered = [item for items in headers[-1:] for item in items]
+    entered = [one for one in entered if _name(one.context_expr) not in _NO_LOOPS]
     here = [one for one in entered if one.context_expr.lineno <= line <= (one.context_expr.end_lineno or 0)]
     for items in (here, entered):
         ranges = [one for one in items if _is_range(one.context_expr)]
@@ -90,5 +94,10 @@ def _variables(file: str, line: int, several: int) -> list[str]:
 
 
 def _is_range(made: ast.expr) -> bool:
+    return _name(made) == "range"
+
+
+def _name(made: ast.expr) -> str:
+    """What is called, without whose it is."""
     called = made.func if isinstance(made, ast.Call) else None
-    return getattr(called, "attr", getattr(called, "id", "")) == "range"
+    return str(getattr(called, "attr", getattr(called, "id", "")))

@@ -42,6 +42,7 @@ KINDS = {
         "mbarrier.parity-counter",
         "mbarrier.deadlock",
         "dry-run.unwaited-phase",
+        "dry-run.overrun",
     ),
     "accounting": _kind(
         "other arrivals, bytes or commits come than a phase counts",

@@ -9,6 +9,9 @@ from nvbackend.dry_run.when import When
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE, Scope
 from nvbackend.isel.machine.function import MachineInstr, MemoryObject, MemoryTouch
 
+_UNNAMED = "shared"
+"""What the builder calls an array that has no name."""
+_PEER = " of a peer"
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 
 
@@ -80,6 +83,11 @@ def touch_of(instr: MachineInstr, operand: str) -> MemoryTouch | None:
     return instr.memory[0] if len(places) == 1 else None
 
 
+def called(memory: MemoryObject) -> str:
+    """The name of an allocation, without whose it is as the accessing CTA sees it."""
+    return MemoryObject.called(memory, "shared memory") if memory.name == _UNNAMED else memory.name.removesuffix(_PEER)
+
+
 class Names:
     """What the program calls the memory at an address: learnt from accesses with a constant place."""
 
@@ -108,13 +116,13 @@ class Names:
         memory = self._at(offset) if touch is None else touch.object
         if memory is None:
             return f"shared address {offset:#x}"
-        called, base = self._called(memory), self._bases.get(memory.id)
+        name, base = self._called(memory), self._bases.get(memory.id)
         if base is None or memory.element_bytes <= 0 or memory.bytes <= memory.element_bytes:
-            return called
+            return name
         index = (offset - base) // memory.element_bytes
         if not 0 <= index < memory.bytes // memory.element_bytes:
-            return called
-        return called if memory.element_bytes < 8 else f"{called}[{index}]"
+            return name
+        return name if memory.element_bytes < 8 else f"{name}[{index}]"
 
     def _called(self, memory: MemoryObject) -> str:
         """The name of an allocation, and which it is of several with this name, by their first accesses."""
@@ -123,7 +131,7 @@ class Names:
             if one.name == memory.name and not any(self._is_same(one, other) for other in alike):
                 alike.append(one)
         which = next((at for at, one in enumerate(alike) if self._is_same(one, memory)), 0)
-        return memory.name if not which else f"the {_ordinal(which)} {memory.name}"
+        return called(memory) if not which else f"the {_ordinal(which)} {called(memory)}"
 
     def _is_same(self, one: MemoryObject, other: MemoryObject) -> bool:
         if one.start is not None and other.start is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from nvbackend.diagnostics import Rule
 from nvbackend.dry_run import rules
-from nvbackend.dry_run.objects.mbarriers import Mbarrier, Wait
+from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Wait
 from nvbackend.dry_run.order.record import Part, Record, is_of_matrix
 from nvbackend.dry_run.order.words import crew, line, touch_of
 from nvbackend.dry_run.protocols.state import State
@@ -32,10 +34,24 @@ class Advice:
         self._first, self._earlier = first, earlier
         self._second, self._part = second, part
         self._is_own = (first.cta, first.warp) == (second.cta, second.warp)
+        self._released: Mbarrier | None = None
+        """Where the first access is said to be over, if it is one that its warp has to wait for itself."""
         self._sync = _SYNC if first.cta == second.cta else _OF_CLUSTER
 
+    def later(self, rule: Rule) -> Callable[[], str]:
+        """The fix for what breaks this rule, when the run is over: it shows which waits are there."""
+        now = self.of(rule)
+
+        def fix() -> str:
+            released = self._released
+            if released is not None and self._is_waited_for(released):
+                return self._in_step(released)
+            return (self._announced() if rule is rules.MISSING_BARRIER else "") or now
+
+        return fix
+
     def of(self, rule: Rule) -> str:
-        """The fix for what breaks this rule."""
+        """The fix as far as the run shows it by now."""
         if self._second.hidden >> self._first.event & 1:
             return f"put k.warp.sync() before {line(self._part.instr)}, where the lanes that waited and the others meet"
         if rule in (rules.REFILL, rules.REFILL_IN_FLIGHT, rules.WRITE_IN_FLIGHT):
@@ -52,6 +68,8 @@ class Advice:
         first, second = line(self._earlier.instr), line(self._part.instr)
         if self._earlier.instr is self._part.instr and self._first.writes and is_of_matrix(self._part):
             return f"mend the place or the stride of {second}, so that no two warps' tiles overlap"
+        if self._second.engine and self._first.rounds == self._second.rounds and not self._first.writes:
+            return f"let {second} copy to another stage, or put {self._sync} after {first} and the copy after that"
         if self._first.rounds and self._first.rounds != self._second.rounds:
             second = f"{second} of a later round"
         both = (
@@ -181,15 +199,65 @@ class Advice:
             return self._by_arrival(barrier, kind)
         if kind in _WAITS:
             return f"put {self._wait()} in {self._reader}, and then {self._sync} before {here}"
-        return (
-            f"put {self._sync} between {line(self._earlier.instr)} and {here}, or let {self._reader} arrive on an "
-            f"mbarrier after the first (k.mbarrier.arrive) and {self._other} wait for it before the second"
+        arrive = (
+            f"let {self._reader} arrive on an mbarrier after {line(self._earlier.instr)} (k.mbarrier.arrive) and "
+            f"{self._other} wait for it before {here} (k.mbarrier.wait)"
         )
+        return (
+            f"put {self._sync} between {line(self._earlier.instr)} and {here}, or {arrive}"
+            if self._is_alike()
+            else arrive
+        )
+
+    def _is_alike(self) -> bool:
+        """Whether the warp of the second access executes the first one too; else it has another role."""
+        who = self._second.cta, self._second.warp
+        mine = (one for one in self._state.memory.records.records if one is not None and (one.cta, one.warp) == who)
+        return any(part.instr is self._earlier.instr for one in mine for part in one.parts)
 
     def _of_a_copy(self, barrier: Mbarrier, here: str) -> str:
         return (
             f"fill another stage, or wait for phase {self._first.phase} of {barrier.name} and for all who read what it "
             f"brings before {here}"
+        )
+
+    def _arrivals_after(self, barrier: Mbarrier) -> Iterator[tuple[int, Arrival]]:
+        """The arrivals of who made the first access, since then, each with its phase."""
+        who = self._first.cta, self._first.warp
+        for phase, several in enumerate([*barrier.ended, barrier.arrivals]):
+            mine = (one for one in several if one.arrivals and (one.cta, one.warp) == who)
+            yield from ((phase, one) for one in mine if one.at > self._first.event)
+
+    def _is_waited_for(self, barrier: Mbarrier) -> bool:
+        """Whether the warp waits for its operation before it arrives."""
+        first = next(self._arrivals_after(barrier), None)
+        return first is not None and bool(first[1].seen >> self._first.event & 1)
+
+    def _in_step(self, barrier: Mbarrier) -> str:
+        """Where the wait for the operation is there, and the arrival is for another stage or phase."""
+        phase, arrival = next(self._arrivals_after(barrier))
+        return (
+            f"let {self._other} wait for phase {phase} of {barrier.name}, where {self._reader} arrives in "
+            f"{line(arrival.instr)}, before {line(self._part.instr)}; or mend the count of stages of {self._reader}, "
+            "which is not in step with it"
+        )
+
+    def _announced(self) -> str:
+        """The wait for the mbarrier by which a warp says that it has written, where the other never waits for it."""
+        waits = self._state.waits[self._second.cta, self._second.warp]
+        found = [
+            (arrival.at, phase, barrier)
+            for barrier in self._state.mbarriers.values()
+            if self._first.writes and barrier.place not in waits and barrier.place[0] == self._second.cta
+            for phase, arrival in self._arrivals_after(barrier)
+            if arrival.seen >> self._first.event & 1
+        ]
+        if not found:
+            return ""
+        _, phase, barrier = min(found, key=lambda one: one[0])
+        return (
+            f"let {self._other} wait for phase {phase} of {barrier.name}, parity {phase & 1}, before "
+            f"{line(self._part.instr)}: k.mbarrier.wait"
         )
 
     def _by_arrival(self, barrier: Mbarrier, kind: Completion | None) -> str:
@@ -198,6 +266,7 @@ class Advice:
             if not any(cta == self._first.cta and warp // 4 == self._first.warp // 4 for cta, warp in barrier.by):
                 of = f" of CTA {barrier.place[0]}" if barrier.place[0] != self._first.cta else ""
                 return f"let {self._reader} arrive on {barrier.name}{of} too after {self._wait()}, and count that"
+            self._released = barrier
             return f"put {self._wait()} in {self._reader} before it arrives on {barrier.name}" + (
                 f", in {line(arrival.instr)}" if arrival is not None else ""
             )

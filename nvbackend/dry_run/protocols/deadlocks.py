@@ -12,12 +12,13 @@ from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.words import counted, in_rounds, instruction, line, listed, warps
 from nvbackend.dry_run.protocols.findings import ACCOUNTING, DEADLOCK, Notes
+from nvbackend.dry_run.protocols.overruns import way_back
 from nvbackend.dry_run.protocols.signals import Signals
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.protocols.synchronise import ThreadBarriers
 from nvbackend.dry_run.seam import Step
 from nvbackend.intrinsics.row.semantics import Budget, MbarrierUse, Scope
-from nvbackend.isel.machine.function import MachineInstr
+from nvbackend.isel.machine.function import MachineInstr, MemoryUse
 
 
 class Deadlocks:
@@ -117,6 +118,9 @@ class Deadlocks:
             brought = sum(one.brought for one in barrier.arrivals)
             first = next((one for one in barrier.arrivals if one.expected), barrier.arrivals[0])
             fix = f"announce {brought} bytes: what the copies bring to this CTA in one phase"
+            copy = next((one.instr for one in barrier.arrivals if one.brought), None)
+            if copy is not None and brought > expected and (tile := _larger_than_its_tile(barrier.arrivals)):
+                fix = f"mend the box of {line(copy)}, or the tile: {tile}; else {fix}"
             if not brought:
                 fix = f"let the copies complete on {barrier.name}, or announce no bytes: k.mbarrier.arrive"
             self._state.findings.add(
@@ -143,7 +147,7 @@ class Deadlocks:
         self._state.findings.add(
             *(ACCOUNTING, barrier.name, rules.OVERRUN, one.instr),
             (("this waits for the phase", step.instr.location),),
-            now=in_rounds(one.rounds), fix=_way_back(reader, step, self._name(one), one),
+            now=in_rounds(one.rounds), fix=way_back(reader, line(step.instr), self._name(one), one),
             reason=f"{who} brings bytes to phase {barrier.phase} of {barrier.name}, which has those of "
             f"{earlier.rounds.spoken()} already: nothing makes it wait for {reader}",
         )  # fmt: skip
@@ -239,7 +243,7 @@ class Deadlocks:
         self._state.findings.add(
             *(ACCOUNTING, barrier.name, rules.OVERRUN, step.instr),
             ((f"phase {barrier.phase - 1} is over by this {instruction(last.instr)}", last.instr.location),),
-            now=in_rounds(step.rounds()), fix=_way_back(who, step, other, last),
+            now=in_rounds(step.rounds()), fix=way_back(who, line(step.instr), other, last),
             reason=f"{who} waits for phase {over} of {barrier.name}, and phases {over} to {barrier.phase - 1} are "
             f"over: nothing makes {other} wait for it",
         )  # fmt: skip
@@ -313,7 +317,9 @@ class Deadlocks:
         skipped = explains or (not others and barrier.phase > 0)
         needed = self._threads.needed(barrier)
         more = needed - barrier.arrived
-        fix = f"count {counted(barrier.arrived, 'thread')} at {line(step.instr)}, or let {more} more come to it"
+        fix = f"let {counted(more, 'more thread')} come to {line(step.instr)}"
+        if barrier.count is not None:
+            fix = f"count {counted(barrier.arrived, 'thread')} at {line(step.instr)}, or let {more} more come to it"
         if skipped and (last := {one.warp for one in barrier.last} - {one.warp for one in barrier.comers}):
             comers = warps(one.warp for one in barrier.comers)
             fix = f"let {warps(last)} come to barrier {barrier.number} as often as {comers}"
@@ -335,6 +341,16 @@ class Deadlocks:
         )  # fmt: skip
 
 
+def _larger_than_its_tile(arrivals: Sequence[Arrival]) -> str:
+    """The first copy that brings more than there is room for in its part of an array."""
+    for one in arrivals:
+        for touch in one.instr.memory if one.brought else ():
+            size = touch.object.element_bytes
+            if touch.use is MemoryUse.ASYNC_WRITE and 1 < size < one.brought:
+                return f"it brings {one.brought} bytes to {touch.object.name}, whose parts have {size}"
+    return ""
+
+
 def _adds(instr: MachineInstr) -> bool:
     """Whether an arrival is added to the phase in which it comes."""
     use = instr.semantics.mbarrier
@@ -346,11 +362,3 @@ def _wanted(step: Step) -> tuple[bool, int]:
     assert step.instr.row is not None
     by_parity = step.instr.row.has_operand("parity")
     return by_parity, number(step.value("parity" if by_parity else "state"), step.lanes) or 0
-
-
-def _way_back(reader: str, step: Step, other: str, arrival: Arrival) -> str:
-    """How the warp that fills comes to wait for the readers."""
-    return (
-        f"let {reader} arrive on a second mbarrier after it has read what it waits for in {line(step.instr)} "
-        f"(k.mbarrier.arrive), and {other} wait for that before {line(arrival.instr)} (k.mbarrier.wait)"
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -106,7 +107,7 @@ class Explain:
         values: dict[str, Any] = (
             {"line": line(relaxed.instr)}
             if relaxed
-            else {"fix": Advice(self.state, first, earlier, second, part).of(rule)}
+            else {"fix": Advice(self.state, first, earlier, second, part).later(rule)}
         )
         notes = [(access(first, earlier), earlier.instr.location)]
         if relaxed:
@@ -160,16 +161,8 @@ class Explain:
         return False
 
     def _early(self, barrier: Mbarrier, wait: Wait, phase: int, part: Part) -> None:
-        over = f"phase {wait.guaranteed - 1} is over already, so it returns at once"
-        if not wait.guaranteed:
-            over = "it returns at once, before any phase is over"
-        self._findings.add(
-            *(PARITY, barrier.name, rules.PARITY, wait.instr),
-            ((f"what relies on it: {instruction(part.instr)}", part.instr.location),),
-            now=in_rounds(wait.rounds), warp=wait.warp, wanted=wait.wanted, barrier=barrier.name,
-            reason=f"{over}, and {instruction(part.instr)} of {line(part.instr)} needs phase {phase}",
-            phase=phase, parity=phase & 1,
-        )  # fmt: skip
+        assert self.state is not None
+        returns_early(self.state, barrier, wait, lambda: phase, part.instr)
 
     def _is_reversed(self, first: Record, second: Record, part: Part) -> bool:  # noqa: PLR0911
         """Whether the access that this run made second should have come first."""
@@ -246,6 +239,22 @@ class Explain:
         assert self.state is not None
         of = f" of CTA {record.cta}" if self.state.launch.ctas > 1 else ""
         return crew(part.instr, record.warp) + of
+
+
+def returns_early(
+    state: State, barrier: Mbarrier, wait: Wait, phase: Callable[[], int | None], instr: MachineInstr
+) -> None:
+    """The finding of a wait that returned at once, where an instruction needs a phase; None where it does not."""
+    over = f"phase {wait.guaranteed - 1} is over already, so it returns at once"
+    if not wait.guaranteed:
+        over = "it returns at once, before any phase is over"
+    state.findings.add(
+        *(PARITY, barrier.name, rules.PARITY, wait.instr),
+        ((f"what relies on it: {instruction(instr)}", instr.location),),
+        holds=lambda: phase() is not None, now=in_rounds(wait.rounds), warp=wait.warp, wanted=wait.wanted,
+        barrier=barrier.name, phase=phase, parity=lambda: (phase() or 0) & 1,
+        reason=lambda: f"{over}, and {instruction(instr)} of {line(instr)} needs phase {phase()}",
+    )  # fmt: skip
 
 
 def leaves(

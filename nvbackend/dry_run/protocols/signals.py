@@ -16,6 +16,7 @@ from nvbackend.dry_run.order.words import after_rounds, counted, in_rounds, inst
 from nvbackend.dry_run.protocols.explain import leaves
 from nvbackend.dry_run.protocols.findings import ACCOUNTING, EARLY, PARITY
 from nvbackend.dry_run.protocols.lifetimes import MBARRIER_BYTES, Overwritten
+from nvbackend.dry_run.protocols.overruns import never_waits
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import BLOCKED, DONE, Outcome, Step, Unknown
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse
@@ -360,6 +361,8 @@ class Signals:
         for barrier in barriers:
             over = barrier.over(warp)
             if not barrier.has_passed(parity) and over & 1 != parity:
+                if never_waits(self._state, step, warp, barrier, over):
+                    continue
                 last = barrier.last[0]
                 self._state.findings.add(
                     *(PARITY, barrier.name, rules.PARITY, step.instr),

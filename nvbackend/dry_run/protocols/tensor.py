@@ -18,6 +18,7 @@ from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.order.shadow import Shadow
 from nvbackend.dry_run.order.words import after_rounds, crew, in_rounds, instruction, line
+from nvbackend.dry_run.protocols.explain import returns_early
 from nvbackend.dry_run.protocols.findings import ORDER, UNWRITTEN
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import DONE, Outcome, Step
@@ -222,6 +223,8 @@ class Tensors:
         if record.engine == _DEALLOC:
             rule = rules.TENSOR_FREED
         guard = self._state.guards.get((record.cta, record.warp))
+        if guard is not None and not guard.learnt and first.semantics.issues is Completion.COMMIT:
+            returns_early(self._state, guard.barrier, guard, partial(self._needs, earlier, record, guard), instr)
         who = f"{instruction(first)} of {crew(first, earlier.warp)}{after_rounds(earlier.rounds)}"
         self._state.findings.add(
             *(ORDER, TMEM, rule, instr, ((who, first.location),)),
@@ -230,6 +233,13 @@ class Tensors:
             reason=f"nothing that {crew(instr, record.warp)} waited for comes after the end of {line(first)}",
             fix=partial(self._advice, earlier, first, record, instr, guard), **values,
         )  # fmt: skip
+
+    def _needs(self, earlier: Record, record: Record, guard: Wait) -> int | None:
+        """The phase in which a commit says that an access is over, where a wait for that barrier was too early."""
+        signal = self._signal(earlier, record, by_commit=True)
+        if signal is None or signal[0] is not guard.barrier or signal[1] < guard.guaranteed:
+            return None
+        return signal[1]
 
     def _reads_again(self, read: Record, write: Record) -> bool:
         """Whether a warp has read the same columns before, since the last write, and not in an earlier round."""

@@ -146,7 +146,8 @@ def asks_for_its_place(function: ir.Function, program: Program) -> bool:
     ]
     derived = derived_from(function, places)
     conditions = {block.terminator.operands[0] for block in function.blocks if block.terminator.operands}
-    guards = {part.recorded.guard for block in program.blocks for part in block.parts if part.recorded is not None}
+    recorded = [part.recorded for block in program.blocks for part in block.parts if part.recorded is not None]
+    guards = {one.guard for one in recorded if one.guard is not None}
     return any(one in conditions or program.slots.get(one) in guards for one in derived)
 
 

@@ -1,0 +1,42 @@
+"""Warps that complete phases and do not wait for those who wait for them."""
+
+from __future__ import annotations
+
+from nvbackend.dry_run import rules
+from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
+from nvbackend.dry_run.order.events import Warp
+from nvbackend.dry_run.order.words import in_rounds, instruction, line
+from nvbackend.dry_run.protocols.findings import ORDER
+from nvbackend.dry_run.protocols.state import State
+from nvbackend.dry_run.seam import Step
+
+
+def never_waits(state: State, step: Step, waiter: Warp, barrier: Mbarrier, phase: int) -> bool:
+    """Whether those who came to a phase that a warp misses wait for nothing at all: then that is the mistake."""
+    came = [one for one in barrier.ended[phase] if one.arrivals]
+    if not came or any(state.waits[one.cta, one.warp] for one in came):
+        return False
+    first = came[0]
+    who, other = (f"warp {one.index}{state.of_cta(one.cta)}" for one in (waiter, state.warps[first.cta, first.warp]))
+    state.findings.add(
+        *(ORDER, barrier.name, rules.OVERRUN, first.instr),
+        ((f"{who} waits for the phase here", step.instr.location),),
+        now=in_rounds(first.rounds), fix=lambda: _wait_for(state, waiter, other, who, first),
+        reason=f"{instruction(first.instr)} of {other} comes in phase {phase} of {barrier.name}, and nothing makes "
+        f"{other} wait for {who}, which waits for that phase",
+    )  # fmt: skip
+    return True
+
+
+def _wait_for(state: State, waiter: Warp, other: str, who: str, arrival: Arrival) -> str:
+    mine = [one for one in state.mbarriers.values() if (waiter.cta, waiter.index) in one.by and not one.waited]
+    which = f"{mine[0].name}, where {who} arrives" if mine else f"an mbarrier on which {who} arrives"
+    return f"let {other} wait for {which}, before {line(arrival.instr)}: k.mbarrier.wait"
+
+
+def way_back(reader: str, here: str, other: str, arrival: Arrival) -> str:
+    """How the warp that fills comes to wait for who reads, which waits in the line `here`."""
+    return (
+        f"let {reader} arrive on a second mbarrier after it has read what it waits for in {here} "
+        f"(k.mbarrier.arrive), and {other} wait for that before {line(arrival.instr)} (k.mbarrier.wait)"
+    )
