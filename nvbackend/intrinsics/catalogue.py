@@ -29,6 +29,7 @@ from nvbackend.intrinsics.sync import (
     mbarrier_phases,
     register_budget,
     special_registers,
+    traps,
     warp,
 )
 
@@ -53,6 +54,7 @@ FAMILIES: dict[str, Callable[[], Iterator[Row]]] = {
     "warp": warp.rows,
     "register_budget": register_budget.rows,
     "special_registers": special_registers.rows,
+    "traps": traps.rows,
     "spellings": spellings.rows,
 }
 """The modules' names and what gives their rows. A new family is one line."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from nvbackend.isel.machine.assertions import place_name
 from nvbackend.runtime.driver import bindings, call, core, no_gpu_reason, numba_cuda
 from nvbackend.runtime.rules import NO_GPU
 from nvbackend.signature import Shape
@@ -65,6 +67,12 @@ class Device(Protocol):
 
     def allow(self, kernel: Any, shared_bytes: int, cluster: int) -> None:
         """Let `kernel` have this much dynamic shared memory and this many CTAs a cluster."""
+
+    def record(self, kernel: Any, name: str, words: int) -> memoryview:
+        """The words of 64 bits in which the loaded kernel called `name` records why it ended a launch.
+
+        They can be read after that, and are 0 until then.
+        """
 
     def configuration(self, configuration: Configuration) -> Any:
         """The driver's form of a launch's shape."""
@@ -135,6 +143,19 @@ class CudaDevice:
         if cluster > _PORTABLE_CLUSTER:
             name = attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             call("cuKernelSetAttribute", name, 1, _handle(kernel), self._ordinal)
+
+    def record(self, kernel: Any, name: str, words: int) -> memoryview:
+        flags = bindings()
+        portable = flags.CU_MEMHOSTALLOC_PORTABLE | flags.CU_MEMHOSTALLOC_DEVICEMAP
+        # Never freed: the kernel's variable points there as long as the context lives, and freeing fails afterwards.
+        host = int(call("cuMemHostAlloc", 8 * words, portable))
+        record = (ctypes.c_uint64 * words).from_address(host)
+        ctypes.memset(host, 0, 8 * words)
+        library = call("cuKernelGetLibrary", _handle(kernel))
+        variable, _ = call("cuLibraryGetGlobal", library, place_name(name).encode())
+        place = ctypes.c_uint64(int(call("cuMemHostGetDevicePointer", host, 0)))
+        call("cuMemcpyHtoD", variable, ctypes.addressof(place), 8)
+        return memoryview(record).cast("B").cast("Q")
 
     def configuration(self, configuration: Configuration) -> Any:
         cluster = configuration.cluster

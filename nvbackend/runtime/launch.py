@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
-from nvbackend.diagnostics import Diagnostic, Location, user_facing
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, user_facing
 from nvbackend.diagnostics.location import caller_frame
+from nvbackend.isel.machine.assertions import CTA, DONE, NUMBER, THREAD, VALUES, WORDS, Assertion
 from nvbackend.launch_calls import NoLaunches
 from nvbackend.runtime.device import Configuration, CudaDevice, Device
 from nvbackend.runtime.driver import DriverError, driver_errors
-from nvbackend.runtime.rules import ASYNCHRONOUS_ERROR, GRID, LAUNCH_FAILED
+from nvbackend.runtime.rules import ASSERTION, ASYNCHRONOUS_ERROR, GRID, LAUNCH_FAILED
 from nvbackend.runtime.streams import stream_handle
 from nvbackend.signature import Signature
 
@@ -27,6 +28,9 @@ REMEMBERED_LAUNCHES = 16
 KNOWN_LAUNCHES = 256
 """Grids and launching lines remembered per kernel."""
 _NOTES_KEY = "nvbackend.launches"
+_FAILURES_KEY = "nvbackend.failures"
+LOST = "this process's CUDA context is lost, start a new one"
+"""What becomes of a process whose kernel ended its launch on a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +169,7 @@ class Launches:
             for earlier in dict.fromkeys(streams):
                 self._device.order(earlier, handle)
         except driver_errors() as error:
-            _fail(error, record, history(self._device, handle))
+            self._fail(error, record, history(self._device, handle))
 
     def start(
         self, configuration: Any, stream: Any, handle: int, record: LaunchRecord, arguments: Sequence[Any]
@@ -176,9 +180,24 @@ class Launches:
         try:
             device.launch(stream, configuration, self.kernel, *arguments)
         except driver_errors() as error:
-            _fail(error, record, launched)
+            self._fail(error, record, launched)
         if not launched or launched[-1] is not record:
             launched.append(record)
+
+    def _fail(self, error: Exception, record: LaunchRecord, launched: History) -> NoReturn:
+        """Raise launch.assertion where a kernel said why, else launch.failed."""
+        earlier = tuple(launched)
+        raise_failures(self._device, earlier)
+        advice = "compare the kernel's launch bounds with the device's limits"
+        if earlier:
+            advice = "synchronise after the launches noted above: one of them may have failed, and this one reports it"
+        LAUNCH_FAILED.fail(
+            kernel=record.kernel,
+            grid=record.grid,
+            error=error,
+            advice=advice,
+            notes=tuple((f"launched before, not synchronised yet: {launch}", launch.location) for launch in earlier),
+        )
 
 
 _Key = TypeVar("_Key")
@@ -191,18 +210,58 @@ def _remember(known: dict[_Key, _Found], key: _Key, value: _Found) -> None:
     known[key] = value
 
 
-def _fail(error: Exception, record: LaunchRecord, launched: History) -> NoReturn:
-    earlier = tuple(launched)
-    advice = "compare the kernel's launch bounds with the device's limits"
-    if earlier:
-        advice = "synchronise after the launches noted above: one of them may have failed, and this one reports it"
-    LAUNCH_FAILED.fail(
-        kernel=record.kernel,
-        grid=record.grid,
-        error=error,
-        advice=advice,
-        notes=tuple((f"launched before, not synchronised yet: {launch}", launch.location) for launch in earlier),
-    )
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """A loaded kernel that may end its launch itself, and the words of its record.
+
+    They outlive the context, which the driver ends with the launch: on a GPU they are in pinned memory of the host.
+    """
+
+    kernel: str
+    assertions: Sequence[Assertion]
+    words: memoryview
+
+
+def watch(device: Device, kernel: Any, name: str, assertions: Sequence[Assertion]) -> None:
+    """Have failures of a loaded kernel reported by `raise_failures`. Raises DriverError."""
+    if assertions:
+        words = device.record(kernel, name, WORDS)
+        device.notes.setdefault(_FAILURES_KEY, []).append(_Watched(name, assertions, words))
+
+
+def raise_failures(device: Device, launched: Iterable[LaunchRecord] = (), *, after: str = LOST) -> None:
+    """Raise launch.assertion for what kernels recorded, if anything, and forget it.
+
+    `launched` may be the launches, and `after` is what to do afterwards.
+    """
+    found = list(_failures(device, tuple(launched), after))
+    if found:
+        raise DiagnosticError(found) from None
+
+
+def _failures(device: Device, launched: Sequence[LaunchRecord], after: str) -> Iterator[Diagnostic]:
+    for watched in device.notes.get(_FAILURES_KEY, ()):
+        words = list(watched.words)
+        if not words[DONE]:
+            continue
+        watched.words[:] = memoryview(bytes(watched.words.nbytes)).cast("Q")
+        assertion = watched.assertions[words[NUMBER]]
+        text = assertion.shown(words[VALUES:])
+        failed = " failed" if assertion.what == "assertion" else ""
+        yield ASSERTION.diagnose(
+            at=assertion.location,
+            kernel=watched.kernel,
+            what=f"the {assertion.what}{f' {text!r}' if text else ''}{failed}",
+            thread=_index(words[THREAD : THREAD + 3]),
+            cta=_index(words[CTA : CTA + 3]),
+            after=after,
+            notes=tuple((f"launched: {each}", each.location) for each in launched if each.kernel == watched.kernel),
+        )
+
+
+def _index(axes: Sequence[int]) -> str:
+    """An index along x, or along all axes."""
+    return str(axes[0]) if not any(axes[1:]) else f"({', '.join(map(str, axes))})"
 
 
 @user_facing
@@ -250,8 +309,8 @@ class PreparedLaunch(NoLaunches):
 def synchronize(stream: Any = None, *, device: Device | None = None) -> None:
     """Wait for everything on `stream` (None: the default stream).
 
-    Raises launch.asynchronous-error, naming the kernels launched since the last call, where one of them failed;
-    launch.no-gpu without a GPU.
+    Raises launch.assertion where a kernel ended the launch itself, by k.assert_ or k.trap; launch.asynchronous-error,
+    naming the kernels launched since the last call, where one of them failed; launch.no-gpu without a GPU.
     """
     device = CudaDevice() if device is None else device
     handle = stream_handle(stream)
@@ -261,6 +320,7 @@ def synchronize(stream: Any = None, *, device: Device | None = None) -> None:
     try:
         device.synchronize(handle)
     except DriverError as error:
+        raise_failures(device, records)
         names = dict.fromkeys(record.kernel for record in records)
         ASYNCHRONOUS_ERROR.fail(
             error=error,

@@ -14,7 +14,7 @@ from nvbackend.runtime.arguments import Binder, Bound
 from nvbackend.runtime.arrays import describe
 from nvbackend.runtime.device import CudaDevice, Device, DeviceLimits, KernelLimits
 from nvbackend.runtime.driver import driver_errors, no_gpu_reason
-from nvbackend.runtime.launch import Grid, Launches, LaunchRecord, PreparedLaunch
+from nvbackend.runtime.launch import Grid, Launches, LaunchRecord, PreparedLaunch, watch
 from nvbackend.runtime.rules import (
     ARCHITECTURE,
     DEVICE_NAME,
@@ -179,7 +179,7 @@ class LoadedKernel(NoLaunches):
         return self.name, "a launch needs a grid", "write kernel.launch(grid, ...) or kernel[grid](...)"
 
     def synchronize(self, stream: Any = None) -> None:
-        """Wait for `stream`; raises launch.asynchronous-error, naming what was launched on it, where that failed."""
+        """Wait for `stream`; raises as `nvbackend.runtime.synchronize` where something launched on it failed."""
         launching.synchronize(stream, device=self.device)
 
 
@@ -209,11 +209,12 @@ def load(
     binary = None if cubin is None else cubin.data
     misfits = check_architecture(signature.name, target, device.limits, as_ptx=binary is None)
     raise_all([*misfits, *_check_maps(signature)])
-    bounds = signature.bounds
+    bounds, assertions = signature.bounds, getattr(getattr(compiled, "machine", None), "assertions", ())
     try:
         kernel = device.load(signature.name, compiled.ptx if binary is None else binary)
         raise_all(check_resources(signature, device.limits, device.kernel_limits(kernel)))
         device.allow(kernel, bounds.dynamic_shared_bytes, bounds.cluster)
+        watch(device, kernel, signature.name, assertions)
     except driver_errors() as error:
         LOAD_FAILED.fail(kernel=signature.name, form="PTX" if binary is None else "cubin", error=error)
     return LoadedKernel(signature, kernel, device)

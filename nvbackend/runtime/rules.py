@@ -164,3 +164,10 @@ ASYNCHRONOUS_ERROR = Rule(
     why="A kernel runs after its launch has returned, so its errors come up in whichever call is next.",
     reference="CUDA driver API, cuStreamSynchronize",
 )
+ASSERTION = Rule(
+    id="launch.assertion",
+    message="kernel {kernel}: {what} in thread {thread} of CTA {cta}",
+    fix="find out why the kernel gets there; {after}",
+    why="The kernel says itself that it cannot go on; the hardware ends the launch with an error that names no line.",
+    reference="docs/guide.md, Debugging; CUDA C++ Programming Guide, Assertion",
+)

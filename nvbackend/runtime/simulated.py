@@ -6,16 +6,20 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from nvbackend.diagnostics import DiagnosticError
+from nvbackend.isel.machine.assertions import record_name
 from nvbackend.isel.target.target import Target
 from nvbackend.runtime.arguments import Binder, Bound
 from nvbackend.runtime.arrays import DeviceArray
 from nvbackend.runtime.device import Configuration, DeviceLimits, KernelLimits
+from nvbackend.runtime.launch import raise_failures
 from nvbackend.signature import BoundTensorMap, Pointer, Signature, TensorMap
 
 if TYPE_CHECKING:
     from nvbackend.simulator import Report, SimulatedModule
 
 _THREADS, _SHARED_BYTES = 1024, 232448
+_AFTER = "the arrays keep what was written"
 _ALIGNED = 256
 """What the address of an array of its own is a multiple of."""
 
@@ -55,6 +59,10 @@ class SimulatedDevice:
     def allow(self, kernel: Any, shared_bytes: int, cluster: int) -> None:
         """Everything is allowed already."""
 
+    def record(self, kernel: SimulatedModule, name: str, words: int) -> memoryview:
+        """The variable of the kernel's record."""
+        return kernel.global_bytes(record_name(name)).data.cast("Q")[:words]
+
     def configuration(self, configuration: Configuration) -> Configuration:
         """A launch's shape as it is."""
         return configuration
@@ -64,20 +72,24 @@ class SimulatedDevice:
         return handle
 
     def launch(self, _stream: Any, configuration: Any, kernel: Any, *arguments: Any) -> None:
-        """Run the kernel to its end."""
+        """Run the kernel to its end. Raises launch.assertion, and what the simulator raises."""
         self._reports.pop(kernel, None)
-        self._reports[kernel] = kernel.launch(
-            kernel.kernels[0],
-            grid=configuration.grid,
-            block=configuration.block,
-            cluster=configuration.cluster,
-            shared=configuration.shared_bytes,
-            args=arguments,
-            seed=self.seed,
-            checks=self.checks,
-            report=self.report,
-            names=self._names,
-        )
+        try:
+            self._reports[kernel] = kernel.launch(
+                kernel.kernels[0],
+                grid=configuration.grid,
+                block=configuration.block,
+                cluster=configuration.cluster,
+                shared=configuration.shared_bytes,
+                args=arguments,
+                seed=self.seed,
+                checks=self.checks,
+                report=self.report,
+                names=self._names,
+            )
+        except DiagnosticError:
+            raise_failures(self, after=_AFTER)
+            raise
 
     def report_of(self, kernel: SimulatedModule) -> Report | None:
         """What the last launch of a loaded kernel did; None before one, and after one that failed."""

@@ -55,6 +55,13 @@ TRAP = Rule(
     why="The hardware ends the launch with an error.",
     reference="PTX ISA 9.7.19 (Miscellaneous Instructions)",
 )
+ASSERTION = Rule(
+    id="simulator.assertion",
+    message="{thread}: the assertion {text!r} failed (PTX line {line})",
+    fix="find out why the condition does not hold there",
+    why="The hardware prints it and ends the launch with an error.",
+    reference="CUDA C++ Programming Guide, Assertion",
+)
 LAUNCH = Rule(
     id="simulator.launch",
     message="{kernel} cannot be launched: {problem}",

@@ -8,7 +8,7 @@ import numpy as np
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, missing_name, raise_all, user_facing
 from nvbackend.ptx import Module, parse, resolve
-from nvbackend.ptx.syntax import Function
+from nvbackend.ptx.syntax import Function, Variable
 from nvbackend.simulator import scalar
 from nvbackend.simulator.arguments import Binder
 from nvbackend.simulator.calls import families
@@ -91,6 +91,18 @@ class SimulatedModule:
     def static_shared_bytes(self, name: str) -> int:
         """The static shared memory of a kernel's CTA, in bytes (call.name where there is no such kernel)."""
         return self._program(name).static_shared - windows.SHARED_START
+
+    def global_bytes(self, name: str) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        """The bytes of a `.global` variable, as they are now; what is written to them is written to the variable.
+
+        Raises call.name for a variable that the module does not have.
+        """
+        variables = {one.name: one for one in self._module.items if isinstance(one, Variable) and one.space == "global"}
+        if name not in variables:
+            raise missing_name("the module", "global variable", name, variables)
+        allocation = self._image.globals.at(self._image.places[variables[name].position].address)
+        assert allocation is not None
+        return allocation.data
 
     def launch(
         self,

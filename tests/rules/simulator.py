@@ -69,6 +69,23 @@ def a_trap_that_is_reached():
     run("mov.u32 %r0, %tid.x; setp.ge.u32 %p0, %r0, 32; @%p0 trap;", block=threads)
 
 
+@program("simulator.assertion", located=False)
+def an_assertion_that_fails():
+    threads = 33  # breaks
+    threads = 32  # keeps
+    call = "@%p0 call __assertfail, (t, t, l, t, s);"
+    body = f"""mov.u32 %r0, %tid.x; setp.ge.u32 %p0, %r0, 32; mov.u64 %rd1, text;
+{{ .param .b64 t; .param .b32 l; .param .b64 s; st.param.b64 [t], %rd1; st.param.b32 [l], 1; st.param.b64 [s], 1;
+{call} }}"""
+    parameters = ".param .b64 m, .param .b64 f, .param .b32 l, .param .b64 k, .param .b64 s"
+    text = f"""{HEAD}.extern .func __assertfail({parameters});
+.global .align 1 .b8 text[7] = {{105, 32, 60, 32, 51, 50, 0}};
+.entry k() {{ .reg .pred %p<2>; .reg .b32 %r<2>; .reg .b64 %rd<2>;
+{body}
+ret; }}"""
+    Simulator().load(text).launch("k", block=(threads,))
+
+
 @program("simulator.launch", located=False)
 def an_argument_too_few():
     given = ()  # breaks

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import os
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -341,6 +342,40 @@ def test_asynchronous_error_names_the_kernel() -> None:
     assert "since it was last synchronised: crash" in first, output
     assert "<string>:12" in first, output
     assert "launch.failed" in second, output
+
+
+FAILING = """
+import nvbackend as nvb
+from nvbackend import DiagnosticError, runtime
+import numpy
+from numba import cuda
+from tests.support.asserting import KERNELS
+
+loaded = runtime.load(KERNELS["{kind}"].compile(), device="gpu")
+array = cuda.to_device(numpy.ones(256, "float32"))
+loaded.launch(2, array, 128)
+loaded.synchronize()
+print("FIRST", flush=True)
+loaded.launch(2, array, 100)
+try:
+    loaded.synchronize()
+except DiagnosticError as error:
+    print("SYNCHRONIZE", error, flush=True)
+import os
+os._exit(0)  # The context is lost: what the libraries do at exit would only print more errors.
+"""
+
+
+@pytest.mark.parametrize("kind", ["assertion", "trap"])
+def test_a_failure_names_kernel_line_and_values(kind: str) -> None:
+    done = run_python(FAILING.format(kind=kind))
+    output = done.stdout + done.stderr
+    printed, _, said = done.stdout.partition("SYNCHRONIZE")
+    assert "launch.assertion" in said, output
+    assert re.search(rf"kernel {kind}ed: the {kind} 'index \d+ of 100: 1'", said), output
+    assert "asserting.py:" in said, output
+    assert "launched: " in said, output
+    assert "thread 0 has 1.00" in printed, output
 
 
 def test_prepared_launch_runs_as_often_as_wanted() -> None:

@@ -331,6 +331,8 @@ CALLS: dict[str, Callable[[Bench, Row], object]] = {
     "membar": lambda u, row: u.k.fence.membar(**row.axes),
     "griddepcontrol": lambda u, row: u.k.griddepcontrol(**row.axes),
     "elect.sync": lambda u, _: u.k.elect(),
+    "trap": lambda u, _: u.k.trap(),
+    "brkpt": lambda u, _: u.k.breakpoint(),
     "nanosleep": lambda u, _: u.k.nanosleep(100),
     **{f"shfl.sync.{mode}": _shuffle for mode in ("idx", "up", "down", "bfly")},
     **{

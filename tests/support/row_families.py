@@ -22,12 +22,13 @@ from nvbackend.intrinsics.sync import (
     mbarrier_phases,
     register_budget,
     special_registers,
+    traps,
     warp,
 )
 
 FAMILIES = (
     *(async_store, cache_control, cluster, cp_async, launch_control, load_store, matrix_move),
-    *(mbarrier, mbarrier_phases),
+    *(mbarrier, mbarrier_phases, traps),
     *(multimem, register_budget, special_registers, spellings, sync, tensormap, tma_bulk, tma_tensor, warp),
 )
 """Modules that each have `rows()`."""

@@ -81,6 +81,10 @@ class FakeDevice:
     def allow(self, kernel: Any, shared_bytes: int, cluster: int) -> None:
         self._call("allow", kernel, shared_bytes, cluster)
 
+    def record(self, kernel: Any, name: str, words: int) -> memoryview:
+        self._call("record", kernel, name)
+        return memoryview(bytearray(8 * words)).cast("Q")
+
     def configuration(self, configuration: Configuration) -> Any:
         return configuration
 

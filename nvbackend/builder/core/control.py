@@ -70,6 +70,13 @@ class Control:
         self._last_if = _If(branch, test.ir, merge, region, before, inside, others, rest, anchor)
 
     @with_block
+    def apart(self, condition: Operand) -> Iterator[None]:
+        """As `if_`, for what a call emits: no `else_` of the user's may follow."""
+        with self.if_(condition):
+            yield
+        self._last_if = None
+
+    @with_block
     def else_(self) -> Iterator[None]:
         """The else side of the if_ block just above."""
         last = self._last_if

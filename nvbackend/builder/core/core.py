@@ -57,6 +57,7 @@ class Core:
         *,
         bounds: LaunchBounds,
         cached_storage: bool,
+        debug: bool = True,
     ) -> None:
         self.name = name
         self.target = target
@@ -66,6 +67,8 @@ class Core:
         """Whether the CTA certainly has the shape of these bounds, not of another with as many threads."""
         self.threads = bounds.threads
         self.cluster_size = bounds.cluster
+        self.debug = debug
+        """Whether prints, assertions and traps are part of the kernel."""
         self.machine = MachineFunction(name, target)
         self.machine.attributes.update(threads=bounds.threads, cluster=bounds.cluster)
         self.anchors = Anchors()

@@ -122,12 +122,14 @@ class KernelDefinition(NotLoaded):
         target: str | Target | None = None,
         constants: dict[str, Any] | None = None,
         check: bool | Sequence[Mapping[str, int]] = True,
+        debug: bool = True,
         **more: Any,
     ) -> FinishedKernel:
         """Run the function, verify what it built, and try it in a dry run. Raises every diagnostic found, together.
 
-        Constants of the build are given by name, or all together as `constants`. One called `check` can only be given
-        there: `check` is that of `KernelBuilder.finish` (kernel.check).
+        Constants of the build are given by name, or all together as `constants`, the only way for one called `check` or
+        `debug`: `check` is that of `KernelBuilder.finish` (kernel.check), and `debug=False` leaves out `k.print`,
+        `k.assert_`, `k.trap`, `k.breakpoint` and `k.clock`.
         """
         from nvbackend.builder.kernel.kernel import KernelBuilder
 
@@ -143,12 +145,13 @@ class KernelDefinition(NotLoaded):
                 min_ctas=self.min_ctas,
                 max_registers=self.max_registers,
                 parameters=self.parameters(),
+                debug=debug,
             )
         except DiagnosticError as error:
             # What is wrong is written at the function, not where it is built.
             first = _first_line(self._function)
             raise DiagnosticError([replace(diagnostic, location=first) for diagnostic in error.diagnostics]) from None
-        self._check_options(values, check)
+        self._check_options(values, check, debug=debug)
         self._check_constants(values)
         try:
             self._run(k, values)
@@ -179,12 +182,13 @@ class KernelDefinition(NotLoaded):
         several = [*examples, sizes] if sizes else examples
         return self.build(target=target, constants=self._together(constants, values), check=several or True)
 
-    def _check_options(self, values: dict[str, Any], check: Check) -> None:
-        """Raises kernel.check, and kernel.function where `check` may be meant for the constant of that name."""
-        if "check" in self._declared() and "check" not in values:
-            problem = "its build-time constant 'check' is called like the option check of build"
-            advice = f"pass constants={{'check': {check!r}}}, or give the constant another name"
-            rules.KERNEL_FUNCTION.fail(kernel=self.name, problem=problem, advice=advice)
+    def _check_options(self, values: dict[str, Any], check: Check, *, debug: bool) -> None:
+        """Raises kernel.check, and kernel.function where an option may be meant for the constant of that name."""
+        for name, option in (("check", check), ("debug", debug)):
+            if name in self._declared() and name not in values:
+                problem = f"its build-time constant {name!r} is called like the option {name} of build"
+                advice = f"pass constants={{{name!r}: {option!r}}}, or give the constant another name"
+                rules.KERNEL_FUNCTION.fail(kernel=self.name, problem=problem, advice=advice)
         sizes_of(check, self.name, self.parameters())
 
     def _run(self, k: KernelBuilder, values: dict[str, Any]) -> None:
@@ -251,12 +255,13 @@ class KernelDefinition(NotLoaded):
         target: str | Target | None = None,
         constants: dict[str, Any] | None = None,
         check: bool | Sequence[Mapping[str, int]] = True,
+        debug: bool = True,
         **options: Any,
     ) -> CompiledKernel:
         """Build and compile to PTX and cubin; options are those of nvbackend.codegen.compiled.compile_kernel.
 
         Constants of the build are given by name, or all together as `constants`, the only way for one with the name of
-        an option. `check` is that of `build`.
+        an option. `check` and `debug` are those of `build`.
         Compiling again gives the kernel of the last time, at no cost, while everything is as it was: target, constants,
         options, the ptxas that is found, and all that the function reads (globals, closures, defaults, and those of the
         helpers, classes and modules that it uses). A function that reads what cannot be compared (files, the clock,
@@ -266,14 +271,14 @@ class KernelDefinition(NotLoaded):
 
         known = compile_options()
         constants = self._together(constants, {name: options.pop(name) for name in list(options) if name not in known})
-        self._check_constants(constants, f"; options of compile are: check, {', '.join(known)}")
-        self._check_options(constants, check)
+        self._check_constants(constants, f"; options of compile are: check, debug, {', '.join(known)}")
+        self._check_options(constants, check, debug=debug)
         facts = (self.name, self.target, self.threads, self.cluster, self.min_ctas, self.max_registers)
         return self._before.get(
             self._function,
-            (facts, target, constants, check),
+            (facts, target, constants, check, debug),
             options,
-            lambda: self.build(target=target, constants=constants, check=check).compile(**options),
+            lambda: self.build(target=target, constants=constants, check=check, debug=debug).compile(**options),
         )
 
     def parameters(self) -> tuple[Parameter, ...]:

@@ -50,7 +50,7 @@ class KernelBuilder(Operations):
     `target` is a name such as "sm_90a" or a Target; `threads` are those of a CTA and `cluster` the CTAs of a cluster,
     each a number along x or a tuple (x, y, z);
     `min_ctas` the CTAs that must fit an SM and `max_registers` the registers of a thread: both bound what ptxas may
-    use. Emit with the calls of this object,
+    use. `debug=False` leaves out prints, assertions, traps and clocks. Emit with the calls of this object,
     then `finish()`, or `compile()` which finishes too.
     """
 
@@ -64,6 +64,7 @@ class KernelBuilder(Operations):
         min_ctas: int | None = None,
         max_registers: int | None = None,
         parameters: Sequence[Parameter] = (),
+        debug: bool = True,
     ) -> None:
         parsed = Target.parse(target)
         if not isinstance(name, str) or not is_ptx_name(name):
@@ -77,7 +78,7 @@ class KernelBuilder(Operations):
         types = [_parameter_type(parameter) for parameter in parameters]
         function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), types), name)
         function.calling_convention = "ptx_kernel"
-        core = Core(name, parsed, function, bounds=self._bounds, cached_storage=True)
+        core = Core(name, parsed, function, bounds=self._bounds, cached_storage=True, debug=debug)
         super().__init__(core)
         claim(function, self)
         self._parameters = tuple(parameters)

@@ -26,6 +26,7 @@ from nvbackend.builder.ops.copy.cp_async import CpAsync
 from nvbackend.builder.ops.copy.multimem import Multimem
 from nvbackend.builder.ops.copy.tensormap import TensorMaps
 from nvbackend.builder.ops.copy.tma import Tma
+from nvbackend.builder.ops.debug.debug import Debug
 from nvbackend.builder.ops.launch_control import LaunchControl
 from nvbackend.builder.ops.math_functions import Math
 from nvbackend.builder.ops.matrix.mma import Mma
@@ -64,6 +65,7 @@ class FunctionBuilder:
         self.control = Control(core)
         self.memory = Memory(core)
         self._threads = Threads(core, self.control)
+        self._debug = Debug(core, self.control, self._threads)
         self.barrier = Barrier(core, self._threads)
         self.fence = Fence(core)
         self.setmaxnreg = SetMaxNReg(core)
@@ -279,6 +281,50 @@ class FunctionBuilder:
     def nanosleep(self, nanoseconds: Operand) -> None:
         """nanosleep: suspend the thread for up to twice `nanoseconds`, at most 1,000,000 (nanosleep.range)."""
         self._threads.nanosleep(nanoseconds)
+
+    # -- debugging --------------------------------------------------------------------------------------------------
+
+    def print(self, text: str, *values: object, when: Operand | None = None, end: str = "\n") -> None:
+        """Print `text` with `values` in place of its `{}`, in each thread that comes here and where `when` holds.
+
+        `k.print("row {} is {:.3f}", row, x, when=k.thread_id() == 0)`: forms are Python's: `{:8.3f}`, `{:#x}`, `{1}`.
+        Values are of any element type, addresses, or Python's numbers and strings; a negative integer in hexadecimal
+        shows its bits. On a GPU the driver prints it when the stream is synchronised, the first megabyte of a launch;
+        in the simulator it goes to `sys.stdout` at once. `debug=False` of the build removes it. Raises debug.format,
+        debug.value. CUDA C++ Programming Guide, Formatted Output.
+        """
+        self._debug.print(text, values, when, end)
+
+    def assert_(self, condition: Operand, text: str = "", *values: object) -> None:
+        """End the launch where `condition` (a predicate) does not hold, with `text`, at most 8 `values` and the place.
+
+        The call that synchronises raises launch.assertion, with the kernel, this line, the thread and the values.
+        On a GPU the process's CUDA context is lost by then, with all of its memory: the driver ends it. `debug=False`
+        of the build removes it. Raises debug.format, debug.value. CUDA C++ Programming Guide, Assertion.
+        """
+        self._debug.check(condition, text, values)
+
+    def trap(self, text: str = "", *values: object) -> None:
+        """End the launch for every thread that comes here: `assert_` without a condition, by trap (PTX ISA 9.7.19.4).
+
+        `debug=False` of the build removes it.
+        """
+        self._debug.trap(text, values)
+
+    def breakpoint(self) -> None:
+        """Stop in cuda-gdb (brkpt, PTX ISA 9.7.19.1); without a debugger the launch ends with an error.
+
+        `debug=False` of the build removes it.
+        """
+        self._debug.breakpoint()
+
+    def clock(self, register: str = "clock64") -> Value:
+        """The SM's cycle counter, "clock64" (s64) or its low half "clock" (s32), or nanoseconds, "globaltimer" (s64).
+
+        With `debug=False` of the build it is the constant 0; `k.special_register("clock64")` stays. Raises
+        instruction.variant for another name. PTX ISA 10 (%clock64, %globaltimer).
+        """
+        return self._debug.clock(register)
 
     # -- any other instruction --------------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ from nvbackend.intrinsics.row.semantics import NOTHING, Completion, Scope, Seman
 from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor
 from nvbackend.intrinsics.words.tcgen05_control import COLLECTOR, CONTROL, Tcgen05Collector, Tcgen05Ctrl
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
+from nvbackend.isel.machine.assertions import Assertion
 from nvbackend.isel.machine.pseudo import PSEUDO
 from nvbackend.isel.target.target import Target, dotted
 
@@ -359,7 +360,8 @@ class MachineFunction:
     """A kernel after selection. The first block is the entry; `attributes` hold launch facts (threads, cluster).
 
     The attribute `attached` is there where the function has other instructions than these. `values` answers
-    questions about run-time values, if the builder can. `kept` caches results of analyses of a finished function
+    questions about run-time values, if the builder can. `assertions` are the places where it ends its launch itself, by
+    the numbers that it records. `kept` caches results of analyses of a finished function
     (`isel.flow.finished`).
     """
 
@@ -368,6 +370,7 @@ class MachineFunction:
     blocks: dict[str, MachineBlock] = field(default_factory=dict)
     attributes: dict[str, object] = field(default_factory=dict)
     values: RunTimeValues | None = field(default=None, compare=False, repr=False)
+    assertions: list[Assertion] = field(default_factory=list, compare=False, repr=False)
     kept: dict[tuple[bool, object], object] | None = field(default=None, init=False, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, object]:

@@ -23,7 +23,7 @@ from nvbackend.simulator.program.device_heap import Allocating, Freeing
 from nvbackend.simulator.program.ends import Call, Callee, Outside, Return
 from nvbackend.simulator.program.layout import Layout
 from nvbackend.simulator.program.listing import Listing
-from nvbackend.simulator.program.printing import Printing
+from nvbackend.simulator.program.printing import Failing, Printing
 
 
 class Linkage:
@@ -231,14 +231,14 @@ def _bytes(values: Bits) -> Bits:
     return np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
 
 
-def _outside(name: str, place: Compiling, linkage: Linkage) -> Printing | Allocating | Freeing | None:
-    """What a function of CUDA does; None for one that fails."""
+def _outside(name: str, place: Compiling, linkage: Linkage) -> Printing | Failing | Allocating | Freeing:
+    """What a function of CUDA does."""
     first = linkage.transfer("argument", 0)
     if name == "vprintf":
         return Printing(place.site, first, linkage.transfer("argument", 1))
     if name == "malloc":
         return Allocating(first, linkage.transfer("result", 0))
-    return Freeing() if name == "free" else None
+    return Failing(place.site, first) if name == "__assertfail" else Freeing()
 
 
 def call_end(

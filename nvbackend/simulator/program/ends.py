@@ -13,7 +13,7 @@ from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.wave import Reader, Wave
 from nvbackend.simulator.program.blocks import Going
 from nvbackend.simulator.program.device_heap import Allocating, Freeing
-from nvbackend.simulator.program.printing import Printing
+from nvbackend.simulator.program.printing import Failing, Printing
 from nvbackend.simulator.rules import TRAP
 
 
@@ -190,18 +190,14 @@ class Outside:
     back: int
     site: Site
     guard: tuple[int, bool] | None
-    does: Printing | Allocating | Freeing | None
+    does: Printing | Failing | Allocating | Freeing
 
     def go(self, wave: Wave, lanes: Lanes) -> int:
         """After the call."""
         if self.guard is not None:
             predicate, negated = self.guard
             lanes = lanes.where(wave.registers[predicate][lanes.index] != negated)
-        if self.does is not None:
-            self.does.run(wave, lanes)
-        elif lanes.count:
-            thread = wave.thread_name(int(lanes.threads[0]))
-            TRAP.fail(at=self.site.location, thread=thread, what="a failed assertion", line=self.site.line)
+        self.does.run(wave, lanes)
         return self.back
 
 

@@ -1,6 +1,7 @@
-"""What vprintf prints: C's format and the arguments that a thread has put into its local memory, one after another.
+"""What vprintf prints, and what a failed assertion says.
 
-CUDA C++ Programming Guide, Formatted Output: arguments are promoted as in C, each at a multiple of its size.
+vprintf takes C's format and the arguments that a thread has put into its local memory, one after another. CUDA C++
+Programming Guide, Formatted Output: arguments are promoted as in C, each at a multiple of its size.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from nvbackend.simulator.events import By, Site
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.wave import Wave
+from nvbackend.simulator.rules import ASSERTION
 
 _PIECE = re.compile(
     r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?P<digits>\.(?:\*|\d+)?)?"
@@ -37,6 +39,23 @@ class Printing:
         for thread, text, buffer in zip(lanes.threads.tolist(), formats, buffers, strict=True):
             values = _Values(wave, By(self.site, np.array([thread])), buffer)
             sys.stdout.write(_PIECE.sub(values.shown, values.string(text)))
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A call of __assertfail: the slot of its first argument, the address of the text."""
+
+    site: Site
+    text: int
+
+    def run(self, wave: Wave, lanes: Lanes) -> None:
+        """End the launch with the text of the first thread. Raises simulator.assertion."""
+        if not lanes.count:
+            return
+        thread = int(lanes.threads[0])
+        (address, *_) = _addresses(wave, self.text, lanes)
+        text = _Values(wave, By(self.site, np.array([thread])), 0).string(address)
+        ASSERTION.fail(at=self.site.location, thread=wave.thread_name(thread), text=text, line=self.site.line)
 
 
 def _addresses(wave: Wave, slot: int, lanes: Lanes) -> list[int]:
@@ -80,11 +99,11 @@ class _Values:
         allocation = self._wave.memory.allocation(address)
         if allocation is not None and address < allocation.end:
             data = allocation.data[address - allocation.base :].tobytes()
-            return data.partition(b"\0")[0].decode("latin-1")
+            return data.partition(b"\0")[0].decode("utf-8", "replace")
         letters = bytearray()
         while len(letters) < _MOST_LETTERS and (letter := int(self._read(address + len(letters), 1)[0])):
             letters.append(letter)
-        return letters.decode("latin-1")
+        return letters.decode("utf-8", "replace")
 
     def _integer(self, size: int, *, signed: bool = False) -> int:
         return int.from_bytes(self._take(size).tobytes(), "little", signed=signed)

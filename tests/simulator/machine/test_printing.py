@@ -59,3 +59,7 @@ def test_widths_are_arguments(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_text_without_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, "hello\n", "") == "hello\n"
+
+
+def test_text_is_unicode(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "größer als π\n", "") == "größer als π\n"

@@ -1,0 +1,1 @@
+"""What helps to find mistakes: prints, assertions and traps of a kernel."""

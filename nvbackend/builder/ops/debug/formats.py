@@ -1,0 +1,106 @@
+"""Python's format strings as C's, which vprintf takes: `"x = {:.3f}"` is `"x = %.3f"`.
+
+CUDA C++ Programming Guide, Formatted Output: at most 32 arguments, each promoted as in C.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from nvbackend.builder.ops.debug.rules import FORMAT
+from nvbackend.intrinsics.row.types import ElementType, f32, f64, tf32
+
+MOST_ARGUMENTS = 32
+_SPEC = re.compile(
+    r"(?P<align>[<>])?(?P<sign>[+\- ])?(?P<form>#)?(?P<zero>0)?(?P<width>\d+)?(?P<digits>\.\d+)?(?P<kind>\w)?"
+)
+_OF_INTEGERS, _OF_FLOATS = "dxXo", "eEfFgG"
+_ENOUGH = {f32: ".9", tf32: ".9", f64: ".17"}
+"""The digits that tell the numbers of a type apart, where C's own six are too few (IEEE 754, conversions)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Letters, and after them the argument of number `argument` by `spec`; None at the end of a text."""
+
+    letters: str
+    argument: int | None = None
+    spec: str = ""
+
+
+def pieces(call: str, text: str, count: int) -> list[Piece]:
+    """The text of a call with `count` values in its parts. Raises debug.format."""
+
+    def fail(problem: str, advice: str) -> NoReturn:
+        FORMAT.fail(call=call, text=text, problem=problem, advice=advice)
+
+    if "\0" in text:
+        fail("the text has a zero byte, which ends it", "leave the zero byte out")
+    found, number = [], 0
+    try:
+        parts = list(string.Formatter().parse(text))
+    except ValueError:
+        fail("a brace is open, or closed without one", "write {} for a value, and {{ and }} for braces")
+    for letters, name, spec, conversion in parts:
+        if name is None:
+            found.append(Piece(letters))
+            continue
+        if conversion or "{" in (spec or ""):
+            fail(f"{{{name}{'!' + conversion if conversion else ''}}} is no form of a value", "write {} or {:.3f}")
+        if name and not name.isdecimal():
+            fail(f"{{{name}}} names a value, and values have numbers", "write {}, or {0} for the first value")
+        found.append(Piece(letters, int(name) if name else number, spec or ""))
+        number += 1
+    if 0 < sum(name == "" for _, name, _, _ in parts) < number:
+        fail("it has places with and without numbers", "write {} for every value in their order, or {0} for each")
+    used = {piece.argument for piece in found} - {None}
+    wanted = max((one + 1 for one in used if one is not None), default=0)
+    if wanted > count:
+        fail(f"it asks for {wanted} value(s) and gets {count}", "give a value for each {}")
+    if len(used) < count:
+        fail(f"it shows {len(used)} of {count} values", "write {} in the text for each value")
+    if number > MOST_ARGUMENTS:
+        fail(f"it has {number} values, and vprintf takes {MOST_ARGUMENTS}", "print them in two calls")
+    return found
+
+
+def c_format(call: str, text: str, parts: Sequence[Piece], kinds: Sequence[ElementType | str]) -> str:
+    """The format of C, of values of `kinds`: an element type, or the text of what is known when the kernel is built."""
+    written = []
+    for part in parts:
+        written.append(part.letters.replace("%", "%%"))
+        if part.argument is not None:
+            kind = kinds[part.argument]
+            written.append(kind.replace("%", "%%") if isinstance(kind, str) else _of_value(call, text, part.spec, kind))
+    return "".join(written)
+
+
+def _of_value(call: str, text: str, spec: str, kind: ElementType) -> str:
+    match = _SPEC.fullmatch(spec)
+    letters = _OF_FLOATS if is_float(kind) else _OF_INTEGERS
+    if match is None or (match["kind"] or letters[0]) not in letters:
+        known = ", ".join(letters)
+        advice = (
+            f"write {{}}, or a width, digits and one of {known}, such as {{:{'8.3f' if is_float(kind) else '04x'}}}"
+        )
+        FORMAT.fail(call=call, text=text, problem=f"{{:{spec}}} is no form of a value of {kind}", advice=advice)
+    flags = ("-" if match["align"] == "<" else "") + (match["sign"] or "").strip("-") + (match["form"] or "")
+    flags += (match["zero"] or "") + (match["width"] or "")
+    if is_float(kind):
+        digits = match["digits"] or ("" if match["kind"] else _ENOUGH.get(kind, ""))
+        return f"%{flags}{digits}{match['kind'] or 'g'}"
+    size = "ll" if kind.bits > 32 else ""
+    return f"%{flags}{match['digits'] or ''}{size}{_letter(match['kind'], kind)}"
+
+
+def _letter(kind: str | None, element: ElementType) -> str:
+    return kind if kind in ("x", "X", "o") else "d" if element.is_signed else "u"
+
+
+def is_float(kind: ElementType) -> bool:
+    """Whether values of a type are printed as numbers with a fraction; scale factors are."""
+    return not kind.is_integer and kind.bits > 1
