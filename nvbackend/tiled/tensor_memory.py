@@ -49,7 +49,7 @@ def tmem_layout(atom: MmaAtom, operand: MmaOperand, shape: IntTuple, bits: int) 
     used = -(-cosize(virtual) // LANES) * width // COLUMN_BITS
     if used > COLUMNS:
         TENSOR_MEMORY.fail(operand=operand.value, given=text(shape), columns=used, most=COLUMNS)
-    layout = composition(make_layout((LANES, COLUMNS * COLUMN_BITS), (lane_stride(bits), width // bits)), virtual)
+    layout = composition(make_layout((LANES, COLUMNS), (lane_stride(bits), width // bits)), virtual)
     assert isinstance(layout, Layout)
     return layout
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import traceback
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import f16, i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.diagnostics import record
 from nvbackend.diagnostics.arguments import wrong_arguments
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.signature import Parameter, Pointer, Scalar
@@ -207,3 +209,32 @@ def test_a_truth_value_is_blamed_where_a_call_stopped_at_nothing_else() -> None:
     _, out, _ = builder()
     with pytest.raises(nvb.DiagnosticError, match=r"call\.argument.*align must be int \| None, not False \(a bool\)"):
         out.steps(256, 2, align=False)
+
+
+@dataclasses.dataclass
+class Loose:
+    """A record that changes."""
+
+    bits: int
+
+
+@record
+@dataclasses.dataclass(frozen=True, slots=True)
+class Firm:
+    """A record whose fields are compared when it is made."""
+
+    bits: int
+
+
+def of_records(loose: Loose, firm: Firm) -> None:
+    """Takes one of each."""
+
+
+@pytest.mark.parametrize(("again", "wrong"), [(True, ["loose.bits", "firm.bits"]), (False, ["loose.bits"])])
+def test_what_cannot_have_changed_is_compared_when_it_is_made(again: bool, wrong: list[str]) -> None:
+    loose, firm = Loose(1), Firm(1)
+    assert wrong_arguments(of_records, (loose, firm), {}, again=again) == []
+    loose.bits = "1"  # type: ignore[assignment]
+    object.__setattr__(firm, "bits", "1")
+    found = wrong_arguments(of_records, (loose, firm), {}, again=again)
+    assert [one.message.split(": ", 1)[1].split(" ", 1)[0] for one in found] == wrong

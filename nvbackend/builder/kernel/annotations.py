@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Annotated, Any, get_origin
 
-from nvbackend.builder.core.parameters import not_a_type
+from nvbackend.builder.core.parameters import Unresolved, not_a_type
 from nvbackend.builder.kernel.pure_names import unquoted
 from nvbackend.builder.scopes import rules
 from nvbackend.diagnostics import DiagnosticError
@@ -28,6 +28,8 @@ def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
 def _evaluated(text: str, namespace: dict[str, Any], names: dict[str, Any]) -> Any:
     try:
         return eval(text, namespace, names)
+    except NameError as error:
+        return Unresolved(text, error.name)
     except Exception:  # noqa: BLE001
         # It is not a parameter type; kernel.parameter says so and shows its text.
         return text

@@ -178,8 +178,7 @@ CHECK = Rule(
 PARAMETER_TYPE = Rule(
     id="kernel.parameter",
     message="parameter {name!r} of kernel {kernel} {problem}",
-    fix="annotate it with {element}, nvb.Pointer[element] or Annotated[nvb.TensorMap, "
-    "nvb.TensorMap(element, box)]; give build-time constants a default and make them keyword-only",
+    fix="{advice}",
     why="The type decides how the argument is passed.",
     reference="PTX ISA 5.1.6.1 (kernel parameters)",
 )

@@ -225,7 +225,7 @@ class Cta:
     @cached_property
     def index(self) -> Numbers:
         """The number of each thread, by which warps are made of threads."""
-        return np.arange(self.threads, dtype=np.uint64).reshape(1, 1, -1)
+        return np.arange(self.threads, dtype=np.uint64)[None, None, :]
 
     @cached_property
     def lane(self) -> Numbers:
@@ -235,7 +235,7 @@ class Cta:
     @cached_property
     def leader(self) -> Numbers:
         """The lane that is elected."""
-        return np.arange(WARP_SIZE, dtype=np.uint64).reshape(-1, 1, 1)
+        return np.arange(WARP_SIZE, dtype=np.uint64)[:, None, None]
 
     @cached_property
     def elected(self) -> Numbers:
@@ -246,7 +246,7 @@ class Cta:
     @cached_property
     def rank(self) -> Numbers | None:
         """The rank of the CTA; None where the launch decides whether there is a cluster."""
-        return np.arange(self.cluster, dtype=np.uint64).reshape(1, -1, 1) if self.cluster > 1 else None
+        return np.arange(self.cluster, dtype=np.uint64)[None, :, None] if self.cluster > 1 else None
 
     def along(self, axis: int) -> Numbers | None:
         """The index of each thread along an axis; None where the shape is not known."""

@@ -233,8 +233,9 @@ class Execution:
         never = known.fails() if holds else known.holds()
         if never is None:
             return False
-        wide = np.broadcast_to(~never, (*never.shape[:2], self.cta.threads))
-        return ThreadSet(wide.reshape(-1, 1, self.cta.threads)).is_one_lane
+        leaders, ranks, _ = never.shape
+        wide = np.broadcast_to(~never, (leaders, ranks, self.cta.threads))
+        return ThreadSet(wide.reshape(leaders * ranks, 1, self.cta.threads)).is_one_lane
 
     def count(self, rounds: Sequence[ir.Value], counter: ir.Value) -> None:
         """A loop begins whose `rounds` (start, end, step) are these: do all threads run the same, and more than one?"""

@@ -13,11 +13,16 @@ VOID, I32 = ir.VoidType(), ir.IntType(32)
 SHARED = ir.PointerType(addrspace=3)
 
 
-def attached(name="own", **options):
+def attached(name="own", *, later=False, **options):
+    """A builder attached where the owner's function begins, or `later`, where it is open who comes."""
     module = ir.Module("owner")
     module.triple = TRIPLE
     function = ir.Function(module, ir.FunctionType(VOID, [ir.PointerType(addrspace=1), I32]), name)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
+    if later:
+        block = function.append_basic_block("later")
+        builder.branch(block)
+        builder.position_at_end(block)
     k = nvb.attach(builder, "sm_90a", threads=128, **options)
     return k, builder, k.global_address(function.args[0], f32, 16), k.value(function.args[1], i32)
 
@@ -338,3 +343,45 @@ def test_what_a_function_returns():
         k, builder = of_type(returned)
         builder.ret_void() if given is None else builder.ret(given)
         assert said(k) == rules
+
+
+@pytest.mark.parametrize("yes", ["thread", "warp", "n", "constant"])
+@pytest.mark.parametrize("no", ["thread", "warp", "n", "constant"])
+@pytest.mark.parametrize("parts", ["n", "thread"])
+def test_a_phi_of_the_owner_is_what_both_ways_bring(yes, no, parts):
+    """Threads part by it where they differ on either way."""
+    k, builder, _out, n = attached()
+    brought = {"thread": k.thread_id(), "warp": k.warp_id(), "n": n, "constant": k.const(3, i32)}
+    condition = builder.icmp_signed(">", brought[parts].ir, ir.Constant(I32, 40))
+    start = builder.block
+    with builder.if_then(condition):
+        inner = builder.block
+    phi = builder.phi(I32)
+    phi.add_incoming(brought[no].ir, start)
+    phi.add_incoming(brought[yes].ir, inner)
+    with k.if_(k.value(phi, i32) == 2):
+        k.barrier.sync()
+    builder.ret_void()
+    uniform = {"n", "constant"}
+    differs = not {yes, no} <= uniform
+    assert said(k) == ["barrier.divergent"] * differs
+
+
+@pytest.mark.parametrize("announced", [32, 64])
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("mask", [0b01, 0b11])
+@pytest.mark.parametrize("later", [False, True])
+def test_a_barrier_of_some_cta_of_the_cluster(announced, known, mask, later):
+    """Both CTAs bring 64 bytes to each CTA of the mask. Of a CTA that data choose only the sum of all is known."""
+    k, builder, out, n = attached(cluster=2, later=later)
+    full, tile = k.mbarrier.array(1, arrivals=1), k.shared(f32, 64, align=128)
+    k.mbarrier.ready()
+    with k.if_(k.thread_id() == 0):
+        k.mbarrier.arrive(full, rank=1 if known else n, expect_tx=announced)
+    with k.if_(k.thread_id() == 0):
+        k.bulk.load(tile, out, 64, full, multicast_mask=mask)
+    k.mbarrier.wait(full, 0)
+    k.cluster.sync()
+    builder.ret_void()
+    found = [one for one in said(k) if one.startswith("mbarrier")]
+    assert len(found) == (not later and (known or 2 * announced != 64 * 2 * mask.bit_count()))

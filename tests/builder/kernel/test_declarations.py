@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -80,6 +81,28 @@ def test_somebody_elses_function_hears_of_its_cluster_too() -> None:
     k = nvb.attach(builder, "sm_90a", threads=128, cluster=16)
     builder.ret_void()
     assert [one.rule_id for one in k.verify()] == ["cluster.portable-size"]
+
+
+ASSERTED = {
+    "minimum": (i32(minimum=5), lambda n: n >= 5),
+    "maximum": (i32(maximum=-5), lambda n: n <= -5),
+    "both": (i32(minimum=5, maximum=9), lambda n: (n >= 5) & (n <= 9)),
+    "multiple": (i32(multiple_of=8), lambda n: (n & 7) == 0),
+    "first multiple": (i32(minimum=5, multiple_of=8), lambda n: n >= 8),
+    "last multiple": (i32(maximum=23, multiple_of=8), lambda n: n <= 16),
+}
+
+
+@pytest.mark.parametrize("what", ASSERTED)
+def test_llvm_compiles_for_what_is_asserted_of_a_parameter(what: str) -> None:
+    """The condition takes no instruction where it is asserted, and one at least where it is not."""
+    kind, holds = ASSERTED[what]
+    for stated, needed in ((kind, False), (i32, True)):
+        k = KernelBuilder("k", "sm_80", threads=32, parameters=[Parameter("o", Pointer(i32)), Parameter("n", stated)])
+        out, n = k.arguments
+        out[0] = k.select(holds(n), k.const(1, i32), k.const(0, i32))
+        ptx = k.finish(check=False).compile(assemble=False).ptx
+        assert bool(re.search(r"ld\.param\.\w(8|16|32)\b", ptx)) is needed
 
 
 @pytest.mark.parametrize("align", [0, 1, 2, 3, 4, 6, 128, 129, 1 << 32, 1 << 33, -1, -4])

@@ -74,6 +74,30 @@ def test_a_wrong_annotation_is_named():
     assert "'n'" in diagnostic.message and "nvb.Pointer" in diagnostic.fix
 
 
+def test_an_annotation_that_names_a_local_variable():
+    """Texts of annotations (PEP 563) do not keep the names of the function around them, which its body does."""
+    local = nvb.TensorMap(f16, box=(64, 32))
+
+    @nvb.kernel("sm_90a", threads=32)
+    def unseen(k, n: i32, source: local):
+        pass
+
+    @nvb.kernel("sm_90a", threads=32)
+    def seen(k, n: i32, source: local):
+        assert local.box == (64, 32)
+
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        unseen.build()
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.rule_id == "kernel.parameter"
+    assert diagnostic.message == (
+        "parameter 'source' of kernel unseen has the annotation 'local', a text in which the name local is not known"
+    )
+    assert diagnostic.fix.startswith("define or import local at the top of the file;")
+    assert "remove `from __future__ import annotations`" in diagnostic.fix
+    assert [one.type for one in seen.build().signature.parameters] == [nvb.Scalar(i32), local]
+
+
 def test_an_unknown_target_is_refused_where_it_is_written():
     with pytest.raises(nvb.DiagnosticError) as caught:
         nvb.kernel("sm_91a", threads=32)

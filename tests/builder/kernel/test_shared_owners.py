@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import re
 
@@ -43,6 +44,14 @@ def fill(k, count: int) -> None:
 def touch(builder: ir.IRBuilder, array: ir.GlobalVariable) -> None:
     address = builder.inttoptr(array.ptrtoint(ir.IntType(32)), ir.PointerType(addrspace=3))
     builder.store(ir.Constant(ir.IntType(8), 1), address)
+
+
+def here() -> int:
+    """The line that calls this."""
+    frame = inspect.currentframe()
+    assert frame is not None
+    assert frame.f_back is not None
+    return frame.f_back.f_lineno
 
 
 def broken(k) -> list[str]:
@@ -357,13 +366,20 @@ def test_static_arrays_of_the_owner_beside_dynamic_memory(static, user):
     array.linkage, array.initializer, array.align = "internal", ir.Constant(array.value_type, ir.Undefined), 16
     places = {name: function(owner, name, kernel=name == "itself") for name in ("callee", "itself", "nobody")}
     k = attach(places["itself"])
+    line = here() + 1
     fill(k, 200 * 1024 // 4)
+    k.shared(f32, 16)
     touch(places[user], array)
     places["itself"].call(places["callee"].function, [])
     for one in places.values():
         one.ret_void()
     if static == 40 * 1024 and user != "nobody":
-        assert broken(k) == ["shared.size"]
+        with pytest.raises(DiagnosticError) as raised:
+            k.verify()
+        (diagnostic,) = raised.value.diagnostics
+        assert diagnostic.rule_id == "shared.size"
+        assert diagnostic.location is not None
+        assert (diagnostic.location.function, diagnostic.location.callers[0].line) == ("fill", line)
     else:
         assert k.verify() == ()
 

@@ -135,6 +135,12 @@ CERTAIN = [
         "tma.bulk-size",
         "8",
     ),
+    (
+        lambda k, n, x: k.cache.policy_of_range(x, k.thread_id() + 256, 128, "L2::evict_last"),
+        "cache.policy-range",
+        "256",
+    ),
+    (lambda k, n, x: k.cache.policy_of_range(x, 256, k.thread_id() + 1, "L2::evict_last"), "cache.policy-range", "256"),
 ]
 
 

@@ -286,6 +286,18 @@ def test_the_machine_form_is_checked_again(known, rule):
     assert [one.rule_id for one in check_places(instr, Target.parse("sm_90a"))] == ([rule] if rule else [])
 
 
+@pytest.mark.parametrize("direction", ["load", "store", "reduce"])
+def test_the_operand_in_shared_memory_is_named(direction):
+    operation = "add" if direction == "reduce" else None
+    row = select_tma(TmaRequest(2, direction, operation=operation), Target.parse("sm_90a"))
+    instr = MachineInstr(row.opcode, row, facts={facts.ALIGNMENT: 64})
+    (found,) = check_places(instr, Target.parse("sm_90a"))
+    operand = "destination" if direction == "load" else "source"
+    assert f": its {operand} in shared memory is promised to be a multiple of 64 bytes; it must be one of 128" in (
+        found.message
+    )
+
+
 def test_bytes_in_a_row_lie_at_multiples_of_16():
     k, _, _ = builder()
     place = k.shared(u8, 256, align=16)

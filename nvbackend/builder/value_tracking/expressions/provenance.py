@@ -112,10 +112,10 @@ def _expression(value: ir.Value) -> Iterator[ir.Value]:
         if isinstance(part, (ir.Constant, ir.Argument, ir.GlobalValue)):
             continue
         if len(seen) > _STEPS:
-            yield part.function if isinstance(part, ir.Instruction) else part
+            yield part.function
             return
         yield part
-        if not isinstance(part, ir.Instruction) or isinstance(part, ir.LoadInstr):
+        if isinstance(part, ir.LoadInstr):
             continue
         for operand in part.args if isinstance(part, ir.CallInstr) else part.operands:
             if id(operand) not in seen:

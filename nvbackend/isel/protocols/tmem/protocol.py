@@ -82,7 +82,7 @@ def check_tmem_protocol(function: MachineFunction) -> list[Diagnostic]:
     if any(mistake.rule is rules.MISSING_COMMIT for mistake in by_cause.values()):
         # No wait is for an mma that has no commit: putting that right may be all there is to do.
         by_cause = {key: mistake for key, mistake in by_cause.items() if mistake.rule not in _OF_A_WAIT}
-    if any(mistake.rule is rules.MISSING_BARRIER for mistake in by_cause.values()) and _has_parted_barrier(function):
+    if by_cause and _has_parted_barrier(function):
         # That barrier may be the one: where all threads come to it, nothing is missing.
         by_cause = {key: mistake for key, mistake in by_cause.items() if mistake.rule is not rules.MISSING_BARRIER}
     told: dict[object, Diagnostic] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
 import pytest
@@ -114,6 +115,47 @@ def test_a_warp_behind_the_last_warpgroup_may_do_other_things(leave):
     with k.if_(k.warp_id() > 3), pytest.raises(nvb.DiagnosticError) as caught:
         multiply(k)
     assert caught.value.diagnostics[0].rule_id == "wgmma.threads"
+
+
+CONDITIONS = {
+    "thread < 128": lambda thread, n: thread < 128,
+    "thread >= 128": lambda thread, n: thread >= 128,
+    "thread < 96": lambda thread, n: thread < 96,
+    "even": lambda thread, n: thread % 2 == 0,
+    "n": lambda thread, n: n > 3,
+}
+
+
+@pytest.mark.parametrize("outer", CONDITIONS)
+@pytest.mark.parametrize("inner", CONDITIONS)
+@pytest.mark.parametrize("side", ["if", "else"])
+@pytest.mark.parametrize("is_looped", [False, True])
+def test_who_comes_to_a_nested_block(outer, inner, side, is_looped):
+    """Refused where some thread after the last warpgroup may come, for some number n, by both of the conditions."""
+    conditions = [CONDITIONS[outer], CONDITIONS[inner]]
+    may_come = any(
+        conditions[0](thread, n) and bool(conditions[1](thread, same_n)) is (side == "if")
+        for thread in range(128, 160)
+        for n in (0, 9)
+        for same_n in (0, 9)  # what two conditions have in common is not looked at
+    )
+    k = builder(160)
+    of_outer, of_inner = (condition(k.thread_id(), k.arguments[0]) for condition in conditions)
+    found = []
+    with k.if_(of_outer), k.range(2) if is_looped else contextlib.nullcontext():
+        with k.if_(of_inner):
+            (k.elect, lambda: found.extend(refused(k)))[side == "if"]()
+        with k.else_():
+            (k.elect, lambda: found.extend(refused(k)))[side == "else"]()
+    assert found == ["wgmma.threads"] * may_come
+
+
+def refused(k):
+    try:
+        multiply(k)
+    except nvb.DiagnosticError as error:
+        return [one.rule_id for one in error.diagnostics]
+    return []
 
 
 def test_what_is_wrong_is_told_together():
