@@ -29,7 +29,7 @@ def _evaluated(text: str, namespace: dict[str, Any], names: dict[str, Any]) -> A
     try:
         return eval(text, namespace, names)
     except NameError as error:
-        return Unresolved(text, error.name)
+        return Unresolved(text, error.name) if error.name else text
     except Exception:  # noqa: BLE001
         # It is not a parameter type; kernel.parameter says so and shows its text.
         return text
