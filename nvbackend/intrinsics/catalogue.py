@@ -21,8 +21,8 @@ from nvbackend.intrinsics.copy import (
 )
 from nvbackend.intrinsics.mma import mma, tcgen05, wgmma, wmma
 from nvbackend.intrinsics.row.row import Row
-from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import (
+    atomics,
     cluster,
     launch_control,
     mbarrier,
@@ -32,6 +32,7 @@ from nvbackend.intrinsics.sync import (
     traps,
     warp,
 )
+from nvbackend.intrinsics.sync import barriers as sync
 
 FAMILIES: dict[str, Callable[[], Iterator[Row]]] = {
     "wgmma": wgmma.rows,
@@ -49,6 +50,7 @@ FAMILIES: dict[str, Callable[[], Iterator[Row]]] = {
     "load_store": load_store.rows,
     "multimem": multimem.rows,
     "launch_control": launch_control.rows,
+    "atomics": atomics.rows,
     "cluster": cluster.rows,
     "sync": sync.rows,
     "warp": warp.rows,

@@ -62,6 +62,11 @@ class Bench:
         self.word: Any = self.values[u32]
         self.wide: Any = self.values[u64]
 
+    @property
+    def shared_of_peer(self) -> Any:
+        """The same memory of the other CTA of the cluster."""
+        return self.k.cluster.map_shared_rank(self.shared, 1)
+
     def map_of(self, rank: int, mode: str) -> Any:
         """The tensor map of a rank that copies in a mode take."""
         wide = {"im2col::w": "wide_w", "im2col::w::128": "wide_w128"}

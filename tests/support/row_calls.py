@@ -10,8 +10,9 @@ from typing import Any
 
 import nvbackend as nvb
 from nvbackend.intrinsics.row.row import RegisterClass, Role, Row
-from nvbackend.intrinsics.row.types import f32, pred, s32, s64, u8, u16, u32, u64
+from nvbackend.intrinsics.row.types import BY_NAME, bf16, f16, f32, pred, s32, s64, u8, u16, u32, u64
 from nvbackend.intrinsics.spellings import SPELLING
+from nvbackend.intrinsics.sync import atomics
 from tests.support.row_bench import Bench
 from tests.support.row_calls_products import mma, tcgen05, tmem, tmem_fence, wgmma, wmma
 
@@ -250,6 +251,28 @@ def _multimem(u: Bench, row: Row) -> None:
             u.k.multimem.reduce(place, axes["operation"], values, *vector, order=axes["order"])
 
 
+_HELD = {"b16": u16, "b32": u32, "b64": u64, "b128": u64}
+
+
+def _atomic(u: Bench, row: Row) -> None:
+    axes: dict[str, Any] = dict(row.axes)
+    operation, name, vector = axes["operation"], axes["element"], axes["vector"]
+    held = _HELD.get(name) or BY_NAME.get(name, u32)
+    value = u.values[f32].to(held) if held in (f16, bf16) else u.values[held]
+    count = 2 if name == "b128" else vector
+    values = [value] * count if count > 1 else value
+    place = u.shared_of_peer if axes["space"] == "shared::cluster" else u.place(axes["space"])
+    order = {"order": axes["order"], "scope": axes["scope"]}
+    packed = {"element": name} if name not in BY_NAME and held is u32 and name not in _HELD else {}
+    if not axes["returns"]:
+        u.k.atomic.reduce(place.cast(held), operation, values, **order, **packed)
+    elif operation == "cas":
+        u.k.atomic.cas(place.cast(held), values, values, **order)
+    else:
+        call = {"and": "and_", "or": "or_", "exch": "exchange"}.get(operation, operation)
+        getattr(u.k.atomic, call)(place.cast(held), values, **order, **packed)
+
+
 def _registers(u: Bench, row: Row) -> None:
     call = u.k.setmaxnreg.inc if row.axes["action"] == "inc" else u.k.setmaxnreg.dec
     call(64)
@@ -317,6 +340,13 @@ CALLS: dict[str, Callable[[Bench, Row], object]] = {
     "createpolicy": _policies,
     **dict.fromkeys(("ld", "st"), _access),
     **{f"multimem.{action}": _multimem for action in ("ld_reduce", "st", "red")},
+    **dict.fromkeys(
+        [
+            *(f"atom.{one}" for one in atomics.OPERATIONS),
+            *(f"red.{one}" for one in atomics.OPERATIONS if one not in (atomics.EXCHANGE, atomics.CAS)),
+        ],
+        _atomic,
+    ),
     "st.bulk": lambda u, row: u.k.bulk.clear_shared(u.shared if row.axes["shared"] else u.wide, 64),
     "clusterlaunchcontrol.try_cancel": lambda u, row: u.k.launch_control.try_cancel(u.shared, u.barrier, **row.axes),
     "clusterlaunchcontrol.query_cancel": _launch_query,

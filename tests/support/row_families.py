@@ -14,8 +14,8 @@ from nvbackend.intrinsics.copy import (
     tma_bulk,
     tma_tensor,
 )
-from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import (
+    atomics,
     cluster,
     launch_control,
     mbarrier,
@@ -25,9 +25,10 @@ from nvbackend.intrinsics.sync import (
     traps,
     warp,
 )
+from nvbackend.intrinsics.sync import barriers as sync
 
 FAMILIES = (
-    *(async_store, cache_control, cluster, cp_async, launch_control, load_store, matrix_move),
+    *(async_store, atomics, cache_control, cluster, cp_async, launch_control, load_store, matrix_move),
     *(mbarrier, mbarrier_phases, traps),
     *(multimem, register_budget, special_registers, spellings, sync, tensormap, tma_bulk, tma_tensor, warp),
 )

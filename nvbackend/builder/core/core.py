@@ -39,7 +39,7 @@ from nvbackend.intrinsics.row.semantics import BARRIER, Scope
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.facts import THREADS
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Reach, Touch
-from nvbackend.isel.machine.pseudo import RETURN
+from nvbackend.isel.machine.pseudo import ADDRESS, RETURN
 from nvbackend.isel.protocols.convergence.convergence import needed_of
 from nvbackend.isel.select.rows import check_row
 from nvbackend.isel.target.target import Target
@@ -152,6 +152,7 @@ class Core:
             results = lower(self.llvm, row, self._numbers.in_registers(self.llvm, row, operands), name)
         registers = self.anchors.registers = dict(registers_of(row, operands, results))
         known = self.execution.facts(row, operands)
+        said = self.peers.said(row, operands)
         if known.get(THREADS, 0) > 1 and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
             self._shared_barriers[barrier] = Scope.GRID
         self.record(
@@ -163,17 +164,18 @@ class Core:
                 immediates=immediates,
                 words=words_of(row, operands, self.places.bits, words or {}),
                 touches=tuple(touches),
-                memory=(*memory, *self.places.touches(row, operands, extents or {})),
+                memory=(*memory, *self.places.touches(row, said, operands, extents or {})),
                 facts={
                     **known,
                     **parity_facts(operands, self.llvm.block),
                     **swizzle_facts(row, operands, self.places.bits),
-                    **self._peer_facts(operands.get("destination")),
+                    **self._peer_facts(operands.get(ADDRESS if said.in_peer else "destination")),
                     **(facts or {}),
                 },
                 sources=sources(row, operands),
                 reach=reach,
                 location=location,
+                semantics=said,
             )
         )
         return results

@@ -223,7 +223,7 @@ class Address:
         """Atomically combine the element with `value`, at GPU scope; returns the old value.
 
         `operation` is add, min, max, exch, and, or, xor (integers of 32 or 64 bits) or add (f32, f64). It orders no
-        other access. Raises memory.atomic. PTX ISA 9.7.13 (atom, scope gpu).
+        other access: `k.atomic` has the other orders, scopes and types. Raises memory.atomic. PTX ISA 9.7.13 (atom).
         """
         instruction = atomic_operation(operation, self.element)
         access.check_writable(self, "an atomic on")

@@ -25,7 +25,6 @@ NOT_A_CALL = Rule(
     reference="the calls of a builder, by noun: docs/guide.md and CHANGELOG.md",
 )
 _NEAR, _MOST = 0.6, 3
-_ATOMIC = 'address.atomic("add", value)'
 _OF_OTHERS = {
     "syncthreads": "k.barrier.sync",
     "syncwarp": "k.warp.sync",
@@ -38,7 +37,8 @@ _OF_OTHERS = {
     "while_": "k.loop with k.break_if(condition)",
     "for_": "k.range",
     "copy_ring": 'k.pipeline(stages, copies="cp.async", ...)',
-    **dict.fromkeys(("atomic", "atomic_add", "atomicAdd", "atomics"), _ATOMIC),
+    **dict.fromkeys(("atomic_add", "atomicAdd", "atomics"), "k.atomic.add(address, value)"),
+    **dict.fromkeys(("atomicCAS", "atomic_cas", "compare_and_swap"), "k.atomic.cas(address, expected, value)"),
 }
 """Names of CUDA C++, Numba and earlier calls whose nearest name here means something else."""
 _MATH = {

@@ -15,7 +15,15 @@ def is_from_memory(*values: ir.Value) -> bool:
         if not isinstance(value, ir.Instruction) or id(value) in seen:
             continue
         seen.add(id(value))
+        if _reads_by_asm(value):
+            return True
         if value.opname in _OF_MEMORY and not isinstance(value.operands[0], ir.AllocaInstr):
             return True
         waiting += value.operands
     return False
+
+
+def _reads_by_asm(value: ir.Instruction) -> bool:
+    """Whether it is a statement that may read memory, such as an atomic of `k.atomic`."""
+    asm = value.callee if isinstance(value, ir.CallInstr) else None
+    return isinstance(asm, ir.InlineAsm) and "~{memory}" in asm.constraint

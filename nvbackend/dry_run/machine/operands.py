@@ -57,7 +57,12 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def give(fiber: Fiber, recorded: Recorded, outputs: Mapping[str, Any]) -> None:
-    """Put the outputs of an instruction into their registers; those that are not there are unknown."""
+    """Put the outputs of an instruction into their registers; those that are not there are unknown.
+
+    What an atomic gives differs each time.
+    """
+    atomic = recorded.instr.semantics.atomic
     for name, slots in recorded.outputs.items():
         for index, slot in enumerate(slots):
-            fiber.registers[slot] = outputs.get(name, UNKNOWN) if index == 0 else UNKNOWN
+            known = outputs.get(name, UNKNOWN) if index == 0 else UNKNOWN
+            fiber.registers[slot] = fiber.fresh() if atomic else known

@@ -104,7 +104,7 @@ class Footprints:
         instr = step.instr
         value = lanes_of(step.value(said.name), step.lanes, said.lanes or 32)
         extent = self._extent(step, said)
-        if isinstance(value, Unknown) and step.instr.row is None and extent is not None:
+        if isinstance(value, Unknown) and extent is not None and (instr.row is None or instr.semantics.atomic):
             yield from self._somewhere(instr, said, value, extent)
             return
         if isinstance(value, Unknown) or extent is None:

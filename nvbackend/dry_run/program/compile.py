@@ -20,11 +20,11 @@ from nvbackend.dry_run.values.arithmetic import Operation
 from nvbackend.dry_run.when import Counter
 from nvbackend.intrinsics.row.row import GUARD, Effect
 from nvbackend.intrinsics.row.semantics import Scope, TensorMemory
+from nvbackend.intrinsics.sync.atomics import EXCHANGE
 from nvbackend.isel.flow.loops import Loop, Loops, loops_of
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
+from nvbackend.isel.machine.pseudo import ADDRESS
 
-ADDRESS = "address"
-"""What the operand of an ordinary access is called that a pseudo-instruction records."""
 _PROTOCOLS = ("barrier", "async", "wgmma", "tcgen05", "fence", "setmaxnreg", "exit")
 
 
@@ -204,8 +204,8 @@ class _Compiler:
         }
         for pointer in pointers(anchor):
             inputs[ADDRESS] = (self._registers.of(pointer),)
-        swaps = getattr(anchor.after, "operation", "") == "xchg"
-        decides = instr.semantics.atomic and instr.row is None and anchor.after in self._needed
+        swaps = _swaps(anchor)
+        decides = instr.semantics.atomic and (bool(given) if instr.row is not None else anchor.after in self._needed)
         guard = inputs.pop(GUARD, (None,))[0]
         of_warpgroup = instr.semantics.together is Scope.WARPGROUP
         own, meets, writes = self._own(instr), _meets(instr), _writes(instr)
@@ -276,6 +276,13 @@ def _meets(instr: MachineInstr) -> bool:
     """Whether the lanes of a warp reconverge for it."""
     row = instr.row
     return row is not None and bool(row.effects & Effect.CONVERGENT) and row.semantics.together >= Scope.WARP
+
+
+def _swaps(anchor: Anchor) -> bool:
+    """Whether it is an atomic that leaves nothing of what was there."""
+    if anchor.instr.row is not None:
+        return anchor.instr.semantics.atomic and anchor.instr.row.axes.get("operation") == EXCHANGE
+    return getattr(anchor.after, "operation", "") == "xchg"
 
 
 def _writes(instr: MachineInstr) -> bool:

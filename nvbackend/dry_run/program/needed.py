@@ -10,6 +10,7 @@ from nvbackend.dry_run.anchors import Anchor
 from nvbackend.intrinsics.row.row import GUARD, RegisterClass, Row
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.machine.function import MachineInstr
+from nvbackend.isel.machine.pseudo import ADDRESS
 
 SHARED_SPACES = (3, 7)
 """The address spaces of the own CTA's shared memory, and of the cluster's."""
@@ -91,6 +92,8 @@ def inputs(anchor: Anchor) -> dict[str, Sequence[ir.Value | int]]:
 
 
 def _is_silent(row: Row, name: str, registers: Sequence[ir.Value | int]) -> bool:
+    if row.semantics.atomic and name != ADDRESS:
+        return True
     if len(registers) > 1:
         return not row.has_operand("multicast_mask")  # several CTAs' boxes may come to one place
     return row.operand(name).register is RegisterClass.GLOBAL

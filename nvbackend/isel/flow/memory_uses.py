@@ -87,6 +87,8 @@ def writes_elsewhere(instr: MachineInstr) -> bool:
         said = instr.semantics
         return (said.in_peer or not instr.memory) and any(use.writes for use in said.memory)
     written = _written(instr.row)
+    if written and instr.semantics.in_peer:
+        return True
     return bool(written) and not written.issubset([touch.operand for touch in instr.memory if touch.use in _WRITES])
 
 

@@ -22,11 +22,12 @@ PRINT, ASSERT = "print", "assert"
 READ_REGISTERS, WRITE_REGISTERS = "registers.read", "registers.write"
 """Record what ordinary code does to registers that asynchronous instructions also touch."""
 
-_ADDRESS = "address"
+ADDRESS = "address"
+"""The operand of an ordinary access."""
 _OF_SHARED = {
-    LOAD_SHARED: Semantics(memory=(reads(_ADDRESS),)),
-    STORE_SHARED: Semantics(memory=(writes(_ADDRESS),)),
-    ATOMIC_SHARED: Semantics(memory=(reads(_ADDRESS), writes(_ADDRESS)), atomic=True),
+    LOAD_SHARED: Semantics(memory=(reads(ADDRESS),)),
+    STORE_SHARED: Semantics(memory=(writes(ADDRESS),)),
+    ATOMIC_SHARED: Semantics(memory=(reads(ADDRESS), writes(ADDRESS)), atomic=True),
 }
 PSEUDO: Mapping[str, Semantics] = {
     RETURN: Semantics(exits=True),

@@ -64,7 +64,9 @@ def test_instructions_without_an_effect_on_memory_access_none():
 def by_spelling(text: str) -> int | None:
     """The bytes at the address, by the instruction's text alone."""
     vector = re.search(r"\.(?:v(\d)\.)?[busf](8|16|32|64)$", text)
-    if text.startswith(("st.async", "red.async")):
+    if text.startswith(("atom.", "red.")) and (packed := re.search(r"\.b?f16(x2)?$", text)):
+        return 4 if packed[1] else 2  # vectors are in global memory alone
+    if text.startswith(("st.async", "red.", "atom.")) and not text.endswith("b128"):
         assert vector
         return int(vector[1] or 1) * int(vector[2]) // 8
     return 16 if text.endswith(".b128") or text.startswith(("ldmatrix", "stmatrix")) else None
@@ -78,7 +80,10 @@ def test_extents_are_those_of_the_spelling():
             if wanted is not None and operand.name != "barrier":
                 seen.add(row.opcode)
                 assert known_extent(row, operand, {}) == wanted, row.ptx
-    assert seen == {"st.async", "red.async", "ldmatrix", "stmatrix", "clusterlaunchcontrol.try_cancel"}
+    atomics = {f"atom.{one}" for one in ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas")}
+    atomics |= {one.replace("atom", "red") for one in atomics} - {"red.exch", "red.cas"}
+    others = {"st.async", "red.async", "ldmatrix", "stmatrix", "clusterlaunchcontrol.try_cancel"}
+    assert seen == others | atomics
 
 
 def matrix_bytes(row: Row, stride: int | None) -> set[int]:

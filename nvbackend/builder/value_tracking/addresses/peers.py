@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from llvmlite import ir
@@ -13,9 +13,10 @@ from nvbackend.builder.value_tracking.addresses.origins import is_unknown, origi
 from nvbackend.builder.value_tracking.cluster_execution import ClusterExecution, Numbers
 from nvbackend.diagnostics import Diagnostic, Location, Rule, caller_location
 from nvbackend.intrinsics.row.row import RegisterClass, Role, Row
-from nvbackend.intrinsics.row.semantics import BARRIER
+from nvbackend.intrinsics.row.semantics import BARRIER, Semantics
 from nvbackend.isel.machine.facts import PEERS
 from nvbackend.isel.machine.function import Reach
+from nvbackend.isel.machine.pseudo import ADDRESS
 from nvbackend.isel.protocols.cluster.rules import RANK
 
 PEER_ADDRESS = Rule(
@@ -85,6 +86,12 @@ class Peers:
     def is_own(self, value: ir.Value) -> bool:
         """Whether a mapped address, moved or not, is certainly in the CTA's own memory."""
         return self._mapped_from(value) in self._own
+
+    def said(self, row: Row, operands: Operands) -> Semantics:
+        """What `row` does with these operands: an access by the cluster's window may be one of the own memory."""
+        place = operands.get(ADDRESS) if row.semantics.in_peer else None
+        is_own = isinstance(place, ir.Value) and self.is_own(place)
+        return replace(row.semantics, in_peer=False) if is_own else row.semantics
 
     def rank_of(self, value: ir.Value) -> ir.Value | None:
         """The rank of the CTA that a mapped address, moved or not, is in; None for any other address."""

@@ -13,7 +13,7 @@ from llvmlite import ir
 from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.value_tracking.expressions.bits import ZERO, Bits, Multiples
 from nvbackend.intrinsics.row.row import Role, Row
-from nvbackend.intrinsics.row.semantics import Completion
+from nvbackend.intrinsics.row.semantics import Completion, Semantics
 from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT, UNIT
 from nvbackend.intrinsics.words.tcgen05_control import control_words
 from nvbackend.isel.flow.memory_uses import (
@@ -156,8 +156,10 @@ class Places:
         far = not advanced or (number is not None and abs(number) >> _FIELD_BITS)
         return None if far else place.moved(self.step(other), UNIT)
 
-    def touches(self, row: Row, operands: Operands, extents: Mapping[str, int]) -> Iterator[MemoryTouch]:
-        """The accesses of `row` to allocations through these operands, as far as the places are known.
+    def touches(
+        self, row: Row, said: Semantics, operands: Operands, extents: Mapping[str, int]
+    ) -> Iterator[MemoryTouch]:
+        """The accesses of `row`, which does what is `said`, through these operands, as far as the places are known.
 
         `extents` are the bytes at an operand's address where the caller knows them.
         """
@@ -168,8 +170,11 @@ class Places:
                 use, find = descriptor_use(row, operand), self.of_descriptor
             value = _single(operands.get(operand.name))
             place = None if use is None or value is None else find(value)
+            place = self.of_peer(place) if said.in_peer else place
             if use is not None and place is not None:
-                yield place.touch(use, operand.name, extents.get(operand.name, known_extent(row, operand, constants)))
+                extent = extents.get(operand.name, known_extent(row, operand, constants))
+                uses = (MemoryUse.READ, MemoryUse.WRITE) if said.atomic else (use,)
+                yield from (place.touch(each, operand.name, extent) for each in uses)
 
 
 def _single(operand: object) -> ir.Value | None:

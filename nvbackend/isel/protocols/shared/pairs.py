@@ -38,9 +38,12 @@ class _State:
 class _Analysis:
     """What is open along the control flow."""
 
-    def __init__(self, begun: Mapping[int, Sequence[Run]], last: dict[int, frozenset[int]]) -> None:
+    def __init__(
+        self, begun: Mapping[int, Sequence[Run]], last: dict[int, frozenset[int]], ordering: Collection[int]
+    ) -> None:
         self._begun = begun
         self._last = last
+        self._ordering = ordering
 
     def entry(self) -> _State:
         return _State()
@@ -55,6 +58,8 @@ class _Analysis:
         numbers = frozenset(run.number for run in begun)
         for number in numbers:
             self._last[number] = self._last.get(number, frozenset()) | state.last
+        if is_atomic(site) and site.position in self._ordering:
+            return _State(frozenset(), frozenset({site.position}))  # it is an access, and acquires
         return _State(_bounded(state.open | numbers), state.last)
 
 
@@ -103,7 +108,7 @@ class Pairs:
         """All pairs, by the second access."""
         if not self.loops.regular:
             return
-        analysis = _Analysis(self._begun, self.last)
+        analysis = _Analysis(self._begun, self.last, self._ordering)
         followed = self._begun.keys() | self._ordering
         for site, state in solve(self.function, analysis, lambda site: site.position in followed).visit():
             for second in (run for run in self._begun.get(site.position, ()) if run.number not in self._landed):

@@ -351,6 +351,19 @@ def counts(p: Program) -> None:
     (p.buffer + p.thread // 64).atomic("add", 1)
 
 
+def counts_by_row(p: Program) -> None:
+    p.k.atomic.add(p.buffer + p.thread // 64, 1)
+
+
+def counts_in_order(p: Program) -> None:
+    p.k.atomic.add(p.buffer + 512, 1, order="acq_rel")
+
+
+def test_an_atomic_that_acquires_may_order_what_comes_after_it() -> None:
+    assert between(counts_in_order) == []
+    assert between(lambda p: p.k.atomic.add(p.buffer + 512, 1)) == [MISSING]
+
+
 @pytest.mark.parametrize(
     ("first", "second", "rules"),
     [
@@ -359,6 +372,11 @@ def counts(p: Program) -> None:
         (counts, Program.read, [MISSING]),
         (counts, Program.write, [EARLY]),
         (Program.read, counts, [EARLY]),
+        (counts_by_row, counts, []),
+        (Program.write, counts_by_row, [MISSING]),
+        (counts_by_row, Program.read, [MISSING]),
+        (counts_by_row, Program.write, [EARLY]),
+        (Program.read, counts_by_row, [EARLY]),
     ],
 )
 def test_atomics_race_with_others_and_not_with_one_another(first: Step, second: Step, rules: list[str]) -> None:
