@@ -14,6 +14,7 @@ from nvbackend.codegen.llvm import CODE_GENERATOR_LEVEL, OPTIMISE, PRINT, TUNING
 from nvbackend.codegen.ptxas import Assembly, Cubin, assemble, check_request, interpret, is_cubin, run_ptxas
 from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.toolchain import Tool, find_ptxas, locate
+from nvbackend.codegen.unrolling import not_unrolled
 from nvbackend.codegen.user_lines import at_user_lines
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, user_facing
 from nvbackend.diagnostics.arguments import ARGUMENT
@@ -129,7 +130,7 @@ def compile_kernel(
         optimized_ir=optimized_ir,
         ptx=ptx,
         cubin=cubin,
-        diagnostics=cubin.diagnostics if cubin else (),
+        diagnostics=(*not_unrolled(optimized_ir), *(cubin.diagnostics if cubin else ())),
         timings=stages.timings,
         cached=tuple(stages.cached),
     )

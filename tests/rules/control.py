@@ -95,6 +95,14 @@ def count_down(k, out: nvb.Pointer[i32]):
         out[8 - i] = 8 - i  # keeps
 
 
+@kernel("control.unroll")
+def rounds_that_are_not_known(k, x: nvb.Pointer[i32], count: i32):
+    with k.range(count, unroll=True) as i:  # breaks
+        x[i] = i  # breaks
+    with k.range(count, unroll=4) as i:  # keeps
+        x[i] = i  # keeps
+
+
 @program("control.torn")
 def exception_through_a_block():
     k = nvb.KernelBuilder("k", "sm_90a", threads=32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
+import nvbackend as nvb
 from nvbackend.cli import catalogue, draw, encode, explain, simulate
 from nvbackend.cli import program as commands
 from nvbackend.codegen import Tool, assemble, compile_ir, compile_ir_isolated, disassemble, find_disassembler
@@ -14,6 +15,16 @@ from tests.support.ir_texts import TCGEN05_FENCE
 from tests.support.process import ROOT
 
 SOFTMAX = str(ROOT / "tests" / "ptx" / "foreign" / "nvrtc_softmax.ptx")
+
+
+@program("llvm.not-unrolled")
+def barrier_in_an_unrolled_loop():
+    count = nvb.Scalar(nvb.i32)  # breaks
+    count = nvb.Scalar(nvb.i32, multiple_of=4)  # keeps
+    k = nvb.KernelBuilder("k", "sm_80", threads=32, parameters=[nvb.Parameter("count", count)])
+    with k.range(k.arguments[0], unroll=4):
+        k.barrier.sync()
+    return k.compile(assemble=False)
 
 
 @program("llvm.cannot-select")

@@ -19,4 +19,5 @@ def assume_values(k: Core, value: Value, scalar: Scalar) -> None:
     if scalar.maximum is not None:
         assume(k, value <= scalar.values[-1])
     if scalar.multiple_of != 1:
+        k.places.multiples.promise(value.ir, scalar.multiple_of)
         assume(k, value % scalar.multiple_of == 0)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.loop_hints import Unroll, ask, check_unroll
 from nvbackend.builder.core.variables import make_variable
 from nvbackend.builder.lower.conversions import Number
 from nvbackend.builder.scopes import rules
@@ -99,12 +100,19 @@ class Control:
 
     @with_block
     def range(
-        self, start: Operand, stop: Operand | None = None, step: Operand = 1, *, name: str = _COUNTER
+        self,
+        start: Operand,
+        stop: Operand | None = None,
+        step: Operand = 1,
+        *,
+        name: str = _COUNTER,
+        unroll: Unroll = None,
     ) -> Iterator[Value]:
         """Count from `start` (0 where only one bound is given) up to but not including `stop`, by a positive `step`.
 
         A step known at build time is checked (control.step); a run-time one must be positive. Of 32 bits and more, the
-        last count and the step must fit the type together (control.range-end).
+        last count and the step must fit the type together (control.range-end). `unroll` asks LLVM for copies of the
+        body (control.unroll).
         """
         known = step._value().constant if isinstance(step, Arithmetic) else step
         if known is not None and (not isinstance(known, int) or known <= 0):
@@ -116,12 +124,13 @@ class Control:
             rules.UNSUPPORTED_OPERATION.fail(operation="k.range", element=element, advice="count in integers: .to(i32)")
         if element.bits < s32.bits and known != 1:  # a step past the last count would wrap
             first, last, each = (as_value(self._k, bound, element).to(s32) for bound in (start, stop, step))
-            with self.range(first, last, each, name=name) as wide:
+            with self.range(first, last, each, name=name, unroll=unroll) as wide:
                 yield wide.to(element)
             return
         last = as_value(self._k, stop, element)
         _check_last_count(start, last.constant, known, element)
         first = as_value(self._k, start, element)
+        check_unroll(unroll, (first.constant, last.constant, known))
         rounds = (first.ir, last.ir, as_value(self._k, step, element).ir)
         counter = make_variable(self._k, first, name=name)
         self._k.places.multiples.count(counter._storage.slots[0], first.ir, rounds[2])
@@ -143,6 +152,7 @@ class Control:
             self._k.enter(latch)
             counter += step
             self._k.branch(header)
+            ask(latch, unroll, region.location)
         self._k.enter(done, _unchanged(before, region))
 
     @with_block

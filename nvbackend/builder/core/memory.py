@@ -9,6 +9,7 @@ from llvmlite import ir
 
 from nvbackend.builder.core import access
 from nvbackend.builder.core.access import How
+from nvbackend.builder.core.address_comparison import compared
 from nvbackend.builder.core.atomics import atomic_operation
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.scopes import rules
@@ -115,6 +116,14 @@ class Address:
             return self.byte_offset(self._whole_bytes(elements))
         step = scaled(self._k, elements, self.element.bits // 8, self.space)
         return self.byte_offset(step, align=self._alignment_after(step))
+
+    def __eq__(self, other: object) -> Value:  # type: ignore[override]
+        return compared(self, other, equal=True)
+
+    def __ne__(self, other: object) -> Value:  # type: ignore[override]
+        return compared(self, other, equal=False)
+
+    __hash__ = object.__hash__
 
     def steps(self, index: Operand, unit: int, *, align: int | None = None) -> Address:
         """This address plus `index * unit` bytes; the product has as many bits as an address."""

@@ -116,13 +116,21 @@ class FunctionBuilder:
         return self.control.else_()
 
     def range(
-        self, start: Operand, stop: Operand | None = None, step: Operand = 1, *, name: str = "i"
+        self,
+        start: Operand,
+        stop: Operand | None = None,
+        step: Operand = 1,
+        *,
+        name: str = "i",
+        unroll: int | bool | None = None,
     ) -> AbstractContextManager[Value]:
         """Count from `start` (0 where only one bound is given) up to but not including `stop`, by a positive `step`.
 
-        A step known at build time is checked (control.step); a run-time one must be positive.
+        A step known at build time is checked (control.step); a run-time one must be positive. `unroll` is a number of
+        copies of the body, True for all rounds, which must be known then, or False for one copy, by LLVM and ptxas;
+        None leaves it to ptxas (control.unroll; a warning llvm.not-unrolled where LLVM could not).
         """
-        return self.control.range(start, stop, step, name=name)
+        return self.control.range(start, stop, step, name=name, unroll=unroll)
 
     def loop(self) -> AbstractContextManager[None]:
         """Repeat until break_if, break_ or return_ leaves."""

@@ -194,6 +194,12 @@ class Multiples:
         self._found: dict[ir.Value, int] = {}
         self._counters: dict[ir.Value, int] = {}
         """Divisors of loop counters, by their slots."""
+        self._promised: dict[ir.Value, int] = {}
+        """Of what each value is promised to be a multiple."""
+
+    def promise(self, value: ir.Value, number: int) -> None:
+        """`value` is a multiple of `number`, as the author says."""
+        self._promised[value] = math.lcm(self._promised.get(value, 1), number)
 
     def count(self, slot: ir.Value, start: ir.Value, step: ir.Value) -> None:
         """A loop counts in `slot`, from `start` on."""
@@ -206,6 +212,8 @@ class Multiples:
         """
         if isinstance(value, ir.Constant):
             return abs(value.constant) if type(value.constant) is int else 1
+        if value in self._promised:
+            return self._promised[value]
         if not isinstance(value, ir.Instruction) or not depth:
             return 1
         if value not in self._found:

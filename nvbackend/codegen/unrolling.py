@@ -1,0 +1,35 @@
+"""Loops that LLVM has not unrolled, against what their metadata asks for."""
+
+from __future__ import annotations
+
+import re
+
+from nvbackend.diagnostics import Diagnostic, Location, Rule, Severity
+
+NOT_UNROLLED = Rule(
+    id="llvm.not-unrolled",
+    severity=Severity.WARNING,
+    message="LLVM left the loop as it was, and unroll= asks for copies of its body",
+    fix="count to a known multiple of the copies: an nvb.i32(multiple_of=4) with unroll=4, or a Python integer",
+    why="The rounds that are left over need a body of their own, and LLVM copies no barrier and nothing else that "
+    "threads execute together to there; nor does it make a loop of more than some thousand instructions.",
+    reference="LLVM 22.1 LoopUnrollPass (convergent operations); LLVM Language Reference (convergent)",
+)
+_LINE = "nvbackend.line"
+_LOOP = re.compile(r"^!(?P<id>\d+) = distinct !\{!(?P=id), (?P<parts>[^}]*)\}$", re.MULTILINE)
+_PLACE = re.compile(rf'^!(\d+) = !\{{!"{_LINE}", !"([^"]*):(\d+)"\}}$', re.MULTILINE)
+_ASKED = re.compile(r'^!(\d+) = !\{!"llvm\.loop\.unroll\.(?:count|full)"', re.MULTILINE)
+
+
+def not_unrolled(optimized_ir: str) -> list[Diagnostic]:
+    """A warning for each of these loops, at its line."""
+    if _LINE not in optimized_ir:
+        return []
+    places = {number: Location(file, int(line), "") for number, file, line in _PLACE.findall(optimized_ir)}
+    asked = set(_ASKED.findall(optimized_ir))
+    loops = [re.findall(r"!(\d+)", match["parts"]) for match in _LOOP.finditer(optimized_ir)]
+    return [
+        NOT_UNROLLED.diagnose(at=next((places[part] for part in parts if part in places), None))
+        for parts in loops
+        if not asked.isdisjoint(parts)
+    ]
