@@ -36,6 +36,17 @@ def two_warps_store_to_one_word():
     run(f"@%p0 st.shared.u32 [tile], 1; {order} setp.eq.u32 %p1, %r0, 40; @%p1 st.shared.u32 [tile], 2;")
 
 
+@program("simulator.flag-order", located=False)
+def data_behind_a_relaxed_flag():
+    order = "relaxed.cta"  # breaks
+    order = "release.cta"  # keeps
+    flag = "tile+1024"
+    run(
+        f"@%p0 st.shared.u32 [tile], 7; @%p0 st.{order}.shared.u32 [{flag}], 1; setp.ne.u32 %p1, %r0, 32; @%p1 ret;"
+        f"W: ld.acquire.cta.shared.u32 %r1, [{flag}]; setp.ne.u32 %p2, %r1, 1; @%p2 bra W; ld.shared.u32 %r2, [tile];"
+    )
+
+
 @program("simulator.missing-warp-sync", located=False)
 def a_lane_reads_what_another_one_has_just_written():
     order = ""  # breaks

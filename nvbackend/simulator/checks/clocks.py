@@ -32,9 +32,10 @@ NUMBERS = 64
 """The numbers of a CTA that operations take in turn."""
 STARTED = 1
 """What is seen of a warp of which no more than its start is known."""
-PARTS = 3
-"""A clock: what was seen, and what of it was published to the async proxy in shared and in global memory."""
-SEEN, SHARED, GLOBAL = range(PARTS)
+PARTS = 5
+"""A clock: what was seen; what of it was published to the async proxy in shared and in global memory; what of it came
+before a fence, which relaxed writes publish; and what relaxed reads met, which is seen after a fence."""
+SEEN, SHARED, GLOBAL, FENCED, MET = range(PARTS)
 
 
 @dataclass(slots=True)
@@ -192,6 +193,38 @@ class Clocks:
 
     def _join(self, warps: NDArray[np.int64], row: Times) -> None:
         self.rows[warps] = np.maximum(self.rows[warps], row)
+
+    def fence_memory(self, threads: Threads) -> None:
+        """What the threads have seen, relaxed writes publish from here on; what relaxed reads met is seen."""
+        warps = np.unique(threads // WARP)
+        rows = self.rows
+        rows[warps, SEEN] = np.maximum(rows[warps, SEEN], rows[warps, MET])
+        rows[warps, FENCED] = np.maximum(rows[warps, FENCED], rows[warps, SEEN])
+        rows[warps, FENCED, warps] = self.now
+        self.now += 1
+
+    def write_flag(self, warps: NDArray[np.int64], token: Hashable, *, releases: bool) -> None:
+        """A strong write publishes what its warps have done and seen; without a release, up to their last fence."""
+        row = self.rows[warps].max(axis=0)
+        if releases:
+            row[SEEN, warps] = self.now
+        elif row[FENCED].any():
+            row[SEEN] = row[FENCED]
+        else:
+            return
+        known = self._tokens.get(token)
+        self._tokens[token] = row if known is None else np.maximum(known, row)
+
+    def read_flag(self, warps: NDArray[np.int64], token: Hashable, *, acquires: bool) -> None:
+        """A strong read meets what writes of the same place have published, and sees it at once if it acquires."""
+        known = self._tokens.get(token)
+        if known is None:
+            return
+        met = known.copy()
+        met[MET] = np.maximum(known[MET], known[SEEN])
+        if not acquires:
+            met[SEEN] = met[FENCED] = 0
+        self._join(warps, met)
 
     def fence_proxy(self, threads: Threads, parts: tuple[int, ...]) -> None:
         """What the threads have seen is published to the async proxy in shared or global memory."""

@@ -1,7 +1,7 @@
 """Accesses that nothing orders, and generic writes that the async proxy reads without a proxy fence.
 
 Vector clocks (`clocks`) over warps and operations in flight; what last touched each byte (`shadow`) of shared memory of
-every CTA and of global memory. Strong accesses and atomics of one memory all count as ordered with one another.
+every CTA and of global memory. Strong accesses and atomics do not race with one another: what they order is `strong`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from nvbackend.diagnostics import Location, Rule
 from nvbackend.simulator.checks import rules
 from nvbackend.simulator.checks.clocks import GLOBAL, SEEN, SHARED, Clocks
 from nvbackend.simulator.checks.shadow import Conflict, Shadow, WarpMates
+from nvbackend.simulator.checks.strong import Strong, is_strong, returns_old
 from nvbackend.simulator.checks.watching import Watching
 from nvbackend.simulator.events import Access, By, Mask, Pending, Site, Sync
 from nvbackend.simulator.machine.lanes import WARP
@@ -46,6 +47,9 @@ class Races(Watching):
         self._sites: list[tuple[Site, str, str]] = []
         """Site, proxy and engine of each number."""
         self._numbers: dict[tuple[int, str, str], int] = {}
+        self._is_strong: list[bool] = []
+        """Of each number."""
+        self._strong = Strong(wave, self._clocks)
 
     def release(self, sync: Sync) -> None:
         """Publish."""
@@ -85,12 +89,14 @@ class Races(Watching):
             rules.NOT_READY.fail(at=by.site.location, notes=notes, thread=thread, place=name, made=made)
 
     def fence(self, by: By, kind: str) -> None:
-        """A fence of the async proxy publishes to it; other fences are covered by the strong accesses around them."""
+        """A fence of the async proxy publishes to it; one of memory, to the strong accesses around it."""
         if kind == "warp":
             self._clocks.meet(by.threads)
             return
         if kind.startswith(_RELEASES):
             self._fenced[by.threads // WARP] = True
+        if not kind.startswith(("proxy", "mbarrier_init")):
+            self._clocks.fence_memory(by.threads)
         if kind.startswith("proxy.async"):
             parts = (GLOBAL,) if kind == "proxy.async.global" else (SHARED,)
             self._clocks.fence_proxy(by.threads, parts if "." in kind[len("proxy.async") :] else (SHARED, GLOBAL))
@@ -107,28 +113,18 @@ class Races(Watching):
         """Compare with what last touched the bytes, and take its place."""
         if access.space not in ("shared", "global") or not len(access.addresses):
             return
-        strong = access.kind == "atomic" or access.by.order not in ("weak", "")
+        strong = is_strong(access)
         if strong:
-            self._meet(access, acquires=True)
+            self._strong.before(access)
         for shadow, bytes, here in self._pieces(access):
             self._look(access, shadow, bytes, here)
         if strong:
-            self._meet(access, acquires=False)
-            if len(access.by.threads) > 1 and _returns_old(access):
+            self._strong.after(access)
+            if len(access.by.threads) > 1 and returns_old(access):
                 # The atomics of one step come one after another: the later ones see what the earlier ones publish.
-                self._meet(access, acquires=True)
+                self._strong.before(access)
         elif access.lost is not None and len(access.by.threads) > 1:
             self._fail_within(access, access.lost)
-
-    def _meet(self, access: Access, *, acquires: bool) -> None:
-        """Strong accesses of one memory are ordered as they come."""
-        owners = (-1,) if access.owners is None else tuple(np.unique(access.owners).tolist())
-        for owner in owners:
-            token = ("strong", access.space, str(owner))
-            if not acquires:
-                self._clocks.release(access.by, token)
-            elif access.by.operation is None:
-                self._clocks.acquire(access.by.threads, token)
 
     def _pieces(self, access: Access) -> list[tuple[Shadow, NDArray[np.int64], Which]]:
         """The memory that the access touches, the bytes of each address there (n, size), and which addresses."""
@@ -189,12 +185,13 @@ class Races(Watching):
         else:
             sources, rows = (np.broadcast_to(each, (len(bytes),)) for each in (sources, rows))
         sources, rows = sources[:, None], rows[:, None]
-        seen, number = clocks[:, SEEN], self._number(by)
+        seen, number = clocks[:, SEEN], self._number(access)
+        strong = np.array(self._is_strong) if self._is_strong[number] else None
         alike = None
         if access.kind != "read":
             alike = number, np.ones(len(bytes), bool) if access.changed is None else ~access.changed[here]
         mates = self._mates(access, here)
-        conflict = shadow.unseen_write(bytes, sources, rows, seen, alike, mates)
+        conflict = shadow.unseen_write(bytes, sources, rows, seen, alike, mates, strong)
         if conflict is None and mates is not None and access.kind == "write":
             conflict = shadow.read_apart(bytes, mates)
         if conflict is not None:
@@ -207,7 +204,7 @@ class Races(Watching):
             if mates is not None and by.operation is None:
                 shadow.read_by(bytes, (mates.warps * WARP + mates.lanes)[:, 0], self._clocks.now)
             return
-        conflict = shadow.unseen_read(bytes, sources, rows, seen)
+        conflict = shadow.unseen_read(bytes, sources, rows, seen, strong)
         if conflict is not None and not _compares_and_swaps(access):
             self._report(access, conflict, here)
         lanes = 0 if by.operation is not None or len(by.threads) == 1 else by.threads[here][:, None] % WARP
@@ -252,13 +249,15 @@ class Races(Watching):
             conflict = Conflict(place, int(numbers[place, first]), int(times[place, first]), False)
             self._fail(rules.MISSING_FENCE, access, conflict, here)
 
-    def _number(self, by: By) -> int:
+    def _number(self, access: Access) -> int:
+        by = access.by
         engine = "" if by.operation is None else by.operation.engine
         key = (id(by.site), by.proxy, engine)
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._sites)
             self._sites.append((by.site, by.proxy, engine))
+            self._is_strong.append(is_strong(access))
         return number
 
     def _report(self, access: Access, conflict: Conflict, here: Which) -> NoReturn:
@@ -272,6 +271,8 @@ class Races(Watching):
             rule = self._rule_of_operation(access, operation, conflict)
         elif engine:
             rule = rules.WRITE_IN_FLIGHT if conflict.was_read else rules.READ_BEFORE_WAIT
+        elif (flag := self._strong.hint(access.by.threads, conflict.source)) is not None:
+            self._fail_flag(access, conflict, here, *flag)
         elif access.space == "global":
             rule = rules.RACE
         elif access.kind == "read":
@@ -303,6 +304,18 @@ class Races(Watching):
         earlier = f"{did} by {engine or who} at PTX {site}"
         self._raise(rule, access, place, earlier, (f"{did} is here (PTX {site})", site.origin))
 
+    def _fail_flag(self, access: Access, conflict: Conflict, here: Which, flag: Site, reason: str) -> NoReturn:
+        place = conflict.place if isinstance(here, slice) else int(here[conflict.place])
+        site = self._sites[conflict.site][0]
+        did = "the read" if conflict.was_read else "the write"
+        note = (f"{did} is here (PTX {site})", site.origin), (f"the flag is here (PTX {flag})", flag.origin)
+        self._raise(
+            *(rules.FLAG_ORDER, access, place, f"{did} by another warp at PTX {site}"),
+            *note,
+            flag=f"PTX {flag}",
+            reason=reason,
+        )
+
     def _fail_within(self, access: Access, lost: Mask) -> NoReturn:
         """Two threads write different values to one address in one step."""
         place = int(np.flatnonzero(lost)[0])
@@ -315,7 +328,7 @@ class Races(Watching):
         self._raise(rules.RACE, access, place, f"the write of another value by {last} there", (f"PTX {site}", None))
 
     def _raise(
-        self, rule: Rule, access: Access, place: int, earlier: str, note: tuple[str, Location | None]
+        self, rule: Rule, access: Access, place: int, earlier: str, *notes: tuple[str, Location | None], **more: str
     ) -> NoReturn:
         by = access.by
         thread = self._wave.thread_name(int(by.threads[0 if len(by.threads) == 1 else place]))
@@ -325,15 +338,9 @@ class Races(Watching):
         where = f"{access.space} address {address:#x}"
         if access.owners is not None:
             where += f" of CTA {int(np.broadcast_to(access.owners, access.addresses.shape)[place])}"
-        notes = ((f"PTX {by.site}", None), note)
-        rule.fail(
-            at=by.site.location, notes=notes, now=f"{who} {does} {access.size} bytes at", memory=where, earlier=earlier
-        )
-
-
-def _returns_old(access: Access) -> bool:
-    """Whether threads learn from an atomic which others came before theirs; `red` says nothing of it."""
-    return access.kind == "atomic" and "atom." in access.by.site.text
+        now = f"{who} {does} {access.size} bytes at"
+        every = ((f"PTX {by.site}", None), *notes)
+        rule.fail(at=by.site.location, notes=every, now=now, memory=where, earlier=earlier, **more)
 
 
 def _compares_and_swaps(access: Access) -> bool:

@@ -37,6 +37,14 @@ RACE = Rule(
     why="The hardware runs them in any order: the result differs from run to run.",
     reference=_MODEL,
 )
+FLAG_ORDER = Rule(
+    id="simulator.flag-order",
+    message="{now} {memory}, and nothing orders it after {earlier}: {flag} is between them, but {reason}",
+    fix='store the flag with order="release" and load it with order="acquire", at a scope that both threads are in; or '
+    "put k.fence.thread() before the store and after the load",
+    why="The new flag may arrive before the data, or the data may come from a cache: it is old now and then.",
+    reference="PTX ISA 8.8 (causality order), 8.7 (release and acquire patterns)",
+)
 READ_BEFORE_WAIT = Rule(
     id="proxy.read-before-wait",
     message="{now} {memory}, and nothing orders it with {earlier}",

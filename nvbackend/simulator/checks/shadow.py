@@ -27,6 +27,8 @@ class Conflict:
     was_read: bool
     is_of_warp: bool = False
     """Whether it is of another lane of the warp."""
+    source: int = -1
+    """Who did it."""
 
 
 @dataclass(slots=True)
@@ -77,12 +79,14 @@ class Shadow:
         clocks: NDArray[np.int32],
         alike: tuple[int, Mask] | None = None,
         mates: WarpMates | None = None,
+        strong: Mask | None = None,
     ) -> Conflict | None:
         """A write of one of the bytes, (n, size), that its accessor has not seen.
 
         `sources` (n, 1) are the accessors, `rows` (n, 1) their clocks in `clocks`, (clocks, sources). `alike` is the
         site of a write now, and which of its addresses keep their value: writes of that site do not conflict there.
-        Of lanes of the accessor's own warp, `mates` says which are ordered with it.
+        Of lanes of the accessor's own warp, `mates` says which are ordered with it. `strong` says of each site whether
+        its accesses are strong, where this one is: those two do not conflict.
         """
         written, writers = _of(self._written, bytes), _of(self._writer, bytes)
         if _is_even(written) and _is_even(writers):
@@ -92,6 +96,8 @@ class Shadow:
         if alike is not None and unseen.any():
             site, keep = alike
             unseen &= ~(keep[:, None] & (self._write_site[bytes[:, : unseen.shape[1]]] == site))
+        if strong is not None and unseen.any():
+            unseen &= ~strong[self._write_site[bytes[:, : unseen.shape[1]]]]
         conflict = self._written_at(bytes, unseen)
         if conflict is None and mates is not None:
             conflict = self._written_at(bytes, mates.apart(warps, writers & _LANE, written))
@@ -105,12 +111,18 @@ class Shadow:
             return None
         place = int(np.flatnonzero(wrong.any(axis=1))[0])
         byte = bytes[place, int(np.flatnonzero(wrong[place])[0])]
-        return Conflict(place, int(self._write_site[byte]), int(self._written[byte]), False)
+        site, time, source = (int(each[byte]) for each in (self._write_site, self._written, self._writer))
+        return Conflict(place, site, time, False, source=source >> _LANE_BITS)
 
     def unseen_read(
-        self, bytes: NDArray[np.int64], sources: NDArray[np.int64], rows: NDArray[np.int64], clocks: NDArray[np.int32]
+        self,
+        bytes: NDArray[np.int64],
+        sources: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        clocks: NDArray[np.int32],
+        strong: Mask | None = None,
     ) -> Conflict | None:
-        """A read of one of the bytes that the present writer has not seen."""
+        """A read of one of the bytes that the present writer has not seen; `strong` is as in `unseen_write`."""
         granules, masks = _granules(bytes)
         times, readers = self._read[granules], self._reader[granules]
         shape = (granules.size // len(bytes), self._readers)
@@ -119,12 +131,15 @@ class Shadow:
         if not unseen.any():
             return None
         unseen &= (self._read_bytes[granules] & masks[:, None]) != 0
+        if strong is not None:
+            unseen &= ~strong[self._read_site[granules]]
         if not unseen.any():
             return None
         piece = int(np.flatnonzero(unseen.any(axis=1))[0])
         slot = int(np.flatnonzero(unseen[piece])[0])
         site, time = self._read_site[granules[piece], slot], self._read[granules[piece], slot]
-        return Conflict(piece // shape[0], int(site), int(time), True)
+        source = int(self._reader[granules[piece], slot])
+        return Conflict(piece // shape[0], int(site), int(time), True, source=source)
 
     def writes_of(self, bytes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
         """Time, source and site number of the last write of each byte, or of one for all bytes of an access."""

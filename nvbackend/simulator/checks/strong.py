@@ -1,0 +1,107 @@
+"""What strong accesses order: a release at a place, and an acquire that reads there. PTX ISA 8.8 (causality order).
+
+An access releases and acquires by its own order, or with a fence before a write and after a read. Relaxed ones without
+a fence order nothing. Taken generously: a place is 16 bytes, a fence of any scope counts, and what a fence did for one
+warp counts for those that a barrier orders after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nvbackend.simulator.checks.clocks import Clocks
+from nvbackend.simulator.events import Access, By, Site
+from nvbackend.simulator.machine.lanes import WARP
+from nvbackend.simulator.machine.wave import Wave
+
+_PLACE_BITS = 4
+_RELEASES, _ACQUIRES = ("release", "acq_rel"), ("acquire", "acq_rel")
+_NARROW = {"cta": 1, "cluster": 2}
+"""How many of the groups of threads that a scope is within: its CTA, its cluster, all."""
+_EVERYBODY = 3
+Place = tuple[str, int, int]
+
+
+def is_strong(access: Access) -> bool:
+    """Whether it is an atomic, or has an order other than weak."""
+    return access.kind == "atomic" or access.by.order not in ("weak", "")
+
+
+class Strong:
+    """The order of one wave's strong accesses."""
+
+    def __init__(self, wave: Wave, clocks: Clocks) -> None:
+        self._wave = wave
+        self._clocks = clocks
+        self._writers: dict[Place, dict[int, tuple[Site, bool, str]]] = {}
+        """Of each place: the CTAs that wrote there, by what instruction, whether it releases, and its scope."""
+        self._hints: dict[tuple[int, int], tuple[Site, str]] = {}
+        """Of two CTAs, the later and the earlier: an access by which they met, without being ordered, and why not."""
+
+    def before(self, access: Access) -> None:
+        """What the access acquires. A reduction that gives nothing back reads nothing."""
+        if access.by.operation is None and (access.kind == "read" or returns_old(access)):
+            acquires = access.by.order in _ACQUIRES
+            for place, warps, cta in self._places(access):
+                for token in self._tokens(place, cta, access.by):
+                    self._clocks.read_flag(warps, token, acquires=acquires)
+                self._note_read(access.by, place, cta, acquires)
+
+    def after(self, access: Access) -> None:
+        """What the access releases."""
+        by = access.by
+        if access.kind == "read":
+            return
+        releases = by.order in _RELEASES or by.operation is not None
+        for place, warps, cta in self._places(access):
+            for token in self._tokens(place, cta, by):
+                if by.operation is not None:
+                    self._clocks.release(by, token)
+                else:
+                    self._clocks.write_flag(warps, token, releases=releases)
+            self._writers.setdefault(place, {})[cta] = by.site, releases, by.scope
+        self._clocks.now += 1
+
+    def hint(self, threads: NDArray[np.int64], warp: int) -> tuple[Site, str] | None:
+        """An access by which the threads met the CTA of a warp that did something before, and why it orders nothing."""
+        earlier = warp * WARP // self._wave.cta_threads
+        return self._hints.get((int(threads[0]) // self._wave.cta_threads, earlier))
+
+    def _note_read(self, by: By, place: Place, cta: int, acquires: bool) -> None:
+        for writer, (site, releases, scope) in self._writers.get(place, {}).items():
+            if not releases:
+                hint = site, "it releases nothing, and no fence is between the write and it"
+            elif not acquires:
+                hint = by.site, "it acquires nothing, and no fence comes after it"
+            else:
+                narrow = next((one for one, of in ((site, scope), (by.site, by.scope)) if of in _NARROW), None)
+                if narrow is None or writer == cta:
+                    continue
+                hint = narrow, "its scope leaves the other CTA out"
+            self._hints[cta, writer] = hint
+
+    def _places(self, access: Access) -> Iterator[tuple[Place, NDArray[np.int64], int]]:
+        """The places, each with the warps of a CTA that access it."""
+        addresses = access.addresses.astype(np.int64) >> _PLACE_BITS
+        threads = np.broadcast_to(access.by.threads, addresses.shape)
+        owners = np.broadcast_to(-1 if access.owners is None else access.owners, addresses.shape)
+        rows = np.unique(np.stack([owners, addresses, threads // self._wave.cta_threads, threads // WARP]), axis=1)
+        found: dict[tuple[Place, int], list[int]] = {}
+        for owner, address, cta, warp in rows.T.tolist():
+            found.setdefault(((access.space, owner, address), cta), []).append(warp)
+        for (place, cta), warps in found.items():
+            yield place, np.array(warps), cta
+
+    def _tokens(self, place: Place, cta: int, by: By) -> Iterator[tuple[object, ...]]:
+        """Under what a place is published for, and read by, those in the scope: the CTA, the cluster, and all."""
+        groups = (cta, cta // self._wave.cluster_size, 0)
+        for level in range(_NARROW.get(by.scope, _EVERYBODY)):
+            yield (*place, level + 1, groups[level])
+
+
+def returns_old(access: Access) -> bool:
+    """Whether threads learn from an atomic which others came before theirs; `red` says nothing of it."""
+    return access.kind == "atomic" and "atom." in access.by.site.text

@@ -1,0 +1,102 @@
+"""Flags between CTAs: which orders of the two sides let the later one read the data, by the PTX memory model.
+
+The expectations are the release and acquire patterns of PTX ISA 8.7, written down here by hand.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from nvbackend.diagnostics import DiagnosticError
+from nvbackend.simulator import Simulator
+
+TEXT = """.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 data, .param .u64 flag)
+{{
+.reg .b32 %r<8>; .reg .b64 %rd<4>; .reg .pred %p<4>;
+ld.param.u64 %rd0, [data]; ld.param.u64 %rd1, [flag]; mov.u32 %r0, %ctaid.x; mov.u32 %r1, %tid.x;
+setp.eq.u32 %p0, %r0, {reader}; @%p0 bra READ;
+st.global.u32 [%rd0], 7;
+{store}
+bra END;
+READ:
+W: {load} setp.ne.u32 %p1, %r2, 1; @%p1 bra W; {after}
+ld.global.u32 %r3, [%rd0];
+st.global.u32 [%rd0+64], %r3;
+END: ret;
+}}
+"""
+RELEASES = {
+    "st.release.gpu.global.u32 [%rd1], 1;": True,
+    "st.release.sys.global.u32 [%rd1], 1;": True,
+    "fence.acq_rel.gpu; st.relaxed.gpu.global.u32 [%rd1], 1;": True,
+    "fence.sc.gpu; st.volatile.global.u32 [%rd1], 1;": True,
+    "membar.gl; red.relaxed.gpu.global.add.u32 [%rd1], 1;": True,
+    "red.release.gpu.global.add.u32 [%rd1], 1;": True,
+    "atom.acq_rel.gpu.global.exch.b32 %r4, [%rd1], 1;": True,
+    "st.relaxed.gpu.global.u32 [%rd1], 1;": False,
+    "st.volatile.global.u32 [%rd1], 1;": False,
+    "atom.relaxed.gpu.global.add.u32 %r4, [%rd1], 1;": False,
+    "atom.acquire.gpu.global.add.u32 %r4, [%rd1], 1;": False,
+    "st.release.cta.global.u32 [%rd1], 1;": False,
+    "st.relaxed.gpu.global.u32 [%rd1], 1; fence.acq_rel.gpu;": False,
+}
+ACQUIRES = {
+    ("ld.acquire.gpu.global.u32 %r2, [%rd1];", ""): True,
+    ("ld.relaxed.gpu.global.u32 %r2, [%rd1];", "fence.acq_rel.gpu;"): True,
+    ("ld.volatile.global.u32 %r2, [%rd1];", "membar.gl;"): True,
+    ("atom.acquire.gpu.global.or.b32 %r2, [%rd1], 0;", ""): True,
+    ("ld.relaxed.gpu.global.u32 %r2, [%rd1];", ""): False,
+    ("ld.volatile.global.u32 %r2, [%rd1];", ""): False,
+    ("ld.acquire.cta.global.u32 %r2, [%rd1];", ""): False,
+    ("fence.acq_rel.gpu; ld.relaxed.gpu.global.u32 %r2, [%rd1];", ""): None,
+}
+"""None: a fence before each round is one after the round before, which saw nothing."""
+
+
+def _run(store: str, load: str, after: str) -> str | None:
+    return _launched(TEXT.format(store=store, load=load, after=after, reader=1), 2)
+
+
+def _launched(text: str, grid: int) -> str | None:
+    """The rule that a run draws; None where the data is read."""
+    data, flag = np.zeros(32, np.uint32), np.zeros(16, np.uint32)
+    try:
+        Simulator().load(text).launch("k", grid=(grid, 1, 1), block=(1, 1, 1), args=[data, flag])
+    except DiagnosticError as error:
+        return error.diagnostics[0].rule.id
+    assert data[16] == 7
+    return None
+
+
+@pytest.mark.parametrize("store", RELEASES)
+def test_a_flag_orders_what_its_two_sides_release_and_acquire(store: str) -> None:
+    for (load, after), acquires in ACQUIRES.items():
+        wanted = None if RELEASES[store] and acquires else "simulator.flag-order"
+        assert _run(store, load, after) == wanted, (store, load, after)
+
+
+def test_weak_flags_race_themselves() -> None:
+    for store, load in itertools.product(("st.global.u32 [%rd1], 1;", "st.release.gpu.global.u32 [%rd1], 1;"), (0, 1)):
+        weak = ("ld.global.u32 %r2, [%rd1];", "ld.acquire.gpu.global.u32 %r2, [%rd1];")[load]
+        is_right = load == 1 and "release" in store
+        assert _run(store, weak, "") == (None if is_right else "simulator.race")
+
+
+@pytest.mark.parametrize(("middle", "wanted"), [("release", None), ("relaxed", "simulator.race")])
+def test_what_is_handed_on_is_seen(middle: str, wanted: str | None) -> None:
+    """CTA 0 stores data, CTA 1 hands its flag on, CTA 2 reads: causality is transitive."""
+    store = "st.release.gpu.global.u32 [%rd1], 1;"
+    hand_over = (
+        "READ: setp.eq.u32 %p0, %r0, 2; @%p0 bra LAST; "
+        "V: ld.acquire.gpu.global.u32 %r2, [%rd1]; setp.ne.u32 %p1, %r2, 1; @%p1 bra V; "
+        f"st.{middle}.gpu.global.u32 [%rd1+32], 1; bra END;\nLAST:"
+    )
+    text = TEXT.replace("setp.eq.u32 %p0, %r0, {reader}", "setp.ne.u32 %p0, %r0, 0").replace("READ:", hand_over)
+    text = text.format(store=store, load="ld.acquire.gpu.global.u32 %r2, [%rd1+32];", after="")
+    assert _launched(text, 3) == wanted
