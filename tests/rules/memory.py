@@ -63,6 +63,21 @@ def store_to_what_nothing_writes(k, table: nvb.Pointer(f32, const=True), out: nv
     out[0] = table[1]  # keeps
 
 
+@kernel("local.extent")
+def local_array_without_an_element(k, out: nvb.Pointer[f32]):
+    own = k.local.array(f32, 0)  # breaks
+    own = k.local.array(f32, 1)  # keeps
+    own[0] = out[1]
+    out[0] = own[0]
+
+
+@kernel("local.index")
+def local_element_after_the_last(k, out: nvb.Pointer[f32]):
+    own = k.local.array(f32, 4, fill=0.0)
+    out[0] = own[4]  # breaks
+    out[0] = own[3]  # keeps
+
+
 @kernel("shared.alignment")
 def aligned_to_more_than_the_base(k):
     k.shared(u8, 4096, align=2048)  # breaks

@@ -12,6 +12,7 @@ from nvbackend.builder.core.access import How
 from nvbackend.builder.core.address_comparison import compared
 from nvbackend.builder.core.atomics import atomic_operation
 from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.masked import load_where, store_where
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import check_name, name_or
 from nvbackend.builder.value_tracking.addresses.alignment import (
@@ -197,6 +198,8 @@ class Address:
         evict: str | Sequence[str] = (),
         prefetch: int | None = None,
         cache_policy: Operand | None = None,
+        where: Operand | None = None,
+        otherwise: Operand = 0,
     ) -> list[Value]:
         """`count` consecutive elements in one access of at most 16 bytes; from sm_100 on 32 of global memory.
 
@@ -204,11 +207,17 @@ class Address:
         load sees what others store meanwhile; one that acquires also what they did before they released it. Of global
         memory: `cache` is an operator (ca, cg, cs, lu, cv), or `evict` a priority such as "L1::no_allocate" or, of 32
         bytes, "L2::evict_first", or both levels'; `prefetch` 64, 128 or 256 bytes to L2; `cache_policy` is one of
-        `k.cache`. From a pointer that is declared const it is ld.global.nc. Raises memory.vector, memory.alignment,
-        memory.order, memory.caching, memory.constant, target.feature, and memory.element for types of less than a byte.
-        PTX ISA 9.7.9 (ld, ld.global.nc).
+        `k.cache`. From a pointer that is declared const it is ld.global.nc.
+
+        `where` is a predicate, without which nothing is loaded, or how many elements there are from this address on: if
+        all of `count`, they are one access, else one each, and none of a negative number. The rest is `otherwise`.
+        Raises memory.vector, memory.alignment, memory.order, memory.caching, memory.constant, target.feature, and
+        memory.element for types of less than a byte. PTX ISA 9.7.9 (ld, ld.global.nc).
         """
-        return access.load(self._k, self, count, How(order, scope, cache, evict, prefetch, cache_policy))
+        how = How(order, scope, cache, evict, prefetch, cache_policy)
+        if where is None:
+            return access.load(self._k, self, count, how)
+        return load_where(self._k, self, self.__add__, count, how, where, otherwise)
 
     def store(
         self,
@@ -218,15 +227,19 @@ class Address:
         cache: str | None = None,
         evict: str | Sequence[str] = (),
         cache_policy: Operand | None = None,
+        where: Operand | None = None,
     ) -> None:
         """Write consecutive elements in one access of at most 16 bytes; from sm_100 on 32 of global memory.
 
         `order` is "weak", "relaxed" or "release" at a `scope`, or "volatile": who loads what a store released, and
-        acquires, sees all that this thread did before. The rest is as in `load`, but for the cache operators (wb, cg,
-        cs, wt). Raises memory.vector, memory.alignment, memory.order, memory.caching, memory.constant, target.feature,
-        and memory.element for types of less than a byte. PTX ISA 9.7.9 (st).
+        acquires, sees all that this thread did before. Of the cache operators it has wb, cg, cs and wt. The rest,
+        `where` too, is as in `load`. Raises what that does. PTX ISA 9.7.9 (st).
         """
-        access.store(self._k, self, values, How(order, scope, cache, evict, None, cache_policy))
+        how = How(order, scope, cache, evict, None, cache_policy)
+        if where is None:
+            access.store(self._k, self, values, how)
+        else:
+            store_where(self._k, self, self.__add__, values, how, where)
 
     def atomic(self, operation: str, value: Operand) -> Value:
         """Atomically combine the element with `value`, at GPU scope; returns the old value.

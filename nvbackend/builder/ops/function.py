@@ -12,6 +12,7 @@ from nvbackend.builder.core.assumptions import assume
 from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import Given, emit_row, generic_address
+from nvbackend.builder.core.local import Local
 from nvbackend.builder.core.memory import Address, Memory
 from nvbackend.builder.core.noun import Noun, missing, refuse
 from nvbackend.builder.core.threads import Threads
@@ -78,6 +79,7 @@ class FunctionBuilder:
         self.cp_async = CpAsync(core)
         self.async_store = AsyncStore(core, self.cluster)
         self.cache = CacheControl(core)
+        self.local = Local(core)
         self.launch_control = LaunchControl(core)
         self.warp = Warp(core)
         self.mma = Mma(core)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nvbackend.builder.core.variables import Variable, make_variable
+from nvbackend.builder.core.local import Local
+from nvbackend.builder.core.variables import Variable, make_variable, select
 from nvbackend.builder.scopes.rules import SUB_BYTE
 from nvbackend.builder.tiles.coordinates import check_inside
 from nvbackend.builder.values.placed import Placed, TilePlaces
-from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.builder.values.values import Operand, Value, as_index, as_value
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, u32
+from nvbackend.isel.target.target import VARIANT
 from nvbackend.layout import IntTuple, Layout, cosize, size
 from nvbackend.layout.algebra.inttuple import is_run_time, leaves, product
 from nvbackend.layout.algebra.swizzle import BYTE_BITS
@@ -43,7 +45,7 @@ TOO_MANY = Rule(
 RUN_TIME_INDEX = Rule(
     id="tensor.register-index",
     message="{given!r} is not known while the kernel is being built, and names an element in registers",
-    fix="unroll: index with a Python integer, or keep in shared memory what is indexed at run time",
+    fix="unroll: index with a Python integer; or ask for tensor.read(index) and tensor.write(index, value)",
     why="An instruction names its registers; there is no register whose number is in another one.",
     reference="PTX ISA 5.2 (registers are not addressable)",
 )
@@ -111,6 +113,33 @@ class RegisterTensor(Placed):
         for index, value in enumerate(values):
             self[index] = value
 
+    def read(self, index: Operand, *, by: str = "select") -> Value:
+        """The element of a run-time `index`, a number of coordinates in CuTe's order, the first mode fastest.
+
+        `by` "select" compares the index with that of each element, and keeps all in registers: the last element comes
+        of every other index. "local" copies all to local memory and loads one: less for many elements. Raises
+        instruction.variant, value.operation.
+        """
+        elements, number = self._elements(), as_index(self._k, index)
+        if _checked_way(by) == "local":
+            array = Local(self._k).array(self.element, len(elements), name="elements")
+            for place, value in enumerate(elements):
+                array[place] = value
+            return array[number]
+        chosen = elements[-1]
+        for place, value in enumerate(elements[:-1]):
+            chosen = select(self._k, number == place, value, chosen)
+        return chosen
+
+    def write(self, index: Operand, value: Operand) -> None:
+        """Give the element of a run-time `index`, as in `read`, another value; of an index outside, none.
+
+        It compares the index with that of each element. Raises value.operation, value.type.
+        """
+        number, stored = as_index(self._k, index), as_value(self._k, value, self.element)
+        for place, old in enumerate(self._elements()):
+            self[place] = select(self._k, number == place, stored, old)
+
     def _places(self) -> TilePlaces | None:
         return self._own_places
 
@@ -175,6 +204,12 @@ class RegisterTensor(Placed):
 
     def __repr__(self) -> str:
         return f"<registers of {self.element}: {self.layout}>"
+
+
+def _checked_way(by: str) -> str:
+    if by not in ("select", "local"):
+        VARIANT.fail(instruction="read of a register tensor", reason=f'by={by!r} is not "select" or "local"')
+    return by
 
 
 def make_registers(

@@ -155,6 +155,8 @@ def _load(one: ir.Instruction, d: int, register: RegisterOf) -> Operation:
         return arithmetic.copy(d, a)
     if not isinstance(one.type, ir.IntType):
         return arithmetic.unknown(d)
+    if isinstance(pointer, ir.GEPInstr) and isinstance(pointer.operands[0], ir.AllocaInstr):
+        return _fresh(d)  # of an array of the thread's own, which other indices may have set since
     if pointer.type.addrspace in SHARED_SPACES:
         size = one.type.width // 8
 

@@ -217,3 +217,20 @@ def test_an_order_of_shared_memory_and_of_a_peer() -> None:
     out = np.zeros(32, np.uint32)
     nvb.runtime.load(compiled, device="simulator").launch(2, out)
     assert (out == 7).all()
+
+
+def test_the_index_of_a_strided_loop_takes_no_64_bit_multiplication() -> None:
+    """Products of indices are of 32 bits; what becomes of 64 is an index times the bytes of an element, in one IMAD."""
+
+    def body(k: Any, x: Any, out: Any, n: Any, stride: Any) -> None:
+        place, total = k.block_id() * k.threads + k.thread_id(), k.var(0.0)
+        with k.range(n) as i:
+            total += x[i * stride + place] + x[place * stride + i + 1]
+        out[place] = total
+
+    kinds = Pointer(f32, const=True), Pointer(f32, restrict=True), nvb.i32, nvb.i32
+    compiled = _kernel(body, *kinds, target="sm_90a").compile()
+    assert re.findall(r"(?:mul|mad)\.(?:lo|hi)\.[sub]64", compiled.ptx) == []
+    lines = [line for line in compiled.sass().splitlines() if "IMAD.WIDE" in line or "IMAD.HI" in line]
+    assert lines
+    assert all(re.search(r"IMAD\.WIDE(\.U32)? R\d+, R\d+(\.reuse)?, 0x4, ", line) for line in lines)

@@ -1,0 +1,65 @@
+"""Vector accesses of which a part is left out: the whole vector in one access where all of it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from nvbackend.builder.core import access
+from nvbackend.builder.core.access import Accessed, How
+from nvbackend.builder.core.control import Control
+from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.variables import make_variable
+from nvbackend.builder.scopes import rules
+from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.intrinsics.row.types import pred
+
+At = Callable[[int], Accessed]
+"""The address of each element of a vector."""
+
+
+def load_where(
+    k: Core, address: Accessed, at: At, count: int, how: How, where: Operand, otherwise: Operand
+) -> list[Value]:
+    """See `Address.load`."""
+    access.kind_of(k, address, count)
+    kept = [make_variable(k, otherwise, address.element, name="loaded") for _ in range(count)]
+
+    def whole() -> None:
+        for one, value in zip(kept, access.load(k, address, count, how), strict=True):
+            one.set(value)
+
+    def part(index: int) -> None:
+        kept[index].set(access.load(k, at(index), 1, how)[0])
+
+    _each(k, where, count, whole, part)
+    return [one.value for one in kept]
+
+
+def store_where(k: Core, address: Accessed, at: At, values: Sequence[Operand], how: How, where: Operand) -> None:
+    """See `Address.store`."""
+    access.kind_of(k, address, len(values))
+    _each(
+        *(k, where, len(values)),
+        lambda: access.store(k, address, values, how),
+        lambda index: access.store(k, at(index), values[index : index + 1], how),
+    )
+
+
+def _each(k: Core, where: Operand, count: int, whole: Callable[[], None], part: Callable[[int], None]) -> None:
+    """Where a predicate holds, or a number reaches `count`, `whole`; else `part` of the elements below the number."""
+    there, control = as_value(k, where), Control(k)
+    if there.type is pred:
+        with control.if_(there):
+            whole()
+        return
+    if not there.type.is_integer:
+        advice = "give a predicate, or how many elements from here on are there"
+        rules.TYPE_MISMATCH.fail(problem=f"where is a value of {there.type}", advice=advice)
+    with control.if_(there >= count):
+        whole()
+    if count == 1:
+        return
+    with control.else_():
+        for index in range(count - 1):
+            with Control(k).if_(there > index):
+                part(index)

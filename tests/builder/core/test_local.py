@@ -1,0 +1,139 @@
+"""Local arrays and register tensors with run-time indices, on a GPU and in the simulator, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nvbackend as nvb
+from nvbackend import f16, f32, i32, u8, u32
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.diagnostics import DiagnosticError
+from nvbackend.signature import Parameter, Pointer
+from tests.support.devices import on_devices
+from tests.support.numbers_kernel import words
+
+THREADS = 32
+
+
+def _refused(body: Any) -> list[str]:
+    k: Any = KernelBuilder("local", "sm_90a", threads=THREADS, parameters=[Parameter("out", Pointer(u32))])
+    with pytest.raises(DiagnosticError) as refused:
+        body(k, *k.arguments)
+    return [one.rule.id for one in refused.value.diagnostics]
+
+
+@on_devices
+def test_a_histogram_of_each_thread(device: str) -> None:
+    """Counts in a local array, whose indices are data."""
+
+    def body(k: Any, source: Any, out: Any) -> None:
+        counts = k.local.array(u32, 8, fill=0)
+        with k.range(16) as i:
+            value = source[k.thread_id() * 16 + i]
+            counts[value] = counts[value] + 1
+        for index in range(8):
+            out[k.thread_id() * 8 + index] = counts[index]
+
+    given = np.random.default_rng(0).integers(0, 8, (THREADS, 16)).astype(np.uint32)
+    wanted = np.array([np.bincount(row, minlength=8) for row in given])
+    assert np.array_equal(words(body, given, THREADS * 8).reshape(THREADS, 8), wanted)
+
+
+@on_devices
+@pytest.mark.parametrize("element", [u8, f16, f32])
+def test_elements_of_every_width_are_permuted(device: str, element: Any) -> None:
+    """out[i] is element (5 i + lane) % 16 of what was stored by another run-time index."""
+
+    def body(k: Any, source: Any, out: Any) -> None:
+        array, lane = k.local.array(element, 16), k.thread_id()
+        with k.range(16) as i:
+            array[(i * 3) % 16] = (source[i] & 63).to(f32).to(element)
+        with k.range(16) as i:
+            out[lane * 16 + i] = array[(5 * i + lane.to(i32)) % 16].to(f32).to(u32)
+
+    given = np.random.default_rng(1).integers(0, 1 << 32, 16, np.uint64).astype(np.uint32)
+    stored = np.zeros(16, np.uint32)
+    stored[np.arange(16) * 3 % 16] = given & 63
+    index = (5 * np.arange(16) + np.arange(THREADS)[:, None]) % 16
+    assert np.array_equal(words(body, given, THREADS * 16).reshape(THREADS, 16), stored[index])
+
+
+@on_devices
+@pytest.mark.parametrize("by", ["select", "local"])
+@pytest.mark.parametrize("element", [u32, f16])
+def test_a_register_tensor_is_read_and_written_by_a_run_time_index(device: str, by: str, element: Any) -> None:
+    def body(k: Any, source: Any, out: Any) -> None:
+        tensor, lane = k.register_tensor(element, (2, 4)), k.thread_id()
+        for index in range(8):
+            tensor.write(source[lane] % 8 ^ index, k.const(index + 1, f32).to(element))
+        out[lane] = tensor.read((source[lane] >> 3) % 8, by=by).to(f32).to(u32)
+
+    given = np.random.default_rng(2).integers(0, 1 << 16, THREADS, np.uint64).astype(np.uint32)
+    wanted = ((given >> 3) % 8 ^ given % 8) + 1
+    assert np.array_equal(words(body, given, THREADS), wanted)
+
+
+def test_only_run_time_indices_take_local_memory() -> None:
+    def ptx(index: Any, by: str) -> str:
+        parameters = [
+            Parameter("out", Pointer(f32)),
+            Parameter("n", i32),
+        ]
+        k: Any = KernelBuilder("local", "sm_90a", threads=THREADS, parameters=parameters)
+        out, n = k.arguments
+        tensor = k.register_tensor(f32, 4)
+        tensor.set([out[place] for place in range(4)])
+        array = k.local.array(f32, 4)
+        for place in range(4):
+            array[place] = out[8 + place]
+        out[16] = tensor.read(n, by=by) + array[n if index is None else index]
+        return str(k.finish().compile(assemble=False).ptx)
+
+    assert ".local" not in ptx(2, "select")
+    assert "ld.local" in ptx(None, "select")
+    assert "ld.local" in ptx(2, "local")
+
+
+def test_a_loop_over_an_array_is_judged_by_no_number_of_it() -> None:
+    """The dry run takes each element for unknown, so that a branch on one is right either way."""
+
+    def body(k: Any, out: Any) -> None:
+        array = k.local.array(u32, 4, fill=0)
+        with k.range(4) as i:
+            array[i] = i.to(u32)
+        with k.if_(array[out[0] % 4] == 0):
+            out[1] = array[1]
+
+    k: Any = KernelBuilder("local", "sm_90a", threads=THREADS, parameters=[Parameter("out", Pointer(u32))])
+    body(k, *k.arguments)
+    assert k.finish().diagnostics == ()
+
+
+@pytest.mark.parametrize(
+    ("rule", "body"),
+    [
+        ("local.extent", lambda k, out: k.local.array(f32, 0)),
+        ("local.extent", lambda k, out: k.local.array(f32, 1 << 20)),
+        ("local.index", lambda k, out: k.local.array(f32, 4, name="a")[4]),
+        ("local.index", lambda k, out: k.local.array(f32, 4, name="a")[-1]),
+        ("memory.element", lambda k, out: k.local.array(nvb.e2m1, 4)),
+        ("value.type", lambda k, out: k.local.array(f32, 4, fill=out[0])),
+        ("value.operation", lambda k, out: k.local.array(f32, 4)[out[0].to(f32)]),
+        ("call.noun", lambda k, out: k.local(f32, 4)),
+        ("instruction.variant", lambda k, out: k.register_tensor(f32, 4).read(out[0], by="memory")),
+    ],
+)
+def test_what_is_no_local_array_is_refused(rule: str, body: Any) -> None:
+    assert _refused(body) == [rule]
+
+
+def test_an_array_ends_with_its_block() -> None:
+    def body(k: Any, out: Any) -> None:
+        with k.if_(out[0] == 1):
+            array = k.local.array(u32, 4)
+        out[0] = array[0]
+
+    assert _refused(body) == ["value.scope"]
