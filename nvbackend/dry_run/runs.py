@@ -23,8 +23,9 @@ from nvbackend.dry_run.scenario.laps import Laps
 from nvbackend.dry_run.scenario.promises import Promises
 from nvbackend.dry_run.scenario.rounds import Rounds
 from nvbackend.dry_run.seam import Exceeded, Launch, MakeProtocols
+from nvbackend.dry_run.values.arithmetic import signed
 from nvbackend.intrinsics.row.types import Scalar
-from nvbackend.isel.machine.function import MachineFunction, MachineInstr
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryUse
 from nvbackend.signature import LaunchBounds
 
 STEPS = 200_000
@@ -112,6 +113,12 @@ class Runs:
         self._wanted = Wanted(subject.function, subject.machine, program)
         self._promises = Promises(subject.function, subject.anchors, program.computed, subject.scalars)
         self._laps = Laps(subject.function, subject.anchors, program, lambda: self._rounds(MAIN).used)
+        self._filled = frozenset(
+            touch.object.id
+            for one in subject.machine.instructions()
+            for touch in one.memory
+            if touch.use in (MemoryUse.WRITE, MemoryUse.ASYNC_WRITE)
+        )
         self._spent = 0
         size = sum(len(block.instructions) for block in subject.function.blocks)
         self._enough = min(ENOUGH, SHORT + size)
@@ -119,9 +126,13 @@ class Runs:
     def of_sizes(self, sizes: Sequence[Mapping[str, int]]) -> list[Diagnostic]:
         """With each of `sizes`; parameters that one leaves out are chosen."""
         for given in sizes:
-            chosen = self._choose(MAIN, given=given)[1]
+            rounds, chosen = self._choose(MAIN, given=given)
             if chosen is None:
                 return [self._unjudged(given)]
+            negative = next((name for name in given if name in rounds.parameters and self._negative(given, name)), None)
+            if negative is not None:
+                text = f"{negative} is {self._negative(given, negative)}, and no loop that it bounds makes a round"
+                return [self._unjudged(given, text)]
             found, machine = self._run(MAIN, chosen, given)
             if machine.contradicted:
                 return [self._unjudged(chosen)]
@@ -229,10 +240,18 @@ class Runs:
         wished = {} if few is None else few.admitted(self._wanted.few(scale, rounds, few.many))
         return rounds, choose(rounds, self._subject.scalars, self._wanted.of(scale), given, wished)
 
-    def _unjudged(self, values: Mapping[str, int]) -> Diagnostic:
-        """That nothing is judged, because what the kernel assumes does not hold with `values`, or with none at all."""
+    def _negative(self, values: Mapping[str, int], name: str) -> int:
+        """The number of a parameter where it is negative, else 0."""
+        scalar = self._subject.scalars[name]
+        return min(0, int(signed(values[name], scalar.element.bits))) if scalar.values[0] < 0 else 0
+
+    def _unjudged(self, values: Mapping[str, int], why: str = "") -> Diagnostic:
+        """That nothing is judged, because what the kernel assumes does not hold with `values`, or with none at all.
+
+        Or for another reason `why`.
+        """
         none = "no parameters that were tried keep to what the kernel assumes"
-        reason = f"what the kernel assumes does not hold with {_listed(values)}" if values else none
+        reason = why or f"what the kernel assumes does not hold with {_listed(values)}" if values else none
         form = ", ".join(f"{name!r}: ..." for name in self._subject.scalars)
         return UNJUDGED.diagnose(at=self._subject.assumed, reason=reason, form=f"{{{form}}}")
 
@@ -289,6 +308,7 @@ class Runs:
             subject.registers,
             places=self._program.places,
             bounds=bounds,
+            filled=self._filled,
         )
         return scale.launch(base)
 

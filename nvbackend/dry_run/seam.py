@@ -77,6 +77,8 @@ class Launch:
     """The clusters of the grid along x; the others of them do not run."""
     places: Mapping[str, int] = field(default_factory=dict)
     """The offset of each variable of LLVM in shared memory, by its name."""
+    filled: frozenset[int] = frozenset()
+    """The allocations, by their ids, to which the kernel writes somewhere."""
     promised: Callable[[MachineInstr, str], frozenset[str]] = _nothing
     """The parameters, among those that were chosen, that decide how far an operand's address goes."""
     first: int = 0
@@ -128,6 +130,8 @@ class Step:
     """Whether it is an atomic that leaves nothing of what was there."""
     decides: bool = False
     """Whether it is an atomic by whose result something is decided: threads may wait for one another by it."""
+    changes: bool = False
+    """Whether it is a store of a sum of what is loaded from the same place."""
     guessed: bool = False
     """Whether it is guessed that the thread comes here: not where its index would leave the memory."""
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Pointer, f32, i32
+from nvbackend import Pointer, f16, f32, i32
 from tests.support.runtime import broken, rules
 
 F32 = Pointer[f32]
@@ -79,3 +79,70 @@ def test_an_index_that_the_grid_bounds_is_not_judged_further_on() -> None:
             k.barrier.sync()
 
     assert rules(causal.build) == []
+
+
+def test_a_wait_that_is_there_is_not_asked_for() -> None:
+    """The consumer waits for its product, and has multiplied the stage after the one that it gives back."""
+
+    @nvb.kernel("sm_90a", threads=256)
+    def off_by_one(k, a: nvb.TensorMap(f16, box=(64, 64)), steps: i32, *, wrong=True):
+        mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
+        tiles = k.shared_tiles(mma.smem_a(64), 2, name="tiles")
+        full, empty = (k.mbarrier.array(2, arrivals=1, name=name) for name in ("full", "empty"))
+        k.mbarrier.ready()
+        with k.if_(k.warpgroup_id() == 0), k.one_thread(), k.range(steps) as step:
+            k.mbarrier.wait(empty + step % 2, step // 2 & 1 ^ 1)
+            k.mbarrier.arrive(full + step % 2, expect_tx=8192)
+            k.tma.load(tiles.at(step % 2), a, (0, 0), full + step % 2)
+        with k.if_(k.warpgroup_id() == 1):
+            acc = mma.accumulator()
+            with k.range(steps) as step:
+                k.mbarrier.wait(full + step % 2, step // 2 & 1)
+                read = k.select(step < 2, step % 2, (step + 1) % 2) if wrong else step % 2
+                with k.wgmma.group(in_flight=0):
+                    mma.accumulate(acc, tiles.at(read), tiles.at(read))
+                k.mbarrier.arrive(empty + step % 2, when=k.thread_id() == 128)
+
+    (found,) = broken(off_by_one.build)
+    assert found.rule_id == "proxy.refill-in-flight"
+    assert "wait_group" not in (found.fix or "") and "mend the count of stages of warpgroup 1" in (found.fix or "")
+    assert rules(lambda: off_by_one.build(wrong=False)) == []
+
+
+def test_roles_meet_at_an_mbarrier_and_not_at_a_barrier_of_the_cta() -> None:
+    @nvb.kernel("sm_90", threads=160)
+    def roles(k, x: F32, y: F32, steps: i32):
+        thread, row = k.thread_id(), k.shared(f32, 128, align=16, name="row")
+        full = k.mbarrier.array(1, arrivals=1, name="full")
+        k.mbarrier.ready()
+        with k.if_(k.warp_id() == 4), k.one_thread(4), k.range(steps) as step:
+            with k.if_(step > 0):
+                k.mbarrier.wait(full, step - 1 & 1)
+            k.mbarrier.arrive(full, expect_tx=512)
+            k.bulk.load(row, x + step * 128, 512, full)
+        with k.if_(k.warp_id() < 4), k.range(steps) as step:
+            k.mbarrier.wait(full, step & 1)
+            y[step * 128 + thread] = row[thread]
+
+    found = next(one for one in broken(roles.build) if one.rule_id == "proxy.refill")
+    assert "k.mbarrier.arrive" in (found.fix or "") and "k.barrier.sync" not in (found.fix or "")
+
+
+def test_who_never_waits_is_named() -> None:
+    """And not who waits for it, with the right parity."""
+
+    @nvb.kernel("sm_90", threads=64)
+    def never(k, x: Pointer(i32), steps: i32):
+        word = k.shared(i32, 1, name="word")
+        full, empty = (k.mbarrier.array(1, arrivals=1, name=name) for name in ("full", "empty"))
+        k.mbarrier.ready()
+        with k.if_(k.thread_id() == 32), k.range(steps) as step:
+            k.mbarrier.wait(empty, step & 1 ^ 1)
+            word[0] = step
+            k.mbarrier.arrive(full)
+        with k.if_(k.thread_id() == 0), k.range(steps) as step:
+            x[step] = word[0]
+            k.mbarrier.arrive(empty)
+
+    said = [found for found in broken(never.build) if found.rule_id == "dry-run.overrun"]
+    assert ["let warp 0 wait for" in (found.fix or "") for found in said] == [True]

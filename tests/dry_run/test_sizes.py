@@ -238,3 +238,21 @@ def test_llvm_assumes_what_is_asserted() -> None:
 
     assert "setp" in kernel(i32) and "and.b32" in kernel(i32)
     assert "setp" not in kernel(i32(minimum=1)) and "and.b32" not in kernel(i32(minimum=1, multiple_of=8))
+
+
+@pytest.mark.parametrize(("steps", "warned"), [(-4, True), (0, False), (3, False)])
+def test_a_negative_number_of_steps_is_a_warning(steps: int, warned: bool) -> None:
+    """No loop that it bounds makes a round: nothing would be judged."""
+
+    @nvb.kernel("sm_90", threads=WIDTH)
+    def rows(k, x: OUT, y: OUT, steps: i32, offset: i32):
+        words, thread = k.shared(f32, WIDTH), k.thread_id()
+        with k.range(steps) as step:
+            words[thread] = x[step * WIDTH + thread + offset]
+            k.barrier.sync()
+            y[step * WIDTH + thread] = words[WIDTH - 1 - thread]
+            k.barrier.sync()
+
+    said = rows.build(check=[{"steps": steps, "offset": -4}]).diagnostics
+    assert [one.rule_id for one in said] == (["dry-run.no-sizes"] if warned else [])
+    assert not warned or f"steps is {steps}" in said[0].message

@@ -253,6 +253,7 @@ class Machine:
             partial(self._rounds, first),
             recorded.swaps,
             recorded.decides,
+            recorded.changes,
             first.aside is not None,
         )
 

@@ -18,6 +18,10 @@ class Atomics:
         for where in (self._made, self._decided)[: 1 + step.decides]:
             where.setdefault((step.cta, step.warps[0]), set()).add(memory)
 
+    def decides(self, warp: tuple[int, int]) -> bool:
+        """Whether a warp decides anything by an atomic: its lanes may wait for one another, or for others."""
+        return bool(self._decided.get(warp))
+
     def may_order(self, *warps: tuple[int, int]) -> bool:
         """Whether one of the warps decides by atomics of what the other, or any other, changes by atomics too."""
         for one in warps if self._decided else ():

@@ -40,6 +40,8 @@ class Access:
     """Of a warpgroup's rows, the warp that accesses these alone."""
     somewhere: bool = False
     """Whether it accesses a part of these bytes, and it is not known which part."""
+    bytes: int = 0
+    """How many it accesses there in each lane."""
 
 
 def lanes_of(value: Value, lanes: int, first: int = 32) -> Any:
@@ -127,7 +129,7 @@ class Footprints:
             return
         start, rank = between[0] & _OFFSETS, between[0] >> RANK_SHIFT
         part = Part(instr, start, between[1] - between[0] + size, said.name)
-        yield Access(rank, said.writes, part, somewhere=True)
+        yield Access(rank, said.writes, part, somewhere=True, bytes=size)
 
     def _extent(self, step: Step, said: MemoryOperand) -> int | None:
         extent = said.extent

@@ -33,6 +33,8 @@ class Recorded:
     """Whether it is an atomic that leaves nothing of what was there."""
     decides: bool = False
     """Whether it is an atomic by whose result something is decided."""
+    changes: bool = False
+    """Whether it is a store of a sum of what is loaded from the same place."""
     meets: bool = False
     """Whether the lanes of its warp reconverge for it."""
     writes: bool = False

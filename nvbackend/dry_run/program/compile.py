@@ -25,6 +25,8 @@ from nvbackend.isel.flow.loops import Loop, Loops, loops_of
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.machine.pseudo import ADDRESS
 
+_SUMS = ("add", "sub", "fadd", "fsub")
+_ADDRESSES = ("getelementptr", "inttoptr", "bitcast", "add", "sub", "mul", "shl", "zext", "sext", "trunc")
 _PROTOCOLS = ("barrier", "async", "wgmma", "tcgen05", "fence", "setmaxnreg", "exit")
 
 
@@ -209,7 +211,8 @@ class _Compiler:
         guard = inputs.pop(GUARD, (None,))[0]
         of_warpgroup = instr.semantics.together is Scope.WARPGROUP
         own, meets, writes = self._own(instr), _meets(instr), _writes(instr)
-        return Recorded(instr, inputs, given, guard, of_warpgroup, own, swaps, decides, meets, writes)
+        changes = _changes(anchor.after) if instr.row is None else False
+        return Recorded(instr, inputs, given, guard, of_warpgroup, own, swaps, decides, changes, meets, writes)
 
     # -- loops --------------------------------------------------------------------------------------------------------
 
@@ -245,6 +248,27 @@ class _Compiler:
             if one.opname == "load" and isinstance(one.operands[0], ir.AllocaInstr):
                 return str(one.operands[0].name).split(".")[0]
         return ""
+
+
+def _changes(after: ir.Instruction | None) -> bool:
+    """Whether it stores a sum, or a difference, of what is loaded from the place that it stores to."""
+    if after is None or after.opname != "store" or getattr(after.operands[0], "opname", "") not in _SUMS:
+        return False
+    parts = after.operands[0].operands
+    return (
+        any(isinstance(one, ir.LoadInstr) and _is_same(one.operands[0], after.operands[1]) for one in parts)
+        and parts[0] is not parts[1]
+    )
+
+
+def _is_same(one: Any, other: Any, deep: int = 8) -> bool:
+    """Whether two values are the same: one, or the same sum of the same."""
+    if one is other:
+        return True
+    if not isinstance(one, ir.Instruction) or not isinstance(other, ir.Instruction) or not deep:
+        return isinstance(one, ir.Constant) and isinstance(other, ir.Constant) and str(one) == str(other)
+    alike = one.opname == other.opname and one.opname in _ADDRESSES and len(one.operands) == len(other.operands)
+    return alike and all(_is_same(*pair, deep - 1) for pair in zip(one.operands, other.operands, strict=True))
 
 
 def _by_place(block: ir.Block, anchors: Sequence[Anchor]) -> dict[int, list[Anchor]]:

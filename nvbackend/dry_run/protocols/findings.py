@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule
 from nvbackend.dry_run.order.events import Events
-from nvbackend.dry_run.rules import MISSING_BARRIER, REFILL, REFILL_IN_FLIGHT
+from nvbackend.dry_run.rules import MISSING_BARRIER, OVERRUN, REFILL, REFILL_IN_FLIGHT
 from nvbackend.dry_run.rules import PARITY as PARITY_COUNTER
 from nvbackend.isel.machine.function import MachineInstr
 
@@ -16,6 +16,8 @@ PARITY = ORDER
 """What explains what: a wrong count makes waits pass early, a wait that passes early leaves accesses unordered, and any
 of them may end in a deadlock."""
 Notes = tuple[tuple[str, Location | None], ...]
+_EXPLAIN_ALL = (PARITY_COUNTER, OVERRUN)
+"""Mistakes of order by which warps go on too early: whatever they meet then is a consequence."""
 _Warp = tuple[int, int]
 """A CTA and a warp of it."""
 _Chain = tuple[Location, ...]
@@ -120,7 +122,7 @@ class Findings:
             return []
         least = min(found.class_ for found in found_)
         chosen = [_handed_over(next(found for found in found_ if found.class_ == least), found_)]
-        for found in found_ if least == ORDER and chosen[0].rule is not PARITY_COUNTER else ():
+        for found in found_ if least == ORDER and chosen[0].rule not in _EXPLAIN_ALL else ():
             if found.rule is PARITY_COUNTER:
                 continue
             apart = found.class_ == ORDER or (found.class_ == UNWRITTEN and _root(found.about) not in self._unordered)

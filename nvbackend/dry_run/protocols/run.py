@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.dry_run.protocols.collisions import Collisions
 from nvbackend.dry_run.protocols.deadlocks import Deadlocks
 from nvbackend.dry_run.protocols.exchanges import Exchanges
 from nvbackend.dry_run.protocols.explain import Explain
@@ -38,6 +39,7 @@ class Run:
         self._tensors = Tensors(self._state)
         self._lifetimes = Lifetimes(self._state)
         self._exchanges = Exchanges(self._state)
+        self._collisions = Collisions(self._state)
         self._of_tensors: dict[int, bool] = {}
         self._executes: dict[int, _Executes] = {}
         self._is_stuck = False
@@ -178,6 +180,8 @@ class Run:
             self._lifetimes.touch(step, cta)
             if access.somewhere:
                 said = step.instr.semantics
+                if step.changes and access.writes and not step.guessed:
+                    self._collisions.note(step, access)
                 is_own = not said.in_peer and cta == step.cta
                 if not is_own or not self._state.memory.access_somewhere(warp, step.rounds, cta, access, step.swaps):
                     self._state.footprints.unknown |= access.writes and (step.swaps or not said.atomic)
