@@ -174,6 +174,8 @@ class Run:
             self._state.atomics.note(step)
         for access in self._state.footprints.of(step):
             cta = step.cta if access.rank < 0 else base + access.rank
+            if step.swaps and not access.writes:
+                continue  # it leaves nothing of what was there, and its write is judged
             if step.guessed and not access.somewhere and self._state.memory.extents.leaves(access.part) is not None:
                 continue
             self._signals.overwritten.look(step, access, [cta])
