@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 from nvbackend.intrinsics import spellings
+from nvbackend.intrinsics.arithmetic import conversions
 from nvbackend.intrinsics.copy import (
     async_store,
     cache_control,
@@ -50,6 +51,7 @@ FAMILIES: dict[str, Callable[[], Iterator[Row]]] = {
     "load_store": load_store.rows,
     "multimem": multimem.rows,
     "launch_control": launch_control.rows,
+    "conversions": conversions.rows,
     "atomics": atomics.rows,
     "cluster": cluster.rows,
     "sync": sync.rows,

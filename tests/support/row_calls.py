@@ -273,6 +273,19 @@ def _atomic(u: Bench, row: Row) -> None:
         getattr(u.k.atomic, call)(place.cast(held), values, **order, **packed)
 
 
+def _convert(u: Bench, row: Row) -> None:
+    axes: dict[str, Any] = dict(row.axes)
+    to, named = axes["to"], {name: axes[name] for name in ("rounding", "saturate", "relu")}
+    if row.opcode == "cvt.single":
+        u.k.convert.single(u.values[f32], BY_NAME[to], **named)
+    elif row.opcode == "cvt.pair":
+        held = {"e2m1x2": u8, "f16x2": u32, "bf16x2": u32}.get(axes["source"], u16)
+        u.k.convert.pair(u.values[held], axes["source"], to, **named)
+    else:
+        random = {"random": u.word} if axes["rounding"] == "rs" else {}
+        u.k.convert.pack(to, *[u.values[f32]] * int(to[-1]), **named, **random)
+
+
 def _registers(u: Bench, row: Row) -> None:
     call = u.k.setmaxnreg.inc if row.axes["action"] == "inc" else u.k.setmaxnreg.dec
     call(64)
@@ -347,6 +360,7 @@ CALLS: dict[str, Callable[[Bench, Row], object]] = {
         ],
         _atomic,
     ),
+    **dict.fromkeys(("cvt.single", "cvt.pack", "cvt.pair"), _convert),
     "st.bulk": lambda u, row: u.k.bulk.clear_shared(u.shared if row.axes["shared"] else u.wide, 64),
     "clusterlaunchcontrol.try_cancel": lambda u, row: u.k.launch_control.try_cancel(u.shared, u.barrier, **row.axes),
     "clusterlaunchcontrol.query_cancel": _launch_query,

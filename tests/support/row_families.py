@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nvbackend.intrinsics import spellings
+from nvbackend.intrinsics.arithmetic import conversions
 from nvbackend.intrinsics.copy import (
     async_store,
     cache_control,
@@ -28,7 +29,7 @@ from nvbackend.intrinsics.sync import (
 from nvbackend.intrinsics.sync import barriers as sync
 
 FAMILIES = (
-    *(async_store, atomics, cache_control, cluster, cp_async, launch_control, load_store, matrix_move),
+    *(async_store, atomics, conversions, cache_control, cluster, cp_async, launch_control, load_store, matrix_move),
     *(mbarrier, mbarrier_phases, traps),
     *(multimem, register_budget, special_registers, spellings, sync, tensormap, tma_bulk, tma_tensor, warp),
 )

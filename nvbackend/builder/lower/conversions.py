@@ -175,7 +175,7 @@ def _rounded(number: float, element: ElementType) -> float:
 _HALF_BITS, _F32_BITS = ir.IntType(16), ir.IntType(32)
 _TF32_MASK = 0xFFFFE000
 """The bits of a register that are a tf32's: sign, 8 of exponent, 10 of mantissa (PTX ISA 5.2.3)."""
-_EXACT_BITS = 24
+EXACT_BITS = 24
 """Integers of fewer bits are exact in f32."""
 
 
@@ -199,7 +199,7 @@ def converted(
             return _integer_to_integer(builder, value, source, element)
         return _integer_to_float(builder, target, value, source, element)
     if not element.is_float:
-        return _float_to_integer(builder, value, source, element)
+        return float_to_integer(builder, value, source, element, "rz")
     return _float_to_float(builder, target, value, source, element)
 
 
@@ -257,8 +257,8 @@ def _integer_to_float(
     rounds_in_f32 = element is tf32 or (element is bf16 and not target.has(Feature.SM_90))
     if rounds_in_f32:
         # There is no such instruction: it takes two, by way of f32.
-        exact = source.bits < _EXACT_BITS
-        middle = _cast(builder, value, source, f32) if exact else _odd_from_integer(builder, value, source)
+        exact = source.bits < EXACT_BITS
+        middle = _cast(builder, value, source, f32) if exact else odd_from_integer(builder, value, source)
         return _float_to_float(builder, target, middle, f32, element)
     return _cast(builder, value, source, element)
 
@@ -268,7 +268,7 @@ def _cast(builder: ir.IRBuilder, value: ir.Value, source: ElementType, element: 
     return method(value, llvm_type(element))
 
 
-def _odd_from_integer(builder: ir.IRBuilder, value: ir.Value, source: ElementType) -> ir.Value:
+def odd_from_integer(builder: ir.IRBuilder, value: ir.Value, source: ElementType) -> ir.Value:
     """An integer as an f32 whose last bit is sticky, so that a second rounding is correct."""
     letters = ("" if source.is_signed else "u") + ("ll" if source.bits == f64.bits else "i")
     cut = _call(builder, f"llvm.nvvm.{letters}2f.rz", f32, value)
@@ -276,7 +276,7 @@ def _odd_from_integer(builder: ir.IRBuilder, value: ir.Value, source: ElementTyp
     return _odd(builder, cut, builder.icmp_unsigned("!=", builder.call(back, [cut]), value))
 
 
-def _odd_from_double(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+def odd_from_double(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     """An f64 as an f32 whose last bit is sticky."""
     cut = _call(builder, "llvm.nvvm.d2f.rz", f32, value)
     inexact = builder.fcmp_ordered("!=", builder.fpext(cut, llvm_type(f64)), value)
@@ -288,12 +288,14 @@ def _odd(builder: ir.IRBuilder, cut: ir.Value, inexact: ir.Value) -> ir.Value:
     return builder.bitcast(bits, llvm_type(f32))
 
 
-def _float_to_integer(builder: ir.IRBuilder, value: ir.Value, source: ElementType, element: ElementType) -> ir.Value:
-    """cvt.rzi: to 32 or 64 bits, and to fewer from there."""
+def float_to_integer(
+    builder: ir.IRBuilder, value: ir.Value, source: ElementType, element: ElementType, rounding: str
+) -> ir.Value:
+    """cvt.rni, rzi, rmi or rpi: to 32 or 64 bits, and to fewer from there."""
     if source is not f64:
         value, source = _to_f32(builder, value, source), f32
     letters = ("" if element.is_signed else "u") + ("ll" if element.bits == f64.bits else "i")
-    name = f"llvm.nvvm.{'d' if source is f64 else 'f'}2{letters}.rz"
+    name = f"llvm.nvvm.{'d' if source is f64 else 'f'}2{letters}.{rounding}"
     kind = ir.IntType(64 if element.bits == f64.bits else 32)
     whole = builder.call(declare(builder.module, name, kind, [value.type]), [value])
     if element.bits >= kind.width:
@@ -318,7 +320,7 @@ def _float_to_float(
             rules.UNSUPPORTED_OPERATION.fail(
                 operation="conversion to tf32", element=f"{source} on {target}", advice=advice
             )
-        single = _odd_from_double(builder, value) if source is f64 else _to_f32(builder, value, source)
+        single = odd_from_double(builder, value) if source is f64 else _to_f32(builder, value, source)
         rounded = declare(builder.module, "llvm.nvvm.f2tf32.rna", _F32_BITS, [single.type])
         return builder.bitcast(builder.call(rounded, [single]), llvm_type(tf32))
     if width(source) < f32.bits or source is tf32:

@@ -21,6 +21,7 @@ from nvbackend.builder.core.variables import Several, Variable, make_variable, s
 from nvbackend.builder.lower.conversions import Number
 from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.ops.atomics import Atomic
+from nvbackend.builder.ops.conversion import Convert
 from nvbackend.builder.ops.copy.async_store import AsyncStore
 from nvbackend.builder.ops.copy.bulk import Bulk
 from nvbackend.builder.ops.copy.cache import CacheControl
@@ -88,6 +89,7 @@ class FunctionBuilder:
         self.tcgen05 = Tcgen05(core, self.control, self.memory, self._threads, self.barrier, self.cluster)
         self.math = Math(core)
         self.atomic = Atomic(core)
+        self.convert = Convert(core)
         self.multimem = Multimem(core)
 
     # -- control flow -----------------------------------------------------------------------------------------------

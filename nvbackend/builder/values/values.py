@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from llvmlite import ir
 
-from nvbackend.builder.lower import conversions, expressions
+from nvbackend.builder.lower import conversions, expressions, rounded
 from nvbackend.builder.lower.conversions import Number, is_packed, known_number, llvm_constant
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import Region
@@ -191,18 +191,25 @@ class Arithmetic:
             """Raises value.attribute."""
             raise missing_attribute(self, name, f"a {type(self).__name__.lower()} of the kernel", "type")
 
-    def to(self, element: ElementType) -> Value:
+    def to(self, element: ElementType, *, rounding: str | None = None, saturate: bool = False) -> Value:
         """This value converted to `element`.
 
         Floats are rounded to nearest, to tf32 with ties away from zero. Integers wrap around in fewer bits. Floats go
         to integers towards zero and stop at the ends of the type, as cvt does; NaN is 0, or only the highest bit from
-        f64 and to 64 bits. Raises value.operation where there is no conversion. PTX ISA 9.7.9 (cvt).
+        f64 and to 64 bits. `rounding` is rn (nearest, ties to even), rz (towards zero), rm (down), rp (up), or rna of
+        tf32. With `saturate`, integers stop at the ends of `element`, f16, bf16 and tf32 at its largest finite number.
+
+        A value of e4m3, e5m2, e2m3, e3m2, e2m1, ue4m3 or ue8m0 is its code; these are rounded to nearest and always
+        saturate, ue4m3 at 0 as well; ue8m0 is rounded by rz, or rp. Chips before sm_89 have no e4m3 and e5m2, and those
+        without a suffix of sm_100a and later nothing narrower and no ue8m0 (target.feature). Each conversion rounds
+        once. Raises value.operation where there is none. PTX ISA 9.7.9 (cvt).
         """
         value = self._value()
         if value._type is element:
             return value
         k = value._k
-        return k.wrap(conversions.converted(k.llvm, k.target, value.ir, value._type, element), element)
+        number = rounded.converted(k.llvm, k.target, value.ir, value._type, element, rounding, saturate)
+        return k.wrap(number, element)
 
     def widened(self, largest: int) -> Value:
         """This integer in a type of at least 32 bits that holds `largest`: its own, s32 or s64.

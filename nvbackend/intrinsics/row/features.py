@@ -36,3 +36,5 @@ class Feature(enum.Flag):
     BLOCK_SCALED_MMA = enum.auto()
     MULTIMEM_FP8 = enum.auto()
     TMEM_K96 = enum.auto()
+    NARROW_FLOATS = enum.auto()
+    STOCHASTIC_ROUNDING = enum.auto()

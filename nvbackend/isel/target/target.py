@@ -84,6 +84,10 @@ _TENSOR_MEMORY_CHIPS = (100, 103, *_THOR_CHIPS)
 _REDUCING_CHIPS = (103, *_THOR_CHIPS)
 _INT8_CHIPS = (100, *_THOR_CHIPS)
 _CONSUMER_BLACKWELL_CHIPS = (120, 121)
+_FIRST_NARROW = 100
+"""The first chip that converts from and to floats of 6 and 4 bits and to ue8m0, under a name with a suffix."""
+_STOCHASTIC_CHIPS = (100, 103)
+"""Chips with cvt.rs, under a name with `a`."""
 
 
 @user_facing
@@ -254,6 +258,8 @@ def _features(number: int, suffix: str) -> Feature:
         features |= Feature.ARCH_CONDITIONAL
     if suffix:
         features |= Feature.FAMILY_CONDITIONAL | Feature.SETMAXNREG
+        features |= Feature.NARROW_FLOATS if number >= _FIRST_NARROW else Feature.NONE
+        features |= Feature.STOCHASTIC_ROUNDING if suffix == "a" and number in _STOCHASTIC_CHIPS else Feature.NONE
         features |= _suffixed_features(number, suffix)
     return features
 

@@ -1,0 +1,1 @@
+"""Instructions that compute a number from numbers: of floats, of integers, of pairs in one register."""
