@@ -192,6 +192,13 @@ def test_narrow_types_become_one_another(source: str, to: str, device: str) -> N
     check_floats(to, found[:, 0], values, "rn", saturate=True)
 
 
+@pytest.mark.parametrize("source", [*FLOATS, *INTEGERS])
+def test_an_unsigned_scale_stops_at_zero(source: str, device: str) -> None:
+    words, values = values_of(BY_NAME[source])
+    found = run(lambda k, value: [value.to(BY_NAME["ue4m3"])], BY_NAME[source], words, target_of(device, "e4m3"))
+    check_floats("e4m3", found[:, 0], [clamped(value, relu=True) for value in values], "rn", saturate=True)
+
+
 @pytest.mark.parametrize("rounding", ["rz", "rp"])
 def test_scales_are_powers_of_two(rounding: str, device: str) -> None:
     """PTX ISA 9.7.9 (cvt): of negative numbers it says nothing; NaN is 0xFF."""

@@ -9,7 +9,24 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.intrinsics.row.types import bf16, e2m1, e4m3, f16, f32, f64, pred, s32, tf32, u8, u32, ue8m0
+from nvbackend.intrinsics.row.types import (
+    BY_NAME,
+    ELEMENT_TYPES,
+    ElementType,
+    bf16,
+    e2m1,
+    e4m3,
+    f16,
+    f32,
+    f64,
+    pred,
+    s32,
+    tf32,
+    u8,
+    u32,
+    u64,
+    ue8m0,
+)
 from nvbackend.signature import Parameter, Pointer
 
 
@@ -73,3 +90,31 @@ def test_a_conversion_by_name_is_one_instruction() -> None:
     assert ptx.count("cvt.") == 2
     assert "cvt.rz.satfinite.f16.f32" in ptx
     assert "cvt.rz.f16x2.f32" in ptx
+
+
+TYPES = [element for element in ELEMENT_TYPES if element.name != "b1"]
+"""All but bits, of which a register of the tensor core holds 32."""
+
+
+def _bits_of(element: ElementType) -> ElementType:
+    return BY_NAME[f"u{max(8, element.bits)}"]
+
+
+def test_every_type_becomes_every_other_one() -> None:
+    """ptxas takes a kernel of all pairs; numbers: tests/gpu and tests/scalar."""
+    pointers = [Parameter(name, Pointer(u64)) for name in "xy"]
+    k = KernelBuilder("matrix", "sm_100a", threads=32, parameters=pointers)
+    given, out = k.arguments
+    pairs = [(source, to) for source in TYPES for to in TYPES if to is not pred]
+    for place, (source, to) in enumerate(pairs):
+        word = (given + place)[0]
+        if source is pred:
+            value = word == 1
+        else:
+            value = word.to(source if source.is_integer else _bits_of(source))
+            value = value if source.is_integer else value.bitcast(source)
+        made = value.to(to)
+        made = made.to(u8) if to.is_integer and to.bits < u8.bits else made
+        out[place] = (made if made.type.is_integer else made.bitcast(_bits_of(made.type))).to(u64)
+    assert len(pairs) == len(TYPES) * (len(TYPES) - 1) > 500
+    assert k.finish(check=False).compile().cubin
