@@ -10,7 +10,7 @@ from tests.support.process import ROOT
 from tests.support.source import PACKAGE, Source, imports, sources
 
 ROOMS = {
-    "intrinsics": ("row", "fragments", "mma", "words", "copy", "sync", "maps"),
+    "intrinsics": ("row", "arithmetic", "fragments", "mma", "words", "copy", "sync", "maps"),
     "isel": ("target", "machine", "operands", "select", "flow", "protocols", "verify"),
     "layout": ("drawing", "algebra", "banks", "descriptors", "pictures"),
     "simulator": (
