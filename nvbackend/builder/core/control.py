@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from nvbackend.builder.core.core import Core
-from nvbackend.builder.core.loop_hints import Unroll, ask, check_unroll
 from nvbackend.builder.core.variables import make_variable
 from nvbackend.builder.lower.conversions import Number
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import Region, Storage, with_block
+from nvbackend.builder.scopes.loop_hints import Unroll, ask, check_unroll
 from nvbackend.builder.thread_tables.tables import ThreadSet
 from nvbackend.builder.value_tracking.execution import Merged
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value

@@ -10,7 +10,6 @@ from llvmlite import ir
 from nvbackend.builder.core import access
 from nvbackend.builder.core.access import How
 from nvbackend.builder.core.address_comparison import compared
-from nvbackend.builder.core.atomics import atomic_operation
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.masked import load_where, store_where
 from nvbackend.builder.scopes import rules
@@ -42,6 +41,7 @@ from nvbackend.intrinsics.copy.load_store import WEAK
 from nvbackend.intrinsics.row.types import ElementType, s64, u32
 from nvbackend.isel.machine.function import MemoryUse
 from nvbackend.isel.machine.pseudo import ATOMIC_GLOBAL, ATOMIC_SHARED, IN_CLUSTER
+from nvbackend.isel.operands.atomics import atomic_operation
 from nvbackend.isel.protocols.cluster.rules import NO_PEER
 from nvbackend.isel.target.shared_memory import SHARED_LIMIT, static_limit
 from nvbackend.isel.target.target import VARIANT

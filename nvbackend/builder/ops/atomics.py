@@ -7,7 +7,6 @@ from typing import overload
 
 from llvmlite import ir
 
-from nvbackend.builder.core.atomics import check_atomic
 from nvbackend.builder.core.instructions import issue
 from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.core.noun import Noun
@@ -17,6 +16,7 @@ from nvbackend.builder.values.values import CLUSTER_SPACE, SHARED_SPACE, Operand
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.sync import atomics
+from nvbackend.isel.operands.atomics import check_atomic
 from nvbackend.isel.target.target import VARIANT, variant
 
 _SPACES = {SHARED_SPACE: "shared", CLUSTER_SPACE: "shared::cluster"}
