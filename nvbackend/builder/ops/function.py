@@ -22,6 +22,7 @@ from nvbackend.builder.lower.conversions import Number
 from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.ops.atomics import Atomic
 from nvbackend.builder.ops.conversion import Convert
+from nvbackend.builder.ops.cluster_reduction import ClusterReduction
 from nvbackend.builder.ops.copy.async_store import AsyncStore
 from nvbackend.builder.ops.copy.bulk import Bulk
 from nvbackend.builder.ops.copy.cache import CacheControl
@@ -30,6 +31,7 @@ from nvbackend.builder.ops.copy.multimem import Multimem
 from nvbackend.builder.ops.copy.tensormap import TensorMaps
 from nvbackend.builder.ops.copy.tma import Tma
 from nvbackend.builder.ops.debug.debug import Debug
+from nvbackend.builder.ops.cta import Cta
 from nvbackend.builder.ops.launch_control import LaunchControl
 from nvbackend.builder.ops.math_functions import Math
 from nvbackend.builder.ops.matrix.mma import Mma
@@ -72,7 +74,10 @@ class FunctionBuilder:
         self.barrier = Barrier(core, self._threads)
         self.fence = Fence(core)
         self.setmaxnreg = SetMaxNReg(core)
-        self.cluster = Cluster(core, self.memory, self._threads, self.barrier)
+        self.warp = Warp(core)
+        self.cta = Cta(core, self.memory, self._threads, self.control, self.barrier, self.warp)
+        of_cluster = ClusterReduction(core, self.memory, self._threads, self.control, self.cta)
+        self.cluster = Cluster(core, self.memory, self._threads, self.barrier, of_cluster)
         self.mbarrier = Mbarrier(core, self.control, self.memory, self._threads, self.barrier, self.cluster, self.fence)
         self.tma = Tma(core, self.control, self._threads, self.cluster)
         self.bulk = Bulk(core, self.cluster)
@@ -82,7 +87,6 @@ class FunctionBuilder:
         self.cache = CacheControl(core)
         self.local = Local(core)
         self.launch_control = LaunchControl(core)
-        self.warp = Warp(core)
         self.mma = Mma(core)
         self.wmma = Wmma(core)
         self.wgmma = Wgmma(core)

@@ -34,17 +34,6 @@ def test_an_axis_that_there_is_not(call) -> None:
     assert "'w' is not an axis; x, y and z are" in said(lambda k, *_: getattr(k, call)("w")).message
 
 
-def test_values_that_are_shuffled_have_32_bits() -> None:
-    narrow = said(lambda k, m, h, d, a, n: k.warp.shuffle(h[0], "idx", 0))
-    assert "32 bits, and this f16 has 16" in narrow.message
-    assert ".to(f32)" in narrow.fix
-    assert "halves" in said(lambda k, m, h, d, a, n: k.warp.shuffle(d[0], "idx", 0)).fix
-    k = builder()
-    h = k.arguments[1]
-    h[0] = k.warp.shuffle(h[0].to(f32), "idx", 0).to(f16)
-    k.finish()
-
-
 def test_a_rank_without_a_cluster_asks_for_one() -> None:
     found = said(lambda k, m, h, d, a, n: k.cluster.map_shared_rank(k.shared(f32, 4), 1), cluster=1)
     assert "cluster=2" in (found.fix or "")

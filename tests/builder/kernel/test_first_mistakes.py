@@ -34,7 +34,7 @@ INSIDE = [
         "mode: str",
     ),
     (lambda k, x, n: k.warp.shuffle(x[0], n, 1), "call.argument", "mode must be str, not <s32", "mode: str"),
-    (lambda k, x, n: k.warp.reduce("add", x[0]), "value.operation", "redux.sync add", "k.warp.shuffle"),
+    (lambda k, x, n: k.warp.reduce("or", x[0]), "value.operation", "k.warp.reduce by or", ".bitcast"),
     (lambda k, x, n: nvb.mma.sync("m16n8k16", "f16", "f16", "f32"), "call.argument", "use nvb.f16", "nvb.mma.sync("),
     (lambda k, x, n: k.block_dim(), "call.unknown", "k.block_dim", "the threads that the kernel is declared with"),
     (lambda k, x, n: k.grid_dim(), "call.unknown", "k.grid_dim", "k.block_count"),

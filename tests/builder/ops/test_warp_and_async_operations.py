@@ -230,9 +230,7 @@ def test_what_has_no_instruction_is_refused_at_the_call():
         lambda: k.warp.shuffle(lane, "across", 1),
         lambda: k.warp.vote("most", lane < 1),
         lambda: k.warp.match("any", lane.to(f32).to(s32).to(u8)),
-        lambda: k.warp.reduce("mul", lane),
-        lambda: k.warp.reduce("and", lane.to(f32)),
-        lambda: k.warp.reduce("xor", lane < 1),
+        lambda: k.warp.reduce("max", lane, absolute=True),
         lambda: k.mma.ldmatrix(u.shared, 3),
         lambda: k.mma.stmatrix(u.shared, []),
         lambda: k.cp_async.copy(u.shared, u.out, 12),
@@ -248,7 +246,13 @@ def test_what_has_no_instruction_is_refused_at_the_call():
     ):
         assert broken(call) == "instruction.variant"
     assert broken(lambda: k.warp.reduce(["add"], lane)) == "call.argument"
-    assert broken(lambda: k.warp.reduce("max", lane.to(f32))) == "target.feature"
+    assert broken(lambda: k.warp.reduce("max", lane.to(f32), absolute=True)) == "target.feature"
+    assert broken(lambda: k.warp.reduce("mean", lane)) == "reduce.operation"
+    assert broken(lambda: k.warp.reduce("and", lane.to(f32))) == "value.operation"
+    assert broken(lambda: k.warp.reduce(lambda a, b: a < b, lane)) == "value.type"
+    assert broken(lambda: k.warp.reduce(lambda a, b: (a[0], b[0], a[1]), (lane, lane))) == "value.type"
+    assert broken(lambda: k.warp.reduce("add", lane, width=12)) == "shuffle.lanes"
+    assert broken(lambda: k.warp.scan("add", lane, width=64)) == "shuffle.lanes"
     assert broken(lambda: k.launch_control.try_cancel(u.shared, u.barrier)) == "target.feature"
     assert broken(lambda: k.mbarrier.test(u.barrier, parity=2)) == "mbarrier.parity"
     assert broken(lambda: k.barrier.reduce("or", lane < 1, 16)) == "barrier.id"

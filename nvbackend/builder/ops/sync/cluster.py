@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from llvmlite import ir
 
 from nvbackend.builder.core.core import Core
@@ -26,8 +29,11 @@ class Cluster(Noun):
     __usual__ = "sync"
     __number__ = "k.cluster_size"
 
-    def __init__(self, k: Core, memory: Memory, threads: Threads, barrier: Barrier) -> None:
+    def __init__(
+        self, k: Core, memory: Memory, threads: Threads, barrier: Barrier, reduction: Callable[..., Any]
+    ) -> None:
         super().__init__(k)
+        self._reduction = reduction
         self._memory = memory
         self._threads = threads
         self._barrier = barrier
@@ -89,6 +95,14 @@ class Cluster(Noun):
         else:
             issue(self._k, cluster.barrier_arrive("relaxed" if relaxed else None, aligned=aligned))
             issue(self._k, cluster.barrier_wait(aligned=aligned))
+
+    def reduce(self, operation: str | Callable[..., Any], value: Any, *, nan: bool = False) -> Any:
+        """`value` of all threads of the cluster combined, in each of them; of the CTA where the kernel has no cluster.
+
+        As `k.cta.reduce`, which reduces each CTA's part; then the CTAs read the parts of all through distributed shared
+        memory, in the order of their ranks, between two `sync`. Raises what `k.cta.reduce` raises.
+        """
+        return self._reduction(self, operation, value, nan=nan)
 
     def peer_rank(self) -> Value:
         """The rank of the other CTA of this CTA's pair: its own with the last bit flipped.

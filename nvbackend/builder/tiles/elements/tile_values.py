@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, overload
 
-from nvbackend.builder.ops.collective.combine import Operation, combining
+from nvbackend.builder.ops.combine import Operation, combining
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.coordinates import Inside
 from nvbackend.builder.tiles.elements.axis_values import AXES, AxisValues
@@ -165,7 +165,7 @@ class TileValues(Sequence[Value]):
 
     def _reduced(self, axis: int, operation: Operation, *, nan: bool) -> AxisValues:
         ownership, k = self._held.ownership, self._held.k
-        combine = combining(k.core, f"reduce_{AXES[axis]}s", operation, self.element, nan=nan)
+        combine = combining(k.core, f"reduce_{AXES[axis]}s", operation, self._values[:1], nan=nan)
         if not ownership.in_lanes(axis):
             along, layout = _ALONG[axis]
             ROWS.fail(axis=AXES[axis], tile=self, along=along, layout=layout)
@@ -174,9 +174,9 @@ class TileValues(Sequence[Value]):
             places = zip(ownership.values, self._values, strict=True)
             first, *others = [value for place, value in places if place[axis] == at]
             for other in others:
-                first = combine(first, other)
+                (first,) = combine((first,), (other,))
             for bit in ownership.lanes(axis):
-                first = combine(first, k.warp.shuffle(first, "bfly", bit))
+                (first,) = combine((first,), (k.warp.shuffle(first, "bfly", bit),))
             results.append(first)
         return AxisValues(self._held, axis, results)
 

@@ -1,1 +1,0 @@
-"""What several threads compute together: reductions and scans of a warp, a CTA, a cluster."""

@@ -1,0 +1,40 @@
+"""Reductions and scans over the lanes of a warp by shuffles: of any type, any operation, and segments of any width."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.variables import select
+from nvbackend.builder.ops.combine import Combine, Several
+
+Exchange: TypeAlias = "Callable[..., Any]"
+"""`k.warp.shuffle`."""
+
+
+def reduced(shuffle: Exchange, combine: Combine, values: Several, width: int, **how: Any) -> Several:
+    """`values` of all lanes of a segment of `width`, combined, in each of them."""
+    distance = width // 2
+    while distance:
+        others = tuple(shuffle(value, "bfly", distance, width=width, **how) for value in values)
+        values = combine(values, others)
+        distance //= 2
+    return values
+
+
+def scanned(k: Core, shuffle: Exchange, combine: Combine, values: Several, width: int, **how: Any) -> Several:
+    """`values` of the lanes of a segment up to each lane, itself included, combined in their order."""
+    distance = 1
+    while distance < width:
+        given = [shuffle(value, "up", distance, width=width, in_range=True, **how) for value in values]
+        both = combine(tuple(other for other, _ in given), values)
+        values = tuple(select(k, given[0][1], one, own) for one, own in zip(both, values, strict=True))
+        distance *= 2
+    return values
+
+
+def shifted(k: Core, shuffle: Exchange, values: Several, first: Several, width: int, **how: Any) -> Several:
+    """`values` of the lane before each; the first lane of a segment gets `first`."""
+    given = [shuffle(value, "up", 1, width=width, in_range=True, **how) for value in values]
+    return tuple(select(k, inside, other, own) for (other, inside), own in zip(given, first, strict=True))
