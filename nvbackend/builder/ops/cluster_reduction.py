@@ -9,7 +9,7 @@ from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Memory
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.ops.combine import Operation, brought, combining, result_of
-from nvbackend.builder.ops.cta import Cta
+from nvbackend.builder.ops.cta import CtaWide
 from nvbackend.builder.ops.sync.cluster import Cluster
 from nvbackend.builder.ops.words import keep, kept, stored_type
 from nvbackend.intrinsics.row.types import u8
@@ -21,7 +21,7 @@ _CELL = 8
 class ClusterReduction:
     """What `k.cluster.reduce` does, in which `cta` reduces each CTA's part."""
 
-    def __init__(self, k: Core, memory: Memory, threads: Threads, control: Control, cta: Cta) -> None:
+    def __init__(self, k: Core, memory: Memory, threads: Threads, control: Control, cta: CtaWide) -> None:
         self._k = k
         self._memory = memory
         self._threads = threads
@@ -35,15 +35,15 @@ class ClusterReduction:
             return result_of(own, value)
         combine = combining(self._k, "k.cluster.reduce", operation, own, nan=nan)
         buffer = self._memory.shared(u8, _CELL * len(own), align=_CELL, name="cluster_parts")
-        cells = [(buffer + _CELL * place).cast(stored_type(one.type)) for place, one in enumerate(own)]
+        cells = [(buffer + _CELL * place).cast(stored_type(each.type)) for place, each in enumerate(own)]
         with self._control.if_(self._threads.thread_id("linear") == 0):
-            for cell, one in zip(cells, own, strict=True):
-                keep(self._k, cell, one)
+            for cell, each in zip(cells, own, strict=True):
+                keep(self._k, cell, each)
         cluster.sync()
         result = None
         for rank in range(self._k.cluster_size):
             loaded = [cluster.map_shared_rank(cell, rank).load()[0] for cell in cells]
-            part = tuple(kept(one, mine.type) for one, mine in zip(loaded, own, strict=True))
+            part = tuple(kept(each, mine.type) for each, mine in zip(loaded, own, strict=True))
             result = part if result is None else combine(result, part)
         cluster.sync()
         assert result is not None, "a cluster has a CTA"

@@ -42,7 +42,7 @@ IDENTITY = Rule(
 
 def brought(k: Core, value: Any) -> Several:
     """What a thread brings to a reduction, as values."""
-    return tuple(as_value(k, one) for one in value) if isinstance(value, tuple) else (as_value(k, value),)
+    return tuple(as_value(k, part) for part in value) if isinstance(value, tuple) else (as_value(k, value),)
 
 
 def combining(k: Core, call: str, operation: Operation, values: Several, *, nan: bool = False) -> Combine:

@@ -43,7 +43,7 @@ THREADS = Rule(
 
 
 @user_facing
-class Cta(Noun):
+class CtaWide(Noun):
     """What all threads of a CTA compute together; the calls manage shared memory and barriers themselves."""
 
     __noun__ = "cta"
@@ -127,9 +127,9 @@ class Cta(Noun):
         for number, part in enumerate(before):
             start = part if start is None else self._select(warp > number, combine(start, part), start)
         if first:
-            given = first if start is None else self._select(warp > 0, combine(first, start), first)
+            offset = first if start is None else self._select(warp > 0, combine(first, start), first)
             moved = shifted(self._k, self._warp.shuffle, own, first, WARP_SIZE)
-            return self._select(lane > 0, combine(given, moved), given)
+            return self._select(lane > 0, combine(offset, moved), offset)
         return own if start is None else self._select(warp > 0, combine(start, own), own)
 
     def _select(self, condition: Value, yes: Several, no: Several) -> Several:
@@ -149,7 +149,8 @@ class Cta(Noun):
                 keep(self._k, cell + warp, value)
         self._barrier.sync()
         loaded = [
-            [kept(one, value.type) for one in _loaded(cell, warps)] for cell, value in zip(cells, values, strict=True)
+            [kept(cell_value, value.type) for cell_value in _loaded(cell, warps)]
+            for cell, value in zip(cells, values, strict=True)
         ]
         return list(zip(*loaded, strict=True))
 

@@ -30,8 +30,8 @@ from nvbackend.builder.ops.copy.cp_async import CpAsync
 from nvbackend.builder.ops.copy.multimem import Multimem
 from nvbackend.builder.ops.copy.tensormap import TensorMaps
 from nvbackend.builder.ops.copy.tma import Tma
+from nvbackend.builder.ops.cta import CtaWide
 from nvbackend.builder.ops.debug.debug import Debug
-from nvbackend.builder.ops.cta import Cta
 from nvbackend.builder.ops.launch_control import LaunchControl
 from nvbackend.builder.ops.math_functions import Math
 from nvbackend.builder.ops.matrix.mma import Mma
@@ -75,7 +75,7 @@ class FunctionBuilder:
         self.fence = Fence(core)
         self.setmaxnreg = SetMaxNReg(core)
         self.warp = Warp(core)
-        self.cta = Cta(core, self.memory, self._threads, self.control, self.barrier, self.warp)
+        self.cta = CtaWide(core, self.memory, self._threads, self.control, self.barrier, self.warp)
         of_cluster = ClusterReduction(core, self.memory, self._threads, self.control, self.cta)
         self.cluster = Cluster(core, self.memory, self._threads, self.barrier, of_cluster)
         self.mbarrier = Mbarrier(core, self.control, self.memory, self._threads, self.barrier, self.cluster, self.fence)

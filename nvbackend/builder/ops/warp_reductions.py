@@ -27,14 +27,14 @@ def scanned(k: Core, shuffle: Exchange, combine: Combine, values: Several, width
     """`values` of the lanes of a segment up to each lane, itself included, combined in their order."""
     distance = 1
     while distance < width:
-        given = [shuffle(value, "up", distance, width=width, in_range=True, **how) for value in values]
-        both = combine(tuple(other for other, _ in given), values)
-        values = tuple(select(k, given[0][1], one, own) for one, own in zip(both, values, strict=True))
+        shuffled = [shuffle(value, "up", distance, width=width, in_range=True, **how) for value in values]
+        both = combine(tuple(other for other, _ in shuffled), values)
+        values = tuple(select(k, shuffled[0][1], joint, own) for joint, own in zip(both, values, strict=True))
         distance *= 2
     return values
 
 
 def shifted(k: Core, shuffle: Exchange, values: Several, first: Several, width: int, **how: Any) -> Several:
     """`values` of the lane before each; the first lane of a segment gets `first`."""
-    given = [shuffle(value, "up", 1, width=width, in_range=True, **how) for value in values]
-    return tuple(select(k, inside, other, own) for (other, inside), own in zip(given, first, strict=True))
+    shuffled = [shuffle(value, "up", 1, width=width, in_range=True, **how) for value in values]
+    return tuple(select(k, inside, other, own) for (other, inside), own in zip(shuffled, first, strict=True))

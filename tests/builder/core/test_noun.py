@@ -96,21 +96,9 @@ def test_python_asks_for_names_as_ever(k: nvb.KernelBuilder) -> None:
 
 
 NOUNS = {
-    *(
-        "async_store",
-        "atomic",
-        "barrier",
-        "bulk",
-        "cache",
-        "cluster",
-        "convert",
-        "cp_async",
-        "fence",
-        "launch_control",
-        "math",
-        "mbarrier",
-    ),
-    *("mma", "multimem", "setmaxnreg", "tcgen05", "tensormap", "tma", "warp", "wgmma", "wmma"),
+    *("async_store", "atomic", "barrier", "bulk", "cache", "cluster", "convert", "cp_async", "cta", "fence"),
+    *("launch_control", "local", "math", "mbarrier", "mma", "multimem", "setmaxnreg", "tcgen05", "tensormap", "tma"),
+    *("warp", "wgmma", "wmma"),
 }
 
 

@@ -49,8 +49,8 @@ class AxisValues:
     def map(self, function: Callable[..., Operand], *others: AxisValues | Operand) -> AxisValues:
         """`function` of each value, and of those of `others` for the same row or column. Raises elements.other."""
         k = self._held.core
-        given = [self._aligned(other) for other in others]
-        made = [as_value(k, function(value, *(each[at] for each in given))) for at, value in enumerate(self._values)]
+        aligned = [self._aligned(other) for other in others]
+        made = [as_value(k, function(value, *(each[at] for each in aligned))) for at, value in enumerate(self._values)]
         return AxisValues(self._held, self.axis, made)
 
     def _aligned(self, other: AxisValues | Operand) -> Sequence[Any]:

@@ -88,8 +88,8 @@ class TileValues(Sequence[Value]):
 
         All results have one type (elements.type). Raises elements.other for values of another tile.
         """
-        given = [self._aligned(other) for other in others]
-        return self._made([function(value, *(each[at] for each in given)) for at, value in enumerate(self._values)])
+        aligned = [self._aligned(other) for other in others]
+        return self._made([function(value, *(each[at] for each in aligned)) for at, value in enumerate(self._values)])
 
     def where(self, keep: Callable[[Value, Value], Operand], otherwise: Operand) -> TileValues:
         """The elements for which `keep(row, column)`, a predicate, holds, and `otherwise` in the places of others.
