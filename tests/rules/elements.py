@@ -60,3 +60,11 @@ def a_mean_of_rows(k):
     rows = mma.accumulator().elements()
     rows.reduce_rows("mean")  # breaks
     rows.reduce_rows("add") * (1 / 64)  # keeps
+
+
+@kernel("mma.tile-lanes", "sm_100a")
+def more_columns_than_the_tile_has(k):
+    mma = k.tiled_mma(nvb.tcgen05.mma("m128n64k16", f16, f16, f32))
+    with k.tcgen05.tmem(128) as accumulators:
+        mma.load(accumulators, 0, 128)  # breaks
+        mma.load(accumulators, 0, 64)  # keeps

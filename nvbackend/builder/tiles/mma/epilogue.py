@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from nvbackend.atoms import atom_of
-from nvbackend.builder.core.instructions import issue, result
+from nvbackend.builder.core.instructions import issue
 from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.copy.tma import boxes_a_panel
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.rules import TMA_PLACE, UNSUPPORTED_OPERATION
-from nvbackend.builder.tiles.tensor import Walker, make_tensor
-from nvbackend.builder.values.accumulator import Accumulator
+from nvbackend.builder.tiles.elements.packing import packed
+from nvbackend.builder.tiles.elements.tile_values import TileValues
+from nvbackend.builder.tiles.fragment_copies import store_fitting
+from nvbackend.builder.tiles.register_tensor import make_registers
+from nvbackend.builder.tiles.tensor import Tensor, Walker, make_tensor
+from nvbackend.builder.values.accumulator import Accumulator, elements_of
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.copy import matrix_move
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.mma.wgmma import M as ROWS
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
-from nvbackend.intrinsics.row.types import bf16, f16, f32, s32
+from nvbackend.intrinsics.row.types import f16, f32, s32
 from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
+from nvbackend.layout import Layout
+from nvbackend.layout.algebra.swizzle import BYTE_BITS
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.tiled import make_tiled_copy_C, make_tiled_mma, stmatrix_copy
+from nvbackend.tiled.ownership import ownership_of_atom
 
+HALF_BITS = 16
 MATRICES = 4
 """How many matrices of 8 x 8 f16 a warp's stmatrix stores."""
 WARPGROUP_WARPS = WARPGROUP_SIZE // WARP_SIZE
@@ -31,8 +41,8 @@ FIRST_NAMED_BARRIER = 1
 
 TILE_OF_ANOTHER_SHAPE = Rule(
     id="epilogue.accumulator",
-    message="the epilogue stores f32 accumulators of {wanted} columns; {name} is {given} of {columns}",
-    fix="make the epilogue with n={columns}, and accumulate in f32",
+    message="the epilogue stores a warpgroup's {rows} x {wanted}; {name} is {given}",
+    fix="make the epilogue with n={columns}, of an accumulator of one instruction whose columns are not permuted",
     why="The rest of the buffer would be stored as it was, or the buffer next to it overwritten.",
     reference="PTX ISA 9.7.15.5.1 (register fragments)",
 )
@@ -48,31 +58,32 @@ class Reservation:
     column: Value
     warpgroup: Value
 
-    def store(self, accumulator: Accumulator) -> None:
-        """Store the accumulator, which must be drained. All 128 threads of the warpgroup execute it."""
+    def store(self, accumulator: Accumulator | TileValues) -> None:
+        """Store an accumulator, which must be drained, or its elements, such as with a bias, converted to the tensor's.
+
+        All 128 threads of the warpgroup execute it. Raises epilogue.accumulator for a tile of another shape.
+        """
         self.epilogue._store(accumulator, self)
 
 
 @user_facing
 class TmaEpilogue:
-    """Stores f32 accumulators as 16-bit tiles of a tensor, through one buffer of shared memory per warpgroup.
+    """Stores accumulators as tiles of a tensor of any type, through one buffer of shared memory per warpgroup.
 
-    A store stays in flight: the next store waits for the buffer, and so does `finish` before the kernel ends.
+    Elements of 16 bits go to the buffer by stmatrix, others by stores as wide as the layout allows. A store stays in
+    flight: the next store waits for the buffer, and so does `finish` before the kernel ends.
     """
 
     def __init__(self, k: FunctionBuilder, target: TensorMapParameter, n: int, warpgroups: int) -> None:
         element = target.type.element
-        if element not in (f16, bf16):
-            UNSUPPORTED_OPERATION.fail(
-                operation="the TMA epilogue",
-                element=element,
-                advice="store to an f16 or bf16 tensor, or from registers",
-            )
+        if element.bits % BYTE_BITS:
+            advice = "store from registers, packed to bytes"
+            UNSUPPORTED_OPERATION.fail(operation="the TMA epilogue", element=element, advice=advice)
         self._k = k
         self._target = target
         self._layout = SmemLayout(Major.K, SwizzleMode.B128, element, ROWS, n)
-        multiplied = make_tiled_mma(atom_of(wgmma.mma_async(n, f32, element, element)))
-        self._copy = make_tiled_copy_C(stmatrix_copy(element, MATRICES), multiplied)
+        self._ownership = ownership_of_atom(n)
+        self._atom = make_tiled_mma(atom_of(wgmma.mma_async(n, f32, f16, f16)))
         self._buffers = k.shared_tiles(self._layout, warpgroups, name="epilogue")
         boxes_a_panel(self._buffers.at(0), target, "k.tma_epilogue", f"k.tma.store_box({target.name}, ...)")
 
@@ -95,14 +106,11 @@ class TmaEpilogue:
         k.barrier.sync(warpgroup + FIRST_NAMED_BARRIER, WARPGROUP_SIZE)
         return Reservation(self, place[0], place[1], warpgroup)
 
-    def _store(self, accumulator: Accumulator, reserved: Reservation) -> None:
+    def _store(self, accumulator: Accumulator | TileValues, reserved: Reservation) -> None:
         k = self._k
-        if (accumulator.element, accumulator.n) != (f32, self._layout.columns):
-            TILE_OF_ANOTHER_SHAPE.fail(
-                wanted=self._layout.columns, name=accumulator.name, given=accumulator.element, columns=accumulator.n
-            )
+        values = self._elements(accumulator)
         buffer = self._buffers.at(reserved.warpgroup)
-        self._to_shared(accumulator, buffer)
+        self._to_shared(values, buffer)
         k.fence.proxy_async()
         k.barrier.sync(reserved.warpgroup + FIRST_NAMED_BARRIER, WARPGROUP_SIZE)
         with k.if_(self._is_leader()):
@@ -118,20 +126,42 @@ class TmaEpilogue:
         """Wait until every store of this thread has read its buffer. Each thread that stored executes it."""
         self._k.tma.wait_group(reading=True)
 
-    def _to_shared(self, accumulator: Accumulator, buffer: SharedTile) -> None:
-        """Store the thread's registers in the order of C, four to a stmatrix, at the rows that the copy gives it."""
-        k = self._k
-        pairs = self._packed(accumulator.values())
+    def _elements(self, accumulator: Accumulator | TileValues) -> Sequence[Value]:
+        """The thread's elements, in the order of one instruction's. Raises epilogue.accumulator."""
+        columns = self._layout.columns
+        if isinstance(accumulator, Accumulator):
+            if accumulator.n == columns:
+                return elements_of(accumulator)
+            name, shape = accumulator.name, f"{ROWS} x {accumulator.n}"
+            self._refuse(name, shape, accumulator.n)
+        if accumulator.held.ownership.values != self._ownership.values:
+            rows, n = accumulator.shape
+            self._refuse(repr(accumulator), f"{rows} x {n}", n)
+        return accumulator
+
+    def _refuse(self, name: str, shape: str, columns: int) -> NoReturn:
+        wanted = self._layout.columns
+        TILE_OF_ANOTHER_SHAPE.fail(rows=ROWS, wanted=wanted, name=name, given=shape, columns=columns)
+
+    def _to_shared(self, values: Sequence[Value], buffer: SharedTile) -> None:
+        """Store the thread's elements, in the order of C, to where the swizzled tile has them."""
+        k, element = self._k, self._layout.element
+        registers = packed(k.core, values, element)
         thread = k.thread_id("linear") % WARPGROUP_SIZE
-        tile = make_tensor(k, buffer.address.cast(self._layout.element), buffer.cute)
-        rows = tile.partition(self._copy.get_slice(thread).partition_D)
-        walker = Walker(rows)
+        tile = make_tensor(k, buffer.address.cast(element), buffer.cute)
+        if element.bits == HALF_BITS:
+            self._by_matrices(registers, tile, thread)
+            return
+        mine = self._atom.get_slice(thread)
+        made = make_registers(k.core, element, Layout(mine.partition_C(buffer.cute).shape), "stored")
+        made.set_registers(registers)
+        store_fitting(k, made, tile, mine.partition_C, None)
+
+    def _by_matrices(self, pairs: Sequence[Value], tile: Tensor, thread: Value) -> None:
+        """Store pairs of elements, four registers to a stmatrix, at the rows that the copy gives the thread."""
+        copy = make_tiled_copy_C(stmatrix_copy(self._layout.element, MATRICES), self._atom)
+        walker = Walker(tile.partition(copy.get_slice(thread).partition_D))
         for group in range(len(pairs) // MATRICES):
             place = walker.address(((0, group), 0, 0)).bytes
             registers = pairs[MATRICES * group : MATRICES * (group + 1)]
-            issue(k.core, matrix_move.stmatrix(MATRICES), address=place.ir, fragment=registers)
-
-    def _packed(self, registers: list[Value]) -> list[Value]:
-        row = matrix_move.pack(f"{self._layout.element.ptx}x2")
-        pairs = zip(registers[::2], registers[1::2], strict=True)
-        return [result(self._k.core, row, low=low, high=high) for low, high in pairs]
+            issue(self._k.core, matrix_move.stmatrix(MATRICES), address=place.ir, fragment=registers)

@@ -70,6 +70,13 @@ TENSOR_MEMORY = Rule(
     why="The accumulators would run over into columns of another allocation.",
     reference="PTX ISA 9.7.16.1 (tensor memory)",
 )
+LANES = Rule(
+    id="mma.tile-lanes",
+    message="columns {first} to {last} of {mma} over a tile of {tile} cannot be loaded as rows: {problem}",
+    fix="{instead}",
+    why="A thread reads one lane of tensor memory, and its elements would be of other rows or columns.",
+    reference="PTX ISA 9.7.16.2.3 (data path layouts)",
+)
 WARP_ATOM = Rule(
     id="warp-mma.atom",
     message="the warps of this kernel cannot multiply with {mma}: {problem}",

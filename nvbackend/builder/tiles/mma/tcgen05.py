@@ -13,10 +13,13 @@ from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor, TileFragment, tile_fragment
 from nvbackend.builder.ops.matrix.tcgen05_operands import tile_faults
 from nvbackend.builder.ops.matrix.tensor_memory import TmemColumns
-from nvbackend.builder.tiles.mma.rules import TENSOR_MEMORY
+from nvbackend.builder.tiles.elements.tensor_memory import ROWS, load_rows
+from nvbackend.builder.tiles.elements.tile_values import TileValues
+from nvbackend.builder.tiles.mma.rules import LANES, TENSOR_MEMORY
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.copy.tcgen05_memory import ALLOCATIONS
+from nvbackend.intrinsics.row.types import u32
 from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT
@@ -215,6 +218,39 @@ class TiledTcgen05:
             TENSOR_MEMORY.fail(given=accumulators.width, wanted=self._used, alloc=self.columns, mma=self.layouts)
         first = self.partition_fragment_A(a) if isinstance(a, SharedTile) else a
         self.gemm(accumulators, first, self.partition_fragment_B(b), accumulate=accumulate)
+
+    # -- results ------------------------------------------------------------------------------------------------------
+
+    def load(self, accumulators: TmemColumns | Value, first: int = 0, columns: int | None = None) -> TileValues:
+        """`columns` columns of the CTA's 128 rows from column `first` on, by default all, as elements with coordinates.
+
+        Four whole warps execute it, such as warps 0 to 3, after the mma has completed and `fence_after_thread_sync`:
+        k.tcgen05.ld and wait_ld. Thread t of the four has row t, and columns are counted from `first`. Each column
+        takes a register, so load wide tiles in panels. Raises mma.tile-lanes where a row is not in one lane, or the
+        columns are not in the tile, and what `k.tcgen05.ld` raises.
+        """
+        count = self.shape[1] - first if columns is None else columns
+        self._check_lanes(first, count)
+        return load_rows(self._k, accumulators, first, count, self.layouts.atom.d)
+
+    def _check_lanes(self, first: int, columns: int) -> None:
+        """Raises mma.tile-lanes unless these columns are in a lane for each row."""
+        problem, instead = "", "take an instruction with 128 rows for each CTA, such as m128n256k16 or m256 of a pair"
+        atom, last = self.layouts.atom, first + columns - 1
+        if self.shape[0] != ROWS * atom.threads:
+            problem = f"a CTA has {self.shape[0] // atom.threads} rows, and tensor memory {ROWS} lanes"
+        elif atom.d.bits != u32.bits:
+            problem, instead = (
+                f"it accumulates in {atom.d}, two to a column",
+                "accumulate in f32, or load by k.tcgen05.ld",
+            )
+        elif any(cell[:2] != (at % ROWS, at // ROWS) for at, cell in enumerate(self.accumulators.cells())):
+            problem = "the rows of its data path are spread over the lanes"
+        elif first < 0 or columns < 1 or last >= self.shape[1]:
+            problem, instead = f"it has {self.shape[1]} columns", f"load columns 0 to {self.shape[1] - 1} at most"
+        if problem:
+            tile = " x ".join(map(str, self.shape))
+            LANES.fail(first=first, last=last, mma=self.layouts, tile=tile, problem=problem, instead=instead)
 
 
 def _cell(fragment: Fragment, index: int, columns: TmemColumns | Value) -> TmemColumns | Value:

@@ -1,0 +1,68 @@
+"""TMA epilogues of accumulators and of their elements, to tensors of several types, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+import pytest
+
+import nvbackend as nvb
+from nvbackend import f16, f32, runtime, s8, s32, u8
+from nvbackend.layout import Layout
+from tests.support.devices import ON_DEVICES
+
+pytestmark = ON_DEVICES
+M, N, K = 128, 128, 32
+STORAGE = {f16: np.float16, f32: np.float32, s32: np.int32, s8: np.int8, u8: np.uint8}
+CASES = [(f32, f32), (f16, f16), (f16, f32), (s32, s32), (s32, u8), (f32, f16)]
+"""Types of accumulators and of tensors."""
+
+
+def kernel(accumulated: nvb.ElementType, stored: nvb.ElementType, *, biased: bool):
+    """C = A B^T, or with the column added, two warpgroups one below the other."""
+    element, k_extent = (s8, 32) if accumulated is s32 else (f16, 16)
+
+    def body(k, a, b, c):
+        mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{N}k{k_extent}", element, element, accumulated), (2, 1))
+        span = nvb.SwizzleMode.B32
+        tiles = [k.shared_tile(layout) for layout in (mma.smem_a(K, swizzle=span), mma.smem_b(K, swizzle=span))]
+        for tile, source in zip(tiles, (a, b), strict=True):
+            to = k.tensor(tile.address.cast(element), tile.layout.layout)
+            rows = k.tensor(source, Layout((tile.layout.rows, K), (K, 1)))
+            with k.range(k.thread_id(), tile.layout.rows * K, k.threads) as index:
+                to[index // K, index % K] = rows[index // K, index % K]
+        k.fence.proxy_async()
+        k.barrier.sync()
+        warpgroup, acc = k.warpgroup_id(), mma.accumulator()
+        output = k.tma_epilogue(c, N, 2)
+        with k.wgmma.group():
+            mma.accumulate(acc, *tiles, warpgroup)
+        place = output.reserve((warpgroup * 64, 0), warpgroup)
+        if biased:
+            place.store(acc.elements(warpgroup) + acc.columns(lambda column: column.to(accumulated), warpgroup))
+        else:
+            place.store(acc)
+        output.finish()
+
+    box = (64, 128 * 8 // stored.bits)
+    matrix = Annotated[nvb.TensorMap, nvb.TensorMap(stored, box=box)]
+    body.__annotations__ = {"a": nvb.Pointer[element], "b": nvb.Pointer[element], "c": matrix}
+    return nvb.kernel("sm_90a", threads=256)(body)
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize(("accumulated", "stored"), CASES, ids=str)
+def test_accumulators_go_to_tensors_of_each_type(accumulated, stored, biased):
+    from numba import cuda
+
+    random = np.random.default_rng(stored.bits)
+    factor = np.int8 if accumulated is s32 else np.float16
+    low = 0 if stored is u8 else -2
+    a, b = (random.integers(low, 2, (count, K)).astype(factor) for count in (M, N))
+    c = cuda.to_device(np.zeros((M, N), STORAGE[stored]))
+    loaded = runtime.load(kernel(accumulated, stored, biased=biased).compile())
+    loaded.launch(1, cuda.to_device(a), cuda.to_device(b), c)
+    loaded.synchronize()
+    right = a.astype(np.int64) @ b.astype(np.int64).T + biased * np.arange(N)
+    assert np.array_equal(c.copy_to_host(), right.astype(STORAGE[stored]))
