@@ -21,8 +21,8 @@ from nvbackend.builder.core.variables import Several, Variable, make_variable, s
 from nvbackend.builder.lower.conversions import Number
 from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.ops.atomics import Atomic
-from nvbackend.builder.ops.conversion import Convert
 from nvbackend.builder.ops.cluster_reduction import ClusterReduction
+from nvbackend.builder.ops.conversion import Convert
 from nvbackend.builder.ops.copy.async_store import AsyncStore
 from nvbackend.builder.ops.copy.bulk import Bulk
 from nvbackend.builder.ops.copy.cache import CacheControl
