@@ -1,4 +1,4 @@
-"""Atomics whose results decide branches: warps may wait for one another through them, in ways that no step shows."""
+"""Atomics and strong loads that decide branches: warps may wait for one another by them, in ways that no step shows."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ from nvbackend.dry_run.seam import Step
 
 
 class Atomics:
-    """By CTA and warp, the memory of its atomics, None for global memory, and of those that it decides by."""
+    """By CTA and warp, the memory of its atomics, None for global memory, and of those that it decides by.
+
+    Memory of all CTAs of a cluster counts as one.
+    """
 
     def __init__(self) -> None:
         self._made: dict[tuple[int, int], set[int | None]] = {}
         self._decided: dict[tuple[int, int], set[int | None]] = {}
 
     def note(self, step: Step) -> None:
-        """A warp executes an atomic."""
-        memory = step.instr.memory[0].object.id if step.instr.memory else None
+        """A warp executes an atomic, or another strong access."""
+        place = step.instr.memory[0].object if step.instr.memory else None
+        memory = None if place is None else place.id if place.twin is None else place.twin
         for where in (self._made, self._decided)[: 1 + step.decides]:
             where.setdefault((step.cta, step.warps[0]), set()).add(memory)
 
