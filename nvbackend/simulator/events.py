@@ -71,8 +71,8 @@ class By:
     """Who accesses memory, from which instruction. It does not change, and is made too often to be frozen.
 
     `threads` are the threads, one an access or one for all of them. Of an engine's access `operation` is what is in
-    flight and `threads` the one that issued it. `proxy` is generic, async or tensormap; `order` is weak, relaxed,
-    acquire, release, acq_rel or volatile, with `scope` cta, cluster, gpu or sys.
+    flight and `threads` the one that issued it. `proxy` is generic, async or tensormap; `order` is weak, nc (a
+    non-coherent load), relaxed, acquire, release, acq_rel or volatile, with `scope` cta, cluster, gpu or sys.
     """
 
     site: Site

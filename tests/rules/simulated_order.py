@@ -47,6 +47,15 @@ def data_behind_a_relaxed_flag():
     )
 
 
+@program("simulator.non-coherent", located=False)
+def non_coherent_load_of_what_was_written():
+    path = ".nc"  # breaks
+    path = ""  # keeps
+    text = HEAD.replace(".param .align 64 .b8 map[128]", ".param .u64 memory").split("mov.b64 %rd0, map")[0]
+    body = f"ld.param.u64 %rd0, [memory]; st.global.u32 [%rd0], %r0; ld.global{path}.u32 %r1, [%rd0];"
+    Simulator().load(f"{text}{body} ret; }}").launch("k", block=(1, 1, 1), args=[np.zeros(4, np.uint32)])
+
+
 @program("simulator.missing-warp-sync", located=False)
 def a_lane_reads_what_another_one_has_just_written():
     order = ""  # breaks

@@ -27,6 +27,8 @@ SPACES = (
 )
 ORDERS = ("weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "mmio")
 SCOPES = ("cta", "cluster", "gpu", "sys")
+NON_COHERENT = "nc"
+"""What stands for the order of ld.global.nc, which is weak."""
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 _HINTS = (
     "ca",
@@ -36,7 +38,6 @@ _HINTS = (
     "cv",
     "wb",
     "wt",
-    "nc",
     "L2::cache_hint",
     "unified",
     "L2::64B",
@@ -56,7 +57,7 @@ class Qualifiers:
         for part in place.instruction.parts[1:-1]:
             if part in SPACES:
                 self.space = part.removesuffix("::entry").removesuffix("::func") if part.startswith("param") else part
-            elif part in ORDERS:
+            elif part in ORDERS or part == NON_COHERENT:
                 self.order = part
             elif part in SCOPES:
                 self.scope = part

@@ -15,7 +15,7 @@ from nvbackend.diagnostics import Location, Rule
 from nvbackend.simulator.checks import rules
 from nvbackend.simulator.checks.clocks import GLOBAL, SEEN, SHARED, Clocks
 from nvbackend.simulator.checks.shadow import Conflict, Shadow, WarpMates
-from nvbackend.simulator.checks.strong import Strong, is_strong, returns_old
+from nvbackend.simulator.checks.strong import WEAK, Strong, is_strong, returns_old
 from nvbackend.simulator.checks.watching import Watching
 from nvbackend.simulator.events import Access, By, Mask, Pending, Site, Sync
 from nvbackend.simulator.machine.lanes import WARP
@@ -28,6 +28,7 @@ _LARGEST = 1 << 26
 """Bytes of the largest allocation of global memory that is watched."""
 _RELEASES = ("mbarrier_init", "acq_rel", "sc", "release")
 _ASYNC, _CP_ASYNC = "async", "cp.async"
+_NON_COHERENT = "nc"
 Which = NDArray[np.int64] | slice
 """Which addresses of an access."""
 
@@ -197,6 +198,8 @@ class Races(Watching):
         if conflict is not None:
             self._report(access, conflict, here)
         if access.kind == "read":
+            if by.order == _NON_COHERENT and (written := shadow.written(bytes)) is not None:
+                self._fail(rules.NON_COHERENT, access, written, here)
             if by.proxy == _ASYNC:
                 part = clocks[:, SHARED if access.space == "shared" else GLOBAL]
                 self._check_proxy(access, shadow, bytes, rows, part, here)
@@ -215,7 +218,7 @@ class Races(Watching):
     def _mates(self, access: Access, here: Which) -> WarpMates | None:
         """The lanes that access shared memory: threads by ordinary accesses, or the thread that issued an operation."""
         by, clocks = access.by, self._clocks
-        if access.space != "shared" or access.kind == "atomic" or by.order not in ("weak", ""):
+        if access.space != "shared" or access.kind == "atomic" or by.order not in WEAK:
             return None
         threads = np.broadcast_to(by.threads, access.addresses.shape)[here][:, None]
         warps = threads // WARP
@@ -301,7 +304,8 @@ class Races(Watching):
         site, _, engine = self._sites[conflict.site]
         did = "the read" if conflict.was_read else "the write"
         who = "another lane of its warp" if rule is rules.MISSING_WARP_SYNC else "another warp"
-        earlier = f"{did} by {engine or who} at PTX {site}"
+        by = "" if rule is rules.NON_COHERENT else f" by {engine or who}"
+        earlier = f"{did}{by} at PTX {site}"
         self._raise(rule, access, place, earlier, (f"{did} is here (PTX {site})", site.origin))
 
     def _fail_flag(self, access: Access, conflict: Conflict, here: Which, flag: Site, reason: str) -> NoReturn:

@@ -45,6 +45,13 @@ FLAG_ORDER = Rule(
     why="The new flag may arrive before the data, or the data may come from a cache: it is old now and then.",
     reference="PTX ISA 8.8 (causality order), 8.7 (release and acquire patterns)",
 )
+NON_COHERENT = Rule(
+    id="simulator.non-coherent",
+    message="{now} {memory} by a non-coherent load, and the kernel has written there: {earlier}",
+    fix="declare the pointer without const=True, so that its loads are coherent; or write to other memory",
+    why="No write reaches the non-coherent cache while the kernel runs: what is read is old or new.",
+    reference="PTX ISA 9.7.9 (ld.global.nc)",
+)
 READ_BEFORE_WAIT = Rule(
     id="proxy.read-before-wait",
     message="{now} {memory}, and nothing orders it with {earlier}",

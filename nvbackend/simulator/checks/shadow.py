@@ -105,6 +105,10 @@ class Shadow:
                 conflict.is_of_warp = True
         return conflict
 
+    def written(self, bytes: NDArray[np.int64]) -> Conflict | None:
+        """A write of one of the bytes by anybody, the accessor too."""
+        return self._written_at(bytes, _of(self._written, bytes) > 0)
+
     def _written_at(self, bytes: NDArray[np.int64], wrong: Mask) -> Conflict | None:
         """The conflict with the first of the writes that are wrong."""
         if not wrong.any():

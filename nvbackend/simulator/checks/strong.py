@@ -22,12 +22,14 @@ _RELEASES, _ACQUIRES = ("release", "acq_rel"), ("acquire", "acq_rel")
 _NARROW = {"cta": 1, "cluster": 2}
 """How many of the groups of threads that a scope is within: its CTA, its cluster, all."""
 _EVERYBODY = 3
+WEAK = ("weak", "", "nc")
+"""The orders of accesses that order nothing."""
 Place = tuple[str, int, int]
 
 
 def is_strong(access: Access) -> bool:
     """Whether it is an atomic, or has an order other than weak."""
-    return access.kind == "atomic" or access.by.order not in ("weak", "")
+    return access.kind == "atomic" or access.by.order not in WEAK
 
 
 class Strong:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from nvbackend.diagnostics import Rule
 from nvbackend.simulator.checks import tensor_rules as rules
 from nvbackend.simulator.checks.shadow import Conflict, Shadow
+from nvbackend.simulator.checks.strong import is_strong
 from nvbackend.simulator.checks.watching import Watching
 from nvbackend.simulator.events import Access, By, Pending, Site, Sync
 from nvbackend.simulator.machine.lanes import WARP
@@ -125,7 +126,7 @@ class TensorOrder(Watching):
             self._look(access)
 
     def _meet(self, access: Access) -> None:
-        if access.kind == "atomic" or access.by.order not in ("weak", ""):
+        if is_strong(access):
             sync = Sync(access.by, ("strong", access.space))
             if access.by.operation is None:
                 self.acquire(sync)
