@@ -66,6 +66,10 @@ def image(element: nvb.ElementType, columns: int, seed: int) -> np.ndarray:
         (s32, s32, s32, 3, -5, True),
         (s32, s32, s32, 3, -5, False),
         (s32, f32, bf16, 2.0, 1.0, True),
+        (f32, f32, f32, 0.0, 3.0, True),
+        (f32, f32, f32, 2.0, 0.0, True),
+        (f32, f32, f32, 1.0, 0.0, True),
+        (s32, s32, s32, 0, 0, True),
     ],
     ids=str,
 )

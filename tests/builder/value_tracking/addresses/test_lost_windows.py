@@ -33,6 +33,8 @@ LOST = {
     "divided and multiplied": lambda k, own, peer: (peer.bytes // 16) * 16,
     "divided, multiplied and moved": lambda k, own, peer: (peer.bytes // 8 * 8) + 16,
     "divided by an index": lambda k, own, peer: peer.bytes // of_number(k) * of_number(k),
+    "its remainder by an index": lambda k, own, peer: peer.bytes % of_number(k),
+    "shifted and its remainder": lambda k, own, peer: (peer.bytes >> 1) % of_number(k) * 2,
     "itself in itself": lambda k, own, peer: peer.bytes & peer.bytes,
     "masked by an index": lambda k, own, peer: peer.bytes & of_number(k),
     "masked by what an index has not": lambda k, own, peer: peer.bytes & ~of_number(k),
