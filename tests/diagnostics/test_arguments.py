@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import pytest
 
 import nvbackend as nvb
-from nvbackend import f16, i32
+from nvbackend import ElementType, f16, i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.diagnostics import record
 from nvbackend.diagnostics.arguments import wrong_arguments
@@ -238,3 +238,23 @@ def test_what_cannot_have_changed_is_compared_when_it_is_made(again: bool, wrong
     object.__setattr__(firm, "bits", "1")
     found = wrong_arguments(of_records, (loose, firm), {}, again=again)
     assert [one.message.split(": ", 1)[1].split(" ", 1)[0] for one in found] == wrong
+
+
+def _of_kinds(number: int, name: str, operand: ElementType) -> None:
+    """Takes plain things."""
+
+
+def test_an_argument_that_is_known_at_run_time_only_is_said_to_be() -> None:
+    k, _, value = builder()
+    hint = ", which is known only when the kernel runs"
+    for given, is_late in ((value, True), (k.var(1), True), ("3", False), (3.5, False), (None, False)):
+        problems = [one.values["problem"] for one in wrong_arguments(_of_kinds, (given, value, i32), {})]
+        assert [problem.endswith(hint) for problem in problems] == [is_late, False]
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"), [("f32", "nvb.f32"), (float, "nvb.f32"), ("float16", "nvb.f16"), (int, "nvb.s32"), (str, "")]
+)
+def test_an_element_type_that_has_another_name_is_advised(given: object, shown: str) -> None:
+    (found,) = wrong_arguments(_of_kinds, (1, "a", given), {})
+    assert found.values["problem"].partition(": use ")[2] == shown

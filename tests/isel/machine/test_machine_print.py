@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.row.row import Asm, Effect, RegisterClass, Row, immediate, operand, output
 from nvbackend.intrinsics.row.types import f16, f32
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor, SwizzleMode
-from nvbackend.isel.machine.function import Access, MachineFunction, MachineInstr, RegisterBlock, Touch, print_instr
+from nvbackend.isel.machine.function import (
+    Access,
+    MachineFunction,
+    MachineInstr,
+    MemoryObject,
+    MemoryTouch,
+    MemoryUse,
+    RegisterBlock,
+    Touch,
+    print_instr,
+)
 from nvbackend.isel.target.target import Target
 from tests.support.golden import Golden
 from tests.support.machine import Program
@@ -106,6 +120,20 @@ def test_words_are_printed_in_full_and_decoded() -> None:
 
 def test_a_word_that_does_not_decode_says_why() -> None:
     assert "b_desc: descriptor.reserved-bits" in print_instr(mma(b_desc=1 << 60))
+
+
+@pytest.mark.parametrize(
+    ("offset", "symbol", "extent", "printed"),
+    [
+        (0, "", 4, "write words.1[0, 4 bytes]"),
+        (8, "", None, "write words.1[8]"),
+        (0, "%i", 16, "write words.1[%i, 16 bytes]"),
+        (8, "%i", 16, "write words.1[8 + %i, 16 bytes]"),
+    ],
+)
+def test_where_an_access_begins(offset: int, symbol: str, extent: int | None, printed: str) -> None:
+    touch = MemoryTouch(MemoryObject(1, "words", "shared", 64, 4), MemoryUse.WRITE, "a", offset, symbol, extent)
+    assert print_instr(replace(mma(), memory=(touch,))).endswith(f"; {printed}")
 
 
 def test_attributes_print_in_one_order() -> None:

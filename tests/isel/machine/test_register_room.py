@@ -171,6 +171,9 @@ def test_a_kernel_without_the_registers_is_refused_where_it_is_built(bounds: dic
         assert found.rule_id == "machine.register-room"
         assert found.location is not None and found.location.function == "loaded"
         assert not room
+        needed = found.values["needed"]
+        most = max(threads for threads in range(128, 2049, 128) if threads * (-(-needed // 8) * 8) <= 65536)
+        assert f"at most {most} threads an SM" in found.fix
         text = loaded(1, **bounds).compile(assemble=False).ptx  # its header, which holds the bounds
         many = loaded(128, threads=bounds["threads"] // 8 if bounds["threads"] > 256 else 32)
         body = many.compile(assemble=False).ptx

@@ -272,6 +272,24 @@ def test_a_target_without_tcgen05_lacks_nothing_else(target: str, request_: Tcge
     assert list(broken(request_, Target.parse(target))) == ["tcgen05.target"]
 
 
+@pytest.mark.parametrize("kind", ["mxf8f6f4", "mxf4", "mxf4nvf4"])
+@pytest.mark.parametrize("given", [None, "3X"])
+def test_the_scale_vectors_that_are_advised_are_those_that_are_taken(kind: str, given: str | None) -> None:
+    """And no others, of the spellings of the PTX ISA (9.7.16.10.7)."""
+    spellings = ("scale_vec::1X", "scale_vec::2X", "scale_vec::4X", "block16", "block32", "block64")
+    request = Tcgen05Request(kind, block_scale=True)
+    found = [
+        one
+        for one in why_not(GATES, dataclasses.replace(request, scale_vector=given), SM_100A)
+        if one.rule_id.startswith("tcgen05.scale-vector")
+    ]
+    taken = {name for name in spellings if not why_not(GATES, dataclasses.replace(request, scale_vector=name), SM_100A)}
+    assert taken
+    assert len(found) == (given is not None or kind == "mxf4nvf4")
+    for one in found:
+        assert {name for name in spellings if name in one.fix} == taken
+
+
 def test_all_broken_rules_are_told_together() -> None:
     request = Tcgen05Request("mxf4nvf4", cta_group=2, weight_stationary=True, ashift=True, collector="a::use")
     found = broken(request, Target.parse("sm_100f"))

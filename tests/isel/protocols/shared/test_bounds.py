@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from contextlib import nullcontext
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import nvbackend as nvb
@@ -47,6 +48,70 @@ def test_said_exactly_where_some_thread_leaves(extent, factors, first, rounds, i
     assert bool(found) is bool(leaving)
     assert all(one.values["start"] in leaving for one in found)
     assert leaving or RULE not in rules(walk.build)
+
+
+STEPS = ("access", "break", "continue", "return", "skip", "other")
+
+
+def executed(program, extent, place, rounds, n) -> bool:
+    """Whether thread 0 leaves the `extent` where the run-time number is `n`."""
+    for i in range(*rounds):
+        for j in range(2):
+            skipping = False
+            for step in program:
+                happens = i + j == n
+                if step == "return" and happens:
+                    return False
+                if step in ("break", "continue") and happens:
+                    break
+                if step == "skip":
+                    skipping = happens
+                elif step == "other":
+                    skipping = not happens
+                elif step == "access" and not skipping and not 0 <= place(i, j) < extent:
+                    return True
+            else:
+                continue
+            if step == "break":
+                break
+    return False
+
+
+@example(("continue", "access"), (1, 0), 63, (0, 2, 1))
+@example(("break", "access"), (1, 0), 63, (0, 3, 1))
+@example(("return", "access"), (0, 1), 63, (0, 2, 1))
+@example(("access", "break"), (2, 1), 61, (0, 3, 1))
+@example(("skip", "access"), (1, 1), 62, (0, 2, 1))
+@example(("other", "access"), (1, 1), 62, (0, 2, 1))
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.sampled_from(STEPS), min_size=1, max_size=4).map(lambda steps: (*steps, "access")),
+    st.tuples(st.integers(-2, 2), st.integers(0, 2)),
+    st.integers(-3, 66),
+    st.tuples(st.integers(0, 2), st.integers(2, 5), st.integers(1, 2)),
+)
+def test_rounds_that_a_number_at_run_time_leaves_out(program, factors, first, rounds) -> None:
+    """Said only where some round of every run leaves, whichever rounds the number ends or passes over."""
+
+    @nvb.kernel("sm_90a", threads=THREADS)
+    def walk(k, n: i32):
+        words = k.shared(u32, 64)
+        with k.range(*rounds) as i, k.range(2) as j:
+            around = nullcontext
+            for step in program:
+                happens = i + j == n
+                if step == "access":
+                    with around():
+                        words[i * factors[0] + j * factors[1] + first] = 1
+                elif step in ("skip", "other"):
+                    around = functools.partial(k.if_, happens if step == "other" else i + j != n)
+                else:
+                    getattr(k, f"{step}_if")(happens)
+
+    certain = all(
+        executed(program, 64, lambda i, j: first + factors[0] * i + factors[1] * j, rounds, n) for n in range(-1, 9)
+    )
+    assert certain or RULE not in rules(lambda: walk.build(check=False))
 
 
 @settings(max_examples=40, deadline=None)
