@@ -162,8 +162,10 @@ def program(seed: int, weights: tuple[float, ...] = OF_ALL) -> dict[str, tuple[l
     blocks: dict[str, tuple[list[Word], list[str]]] = {}
     for index, name in enumerate(names):
         words = [("alloc", number, 0) for number in (1, 2)] if index == 0 else []
-        for _ in range(chance.randint(0, 7)):
-            words.append((chance.choices(WORDS, weights)[0], chance.randint(1, 2), chance.choice((0, 32))))
+        words += [
+            (chance.choices(WORDS, weights)[0], chance.randint(1, 2), chance.choice((0, 32)))
+            for _ in range(chance.randint(0, 7))
+        ]
         if index and chance.random() < 0.1:
             words.append(("relinquish", 0, 0))
         later = names[index + 1 :]
