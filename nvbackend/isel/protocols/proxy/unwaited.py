@@ -27,7 +27,7 @@ from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import with_successors
 from nvbackend.isel.flow.loops import Loops, loops_of
 from nvbackend.isel.flow.memory_uses import writes_elsewhere
-from nvbackend.isel.flow.paths import is_avoided, is_for_each, rank_paths, reachable, ways
+from nvbackend.isel.flow.paths import coming_ranks, is_avoided, is_for_each, rank_paths, reachable, ways
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import Crew, MachineFunction, MemoryObject, MemoryTouch, MemoryUse, RunTimeValues
 from nvbackend.isel.protocols.cluster.accesses import footprints_by_rank
@@ -192,9 +192,11 @@ class _Search:
         comes_first = comes_first and all(is_for_each(path, copy.site.block) for path in paths)
         if not comes_first and self._leads(copy.site, None):
             return  # the peer may have waited until it was read
-        sent = copy.site.instr.facts.get(facts.PEERS, 0)
+        sent, reading = copy.site.instr.facts.get(facts.PEERS, 0), coming_ranks(self._function)[read.site.block]
         for rank, path in enumerate(paths):
             for peer in facts.peers_of(sent, rank):
+                if not reading >> peer & 1:
+                    continue
                 if comes_first or not (is_avoided(path, by.anchor) or is_avoided(paths[peer], also.anchor)):
                     yield rank, peer
 

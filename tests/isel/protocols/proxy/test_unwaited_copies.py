@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 import nvbackend as nvb
@@ -93,6 +95,33 @@ def sent_by_one_rank(wait: bool, handed: bool = False):
 def test_one_rank_sends_and_another_reads():
     assert UNWAITED in sent_by_one_rank(wait=False)
     assert UNWAITED not in sent_by_one_rank(wait=True)
+
+
+@pytest.mark.parametrize("to", [0, 1, "peer"])
+@pytest.mark.parametrize("sending", [{0}, {1}, {0, 1}], ids=str)
+@pytest.mark.parametrize("reading", [{0}, {1}, {0, 1}, "who sends"], ids=str)
+def test_who_sends_to_whom_and_who_reads(to, sending, reading):
+    """Wrong where some CTA reads what another sends to it, of all ranks tried one by one."""
+
+    def only(k, ranks):
+        return k.if_(k.cluster.rank() == min(ranks)) if len(ranks) == 1 else nullcontext()
+
+    def program(k, own, full, out, n):
+        own[k.thread_id()] = 0.0
+        k.fence.proxy_async()
+        k.cluster.sync()
+        expect(k, full)
+        with only(k, sending):
+            target = k.cluster.peer_rank() if to == "peer" else to
+            k.async_store.store(own + k.thread_id(), [k.const(1.0, f32)], full, target)
+            if reading == "who sends":
+                out[k.thread_id()] = own[k.thread_id()]
+        if reading != "who sends":
+            with only(k, reading):
+                out[k.thread_id()] = own[k.thread_id()]
+
+    receiving = {1 - rank for rank in sending if to in ("peer", 1 - rank)}
+    assert (UNWAITED in found(program)) is bool(receiving & (sending if reading == "who sends" else reading))
 
 
 def test_a_peer_that_waits_until_it_may_send():
