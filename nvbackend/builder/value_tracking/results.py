@@ -146,8 +146,7 @@ def _width(value: ir.Value) -> int | None:
 
 def selected(condition: Known, yes: Known, no: Known) -> tables.Result | None:
     """The number of the side that is taken; of both sides, where they are the same."""
-    holds, fails = condition.holds(), condition.fails()
-    if condition.numbers is None or holds is None or fails is None:
+    if condition.numbers is None:
         if yes.numbers is None or no.numbers is None:
             return None
         return yes.numbers, _only(_sure(yes) & _sure(no) & (yes.numbers == no.numbers))
@@ -157,9 +156,10 @@ def selected(condition: Known, yes: Known, no: Known) -> tables.Result | None:
     b = yes.numbers if no.numbers is None else no.numbers
     assert a is not None
     assert b is not None
-    numbers = np.where(condition.numbers != 0, a, b)
+    holds = condition.numbers != 0
+    taken = np.where(holds, _sure(yes), _sure(no)) & _sure(condition)
     either = _sure(yes) & _sure(no) & (a == b)
-    return numbers, _only((holds & _sure(yes)) | (fails & _sure(no)) | either)
+    return np.where(holds, a, b), _only(taken | either)
 
 
 def _sure(known: Known) -> Mask:

@@ -83,6 +83,27 @@ def test_sums_of_a_cluster(cluster, announcing, copying, announced, threads, kno
         assert ("together" in one.message) is bool(together)
 
 
+@pytest.mark.parametrize("mask", [0b01, 0b10, 0b11])
+@pytest.mark.parametrize("copying", [EVERYWHERE, RANK_1], ids=lambda one: one[0])
+@pytest.mark.parametrize("announced", [32, 64, 128])
+def test_sums_of_multicasts(mask, copying, announced):
+    """Every CTA announces to one that data choose; a copy brings 64 bytes to each CTA of its mask."""
+
+    def kernel(k, x: Pointer(u32, 16), n: i32):
+        full, tile = k.mbarrier.array(1, arrivals=1, name="full"), k.shared(u32, 128, align=128)
+        k.mbarrier.ready()
+        thread = k.thread_id()
+        with k.if_(thread == 0):
+            k.mbarrier.arrive(full, rank=n, expect_tx=announced)
+        with k.if_((thread == 0) & (True if copying is EVERYWHERE else k.cluster.rank() == 1)):
+            k.bulk.load(tile, x, 64, full, multicast_mask=mask)
+        k.mbarrier.wait(full, 0)
+        k.cluster.sync()
+
+    brought = 64 * mask.bit_count() * sum(copying[1](rank) for rank in range(2))
+    assert ("mbarrier.wrong-bytes" in rules_of(kernel)) is (brought != 2 * announced)
+
+
 @pytest.mark.parametrize(
     ("rounds", "is_even"),
     [
