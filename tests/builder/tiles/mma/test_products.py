@@ -110,21 +110,25 @@ def test_a_negated_operand_of_several(sign: int, flags: dict[str, bool]) -> None
     assert np.array_equal(found, sign * expected)
 
 
-@pytest.mark.parametrize(("parts", "fill"), [(2, 3.0), (4, None)])
-def test_the_parts_of_a_split_k_begin_cleared(parts: int, fill: float | None) -> None:
-    """What they are filled with counts once."""
+@pytest.mark.parametrize("tile", [(64, 32), (128, 16), (128, 48)])
+@pytest.mark.parametrize(("parts", "begun"), [(2, "fill"), (2, "set"), (1, "set"), (4, None)])
+def test_the_parts_of_a_split_k_begin_cleared(parts: int, begun: str | None, tile: tuple[int, int]) -> None:
+    """What they are filled with, or set to, counts once."""
 
     def split(k: Any, mma: Any, a: SharedTile, b: SharedTile, out: Any) -> None:
         acc = mma.accumulators(parts=parts)
-        if fill is not None:
-            acc.fill(fill)
+        if begun == "fill":
+            acc.fill(3.0)
+        if begun == "set":
+            acc.set([k.const(3.0, f32)] * (tile[0] * tile[1] // 128))
         with k.wgmma.group():
             mma.accumulate(acc, a, b)
-        acc.add_parts()
+        if parts > 1:
+            acc.add_parts()
         mma.store(acc, out, mma.shape[1])
 
-    found, expected = wgmma_of(WGMMA, (64, 32), 64, split)
-    assert np.array_equal(found, expected + (fill or 0))
+    found, expected = wgmma_of(WGMMA, tile, 64, split)
+    assert np.array_equal(found, expected + (3 if begun else 0))
 
 
 @pytest.mark.parametrize("atoms", [(1, 1, 2), (2, 1, 2), (1, 1, 4), (1, 2, 2), (2, 2, 2)])
