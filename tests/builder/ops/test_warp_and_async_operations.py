@@ -93,7 +93,7 @@ def sender(mode, lane, b, width):
 def test_some_member_is_read_from(mode):
     wrong = 0
     for width in (8, 16, 32):
-        for members in (0xFF, 0xF0F0, 0xFFFF0000, 0xFFFFFFFF):
+        for members in (0x1, 0x100, 0xFF, 0xF0F0, 0xFFFF0000, 0xFFFFFFFF):
             for lane in (0, 1, 7, 8, 15, 16, 20):
                 lanes = [one for one in range(32) if members >> one & 1]
                 found = not any(sender(mode, one, lane, width) in lanes for one in lanes)

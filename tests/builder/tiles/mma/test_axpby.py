@@ -37,10 +37,12 @@ def number(thread: int, index: int) -> int:
     return (thread * 12 + index) % 61 - 30
 
 
-def accumulated(acc: nvb.Accumulator, thread: nvb.Accumulator) -> None:
-    """Fill an accumulator with `number`."""
+def accumulated(acc: nvb.Accumulator, thread: nvb.Accumulator, *, packed: bool = True) -> None:
+    """Fill an accumulator with `number`; one of f16 by `packed` registers, or by its elements."""
     values = [(thread * 12 + index) % 61 - 30 for index in range(N // 2)]
-    if acc.element is f16:
+    if acc.element is f16 and not packed:
+        acc.set([value.to(f32).to(f16) for value in values])
+    elif acc.element is f16:
         halves = [value.to(f32).to(f16).bitcast(nvb.u16).to(u32) for value in values]
         acc.set([low | high << 16 for low, high in zip(halves[::2], halves[1::2], strict=True)])
     else:
@@ -82,7 +84,7 @@ def test_every_element_of_wgmma(d, c, out, alpha, beta, known, own_c) -> None:
     k = warpgroup_kernel(out=Pointer(out), c=Pointer(c), alpha=factor, beta=factor, thread=Scalar(s32))
     to, of, a, b, thread = k.arguments
     mma, acc = product(k, N, d)
-    accumulated(acc, thread)
+    accumulated(acc, thread, packed=own_c)
     factors = (alpha, beta) if known else (a, b)
     more = {"c": of, "c_stride": N + 2} if own_c else {}
     mma.axpby(factors[0], acc, factors[1], to, N + 6, **more)
