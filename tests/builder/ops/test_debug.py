@@ -129,6 +129,7 @@ def test_constants_numbers_of_arguments_and_chosen_threads(capsys: pytest.Captur
         ("{", 0, "a brace is open"),
         ("{x}", 1, "{x} names a value"),
         ("{!r}", 1, "no form of a value"),
+        ("{:{}}", 2, "{} is no form of a value"),
         ("{:.3f}", 1, "{:.3f} is no form of a value of s32"),
         ("{:^9}", 1, "{:^9} is no form"),
         ("{0} {}", 1, "places with and without numbers"),
@@ -177,6 +178,18 @@ def test_an_assertion_is_an_exception_with_place_thread_and_values() -> None:
     x[70] = 3.0
     found = failure(lambda: loaded.launch(2, x, 128))
     assert "kernel guarded: the trap 'never: 70' in thread 6 of CTA 1" in found.message
+
+
+@pytest.mark.parametrize(("x", "y", "z", "said"), [(1, 1, 2, "(1, 1, 2)"), (0, 0, 1, "(0, 0, 1)"), (1, 0, 0, "1")])
+def test_the_cta_of_an_assertion_has_all_its_indices(x: int, y: int, z: int, said: str) -> None:
+    @nvb.kernel("sm_90a", threads=32)
+    def placed(k):
+        here = [k.block_id(axis) == index for axis, index in zip("xyz", (x, y, z), strict=True)]
+        with k.if_(here[0] & here[1] & here[2] & (k.thread_id() == 5)):
+            k.trap("here")
+
+    found = failure(lambda: nvb.runtime.load(placed.compile(), device="simulator").launch((2, 2, 3)))
+    assert f"the trap 'here' in thread 5 of CTA {said}" in found.message
 
 
 def test_a_trap_says_its_text() -> None:
