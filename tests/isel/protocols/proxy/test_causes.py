@@ -42,3 +42,23 @@ def test_the_reason_is_the_commit_or_the_wait_that_is_missing(commits: int, reas
     p.k.mma.ldmatrix(buffer + p.k.lane_id() * 4, 1)
     (found,) = p.found()
     assert reason in f"{found.message} {found.fix}"
+
+
+@pytest.mark.parametrize("is_one_line", [True, False])
+def test_what_is_on_one_line_is_told_once(is_one_line: bool) -> None:
+    """Two copies that nobody waits for are read in two blocks, on one line of Python or on two."""
+    p = Program()
+    p.load(p.tile)
+    p.load(p.other)
+    lane = p.k.lane_id() * 16
+    sides = ((lambda: p.k.if_(p.k.thread_id() < 64), p.tile), (p.k.else_, p.other))
+    if is_one_line:
+        for side, tile in sides:
+            with side():
+                p.k.mma.ldmatrix(tile.address + lane, 1)
+    else:
+        with sides[0][0]():
+            p.k.mma.ldmatrix(p.tile.address + lane, 1)
+        with sides[1][0]():
+            p.k.mma.ldmatrix(p.other.address + lane, 1)
+    assert [one.rule_id for one in p.found()] == ["proxy.read-before-wait"] * (1 if is_one_line else 2)
