@@ -14,7 +14,7 @@ from nvbackend import e4m3, f32, i32, ue8m0
 from nvbackend.layout import Layout
 from nvbackend.tiled import make_tiled_mma
 from samples import program
-from samples.warp_tiles import ROWS, THREADS, WARPS, WITHOUT_END, Rows, columns, place_of_c, swizzled
+from samples.warp_tiles import ROWS, THREADS, WARPS, Rows, columns, place_of_c, swizzled
 
 TILE_K, STAGES = columns(e4m3), 3
 BLOCK = 32  # elements along K that share a factor
@@ -31,7 +31,8 @@ def factors(
     k: nvb.KernelBuilder, scales: nvb.Address, block: nvb.Value, step: nvb.Value, steps: nvb.Value, count: nvb.Value
 ) -> tuple[nvb.Tensor, nvb.Inside]:
     """The factors of a tile: those of `ROWS` rows, of which there are `count`, at `step` along K."""
-    whole = k.tensor(scales, Layout((WITHOUT_END, WITHOUT_END), (steps * BLOCKS, 1)))
+    across = steps * BLOCKS
+    whole = k.tensor(scales, Layout((count, across), (across, 1)))
     at = k.identity_tensor((ROWS, BLOCKS), at=(block * ROWS, step * BLOCKS))
     return whole.tile((ROWS, BLOCKS), (block, step)), at.below(count, None)
 

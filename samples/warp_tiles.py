@@ -10,7 +10,6 @@ ROWS, ROW_BYTES = 128, 128  # rows of a tile of A or B, bytes of a row: as many 
 WARPS = (2, 4, 1)  # along M, N and K
 THREADS = 256
 CHUNK = 16  # bytes that a thread copies at once
-WITHOUT_END = 1 << 30  # rows and columns of a matrix of which only the pitch is known
 
 
 def columns(element: nvb.ElementType) -> int:
@@ -39,7 +38,7 @@ class Rows:
         self, k: nvb.KernelBuilder, address: nvb.Address, block: nvb.Value, count: nvb.Value, depth: nvb.Value
     ) -> None:
         self.k, self.block, self.count, self.depth = k, block, count, depth
-        self.matrix = k.tensor(address, Layout((WITHOUT_END, WITHOUT_END), (depth, 1)))
+        self.matrix = k.tensor(address, Layout((count, depth), (depth, 1)))
 
     def fetch(self, step: nvb.Value, tile: nvb.Tensor) -> None:
         """Start to copy the tile at `step` along K; what is outside of the matrix becomes zeros."""
@@ -53,5 +52,5 @@ def place_of_c(
     k: nvb.KernelBuilder, c: nvb.Address, row: nvb.Value, column: nvb.Value, m: nvb.Value, n: nvb.Value
 ) -> tuple[nvb.Tensor, nvb.Inside]:
     """The CTA's tile of C, m x n, and what of it is inside."""
-    tile = k.tensor(c, Layout((WITHOUT_END, WITHOUT_END), (n, 1))).tile((ROWS, ROWS), (row, column))
+    tile = k.tensor(c, Layout((m, n), (n, 1))).tile((ROWS, ROWS), (row, column))
     return tile, k.identity_tensor((ROWS, ROWS), at=(row * ROWS, column * ROWS)).below(m, n)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, get_origin
 
 from nvbackend.builder.core.parameters import Unresolved, not_a_type
@@ -71,3 +71,37 @@ def _check_class(name: str, annotation: Any, kind: ParameterType | ElementType) 
         needs = f"{kind} arrives as {arrives.__name__}"
         advice = f"write Annotated[nvb.{arrives.__name__}, ...]"
         rules.PARAMETER_FACT.fail(name=name, given=annotation, needs=needs, advice=advice)
+
+
+# -- what depends on constants of the build ---------------------------------------------------------------------------
+
+
+def has_function(annotation: Any) -> bool:
+    """Whether the type depends on constants: `Annotated[nvb.TensorMap, lambda rows: nvb.TensorMap(...)]`."""
+    return get_origin(annotation) is Annotated and any(map(inspect.isfunction, annotation.__metadata__))
+
+
+def without_functions(function: Callable[..., Any], name: str, annotation: Any, constants: Mapping[str, Any]) -> Any:
+    """The annotation of the parameter `name` for these constants of the build."""
+    if not has_function(annotation):
+        return annotation
+    more = [
+        resolved(function, f"the type of {name}", part, constants) if inspect.isfunction(part) else part
+        for part in annotation.__metadata__
+    ]
+    return Annotated[(annotation.__origin__, *more)]
+
+
+def resolved(function: Callable[..., Any], what: str, bound: Any, constants: Mapping[str, Any]) -> Any:
+    """What a bound of a kernel is for these constants of the build (kernel.function for one that there is not)."""
+    if not callable(bound):
+        return bound
+    names = list(inspect.signature(bound).parameters)
+    for name in names:
+        if name not in constants:
+            known = ", ".join(constants) or "none"
+            problem = f"{what} depends on {name!r}, which is no build-time constant of it, or was not given"
+            rules.KERNEL_FUNCTION.fail(
+                kernel=function.__name__, problem=problem, advice=f"name some of its constants: {known}"
+            )
+    return bound(**{name: constants[name] for name in names})

@@ -12,7 +12,14 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
-from nvbackend.builder.kernel.annotations import annotations_of, is_parameter_type, parameter_type
+from nvbackend.builder.kernel.annotations import (
+    annotations_of,
+    has_function,
+    is_parameter_type,
+    parameter_type,
+    resolved,
+    without_functions,
+)
 from nvbackend.builder.kernel.check import Check, sizes_of
 from nvbackend.builder.kernel.compiled_again import CompiledBefore
 from nvbackend.builder.scopes import rules
@@ -64,10 +71,10 @@ def _advice(error: str) -> str:
 def kernel(
     target: str | Target,
     *,
-    threads: Extents,
-    cluster: Extents = 1,
-    min_ctas: int | None = None,
-    max_registers: int | None = None,
+    threads: Extents | Callable[..., Extents],
+    cluster: Extents | Callable[..., Extents] = 1,
+    min_ctas: int | Callable[..., int | None] | None = None,
+    max_registers: int | Callable[..., int | None] | None = None,
     name: str | None = None,
     examples: Sequence[Mapping[str, int]] = (),
 ) -> Callable[[Callable[..., None]], KernelDefinition]:
@@ -76,8 +83,11 @@ def kernel(
     Its first parameter is the KernelBuilder; the others are the kernel's parameters, annotated with an element type
     (`nvb.i32`), `nvb.Pointer[element]`, or, where there is more to say, `Annotated[nvb.TensorMap,
     nvb.TensorMap(element, box)]` and `Annotated[nvb.Pointer, nvb.Pointer(element, align=32)]`. Keyword-only parameters
-    with a default are build-time constants, which `build` and `compile` can set. `examples` are typical values of the
-    integer parameters, by name: with those the kernel is checked when it is built, in place of the build's own choice.
+    with a default are build-time constants, which `build` and `compile` can set. What depends on them is a function of
+    those that it names: `threads=lambda warps: 32 * warps`, and so `cluster`, `min_ctas`, `max_registers`, and the type
+    of a parameter, `Annotated[nvb.TensorMap, lambda rows: nvb.TensorMap(nvb.f16, box=(rows, 64))]`. `examples` are
+    typical values of the integer parameters, by name: with those the kernel is checked when it is built, in place of
+    the build's own choice.
     Raises target.unknown at the decorated line.
     """
     parsed = Target.parse(target)
@@ -98,12 +108,13 @@ class KernelDefinition(NotLoaded):
         self,
         function: Callable[..., None],
         target: Target,
-        threads: Extents,
-        cluster: Extents,
-        min_ctas: int | None,
-        max_registers: int | None,
+        threads: Extents | Callable[..., Extents],
+        cluster: Extents | Callable[..., Extents],
+        min_ctas: int | Callable[..., int | None] | None,
+        max_registers: int | Callable[..., int | None] | None,
         name: str,
         examples: Sequence[Mapping[str, int]] = (),
+        bound: Mapping[str, Any] | None = None,
     ) -> None:
         functools.update_wrapper(cast(Any, self), function)
         self._function = function
@@ -114,6 +125,8 @@ class KernelDefinition(NotLoaded):
         self.max_registers = max_registers
         self.name = name
         self.examples = tuple(examples)
+        self._bound = dict(bound or {})
+        """The constants of the build that `with_` has set."""
         self._before = CompiledBefore()
 
     def build(
@@ -137,16 +150,8 @@ class KernelDefinition(NotLoaded):
         check = self.examples if check is True and self.examples else check
         chosen = self.target if target is None else Target.parse(target)
         try:
-            k = KernelBuilder(
-                self.name,
-                chosen,
-                threads=self.threads,
-                cluster=self.cluster,
-                min_ctas=self.min_ctas,
-                max_registers=self.max_registers,
-                parameters=self.parameters(),
-                debug=debug,
-            )
+            bounds = self._bounds(values)
+            k = KernelBuilder(self.name, chosen, **bounds, parameters=self.parameters(values), debug=debug)
         except DiagnosticError as error:
             # What is wrong is written at the function, not where it is built.
             first = _first_line(self._function)
@@ -164,6 +169,31 @@ class KernelDefinition(NotLoaded):
                 fault = rules.NO_NUMBER.diagnose(at=place, error=error, advice=_advice(str(error)))
             raise DiagnosticError([fault]) from None
         return k._finish(_last_line(self._function), check)
+
+    def with_(self, *, name: str | None = None, **constants: Any) -> KernelDefinition:
+        """The same kernel with some constants of the build set, which `build` and `compile` can set again.
+
+        `name` is that of the kernel in the PTX. Raises kernel.function for a name that no constant of it has.
+        """
+        for constant in constants:
+            self._check_constants({constant: None}, needed=False)
+        bound, chosen = {**self._bound, **constants}, name or self.name
+        bounds = self.threads, self.cluster, self.min_ctas, self.max_registers
+        return KernelDefinition(self._function, self.target, *bounds, chosen, self.examples, bound)
+
+    def _bounds(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The launch bounds for constants of the build, each of its own or of its default."""
+        bounds = {name: getattr(self, name) for name in ("threads", "cluster", "min_ctas", "max_registers")}
+        if not any(map(callable, bounds.values())):
+            return bounds
+        constants = self._constants(values)
+        return {name: resolved(self._function, name, bound, constants) for name, bound in bounds.items()}
+
+    def _constants(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """All constants of the build: those given, and the defaults of the others."""
+        self._check_constants(dict(values))
+        defaults = self._function.__kwdefaults__ or {}
+        return {**defaults, **self._bound, **values}
 
     def check(
         self,
@@ -189,7 +219,7 @@ class KernelDefinition(NotLoaded):
                 problem = f"its build-time constant {name!r} is called like the option {name} of build"
                 advice = f"pass constants={{{name!r}: {option!r}}}, or give the constant another name"
                 rules.KERNEL_FUNCTION.fail(kernel=self.name, problem=problem, advice=advice)
-        sizes_of(check, self.name, self.parameters())
+        sizes_of(check, self.name, self.parameters(values))
 
     def _run(self, k: KernelBuilder, values: dict[str, Any]) -> None:
         """Run the function; until it ends, no kernel whose function asked for this one gets any instruction."""
@@ -199,7 +229,7 @@ class KernelDefinition(NotLoaded):
         for core in around:
             core.inner = self.name
         try:
-            result = self._function(k, *k.arguments, **values)
+            result = self._function(k, *k.arguments, **{**self._bound, **values})
         finally:
             for core in around:
                 core.inner = None
@@ -210,10 +240,11 @@ class KernelDefinition(NotLoaded):
             raise DiagnosticError([_function_fault(self.name, problem, advice, last)])
 
     def __repr__(self) -> str:
-        return f"<kernel {self.name} for {self.target}, {self.threads} threads>"
+        threads = "a number of" if callable(self.threads) else self.threads
+        return f"<kernel {self.name} for {self.target}, {threads} threads>"
 
     def _stage(self) -> tuple[str, int, bool]:
-        return self.name, math.prod(shape_of(self.threads)), False
+        return self.name, 0 if callable(self.threads) else math.prod(shape_of(self.threads)), False
 
     def _declared(self) -> dict[str, bool]:
         """The constants of the build, each with whether it lacks a default."""
@@ -233,8 +264,8 @@ class KernelDefinition(NotLoaded):
             )
         return {**(constants or {}), **more}
 
-    def _check_constants(self, values: dict[str, Any], options: str = "") -> None:
-        """kernel.function unless `values` names constants of this kernel, and all that have no default.
+    def _check_constants(self, values: dict[str, Any], options: str = "", *, needed: bool = True) -> None:
+        """kernel.function unless `values` names constants of this kernel, and all that are `needed`.
 
         `options` says what else the call takes.
         """
@@ -244,8 +275,8 @@ class KernelDefinition(NotLoaded):
             if name not in declared:
                 problem = f"it has no build-time constant {name!r}"
                 rules.KERNEL_FUNCTION.fail(kernel=self.name, problem=problem, advice=f"its constants are: {known}")
-        for name, needed in declared.items():
-            if needed and name not in values:
+        for name, lacks_default in declared.items():
+            if needed and lacks_default and name not in values and name not in self._bound:
                 problem = f"its build-time constant {name!r} has no default and was not given"
                 rules.KERNEL_FUNCTION.fail(kernel=self.name, problem=problem, advice=f"pass {name}=..., or a default")
 
@@ -273,7 +304,8 @@ class KernelDefinition(NotLoaded):
         constants = self._together(constants, {name: options.pop(name) for name in list(options) if name not in known})
         self._check_constants(constants, f"; options of compile are: check, debug, {', '.join(known)}")
         self._check_options(constants, check, debug=debug)
-        facts = (self.name, self.target, self.threads, self.cluster, self.min_ctas, self.max_registers)
+        bounds = tuple(self._bounds(constants).values())
+        facts = (self.name, self.target, bounds, self.parameters(constants) if self._depends else (), self._bound)
         return self._before.get(
             self._function,
             (facts, target, constants, check, debug),
@@ -281,10 +313,21 @@ class KernelDefinition(NotLoaded):
             lambda: self.build(target=target, constants=constants, check=check, debug=debug).compile(**options),
         )
 
-    def parameters(self) -> tuple[Parameter, ...]:
-        """The kernel's parameters from the function's annotations (kernel.parameter for any other annotation)."""
+    @functools.cached_property
+    def _depends(self) -> bool:
+        """Whether types of parameters depend on constants of the build."""
+        return any(map(has_function, annotations_of(self._function).values()))
+
+    def parameters(self, constants: Mapping[str, Any] | None = None) -> tuple[Parameter, ...]:
+        """The kernel's parameters from the function's annotations (kernel.parameter for any other annotation).
+
+        Types that depend on constants of the build are those for `constants`, and the defaults of the others.
+        """
         described = list(inspect.signature(self._function).parameters.values())[1:]
         hints = annotations_of(self._function)
+        if any(map(has_function, hints.values())):
+            known = self._constants(constants or {})
+            hints = {name: without_functions(self._function, name, hint, known) for name, hint in hints.items()}
         first = next(iter(inspect.signature(self._function).parameters))
         if is_parameter_type(hints.get(first)):
             problem = f"its first parameter, {first}, gets the builder and cannot be a parameter of the kernel"

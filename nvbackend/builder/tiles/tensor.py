@@ -16,7 +16,7 @@ from nvbackend.builder.values.values import Operand, Value, address_type, as_ind
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.layout import AnyLayout, ComposedLayout, IntTuple, Layout, SmemPtr, Swizzle, cosize, zipped_divide
-from nvbackend.layout.algebra.inttuple import added, leaves, modes, nested_as
+from nvbackend.layout.algebra.inttuple import RunTimeExtent, added, leaves, modes, nested_as, valued
 from nvbackend.layout.algebra.layout import must_be_known
 from nvbackend.layout.algebra.swizzle import BYTE_BITS
 from nvbackend.tiled import Partition, ThrCopy
@@ -83,7 +83,12 @@ class Tensor:
 
     @property
     def shape(self) -> IntTuple:
-        """The extents."""
+        """The extents; values where they are known at run time only."""
+        extents: IntTuple = valued(self._extents)
+        return extents
+
+    @property
+    def _extents(self) -> IntTuple:
         return self._terms[0].part.shape
 
     @property
@@ -115,13 +120,13 @@ class Tensor:
 
     def at(self, *coordinate: Any) -> Address:
         """The address of an element. Raises layout-algebra.coordinate, and tensor.coordinate outside of the shape."""
-        check_inside(coordinate, self.shape)
+        check_inside(coordinate, self._extents)
         return Walker(self).address(coordinate[0] if len(coordinate) == 1 else coordinate)
 
     def __getitem__(self, coordinate: Any) -> Any:
         if not is_open(coordinate):
             return self.at(coordinate).load()[0]
-        check_inside(coordinate, self.shape)
+        check_inside(coordinate, self._extents)
         return self.partition(lambda layout: sliced(layout, coordinate))
 
     def __setitem__(self, coordinate: Any, value: Operand) -> None:
@@ -260,7 +265,9 @@ def _placed(address: Address, layout: ComposedLayout) -> Partition:
 
 
 def _check_bounds(address: Address, layout: AnyLayout, count: int) -> None:
-    place = address._place
+    place, plain = address._place, layout.layout_b if isinstance(layout, ComposedLayout) else layout
+    if any(isinstance(extent, RunTimeExtent) for extent in leaves(plain.shape)):
+        return
     if place is None or place.terms or place.object.bytes is None:
         return
     wanted, there = address.element.bytes_for(count), place.object.bytes - place.offset

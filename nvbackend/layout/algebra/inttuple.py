@@ -28,6 +28,9 @@ MOST_INTEGERS = 4096
 MOST_DISTANCE = 1 << 63
 """What no index reaches: CuTe's and the hardware's have 64 bits with the sign."""
 
+LARGEST_EXTENT = (1 << 31) - (1 << 16)
+"""What an extent known at run time counts as: with a tile more at its end, indices still have 32 bits."""
+
 _ = None
 """The whole mode: CuTe's underscore in coordinates and tilers."""
 
@@ -88,13 +91,60 @@ class Dynamic(int):
         return f"Dynamic({int(self)})"
 
 
+class RunTimeExtent(Dynamic):
+    """An extent that is a builder's value, or was computed with one: `value()` emits the arithmetic.
+
+    As an integer it is near what indices of 32 bits come to, so that known coordinates are inside and index arithmetic
+    is as wide as it must be. It equals itself alone: nothing is simplified because the integer happens to fit.
+    """
+
+    def __new__(cls, value: Callable[[], Any], number: int = LARGEST_EXTENT) -> RunTimeExtent:
+        extent = super().__new__(cls, number)
+        extent.value = value
+        return extent
+
+    value: Callable[[], Any]
+
+    @staticmethod
+    def _with(operation: Callable[[int, int], int], left: int, right: int) -> Dynamic:
+        if not (isinstance(left, int) and isinstance(right, int)):
+            return NotImplemented
+        number = operation(int(left), int(right))
+        return RunTimeExtent(lambda: operation(valued(left), valued(right)), number)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    __hash__ = int.__hash__
+
+    def __repr__(self) -> str:
+        return "?"
+
+
+def valued(a: Any) -> Any:
+    """What `a` is in a kernel: a builder's value for an extent that is known at run time, nested tuples included."""
+    if isinstance(a, tuple):
+        return tuple(map(valued, a))
+    return a.value() if isinstance(a, RunTimeExtent) else a
+
+
+def as_extents(a: Any) -> Any:
+    """`a` with an extent in the place of each builder's value."""
+    if isinstance(a, tuple):
+        return tuple(map(as_extents, a))
+    return RunTimeExtent(lambda: a) if is_run_time(a) else a
+
+
 def text(a: Any) -> str:
     """CuTe's text of integers, tuples and `_`: `((_64,_2),512)`."""
     if isinstance(a, tuple):
         return "(" + ",".join(map(text, a)) + ")"
     if a is None:
         return "_"
-    if is_run_time(a):
+    if is_run_time(a) or isinstance(a, RunTimeExtent):
         return "?"
     if isinstance(a, int):
         return printed(int(a)) if isinstance(a, Dynamic) else f"_{printed(a)}"

@@ -10,7 +10,9 @@ from nvbackend.diagnostics import user_facing
 from nvbackend.layout.algebra.inttuple import (
     Coordinate,
     IntTuple,
+    RunTimeExtent,
     added,
+    as_extents,
     check_congruent,
     check_limits,
     compact,
@@ -23,6 +25,7 @@ from nvbackend.layout.algebra.inttuple import (
     nested_as,
     product,
     text,
+    valued,
     widened,
 )
 from nvbackend.layout.algebra.rules import COORDINATE, EXTENT, LIMIT, MODE, RUN_TIME
@@ -38,19 +41,19 @@ class Layout:
     """Shape:stride as in CuTe: coordinate (i, j, ...) goes to the sum of indices times strides.
 
     Both are integers or nested tuples of them; without `stride` the layout is compact, the first mode fastest. Equal
-    layouts have equal numbers, static or dynamic. Strides may be a builder's values, printed `?`: such a layout can be
-    called, sliced, coalesced, divided, and composed with one of integers; what must compare its strides raises
-    layout-algebra.run-time. Raises layout-algebra.extent and layout-algebra.congruent.
+    layouts have equal numbers, static or dynamic. Strides and extents may be a builder's values, printed `?`: such a
+    layout can be called, sliced, coalesced, divided, and composed with one of integers; what must compare its strides
+    raises layout-algebra.run-time. Raises layout-algebra.extent and layout-algebra.congruent.
     CUTLASS documentation, CuTe layouts.
     """
 
     shape: IntTuple
     stride: IntTuple
 
-    def __init__(self, shape: IntTuple, stride: Coordinate = None) -> None:
-        shape = extents(shape, "a shape", least=1)
+    def __init__(self, shape: Coordinate, stride: Coordinate = None) -> None:
+        shape = as_extents(extents(shape, "a shape", least=1, run_time=True))
         if stride is None:
-            stride = compact(shape)
+            stride = valued(compact(shape))
         else:
             stride = extents(stride, "a stride", run_time=True)
             check_congruent(shape, stride)
@@ -178,7 +181,7 @@ def is_zero(number: Any) -> bool:
 
 
 def _plain(number: Any) -> Any:
-    return int(number) if isinstance(number, int) else number
+    return int(number) if isinstance(number, int) and not isinstance(number, RunTimeExtent) else number
 
 
 def drawn(title: str, shape: IntTuple, offsets: Callable[[], list[int]]) -> str:
@@ -214,13 +217,21 @@ def _terms(
     flat = list(zip(leaves(shape), leaves(stride), strict=True))
     if isinstance(rest, int) and rest < 0:
         COORDINATE.fail(coordinate=text(whole), shape=text(domain), problem="a negative index has no place in a tuple")
+    if is_zero(rest):
+        return
     for extent, step in flat[:-1]:
         if extent != 1:
             if not is_zero(step):
-                yield rest % int(extent), step
-            rest = rest // int(extent)
+                yield rest % _divisor(extent, rest), step
+            rest = rest // _divisor(extent, rest)
     if flat:
         yield rest, flat[-1][1]
+
+
+def _divisor(extent: int, index: Any) -> Any:
+    """An extent to divide an index by, in the index's type where both are a builder's values."""
+    number = valued(_plain(extent))
+    return number.to(index.type) if is_run_time(number) and is_run_time(index) else number
 
 
 def _open_modes(

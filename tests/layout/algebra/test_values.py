@@ -142,7 +142,6 @@ def test_run_time_strides_print_as_question_marks_and_fold() -> None:
 @pytest.mark.parametrize(
     ("rule", "operation"),
     [
-        ("extent", lambda pitch, layout: Layout((pitch, 8))),
         ("run-time", lambda pitch, layout: layout.offsets()),
         ("run-time", lambda pitch, layout: cosize(layout)),
         ("run-time", lambda pitch, layout: complement(layout, 64)),
