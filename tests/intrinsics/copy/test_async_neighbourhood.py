@@ -10,7 +10,15 @@ import pytest
 from nvbackend.intrinsics.row.row import NoSuchRow
 from nvbackend.isel.operands.sync import is_available
 from nvbackend.isel.target.target import Target, dotted
-from tests.support import address_text, async_text, atomic_text, load_store_text, multimem_text, spelling_text
+from tests.support import (
+    address_text,
+    async_text,
+    atomic_text,
+    convert_text,
+    load_store_text,
+    multimem_text,
+    spelling_text,
+)
 from tests.support.async_text import DECLARATIONS, SCOPES, Variant
 from tests.support.ptxas import OLD_CHIPS, TAKEN_BEFORE_13, on_a_sample, refusals, witnessed
 
@@ -20,6 +28,7 @@ FAMILIES = {
     **spelling_text.FAMILIES,
     **load_store_text.FAMILIES,
     "atomics": atomic_text.forms,
+    "conversions": convert_text.forms,
     "atomic_orders": atomic_text.orders,
     "multimem": multimem_text.forms,
     "multimem_orders": multimem_text.orders,
