@@ -92,6 +92,7 @@ if TYPE_CHECKING:
         Rule as Rule,
         Severity as Severity,
     )
+    from nvbackend.diagnostics.announce import DiagnosticWarning as DiagnosticWarning, Suppressed as Suppressed
     from nvbackend.intrinsics.row.row import Row as Row
     from nvbackend.intrinsics.row.semantics import Semantics as Semantics
     from nvbackend.intrinsics.words.smem_descriptor import (
@@ -164,6 +165,7 @@ _NAMES: dict[str, str] = {
         "codegen.cache": "Cache",
         "codegen.compiled": "CompiledKernel compile_kernel",
         "diagnostics": "Diagnostic DiagnosticError Rule Severity",
+        "diagnostics.announce": "DiagnosticWarning Suppressed",
         "intrinsics.row.row": "Row",
         "intrinsics.row.semantics": "Semantics",
         "intrinsics.words.smem_descriptor": "Major SmemDescriptor SwizzleMode",

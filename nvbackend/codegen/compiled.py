@@ -17,6 +17,7 @@ from nvbackend.codegen.toolchain import Tool, find_ptxas, locate
 from nvbackend.codegen.unrolling import not_unrolled
 from nvbackend.codegen.user_lines import at_user_lines
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, user_facing
+from nvbackend.diagnostics.announce import Suppressed
 from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.target.target import Target, dotted
@@ -33,8 +34,9 @@ class CompiledKernel(NotLoaded):
     """A kernel that was built: what it takes, what was selected, and every form down to the cubin.
 
     `ir` is the IR before optimisation, `optimized_ir` the one that `ptx` was printed from; `cubin` is None where it
-    was not assembled. `diagnostics` are warnings. `timings` holds seconds by stage, and `cached` the stages whose
-    result came from the cache, in their order; neither says anything about the kernel, so both stay out of comparisons.
+    was not assembled. `diagnostics` are warnings, `suppressed` what the kernel allows. `timings` holds seconds by
+    stage, and `cached` the stages whose result came from the cache, in their order; neither says anything about the
+    kernel, so both stay out of comparisons.
     """
 
     signature: Signature
@@ -47,6 +49,7 @@ class CompiledKernel(NotLoaded):
     diagnostics: tuple[Diagnostic, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict, compare=False)
     cached: tuple[str, ...] = field(default=(), compare=False)
+    suppressed: tuple[Suppressed, ...] = ()
 
     def _stage(self) -> tuple[str, int, bool]:
         return self.name, self.signature.bounds.threads, True
@@ -89,6 +92,8 @@ class CompiledKernel(NotLoaded):
         lines += _section("size", _sizes(self))
         lines += [f"  {len(self.diagnostics) or 'no'} warning{'' if len(self.diagnostics) == 1 else 's'}"]
         lines += [f"    {line}" for diagnostic in self.diagnostics for line in str(diagnostic).splitlines()]
+        lines += [f"  {len(self.suppressed)} suppressed"] * bool(self.suppressed)
+        lines += [f"    {each}" for each in self.suppressed]
         lines += _section("time", _times(self))
         return "\n".join(lines)
 

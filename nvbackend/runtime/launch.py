@@ -234,9 +234,9 @@ def raise_failures(device: Device, launched: Iterable[LaunchRecord] = (), *, aft
 
     `launched` may be the launches, and `after` is what to do afterwards.
     """
-    found = list(_failures(device, tuple(launched), after))
-    if found:
-        raise DiagnosticError(found) from None
+    failures = list(_failures(device, tuple(launched), after))
+    if failures:
+        raise DiagnosticError(failures) from None
 
 
 def _failures(device: Device, launched: Sequence[LaunchRecord], after: str) -> Iterator[Diagnostic]:

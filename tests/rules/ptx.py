@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import nvbackend as nvb
+from nvbackend import f32
 from nvbackend.ptx import parse, resolve
-from tests.rules.example import program
+from tests.rules.example import kernel, program
 
 HEAD = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 
@@ -34,3 +36,26 @@ def one_label_twice():
     second = "again"  # breaks
     second = "later"  # keeps
     resolve(parse(f"{HEAD}.entry k() {{ again: {second}: ret; }}"))
+
+
+@kernel("ptx.operand")
+def an_operand_that_the_text_does_not_have(k, x: nvb.Pointer[f32]):
+    value = x[0]
+    x[0] = k.ptx("neg.f32 {out}, {b};", outputs={"out": f32}, inputs={"a": value})  # breaks
+    x[0] = k.ptx("neg.f32 {out}, {a};", outputs={"out": f32}, inputs={"a": value})  # keeps
+
+
+@kernel("ptx.effects")
+def a_load_that_is_called_pure(k, x: nvb.Pointer[f32]):
+    x[1] = k.ptx("ld.global.f32 {v}, [{p}];", outputs={"v": f32}, inputs={"p": x})  # breaks
+    x[1] = k.ptx("ld.global.f32 {v}, [{p}];", outputs={"v": f32}, inputs={"p": x}, effects=("reads p",))  # keeps
+
+
+@kernel("ptx.instruction")
+def a_barrier_that_the_analyses_would_not_see(k, x: nvb.Pointer[f32]):
+    box = k.shared(f32, 128)
+    thread = k.thread_id()
+    box[thread] = x[thread]
+    k.ptx("bar.sync 0;", effects=("convergent",))  # breaks
+    k.barrier.sync()  # keeps
+    x[thread] = box[127 - thread]

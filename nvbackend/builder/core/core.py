@@ -19,6 +19,7 @@ from nvbackend.builder.lower.lowering import (
     values_of,
 )
 from nvbackend.builder.scopes import rules
+from nvbackend.builder.scopes.allow import Allowances
 from nvbackend.builder.scopes.blocks import LiveBuilder, PendingBlocks, Region, Storage
 from nvbackend.builder.scopes.names import check_name
 from nvbackend.builder.value_tracking.addresses.peers import PeerRanks, Peers
@@ -98,6 +99,7 @@ class Core:
         self.homes: dict[ir.Block, Region] = {}
         """The region of each block that this builder made."""
         self._torn: tuple[Region, str] | None = None
+        self.allowances = Allowances()
         self.finished = False
         self.inner: str | None = None
         """The kernel being built inside this one: everything emitted now belongs to it."""
@@ -217,6 +219,7 @@ class Core:
     def record(self, instruction: MachineInstr) -> None:
         """Append an instruction to the machine form of the current block."""
         self.machine.block(self.llvm.block.name).instructions.append(instruction)
+        self.allowances.note(instruction.location)
         self.anchors.record(self.llvm.block, instruction)
 
     def intrinsic(self, name: str, element: ElementType | None, arguments: Sequence[ir.Value]) -> ir.Value:

@@ -12,13 +12,10 @@ from nvbackend.builder.kernel.bounds import checked_bounds
 from nvbackend.builder.kernel.operations import Operations
 from nvbackend.builder.kernel.owned_code import FollowingBuilder, is_transparent, late_code, wrong_ends
 from nvbackend.builder.kernel.owners import AGAIN, BASE, builder_of, claim, is_kernel, owner_faults
-from nvbackend.builder.lower.conversions import llvm_type
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.scopes.blocks import owner_of
 from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
-from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Diagnostic, caller_location, raise_all, user_facing
-from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.diagnostics.announce import announce
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
@@ -125,18 +122,6 @@ class AttachedBuilder(Operations):
         """Bytes of dynamic shared memory that the calls so far need, with those up to `shared_base`."""
         return self.memory.end
 
-    def value(self, value: ir.Value, element: ElementType) -> Value:
-        """An llvmlite value of the function as a value of this builder. The owner must use it only where it is defined.
-
-        Raises value.llvm-type where its LLVM type is not that of `element`, value.kernel for another function's.
-        """
-        owner = owner_of(value)
-        if owner is not None and owner is not self.function:
-            rules.FOREIGN_VALUE.fail(owner=owner.name, user=self.name)
-        if value.type != llvm_type(element):
-            rules.LLVM_TYPE.fail(given=value.type, element=element, wanted=llvm_type(element))
-        return Value(self.core, value, element, self.core.regions[0])
-
     def verify(self) -> tuple[Diagnostic, ...]:
         """Check everything emitted, once all blocks of the function end (attach.block). Raises all errors.
 
@@ -147,7 +132,11 @@ class AttachedBuilder(Operations):
         self.core.check_blocks()
         raise_all([*wrong_ends(self.function), *late_code(self.function)])
         self.core.link()
-        return raise_all([*self._warnings, *owner_faults(self), *self.core.peers.faults(), *verify(self._judged())])
+        faults = [*self._warnings, *owner_faults(self), *self.core.peers.faults(), *verify(self._judged())]
+        allowed = self.core.allowances
+        warnings = (*raise_all(allowed.kept(faults)), *allowed.unused())
+        announce(warnings, allowed.suppressed)
+        return warnings
 
     def _judged(self) -> MachineFunction:
         """The machine form, without the facts about threads that the owner's code may invalidate."""

@@ -77,6 +77,7 @@ def kernel(
     max_registers: int | Callable[..., int | None] | None = None,
     name: str | None = None,
     examples: Sequence[Mapping[str, int]] = (),
+    allow: Mapping[str, str] | Sequence[str] = (),
 ) -> Callable[[Callable[..., None]], KernelDefinition]:
     """Decorate a function that builds a kernel.
 
@@ -88,6 +89,7 @@ def kernel(
     of a parameter, `Annotated[nvb.TensorMap, lambda rows: nvb.TensorMap(nvb.f16, box=(rows, 64))]`. `examples` are
     typical values of the integer parameters, by name: with those the kernel is checked when it is built, in place of
     the build's own choice.
+    `allow` are the ids of rules of protocols that are not reported, or a mapping of them to reasons.
     Raises target.unknown at the decorated line.
     """
     parsed = Target.parse(target)
@@ -95,7 +97,8 @@ def kernel(
     def decorate(function: Callable[..., None]) -> KernelDefinition:
         _check_function(function)
         chosen = name or function.__name__
-        return KernelDefinition(function, parsed, threads, cluster, min_ctas, max_registers, chosen, examples)
+        bounds = threads, cluster, min_ctas, max_registers
+        return KernelDefinition(function, parsed, *bounds, chosen, examples, allow=allow)
 
     return decorate
 
@@ -115,6 +118,7 @@ class KernelDefinition(NotLoaded):
         name: str,
         examples: Sequence[Mapping[str, int]] = (),
         bound: Mapping[str, Any] | None = None,
+        allow: Mapping[str, str] | Sequence[str] = (),
     ) -> None:
         functools.update_wrapper(cast(Any, self), function)
         self._function = function
@@ -127,6 +131,7 @@ class KernelDefinition(NotLoaded):
         self.examples = tuple(examples)
         self._bound = dict(bound or {})
         """The constants of the build that `with_` has set."""
+        self.allow = allow
         self._before = CompiledBefore()
 
     def build(
@@ -151,7 +156,8 @@ class KernelDefinition(NotLoaded):
         chosen = self.target if target is None else Target.parse(target)
         try:
             bounds = self._bounds(values)
-            k = KernelBuilder(self.name, chosen, **bounds, parameters=self.parameters(values), debug=debug)
+            parameters = self.parameters(values)
+            k = KernelBuilder(self.name, chosen, **bounds, parameters=parameters, debug=debug, allow=self.allow)
         except DiagnosticError as error:
             # What is wrong is written at the function, not where it is built.
             first = _first_line(self._function)
@@ -179,7 +185,7 @@ class KernelDefinition(NotLoaded):
             self._check_constants({constant: None}, needed=False)
         bound, chosen = {**self._bound, **constants}, name or self.name
         bounds = self.threads, self.cluster, self.min_ctas, self.max_registers
-        return KernelDefinition(self._function, self.target, *bounds, chosen, self.examples, bound)
+        return KernelDefinition(self._function, self.target, *bounds, chosen, self.examples, bound, self.allow)
 
     def _bounds(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The launch bounds for constants of the build, each of its own or of its default."""

@@ -29,6 +29,7 @@ from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
 from nvbackend.builder.values.values import GLOBAL_SPACE, Value
 from nvbackend.diagnostics import Diagnostic, Location, caller_location, raise_all, user_facing
+from nvbackend.diagnostics.announce import Suppressed, announce
 from nvbackend.intrinsics.sync.register_budget import launch_limit
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.machine.register_room import LAUNCH_REGISTERS
@@ -50,8 +51,9 @@ class KernelBuilder(Operations):
     `target` is a name such as "sm_90a" or a Target; `threads` are those of a CTA and `cluster` the CTAs of a cluster,
     each a number along x or a tuple (x, y, z);
     `min_ctas` the CTAs that must fit an SM and `max_registers` the registers of a thread: both bound what ptxas may
-    use. `debug=False` leaves out prints, assertions, traps and clocks. Emit with the calls of this object,
-    then `finish()`, or `compile()` which finishes too.
+    use. `debug=False` leaves out prints, assertions, traps and clocks; `allow` are rules of protocols that are not
+    reported, with reasons where it is a mapping. Emit with the calls of this object, then `finish()`, or `compile()`
+    which finishes too.
     """
 
     def __init__(
@@ -65,12 +67,14 @@ class KernelBuilder(Operations):
         max_registers: int | None = None,
         parameters: Sequence[Parameter] = (),
         debug: bool = True,
+        allow: Mapping[str, str] | Sequence[str] = (),
     ) -> None:
         parsed = Target.parse(target)
         if not isinstance(name, str) or not is_ptx_name(name):
             rules.KERNEL_NAME.fail(given=name, suggested=suggested_kernel_name(name))
         self._bounds, self._warnings = checked_bounds(parsed, threads, cluster, min_ctas, max_registers)
-        self._max_registers = max_registers
+        self.max_registers = max_registers
+        """The most registers a thread may have, None where nothing was asked for."""
         check_parameters(name, parameters)
         self._started = time.perf_counter()
         self.module = ir.Module(name)
@@ -81,6 +85,7 @@ class KernelBuilder(Operations):
         core = Core(name, parsed, function, bounds=self._bounds, cached_storage=True, debug=debug)
         super().__init__(core)
         claim(function, self)
+        core.allowances.of_kernel(allow)
         self._parameters = tuple(parameters)
         self.core.execution.start(self._bounds, entered=True, shaped=True)
         if min_ctas is not None or max_registers is not None:
@@ -99,11 +104,6 @@ class KernelBuilder(Operations):
             kind = parameter.type
             return self.global_address(argument, kind.element, kind.align, const=kind.const)
         return TensorMapParameter(parameter.name, argument, parameter.type)
-
-    @property
-    def max_registers(self) -> int | None:
-        """The most registers a thread may have, None where nothing was asked for."""
-        return self._max_registers
 
     @property
     def signature(self) -> Signature:
@@ -131,15 +131,20 @@ class KernelBuilder(Operations):
         self.core.finished = True
         self.core.link()
         built = time.perf_counter()
-        warnings = raise_all([*self._warnings, *owner_faults(self), *self.core.peers.faults(), *verify(self.machine)])
+        allowed = self.core.allowances
+        faults = [*self._warnings, *owner_faults(self), *self.core.peers.faults(), *verify(self.machine)]
+        warnings = raise_all(allowed.kept(faults))
         verified = time.perf_counter()
         if sizes is not None:
-            warnings += raise_all(dry_run(self.core, self.signature, sizes))
+            warnings += raise_all(allowed.kept(dry_run(self.core, self.signature, sizes)))
+        warnings += tuple(allowed.unused())
         checked = time.perf_counter()
         text = kernel_text(self.module, self)
         building = built - self._started + time.perf_counter() - checked
         timings = {"build": building, "verify": verified - built, "check": checked - verified}
-        return FinishedKernel(self.signature, self.target, self.machine, text, warnings, timings)
+        suppressed = tuple(allowed.suppressed)
+        announce(warnings, suppressed)
+        return FinishedKernel(self.signature, self.target, self.machine, text, warnings, timings, suppressed)
 
     def compile(self, *, check: bool | Sequence[Mapping[str, int]] = True, **options: Any) -> CompiledKernel:
         """Finish, then compile: see `finish` and FinishedKernel.compile."""
@@ -149,7 +154,10 @@ class KernelBuilder(Operations):
 @user_facing
 @dataclass(frozen=True)
 class FinishedKernel(NotLoaded):
-    """A verified kernel: `ir` is its LLVM module as text, `machine` its machine form, `diagnostics` the warnings."""
+    """A verified kernel: `ir` is its LLVM module as text, `machine` its machine form, `diagnostics` the warnings.
+
+    `suppressed` are the diagnostics that the kernel allows.
+    """
 
     signature: Signature
     target: Target
@@ -157,6 +165,7 @@ class FinishedKernel(NotLoaded):
     ir: str
     diagnostics: tuple[Diagnostic, ...]
     timings: dict[str, float] = dataclasses.field(compare=False)
+    suppressed: tuple[Suppressed, ...] = ()
 
     def _stage(self) -> tuple[str, int, bool]:
         return self.signature.name, self.signature.bounds.threads, False
@@ -171,8 +180,10 @@ class FinishedKernel(NotLoaded):
 
         check_options(options)
         compiled = compile_kernel(self.ir, self.signature, self.machine, self.target, **options)
+        announce(compiled.diagnostics)
         return dataclasses.replace(
             compiled,
+            suppressed=self.suppressed,
             timings={**self.timings, **compiled.timings},
             diagnostics=(*self.diagnostics, *compiled.diagnostics),
         )

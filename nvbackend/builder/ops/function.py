@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -32,6 +32,7 @@ from nvbackend.builder.ops.copy.tensormap import TensorMaps
 from nvbackend.builder.ops.copy.tma import Tma
 from nvbackend.builder.ops.cta import CtaWide
 from nvbackend.builder.ops.debug.debug import Debug
+from nvbackend.builder.ops.inline.statement import emit_ptx, from_llvm
 from nvbackend.builder.ops.launch_control import LaunchControl
 from nvbackend.builder.ops.math_functions import Math
 from nvbackend.builder.ops.matrix.mma import Mma
@@ -44,6 +45,7 @@ from nvbackend.builder.ops.sync.fence import Fence
 from nvbackend.builder.ops.sync.mbarrier import Mbarrier
 from nvbackend.builder.ops.sync.setmaxnreg import SetMaxNReg
 from nvbackend.builder.ops.warp import Warp
+from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.scopes.names import name_or
 from nvbackend.builder.values.values import Operand, Value, constant
 from nvbackend.diagnostics import caller_location
@@ -60,11 +62,12 @@ class FunctionBuilder:
     """What every builder has: the calls on `k`, and one object for each noun of the PTX ISA."""
 
     def __init__(self, core: Core) -> None:
-        self.core = core
+        self.core = self._k = core
         self.name = core.name
         self.target = core.target
         self.function = core.function
         self.machine = core.machine
+        self.llvm: ir.IRBuilder = core.llvm
         self.threads = core.threads
         self.cluster_size = core.cluster_size
         self.control = Control(core)
@@ -344,6 +347,20 @@ class FunctionBuilder:
         """
         return self._debug.clock(register)
 
+    @with_block
+    def allow(self, *rules: str, reason: str = "") -> Iterator[None]:
+        """Leave out what `rules` report of the instructions in the block; `reason` is for those who read the report.
+
+        Only rules of the protocols, which follow what a kernel does, can be allowed (allow.legality). Raises
+        allow.unknown too; an allowance of nothing is the warning allow.unused. For the whole kernel write
+        `nvb.kernel(..., allow={"id": "reason"})`.
+        """
+        begun = self.core.allowances.begin(rules, reason)
+        try:
+            yield
+        finally:
+            self.core.allowances.end(begun)
+
     # -- any other instruction --------------------------------------------------------------------------------------
 
     def emit(
@@ -385,6 +402,35 @@ class FunctionBuilder:
         or another number of registers, value.type for other types, and whatever keeps the row from the target.
         """
         return emit_row(self.core, row, operands)
+
+    def ptx(
+        self,
+        text: str,
+        *,
+        outputs: Mapping[str, ElementType] | None = None,
+        inputs: Mapping[str, Operand | Address] | None = None,
+        effects: Sequence[str] = (),
+        clobbers: Sequence[str] = (),
+    ) -> Any:
+        """A statement of PTX, judged as a row is: `k.ptx("neg.f32 {d}, {a};", outputs={"d": f32}, inputs={"a": x})`.
+
+        Braces of PTX are doubled. Outputs are named with their types; inputs are values, addresses and integers, which
+        are written out. A name in both is one register. Returns the output, several as a tuple in their order.
+        `effects` says what it does beside that: "reads p" and "writes p" memory at the address p, "reads" and "writes"
+        any other memory that is not shared, "convergent", and "volatile" for one that must stay; `clobbers=("memory",)`
+        keeps other accesses from moving across it. ptxas assembles the text for the target when it is first used, where
+        one is installed. Raises ptx.operand, ptx.effects, ptx.instruction for protocols and control flow, which have
+        calls of their own, ptx.syntax, ptx.undeclared and ptxas.error.
+        """
+        return emit_ptx(self.core, text, outputs or {}, inputs or {}, effects, clobbers)
+
+    def value(self, value: ir.Value, element: ElementType) -> Value:
+        """An llvmlite value of the function, made with `k.llvm`, as a value of this builder; `Value.ir` goes back.
+
+        Its owner must use it only where it is defined. What it is computed of is not judged. Raises value.llvm-type
+        where its LLVM type is not that of `element`, value.kernel for another function's.
+        """
+        return from_llvm(self.core, value, element)
 
     if not TYPE_CHECKING:  # it would make a type checker accept every name
 

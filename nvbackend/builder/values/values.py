@@ -294,7 +294,7 @@ def as_value(k: Emitter, operand: object, element: ElementType | None = None) ->
 def _instead(operand: object) -> str:
     """The fix: what to pass instead of an object that is not a value."""
     if isinstance(operand, ir.Value):
-        return "pass the value itself, not its .ir; an attached builder takes a register by k.value(register, element)"
+        return "pass the value itself, not its .ir; what k.llvm has made comes in by k.value(register, element)"
     if isinstance(operand, slice):
         count = "count"
         if isinstance(operand.start or 0, int) and isinstance(operand.stop, int):

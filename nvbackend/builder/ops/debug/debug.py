@@ -60,7 +60,7 @@ class Debug:
     def _print(self, written: str, parts: Sequence[Piece], shown: Sequence[Shown]) -> None:
         builder = self._k.llvm
         used = [shown[part.argument] for part in parts if part.argument is not None]
-        registers = [promoted(self._k, one.value) for one in used if one.value is not None]
+        registers = [promoted(self._k, each.value) for each in used if each.value is not None]
         arguments = self._buffer(registers)
         call = declare(builder.module, "vprintf", _I32, [_GENERIC, _GENERIC])
         builder.call(call, [self._texts.address(written), arguments])
@@ -97,13 +97,13 @@ class Debug:
         unnamed = "{" not in text.replace("{{", "") and bool(shown)
         written = f"{text}{': ' if text else ''}{', '.join('{}' for _ in shown)}" if unnamed else text
         _c_text(call, text, pieces(call, written, len(shown)), shown)
-        kept = [one.value for one in shown if one.value is not None]
+        kept = [each.value for each in shown if each.value is not None]
         if len(kept) > MOST_VALUES:
             problem = f"it has {len(kept)} values, and a failure records {MOST_VALUES}"
             FORMAT.fail(call=call, text=text, problem=problem, advice="leave values out")
         if not self._k.debug:
             return
-        assertion = Assertion(what, written, tuple(one.kind for one in shown), caller_location())
+        assertion = Assertion(what, written, tuple(each.kind for each in shown), caller_location())
         if test is None:
             self._end(assertion, kept)
         else:
@@ -153,13 +153,13 @@ def _c_text(call: str, text: str, parts: Sequence[Piece], shown: Sequence[Shown]
     for index, part in enumerate(parts):
         if part.argument is None:
             continue
-        one = shown[part.argument]
-        if one.value is None:
-            letters = part.letters + _constant(call, text, part.spec, one.kind)
+        each = shown[part.argument]
+        if each.value is None:
+            letters = part.letters + _constant(call, text, part.spec, each.kind)
             written[index] = Piece(letters)
-        elif one.kind is ADDRESS and not part.spec:
+        elif each.kind is ADDRESS and not part.spec:
             written[index] = Piece(part.letters, part.argument, "#x")
-    kinds = [one.element for one in shown]
+    kinds = [each.element for each in shown]
     return c_format(call, text, written, kinds)
 
 

@@ -40,32 +40,32 @@ def pieces(call: str, text: str, count: int) -> list[Piece]:
 
     if "\0" in text:
         fail("the text has a zero byte, which ends it", "leave the zero byte out")
-    found, number = [], 0
+    parsed, number = [], 0
     try:
         parts = list(string.Formatter().parse(text))
     except ValueError:
         fail("a brace is open, or closed without one", "write {} for a value, and {{ and }} for braces")
     for letters, name, spec, conversion in parts:
         if name is None:
-            found.append(Piece(letters))
+            parsed.append(Piece(letters))
             continue
         if conversion or "{" in (spec or ""):
-            fail(f"{{{name}{'!' + conversion if conversion else ''}}} is no form of a value", "write {} or {:.3f}")
+            fail(f"{{{name}{'!' + conversion if conversion else ''}}} is not a form of a value", "write {} or {:.3f}")
         if name and not name.isdecimal():
             fail(f"{{{name}}} names a value, and values have numbers", "write {}, or {0} for the first value")
-        found.append(Piece(letters, int(name) if name else number, spec or ""))
+        parsed.append(Piece(letters, int(name) if name else number, spec or ""))
         number += 1
     if 0 < sum(name == "" for _, name, _, _ in parts) < number:
         fail("it has places with and without numbers", "write {} for every value in their order, or {0} for each")
-    used = {piece.argument for piece in found} - {None}
-    wanted = max((one + 1 for one in used if one is not None), default=0)
+    used = {piece.argument for piece in parsed} - {None}
+    wanted = max((place + 1 for place in used if place is not None), default=0)
     if wanted > count:
         fail(f"it asks for {wanted} value(s) and gets {count}", "give a value for each {}")
     if len(used) < count:
         fail(f"it shows {len(used)} of {count} values", "write {} in the text for each value")
     if number > MOST_ARGUMENTS:
         fail(f"it has {number} values, and vprintf takes {MOST_ARGUMENTS}", "print them in two calls")
-    return found
+    return parsed
 
 
 def c_format(call: str, text: str, parts: Sequence[Piece], kinds: Sequence[ElementType | str]) -> str:
@@ -87,7 +87,7 @@ def _of_value(call: str, text: str, spec: str, kind: ElementType) -> str:
         advice = (
             f"write {{}}, or a width, digits and one of {known}, such as {{:{'8.3f' if is_float(kind) else '04x'}}}"
         )
-        FORMAT.fail(call=call, text=text, problem=f"{{:{spec}}} is no form of a value of {kind}", advice=advice)
+        FORMAT.fail(call=call, text=text, problem=f"{{:{spec}}} is not a form of a value of {kind}", advice=advice)
     flags = ("-" if match["align"] == "<" else "") + (match["sign"] or "").strip("-") + (match["form"] or "")
     flags += (match["zero"] or "") + (match["width"] or "")
     if is_float(kind):

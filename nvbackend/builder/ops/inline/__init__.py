@@ -1,0 +1,1 @@
+"""PTX that a user writes: text with named operands, judged like the rows of the catalogue."""

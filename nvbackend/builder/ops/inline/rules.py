@@ -1,0 +1,28 @@
+"""What is wrong with a statement of the user's own PTX."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import Rule
+
+_SYNTAX = "PTX ISA 4 (Syntax), 6 (Instruction Operands)"
+OPERAND = Rule(
+    id="ptx.operand",
+    message="k.ptx({text!r}): {problem}",
+    fix="{advice}",
+    why="An operand that the text does not name has no place in it, and a register of another type holds other bits.",
+    reference=_SYNTAX,
+)
+INSTRUCTION = Rule(
+    id="ptx.instruction",
+    message="k.ptx cannot judge {instruction}: {reason}",
+    fix="{advice}",
+    why="The analyses would take the kernel for one without it, and what they then say or leave unsaid is wrong.",
+    reference="docs/guide.md, The way out",
+)
+EFFECTS = Rule(
+    id="ptx.effects",
+    message="{instruction} {does}, and effects={given!r} says otherwise",
+    fix="write effects={wanted!r}",
+    why="LLVM moves, merges and drops statements by their effects, and the analyses go by them.",
+    reference="docs/guide.md, The way out; LLVM Language Reference, Inline Asm",
+)

@@ -1,0 +1,311 @@
+"""`k.ptx`: a statement of the user's own PTX as a row, so that everything judges it as one.
+
+The text is read by `nvbackend.ptx`, and assembled by ptxas for the target where one is found: once for each text.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NoReturn
+
+from llvmlite import ir
+
+from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.memory import Address, own
+from nvbackend.builder.lower.conversions import is_packed, llvm_type
+from nvbackend.builder.ops.inline import effects as of_text
+from nvbackend.builder.ops.inline.rules import EFFECTS, INSTRUCTION, OPERAND
+from nvbackend.builder.scopes import rules
+from nvbackend.builder.scopes.blocks import owner_of
+from nvbackend.builder.values.values import CLUSTER_SPACE, GLOBAL_SPACE, Arithmetic, Value, as_value
+from nvbackend.codegen.ptxas import run_ptxas
+from nvbackend.codegen.toolchain import find_ptxas, locate
+from nvbackend.diagnostics import DiagnosticError, caller_location, printed
+from nvbackend.diagnostics.boundary import plain_number
+from nvbackend.intrinsics.row.row import Asm, Effect, RegisterClass, Row, RowOperand, operand, output
+from nvbackend.intrinsics.row.semantics import MemoryOperand, Semantics, reads, writes
+from nvbackend.intrinsics.row.types import ElementType, b1, f32, f64, pred, tf32, u16
+from nvbackend.isel.target.target import Target, dotted
+from nvbackend.ptx import parse, resolve
+
+WORDS = (of_text.READS, of_text.WRITES, of_text.CONVERGENT, of_text.VOLATILE)
+_OF_MEMORY = (of_text.READS, of_text.WRITES)
+_PREFIX = "%nvb_"
+_HEADER = ".version {version}\n.target {target}\n.address_size 64\n.visible .entry statement() {{\n{registers}\n"
+_OF_TYPE = {pred: RegisterClass.PRED, f32: RegisterClass.F32, tf32: RegisterClass.F32, f64: RegisterClass.F64}
+_OF_BITS = {16: RegisterClass.B16, 32: RegisterClass.B32, 64: RegisterClass.B64}
+_FLAGS = {
+    of_text.READS: Effect.READS_MEMORY,
+    of_text.WRITES: Effect.WRITES_MEMORY,
+    of_text.CONVERGENT: Effect.CONVERGENT,
+    of_text.VOLATILE: Effect.READS_MEMORY,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Register:
+    """An operand as a register: its class, and the type of PTX that its declaration has."""
+
+    kind: RegisterClass
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """A text with its operands."""
+
+    text: str
+    outputs: Mapping[str, ElementType]
+    inputs: Mapping[str, Value | Address]
+    numbers: Mapping[str, int]
+
+    def fail(self, problem: str, advice: str) -> NoReturn:
+        """Raises ptx.operand."""
+        OPERAND.fail(text=self.text, problem=problem, advice=advice)
+
+    def registers(self) -> dict[str, _Register]:
+        """Every register by name: inputs that are outputs too are one register."""
+        registers = {name: self._of(name, kind) for name, kind in self.outputs.items()}
+        for name, value in self.inputs.items():
+            register = _of_address(value) if isinstance(value, Address) else self._of(name, value.type)
+            if registers.setdefault(name, register) != register:
+                self.fail(
+                    f"{name} comes in as {_shown(value)} and goes out as {self.outputs[name]}", "give it one type"
+                )
+        return registers
+
+    def _of(self, name: str, kind: ElementType) -> _Register:
+        register = _OF_TYPE.get(kind)
+        if register is None and not is_packed(kind) and kind is not b1:
+            register = _OF_BITS.get(kind.bits)
+        if register is None:
+            self.fail(f"no register of PTX holds a single {kind}, which {name} is", "convert it, such as .to(nvb.u32)")
+        return _Register(register, {tf32: "f32", pred: "pred"}.get(kind, "b16" if kind.bits == 16 else kind.name))
+
+    def check_names(self) -> None:
+        """Raises ptx.operand unless the text names every operand, and nothing else."""
+        try:
+            parts = list(string.Formatter().parse(self.text))
+        except ValueError:
+            self.fail("a brace is open, or closed without one", "double the braces of PTX: {{{a}, {b}}} is a vector")
+        named = {name for _, name, _, _ in parts if name is not None}
+        known = {*self.outputs, *self.inputs, *self.numbers}
+        for name in sorted(named - known):
+            known_text = ", ".join(sorted(known)) or "none"
+            self.fail(f"{{{name}}} is not an operand; these are: {known_text}", "add it to outputs= or inputs=")
+        for name in sorted(known - named):
+            self.fail(
+                f"the text does not name the operand {name}", f"write {{{name}}} where it belongs, or leave it out"
+            )
+
+
+def _of_address(address: Address) -> _Register:
+    kinds = {GLOBAL_SPACE: RegisterClass.GLOBAL, CLUSTER_SPACE: RegisterClass.SHARED_CLUSTER}
+    kind = kinds.get(address.space, RegisterClass.SHARED)
+    return _Register(kind, "u64" if kind is RegisterClass.GLOBAL else "u32")
+
+
+def _shown(value: Value | Address) -> str:
+    return "an address" if isinstance(value, Address) else str(value.type)
+
+
+def emit_ptx(
+    k: Core,
+    text: str,
+    outputs: Mapping[str, ElementType],
+    inputs: Mapping[str, object],
+    effects: Sequence[str],
+    clobbers: Sequence[str],
+) -> Value | tuple[Value, ...] | None:
+    """`k.ptx`."""
+    k.check_live()
+    statement = _statement(k, text, outputs, inputs)
+    statement.check_names()
+    registers = statement.registers()
+    declared = _effects_of(statement, effects, clobbers)
+    performed = _assembled(statement, registers, k.target)
+    row = _row(statement, registers, declared, performed, orders=bool(clobbers))
+    operands = {name: _as_register(value) for name, value in statement.inputs.items()}
+    results = k.emit(row, operands)
+    values = tuple(_as_value(k, results[name][0], kind) for name, kind in outputs.items())
+    return values if len(values) > 1 else values[0] if values else None
+
+
+def _statement(k: Core, text: str, outputs: Mapping[str, ElementType], inputs: Mapping[str, object]) -> _Statement:
+    values: dict[str, Value | Address] = {}
+    numbers: dict[str, int] = {}
+    for name, passed in inputs.items():
+        value = plain_number(passed)
+        if isinstance(value, Arithmetic):
+            values[name] = as_value(k, value)
+        elif isinstance(value, Address):
+            values[name] = own(k, value)
+        elif type(value) is int:
+            numbers[name] = value
+        else:
+            problem = f"{name} is {printed(value)}"
+            OPERAND.fail(
+                text=text, problem=problem, advice="pass a value, an address or an integer; k.const for a float"
+            )
+    statement = _Statement(text, outputs, values, numbers)
+    for name, kind in outputs.items():
+        if not isinstance(kind, ElementType):
+            statement.fail(
+                f"the output {name} is {printed(kind)}", "give the type of each output: outputs={'d': nvb.f32}"
+            )
+        if name in numbers:
+            statement.fail(
+                f"{name} is an output, and comes in as the number {numbers[name]}", "use k.const(number, type)"
+            )
+    for name in (*outputs, *inputs):
+        if not name.isidentifier():
+            statement.fail(f"{name!r} is not a name of an operand", "use letters, digits and _")
+    return statement
+
+
+def _effects_of(statement: _Statement, effects: Sequence[str], clobbers: Sequence[str]) -> dict[str, set[str]]:
+    """The effects that the user gives, by kind the operands. Raises ptx.operand for unknown words."""
+    words: dict[str, set[str]] = {}
+    for word in (effects,) if isinstance(effects, str) else effects:
+        kind, _, name = str(word).partition(" ")
+        memory = kind in (of_text.READS, of_text.WRITES)
+        if kind not in WORDS or (name and (not memory or name not in statement.inputs)):
+            advice = 'use "reads x" and "writes x" of an operand x, "reads", "writes", "convergent" and "volatile"'
+            statement.fail(f"effects has {word!r}", advice)
+        words.setdefault(kind, set()).add(name)
+    for word in (clobbers,) if isinstance(clobbers, str) else clobbers:
+        if word != "memory":
+            statement.fail(
+                f"clobbers has {word!r}", 'PTX has no registers of the hardware: clobbers=("memory",) or none'
+            )
+    return words
+
+
+def _assembled(statement: _Statement, registers: Mapping[str, _Register], target: Target) -> list[of_text.TextEffect]:
+    """What the text does. Raises ptx.*, and what ptxas has against it, at the user's line."""
+    names = {name: _PREFIX + name for name in registers} | {name: str(n) for name, n in statement.numbers.items()}
+    text = statement.text.format(**names)
+    registers_text = " ".join(f".reg .{register.type} {_PREFIX}{name};" for name, register in registers.items())
+    header = _HEADER.format(version=dotted(target.ptx_version), target=target.name, registers=registers_text)
+    whole = f"{header}{text}\nret;\n}}\n"
+    try:
+        module = parse(whole, "k.ptx")
+        resolve(module)
+        body = module.kernels["statement"].body
+        assert body is not None
+        performed = [
+            effect for each in [*of_text.instructions(body.statements)][:-1] for effect in of_text.effects_of(each)
+        ]
+        _check_assembled(whole, target)
+    except DiagnosticError as error:
+        at = caller_location()
+        raise DiagnosticError([replace(each, location=at) for each in error.diagnostics]) from None
+    return performed
+
+
+@lru_cache(maxsize=1024)
+def _check_assembled(text: str, target: Target) -> None:
+    """Raises what ptxas has against a text; nothing where no ptxas is installed."""
+    if locate("ptxas") is not None:
+        run_ptxas(text, target, find_ptxas(), opt_level=0, register_limit=None)
+
+
+def _row(
+    statement: _Statement,
+    registers: Mapping[str, _Register],
+    declared: Mapping[str, set[str]],
+    performed: Sequence[of_text.TextEffect],
+    *,
+    orders: bool,
+) -> Row:
+    flags = Effect.ORDERS if orders else Effect.NONE
+    for kind in declared:
+        flags |= _FLAGS[kind]
+    words = statement.text.replace("{{", " ").split()
+    opcode = next((word for word in words if not word.startswith((".", "%", "$"))), "nothing")
+    return Row(
+        family="ptx",
+        opcode=opcode,
+        ptx=opcode,
+        operands=tuple(_operands(statement, registers)),
+        lowering=Asm(_template(statement)),
+        effects=flags,
+        semantics=Semantics(
+            memory=tuple(dict.fromkeys(_memory(statement, declared, performed))),
+            atomic=any(each.atomic for each in performed),
+        ),
+        section="the user's own",
+        summary="A statement of the kernel's author.",
+    )
+
+
+def _memory(
+    statement: _Statement, declared: Mapping[str, set[str]], performed: Sequence[of_text.TextEffect]
+) -> Iterator[MemoryOperand]:
+    """Where the text reads and writes. Raises ptx.effects for what the user does not say."""
+    for effect in performed:
+        name = effect.base.removeprefix(_PREFIX)
+        address = statement.inputs.get(name) if effect.base.startswith(_PREFIX) else None
+        of_shared = effect.space.startswith("shared")
+        if of_shared and not isinstance(address, Address):
+            advice = "pass the nvb.Address as an operand and write it in the brackets: [{p}]"
+            reason = "its address is not an operand"
+            INSTRUCTION.fail(instruction=effect.instruction.opcode, reason=reason, advice=advice)
+        enough = {name} if of_shared else {name, ""}
+        if not enough & declared.get(effect.kind, set()):
+            wanted = tuple(dict.fromkeys(_words(statement, performed)))
+            told = tuple(f"{kind} {each}".strip() for kind, names in declared.items() for each in sorted(names))
+            does = f"{effect.kind} memory" if effect.kind in _OF_MEMORY else f"is {effect.kind}"
+            EFFECTS.fail(instruction=effect.instruction.opcode, does=does, given=told, wanted=wanted)
+        if isinstance(address, Address) and effect.kind in _OF_MEMORY:
+            yield (reads if effect.kind == of_text.READS else writes)(name, effect.size)
+
+
+def _words(statement: _Statement, performed: Sequence[of_text.TextEffect]) -> Iterator[str]:
+    """The effects as a user writes them."""
+    for effect in performed:
+        name = effect.base.removeprefix(_PREFIX)
+        yield f"{effect.kind} {name}" if isinstance(statement.inputs.get(name), Address) else effect.kind
+
+
+def _operands(statement: _Statement, registers: Mapping[str, _Register]) -> Iterator[RowOperand]:
+    for name in statement.outputs:
+        yield output(name, registers[name].kind, tied=name in statement.inputs)
+    for name in statement.inputs:
+        if name not in statement.outputs:
+            yield operand(name, registers[name].kind)
+
+
+def _template(statement: _Statement) -> str:
+    """The text of inline asm: numbers are written out, and LLVM's own sign is doubled."""
+    parts = []
+    for letters, name, _, _ in string.Formatter().parse(statement.text):
+        parts.append(letters.replace("{", "{{").replace("}", "}}").replace("$", "$$"))
+        if name is not None:
+            parts.append(str(statement.numbers[name]) if name in statement.numbers else f"{{{name}}}")
+    return "".join(parts)
+
+
+def _as_register(value: Value | Address) -> ir.Value:
+    if isinstance(value, Address):
+        return value.bytes.ir
+    return value.bitcast(u16).ir if value.type.bits == 16 and value.type.is_float else value.ir
+
+
+def _as_value(k: Core, register: ir.Value, kind: ElementType) -> Value:
+    if kind.bits == 16 and kind.is_float:
+        return k.wrap(register, u16).bitcast(kind)
+    return k.wrap(register, kind)
+
+
+def from_llvm(k: Core, value: ir.Value, element: ElementType) -> Value:
+    """`k.value`."""
+    owner = owner_of(value)
+    if owner is not None and owner is not k.function:
+        rules.FOREIGN_VALUE.fail(owner=owner.name, user=k.name)
+    if value.type != llvm_type(element):
+        rules.LLVM_TYPE.fail(given=value.type, element=element, wanted=llvm_type(element))
+    return Value(k, value, element, k.regions[0])

@@ -1,0 +1,170 @@
+"""What a kernel's author allows: rules of the protocols that are not reported, in a kernel or in a block of it.
+
+What the target cannot do is no matter of opinion: such rules cannot be allowed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from nvbackend.diagnostics import Diagnostic, Location, Rule, Severity, caller_location
+from nvbackend.diagnostics.announce import Suppressed
+
+_PROTOCOLS = ("nvbackend.isel.protocols", "nvbackend.dry_run")
+"""The packages whose rules may be allowed: they follow what a kernel does, and an author may know more."""
+
+UNKNOWN = Rule(
+    id="allow.unknown",
+    message="{given!r} is not the id of a rule",
+    fix="{advice}",
+    why="Nothing would be allowed.",
+    reference="docs/rules.md; docs/guide.md, Allowing a rule",
+)
+LEGALITY = Rule(
+    id="allow.legality",
+    message="rule {rule} cannot be allowed: it says what the target, LLVM or the call itself cannot do",
+    fix="remove it from allow, and change what it reports",
+    why="The kernel would not build, or be another one than the program says.",
+    reference="docs/guide.md, Allowing a rule",
+)
+UNUSED = Rule(
+    id="allow.unused",
+    message="rule {rule} is allowed{where}, and nothing breaks it there",
+    fix="remove the allowance, so that it hides no later mistake",
+    why="An allowance that outlives its reason hides the next mistake of that kind.",
+    reference="docs/guide.md, Allowing a rule",
+    severity=Severity.WARNING,
+)
+_NO_REASON = "the author says nothing of it"
+
+
+@dataclass(slots=True)
+class Allowance:
+    """One rule that is allowed, in the whole kernel or, with `places`, where a block's instructions are."""
+
+    rule: str
+    reason: str
+    at: Location | None
+    places: set[tuple[str, int]] | None = None
+    used: bool = False
+
+    def covers(self, diagnostic: Diagnostic) -> bool:
+        """Whether it allows what a diagnostic reports."""
+        if diagnostic.rule_id != self.rule:
+            return False
+        if self.places is None:
+            return True
+        at = diagnostic.location
+        lines = () if at is None else (at, *at.callers)
+        return any((line.file, line.line) in self.places for line in lines)
+
+
+@dataclass(slots=True)
+class Allowances:
+    """All that a kernel allows, and what was suppressed by it."""
+
+    every: list[Allowance] = field(default_factory=list)
+    open: list[Allowance] = field(default_factory=list)
+    suppressed: list[Suppressed] = field(default_factory=list)
+
+    def of_kernel(self, allow: Mapping[str, str] | Sequence[str]) -> None:
+        """Allow rules in the whole kernel, by their ids, with reasons where it is a mapping."""
+        if isinstance(allow, str):
+            raise TypeError("allow takes several ids")  # the boundary knows which argument of the call it is
+        for rule in allow:
+            reason = allow[rule] if isinstance(allow, Mapping) else _NO_REASON
+            self.every.append(Allowance(checked(rule), reason, caller_location()))
+
+    def begin(self, rules: Sequence[str], reason: str) -> list[Allowance]:
+        """Allow rules in a block that begins here."""
+        begun = [Allowance(checked(rule), reason or _NO_REASON, caller_location(), set()) for rule in rules]
+        for each in begun:
+            self._note(each, each.at)
+        self.every += begun
+        self.open += begun
+        return begun
+
+    def end(self, begun: Sequence[Allowance]) -> None:
+        """The block ends."""
+        self.open = [each for each in self.open if not any(each is other for other in begun)]
+
+    def note(self, at: Location | None) -> None:
+        """An instruction of the open blocks is at this line."""
+        for each in self.open:
+            self._note(each, at)
+
+    @staticmethod
+    def _note(allowance: Allowance, at: Location | None) -> None:
+        if at is not None and allowance.places is not None:
+            allowance.places.add((at.file, at.line))
+
+    def kept(self, diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+        """The diagnostics that are not allowed."""
+        kept = []
+        for diagnostic in diagnostics:
+            by = next((each for each in self.every if each.covers(diagnostic)), None)
+            if by is None:
+                kept.append(diagnostic)
+                continue
+            by.used = True
+            if not any(_is_same(diagnostic, each.diagnostic) for each in self.suppressed):
+                self.suppressed.append(Suppressed(diagnostic, by.reason))
+        return kept
+
+    def unused(self) -> Iterator[Diagnostic]:
+        """A warning for each allowance that allowed nothing."""
+        for each in self.every:
+            if not each.used:
+                where = " in the whole kernel" if each.places is None else " in this block"
+                yield UNUSED.diagnose(at=each.at, rule=each.rule, where=where)
+
+
+def _is_same(diagnostic: Diagnostic, other: Diagnostic) -> bool:
+    """Whether the verifier and the dry run both report a mistake."""
+    return (diagnostic.rule_id, diagnostic.location) == (other.rule_id, other.location)
+
+
+def checked(rule: str) -> str:
+    """`rule`, if it is the id of a rule that can be allowed. Raises allow.unknown, allow.legality."""
+    if not isinstance(rule, str):
+        raise TypeError("rules are named by their ids")  # the boundary knows which argument of the call it is
+    if rule in _ids(_PROTOCOLS):
+        return rule
+    known = _ids((__name__.partition(".")[0],))
+    if rule in known:
+        LEGALITY.fail(rule=rule)
+    near = difflib.get_close_matches(rule, sorted(_ids(_PROTOCOLS)), 1, 0.5)
+    advice = f"use {near[0]!r}" if near else "copy the id from the brackets of the message, error[id]"
+    UNKNOWN.fail(given=rule, advice=advice)
+
+
+@cache
+def _ids(packages: tuple[str, ...]) -> frozenset[str]:
+    """The ids of the rules that the modules of some packages declare."""
+    return frozenset(rule.id for package in packages for module in _modules(package) for rule in _rules(module))
+
+
+def _modules(package: str) -> Iterator[Any]:
+    root = importlib.import_module(package)
+    yield root
+    for module in pkgutil.walk_packages(root.__path__, f"{package}."):
+        if not module.name.endswith(("__main__", "pytest_plugin")):
+            yield importlib.import_module(module.name)
+
+
+def _rules(module: Any) -> Iterator[Rule]:
+    for value in vars(module).values():
+        if isinstance(value, Rule):
+            yield value
+        elif isinstance(getattr(value, "rule", None), Rule):
+            yield value.rule
+        elif isinstance(value, (tuple, list)):
+            yield from (each for each in value if isinstance(each, Rule))
+        elif isinstance(value, dict):
+            yield from (each for each in value.values() if isinstance(each, Rule))
