@@ -1,4 +1,4 @@
-"""Lives of CTAs: bulk stores without a wait, and accesses to a CTA that has ended or not started."""
+"""Lives of CTAs: bulk copies without a wait, and accesses to a CTA that has ended or not started."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nvbackend.diagnostics import Rule
 from nvbackend.simulator.checks import rules
 from nvbackend.simulator.checks.clocks import SEEN, Clocks
 from nvbackend.simulator.checks.watching import Watching
-from nvbackend.simulator.events import Access, By, Sync, Threads
+from nvbackend.simulator.events import Access, By, Pending, Sync, Threads
 from nvbackend.simulator.machine.lanes import WARP
 from nvbackend.simulator.machine.wave import Wave
 from nvbackend.simulator.sync.groups import BulkGroups
@@ -26,13 +26,17 @@ class Lifetimes(Watching):
         self._clocks = wave.part(Clocks)
         self._reached: dict[tuple[int, int], tuple[int, By, int, str]] = {}
         """Of each CTA and source that has reached into its memory: when it did so last, who it was, and what it did."""
+        self._filled: dict[tuple[int, int], tuple[int, By]] = {}
+        """Of each CTA and source that has filled its memory by the async proxy: when it did so last, and who it was."""
+        self._late: dict[Pending, tuple[By, int]] = {}
+        """Operations that fill memory of a CTA which has ended."""
         self._arrived: dict[Hashable, NDArray[np.int32]] = {}
         """When each warp arrived in a phase of a cluster's barrier."""
         self._outlived: dict[int, NDArray[np.int32]] = {}
         """Of each CTA: when the warps arrived at the barriers of its cluster that it has waited at."""
 
     def exited(self, by: By) -> None:
-        """A thread that ends has waited until its bulk stores have read their sources."""
+        """A thread that ends has waited until its bulk stores have read their sources; its CTA, for what fills it."""
         for member, committed in self._wave.part(BulkGroups).in_flight(by.threads):
             reading = member.reading
             if reading is None or reading.done:
@@ -41,19 +45,43 @@ class Lifetimes(Watching):
             rule = rules.NOT_WAITED if committed else rules.NOT_COMMITTED
             text = f"the {reading.engine} of PTX {reading.site}"
             rule.fail(at=reading.site.location, notes=((f"PTX {reading.site}", None),), thread=thread, operation=text)
-        if self._wave.cluster_size > 1:
-            alive = self._wave.alive.reshape(self._wave.cta_count, -1)
+        if self._wave.cluster_size > 1 or self._filled:
             for cta in np.unique(self._wave.cta(by.threads)).tolist():
-                if not alive[cta].any():
+                if not self._is_alive(cta):
                     self._ended(cta)
 
+    def _is_alive(self, cta: int) -> bool:
+        return bool(self._wave.alive.reshape(self._wave.cta_count, -1)[cta].any())
+
     def access(self, access: Access) -> None:
-        """Shared memory of another CTA is accessed."""
-        if access.owners is None or access.space != "shared" or self._wave.cluster_size == 1:
+        """Shared memory of another CTA is accessed, or the own one filled by a copy."""
+        if access.owners is None or access.space != "shared" or not len(access.addresses):
             return
         threads, owners = np.broadcast_arrays(access.by.threads, access.owners)
-        if len(access.addresses):
+        if access.by.operation is not None and access.by.proxy == "async" and access.kind == "write":
+            for cta in np.unique(owners[threads // self._wave.cta_threads == owners]).tolist():
+                self._fill(access.by, cta)
+        if self._wave.cluster_size > 1:
             self._reach(access.by, threads, owners, "reads" if access.kind == "read" else "writes")
+
+    def _fill(self, by: By, cta: int) -> None:
+        """A copy fills memory of the CTA that issued it, which must not have ended."""
+        if not self._is_alive(cta):
+            assert by.operation is not None
+            self._late[by.operation] = by, cta
+        sources, _ = self._clocks.source_of(by)
+        self._filled[cta, int(sources[0])] = self._clocks.now, by
+
+    def completed(self, operation: Pending) -> None:
+        """What an operation has done is compared with other accesses by now: a read that is too early is the cause."""
+        late = self._late.pop(operation, None)
+        if late is not None:
+            self._fail_left(*late)
+
+    def _fail_left(self, by: By, cta: int) -> NoReturn:
+        assert by.operation is not None
+        who = f"the {by.operation.engine} of {self._wave.thread_name(int(by.threads[0]))}"
+        rules.FILL_LEFT.fail(at=by.site.location, notes=((f"PTX {by.site}", None),), operation=who, cta=cta)
 
     def release(self, sync: Sync) -> None:
         """An arrival at an mbarrier of another CTA, or at the barrier of a cluster."""
@@ -85,7 +113,7 @@ class Lifetimes(Watching):
             lane = int(remote[place])
             cta, at = int(owners[lane]), lane if len(by.threads) > 1 else 0
             warps = self._warps(cta)
-            if not wave.alive.reshape(wave.cta_count, -1)[cta].any():
+            if not self._is_alive(cta):
                 self._fail(_late(does), by, lane, cta, does, "and every thread of that CTA has ended")
             if not clocks[rows[at], SEEN, warps].any():
                 self._fail(rules.NOT_STARTED, by, lane, cta, does, "and nothing before it waits for that CTA")
@@ -98,6 +126,10 @@ class Lifetimes(Watching):
     def _ended(self, cta: int) -> None:
         """Every thread of a CTA has ended: what reached into its memory came before, or is a mistake."""
         seen = self._clocks.rows[self._warps(cta), SEEN].max(axis=0)
+        for source in [source for target, source in self._filled if target == cta]:
+            time, by = self._filled.pop((cta, source))
+            if seen[source] < time:
+                self._fail_left(by, cta)
         outlived = self._outlived.get(cta, seen)
         for source in [source for target, source in self._reached if target == cta]:
             time, by, lane, does = self._reached.pop((cta, source))

@@ -101,6 +101,13 @@ NOT_WAITED = Rule(
     why="The CTA's shared memory may be given away before it is read.",
     reference="PTX ISA 9.7.9.27.2.2 (cp.async.bulk.wait_group)",
 )
+FILL_LEFT = Rule(
+    id="dry-run.fill-left",
+    message="{operation} fills shared memory of CTA {cta}, which ends without a wait for that",
+    fix="wait for its mbarrier in some warp before the kernel ends, or leave the copy out",
+    why="The memory may belong to the next CTA when the copy lands. Nothing traps.",
+    reference="PTX ISA 9.7.9.27 (cp.async.bulk)",
+)
 EXIT_BEFORE_ACCESS = Rule(
     id="cluster.exit-before-access",
     message="{operation} {does} the shared memory of CTA {cta}, {reason}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.simulator.calls import bodies
@@ -68,6 +69,27 @@ def test_what_is_wrong(name):
 
 def test_a_cluster_of_one():
     assert bodies.rules(SYNC + STORE.replace("%r5", "%r1")) == []
+
+
+ONE = "@%p0 mbarrier.init.shared.b64 [%r2], 1; bar.sync 0; @%p0 mbarrier.arrive.expect_tx.shared.b64 _, [%r2], 16;"
+FROM = "@%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1+64], [%rd0], 16, [%r2];\n"
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        ("", ["dry-run.fill-left"]),
+        (WAIT, []),
+        ("@!%p0 bra E;\n" + WAIT + "\nE:", []),
+        (WAIT.replace(" 0; @!", " 1; @!"), ["dry-run.fill-left"]),
+    ],
+    ids=["nobody waits", "all wait", "one thread waits", "all wait for the phase before"],
+)
+def test_a_cta_outlives_the_copies_that_fill_its_memory(after: str, expected: list[str]):
+    """Two warps: the other one may end first. So does a CTA whose copy comes only when its threads have ended."""
+    for seed in range(5):
+        found = bodies.rules(ONE + FROM + after, np.zeros(4, np.uint32), threads=64, seed=seed)
+        assert [rule for rule, _ in found] == expected
 
 
 def test_an_mbarrier_of_this_cta_that_may_not_be_there():
