@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from nvbackend.builder.tiles.coordinates import Coordinates as Coordinates, Inside as Inside
     from nvbackend.builder.tiles.tensor import Tensor as Tensor
     from nvbackend.builder.values.accumulator import Accumulator as Accumulator, WgmmaFragment as WgmmaFragment
+    from nvbackend.builder.values.math_policy import MathPolicy as MathPolicy
     from nvbackend.builder.values.values import Operand as Operand, Value as Value
     from nvbackend.codegen.cache import Cache as Cache
     from nvbackend.codegen.compiled import CompiledKernel as CompiledKernel, compile_kernel as compile_kernel
@@ -147,6 +148,7 @@ _NAMES: dict[str, str] = {
         "builder.kernel.attach": "AttachedBuilder attach",
         "builder.kernel.definition": "KernelDefinition kernel",
         "builder.kernel.kernel": "FinishedKernel KernelBuilder",
+        "builder.values.math_policy": "MathPolicy",
         "builder.ops.matrix.tensor_memory": "TensorLoad TmemColumns",
         "builder.ops.matrix.wmma": "WmmaAccumulator WmmaFragment",
         "builder.ops.sync.mbarrier_handle": "MbarrierHandle MbarrierKind",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 from nvbackend.intrinsics import spellings
-from nvbackend.intrinsics.arithmetic import conversions
+from nvbackend.intrinsics.arithmetic import conversions, floats, integers, packed
 from nvbackend.intrinsics.copy import (
     async_store,
     cache_control,
@@ -36,6 +36,9 @@ from nvbackend.intrinsics.sync import (
 from nvbackend.intrinsics.sync import barriers as sync
 
 FAMILIES: dict[str, Callable[[], Iterator[Row]]] = {
+    "floats": floats.rows,
+    "integers": integers.rows,
+    "packed": packed.rows,
     "wgmma": wgmma.rows,
     "wmma": wmma.rows,
     "mma": mma.rows,

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from llvmlite import ir
+
 import nvbackend as nvb
-from nvbackend.intrinsics.row.row import RegisterClass, Role, Row
+from nvbackend.intrinsics.row.row import Asm, RegisterClass, Role, Row
 from nvbackend.intrinsics.row.types import BY_NAME, bf16, f16, f32, pred, s32, s64, u8, u16, u32, u64
 from nvbackend.intrinsics.spellings import SPELLING
 from nvbackend.intrinsics.sync import atomics
 from tests.support.row_bench import Bench
+from tests.support.row_calls_math import ARITHMETIC
 from tests.support.row_calls_products import mma, tcgen05, tmem, tmem_fence, wgmma, wmma
 
 
@@ -387,6 +390,7 @@ CALLS: dict[str, Callable[[Bench, Row], object]] = {
     "activemask": lambda u, _: u.k.warp.active_lanes(),
     "redux.sync": _redux,
     **{f"setmaxnreg.{action}": _registers for action in ("inc", "dec")},
+    **ARITHMETIC,
     **dict.fromkeys(("mov.u32", "mov.u64", "mov.pred"), lambda u, row: u.k.special_register(row.axes["register"])),
 }
 """By the rows' opcode. A new opcode is a line here; `nvb.KernelBuilder` is what its calls belong to."""
@@ -423,6 +427,7 @@ def call_of(row: Row) -> Callable[[Bench, Row], object]:
 def emits(u: Bench, row: Row) -> str:
     """What the call of `row` emitted instead; empty where it emitted the row itself."""
     before = sum(len(block.instructions) for block in u.k.machine.blocks.values())
+    computed = len(_called(u))
     try:
         call_of(row)(u, row)
     except (nvb.DiagnosticError, KeyError) as error:
@@ -430,7 +435,19 @@ def emits(u: Bench, row: Row) -> str:
     made = [one.row for block in u.k.machine.blocks.values() for one in block.instructions][before:]
     if any(one is not None and one.ptx == row.ptx and _same_axes(one, row) for one in made):
         return ""
+    if _callee(row) in _called(u)[computed:]:
+        return ""
     return "emitted " + ", ".join(one.ptx for one in made if one is not None)
+
+
+def _called(u: Bench) -> list[str]:
+    """The asm and the intrinsics that the kernel calls: what only computes is not in the machine form."""
+    calls = [one for block in u.k.function.blocks for one in block.instructions if isinstance(one, ir.CallInstr)]
+    return [str(one.callee.asm if isinstance(one.callee, ir.InlineAsm) else one.callee.name) for one in calls]
+
+
+def _callee(row: Row) -> str:
+    return row.asm if isinstance(row.lowering, Asm) else row.lowering.name
 
 
 def _same_axes(one: Row, row: Row) -> bool:

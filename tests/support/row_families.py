@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nvbackend.intrinsics import spellings
-from nvbackend.intrinsics.arithmetic import conversions
+from nvbackend.intrinsics.arithmetic import conversions, floats, integers, packed
 from nvbackend.intrinsics.copy import (
     async_store,
     cache_control,
@@ -32,5 +32,6 @@ FAMILIES = (
     *(async_store, atomics, conversions, cache_control, cluster, cp_async, launch_control, load_store, matrix_move),
     *(mbarrier, mbarrier_phases, traps),
     *(multimem, register_budget, special_registers, spellings, sync, tensormap, tma_bulk, tma_tensor, warp),
+    *(floats, integers, packed),
 )
 """Modules that each have `rows()`."""

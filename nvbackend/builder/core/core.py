@@ -31,6 +31,7 @@ from nvbackend.builder.value_tracking.operand_numbers import OperandNumbers
 from nvbackend.builder.value_tracking.uniformity import Choice, branches
 from nvbackend.builder.value_tracking.warp_indices import SharedIndex, unshare_parted
 from nvbackend.builder.values.accumulator import Accumulator
+from nvbackend.builder.values.math_policy import NOTHING_ALLOWED, MathPolicy
 from nvbackend.builder.values.placed import TilePlaces
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Location, caller_location, raise_all
@@ -59,6 +60,7 @@ class Core:
         bounds: LaunchBounds,
         cached_storage: bool,
         debug: bool = True,
+        math: MathPolicy = NOTHING_ALLOWED,
     ) -> None:
         self.name = name
         self.target = target
@@ -73,6 +75,7 @@ class Core:
         self.machine = MachineFunction(name, target)
         self.machine.attributes.update(threads=bounds.threads, cluster=bounds.cluster)
         self.anchors = Anchors()
+        self.math = math
         self.llvm: ir.IRBuilder = LiveBuilder(self.check_live, function)
         self.regions: list[Region] = [Region("kernel", None)]
         self.shared_counters: set[ir.Value] = set()

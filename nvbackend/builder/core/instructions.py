@@ -10,15 +10,15 @@ from llvmlite import ir
 from nvbackend.builder.core.access import check_writable
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address, own
-from nvbackend.builder.lower.conversions import known_number
-from nvbackend.builder.lower.lowering import Operands
+from nvbackend.builder.lower.conversions import known_number, llvm_type
+from nvbackend.builder.lower.lowering import Operands, lower
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
 from nvbackend.intrinsics.copy.cache_control import LINE_BYTES
 from nvbackend.intrinsics.row.row import RegisterClass, Role, Row, RowOperand
 from nvbackend.intrinsics.row.types import ElementType, u64
 from nvbackend.isel.operands.memory import check_line
-from nvbackend.isel.select.rows import check_names, check_number, check_registers, checked_operands
+from nvbackend.isel.select.rows import check_names, check_number, check_registers, check_row, checked_operands
 
 Given = Operand | Address
 Register: TypeAlias = "Given | ir.Value"
@@ -44,6 +44,27 @@ def issue(k: Core, row: Row, /, **operands: Register | Sequence[Register] | None
     number or a place that breaks it, memory.misaligned, and what `Core.emit` raises.
     """
     return k.emit(row, converted(k, row, operands))
+
+
+def computed(k: Core, row: Row, /, **operands: Register | Sequence[Register]) -> Value:
+    """The first output of `row`, which only computes: see `all_computed`."""
+    return all_computed(k, row, **operands)[0]
+
+
+def all_computed(k: Core, row: Row, /, **operands: Register | Sequence[Register]) -> list[Value]:
+    """The outputs of `row`, which only computes: the machine form does not list it, as it lists no operator.
+
+    Raises as `issue` does.
+    """
+    k.check_live()
+    registers = converted(k, row, operands)
+    check_row(row, k.target, {name: number for name, number in registers.items() if isinstance(number, int)})
+    found = lower(k.llvm, row, registers)
+    values = []
+    for one in row.outputs:
+        value, kind = found[one.name][0], llvm_type(one.type)
+        values.append(k.wrap(value if value.type == kind else k.llvm.bitcast(value, kind), one.type))
+    return values
 
 
 def converted(k: Core, row: Row, operands: Mapping[str, Register | Sequence[Register] | None]) -> Operands:

@@ -42,21 +42,16 @@ _OF_OTHERS = {
 }
 """Names of CUDA C++, Numba and earlier calls whose nearest name here means something else."""
 _MATH = {
-    "exp": "k.math.exp2(x * 1.4426950408889634), where the factor is log2(e)",
-    "exp10": "k.math.exp2(x * 3.321928094887362), where the factor is log2(10)",
-    "log": "k.math.log2(x) * 0.6931471805599453, where the factor is ln(2)",
-    "ln": "k.math.log2(x) * 0.6931471805599453, where the factor is ln(2)",
-    "log10": "k.math.log2(x) * 0.3010299956639812, where the factor is log10(2)",
-    "pow": "k.math.exp2(k.math.log2(x) * y) for x above 0",
-    "tanh": "1 - 2 * k.math.reciprocal(k.math.exp2(x * 2.8853900817779268) + 1), where the factor is 2 log2(e)",
-    "sigmoid": "k.math.reciprocal(k.math.exp2(x * -1.4426950408889634) + 1), where the factor is log2(e)",
-    "abs": "k.select(x < 0, -x, x)",
-    "fabs": "k.select(x < 0, -x, x)",
-    "div": "x / y",
-    "round": ".to(type), which rounds towards zero",
-    "floor": "// of integers; .to(type) of floats rounds towards zero",
-    "ceil": "-(-x // y) of integers; .to(type) of floats rounds towards zero",
-    **dict.fromkeys(("sin", "cos", "tan", "erf", "gelu"), "a polynomial of k.math.fma: there is no call for it"),
+    "exp10": "k.math.exp2(x * 3.321928094887362, approx=False), where the factor is log2(10)",
+    "ln": "k.math.log(x)",
+    "fabs": "k.math.abs(x)",
+    "power": "k.math.pow(x, y)",
+    "div": "x / y, or k.math.divide(x, y) with a rounding or an approximation",
+    "round": "k.math.rint(x), which takes the even one of two nearest",
+    "tan": "k.math.sin(x) / k.math.cos(x)",
+    "erfc": "1 - k.math.erf(x)",
+    "expm1": "k.math.exp(x) - 1",
+    "log1p": "k.math.log(x + 1)",
 }
 """What to write for the functions of other libraries that k.math does not have."""
 

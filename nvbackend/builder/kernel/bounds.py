@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from nvbackend.builder.scopes import rules
+from nvbackend.builder.values.math_policy import NOTHING_ALLOWED, MathPolicy
 from nvbackend.diagnostics import Diagnostic, gather, raise_all
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.intrinsics.sync.barriers import MAX_CTA_THREADS
@@ -74,6 +75,14 @@ def _check_extents(name: str, extents: object) -> None:
         if extent < 1:
             needs, advice = "an extent is at least 1", "leave the axis out, or pass 1"
             rules.LAUNCH_FACT.fail(fact=f"{name} along {axis}", given=extent, needs=needs, advice=advice)
+
+
+def checked_policy(math: object) -> MathPolicy:
+    """The policy of a kernel, by default one that allows nothing (kernel.launch-fact)."""
+    if math is not None and not isinstance(math, MathPolicy):
+        advice = "pass nvb.MathPolicy(contract=True), or leave it out"
+        rules.LAUNCH_FACT.fail(fact="math", given=repr(math), needs="it must be an nvb.MathPolicy", advice=advice)
+    return math or NOTHING_ALLOWED
 
 
 def _check_integer(name: str, number: object) -> None:

@@ -23,6 +23,7 @@ from nvbackend.builder.kernel.annotations import (
 from nvbackend.builder.kernel.check import Check, sizes_of
 from nvbackend.builder.kernel.compiled_again import CompiledBefore
 from nvbackend.builder.scopes import rules
+from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, printed, user_facing
 from nvbackend.diagnostics.location import error_location
 from nvbackend.isel.target.target import Target
@@ -41,15 +42,15 @@ _AS_AN_ARRAY = re.compile(r"'(Value|Variable)' object (is not subscriptable|does
 _NO_ARRAY = "a value of one element is indexed like memory"
 _DECLARE_MEMORY = "annotate a parameter that is an array with Pointer: x: nvb.Pointer(nvb.f32), not x: nvb.f32"
 _INSTEAD = {
-    "pow()": "multiply, x * x; for other powers of f32 use k.math.exp2(k.math.log2(x) * y)",
-    "abs()": "use k.select(x < 0, -x, x)",
-    "__round__": "use .to(type), which rounds towards zero; add 0.5 before, or -0.5 to a negative value",
+    "pow()": "multiply, x * x; for other powers of f32 use k.math.pow(x, y)",
+    "abs()": "use k.math.abs(x)",
+    "__round__": "use k.math.rint(x); .to(type) rounds towards zero",
     "len()": "give the length as a parameter of its own, or as a constant of the build",
     "cannot unpack": "name each counter: `with k.range(m) as i, k.range(n) as j:`",
     "divmod()": "use // and %",
     "int()": "use .to(nvb.i32), which rounds towards zero",
     "float()": "use .to(nvb.f32)",
-    "real number": "use k.math: exp2, log2, sqrt, rsqrt; .to(type) for int(), float() and math.floor",
+    "real number": "use k.math: exp, log, sqrt, sin; .to(type) for int(), float() and math.floor",
     "indices must be integers": "put the list in memory (k.shared, or an array of the launch); k.select chooses "
     "between two values",
     "interpreted as an integer": "use `with k.range(n) as i:` for range(n); a size or a Python index must be a number "
@@ -75,6 +76,7 @@ def kernel(
     cluster: Extents | Callable[..., Extents] = 1,
     min_ctas: int | Callable[..., int | None] | None = None,
     max_registers: int | Callable[..., int | None] | None = None,
+    math: MathPolicy | None = None,
     name: str | None = None,
     examples: Sequence[Mapping[str, int]] = (),
     allow: Mapping[str, str] | Sequence[str] = (),
@@ -90,7 +92,7 @@ def kernel(
     typical values of the integer parameters, by name: with those the kernel is checked when it is built, in place of
     the build's own choice.
     `allow` are the ids of rules of protocols that are not reported, or a mapping of them to reasons.
-    Raises target.unknown at the decorated line.
+    `math` says what its floating-point arithmetic may do: see MathPolicy. Raises target.unknown at the decorated line.
     """
     parsed = Target.parse(target)
 
@@ -98,7 +100,7 @@ def kernel(
         _check_function(function)
         chosen = name or function.__name__
         bounds = threads, cluster, min_ctas, max_registers
-        return KernelDefinition(function, parsed, *bounds, chosen, examples, allow=allow)
+        return KernelDefinition(function, parsed, *bounds, chosen, examples, allow=allow, math=math)
 
     return decorate
 
@@ -119,6 +121,7 @@ class KernelDefinition(NotLoaded):
         examples: Sequence[Mapping[str, int]] = (),
         bound: Mapping[str, Any] | None = None,
         allow: Mapping[str, str] | Sequence[str] = (),
+        math: MathPolicy | None = None,
     ) -> None:
         functools.update_wrapper(cast(Any, self), function)
         self._function = function
@@ -132,6 +135,7 @@ class KernelDefinition(NotLoaded):
         self._bound = dict(bound or {})
         """The constants of the build that `with_` has set."""
         self.allow = allow
+        self.math = math
         self._before = CompiledBefore()
 
     def build(
@@ -157,7 +161,8 @@ class KernelDefinition(NotLoaded):
         try:
             bounds = self._bounds(values)
             parameters = self.parameters(values)
-            k = KernelBuilder(self.name, chosen, **bounds, parameters=parameters, debug=debug, allow=self.allow)
+            given = {"debug": debug, "allow": self.allow, "math": self.math}
+            k = KernelBuilder(self.name, chosen, **bounds, parameters=parameters, **given)
         except DiagnosticError as error:
             # What is wrong is written at the function, not where it is built.
             first = _first_line(self._function)
@@ -185,7 +190,8 @@ class KernelDefinition(NotLoaded):
             self._check_constants({constant: None}, needed=False)
         bound, chosen = {**self._bound, **constants}, name or self.name
         bounds = self.threads, self.cluster, self.min_ctas, self.max_registers
-        return KernelDefinition(self._function, self.target, *bounds, chosen, self.examples, bound, self.allow)
+        more = (self.examples, bound, self.allow, self.math)
+        return KernelDefinition(self._function, self.target, *bounds, chosen, *more)
 
     def _bounds(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The launch bounds for constants of the build, each of its own or of its default."""
@@ -311,7 +317,14 @@ class KernelDefinition(NotLoaded):
         self._check_constants(constants, f"; options of compile are: check, debug, {', '.join(known)}")
         self._check_options(constants, check, debug=debug)
         bounds = tuple(self._bounds(constants).values())
-        facts = (self.name, self.target, bounds, self.parameters(constants) if self._depends else (), self._bound)
+        facts = (
+            self.name,
+            self.target,
+            bounds,
+            self.parameters(constants) if self._depends else (),
+            self._bound,
+            self.math,
+        )
         return self._before.get(
             self._function,
             (facts, target, constants, check, debug),

@@ -19,7 +19,7 @@ from nvbackend.builder.core.parameters import (
     TensorMapParameter,
     check_parameters,
 )
-from nvbackend.builder.kernel.bounds import checked_bounds
+from nvbackend.builder.kernel.bounds import checked_bounds, checked_policy
 from nvbackend.builder.kernel.check import Check, sizes_of
 from nvbackend.builder.kernel.dry_run import dry_run
 from nvbackend.builder.kernel.operations import Operations
@@ -27,6 +27,7 @@ from nvbackend.builder.kernel.owners import claim, owner_faults
 from nvbackend.builder.lower.conversions import llvm_type
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
+from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.builder.values.values import GLOBAL_SPACE, Value
 from nvbackend.diagnostics import Diagnostic, Location, caller_location, raise_all, user_facing
 from nvbackend.diagnostics.announce import Suppressed, announce
@@ -52,7 +53,8 @@ class KernelBuilder(Operations):
     each a number along x or a tuple (x, y, z);
     `min_ctas` the CTAs that must fit an SM and `max_registers` the registers of a thread: both bound what ptxas may
     use. `debug=False` leaves out prints, assertions, traps and clocks; `allow` are rules of protocols that are not
-    reported, with reasons where it is a mapping. Emit with the calls of this object, then `finish()`, or `compile()`
+    reported, with reasons where it is a mapping; `math` says what arithmetic of floats may do. Emit with the
+    calls of this object, then `finish()`, or `compile()`
     which finishes too.
     """
 
@@ -65,6 +67,7 @@ class KernelBuilder(Operations):
         cluster: Extents = 1,
         min_ctas: int | None = None,
         max_registers: int | None = None,
+        math: MathPolicy | None = None,
         parameters: Sequence[Parameter] = (),
         debug: bool = True,
         allow: Mapping[str, str] | Sequence[str] = (),
@@ -82,7 +85,8 @@ class KernelBuilder(Operations):
         types = [_parameter_type(parameter) for parameter in parameters]
         function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), types), name)
         function.calling_convention = "ptx_kernel"
-        core = Core(name, parsed, function, bounds=self._bounds, cached_storage=True, debug=debug)
+        policy = checked_policy(math)
+        core = Core(name, parsed, function, bounds=self._bounds, cached_storage=True, debug=debug, math=policy)
         super().__init__(core)
         claim(function, self)
         core.allowances.of_kernel(allow)
@@ -213,6 +217,8 @@ def kernel_text(module: ir.Module, kernel: KernelBuilder) -> str:
     notes = [f'"nvvm.maxntid"="{bounds.threads}"' if is_flat else f'"nvvm.reqntid"="{_listed(bounds.shape)}"']
     if bounds.min_ctas is not None:
         notes.append(f'"nvvm.minctasm"="{bounds.min_ctas}"')
+    if kernel.core.math.ftz:
+        notes.append('"denormal-fp-math-f32"="preserve-sign,preserve-sign"')
     if kernel.max_registers is not None:
         notes.append(f'"nvvm.maxnreg"="{kernel.max_registers}"')
     if bounds.cluster > 1:

@@ -152,8 +152,18 @@ _LEAST_SHIFT, _AMOUNT = 16, 32
 """The bits of the narrowest shift, and of every shift's amount (PTX ISA 9.7.8, shl)."""
 
 
-def binary(builder: ir.IRBuilder, operation: str, element: ElementType, a: ir.Value, b: ir.Value) -> ir.Value:
-    """`a operation b`. Raises value.operation if the type lacks it, value.constant for a shift past its bits."""
+def binary(
+    builder: ir.IRBuilder,
+    operation: str,
+    element: ElementType,
+    a: ir.Value,
+    b: ir.Value,
+    flags: tuple[str, ...] = (),
+) -> ir.Value:
+    """`a operation b`. Raises value.operation if the type lacks it, value.constant for a shift past its bits.
+
+    `flags` are LLVM's for floats: what it may do with the operation.
+    """
     integer, floating = _OPERATORS[operation]
     method = floating if element.is_float else integer
     if method is None or (element is pred and operation not in _OF_PREDICATES):
@@ -177,7 +187,7 @@ def binary(builder: ir.IRBuilder, operation: str, element: ElementType, a: ir.Va
         return _shifted(builder, operation, element, a, b)
     if operation == ">>" and element.is_signed:
         method = _SHIFT_SIGNED
-    result = getattr(builder, method)(a, b)
+    result = getattr(builder, method)(a, b, flags=flags) if element.is_float else getattr(builder, method)(a, b)
     return wrapped(builder, result, element) if operation in _GROWING else result
 
 

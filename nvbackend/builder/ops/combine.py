@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.variables import select
-from nvbackend.builder.ops.math_functions import Math
+from nvbackend.builder.ops.math.functions import Math
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Value, as_value
 from nvbackend.diagnostics import Rule

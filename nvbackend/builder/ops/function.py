@@ -34,7 +34,9 @@ from nvbackend.builder.ops.cta import CtaWide
 from nvbackend.builder.ops.debug.debug import Debug
 from nvbackend.builder.ops.inline.statement import emit_ptx, from_llvm
 from nvbackend.builder.ops.launch_control import LaunchControl
-from nvbackend.builder.ops.math_functions import Math
+from nvbackend.builder.ops.math.functions import Math
+from nvbackend.builder.ops.math.integer import IntegerOperations
+from nvbackend.builder.ops.math.packed import PackedOperations
 from nvbackend.builder.ops.matrix.mma import Mma
 from nvbackend.builder.ops.matrix.tcgen05 import Tcgen05
 from nvbackend.builder.ops.matrix.wgmma import Wgmma
@@ -97,6 +99,8 @@ class FunctionBuilder:
         self.math = Math(core)
         self.atomic = Atomic(core)
         self.convert = Convert(core)
+        self.integer = IntegerOperations(core)
+        self.packed = PackedOperations(core)
         self.multimem = Multimem(core)
 
     # -- control flow -----------------------------------------------------------------------------------------------

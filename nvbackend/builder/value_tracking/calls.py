@@ -6,9 +6,10 @@ convergence rules check that the members execute it together.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, partial, reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +17,7 @@ from llvmlite import ir
 
 from nvbackend.builder.thread_tables.tables import AXES, Cta, Mask, Numbers, constant, signed, wrapped
 from nvbackend.builder.value_tracking.known import Known
+from nvbackend.intrinsics.arithmetic import integers
 from nvbackend.intrinsics.row.row import Asm, Row
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, Scope
 from nvbackend.intrinsics.sync import barriers as sync
@@ -254,6 +256,7 @@ def _rules() -> dict[str, _Rule]:
         for element in elements:
             name = f"{operation} {element}" if operation in ("min", "max") else operation
             rules[_name_of(warp.reduce(operation, element))] = partial(_reduced, name)
+    rules |= {asm: partial(_computed, function) for asm, function in integers.computing().items()}
     return rules
 
 
@@ -264,6 +267,19 @@ def _name(call: ir.CallInstr) -> str:
 
 def _name_of(row: Row) -> str:
     return row.asm if isinstance(row.lowering, Asm) else row.lowering.name
+
+
+def _computed(function: Callable[..., int], _: Cta, operands: _Operands) -> Known:
+    """What an instruction gives that only computes: thread by thread, where all its operands are known."""
+    certain, apparent = (
+        min(scopes) for scopes in zip(*((operand.certain, operand.apparent) for operand in operands), strict=True)
+    )
+    tables = [operand.numbers for operand in operands]
+    if any(table is None for table in tables):
+        return Known(certain=certain, apparent=apparent)
+    numbers = np.frompyfunc(function, len(tables), 1)(*(table.astype(object) for table in tables if table is not None))
+    where = reduce(operator.and_, (_where(operand) for operand in operands))
+    return _known((numbers.astype(np.uint64), np.broadcast_to(where, numbers.shape)), certain, apparent)
 
 
 # -- who the thread is ------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import Region
 from nvbackend.builder.scopes.names import check_name
 from nvbackend.builder.values.attributes import missing_attribute
+from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.diagnostics import printed, user_facing
 from nvbackend.diagnostics.boundary import plain_number
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, pred, s32, s64, u32
@@ -66,6 +67,7 @@ class Emitter(Protocol):
     name: str
     target: Target
     llvm: ir.IRBuilder
+    math: MathPolicy
 
     def wrap(self, value: ir.Value, element: ElementType) -> Value:
         """An llvmlite value as one of `element`."""
@@ -360,7 +362,8 @@ def pair(operation: str, left: object, right: object) -> tuple[Value, Value]:
 
 def _binary(operation: str, left: object, right: object) -> Value:
     a, b = pair(operation, left, right)
-    return _made(a, b, expressions.binary(a._k.llvm, operation, a._type, a.ir, b.ir))
+    flags = a._k.math.flags(operation, a._type)
+    return _made(a, b, expressions.binary(a._k.llvm, operation, a._type, a.ir, b.ir, flags))
 
 
 def _divided(

@@ -12,6 +12,7 @@ from nvbackend.dry_run.program.needed import SHARED_SPACES, is_assumption
 from nvbackend.dry_run.values import arithmetic
 from nvbackend.dry_run.values.arithmetic import Operation, Registers
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown, combine
+from nvbackend.intrinsics.arithmetic import integers
 
 RegisterOf: TypeAlias = Callable[["ir.Value | int"], int]
 _CASTS = ("ptrtoint", "inttoptr", "addrspacecast", "bitcast", "zext", "sext", "trunc")
@@ -126,6 +127,12 @@ def _is_plain(one: ir.Instruction) -> bool:
 
 
 def _call(one: ir.CallInstr, d: int, register: RegisterOf, bits: int) -> Operation:
+    if isinstance(one.callee, ir.InlineAsm):
+        asm = str(one.callee.asm)
+        function = integers.computing().get(asm)
+        if function is None:
+            return arithmetic.unknown(d)
+        return arithmetic.computed(d, asm.partition(" ")[0], function, [register(each) for each in one.args])
     name = str(getattr(one.callee, "name", ""))
     if name.startswith("llvm.") and not name.startswith("llvm.nvvm."):
         kind = name.split(".")[1]

@@ -5,7 +5,7 @@ Numbers are the register's bits, without a sign. What LLVM leaves undefined is u
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -311,6 +311,22 @@ def funnel(d: int, high: int, low: int, amount: int, bits: int, *, left: bool) -
             r[d] = (both << n >> bits if left else both >> n) & mask
         else:
             r[d] = UNKNOWN
+
+    return run
+
+
+def computed(d: int, name: str, function: Callable[..., int], operands: Sequence[int]) -> Operation:
+    """An instruction that `function` is on numbers; what it gives of unknown ones is called `name`."""
+
+    def run(r: Registers) -> None:
+        given = [r[operand] for operand in operands]
+        if all(type(one) is int for one in given):
+            r[d] = function(*given)
+        elif any(isinstance(one, Unknown) for one in given):
+            r[d] = combine(name, *given)
+        else:
+            lanes = zip(*(np.broadcast_to(one, 32).tolist() for one in given), strict=True)
+            r[d] = tidy(np.array([function(*lane) for lane in lanes], np.uint64))
 
     return run
 

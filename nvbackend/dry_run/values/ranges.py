@@ -98,4 +98,5 @@ _MADE: dict[str, Callable[..., Bounds | None]] = {
     "trunc": _trunc,
     "sext": _sext,
     "select": _select,
+    **{f"{name}.b{bits}": lambda _, bits=bits: (0, bits) for name in ("popc", "clz") for bits in (32, 64)},
 }

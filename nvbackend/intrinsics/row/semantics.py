@@ -7,8 +7,8 @@ instruction of a known kind needs no edit of theirs. What it does not do is None
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 from nvbackend.diagnostics import record
@@ -207,7 +207,7 @@ class Semantics:
     place of several CTAs. `peers`: its address may be that of another CTA although its register is for the own ones;
     `in_peer`: its memory is that of another CTA.
     `cta_group`: the CTAs that share the tensor memory that it works on. `atomic`: it reads and writes in one step.
-    `exits`: the thread ends.
+    `exits`: the thread ends. `computes`: its first result, of the numbers that its operands' bits are without a sign.
     """
 
     mbarrier: MbarrierUse | None = None
@@ -232,6 +232,7 @@ class Semantics:
     in_peer: bool = False
     atomic: bool = False
     exits: bool = False
+    computes: Callable[..., int] | None = field(default=None, compare=False)
 
     @cached_property
     def completion(self) -> Completion | None:
@@ -259,7 +260,7 @@ class Semantics:
         """What it says, by the names of the fields."""
         for part in fields(self):
             value = getattr(self, part.name)
-            if value != part.default:
+            if part.compare and value != part.default:
                 yield part.name, value
 
     def __repr__(self) -> str:
@@ -270,7 +271,7 @@ class Semantics:
 
     @cached_property
     def _hash(self) -> int:
-        return hash(tuple(getattr(self, part.name) for part in fields(self)))
+        return hash(tuple(getattr(self, part.name) for part in fields(self) if part.compare))
 
 
 def _shown(value: object) -> str:

@@ -43,7 +43,7 @@ def test_a_rank_without_a_cluster_asks_for_one() -> None:
     ("use", "advice"),
     [
         (lambda x: x**2, "multiply, x * x"),
-        (abs, "k.select(x < 0, -x, x)"),
+        (abs, "k.math.abs(x)"),
         (round, "rounds towards zero"),
         (len, "a parameter of its own"),
         (range, "with k.range(n) as i"),

@@ -36,7 +36,7 @@ def test_a_function_is_one_instruction(name, target):
     assert SPELLED[name] in build(f32, body, target).ptx
 
 
-@pytest.mark.parametrize("name", SPELLED)
+@pytest.mark.parametrize("name", ["exp2", "log2"])
 def test_functions_are_of_f32(name):
     with pytest.raises(nvb.DiagnosticError, match=rf"k\.math\.{name} is not defined for f64") as caught:
         build(f64, lambda k, x: getattr(k.math, name)(x[0]))

@@ -13,7 +13,7 @@ import nvbackend as nvb
 from nvbackend import f16, f32, f64, i32, i64, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.lower.conversions import is_packed
-from nvbackend.builder.ops.math_functions import Math
+from nvbackend.builder.ops.math.functions import Math
 from nvbackend.builder.values.values import as_value
 from nvbackend.intrinsics.row.types import ELEMENT_TYPES, pred
 from nvbackend.signature import Parameter, Pointer, Scalar

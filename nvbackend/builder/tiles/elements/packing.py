@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nvbackend.builder.core.core import Core
-from nvbackend.builder.ops.math_functions import Math
+from nvbackend.builder.ops.math.functions import Math
 from nvbackend.builder.tiles.register_tensor import REGISTER_BITS
 from nvbackend.builder.values.values import Value
 from nvbackend.intrinsics.copy import matrix_move

@@ -23,6 +23,8 @@ _BASE_BITS = 10
 """An allocation's base counts as a multiple of 1024: the alignment rules report any other."""
 _DEPTH = 48
 """Operations through which a bit is traced."""
+_COUNTS, _COUNT_BITS = ("popc.", "clz."), 7
+"""Instructions that count up to 64, and the bits of that number."""
 _REGISTERS = "llvm.nvvm.read.ptx.sreg."
 _FIRST_CHUNK_BIT, _CHUNK_BITS, _ROW_SHIFT = 4, 3, 3
 """A swizzle changes up to three bits, from the chunk of 16 bytes on, by those three above (PTX ISA 5.5.7)."""
@@ -82,8 +84,7 @@ class Bits:
     def _operation(self, value: ir.Instruction, bit: int, depth: int) -> Form:
         name = value.opname
         if isinstance(value, ir.CallInstr):
-            called = str(getattr(value.callee, "name", ""))
-            return frozenset({(called if called.startswith(_REGISTERS) else value, bit)})
+            return _called(value, bit)
         if name in ("zext", "trunc", "sext"):
             inside = value.operands[0]
             last = _width(inside) - 1
@@ -131,6 +132,14 @@ class Bits:
             carries.append(_majority(a, b, carries[-1]))
         a, b = terms(bit)
         return _xor(_xor(a, b), carries[bit])
+
+
+def _called(value: ir.CallInstr, bit: int) -> Form:
+    if isinstance(value.callee, ir.InlineAsm):
+        is_count = str(value.callee.asm).startswith(_COUNTS)
+        return ZERO if is_count and bit >= _COUNT_BITS else frozenset({(value, bit)})
+    called = str(value.callee.name)
+    return frozenset({(called if called.startswith(_REGISTERS) else value, bit)})
 
 
 def _is_changed(chunk: Form, row: Form) -> bool | None:

@@ -1,0 +1,154 @@
+"""k.packed: arithmetic on two f16, bf16 or f32 in one register."""
+
+from __future__ import annotations
+
+from nvbackend.builder.core.instructions import computed
+from nvbackend.builder.core.noun import Noun
+from nvbackend.builder.core.variables import pair_of
+from nvbackend.builder.scopes import rules
+from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.arithmetic import packed
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.types import BY_NAME, ElementType, bf16, f16, f32, u32, u64
+from nvbackend.isel.target.target import variant
+
+_WORDS = {f16: u32, bf16: u32, f32: u64}
+"""The register of a pair, by its elements."""
+
+
+@user_facing
+class PackedOperations(Noun):
+    """Pairs in one register (PTX ISA 9.7.3, 9.7.4): "f16x2" and "bf16x2" in a u32, "f32x2" in a u64 (sm_100 and later).
+
+    The first argument names the pair; the lower half is its first element. Raises instruction.variant for what a pair
+    does not have, target.feature where the target does not have it. `ftz` (f16x2, f32x2) makes subnormal operands and
+    results 0, `saturate` (f16x2) clamps to 0 to 1, `relu` (fma of f16x2 and bf16x2) makes negative results 0.
+    """
+
+    __noun__ = "packed"
+    __usual__ = "fma"
+
+    # -- pairs and their elements -------------------------------------------------------------------------------------
+
+    def pack(self, low: Operand, high: Operand) -> Value:
+        """The pair of two values of f16, bf16 or f32: a u32, or a u64 of f32. It rounds nothing: see math.pack_pair."""
+        first, second = pair_of(self._k, "pack", low, high)
+        word = self._word(first.type)
+        half = BY_NAME[f"u{first.type.bits}"]
+        return first.bitcast(half).to(word) | (second.bitcast(half).to(word) << first.type.bits)
+
+    def unpack(self, pair: str, value: Operand) -> tuple[Value, Value]:
+        """The lower and the upper element of a pair."""
+        element = BY_NAME[self._pair(pair).removesuffix("x2")]
+        word, half = self._held(element, value), BY_NAME[f"u{element.bits}"]
+        return word.to(half).bitcast(element), (word >> element.bits).to(half).bitcast(element)
+
+    def broadcast(self, value: Operand) -> Value:
+        """The pair of which both elements are `value`, an f16, bf16 or f32."""
+        return self.pack(value, value)
+
+    # -- arithmetic ---------------------------------------------------------------------------------------------------
+
+    def add(
+        self, pair: str, a: Operand, b: Operand, *, rounding: str = "rn", ftz: bool = False, saturate: bool = False
+    ) -> Value:
+        """a + b; bf16x2 from sm_90 on. `rounding` as of `fma`. PTX ISA 9.7.3, 9.7.4 (add)."""
+        return self._rounded("add", pair, rounding, ftz, saturate, False, a, b)
+
+    def sub(
+        self, pair: str, a: Operand, b: Operand, *, rounding: str = "rn", ftz: bool = False, saturate: bool = False
+    ) -> Value:
+        """a - b; bf16x2 from sm_90 on. `rounding` as of `fma`. PTX ISA 9.7.3, 9.7.4 (sub)."""
+        return self._rounded("sub", pair, rounding, ftz, saturate, False, a, b)
+
+    def mul(
+        self, pair: str, a: Operand, b: Operand, *, rounding: str = "rn", ftz: bool = False, saturate: bool = False
+    ) -> Value:
+        """a * b; bf16x2 from sm_90 on. `rounding` as of `fma`. PTX ISA 9.7.3, 9.7.4 (mul)."""
+        return self._rounded("mul", pair, rounding, ftz, saturate, False, a, b)
+
+    def fma(
+        self,
+        pair: str,
+        a: Operand,
+        b: Operand,
+        c: Operand,
+        *,
+        rounding: str = "rn",
+        ftz: bool = False,
+        saturate: bool = False,
+        relu: bool = False,
+    ) -> Value:
+        """a * b + c with one rounding; bf16x2 from sm_80 on.
+
+        `rounding`: to nearest even, and of f32x2 also "rz", "rm" and "rp". PTX ISA 9.7.3, 9.7.4 (fma).
+        """
+        return self._rounded("fma", pair, rounding, ftz, saturate, relu, a, b, c)
+
+    def min(self, pair: str, a: Operand, b: Operand, *, nan: bool = False, ftz: bool = False) -> Value:
+        """The lesser elements, of NaN and a number the number; f16x2 and bf16x2, from sm_80 on.
+
+        With `nan`, NaN where either is NaN. PTX ISA 9.7.4 (min).
+        """
+        return self._of(variant("min", packed.extreme, "min", pair, ftz, nan), a, b)
+
+    def max(self, pair: str, a: Operand, b: Operand, *, nan: bool = False, ftz: bool = False) -> Value:
+        """The greater elements, of NaN and a number the number; f16x2 and bf16x2, from sm_80 on.
+
+        With `nan`, NaN where either is NaN. PTX ISA 9.7.4 (max).
+        """
+        return self._of(variant("max", packed.extreme, "max", pair, ftz, nan), a, b)
+
+    def abs(self, pair: str, value: Operand) -> Value:
+        """Both elements without their signs; f16x2, and bf16x2 from sm_80 on. PTX ISA 9.7.4 (abs)."""
+        return self._of(variant("abs", packed.sign, "abs", pair), value)
+
+    def neg(self, pair: str, value: Operand) -> Value:
+        """Both elements with the other sign; f16x2, and bf16x2 from sm_80 on. PTX ISA 9.7.4 (neg)."""
+        return self._of(variant("neg", packed.sign, "neg", pair), value)
+
+    def compare(self, pair: str, relation: str, a: Operand, b: Operand) -> Value:
+        """A pair of 1.0 where the elements have the relation, else 0.0; f16x2, and bf16x2 from sm_90 on.
+
+        "eq", "ne", "lt", "le", "gt", "ge", which NaN fails; with a "u" after, which NaN has; "num" and "nan": neither
+        or one of them is NaN. PTX ISA 9.7.6 (set).
+        """
+        return self._of(variant("set", packed.compare, relation, pair), a, b)
+
+    def exp2(self, pair: str, value: Operand) -> Value:
+        """2 to each element: ex2.approx of f16x2 (off by 2**-9.9 of it), and of bf16x2 from sm_90 on (2**-7).
+
+        PTX ISA 9.7.4 (ex2).
+        """
+        return self._of(variant("ex2", packed.function, "ex2", pair), value)
+
+    def tanh(self, pair: str, value: Operand) -> Value:
+        """The hyperbolic tangents: tanh.approx of f16x2 (off by 2**-10.987), and of bf16x2 from sm_90 on (2**-8).
+
+        PTX ISA 9.7.4 (tanh).
+        """
+        return self._of(variant("tanh", packed.function, "tanh", pair), value)
+
+    # -- how they are emitted -----------------------------------------------------------------------------------------
+
+    def _word(self, element: ElementType) -> ElementType:
+        if element not in _WORDS:
+            rules.UNSUPPORTED_OPERATION.fail(
+                operation="k.packed.pack", element=element, advice="convert to f16, bf16 or f32 first"
+            )
+        return _WORDS[element]
+
+    def _pair(self, pair: str) -> str:
+        return str(variant("unpack", packed.arithmetic, "add", pair).axes["pair"])
+
+    def _rounded(
+        self, operation: str, pair: str, rounding: str, ftz: bool, saturate: bool, relu: bool, *values: Operand
+    ) -> Value:
+        return self._of(variant(operation, packed.arithmetic, operation, pair, rounding, ftz, saturate, relu), *values)
+
+    def _held(self, element: ElementType, value: Operand) -> Value:
+        return as_value(self._k, value, _WORDS[element])
+
+    def _of(self, row: Row, *values: Operand) -> Value:
+        return computed(self._k, row, **dict(zip("abc", values, strict=False)))
