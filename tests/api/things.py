@@ -41,6 +41,7 @@ def forms_of_a_kernel() -> Iterator[Any]:
 
 def things_of_the_runtime() -> Iterator[Any]:
     """A loaded kernel on a device that is none, and what it is given."""
+    yield nvb.MathPolicy(contract=True)
     signature = nvb.Signature("scale", (nvb.Parameter("x", nvb.Pointer(f16)),), nvb.LaunchBounds(threads=32))
     loaded, array = nvb.runtime.load(FakeCompiled(signature), device=FakeDevice()), FakeArray((64, 64))
     yield from (loaded, loaded.prepare(1, array), nvb.runtime.read_array(array), nvb.runtime.DriverError("CUDA_ERROR"))

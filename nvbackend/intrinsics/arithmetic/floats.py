@@ -10,7 +10,17 @@ from collections.abc import Iterator
 from functools import cache
 
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.row import Asm, PtxVersion, RegisterClass, Row, chosen, operand, output, spelled
+from nvbackend.intrinsics.row.row import (
+    Asm,
+    Intrinsic,
+    PtxVersion,
+    RegisterClass,
+    Row,
+    chosen,
+    operand,
+    output,
+    spelled,
+)
 from nvbackend.intrinsics.row.types import ElementType, bf16, f16, f32, f64
 
 ROUNDINGS = ("rn", "rz", "rm", "rp")
@@ -24,6 +34,12 @@ _HALF: GateOf = (Feature.SM_80, (7, 0))
 _BF16_SUM: GateOf = (Feature.SM_90, (7, 8))
 _HALF_FUNCTION: GateOf = (Feature.SM_75, (7, 0))
 _NAMES = ("a", "b", "c")
+_INTRINSICS = {
+    "lg2.approx.f32": "llvm.nvvm.lg2.approx.f",
+    "rsqrt.approx.f32": "llvm.nvvm.rsqrt.approx.f",
+    "rcp.approx.ftz.f32": "llvm.nvvm.rcp.approx.ftz.f",
+}
+"""Those that LLVM has as they are, which it may fold and move."""
 OPERATIONS = {"add": 2, "sub": 2, "mul": 2, "fma": 3}
 """What is rounded as is said, and its operands."""
 FUNCTIONS: dict[str, tuple[str, ...]] = {
@@ -56,7 +72,7 @@ def _row(
             output("result", register, element=kind),
             *(operand(name, register, element=kind) for name in names),
         ),
-        lowering=Asm(f"{{ptx}} {{result}}, {inputs};"),
+        lowering=Intrinsic(_INTRINSICS[ptx], names) if ptx in _INTRINSICS else Asm(f"{{ptx}} {{result}}, {inputs};"),
         requires=gate[0],
         ptx_version=gate[1],
         section=section,
