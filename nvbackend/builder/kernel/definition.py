@@ -161,8 +161,8 @@ class KernelDefinition(NotLoaded):
         try:
             bounds = self._bounds(values)
             parameters = self.parameters(values)
-            given = {"debug": debug, "allow": self.allow, "math": self.math}
-            k = KernelBuilder(self.name, chosen, **bounds, parameters=parameters, **given)
+            allowed: dict[str, Any] = {"allow": self.allow, "math": self.math}
+            k = KernelBuilder(self.name, chosen, **bounds, parameters=parameters, debug=debug, **allowed)
         except DiagnosticError as error:
             # What is wrong is written at the function, not where it is built.
             first = _first_line(self._function)
