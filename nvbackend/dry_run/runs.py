@@ -25,7 +25,7 @@ from nvbackend.dry_run.scenario.rounds import Rounds
 from nvbackend.dry_run.seam import Exceeded, Launch, MakeProtocols
 from nvbackend.dry_run.values.arithmetic import signed
 from nvbackend.intrinsics.row.types import Scalar
-from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryUse
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.signature import LaunchBounds
 
 STEPS = 200_000
@@ -113,12 +113,6 @@ class Runs:
         self._wanted = Wanted(subject.function, subject.machine, program)
         self._promises = Promises(subject.function, subject.anchors, program.computed, subject.scalars)
         self._laps = Laps(subject.function, subject.anchors, program, lambda: self._rounds(MAIN).used)
-        self._filled = frozenset(
-            touch.object.id
-            for one in subject.machine.instructions()
-            for touch in one.memory
-            if touch.use in (MemoryUse.WRITE, MemoryUse.ASYNC_WRITE)
-        )
         self._spent = 0
         size = sum(len(block.instructions) for block in subject.function.blocks)
         self._enough = min(ENOUGH, SHORT + size)
@@ -308,7 +302,6 @@ class Runs:
             subject.registers,
             places=self._program.places,
             bounds=bounds,
-            filled=self._filled,
         )
         return scale.launch(base)
 

@@ -77,8 +77,6 @@ class Launch:
     """The clusters of the grid along x; the others of them do not run."""
     places: Mapping[str, int] = field(default_factory=dict)
     """The offset of each variable of LLVM in shared memory, by its name."""
-    filled: frozenset[int] = frozenset()
-    """The allocations, by their ids, to which the kernel writes somewhere."""
     promised: Callable[[MachineInstr, str], frozenset[str]] = _nothing
     """The parameters, among those that were chosen, that decide how far an operand's address goes."""
     first: int = 0

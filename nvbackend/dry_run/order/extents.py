@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nvbackend.dry_run.order.record import Part
-from nvbackend.dry_run.order.words import touch_of
 from nvbackend.dry_run.seam import Exceeded, Launch
 from nvbackend.intrinsics.row.row import RegisterClass
 from nvbackend.isel.machine.function import MachineInstr, MemoryObject
@@ -23,11 +22,6 @@ class Extents:
         self._launch = launch
         self.stop = launch.shared.stop
         self._known: dict[tuple[int, str], tuple[MemoryObject | None, range]] = {}
-
-    def is_filled(self, part: Part) -> bool:
-        """Whether the kernel writes somewhere to the allocation of an access."""
-        touch = touch_of(part.instr, part.operand)
-        return touch is not None and touch.object.id in self._launch.filled
 
     def leaves(self, part: Part) -> Outside | None:
         """Whether an access leaves the allocation that it was computed from, or the kernel's memory."""

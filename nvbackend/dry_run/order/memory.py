@@ -185,8 +185,7 @@ class Memory:
 
         Operations of the async proxy read whole tiles, of which a right kernel may fill and use a part.
         """
-        known = self.writes or self.extents.is_filled(part)
-        if not (self.complete and known) or self._may_be_written(cta, part):
+        if not (self.complete and self.writes) or self._may_be_written(cta, part):
             return
         shadow = self._shadows[cta]
         address = shadow.unwritten(part.granules(shadow.shift))
