@@ -106,7 +106,7 @@ FILL_LEFT = Rule(
     message="{operation} fills shared memory of CTA {cta}, which ends without a wait for that",
     fix="wait for its mbarrier in some warp before the kernel ends, or leave the copy out",
     why="The memory may belong to the next CTA when the copy lands. Nothing traps.",
-    reference="PTX ISA 9.7.9.27 (cp.async.bulk)",
+    reference="PTX ISA 9.7.9.25.4.1 (cp.async.bulk)",
 )
 EXIT_BEFORE_ACCESS = Rule(
     id="cluster.exit-before-access",

@@ -16,7 +16,8 @@ OTHER = Rule(
 ROWS = Rule(
     id="elements.lanes",
     message="the {axis}s of {tile} are spread over several warps",
-    fix="lay the atoms along {along} alone, such as atom_layout={layout}, or combine the parts by k.cta.reduce",
+    fix="lay the atoms along {along} alone, such as atom_layout={layout}; or store the tile to shared memory, and "
+    "after k.barrier.sync() let each thread combine whole {axis}s",
     why="Lanes exchange values within their warp only, so each would have the result of a part of the {axis}.",
     reference="PTX ISA 9.7.9 (shfl.sync)",
 )

@@ -75,7 +75,7 @@ LANES = Rule(
     message="columns {first} to {last} of {mma} over a tile of {tile} cannot be loaded as rows: {problem}",
     fix="{instead}",
     why="A thread reads one lane of tensor memory, and its elements would be of other rows or columns.",
-    reference="PTX ISA 9.7.16.2.3 (data path layouts)",
+    reference="PTX ISA 9.7.16.10.5 (data path layouts)",
 )
 WARP_ATOM = Rule(
     id="warp-mma.atom",
