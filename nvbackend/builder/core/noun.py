@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from nvbackend.builder.core.core import Core
-from nvbackend.builder.core.old_calls import OLD_CALLS
+from nvbackend.builder.core.old_calls import OF_OTHERS, OLD_CALLS
 from nvbackend.diagnostics import MissingAttribute, Rule
 
 UNKNOWN = Rule(
@@ -25,22 +25,6 @@ NOT_A_CALL = Rule(
     reference="the calls of a builder, by noun: docs/guide.md and CHANGELOG.md",
 )
 _NEAR, _MOST = 0.6, 3
-_OF_OTHERS = {
-    "syncthreads": "k.barrier.sync",
-    "syncwarp": "k.warp.sync",
-    "threadfence": "k.fence.thread",
-    "shfl": "k.warp.shuffle",
-    "shfl_sync": "k.warp.shuffle",
-    **dict.fromkeys(("block_dim", "blockDim", "block_size"), "the threads that the kernel is declared with"),
-    **dict.fromkeys(("grid_dim", "gridDim", "grid_size"), "k.block_count"),
-    "elif_": "k.if_ inside of `with k.else_():`",
-    "while_": "k.loop with k.break_if(condition)",
-    "for_": "k.range",
-    "copy_ring": 'k.pipeline(stages, copies="cp.async", ...)',
-    **dict.fromkeys(("atomic_add", "atomicAdd", "atomics"), "k.atomic.add(address, value)"),
-    **dict.fromkeys(("atomicCAS", "atomic_cas", "compare_and_swap"), "k.atomic.cas(address, expected, value)"),
-}
-"""Names of CUDA C++, Numba and earlier calls whose nearest name here means something else."""
 _MATH = {
     "exp10": "k.math.exp2(x * 3.321928094887362, approx=False), where the factor is log2(10)",
     "ln": "k.math.log(x)",
@@ -121,7 +105,7 @@ def missing(owner: object, name: str, place: str, nouns: Mapping[str, Noun]) -> 
         for written in (f"{noun}_{call}", f"{noun}_{call}s")
     }
     alone = [f"k.{noun}.{name}" for noun, owned in nouns.items() if name in _public(owned)]
-    of_k = {**_MATH, **of_nouns, **_OF_OTHERS, **OLD_CALLS} if nouns else {}
+    of_k = {**_MATH, **of_nouns, **OF_OTHERS, **OLD_CALLS} if nouns else {}
     exact = (_MATH if place == "k.math" else of_k).get(name)
     near = [exact] if exact else alone or _nearest(name, {**of_nouns, **own, **{noun: f"k.{noun}" for noun in nouns}})
     advice = f"use {' or '.join(near[:_MOST])}" if near else f"use a call that {place} has: {', '.join(own.values())}"
@@ -149,3 +133,25 @@ def _names(owner: object) -> Iterable[str]:
         for name, attribute in vars(cls).items()
         if callable(attribute) or isinstance(attribute, property)
     )
+
+
+# -- of `k`, which has the nouns --------------------------------------------------------------------------------------
+
+
+def get_missing(k: object, name: str) -> NoReturn:
+    """`__getattr__` of a builder: raises call.unknown."""
+    raise missing(k, name, "k", {noun.__noun__: noun for noun in vars(k).values() if isinstance(noun, Noun)})
+
+
+def set_attribute(k: object, name: str, value: object) -> None:
+    """`__setattr__` of a builder: of a noun, refused by call.noun."""
+    if isinstance(noun := vars(k).get(name), Noun):
+        refuse(noun, "cannot be replaced", "choose another name for a value of your own")
+    object.__setattr__(k, name, value)
+
+
+def delete_attribute(k: object, name: str) -> None:
+    """`__delattr__` of a builder: of a noun, refused by call.noun."""
+    if isinstance(noun := vars(k).get(name), Noun):
+        refuse(noun, "cannot be deleted", "leave it as it is")
+    object.__delattr__(k, name)

@@ -1,4 +1,4 @@
-"""The calls that were on `k` itself before they had nouns, and what each is now. CHANGELOG.md shows the same."""
+"""Names that are not calls of `k`, and what to write for them."""
 
 OLD_CALLS = {
     "barrier": "k.barrier.sync",
@@ -136,3 +136,21 @@ OLD_CALLS = {
     "multimem_store": "k.multimem.store",
     "multimem_reduce": "k.multimem.reduce",
 }
+"""The calls that were on `k` itself before they had nouns, and what each is now. CHANGELOG.md shows the same."""
+OF_OTHERS = {
+    "syncthreads": "k.barrier.sync",
+    "syncwarp": "k.warp.sync",
+    "threadfence": "k.fence.thread",
+    "shfl": "k.warp.shuffle",
+    "shfl_sync": "k.warp.shuffle",
+    **dict.fromkeys(("block_dim", "blockDim", "block_size"), "the threads that the kernel is declared with"),
+    **dict.fromkeys(("grid_dim", "gridDim", "grid_size"), "k.block_count"),
+    "elif_": "k.if_ inside of `with k.else_():`",
+    "variable": "k.var",
+    "while_": "k.loop with k.break_if(condition)",
+    "for_": "k.range",
+    "copy_ring": 'k.pipeline(stages, copies="cp.async", ...)',
+    **dict.fromkeys(("atomic_add", "atomicAdd", "atomics"), "k.atomic.add(address, value)"),
+    **dict.fromkeys(("atomicCAS", "atomic_cas", "compare_and_swap"), "k.atomic.cas(address, expected, value)"),
+}
+"""Names of CUDA C++, Numba and earlier calls whose nearest name here means something else."""

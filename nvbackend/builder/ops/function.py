@@ -14,7 +14,7 @@ from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import Given, emit_row, generic_address
 from nvbackend.builder.core.local import Local
 from nvbackend.builder.core.memory import Address, Memory
-from nvbackend.builder.core.noun import Noun, missing, refuse
+from nvbackend.builder.core.noun import delete_attribute, get_missing, set_attribute
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.core.tile import SharedTile, SharedTiles, lay_out_tiles
 from nvbackend.builder.core.variables import Several, Variable, make_variable, select
@@ -437,19 +437,4 @@ class FunctionBuilder:
         return from_llvm(self.core, value, element)
 
     if not TYPE_CHECKING:  # it would make a type checker accept every name
-
-        def __getattr__(self, name: str) -> Any:
-            nouns = {attribute.__noun__: attribute for attribute in vars(self).values() if isinstance(attribute, Noun)}
-            raise missing(self, name, "k", nouns)
-
-        def __setattr__(self, name: str, value: object) -> None:
-            """Of a noun, refused by call.noun."""
-            if isinstance(noun := vars(self).get(name), Noun):
-                refuse(noun, "cannot be replaced", "choose another name for a value of your own")
-            object.__setattr__(self, name, value)
-
-        def __delattr__(self, name: str) -> None:
-            """Of a noun, refused by call.noun."""
-            if isinstance(noun := vars(self).get(name), Noun):
-                refuse(noun, "cannot be deleted", "leave it is")
-            object.__delattr__(self, name)
+        __getattr__, __setattr__, __delattr__ = get_missing, set_attribute, delete_attribute
