@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from nvbackend.diagnostics.brief import cut
 from nvbackend.diagnostics.diagnostic import Diagnostic
 from nvbackend.diagnostics.records import record
 
@@ -13,6 +14,9 @@ class DiagnosticWarning(UserWarning):
     """The category of nvbackend's warnings, for `warnings.filterwarnings`: "error" makes errors of them."""
 
     __module__ = __name__.partition(".")[0]
+
+    def __repr__(self) -> str:
+        return cut(f"<{str(self).partition(chr(10))[0]}>")
 
 
 @record
