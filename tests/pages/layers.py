@@ -27,10 +27,12 @@ BRICKS = {
     "tiled": (5, 7, 5, 5),
     "tileiras": (8, 8, 5, 5),
     "builder": (3, 6, 6, 6),
-    "cli": (7, 7, 6, 6),
+    "cli": (7, 8, 6, 6),
     "samples": (0, 6, 7, 7),
 }
 """The drawing's wall: first and last column of each layer, first and last row from the ground."""
+BESIDE = {"builder": frozenset({"ptx"})}
+"""Layers that one imports and that cannot carry it in a wall of rectangles: the drawing names them."""
 COLUMN, ROW, JOINT, MARGIN = 106, 74, 4, 8
 LAYER, USER = "#e8eef7", "#fdf3e0"
 
@@ -94,8 +96,12 @@ def drawing() -> Drawing:
         x, y = MARGIN + first * COLUMN, MARGIN + (rows - 1 - top) * ROW
         width, tall = (last - first + 1) * COLUMN - JOINT, (top - ground + 1) * ROW - JOINT
         rooms = tuple(_rooms(name)) if width > COLUMN else ()  # a brick of one column is too narrow for them
-        drawn.shapes.append(Box(x, y, width, tall, name, rooms, USER if name == "samples" else LAYER))
+        drawn.shapes.append(Box(x, y, width, tall, _title(name), rooms, USER if name == "samples" else LAYER))
     return drawn
+
+
+def _title(name: str) -> str:
+    return f"{name} (imports {' and '.join(sorted(BESIDE[name]))} too)" if name in BESIDE else name
 
 
 def _rooms(name: str) -> list[str]:

@@ -34,9 +34,12 @@ def test_pictures_are_svg() -> None:
 
 def test_the_wall_is_the_imports() -> None:
     assert set(layers.BRICKS) == set(layers.layers())
-    assert {name: layers.below(name) for name in layers.BRICKS} == {
+    assert {name: layers.below(name) | layers.BESIDE.get(name, set()) for name in layers.BRICKS} == {
         name: layers.nearest(name) for name in layers.BRICKS
     }
+    assert {
+        name: others & layers.below(name) for name, others in layers.BESIDE.items() if others & layers.below(name)
+    } == {}
 
 
 Extent = tuple[float, float, float, float]
