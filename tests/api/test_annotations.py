@@ -122,7 +122,6 @@ def test_an_annotation_is_a_parameter_type(annotation: object, expected: object)
         (int, "kernel.parameter", "<class 'int'>"),
         (Annotated[int, "a count"], "kernel.parameter", "a count"),
         (Annotated[nvb.Value, i32, f32], "kernel.parameter", "s32, f32"),
-        ("nvb.Pointer[f99]", "kernel.parameter", "nvb.Pointer[f99]"),
         ("nvb.TensorMap[f16]", "kernel.parameter", "nvb.TensorMap[f16]"),
         (Annotated[nvb.Value, nvb.Pointer(f32)], "kernel.parameter-fact", "arrives as Address"),
         (Annotated[nvb.Pointer[f16], nvb.Pointer(f32)], "kernel.parameter-fact", "arrives as Address"),
@@ -138,6 +137,15 @@ def test_another_annotation_is_a_diagnostic(annotation: object, rule: str, said:
     (diagnostic,) = caught.value.diagnostics
     assert (diagnostic.rule_id, said in diagnostic.message) == (rule, True)
     assert "nvb." in diagnostic.fix
+
+
+def test_an_unknown_name_in_an_annotation_is_named() -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        _kernel("nvb.Pointer[f99]").build()
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.rule_id == "kernel.parameter"
+    assert "'nvb.Pointer[f99]', a text in which the name f99 is not known" in diagnostic.message
+    assert diagnostic.fix.startswith("define or import f99 at the top of the file")
 
 
 def _kernel(annotation: object) -> nvb.KernelDefinition:
