@@ -138,7 +138,7 @@ def as_floats(name: str, words: Any) -> list[float]:
     return numbers.from_bits(element, words).astype(np.float64).tolist()
 
 
-def check_floats(name: str, found: Any, values: list[Any], mode: str, *, saturate: bool) -> None:
+def assert_floats(name: str, found: Any, values: list[Any], mode: str, *, saturate: bool) -> None:
     nan = NANS.get(name)
     for word, got, value in zip(found.tolist(), as_floats(name, found), values, strict=True):
         wanted = to_float(name, value, mode, saturate=saturate)
@@ -165,7 +165,7 @@ def test_every_code_becomes_every_type(name: str, device: str) -> None:
     found = run(lambda k, value: [*(value.to(BY_NAME[to]) for to in (*floats, *INTEGERS))], source, words, target)
     for column, to in enumerate((*floats, *INTEGERS)):
         if to in floats:
-            check_floats(to, found[:, column], values, "rn", saturate=False)
+            assert_floats(to, found[:, column], values, "rn", saturate=False)
             continue
         element = BY_NAME[to]
         bits = (1 << element.bits) - 1
@@ -182,21 +182,21 @@ def test_every_type_becomes_a_narrow_one(source: str, names: tuple[str, ...], de
         lambda k, value: [value.to(BY_NAME[to]) for to in names], BY_NAME[source], words, target_of(device, *names)
     )
     for column, to in enumerate(names):
-        check_floats(to, found[:, column], values, "rn", saturate=True)
+        assert_floats(to, found[:, column], values, "rn", saturate=True)
 
 
 @pytest.mark.parametrize(("source", "to"), [*itertools.permutations([one for one in CODES if one != "ue8m0"], 2)])
 def test_narrow_types_become_one_another(source: str, to: str, device: str) -> None:
     words, values = values_of(BY_NAME[source])
     found = run(lambda k, value: [value.to(BY_NAME[to])], BY_NAME[source], words, target_of(device, source, to))
-    check_floats(to, found[:, 0], values, "rn", saturate=True)
+    assert_floats(to, found[:, 0], values, "rn", saturate=True)
 
 
 @pytest.mark.parametrize("source", [*FLOATS, *INTEGERS])
 def test_an_unsigned_scale_stops_at_zero(source: str, device: str) -> None:
     words, values = values_of(BY_NAME[source])
     found = run(lambda k, value: [value.to(BY_NAME["ue4m3"])], BY_NAME[source], words, target_of(device, "e4m3"))
-    check_floats("e4m3", found[:, 0], [clamped(value, relu=True) for value in values], "rn", saturate=True)
+    assert_floats("e4m3", found[:, 0], [clamped(value, relu=True) for value in values], "rn", saturate=True)
 
 
 @pytest.mark.parametrize("rounding", ["rz", "rp"])
@@ -241,7 +241,7 @@ def test_rounding_by_name(source: str, saturate: bool, device: str) -> None:
         "sm_90a",
     )
     for column, (to, mode) in enumerate(names):
-        check_floats(to, found[:, column], values, mode, saturate=saturate)
+        assert_floats(to, found[:, column], values, mode, saturate=saturate)
 
 
 @pytest.mark.parametrize("source", FLOATS)
@@ -294,8 +294,8 @@ def test_pairs(name: str, relu: bool, device: str) -> None:
     first, second = ([clamped(value, relu=relu) for value in each] for each in (values, opposite))
     mask = np.uint64((1 << BY_NAME[name].bits) - 1)
     low, high = found[:, 0] & mask, found[:, 0] >> np.uint64(shift) & mask
-    check_floats(name, low, first, "rn", saturate=True)
-    check_floats(name, high, second, "rn", saturate=True)
+    assert_floats(name, low, first, "rn", saturate=True)
+    assert_floats(name, high, second, "rn", saturate=True)
     for column, half in ((1, low), (2, high)):
         decoded = as_floats(name, half)
         assert all(

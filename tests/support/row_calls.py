@@ -18,10 +18,7 @@ from nvbackend.intrinsics.sync import atomics
 from tests.support.row_bench import Bench
 from tests.support.row_calls_math import ARITHMETIC
 from tests.support.row_calls_products import mma, tcgen05, tmem, tmem_fence, wgmma, wmma
-
-
-def _qualifiers(row: Row) -> tuple[str, str] | None:
-    return (row.axes["semantics"], row.axes["scope"]) if row.axes.get("semantics") else None  # type: ignore[return-value]
+from tests.support.row_calls_sync import arrive, bar, bar_reduce, fence, transaction, wait
 
 
 def _policy(u: Bench, row: Row) -> dict[str, Any]:
@@ -153,64 +150,6 @@ def _access(u: Bench, row: Row) -> None:
         place.cast(element).store(*[u.values[element]] * axes["count"], **options)
 
 
-# -- mbarriers, barriers, fences ------------------------------------------------------------------------------------
-
-
-def _arrive(u: Bench, row: Row) -> None:
-    axes: dict[str, Any] = {"qualifiers": _qualifiers(row)}
-    names = {one.name for one in row.inputs}
-    axes |= {"count": 2} if "count" in names else {}
-    if row.opcode.endswith("noComplete"):
-        u.k.mbarrier.arrive(u.barrier, count=2, drop=row.axes["drop"], qualifiers=axes["qualifiers"], no_complete=True)
-        return
-    axes |= {"expect_tx": 64} if "bytes" in names else {}
-    axes["drop"] = bool(row.axes.get("drop"))
-    if row.outputs:
-        u.k.mbarrier.arrive(u.barrier, **axes, state=True)
-    else:
-        u.k.mbarrier.arrive(u.barrier, **axes, **({"rank": 1} if row.axes["space"] == "cluster" else {}))
-
-
-def _transaction(u: Bench, row: Row) -> None:
-    operation, remote = row.opcode.rpartition(".")[2], row.axes["space"] == "cluster"
-    call = u.k.mbarrier.expect_tx if operation == "expect_tx" else u.k.mbarrier.complete_tx
-    call(u.barrier, 64, scope=row.axes["scope"], rank=1 if remote else None)
-
-
-def _wait(u: Bench, row: Row) -> None:
-    if row.axes["blocking"]:
-        u.k.mbarrier.wait(u.barrier, 0)
-        return
-    state = {"state": u.wide} if not row.opcode.endswith("parity") else {}
-    sleep = {"sleep": 100} if row.axes["time_hint"] else {}
-    u.k.mbarrier.test(u.barrier, **state, **sleep, blocking="try_wait" in row.opcode, qualifiers=_qualifiers(row))
-
-
-def _bar(u: Bench, row: Row) -> None:
-    counted = [128] if row.axes["counted"] else []
-    call = u.k.barrier.arrive if row.opcode.endswith("arrive") else u.k.barrier.sync
-    call(1, *counted, aligned=row.axes["aligned"])
-
-
-def _bar_reduce(u: Bench, row: Row) -> None:
-    threads = {"threads": 128} if row.axes["counted"] else {}
-    u.k.barrier.reduce(row.axes["operation"], u.values[pred], 1, **threads, aligned=row.axes["aligned"])
-
-
-def _fence(u: Bench, row: Row) -> None:
-    axes: dict[str, Any] = dict(row.axes)
-    if row.ptx.startswith("fence.mbarrier_init"):
-        u.k.fence.mbarrier_init()
-    elif row.ptx == "fence.proxy.alias":
-        u.k.fence.proxy_alias()
-    elif "proxy" in axes:
-        u.k.fence.shared(axes["semantics"], proxy=axes["proxy"])
-    elif row.ptx.startswith("fence.proxy.async"):
-        u.k.fence.proxy_async(axes["space"])
-    else:
-        u.k.fence.thread(axes["semantics"], axes["scope"])
-
-
 # -- caches ---------------------------------------------------------------------------------------------------------
 
 
@@ -333,12 +272,12 @@ CALLS: dict[str, Callable[[Bench, Row], object]] = {
     "mbarrier.init": lambda u, _: u.k.mbarrier.init(u.barrier, 1),
     "mbarrier.inval": lambda u, _: u.k.mbarrier.inval(u.barrier),
     **{
-        f"mbarrier.{action}{suffix}": _arrive
+        f"mbarrier.{action}{suffix}": arrive
         for action in ("arrive", "arrive_drop")
         for suffix in ("", ".expect_tx", ".noComplete")
     },
-    **dict.fromkeys(("mbarrier.expect_tx", "mbarrier.complete_tx"), _transaction),
-    **{f"mbarrier.{kind}{suffix}": _wait for kind in ("test_wait", "try_wait") for suffix in ("", ".parity")},
+    **dict.fromkeys(("mbarrier.expect_tx", "mbarrier.complete_tx"), transaction),
+    **{f"mbarrier.{kind}{suffix}": wait for kind in ("test_wait", "try_wait") for suffix in ("", ".parity")},
     "mbarrier.pending_count": lambda u, _: u.k.mbarrier.pending_count(u.wide),
     "cp.async.mbarrier.arrive": lambda u, row: u.k.cp_async.mbarrier_arrive(u.barrier, **row.axes),
     "cp.async": _cp_async,
@@ -371,10 +310,10 @@ CALLS: dict[str, Callable[[Bench, Row], object]] = {
     "barrier.cluster.wait": lambda u, row: u.k.cluster.wait(**row.axes),
     "mapa": lambda u, _: u.k.cluster.map_to_peer(u.shared.bytes, 1),
     "getctarank": lambda u, _: u.k.cluster.rank_of(u.word),
-    **{f"{bar}.{action}": _bar for bar in ("bar", "barrier") for action in ("sync", "arrive")},
-    **dict.fromkeys(("bar.red", "barrier.red"), _bar_reduce),
+    **{f"{name}.{action}": bar for name in ("bar", "barrier") for action in ("sync", "arrive")},
+    **dict.fromkeys(("bar.red", "barrier.red"), bar_reduce),
     "bar.warp.sync": lambda u, _: u.k.warp.sync(),
-    "fence": _fence,
+    "fence": fence,
     "membar": lambda u, row: u.k.fence.membar(**row.axes),
     "griddepcontrol": lambda u, row: u.k.griddepcontrol(**row.axes),
     "elect.sync": lambda u, _: u.k.elect(),

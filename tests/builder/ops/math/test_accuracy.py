@@ -72,7 +72,7 @@ def computed(function, *columns, elements=(f32, f32)):
     return np.array(made.copy_to_host())
 
 
-def check(name, bound, columns, **options):
+def assert_within(name, bound, columns, **options):
     got = computed(lambda k, *values: getattr(k.math, name)(*values, **options), *columns)
     with np.errstate(all="ignore"):
         exact = EXACT[name](*(column.astype(np.float64) for column in columns))
@@ -86,7 +86,7 @@ def check(name, bound, columns, **options):
 @pytest.mark.parametrize("name", BOUNDS)
 def test_an_accurate_function_is_within_its_bound(name, count):
     accepts = {} if name == "erf" else {"approx": False}
-    check(name, BOUNDS[name], [drawn(name, count, seed=1)], **accepts)
+    assert_within(name, BOUNDS[name], [drawn(name, count, seed=1)], **accepts)
 
 
 def pairs(count):
@@ -105,7 +105,7 @@ def pairs(count):
 @on_devices
 @pytest.mark.parametrize("count", [256, pytest.param(50_000, marks=pytest.mark.exhaustive(seconds=20))])
 def test_a_power_is_within_its_bound(count):
-    check("pow", 1.3, pairs(count), approx=False)
+    assert_within("pow", 1.3, pairs(count), approx=False)
 
 
 @on_devices
