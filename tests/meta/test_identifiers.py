@@ -13,6 +13,7 @@ NOT_YET = ("nvbackend.simulator", "nvbackend.dry_run")
 """Rooms in which things are still called so."""
 RIGHT = {
     "nvbackend.builder.lower.expressions": {"one"},  # the constant 1, beside `zero`
+    "nvbackend.builder.ops.math.power": {"one"},  # likewise
     "nvbackend.ptx.lexer": {"found"},  # what a reader found, where it expected something else
 }
 FIELDS = ("id", "attr", "arg", "name", "rest")

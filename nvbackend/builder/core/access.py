@@ -208,12 +208,12 @@ def _caching(opcode: str, how: How) -> Caching:
         advice = f"use one of {', '.join(map(str, load_store.PREFETCHES))}"
         _refuse(opcode, f"{how.prefetch!r} bytes are not prefetched", advice)
     priorities: dict[str, str] = {}
-    for one in (how.evict,) if isinstance(how.evict, str) else how.evict:
-        level, _, priority = str(one).partition("::")
+    for hint in (how.evict,) if isinstance(how.evict, str) else how.evict:
+        level, _, priority = str(hint).partition("::")
         if priority not in {"L1": load_store.L1_PRIORITIES, "L2": load_store.L2_PRIORITIES}.get(level, ()):
             legal = [f"L1::{each}" for each in load_store.L1_PRIORITIES]
             legal += [f"L2::{each}" for each in load_store.L2_PRIORITIES]
-            _refuse(opcode, f"there is no eviction priority {one!r}", f"use one of {_quoted(legal)}")
+            _refuse(opcode, f"there is no eviction priority {hint!r}", f"use one of {_quoted(legal)}")
         if level in priorities:
             _refuse(opcode, f"{how.evict!r} has two priorities of {level}", "leave one of them out")
         priorities[level] = priority
@@ -243,8 +243,8 @@ def _row(opcode: str, address: Accessed, count: int, how: How, caching: Caching)
 
 def _load_by_row(k: Core, address: Accessed, count: int, how: How, caching: Caching) -> list[Value]:
     row = _row(LOAD, address, count, how, caching)
-    given = {"address": address.bytes.ir, **_policy(k, how)}
-    registers = k.emit(row, given, facts=address._facts())["values"]
+    operands = {"address": address.bytes.ir, **_policy(k, how)}
+    registers = k.emit(row, operands, facts=address._facts())["values"]
     return [k.wrap(value, address.element) for value in _elements(k, registers, address.element, count)]
 
 

@@ -59,11 +59,11 @@ def all_computed(k: Core, row: Row, /, **operands: Register | Sequence[Register]
     k.check_live()
     registers = converted(k, row, operands)
     check_row(row, k.target, {name: number for name, number in registers.items() if isinstance(number, int)})
-    found = lower(k.llvm, row, registers)
+    lowered = lower(k.llvm, row, registers)
     values = []
-    for one in row.outputs:
-        value, kind = found[one.name][0], llvm_type(one.type)
-        values.append(k.wrap(value if value.type == kind else k.llvm.bitcast(value, kind), one.type))
+    for output in row.outputs:
+        value, kind = lowered[output.name][0], llvm_type(output.type)
+        values.append(k.wrap(value if value.type == kind else k.llvm.bitcast(value, kind), output.type))
     return values
 
 

@@ -25,14 +25,14 @@ def load_where(
     kept = [make_variable(k, otherwise, address.element, name="loaded") for _ in range(count)]
 
     def whole() -> None:
-        for one, value in zip(kept, access.load(k, address, count, how), strict=True):
-            one.set(value)
+        for variable, value in zip(kept, access.load(k, address, count, how), strict=True):
+            variable.set(value)
 
     def part(index: int) -> None:
         kept[index].set(access.load(k, at(index), 1, how)[0])
 
     _each(k, where, count, whole, part)
-    return [one.value for one in kept]
+    return [variable.value for variable in kept]
 
 
 def store_where(k: Core, address: Accessed, at: At, values: Sequence[Operand], how: How, where: Operand) -> None:

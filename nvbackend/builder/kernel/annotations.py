@@ -100,7 +100,7 @@ def resolved(function: Callable[..., Any], what: str, bound: Any, constants: Map
     for name in names:
         if name not in constants:
             known = ", ".join(constants) or "none"
-            problem = f"{what} depends on {name!r}, which is no build-time constant of it, or was not given"
+            problem = f"{what} depends on {name!r}, which is not one of its build-time constants, or has no value"
             rules.KERNEL_FUNCTION.fail(
                 kernel=function.__name__, problem=problem, advice=f"name some of its constants: {known}"
             )

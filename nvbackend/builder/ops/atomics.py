@@ -286,10 +286,10 @@ class Atomic(Noun):
         self, row: Row, address: Address, values: Sequence[Operand], expected: Sequence[Operand] | None
     ) -> list[Value]:
         kind = address.element
-        given = {"values": [self._register(row, value, address) for value in values]}
+        operands = {"values": [self._register(row, value, address) for value in values]}
         if expected is not None:
-            given["expected"] = [self._register(row, value, address) for value in expected]
-        old = issue(self._k, row, address=address, **given).get("old", [])
+            operands["expected"] = [self._register(row, value, address) for value in expected]
+        old = issue(self._k, row, address=address, **operands).get("old", [])
         return [self._k.wrap(_as(self._k.llvm, register, llvm_type(kind)), kind) for register in old]
 
     def _register(self, row: Row, value: Operand, address: Address) -> ir.Value:

@@ -69,9 +69,9 @@ class Convert(Noun):
         _check_random(mode, random)
         narrow = to in conversions.PAIRS and to not in _HALVES and to != conversions.SCALES
         row = _pack_row(to, mode, relu, saturate=saturate or narrow)
-        given = {} if random is None else {"random": as_value(self._k, random, u32)}
+        bits = {} if random is None else {"random": as_value(self._k, random, u32)}
         name = "packed" if row.has_operand("packed") else "result"
-        register = result(self._k, row, row.operand(name).type, high=high, low=low, **given)
+        register = result(self._k, row, row.operand(name).type, high=high, low=low, **bits)
         return register.to(u8) if to == _OF_BYTE else register
 
     def _pack_four(
@@ -85,8 +85,8 @@ class Convert(Noun):
             VARIANT.fail(instruction="cvt", reason=f"{to} is rounded by 'rs' alone, which takes random=")
         row = variant("cvt", conversions.pack_four, to, relu)
         names = ("low", "second", "third", "high")
-        given = {name: as_value(self._k, value, f32) for name, value in zip(names, values, strict=True)}
-        return result(self._k, row, **given, random=as_value(self._k, random, u32))
+        operands = {name: as_value(self._k, value, f32) for name, value in zip(names, values, strict=True)}
+        return result(self._k, row, **operands, random=as_value(self._k, random, u32))
 
     def unpack(self, register: Operand, pair: str, *, relu: bool = False) -> list[Value]:
         """The two numbers in a register, the lower one first: f16, or bf16 of bf16x2 and ue8m0x2. All are exact."""
@@ -117,8 +117,8 @@ class Convert(Noun):
         mode = rounding or ("rz" if to == conversions.SCALES else "rn")
         row = variant("cvt", conversions.pair, to, source, mode, saturate or to in conversions.BYTES, relu)
         held = u8 if source == _OF_BYTE else row.operand("source").type
-        given = as_value(self._k, register, held)
-        return result(self._k, row, source=given.to(u16) if held is u8 else given)
+        packed = as_value(self._k, register, held)
+        return result(self._k, row, source=packed.to(u16) if held is u8 else packed)
 
 
 def _pack_row(to: str, mode: str, relu: bool, *, saturate: bool) -> Row:

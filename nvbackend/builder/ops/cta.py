@@ -86,7 +86,7 @@ class CtaWide(Noun):
 
     def _extreme(self, mode: str, value: Operand, index: Operand | None) -> tuple[Value, Value]:
         number = self._number().to(INDEX) if index is None else as_value(self._k, index)
-        call = f"k.cta.arg{mode}"
+        call = {"max": "k.cta.argmax", "min": "k.cta.argmin"}[mode]
         best, at = self._reduce(call, extreme_of_pairs(self._k, mode), (as_value(self._k, value), number))
         return best, at
 

@@ -1,6 +1,6 @@
 """What a kernel's author allows: rules of the protocols that are not reported, in a kernel or in a block of it.
 
-What the target cannot do is no matter of opinion: such rules cannot be allowed.
+Rules on what the target cannot do are never allowed: no author can change that.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ class Arithmetic:
         A value of e4m3, e5m2, e2m3, e3m2, e2m1, ue4m3 or ue8m0 is its code; these are rounded to nearest and always
         saturate, ue4m3 at 0 as well; ue8m0 is rounded by rz, or rp. Chips before sm_89 have no e4m3 and e5m2, and those
         without a suffix of sm_100a and later nothing narrower and no ue8m0 (target.feature). Each conversion rounds
-        once. Raises value.operation where there is none. PTX ISA 9.7.9 (cvt).
+        once. Raises value.operation for any other. PTX ISA 9.7.9 (cvt).
         """
         value = self._value()
         if value._type is element:

@@ -94,9 +94,9 @@ def _extract(kind: str, a: int, start: int, length: int) -> int:
     if not length:
         return 0
     sign = a >> min(start + length - 1, bits - 1) & 1 if kind[0] == "s" else 0
-    found = (a >> start) & ((1 << length) - 1)
+    field = (a >> start) & ((1 << length) - 1)
     known = max(0, min(length, bits - start))
-    return (found | (-sign << known)) & ((1 << bits) - 1)
+    return (field | (-sign << known)) & ((1 << bits) - 1)
 
 
 @cache
@@ -140,13 +140,13 @@ def funnel(direction: str, mode: str) -> Row:
 
 
 def _looked_up(a: int, b: int, c: int, table: int) -> int:
-    found = 0
+    word = 0
     for place in range(8):
         if table >> place & 1:
             parts = (x if place >> 2 - n & 1 else ~x for n, x in enumerate((a, b, c)))
             first, second, third = parts
-            found |= first & second & third
-    return found & 0xFFFFFFFF
+            word |= first & second & third
+    return word & 0xFFFFFFFF
 
 
 @cache
@@ -254,7 +254,7 @@ def carry(operation: str, with_carry: bool) -> Row:
     """
     chosen("operation", operation, ("add", "sub"))
     chosen("with_carry", with_carry, (False, True))
-    given = (operand("carry", RegisterClass.B32, meaning="1 or 0"),) if with_carry else ()
+    carried = (operand("carry", RegisterClass.B32, meaning="1 or 0"),) if with_carry else ()
     own = f"{operation}c.cc.u32" if with_carry else "{ptx}"
     started = {"add": "{ptx} {result}, {carry}, -1; ", "sub": "{ptx} {result}, 0, {carry}; "}[operation]
     ended = "addc.u32 {carry_out}, 0, 0;"
@@ -269,7 +269,7 @@ def carry(operation: str, with_carry: bool) -> Row:
             output("carry_out", RegisterClass.B32),
             operand("a", RegisterClass.B32),
             operand("b", RegisterClass.B32),
-            *given,
+            *carried,
         ),
         lowering=Asm(f"{started if with_carry else ''}{own} {{result}}, {{a}}, {{b}}; {ended}"),
         section="9.7.2 (addc, subc)",

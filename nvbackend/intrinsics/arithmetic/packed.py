@@ -27,13 +27,13 @@ _F32: GateOf = (Feature.SM_100, (8, 6))
 
 def _row(ptx: str, pair: str, names: str, gate: GateOf, summary: str, axes: dict[str, object]) -> Row:
     register, opcode = PAIRS[pair], ptx.partition(".")[0]
-    given = ", ".join(f"{{{name}}}" for name in names)
+    inputs = ", ".join(f"{{{name}}}" for name in names)
     return Row(
         family="packed",
         opcode=f"{opcode}.pair",
         ptx=ptx,
         operands=(output("result", register), *(operand(name, register) for name in names)),
-        lowering=Asm(f"{{ptx}} {{result}}, {given};"),
+        lowering=Asm(f"{{ptx}} {{result}}, {inputs};"),
         requires=gate[0],
         ptx_version=gate[1],
         section=f"{'9.7.3' if pair == 'f32x2' else '9.7.4'} ({opcode})",

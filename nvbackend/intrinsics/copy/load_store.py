@@ -96,7 +96,7 @@ PLAIN = Caching()
 def fault(opcode: str, order: str, space: str, bytes: int, caching: Caching, *, constant: bool = False) -> str | None:
     """Why no access is like this, for a diagnostic; None if there is one. The words themselves are legal."""
     kind = {LOAD: "load", STORE: "store"}[opcode]
-    hints = " and ".join(one for one in (caching.operator and f".{caching.operator}", *caching.spelled) if one)
+    hints = " and ".join(hint for hint in (caching.operator and f".{caching.operator}", *caching.spelled) if hint)
     problems = (
         *_of_size(space, bytes, caching, hints),
         (caching.operator and caching.l1, f"it cannot have both .{caching.operator} and L1::{caching.l1}"),
@@ -117,7 +117,7 @@ def fault(opcode: str, order: str, space: str, bytes: int, caching: Caching, *, 
 
 def _of_size(space: str, bytes: int, caching: Caching, hints: str) -> Iterator[tuple[object, str]]:
     shared = space != "global"
-    yield hints and shared, f"{hints} is for global memory; this is shared memory, which is not behind a cache"
+    yield hints and shared, f"{hints} is for global memory; this is shared memory, which has no cache"
     yield bytes == WIDE_BYTES and shared, f"{WIDE_BYTES} bytes go at once to global memory only"
     yield (
         caching.l2 and bytes != WIDE_BYTES,

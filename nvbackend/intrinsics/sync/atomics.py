@@ -177,9 +177,9 @@ def _operands(operation: str, element: str, vector: int, space: str, *, returns:
     size = vector * form.bits // 8
     address = operand(ADDRESS, SPACES[space], meaning=f"aligned to {size} bytes", align=size)
     read = ("expected", "values") if operation == CAS else ("values",)
-    given = tuple(operand(name, form.register, count, element=form.held) for name in read)
+    inputs = tuple(operand(name, form.register, count, element=form.held) for name in read)
     old = (output("old", form.register, count, element=form.held),) if returns else ()
-    return (*old, address, *given)
+    return (*old, address, *inputs)
 
 
 def _asm(operation: str, element: str, vector: int, *, returns: bool) -> Asm:

@@ -126,12 +126,12 @@ class Emission(Noun):
         element = operand.type
         if element not in (f16, bf16, f32):
             self._refuse(name, element)
-        given = [one.to(f32) for one in (operand, *more)]
+        singles = [argument.to(f32) for argument in (operand, *more)]
         if fast is not None:
-            return fast(*given).to(element)
+            return fast(*singles).to(element)
         with self._k.llvm.of_line(caller_location()):
-            found = accurate(Singles(self._k), *(one.ir for one in given))
-        return self._k.wrap(found, f32).to(element)
+            outcome = accurate(Singles(self._k), *(argument.ir for argument in singles))
+        return self._k.wrap(outcome, f32).to(element)
 
     def _logarithm(self, name: str, base: str, value: Operand, *, approx: bool, ftz: bool | None) -> Value:
         factor = _OF_LOG2[name]

@@ -76,8 +76,8 @@ class IntegerOperations(Noun):
             first, bits = numbers
             mask = ((1 << bits) - 1) << first
             return self._signed_as(a, (into & ((1 << word.type.bits) - 1 ^ mask)) | (word << first & mask))
-        found = computed(self._k, integers.insert(str(word.type)), a=word, base=into, start=start, length=length)
-        return self._signed_as(a, found)
+        inserted = computed(self._k, integers.insert(str(word.type)), a=word, base=into, start=start, length=length)
+        return self._signed_as(a, inserted)
 
     def funnel(self, low: Operand, high: Operand, by: Operand, *, direction: str = "l", clamp: bool = False) -> Value:
         """A word (u32) of `low` and `high`, shifted together: the upper to the left ("l"), or the lower ("r").
@@ -159,8 +159,8 @@ class IntegerOperations(Noun):
         word = self._word(name, value)
         return word.to(BY_NAME[f"u{word.type.bits}"]) if word.type.is_signed else word
 
-    def _signed_as(self, value: Operand, found: Value) -> Value:
-        return found.to(as_value(self._k, value).type)
+    def _signed_as(self, value: Operand, word: Value) -> Value:
+        return word.to(as_value(self._k, value).type)
 
     def _factor(self, name: str, value: Value) -> str:
         self._check(name, value.type, integers.FACTORS)
@@ -173,17 +173,17 @@ class IntegerOperations(Noun):
 
     def _numbers(self, start: Operand, length: Operand) -> tuple[int, int] | None:
         """A field that is known at build time, where it starts and ends within 255 bits."""
-        values = [known_number(as_value(self._k, one, s32).ir, s32) for one in (start, length)]
+        values = [known_number(as_value(self._k, operand, s32).ir, s32) for operand in (start, length)]
         first, bits = values
         return (first, bits) if isinstance(first, int) and isinstance(bits, int) and min(first, bits) >= 0 else None
 
     def _dot(self, name: str, a: Operand, b: Operand, c: Operand, half: str) -> Value:
         x, y = as_value(self._k, a), as_value(self._k, b)
-        for one in (x, y):
-            self._check(name, one.type, integers.BYTE_KINDS)
+        for word in (x, y):
+            self._check(name, word.type, integers.BYTE_KINDS)
         return computed(self._k, variant(name, integers.dot, str(x.type), str(y.type), half), a=x, b=y, c=c)
 
     def _carried(self, operation: str, a: Operand, b: Operand, carry: Operand | None) -> tuple[Value, Value]:
-        given = {} if carry is None else {"carry": carry}
-        found = all_computed(self._k, integers.carry(operation, carry is not None), a=a, b=b, **given)
-        return found[0], found[1]
+        carried = {} if carry is None else {"carry": carry}
+        outputs = all_computed(self._k, integers.carry(operation, carry is not None), a=a, b=b, **carried)
+        return outputs[0], outputs[1]

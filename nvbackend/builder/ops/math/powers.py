@@ -112,9 +112,9 @@ def log(s: Singles, x: Any, base: str) -> Any:
     return _of_positive(s, x, s.add(total, rest))
 
 
-def _of_positive(s: Singles, x: Any, found: Any) -> Any:
-    """`found` where x is positive and finite; the logarithm of 0, infinity, negative numbers and NaN elsewhere."""
+def _of_positive(s: Singles, x: Any, logarithm: Any) -> Any:
+    """`logarithm` where x is positive and finite; the logarithm of 0, infinity, negative numbers and NaN elsewhere."""
     infinity = s.number(math.inf)
-    found = s.select(s.less(x, infinity), found, x)  # infinity and NaN
-    found = s.select(s.equal(x, s.number(0.0)), s.neg(infinity), found)
-    return s.select(s.less(x, s.number(0.0)), s.number(math.nan), found)
+    logarithm = s.select(s.less(x, infinity), logarithm, x)  # infinity and NaN
+    logarithm = s.select(s.equal(x, s.number(0.0)), s.neg(infinity), logarithm)
+    return s.select(s.less(x, s.number(0.0)), s.number(math.nan), logarithm)

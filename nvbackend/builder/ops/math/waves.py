@@ -93,12 +93,12 @@ def wave(s: Singles, x: Any, name: str) -> Any:
     cosine = s.add(near_one, s.add(tail, lost))
     if name == "cos":
         quarters = s.plus(quarters, s.word(1))
-    found = s.select(s.is_set(quarters, 1), cosine, sine)
-    found = s.select(s.is_set(quarters, 2), s.neg(found), found)
+    wave = s.select(s.is_set(quarters, 1), cosine, sine)
+    wave = s.select(s.is_set(quarters, 2), s.neg(wave), wave)
     if name == "sin":
-        found = s.select(s.less(s.number(0.0), x), found, s.neg(found))
-        found = s.select(s.equal(x, s.number(0.0)), x, found)
-    return s.select(s.below(bits, _INFINITY), found, s.number(math.nan))
+        wave = s.select(s.less(s.number(0.0), x), wave, s.neg(wave))
+        wave = s.select(s.equal(x, s.number(0.0)), x, wave)
+    return s.select(s.below(bits, _INFINITY), wave, s.number(math.nan))
 
 
 def tanh(s: Singles, x: Any) -> Any:

@@ -173,7 +173,7 @@ class Places:
             place = self.of_peer(place) if said.in_peer else place
             if use is not None and place is not None:
                 extent = extents.get(operand.name, known_extent(row, operand, constants))
-                does = {one.writes for one in said.memory if one.name == operand.name}
+                does = {touch.writes for touch in said.memory if touch.name == operand.name}
                 uses = (MemoryUse.READ, MemoryUse.WRITE) if said.atomic and len(does) > 1 else (use,)
                 yield from (place.touch(each, operand.name, extent) for each in uses)
 
