@@ -119,7 +119,7 @@ def test_a_fresh_process_launches_it(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        "(4, 3, 1) 2 FLOAT16 5",
+        "(4, 3, 1) (2, 1, 1) FLOAT16 5",
         "True",
         COMPILED.report().splitlines()[0],
         "True",

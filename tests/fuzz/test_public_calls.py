@@ -47,7 +47,10 @@ def callables() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def methods() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """The public methods of an object of every public class, but for those that start a program each time."""
+    """The public methods of an object of every public class, but for those that start a program each time.
+
+    What a class has from Python's own, such as the `index` of a Sequence, raises as Python's own does.
+    """
     ours = tuple(one for one in names().values() if isinstance(one, type) and not issubclass(one, enum.Enum))
     seen = set()
     for thing in [thing for scene in SCENES for thing in scene()]:
@@ -57,6 +60,7 @@ def methods() -> Iterator[tuple[str, Callable[..., Any]]]:
             kind = inspect.getattr_static(type(thing), part)
             if (
                 isinstance(kind, FunctionType)
+                and kind.__module__.startswith("nvbackend.")
                 and part != "sass"
                 and (type(thing), part) not in seen
                 and _takes_arguments(kind)
@@ -77,7 +81,7 @@ def _takes_arguments(function: FunctionType) -> bool:
 
 def _odd(rng: random.Random, annotation: object) -> object:
     """Something of any kind, but no function for a function: what the user's own code raises is the user's."""
-    runs_it = re.search(r"Callable|Cut\b", str(annotation))
+    runs_it = re.search(r"Callable|Cut\b|Operation\b", str(annotation))
     return rng.choice([one for one in ODD if not callable(one)] if runs_it else ODD)
 
 

@@ -126,9 +126,8 @@ def test_one_place_a_thread(operation: str, name: str, count: int, pair: str, sp
 
     before, values = (given(element, THREADS * count, seed) for seed in (1, 2))
     after, _, old = run(body, kind, before, values, np.zeros_like(before))
-    wanted = changed(
-        operation, element, before, values, flush=element is f32 and operation == "add" and space == "global"
-    )
+    flush = element is f32 and operation == "add" and space == "global"
+    wanted = changed(operation, before, values, flush=flush)
     assert np.array_equal(old.view(np.uint8), before.view(np.uint8))
     wrong = np.flatnonzero(~same(after, wanted))
     assert [(before[one], values[one], after[one], wanted[one]) for one in wrong] == []
