@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 
 from llvmlite import ir
@@ -80,12 +80,13 @@ class How:
     cache: str | None = None
     evict: str | Sequence[str] = ()
     prefetch: int | None = None
-    cache_policy: Operand | None = None
+    cache_policy: Operand | None = field(default=None, compare=False)
+    """Values are not compared: `==` of two is an instruction."""
 
     @property
     def is_plain(self) -> bool:
         """Whether it says nothing."""
-        return self == How()
+        return self.cache_policy is None and self == PLAIN
 
 
 PLAIN = How()
@@ -100,10 +101,9 @@ def widest(target: Target, space: int) -> int:
 def load(k: Core, address: Accessed, count: int, how: How) -> list[Value]:
     """See `Address.load`."""
     kind, size = kind_of(k, address, count)
-    if how != PLAIN:
-        caching = _checked(LOAD, address, size, how)
-        if how.order != WEAK or caching != load_store.PLAIN:
-            return _load_by_row(k, address, count, how, caching)
+    caching = checked(LOAD, address, size, how)
+    if how.order != WEAK or caching != load_store.PLAIN:
+        return _load_by_row(k, address, count, how, caching)
     pointer = address.pointer()
     loaded = k.llvm.load(pointer, typ=kind, align=size)
     if address.const:
@@ -118,7 +118,7 @@ def store(k: Core, address: Accessed, values: Sequence[Operand], how: How) -> No
     """See `Address.store`."""
     kind, size = kind_of(k, address, len(values))
     check_writable(address, "a store to")
-    caching = load_store.PLAIN if how == PLAIN else _checked(STORE, address, size, how)
+    caching = checked(STORE, address, size, how)
     registers = [as_value(k, value, address.element).ir for value in values]
     if how.order != WEAK or caching != load_store.PLAIN:
         _store_by_row(k, address, registers, how, caching)
@@ -157,8 +157,10 @@ def kind_of(k: Core, address: Accessed, count: int) -> tuple[ir.Type, int]:
 # -- memory orders and caches ---------------------------------------------------------------------------------------
 
 
-def _checked(opcode: str, address: Accessed, size: int, how: How) -> Caching:
+def checked(opcode: str, address: Accessed, size: int, how: How) -> Caching:
     """What the caller asks of the caches. Raises memory.order and memory.caching."""
+    if how.is_plain:
+        return load_store.PLAIN
     _check_order(opcode, how)
     if address.const and how.order != WEAK:
         advice = "leave the order out, or declare the pointer without const=True"

@@ -11,6 +11,7 @@ from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.variables import make_variable
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.intrinsics.copy.load_store import LOAD, STORE
 from nvbackend.intrinsics.row.types import pred
 
 At = Callable[[int], Accessed]
@@ -21,7 +22,8 @@ def load_where(
     k: Core, address: Accessed, at: At, count: int, how: How, where: Operand, otherwise: Operand
 ) -> list[Value]:
     """See `Address.load`."""
-    access.kind_of(k, address, count)
+    _, size = access.kind_of(k, address, count)
+    access.checked(LOAD, address, size, how)  # before the blocks: a refused call leaves nothing
     kept = [make_variable(k, otherwise, address.element, name="loaded") for _ in range(count)]
 
     def whole() -> None:
@@ -37,7 +39,9 @@ def load_where(
 
 def store_where(k: Core, address: Accessed, at: At, values: Sequence[Operand], how: How, where: Operand) -> None:
     """See `Address.store`."""
-    access.kind_of(k, address, len(values))
+    _, size = access.kind_of(k, address, len(values))
+    access.check_writable(address, "a store to")
+    access.checked(STORE, address, size, how)
     _each(
         *(k, where, len(values)),
         lambda: access.store(k, address, values, how),

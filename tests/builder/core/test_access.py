@@ -41,12 +41,14 @@ def test_each_argument_is_its_word_of_the_instruction() -> None:
             *(x + 8).load(4, cache="cs", cache_policy=policy),
             *(x + 16).load(8, evict=("L1::evict_last", "L2::evict_first"), prefetch=256),
             *(x + 32).load(order="volatile"),
+            *(x + 33).load(cache_policy=policy),
         ]
         out.store(values[0], order="release", scope="sys")
         (out + 4).store(*values[2:6], cache="wt", cache_policy=policy)
         (out + 8).store(*values[6:14], evict="L2::evict_last")
         (out + 16).store(values[1], order="volatile")
         (out + 20).store(values[14], order="relaxed", scope="cta", evict="L1::evict_first")
+        (out + 21).store(values[15], cache_policy=policy)
 
     assert _accesses(_ptx(body, Pointer(f32, 32), Pointer(f32, 32))) == [
         "ld.acquire.gpu.global.b32",
@@ -54,11 +56,13 @@ def test_each_argument_is_its_word_of_the_instruction() -> None:
         "ld.global.cs.L2::cache_hint.v4.b32",
         "ld.global.L1::evict_last.L2::evict_first.L2::256B.v8.b32",
         "ld.volatile.global.b32",
+        "ld.global.L2::cache_hint.b32",
         "st.release.sys.global.b32",
         "st.global.wt.L2::cache_hint.v4.b32",
         "st.global.L2::evict_last.v8.b32",
         "st.volatile.global.b32",
         "st.relaxed.cta.global.L1::evict_first.b32",
+        "st.global.L2::cache_hint.b32",
     ]
 
 

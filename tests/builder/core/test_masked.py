@@ -89,3 +89,17 @@ def test_what_is_no_mask_is_refused(rule: str, call: Any) -> None:
     with pytest.raises(DiagnosticError) as refused:
         _kernel(lambda k, x, out, n: call(x), f32)
     assert [one.rule.id for one in refused.value.diagnostics] == [rule]
+
+
+def test_a_refused_access_leaves_the_kernel_whole() -> None:
+    def body(k: Any, x: Any, out: Any, n: Any) -> None:
+        for wrong in (
+            lambda: x.load(4, where=n, order="release", scope="gpu"),
+            lambda: x.store(0.0, where=n, evict="L3"),
+            lambda: x.store(0.0, where=n, order="acquire"),
+        ):
+            with pytest.raises(DiagnosticError):
+                wrong()
+        out.store(x[0], where=n)
+
+    assert _kernel(body, f32).diagnostics == ()

@@ -1,4 +1,4 @@
-"""Mbarriers with kind and tag, cluster barriers that are not aligned, and multicast on a target without it."""
+"""Mbarriers with kind and tag, cluster barriers that are not aligned, and what a target lacks."""
 
 from __future__ import annotations
 
@@ -148,3 +148,10 @@ def test_thread_0_initialises(threads: int) -> None:
     blocks = k.finish().machine.blocks.values()
     crews = [one.crew for one in blocks for instr in one.instructions if instr.opcode == "mbarrier.init"]
     assert [crew.bits for crew in crews if crew is not None and not crew.elected] == [1, 1]
+
+
+def test_mbarriers_refused_by_a_target_leave_the_kernel_whole() -> None:
+    k = kernel("sm_75")
+    with pytest.raises(nvb.DiagnosticError, match="target.feature"):
+        k.mbarrier.array(2, 1)
+    assert k.finish().diagnostics == ()

@@ -25,6 +25,7 @@ from nvbackend.intrinsics.row.row import Row, guarded
 from nvbackend.intrinsics.row.types import u64
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import mbarrier, mbarrier_phases
+from nvbackend.isel.select.rows import check_row
 from nvbackend.isel.target.target import VARIANT, variant
 
 Qualifiers = tuple[str, str]
@@ -65,6 +66,7 @@ class Mbarrier(Noun):
         return self._init_all(self._memory.shared(u64, count, align=MBARRIER_BYTES, name=name), count, arrivals)
 
     def _init_all(self, barriers: Address, count: int, arrivals: int) -> Address:
+        check_row(mbarrier.init(), self._k.target, {})  # before the block: a refused call leaves nothing
         with self._control.if_(self._threads.thread_id(LINEAR) == 0):
             for index in range(count):
                 self.init(barriers + index, arrivals)
