@@ -98,7 +98,7 @@ def truth_values(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Ma
     bound = signature.bind(*args, **kwargs).arguments
     wanted = {each: signature.parameters[each].annotation for each in bound}
     return [
-        _diagnose(_name(function, args), f"{each} must be {wanted[each]}, not {argument} (a bool)", signature)
+        _diagnose(_name(function, args), f"{each} must be {_shown(wanted[each])}, not {argument} (a bool)", signature)
         for each, argument in bound.items()
         if isinstance(argument, bool) and wanted[each] in _NUMBERS
     ]
@@ -176,12 +176,16 @@ def _levels(argument: object) -> Iterator[list[object]]:
 
 MOST_DEPTH = 64
 MOST_BITS = 64
-_NUMBERS = ("int", "int | None", "float", "float | None")
+_NUMBERS = ("Extents", "int", "int | None", "float", "float | None")
 
 
 def _misfit(place: str, value: object, wanted: str) -> str:
-    shown = wanted.replace("Operand", "a value or a number")
-    return f"{place} must be {shown}, not {_short(value)} ({_kind(value)}){_hint(value, wanted)}"
+    return f"{place} must be {_shown(wanted)}, not {_short(value)} ({_kind(value)}){_hint(value, wanted)}"
+
+
+def _shown(annotation: str) -> str:
+    """An annotation with words for the aliases of this package."""
+    return annotation.replace("Operand", "a value or a number").replace("Extents", "one to three integers")
 
 
 def _short(value: object) -> str:
@@ -231,7 +235,8 @@ class Kinds:
         self._elements = {name for name, annotation in by_name.items() if annotation in _ELEMENTS}
         self.always = bool(self._flags or self._values or self._texts or self._elements)
         """Whether arguments of any class are to be looked at."""
-        self._names = self._function.__code__.co_varnames
+        code = self._function.__code__
+        self._names = code.co_varnames[: code.co_argcount]
         self._allowed: dict[tuple[str, type], bool] = {}
 
     def check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
