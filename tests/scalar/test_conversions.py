@@ -1,4 +1,7 @@
-"""`.to()` of every ordered pair of element types: NumPy's value for every special number, or a diagnostic."""
+"""`.to()` of every ordered pair of element types: NumPy's value for every special number, or a diagnostic.
+
+The values of floats of 8 bits and less: tests/gpu/test_named_conversions.py.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,28 @@ from llvmlite import ir
 import nvbackend as nvb
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.lower.conversions import llvm_type, width
-from nvbackend.intrinsics.row.types import ELEMENT_TYPES, f16, f32, f64, pred, s4, s8, s64, tf32, u4, u8, u64
+from nvbackend.intrinsics.row.types import (
+    ELEMENT_TYPES,
+    b1,
+    e2m1,
+    e2m3,
+    e3m2,
+    e4m3,
+    e5m2,
+    f16,
+    f32,
+    f64,
+    pred,
+    s4,
+    s8,
+    s64,
+    tf32,
+    u4,
+    u8,
+    u64,
+    ue4m3,
+    ue8m0,
+)
 from nvbackend.signature import Parameter, Pointer
 from tests.scalar import numbers
 from tests.scalar.numbers import NUMBERS
@@ -21,6 +45,7 @@ from tests.support.host import HostKernel
 
 PAIRS = list(itertools.permutations(ELEMENT_TYPES, 2))
 CONVERTED = [(a, b) for a, b in PAIRS if a in NUMBERS and b in NUMBERS and b is not pred]
+BYTES, NARROWER = {e4m3, e5m2, ue4m3}, {e2m3, e3m2, e2m1, ue8m0}
 THREADS = 1024
 
 
@@ -86,17 +111,32 @@ def test_every_special_number_of_every_pair_on_a_gpu(target):
     assert list(wrong(pairs, values, out.copy_to_host())) == []
 
 
+def refused(pair, target):
+    """The rule that refuses a pair on a target, None if it is converted.
+
+    PTX ISA 9.7.9 (cvt): e4m3 and e5m2 need sm_89, narrower floats and ue8m0 a suffix of sm_100 or later; ue4m3 is an
+    e4m3 without a sign. tf32 needs sm_80. Single bits are no numbers, and a predicate is had by a comparison.
+    """
+    if b1 in pair or pair[1] is pred:
+        return "value.operation"
+    newer = {"sm_75": {*BYTES, *NARROWER}, "sm_89": NARROWER, "sm_90a": NARROWER, "sm_100a": set()}[target]
+    if newer.intersection(pair):
+        return "target.feature"
+    return "value.operation" if pair[1] is tf32 and target == "sm_75" else None
+
+
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair[0]}-{pair[1]}")
 def test_a_pair_is_converted_or_refused(pair):
     source, element = pair
-    k = KernelBuilder("pair", "sm_90a", threads=32)
-    value = _value(k, source)
-    if pair in CONVERTED:
-        assert value.to(element).type is element
-    else:
+    for target in ("sm_75", "sm_89", "sm_90a", "sm_100a"):
+        k = KernelBuilder("pair", target, threads=32)
+        value = _value(k, source)
+        if (rule := refused(pair, target)) is None:
+            assert value.to(element).type is element
+            continue
         with pytest.raises(nvb.DiagnosticError) as caught:
             value.to(element)
-        assert [one.rule_id for one in caught.value.diagnostics] == ["value.operation"]
+        assert [one.rule_id for one in caught.value.diagnostics] == [rule], target
 
 
 def _value(k, source):

@@ -18,6 +18,7 @@ from nvbackend.intrinsics.copy import matrix_move
 from nvbackend.intrinsics.row.row import NoSuchRow, Row
 from nvbackend.intrinsics.row.types import (
     ElementType,
+    b1,
     bf16,
     e2m1,
     e2m3,
@@ -52,7 +53,7 @@ def converted(
     saturate: bool = False,
 ) -> ir.Value:
     """`value` of `source` as an `element`: see `Value.to`. Raises value.operation and target.feature."""
-    if element is pred:
+    if element is pred or b1 in (source, element):
         return conversions.converted(builder, target, value, source, element)
     if source in _BITS:
         value, source = _decoded(builder, target, value, source)
