@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from tests.support import number_sweep
-from tests.support.number_sweep import run, sites, verdict
+from tests.support.number_sweep import run, sites_of, verdict
 
 SHARE = 0.01
 LONG_SHARE = 0.1
@@ -29,8 +29,8 @@ def test_some_numbers_of_all_calls() -> None:
 
 def test_an_error_of_the_kernels_own_line_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """One value instead of four ends the `zip(..., strict=True)` of the kernel; what fails anywhere else is ours."""
-    site = next(one for one in sites() if (one.name, one.parameter) == ("Address.load", "count"))
-    assert site.scene == "copies.sums_of_a_pair"
+    found = sites_of("copies.sums_of_a_pair")
+    site = next(one for one in found if (one.name, one.parameter) == ("Address.load", "count"))
     assert verdict(site, 1)[0] == "own"
     assert verdict(site, 4)[0] == "ptx"
     monkeypatch.setattr(number_sweep, "compile_ir", lambda *_: int("no number"))

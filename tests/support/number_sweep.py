@@ -194,14 +194,19 @@ def watching(calls: Calls) -> Iterator[None]:
 def sites() -> list[Site]:
     """Each parameter of each public call that some kernel makes, once."""
     found: dict[tuple[str, str], Site] = {}
-    for scene, make in scenes().items():
-        calls = Calls()
-        with watching(calls):
-            numbers = _numbers(calls)
-            make()
-        for number, name, parameter in numbers:
-            found.setdefault((name, parameter), Site(scene, number, name, parameter))
+    for scene in scenes():
+        for site in sites_of(scene):
+            found.setdefault((site.name, site.parameter), site)
     return list(found.values())
+
+
+def sites_of(scene: str) -> list[Site]:
+    """Each parameter of each public call of one kernel, as often as it is there."""
+    calls = Calls()
+    with watching(calls):
+        numbers = _numbers(calls)
+        scenes()[scene]()
+    return [Site(scene, *one) for one in numbers]
 
 
 def _numbers(calls: Calls) -> list[tuple[int, str, str]]:

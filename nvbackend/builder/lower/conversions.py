@@ -187,7 +187,7 @@ def converted(
     Integers wrap around. Floats are truncated and saturate at the ends of an integer type; NaN is what cvt makes of it.
     """
     if is_packed(source) or is_packed(element):
-        advice = "compare its f32 with 0: value.to(nvb.f32) != 0" if element is pred else "load and store words of its bits"
+        advice = "compare its f32 with 0: value.to(nvb.f32) != 0" if element is pred else "access words of its bits"
         rules.UNSUPPORTED_OPERATION.fail(operation=f"conversion to {element}", element=source, advice=advice)
     if element is pred:
         advice = "compare it with 0: value != 0"

@@ -96,7 +96,7 @@ def test_a_definition_takes_numpy_threads_and_leaves_constants_alone() -> None:
 
 @pytest.mark.parametrize("given", [np.True_, True])
 def test_truth_values_are_no_integers(given) -> None:
-    with pytest.raises(nvb.DiagnosticError, match=r"call\.argument.*threads must be one to three integers, not (np\.)?True"):
+    with pytest.raises(nvb.DiagnosticError, match=r"call\.argument.*threads must be one to three integers, not"):
         builder(threads=given)
 
 

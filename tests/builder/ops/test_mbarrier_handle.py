@@ -152,6 +152,6 @@ def test_thread_0_initialises(threads: int) -> None:
 
 def test_mbarriers_refused_by_a_target_leave_the_kernel_whole() -> None:
     k = kernel("sm_75")
-    with pytest.raises(nvb.DiagnosticError, match="target.feature"):
+    with pytest.raises(nvb.DiagnosticError, match=r"target\.feature"):
         k.mbarrier.array(2, 1)
     assert k.finish().diagnostics == ()
