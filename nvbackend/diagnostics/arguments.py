@@ -176,7 +176,7 @@ def _levels(argument: object) -> Iterator[list[object]]:
 
 MOST_DEPTH = 64
 MOST_BITS = 64
-_NUMBERS = ("Extents", "int", "int | None", "float", "float | None")
+_NUMBERS = ("int", "int | None", "float", "float | None")
 
 
 def _misfit(place: str, value: object, wanted: str) -> str:
