@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule, Severity
 
@@ -19,17 +20,22 @@ _LINE = "nvbackend.line"
 _LOOP = re.compile(r"^!(?P<id>\d+) = distinct !\{!(?P=id), (?P<parts>[^}]*)\}$", re.MULTILINE)
 _PLACE = re.compile(rf'^!(\d+) = !\{{!"{_LINE}", !"([^"]*):(\d+)"\}}$', re.MULTILINE)
 _ASKED = re.compile(r'^!(\d+) = !\{!"llvm\.loop\.unroll\.(?:count|full)"', re.MULTILINE)
+_DONE = re.compile(r'^!(\d+) = !\{!"llvm\.loop\.unroll\.disable"\}$', re.MULTILINE)
 
 
 def not_unrolled(optimized_ir: str) -> list[Diagnostic]:
-    """A warning for each of these loops, at its line."""
+    """A warning for each of these loops, at its line.
+
+    LLVM marks the loop of the copies as one that is not to be unrolled again. Where each copy may leave the loop, the
+    exits of the others keep the metadata that asks.
+    """
     if _LINE not in optimized_ir:
         return []
     places = {number: Location(file, int(line), "") for number, file, line in _PLACE.findall(optimized_ir)}
-    asked = set(_ASKED.findall(optimized_ir))
-    loops = [re.findall(r"!(\d+)", match["parts"]) for match in _LOOP.finditer(optimized_ir)]
-    return [
-        NOT_UNROLLED.diagnose(at=next((places[part] for part in parts if part in places), None))
-        for parts in loops
-        if not asked.isdisjoint(parts)
-    ]
+    asked, done = set(_ASKED.findall(optimized_ir)), set(_DONE.findall(optimized_ir))
+    left: Counter[str | None] = Counter()
+    for match in _LOOP.finditer(optimized_ir):
+        parts = re.findall(r"!(\d+)", match["parts"])
+        place = next((part for part in parts if part in places), None)
+        left[place] += (not asked.isdisjoint(parts)) - (not done.isdisjoint(parts))
+    return [NOT_UNROLLED.diagnose(at=places.get(place or "")) for place, count in left.items() for _ in range(count)]

@@ -76,6 +76,22 @@ def test_a_barrier_in_rounds_that_are_not_known_is_not_copied() -> None:
     assert "k.range(" in open(__file__).read().splitlines()[warning.location.line - 1]  # noqa: SIM115
 
 
+@pytest.mark.parametrize(("step", "leaves"), [(64, False), (64, True), (1, True)])
+def test_copies_that_each_may_be_the_last_are_copies(step, leaves) -> None:
+    """Of rounds whose number is known at run time alone, where each copy has an exit of its own."""
+    parameters = [nvb.Parameter("x", nvb.Pointer(f32)), nvb.Parameter("n", nvb.signature.Scalar(i32))]
+    k = nvb.KernelBuilder("k", "sm_80", threads=64, parameters=parameters)
+    x, n = k.arguments
+    total = k.var(0.0, f32)
+    with k.range(k.thread_id(), n, step, unroll=4) as i:
+        total.set(total + x[i])
+        if leaves:
+            k.break_if(total.value > 100.0)
+    x[k.thread_id()] = total.value
+    compiled = k.compile(assemble=False)
+    assert (compiled.ptx.count("ld.global"), compiled.diagnostics) == (4, ())
+
+
 @pytest.mark.parametrize("unroll", [0, -1, 2.0, "4", 5000])
 def test_what_is_no_number_of_copies_is_refused(unroll) -> None:
     with pytest.raises(nvb.DiagnosticError) as caught:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nvbackend.builder.ops.inline.rules import INSTRUCTION
 from nvbackend.intrinsics.sync.special_registers import NAMES, special_register
-from nvbackend.ptx.syntax import Address, Block, Instruction, Label, Name, Statement, Vector
+from nvbackend.ptx.syntax import Address, Block, Instruction, Label, Name, Operand, Pair, Statement, Vector
 
 CONVERGENT, VOLATILE, READS, WRITES = "convergent", "volatile", "reads", "writes"
 _READING = frozenset({"ld", "ldu", "atom", "red", "ldmatrix", "tex", "tld4", "suld", "multimem"})
@@ -66,6 +66,21 @@ def effects_of(instruction: Instruction) -> Iterator[TextEffect]:
         yield _memory(instruction, READS)
     if opcode in _WRITING:
         yield _memory(instruction, WRITES)
+
+
+def written(instruction: Instruction) -> frozenset[str]:
+    """The registers that an instruction writes: those of its first operand, unless that is memory."""
+    return frozenset(_registers(instruction.operands[0])) if instruction.operands else frozenset()
+
+
+def _registers(operand: Operand) -> Iterator[str]:
+    if isinstance(operand, Name):
+        yield operand.text
+    elif isinstance(operand, Vector):
+        for each in operand.elements:
+            yield from _registers(each)
+    elif isinstance(operand, Pair):
+        yield from (*_registers(operand.first), *_registers(operand.second))
 
 
 def _memory(instruction: Instruction, kind: str) -> TextEffect:

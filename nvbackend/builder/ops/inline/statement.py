@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from llvmlite import ir
 
+from nvbackend.builder.core.access import check_writable
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.lower.conversions import is_packed, llvm_type
@@ -30,10 +31,17 @@ from nvbackend.intrinsics.row.semantics import MemoryOperand, Semantics, reads, 
 from nvbackend.intrinsics.row.types import ElementType, b1, f32, f64, pred, tf32, u16
 from nvbackend.isel.target.target import Target, dotted
 from nvbackend.ptx import parse, resolve
+from nvbackend.ptx.syntax import Instruction
 
 WORDS = (of_text.READS, of_text.WRITES, of_text.CONVERGENT, of_text.VOLATILE)
 _OF_MEMORY = (of_text.READS, of_text.WRITES)
 _PREFIX = "%nvb_"
+_SPACES: Mapping[int | None, tuple[str, ...]] = {
+    GLOBAL_SPACE: ("global", ""),
+    CLUSTER_SPACE: ("shared::cluster",),
+    None: ("shared", "shared::cta", "shared::cluster"),
+}
+"""The state spaces of instructions that take an address; those of a CTA's own shared memory without a number."""
 _HEADER = ".version {version}\n.target {target}\n.address_size 64\n.visible .entry statement() {{\n{registers}\n"
 _OF_TYPE = {pred: RegisterClass.PRED, f32: RegisterClass.F32, tf32: RegisterClass.F32, f64: RegisterClass.F64}
 _OF_BITS = {16: RegisterClass.B16, 32: RegisterClass.B32, 64: RegisterClass.B64}
@@ -87,10 +95,15 @@ class _Statement:
 
     def check_names(self) -> None:
         """Raises ptx.operand unless the text names every operand, and nothing else."""
+        if not _is_text(self.text):
+            self.fail("it has half of a character", "leave the surrogate out")
         try:
             parts = list(string.Formatter().parse(self.text))
         except ValueError:
             self.fail("a brace is open, or closed without one", "double the braces of PTX: {{{a}, {b}}} is a vector")
+        for _, name, form, conversion in parts:
+            if form or conversion:
+                self.fail(f"{{{name}}} has a format", f"write {{{name}}}: an operand is a register or a whole number")
         named = {name for _, name, _, _ in parts if name is not None}
         known = {*self.outputs, *self.inputs, *self.numbers}
         for name in sorted(named - known):
@@ -100,6 +113,15 @@ class _Statement:
             self.fail(
                 f"the text does not name the operand {name}", f"write {{{name}}} where it belongs, or leave it out"
             )
+
+
+def _is_text(text: str) -> bool:
+    """Whether a file can hold it: Python's strings may have half of a character."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _of_address(address: Address) -> _Register:
@@ -161,7 +183,7 @@ def _statement(k: Core, text: str, outputs: Mapping[str, ElementType], inputs: M
                 f"{name} is an output, and comes in as the number {numbers[name]}", "use k.const(number, type)"
             )
     for name in (*outputs, *inputs):
-        if not name.isidentifier():
+        if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
             statement.fail(f"{name!r} is not a name of an operand", "use letters, digits and _")
     return statement
 
@@ -186,24 +208,48 @@ def _effects_of(statement: _Statement, effects: Sequence[str], clobbers: Sequenc
 
 def _assembled(statement: _Statement, registers: Mapping[str, _Register], target: Target) -> list[of_text.TextEffect]:
     """What the text does. Raises ptx.*, and what ptxas has against it, at the user's line."""
-    names = {name: _PREFIX + name for name in registers} | {name: str(n) for name, n in statement.numbers.items()}
-    text = statement.text.format(**names)
-    registers_text = " ".join(f".reg .{register.type} {_PREFIX}{name};" for name, register in registers.items())
-    header = _HEADER.format(version=dotted(target.ptx_version), target=target.name, registers=registers_text)
-    whole = f"{header}{text}\nret;\n}}\n"
+    text = statement.text.format(**_names(statement, registers))
+    header = _HEADER.format(
+        version=dotted(target.ptx_version), target=target.name, registers=" ".join(_declared(registers))
+    )
+    whole = f"{header}{{\n{text}\n}}\nret;\n}}\n"
     try:
         module = parse(whole, "k.ptx")
         resolve(module)
         body = module.kernels["statement"].body
         assert body is not None
-        performed = [
-            effect for each in [*of_text.instructions(body.statements)][:-1] for effect in of_text.effects_of(each)
-        ]
+        instructions = [*of_text.instructions(body.statements)][:-1]
+        performed = [effect for each in instructions for effect in of_text.effects_of(each)]
         _check_assembled(whole, target)
+        _check_written(statement, instructions)
     except DiagnosticError as error:
         at = caller_location()
         raise DiagnosticError([replace(each, location=at) for each in error.diagnostics]) from None
     return performed
+
+
+def _names(statement: _Statement, registers: Mapping[str, _Register]) -> dict[str, str]:
+    """What stands for each operand in the text: a register of the statement's own, or the number."""
+    return {name: _PREFIX + name for name in registers} | {name: str(n) for name, n in statement.numbers.items()}
+
+
+def _declared(registers: Mapping[str, _Register]) -> Iterator[str]:
+    return (f".reg .{register.type} {_PREFIX}{name};" for name, register in registers.items())
+
+
+def _check_written(statement: _Statement, instructions: Sequence[Instruction]) -> None:
+    """Raises ptx.operand for an output that has no number, or has one in some threads alone."""
+    for name in statement.outputs:
+        guards = {
+            (each.guard.register.text, each.guard.negated) if each.guard else None
+            for each in instructions
+            if _PREFIX + name in of_text.written(each)
+        }
+        if name in statement.inputs or None in guards or len(guards) > 1:
+            continue
+        problem = f"it writes the output {name} under one predicate alone" if guards else f"it does not write {name}"
+        advice = f"write {name} in every thread, or pass its value as an input of that name too"
+        statement.fail(problem, advice)
 
 
 @lru_cache(maxsize=1024)
@@ -231,7 +277,7 @@ def _row(
         opcode=opcode,
         ptx=opcode,
         operands=tuple(_operands(statement, registers)),
-        lowering=Asm(_template(statement)),
+        lowering=Asm(_template(statement, registers)),
         effects=flags,
         semantics=Semantics(
             memory=tuple(dict.fromkeys(_memory(statement, declared, performed))),
@@ -260,8 +306,21 @@ def _memory(
             told = tuple(f"{kind} {each}".strip() for kind, names in declared.items() for each in sorted(names))
             does = f"{effect.kind} memory" if effect.kind in _OF_MEMORY else f"is {effect.kind}"
             EFFECTS.fail(instruction=effect.instruction.opcode, does=does, given=told, wanted=wanted)
+        if isinstance(address, Address):
+            _check_space(statement, name, address, effect)
         if isinstance(address, Address) and effect.kind in _OF_MEMORY:
             yield (reads if effect.kind == of_text.READS else writes)(name, effect.size)
+
+
+def _check_space(statement: _Statement, name: str, address: Address, effect: of_text.TextEffect) -> None:
+    """Raises ptx.operand for an address of another memory, memory.constant for a write to what is declared const."""
+    legal = _SPACES.get(address.space, _SPACES[None])
+    if effect.space not in legal:
+        where = effect.space or "a generic address"
+        problem = f"{effect.instruction.opcode} takes {where}, and {name} is an address of {legal[0]} memory"
+        statement.fail(problem, f"write .{legal[0]}, or pass k.generic_address({name})")
+    if effect.kind == of_text.WRITES:
+        check_writable(address, f"{effect.instruction.opcode} of k.ptx writes to")
 
 
 def _words(statement: _Statement, performed: Sequence[of_text.TextEffect]) -> Iterator[str]:
@@ -279,14 +338,20 @@ def _operands(statement: _Statement, registers: Mapping[str, _Register]) -> Iter
             yield operand(name, registers[name].kind)
 
 
-def _template(statement: _Statement) -> str:
-    """The text of inline asm: numbers are written out, and LLVM's own sign is doubled."""
-    parts = []
-    for letters, name, _, _ in string.Formatter().parse(statement.text):
-        parts.append(letters.replace("{", "{{").replace("}", "}}").replace("$", "$$"))
-        if name is not None:
-            parts.append(str(statement.numbers[name]) if name in statement.numbers else f"{{{name}}}")
-    return "".join(parts)
+def _template(statement: _Statement, registers: Mapping[str, _Register]) -> str:
+    """The text of inline asm, with LLVM's own sign doubled.
+
+    In a scope of its own, on registers of its own: LLVM may give an output and an input one register, goes on reading
+    an input afterwards, and may copy the statement.
+    """
+    text = statement.text.format(**_names(statement, registers))
+    lines = [
+        *_declared(registers),
+        *(f"mov.{registers[name].type} {_PREFIX}{name}, {{{name}}};" for name in statement.inputs if name in registers),
+        text.replace("{", "{{").replace("}", "}}").replace("$", "$$"),
+        *(f"mov.{registers[name].type} {{{name}}}, {_PREFIX}{name};" for name in statement.outputs),
+    ]
+    return "\n".join(("{{", *lines, "}}"))
 
 
 def _as_register(value: Value | Address) -> ir.Value:
