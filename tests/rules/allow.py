@@ -18,6 +18,17 @@ def an_id_that_is_misspelt(k, x: nvb.Pointer[f32]):
         x[thread] = box[127 - thread]  # keeps
 
 
+@kernel("allow.form")
+def an_allowance_without_words(k, x: nvb.Pointer[f32]):
+    box = k.shared(f32, 128)
+    thread = k.thread_id()
+    with k.allow("shared.missing-barrier", reason=None):  # breaks
+        box[thread] = x[thread]  # breaks
+    with k.allow("shared.missing-barrier", reason="either value will do"):  # keeps
+        box[thread] = x[thread]  # keeps
+        x[thread] = box[127 - thread]  # keeps
+
+
 @kernel("allow.legality")
 def what_the_chip_lacks(k, x: nvb.Pointer[f32]):
     with k.allow("target.feature", reason="it will be there one day"):  # breaks

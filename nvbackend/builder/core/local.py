@@ -88,9 +88,12 @@ class Local(Noun):
     ) -> LocalArray:
         """An array of `count` elements in each thread, indexed at run time; `fill` sets all of them.
 
-        It lives in the with-block that makes it. Raises local.extent, memory.element for types of less than a byte.
+        It lives in the with-block that makes it. Raises local.extent, value.name, and memory.element for types of less
+        than a byte.
         """
         own = name_or(name, "array", "array")
+        if not isinstance(count, int):
+            raise TypeError("counts are integers")  # the boundary knows which argument of the call it is
         self._k.check_live()
         if element.bits % 8:
             rules.PART_OF_A_BYTE.fail(element=element, bits=element.bits)

@@ -33,6 +33,13 @@ LEGALITY = Rule(
     why="The kernel would not build, or be another one than the program says.",
     reference="docs/guide.md, Allowing a rule",
 )
+FORM = Rule(
+    id="allow.form",
+    message="{call} takes ids of rules and reasons: {problem}",
+    fix="{advice}",
+    why="An allowance is printed with its reason, and letters of one id would be taken for ids.",
+    reference="docs/guide.md, Allowing a rule",
+)
 UNUSED = Rule(
     id="allow.unused",
     message="rule {rule} is allowed{where}, and nothing breaks it there",
@@ -74,15 +81,27 @@ class Allowances:
     suppressed: list[Suppressed] = field(default_factory=list)
 
     def of_kernel(self, allow: Mapping[str, str] | Sequence[str]) -> None:
-        """Allow rules in the whole kernel, by their ids, with reasons where it is a mapping."""
+        """Allow rules in the whole kernel, by their ids, with reasons where it is a mapping.
+
+        Raises allow.form, allow.unknown, allow.legality.
+        """
         if isinstance(allow, str):
-            raise TypeError("allow takes several ids")  # the boundary knows which argument of the call it is
+            problem, advice = f"{allow!r} is one text", f"write allow=({allow!r},), or a mapping of the id to a reason"
+            FORM.fail(call="allow=", problem=problem, advice=advice)
         for rule in allow:
+            if not isinstance(rule, str):
+                problem = f"{rule!r} is not a text"
+                FORM.fail(
+                    call="allow=", problem=problem, advice="copy the id from the brackets of the message, error[id]"
+                )
             reason = allow[rule] if isinstance(allow, Mapping) else _NO_REASON
+            _check_reason("allow=", rule, reason)
             self.every.append(Allowance(checked(rule), reason, caller_location()))
 
     def begin(self, rules: Sequence[str], reason: str) -> list[Allowance]:
         """Allow rules in a block that begins here."""
+        for rule in rules:
+            _check_reason("k.allow", rule, reason)
         begun = [Allowance(checked(rule), reason or _NO_REASON, caller_location(), set()) for rule in rules]
         for each in begun:
             self._note(each, each.at)
@@ -128,6 +147,12 @@ class Allowances:
 def _is_same(diagnostic: Diagnostic, other: Diagnostic) -> bool:
     """Whether the verifier and the dry run both report a mistake."""
     return (diagnostic.rule_id, diagnostic.location) == (other.rule_id, other.location)
+
+
+def _check_reason(call: str, rule: str, reason: object) -> None:
+    if not isinstance(reason, str):
+        problem = f"the reason of {rule!r} is {reason!r}, which is not a text"
+        FORM.fail(call=call, problem=problem, advice="say in words why the rule may be broken")
 
 
 def checked(rule: str) -> str:

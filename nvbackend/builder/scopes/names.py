@@ -61,8 +61,12 @@ def suggested_kernel_name(wanted: object) -> str:
 
 
 def name_or(name: str | None, call: str, default: str) -> str:
-    """`name`, or that of the variable which the user's line assigns what `call` returns, or else `default`."""
+    """`name`, or that of the variable which the user's line assigns what `call` returns, or else `default`.
+
+    Raises value.name.
+    """
     if name is not None:
+        check_name(name)
         return name
     location = caller_location()
     return (_assigned(location.source, call) if location else None) or default

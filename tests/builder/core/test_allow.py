@@ -101,3 +101,34 @@ def test_legality_and_unknown_rules_are_refused() -> None:
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.rule_id == "allow.unknown"
     assert "'wgmma.read-in-flight'" in diagnostic.fix
+
+
+@pytest.mark.parametrize(
+    ("allow", "shown"),
+    [
+        ("shared.race", "'shared.race' is one text"),
+        ({5: "x"}, "5 is not a text"),
+        ({RACE: 5}, "the reason of 'shared.race' is 5"),
+        ({RACE: None}, "the reason of 'shared.race' is None"),
+    ],
+)
+def test_allowances_of_another_form_are_refused(allow: object, shown: str) -> None:
+    def direct() -> None:
+        nvb.KernelBuilder("k", "sm_90a", threads=32, allow=allow)
+
+    for call in (direct, nvb.kernel("sm_90a", threads=128, allow=allow)(racing).build):
+        with pytest.raises(DiagnosticError) as caught:
+            call()
+        (diagnostic,) = caught.value.diagnostics
+        assert diagnostic.rule_id == "allow.form"
+        assert shown in diagnostic.message
+
+
+def test_a_block_allows_with_a_reason_in_words() -> None:
+    k = nvb.KernelBuilder("k", "sm_90a", threads=32)
+
+    def block() -> None:
+        with k.allow("shared.missing-barrier", reason=5):
+            pass
+
+    assert rules_of(block) in (["allow.form"], ["call.argument"])

@@ -137,3 +137,20 @@ def test_an_array_ends_with_its_block() -> None:
         out[0] = array[0]
 
     assert _refused(body) == ["value.scope"]
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({"name": np.int64(7)}, "call.argument"),
+        ({"name": f32}, "call.argument"),
+        ({"name": "\ud800"}, "value.name"),
+        ({"name": "x" * 300}, "value.name"),
+    ],
+)
+def test_a_name_is_printable_text(options: Any, rule: str) -> None:
+    assert _refused(lambda k, out: k.local.array(f32, 4, **options)) == [rule]
+
+
+def test_the_count_is_known_when_the_kernel_is_built() -> None:
+    assert _refused(lambda k, out: k.local.array(f32, k.thread_id())) == ["call.argument"]

@@ -328,3 +328,32 @@ def test_the_dry_run_goes_through_assertions_of_data() -> None:
 
 def test_every_target_name_is_one() -> None:
     assert [Target.parse(target).name for target in TARGETS] == list(TARGETS)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda k: k.print("\ud800"),
+        lambda k: k.print("x", end="\udfff"),
+        lambda k: k.print("x", end="\0"),
+        lambda k: k.print("{:\ud800>4}", 1),
+        lambda k: k.assert_(k.thread_id() < 3, "\ud800"),
+        lambda k: k.trap("\ud800"),
+        lambda k: k.print("{:999999999}", 1),
+        lambda k: k.print("{:.1001f}", 1.0),
+        lambda k: k.print("{:1001}", k.thread_id()),
+        lambda k: k.print("{:" + "9" * 5000 + "}", k.thread_id()),
+        lambda k: k.assert_(k.thread_id() < 3, "{:2000}", k.thread_id()),
+    ],
+)
+def test_texts_without_bytes_and_forms_beyond_a_line_are_refused(call: object) -> None:
+    k = KernelBuilder("show", "sm_90a", threads=32)
+    with pytest.raises(DiagnosticError, match=r"debug\.format"):
+        call(k)
+
+
+def test_a_form_of_a_thousand_characters_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    k = KernelBuilder("show", "sm_90a", threads=32)
+    k.print("{:1000}", 1)
+    simulated(k)
+    assert capsys.readouterr().out == f"{1:1000}\n" * 32

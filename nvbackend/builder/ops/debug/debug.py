@@ -15,7 +15,7 @@ from nvbackend.builder.core.instructions import issue
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.lower.lowering import declare
 from nvbackend.builder.ops.debug.failures import Recorder, Texts
-from nvbackend.builder.ops.debug.formats import Piece, c_format, pieces
+from nvbackend.builder.ops.debug.formats import Piece, c_format, check_letters, pieces
 from nvbackend.builder.ops.debug.rules import FORMAT
 from nvbackend.builder.ops.debug.values import Shown, as_word, promoted, shown_values
 from nvbackend.builder.values.values import Operand, Value, as_value, constant
@@ -47,6 +47,7 @@ class Debug:
         if not isinstance(text, str) or not isinstance(end, str):
             raise TypeError("texts are strings")  # the boundary knows which argument of the call it is
         parts = pieces("k.print", text, len(values))
+        check_letters("k.print", text, end)
         shown = shown_values(self._k, "k.print", values)
         written = _c_text("k.print", text, parts, shown) + end.replace("%", "%%")
         if not self._k.debug:
@@ -160,7 +161,9 @@ def _c_text(call: str, text: str, parts: Sequence[Piece], shown: Sequence[Shown]
         elif each.kind is ADDRESS and not part.spec:
             written[index] = Piece(part.letters, part.argument, "#x")
     kinds = [each.element for each in shown]
-    return c_format(call, text, written, kinds)
+    whole = c_format(call, text, written, kinds)
+    check_letters(call, text, whole)
+    return whole
 
 
 def _constant(call: str, text: str, spec: str, value: object) -> str:

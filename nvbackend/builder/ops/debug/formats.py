@@ -18,6 +18,10 @@ MOST_ARGUMENTS = 32
 _SPEC = re.compile(
     r"(?P<align>[<>])?(?P<sign>[+\- ])?(?P<form>#)?(?P<zero>0)?(?P<width>\d+)?(?P<digits>\.\d+)?(?P<kind>\w)?"
 )
+_SURROGATE = re.compile("[\ud800-\udfff]")
+MOST_WIDTH = 1000
+"""The greatest width and precision of a form."""
+_MOST_DIGITS, _SHOWN = 8, 20
 _OF_INTEGERS, _OF_FLOATS = "dxXo", "eEfFgG"
 _ENOUGH = {f32: ".9", tf32: ".9", f64: ".17"}
 """The digits that tell the numbers of a type apart, where C's own six are too few (IEEE 754, conversions)."""
@@ -32,14 +36,25 @@ class Piece:
     spec: str = ""
 
 
+def check_letters(call: str, text: str, written: str) -> None:
+    """Raises debug.format for letters of `written`, a part of what a call prints, that no bytes of a text are for."""
+    if "\0" in written:
+        problem, advice = "the text has a zero byte, which ends it", "leave the zero byte out"
+    elif (lone := _SURROGATE.search(written)) is not None:
+        problem = f"the text has {lone[0]!a}, half of a character, which has no bytes in UTF-8"
+        advice = "write the whole character, or leave it out"
+    else:
+        return
+    FORMAT.fail(call=call, text=text, problem=problem, advice=advice)
+
+
 def pieces(call: str, text: str, count: int) -> list[Piece]:
     """The text of a call with `count` values in its parts. Raises debug.format."""
 
     def fail(problem: str, advice: str) -> NoReturn:
         FORMAT.fail(call=call, text=text, problem=problem, advice=advice)
 
-    if "\0" in text:
-        fail("the text has a zero byte, which ends it", "leave the zero byte out")
+    check_letters(call, text, text)
     parsed, number = [], 0
     try:
         parts = list(string.Formatter().parse(text))
@@ -51,6 +66,9 @@ def pieces(call: str, text: str, count: int) -> list[Piece]:
             continue
         if conversion or "{" in (spec or ""):
             fail(f"{{{name}{'!' + conversion if conversion else ''}}} is not a form of a value", "write {} or {:.3f}")
+        if any(len(digits) > _MOST_DIGITS or int(digits) > MOST_WIDTH for digits in re.findall(r"\d+", spec or "")):
+            problem = f"{{:{(spec or '')[:_SHOWN]}}} asks for more than {MOST_WIDTH} characters"
+            fail(problem, "write a width or precision that fits a line")
         if name and not name.isdecimal():
             fail(f"{{{name}}} names a value, and values have numbers", "write {}, or {0} for the first value")
         parsed.append(Piece(letters, int(name) if name else number, spec or ""))
