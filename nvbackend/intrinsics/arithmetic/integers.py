@@ -256,10 +256,12 @@ def carry(operation: str, with_carry: bool) -> Row:
     chosen("with_carry", with_carry, (False, True))
     carried = (operand("carry", RegisterClass.B32, meaning="1 or 0"),) if with_carry else ()
     own = f"{operation}c.cc.u32" if with_carry else "{ptx}"
-    started = {"add": "{ptx} {result}, {carry}, -1; ", "sub": "{ptx} {result}, 0, {carry}; "}[operation]
+    # What only starts the carry goes to a register of its own: LLVM may give {result} the register of {a} or {b}.
+    started = {"add": "{ptx} dropped, {carry}, -1; ", "sub": "{ptx} dropped, 0, {carry}; "}[operation]
     ended = "addc.u32 {carry_out}, 0, 0;"
     if operation == "sub":
         ended = "subc.u32 {carry_out}, 0, 0; neg.s32 {carry_out}, {carry_out};"
+    body = f"{own} {{result}}, {{a}}, {{b}}; {ended}"
     return Row(
         family="integers",
         opcode=f"{operation}.cc",
@@ -271,7 +273,7 @@ def carry(operation: str, with_carry: bool) -> Row:
             operand("b", RegisterClass.B32),
             *carried,
         ),
-        lowering=Asm(f"{started if with_carry else ''}{own} {{result}}, {{a}}, {{b}}; {ended}"),
+        lowering=Asm(f"{{{{ .reg .u32 dropped; {started}{body} }}}}" if with_carry else body),
         section="9.7.2 (addc, subc)",
         summary="Adds or subtracts with a carry.",
         axes={"operation": operation, "with_carry": with_carry},

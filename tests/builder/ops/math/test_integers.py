@@ -244,3 +244,27 @@ def test_a_wrong_use_is_a_diagnostic(call, rule):
     with pytest.raises(nvb.DiagnosticError) as caught:
         call(k, k.arguments[0][0])
     assert [one.rule_id for one in caught.value.diagnostics] == [rule]
+
+
+@pytest.mark.parametrize("operation", ["add_carry", "sub_borrow"])
+def test_a_chain_through_a_loop(operation):
+    """A sum that a loop carries comes in and goes out in one register."""
+
+    @nvb.kernel("sm_80", threads=32)
+    def chained(k, x: nvb.Pointer[u32], y: nvb.Pointer[u32], n: i32):
+        t = k.thread_id()
+        total, carried = k.var(x[t]), k.var(0, u32)
+        with k.range(n):
+            result, out = getattr(k.integer, operation)(total.value, x[t], carried.value)
+            total.set(result)
+            carried.set(out)
+        y[t], y[t + 32] = total.value, carried.value
+
+    x, y = drawn(32, 11, 32), np.zeros(64, np.uint32)
+    nvb.runtime.load(chained.compile(), device="simulator").launch(1, x, y, 5)
+    for place, number in enumerate(map(int, x)):
+        total, carried = number, 0
+        for _ in range(5):
+            whole = total + number + carried if operation == "add_carry" else total - number - carried
+            total, carried = whole & M, int(whole not in range(1 << 32))
+        assert (y[place], y[place + 32]) == (total, carried), number
