@@ -209,3 +209,56 @@ def test_softmax():
     loaded.synchronize()
     powers = np.exp(x.astype(np.float64) - x.astype(np.float64).max(1, keepdims=True))
     np.testing.assert_allclose(y.copy_to_host(), powers / powers.sum(1, keepdims=True), rtol=1e-5)
+
+
+@nvb.kernel("sm_90a", threads=THREADS, cluster=2)
+def of_tuples(
+    k,
+    x: nvb.Pointer[f64],
+    sums: nvb.Pointer[f64],
+    lows: nvb.Pointer[i32],
+    warps: nvb.Pointer[f64],
+    clusters: nvb.Pointer[f64],
+    before: nvb.Pointer[i32],
+):
+    at = k.block_id() * THREADS + k.thread_id()
+    value = x[at]
+    whole = value.to(i32)
+    first, second = k.cta.reduce("add", (value, value * value))
+    sums[at] = first * 1000 + second
+    low, other = k.cta.reduce("min", (whole, -whole))
+    lows[at] = low * 1000 + other
+    one, two = k.warp.reduce("max", (value, -value))
+    warps[at] = one * 1000 + two
+    one, two = k.cluster.reduce("add", (value, value * value))
+    clusters[at] = one * 1000 + two
+    one, two = k.cta.scan("add", (whole, value), exclusive=True)
+    before[at] = one * 1000 + two.to(i32)
+
+
+def test_a_named_operation_takes_a_tuple_one_by_one():
+    from numba import cuda
+
+    x = np.random.default_rng(7).integers(-4, 5, (2, THREADS)).astype(np.float64)
+    kinds = (np.float64, np.int32, np.float64, np.float64, np.int32)
+    arrays = [cuda.to_device(np.zeros(x.shape, kind)) for kind in kinds]
+    loaded = runtime.load(of_tuples.compile())
+    loaded.launch(2, cuda.to_device(x), *arrays)
+    loaded.synchronize()
+    sums, lows, warps, clusters, before = (one.copy_to_host() for one in arrays)
+
+    def each(values: Any, width: int) -> np.ndarray:
+        return np.repeat(values, width).reshape(x.shape)
+
+    parts = x.reshape(-1, 32)
+    assert np.array_equal(sums, each(x.sum(1) * 1000 + (x * x).sum(1), THREADS))
+    assert np.array_equal(lows, each(x.min(1) * 1000 - x.max(1), THREADS))
+    assert np.array_equal(warps, each(parts.max(1) * 1000 - parts.min(1), 32))
+    assert np.array_equal(clusters, each([x.sum() * 1000 + (x * x).sum()], 2 * THREADS))
+    assert np.array_equal(before, (np.cumsum(x, 1) - x) * 1001)
+
+
+def test_bits_of_a_tuple_with_a_float_are_refused():
+    k = nvb.KernelBuilder("bits", "sm_80", threads=THREADS)
+    with pytest.raises(nvb.DiagnosticError, match=r"value\.operation"):
+        k.cta.reduce("xor", (k.thread_id(), k.const(1, f32)))

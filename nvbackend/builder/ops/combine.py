@@ -46,18 +46,17 @@ def brought(k: Core, value: Any) -> Several:
 
 
 def combining(k: Core, call: str, operation: Operation, values: Several, *, nan: bool = False) -> Combine:
-    """What combines two times what threads bring, of the types of `values`.
+    """What combines two times what threads bring, of the types of `values`: a named operation one by one.
 
     Raises reduce.operation, value.operation for bits of floats, and value.type for a function that gives other types.
     """
     if callable(operation):
         return _by_function(k, operation, values)
-    if operation not in NAMES or len(values) > 1:
+    if operation not in NAMES:
         OPERATION.fail(call=call, given=operation, names=", ".join(NAMES))
-    element = values[0].type
-    if operation in BITWISE and element.is_float:
+    if operation in BITWISE and (floats := [each.type for each in values if each.type.is_float]):
         advice = "take add, mul, min or max, or the bits: .bitcast(nvb.u32)"
-        rules.UNSUPPORTED_OPERATION.fail(operation=f"{call} by {operation}", element=element, advice=advice)
+        rules.UNSUPPORTED_OPERATION.fail(operation=f"{call} by {operation}", element=floats[0], advice=advice)
     calls = Math(k)
     table: dict[str, Callable[[Value, Value], Value]] = {
         "add": lambda a, b: a + b,
@@ -68,7 +67,7 @@ def combining(k: Core, call: str, operation: Operation, values: Several, *, nan:
         "or": lambda a, b: a | b,
         "xor": lambda a, b: a ^ b,
     }
-    return lambda a, b: (table[operation](a[0], b[0]),)
+    return lambda a, b: tuple(table[operation](x, y) for x, y in zip(a, b, strict=True))
 
 
 def _by_function(k: Core, function: Callable[..., Any], values: Several) -> Combine:
@@ -93,7 +92,7 @@ def first_of(k: Core, call: str, operation: Operation, values: Several, initial:
     if initial is None:
         if not isinstance(operation, str):
             IDENTITY.fail(call=call)
-        return (_identity(k, operation, values[0].type),)
+        return tuple(_identity(k, operation, each.type) for each in values)
     parts = initial if isinstance(initial, tuple) else (initial,)
     return tuple(as_value(k, part, value.type) for part, value in zip(parts, values, strict=True))
 

@@ -64,9 +64,10 @@ class CtaWide(Noun):
         """`value` of all threads of the CTA combined, in each of them.
 
         `operation` is add, mul, min, max, and, or, xor, or a function of two values that is associative and commutes;
-        `value` of any type, or a tuple of values, of which the function takes two and gives one. Partial sums of warps
-        are added in the order of the warps, so the result is the same each time. All threads call it (cta.threads,
-        control.one-thread); it has two barriers, and may be called in loops. Raises reduce.operation, value.type.
+        `value` of any type, or a tuple of values: a name combines each with its own, a function takes two tuples and
+        gives one. Partial sums of warps are added in the order of the warps, so the result is the same each time. All
+        threads call it (cta.threads, control.one-thread); it has two barriers, and may be called in loops. Raises
+        reduce.operation, value.type.
         """
         call = "k.cta.reduce"
         values = brought(self._k, value)

@@ -166,11 +166,12 @@ class Warp(Noun):
         """`value` of the lanes of each segment of `width` combined, in each of them.
 
         `operation` is add, mul, min, max, and, or, xor, or a function of two values that is associative and commutes;
-        `value` of any type, or a tuple of values, of which the function takes two and gives one. It is redux.sync where
-        the target has that: s32 and u32 of whole warps, f32 min and max on some chips. Elsewhere it takes log2(width)
-        shuffles, which need all lanes of a segment. With `nan` a NaN wins over numbers; `absolute` compares magnitudes
-        of f32, by redux.sync alone. Raises reduce.operation, shuffle.lanes, warp.members, instruction.variant,
-        value.operation for bits of floats, value.type. PTX ISA 9.7.13 (redux.sync), 9.7.9 (shfl.sync).
+        `value` of any type, or a tuple of values: a name combines each with its own, a function takes two tuples and
+        gives one. It is redux.sync where the target has that: s32 and u32 of whole warps, f32 min and max on some
+        chips. Elsewhere it takes log2(width) shuffles, which need all lanes of a segment. With `nan` a NaN wins over
+        numbers; `absolute` compares magnitudes of f32, by redux.sync alone. Raises reduce.operation, shuffle.lanes,
+        warp.members, instruction.variant, value.operation for bits of floats, value.type. PTX ISA 9.7.13 (redux.sync),
+        9.7.9 (shfl.sync).
         """
         values = brought(self._k, value)
         row = self._redux(operation, values, absolute=absolute, nan=nan)

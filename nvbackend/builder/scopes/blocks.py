@@ -115,8 +115,8 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
         self._own = function
 
     def _insert(self, instr: ir.Instruction) -> None:
-        if self.block.is_terminated and self._anchor == len(self.block.instructions):
-            self._check_live()
+        if self._anchor == len(self.block.instructions):
+            self._check_open()
         for operand in instr.operands:
             owner = owner_of(operand)
             if owner is not None and owner is not self._own:
@@ -124,6 +124,20 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
         if not vanishes(instr) and (line := self._line or self._lines.here()) is not None:
             instr.metadata["dbg"] = line
         super()._insert(instr)
+
+    def _set_terminator(self, term: ir.Instruction) -> Any:
+        self._check_open()
+        return super()._set_terminator(term)
+
+    def _check_open(self) -> None:
+        """Raises attach.block for more at the end of a block that the user's own terminator has ended."""
+        if self.block.is_terminated:
+            self._check_live()
+            problem = (
+                f"it has ended already, by the terminator {str(self.block.terminator).strip().partition(',')[0]!r}"
+            )
+            advice = "leave terminators to k: use k.return_(), k.if_ and k.loop in place of those of k.llvm"
+            rules.ATTACH_BLOCK.fail(block=self.block.name, problem=problem, advice=advice)
 
     @contextmanager
     def of_line(self, place: Location | None) -> Iterator[None]:

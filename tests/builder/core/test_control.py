@@ -233,3 +233,15 @@ def test_elements_of_less_than_a_byte_are_stepped_over_in_whole_bytes(element, c
     (k.shared(element, 64) + count).cast(nvb.u8).store(k.const(7, nvb.u8))
     (added,) = re.findall(r"= add i32 ptrtoint [^!]*, (\d+)\b", k.finish().ir)
     assert int(added) == step
+
+
+@pytest.mark.parametrize(
+    "after", [lambda k: k.finish(), lambda k: k.llvm.unreachable(), lambda k: k.print("x"), lambda k: k.return_()]
+)
+def test_a_block_that_the_users_terminator_has_ended(after) -> None:
+    from nvbackend import DiagnosticError, KernelBuilder
+
+    k = KernelBuilder("ended", "sm_90a", threads=32)
+    k.llvm.ret_void()
+    with pytest.raises(DiagnosticError, match=r"attach\.block.*ret void"):
+        after(k)
