@@ -11,7 +11,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import bf16, f16, f32, i32, runtime, s8, s32
 from nvbackend.layout import Layout
-from tests.support.devices import ON_DEVICES
+from tests.support.devices import ON_DEVICES, target_on
 
 pytestmark = ON_DEVICES
 K = 32
@@ -113,7 +113,7 @@ def fill(k: nvb.KernelBuilder, tile: Any, source: nvb.Tensor) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_elements_are_where_their_coordinates_say(case):
+def test_elements_are_where_their_coordinates_say(case, device):
     from numba import cuda
 
     (rows, columns), element = case.tile, case.element
@@ -127,7 +127,7 @@ def test_elements_are_where_their_coordinates_say(case):
     old = random.integers(-4, 5, (rows, columns)).astype(ml_dtypes.bfloat16)
     to, of, bounded = (cuda.to_device(one) for one in (d, sums, old.view(np.uint16)))
     m, n = rows - 8, columns - 8
-    loaded = runtime.load(kernel(case).compile())
+    loaded = runtime.load(kernel(case).compile(target=target_on(device, case.target)))
     loaded.launch(1, cuda.to_device(a), cuda.to_device(b), to, of, bounded, m, n)
     loaded.synchronize()
     product = a.astype(np.int64) @ b.astype(np.int64).T

@@ -9,7 +9,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import f16, f32, f64, i32, runtime, s8, s32, s64, u32, u64
-from tests.support.devices import ON_DEVICES
+from tests.support.devices import ON_DEVICES, target_on
 
 pytestmark = ON_DEVICES
 THREADS = 96
@@ -45,7 +45,7 @@ def inputs(element: nvb.ElementType, operation: str, shape: tuple[int, ...]) -> 
 
 
 @pytest.mark.parametrize(("element", "operation"), cases(), ids=str)
-def test_every_type_and_operation(element, operation):
+def test_every_type_and_operation(element, operation, device):
     from numba import cuda
 
     def body(k, x, of_warp, of_eight, prefix, of_cta, before, n):
@@ -62,7 +62,7 @@ def test_every_type_and_operation(element, operation):
     body.__annotations__ = {**dict.fromkeys(names, nvb.Pointer[element]), "n": i32}
     x = inputs(element, operation, (ROUNDS, THREADS))
     arrays = [cuda.to_device(np.zeros_like(x)) for _ in names[1:]]
-    loaded = runtime.load(nvb.kernel("sm_80", threads=THREADS)(body).compile())
+    loaded = runtime.load(nvb.kernel(target_on(device, "sm_80"), threads=THREADS)(body).compile())
     loaded.launch(1, cuda.to_device(x), *arrays, ROUNDS)
     loaded.synchronize()
     function, kind = FUNCTIONS[operation], x.dtype
@@ -183,14 +183,14 @@ def softmax(k, x: nvb.Pointer[f16], y: nvb.Pointer[f32], rows: i32):
             y[row * COLUMNS + column] = power / total
 
 
-def test_layer_norm():
+def test_layer_norm(device):
     from numba import cuda
 
     rows = 3
     random = np.random.default_rng(2)
     x, weight = random.standard_normal((rows, COLUMNS)).astype(np.float16), random.standard_normal(COLUMNS)
     y = cuda.to_device(np.zeros_like(x))
-    loaded = runtime.load(layer_norm.compile())
+    loaded = runtime.load(layer_norm.compile(target=target_on(device, "sm_80")))
     loaded.launch(2, cuda.to_device(x), cuda.to_device(weight.astype(np.float32)), y, rows, 1e-5)
     loaded.synchronize()
     wide = x.astype(np.float64)
@@ -198,13 +198,13 @@ def test_layer_norm():
     np.testing.assert_allclose(y.copy_to_host().astype(np.float64), right, atol=4e-3, rtol=2e-3)
 
 
-def test_softmax():
+def test_softmax(device):
     from numba import cuda
 
     rows = 7
     x = np.random.default_rng(3).standard_normal((rows, COLUMNS)).astype(np.float16)
     y = cuda.to_device(np.zeros(x.shape, np.float32))
-    loaded = runtime.load(softmax.compile())
+    loaded = runtime.load(softmax.compile(target=target_on(device, "sm_80")))
     loaded.launch(2, cuda.to_device(x), y, rows)
     loaded.synchronize()
     powers = np.exp(x.astype(np.float64) - x.astype(np.float64).max(1, keepdims=True))

@@ -51,7 +51,6 @@ WRONG = {
     "'yes'": ("yes", "it is of type str", "pass True, False, or a list of sizes by name: check=[{'n': 256}]"),
     "3": (3, "it is of type int", "pass True, False"),
     "None": (None, "it is of type NoneType", "pass True, False"),
-    "{'n': 3}": ({"n": 3}, "it is of type dict", "check=[{'n': 256}]"),
     "[]": ([], "a list without sizes asks for no run", "pass False for no run"),
     "[3]": ([3], "3 is not a dictionary of sizes", "name the parameter of each size"),
     "[{'stepz': 3}]": ([{"stepz": 3}], "'stepz' is not a parameter of it", "name a parameter that is an integer: n, m"),
@@ -77,6 +76,14 @@ def test_what_check_does_not_take(shown: str, call: str):
     assert problem in found.message
     assert advice in found.fix
     assert found.location.line == use.__code__.co_firstlineno
+
+
+@pytest.mark.parametrize("call", ["build", "compile"])
+def test_sizes_that_are_not_in_a_list(call: str):
+    """A dictionary is none of the classes that the call declares, which is found before the kernel is built."""
+    [found] = broken(lambda: getattr(race, call)(check={"n": 3}))
+    assert found.rule_id == "call.argument"
+    assert found.message.endswith("check must be bool | Sequence[Mapping[str, int]], not {'n': 3} (a dict)")
 
 
 @pytest.mark.parametrize("sizes", [{"n": -1}, {"n": np.int64(3), "m": 5}, {}])

@@ -120,7 +120,7 @@ def test_a_whole_number_is_one_however_it_is_written(in_flight):
 
 
 def test_an_epilogue_for_a_type_it_can_not_store_is_refused():
-    parameters = [Parameter("c", nvb.TensorMap(nvb.f32, box=(64, 32)))]
+    parameters = [Parameter("c", nvb.TensorMap(nvb.e2m1, box=(64, 32)))]
     k = KernelBuilder("epilogue", "sm_90a", threads=256, parameters=parameters)
     with pytest.raises(nvb.DiagnosticError, match=r"value\.operation"):
         k.tma_epilogue(k.arguments[0], 64, 1)

@@ -88,7 +88,10 @@ PARTED = {"tid.x": Scope.THREAD, "tid.y": Scope.THREAD, "warpid": Scope.WARP, "s
 @pytest.mark.parametrize("axes", [1, 3])
 @pytest.mark.parametrize("attached", [True, False])
 def test_special_registers_are_one_number_over_their_scope(attached: bool, axes: int) -> None:
-    """Of an attached function no cluster is known, nor, with indices along several axes, the shape of the CTA."""
+    """Of an attached function no cluster is known, nor, with indices along several axes, the shape of the CTA.
+
+    A kernel's own cluster of two lies along x: along the other axes its ranks are 0 everywhere.
+    """
     if attached:
         module = ir.Module()
         function = ir.Function(module, ir.FunctionType(ir.VoidType(), []), "f")
@@ -97,7 +100,8 @@ def test_special_registers_are_one_number_over_their_scope(attached: bool, axes:
         k = nvb.KernelBuilder("registers", "sm_90a", threads=256, cluster=2)
     if axes > 1:
         k.special_register("tid.y")
-    for name, scope in SCOPES.items():
+    flat = {} if attached else {f"cluster_ctaid.{axis}": Scope.GRID for axis in "yz"}
+    for name, scope in {**SCOPES, **flat}.items():
         known = k.core.execution.known(k.special_register(name).ir)
         assert (known.certain, known.apparent) == (scope, scope), name
     for name, scope in PARTED.items():

@@ -65,7 +65,9 @@ def computed(function, *columns, elements=(f32, f32)):
         out[place] = function(k, *(array[place] for array in arrays))
     made = cuda.to_device(np.zeros(count, element.numpy_dtype()))
     kernel = runtime.load(k.compile())
-    kernel.launch(-(-count // THREADS), *(cuda.to_device(column) for column in columns), made, count)
+    kernel.launch(
+        -(-count // THREADS), *(cuda.to_device(column.view(given.numpy_dtype())) for column in columns), made, count
+    )
     kernel.synchronize()
     return np.array(made.copy_to_host())
 
