@@ -229,7 +229,7 @@ def _assembled(statement: _Statement, registers: Mapping[str, _Register], target
 
 
 def _names(statement: _Statement, registers: Mapping[str, _Register]) -> dict[str, str]:
-    """What stands for each operand in the text: a register of the statement's own, or the number."""
+    """The text of each operand: a register of the statement's own, or the number."""
     return {name: _PREFIX + name for name in registers} | {name: str(n) for name, n in statement.numbers.items()}
 
 
