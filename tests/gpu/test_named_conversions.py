@@ -22,6 +22,7 @@ from nvbackend.signature import Parameter, Pointer
 from tests.scalar import numbers
 from tests.scalar.specials import every_special, random_bits
 from tests.support.devices import GPU, ON_DEVICES
+from tests.support.gpu import first_gpu
 
 pytestmark = ON_DEVICES
 
@@ -148,11 +149,18 @@ def assert_floats(name: str, found: Any, values: list[Any], mode: str, *, satura
             assert got == wanted, (value, got, wanted)
 
 
+def skip_without_sm_100a() -> None:
+    """Its code runs on GPUs of compute capability 10.0 alone."""
+    capability, reason = first_gpu()
+    if capability != (10, 0):
+        pytest.skip(reason or f"needs compute capability 10.0, the GPU has {capability[0]}.{capability[1]}")
+
+
 def target_of(device: str, *names: str) -> str:
-    """sm_90a where it has the types; what else there is has no GPU here."""
+    """sm_90a where it has the types, else sm_100a."""
     newer = any(name in CODES and name not in OLD for name in names)
     if newer and device == GPU:
-        pytest.skip("the types need sm_100a")
+        skip_without_sm_100a()
     return "sm_100a" if newer else "sm_90a"
 
 
@@ -308,7 +316,7 @@ def test_pairs(name: str, relu: bool, device: str) -> None:
 def test_stochastic_rounding_is_up_or_down(name: str, device: str) -> None:
     """Zeros round down, ones up, and what is exact stays (sm_100a: in the simulator)."""
     if device == GPU:
-        pytest.skip("rs needs sm_100a")
+        skip_without_sm_100a()
     element = name.partition("x")[0]
     count = int(name[-1])
     words, values = values_of(f32)

@@ -149,7 +149,7 @@ def is_packed(element: ElementType) -> bool:
 def _float_constant(exact: Number, element: ElementType) -> float:
     """`exact` as a float. Raises value.constant if `element` cannot hold it: LLVM would print another number."""
     if is_packed(element):
-        advice = "pack it on the host, and load it as bits"
+        advice = f"compute in f32, value.to(nvb.f32), and convert the result: .to(nvb.{element})"
         rules.UNSUPPORTED_OPERATION.fail(operation="a constant", element=element, advice=advice)
     largest = _LARGEST_TF32 if element is tf32 else _LARGEST.get(element.llvm, sys.float_info.max)
     try:

@@ -9,13 +9,12 @@ from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Memory
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.ops.combine import Operation, brought, combining, result_of
-from nvbackend.builder.ops.cta import CtaWide
+from nvbackend.builder.ops.cta import CtaWide, check_all_come
 from nvbackend.builder.ops.sync.cluster import Cluster
-from nvbackend.builder.ops.words import keep, kept, stored_type
+from nvbackend.builder.ops.words import MOST_BYTES, keep, kept, stored_type
 from nvbackend.intrinsics.row.types import u8
 
-_CELL = 8
-"""Bytes of a cell for one value."""
+_CALL = "k.cluster.reduce"
 
 
 class ClusterReduction:
@@ -30,12 +29,13 @@ class ClusterReduction:
 
     def __call__(self, cluster: Cluster, operation: Operation, value: Any, *, nan: bool) -> Any:
         """`value` of all threads combined; each CTA leaves its part in shared memory, where the others read it."""
+        check_all_come(self._k, _CALL)
+        combine = combining(self._k, _CALL, operation, brought(self._k, value), nan=nan)
         own = brought(self._k, self._cta.reduce(operation, value, nan=nan))
         if self._k.cluster_size == 1:
             return result_of(own, value)
-        combine = combining(self._k, "k.cluster.reduce", operation, own, nan=nan)
-        buffer = self._memory.shared(u8, _CELL * len(own), align=_CELL, name="cluster_parts")
-        cells = [(buffer + _CELL * place).cast(stored_type(each.type)) for place, each in enumerate(own)]
+        buffer = self._memory.shared(u8, MOST_BYTES * len(own), align=MOST_BYTES, name="cluster_parts")
+        cells = [(buffer + MOST_BYTES * place).cast(stored_type(each.type)) for place, each in enumerate(own)]
         with self._control.if_(self._threads.thread_id("linear") == 0):
             for cell, each in zip(cells, own, strict=True):
                 keep(self._k, cell, each)

@@ -24,14 +24,11 @@ from nvbackend.builder.ops.combine import (
 from nvbackend.builder.ops.sync.barrier import Barrier
 from nvbackend.builder.ops.warp import Warp
 from nvbackend.builder.ops.warp_reductions import reduced, scanned, shifted
-from nvbackend.builder.ops.words import keep, kept, stored_type
+from nvbackend.builder.ops.words import MOST_BYTES, keep, kept, stored_type
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.intrinsics.row.types import u8
-
-_WORD = 8
-"""Bytes that a value has in the buffer at most."""
 
 THREADS = Rule(
     id="cta.threads",
@@ -108,7 +105,7 @@ class CtaWide(Noun):
     # -- how --------------------------------------------------------------------------------------------------------
 
     def _reduce(self, call: str, combine: Combine, values: Several) -> Several:
-        self._check_all(call)
+        check_all_come(self._k, call)
         own = reduced(self._warp.shuffle, combine, values, WARP_SIZE)
         if self._k.threads == WARP_SIZE:
             return own
@@ -119,7 +116,7 @@ class CtaWide(Noun):
         return result
 
     def _scan(self, call: str, combine: Combine, values: Several, first: Several) -> Several:
-        self._check_all(call)
+        check_all_come(self._k, call)
         lane = self._number() % WARP_SIZE
         own = scanned(self._k, self._warp.shuffle, combine, values, WARP_SIZE)
         *before, _ = [own] if self._k.threads == WARP_SIZE else self._of_warps(own, lane == WARP_SIZE - 1)
@@ -158,14 +155,17 @@ class CtaWide(Noun):
     def _buffer(self, place: int, warps: int) -> Address:
         """The shared memory for one value of each warp: that of the calls before, or more."""
         while len(self._buffers) <= place:
-            self._buffers.append(self._memory.shared(u8, _WORD * warps, align=16, name=f"cta_{len(self._buffers)}"))
+            self._buffers.append(
+                self._memory.shared(u8, MOST_BYTES * warps, align=16, name=f"cta_{len(self._buffers)}")
+            )
         return self._buffers[place]
 
-    def _check_all(self, call: str) -> None:
-        """Raises cta.threads where only a part of the CTA comes here for certain."""
-        here = self._k.execution.here()
-        if here is not None and here.count is not None and here.count < self._k.threads:
-            THREADS.fail(call=call, count=here.count, threads=self._k.threads)
+
+def check_all_come(k: Core, call: str) -> None:
+    """Raises cta.threads where only a part of the CTA comes here for certain."""
+    here = k.execution.here()
+    if here is not None and here.count is not None and here.count < k.threads:
+        THREADS.fail(call=call, count=here.count, threads=k.threads)
 
 
 def _loaded(cells: Address, count: int) -> list[Value]:

@@ -11,6 +11,8 @@ from nvbackend.builder.values.values import Value, as_value
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, pred, s32, u8, u32, u64
 
 WORD_BITS = 32
+MOST_BYTES = 8
+"""The bytes of the widest value that threads hand to one another through memory."""
 
 
 def words_of(k: Core, value: Value) -> list[Value]:

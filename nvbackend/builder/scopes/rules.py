@@ -16,7 +16,7 @@ UNSUPPORTED_OPERATION = Rule(
     message="{operation} is not defined for {element}",
     fix="{advice}",
     why="LLVM would refuse the module, far from the line that asked for it.",
-    reference="LLVM Language Reference, binary and conversion operations",
+    reference="docs/guide.md, Values and variables; PTX ISA 9.7 (the types that each instruction has)",
 )
 CONSTANT_RANGE = Rule(
     id="value.constant",

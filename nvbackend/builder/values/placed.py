@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -27,16 +28,18 @@ class TilePlaces(Protocol):
         """A value for each row (axis 0) or column (1) of which the thread has elements."""
 
 
-class Placed:
+class Placed(ABC):
     """The elements of an accumulator or a fragment, with coordinates."""
 
     __slots__ = ()
 
+    @abstractmethod
     def _places(self) -> TilePlaces | None:
-        raise NotImplementedError
+        """Where its elements lie; None for a part of a tile."""
 
+    @abstractmethod
     def _elements(self) -> Sequence[Value]:
-        raise NotImplementedError
+        """The values of the thread's elements now, in the order of its registers."""
 
     def _known_places(self) -> TilePlaces:
         places = self._places()

@@ -44,15 +44,10 @@ APPROXIMATE = {
 """The absolute error, and the units in the last place: some, and so many for each 1 of the argument."""
 
 
-def computed(function, *columns, elements=(f32, f32)):
-    """What a kernel computes of columns of numbers, given and stored as these elements."""
-    from numba import cuda
-
-    from nvbackend import runtime
-
+def kernel_of(function, arity, elements=(f32, f32)):
+    """A kernel that computes a function of columns of numbers, given and stored as these elements."""
     given, element = elements
-    count = len(columns[0])
-    parameters = [Parameter(f"x{place}", Pointer(given)) for place in range(len(columns))]
+    parameters = [Parameter(f"x{place}", Pointer(given)) for place in range(arity)]
     k = KernelBuilder(
         "numbers",
         "sm_90a",
@@ -63,13 +58,43 @@ def computed(function, *columns, elements=(f32, f32)):
     place = k.block_id() * THREADS + k.thread_id()
     with k.if_(place < n):
         out[place] = function(k, *(array[place] for array in arrays))
+    return k.compile()
+
+
+def computed(function, *columns, elements=(f32, f32)):
+    """What a kernel computes of columns of numbers, given and stored as these elements."""
+    from numba import cuda
+
+    from nvbackend import runtime
+
+    given, element = elements
+    count = len(columns[0])
     made = cuda.to_device(np.zeros(count, element.numpy_dtype()))
-    kernel = runtime.load(k.compile())
-    kernel.launch(
-        -(-count // THREADS), *(cuda.to_device(column.view(given.numpy_dtype())) for column in columns), made, count
-    )
+    kernel = runtime.load(kernel_of(function, len(columns), elements))
+    held = [cuda.to_device(column.view(given.numpy_dtype())) for column in columns]
+    kernel.launch(-(-count // THREADS), *held, made, count)
     kernel.synchronize()
     return np.array(made.copy_to_host())
+
+
+@pytest.mark.gpu((9, 0))
+@pytest.mark.parametrize("name", [*BOUNDS, "pow"])
+def test_a_gpu_and_the_simulator_give_the_same_bits(name):
+    """Of accurate forms: they are made of operations that both round in one way."""
+    from nvbackend import runtime
+
+    columns = pairs(1024) if name == "pow" else [drawn(name, 20_000, seed=9)]
+    accepts = {} if name == "erf" else {"approx": False}
+
+    def function(k, *values):
+        return getattr(k.math, name)(*values, **accepts)
+
+    simulated = np.zeros(len(columns[0]), np.float32)
+    kernel = runtime.load(kernel_of(function, len(columns)), device="simulator")
+    kernel.launch(-(-len(simulated) // THREADS), *columns, simulated, len(simulated))
+    on_gpu = computed(function, *columns)
+    nan = np.isnan(on_gpu) & np.isnan(simulated)
+    assert np.flatnonzero(~nan & (on_gpu.view(np.uint32) != simulated.view(np.uint32))).tolist() == []
 
 
 def assert_within(name, bound, columns, **options):
