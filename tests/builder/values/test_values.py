@@ -168,7 +168,7 @@ def test_bfloat_constants_are_rounded_to_nearest_even():
         (lambda k, a, f: k.const(-1e39, nvb.bf16), "value.constant", "-1e+39"),
         (lambda k, a, f: f * 1e39, "value.constant", "f32"),
         (lambda k, a, f: k.const(10**400, f64), "value.constant", "f64"),
-        (lambda k, a, f: k.const(1.0, nvb.e4m3), "value.operation", "pack"),
+        (lambda k, a, f: k.const(1.0, nvb.e4m3), "value.operation", ".to(nvb.e4m3)"),
         (lambda k, a, f: bool(a < 3), "value.truth", "k.if_"),
         (lambda k, a, f: k.select(a, 1, 2), "value.type", "pred"),
         (lambda k, a, f: k.var("x"), "value.kind", "'x'"),
