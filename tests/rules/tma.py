@@ -50,7 +50,7 @@ def three_coordinates_of_a_matrix(k, matrix: MATRIX):
 
 
 @kernel("tma.tile-rank")
-def batch_of_matrices(k, batch: nvb.TensorMap(f16, box=(1, 64, 64)), number: i32):
+def rows_along_two_dimensions(k, batch: nvb.TensorMap(f16, box=(2, 32, 64)), number: i32):
     tile, full = load_parts(k)
     with k.one_thread():
         k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)

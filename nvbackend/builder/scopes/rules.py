@@ -283,11 +283,11 @@ TMA_BOX = Rule(
 )
 TMA_RANK = Rule(
     id="tma.tile-rank",
-    message="tensor map {name!r} has {rank} dimension(s), box {box}; {call} copies tiles of a matrix, a map of 2 "
-    "dimensions",
+    message="tensor map {name!r} has a box of {box}; {call} copies tiles of a matrix, which a box has in its innermost "
+    "and one other dimension",
     fix="copy its boxes one by one with {instead}, where {name} has {rank} coordinate(s), innermost first; or declare "
-    "a map of a matrix: TensorMap({element}, box={wanted}, swizzle={swizzle})",
-    why="A tile has a row and a column: nothing says where it begins along other dimensions.",
+    "a box of a matrix, as TensorMap({element}, box={wanted}, swizzle={swizzle}), with the extent 1 along all others",
+    why="A tile has rows and columns: nothing says which of the other dimensions its rows are along.",
     reference="PTX ISA 5.5.3 (tensor maps: bounding box)",
 )
 TMA_SWIZZLE = Rule(
@@ -314,7 +314,7 @@ TMA_MULTICAST = Rule(
 TMA_PLACE = Rule(
     id="tma.place",
     message="{given} coordinates were given for tensor map {name!r}, which has {rank} dimensions",
-    fix="give {rank} coordinates, outermost first: (row, column)",
+    fix="give {rank} coordinates: row and column, after those of the dimensions of extent 1, outermost first",
     why="The instruction takes one coordinate for each dimension.",
     reference="PTX ISA 9.7.9.27.1.2 (cp.async.bulk.tensor: tensorCoords)",
 )

@@ -81,7 +81,10 @@ def test_an_mn_major_tile_has_its_contiguous_dimension_innermost():
     [
         (nvb.TensorMap(f16, box=(100, 64)), "tma.box", "(128, 64)"),
         (nvb.TensorMap(f16, box=(128, 32)), "tma.box", "(128, 64)"),
-        (nvb.TensorMap(f16, box=(1, 128, 64)), "tma.tile-rank", "3 dimension(s), box (1, 128, 64)"),
+        (nvb.TensorMap(f16, box=(2, 64, 64)), "tma.tile-rank", "(2, 64, 64)"),
+        (nvb.TensorMap(f16, box=(64,)), "tma.tile-rank", "(64,)"),
+        (nvb.TensorMap(f16, box=(1, 100, 64)), "tma.box", "(1, 128, 64)"),
+        (nvb.TensorMap(f16, box=(100, 1, 64)), "tma.box", "(128, 1, 64)"),
         (nvb.TensorMap(f16, box=(128, 64), swizzle=64), "tma.swizzle", "64"),
         (nvb.TensorMap(f16, box=(128, 64), swizzle=0), "tma.swizzle", "128"),
         (nvb.TensorMap(bf16, box=(128, 64)), "tma.element", "bf16"),

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import Given, converted, issue, mbarrier_address
-from nvbackend.builder.core.memory import Address, own
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.core.threads import LINEAR, Threads
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.lower.lowering import Operands, values_of
+from nvbackend.builder.ops.copy.tile_boxes import tile_boxes
 from nvbackend.builder.ops.sync.cluster import Cluster
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import Rule, raise_all, user_facing
 from nvbackend.intrinsics.copy import tensormap, tma, tma_bulk, tma_tensor
 from nvbackend.intrinsics.row.row import Row
-from nvbackend.intrinsics.row.types import ElementType, s32
-from nvbackend.intrinsics.words.smem_descriptor import Major
+from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine import facts
 from nvbackend.isel.operands.tma_places import place_faults
 from nvbackend.isel.select.tma.request import TmaRequest
@@ -53,43 +52,6 @@ MAP_MODE = Rule(
 )
 
 _WIDE_OF_MODE = {"im2col::w": "w", "im2col::w::128": "w128"}
-
-
-def boxes_a_panel(tile: SharedTile, tensor_map: TensorMapParameter, call: str, instead: str) -> int:
-    """How many boxes of the map make one panel of the tile, once the two are known to fit `call`.
-
-    Raises tma.tile-rank, tma.element, tma.swizzle and tma.box.
-    """
-    kind, layout = tensor_map.type, tile.layout
-    if kind.rank != len(layout.tma_box):
-        rules.TMA_RANK.fail(
-            name=tensor_map.name,
-            rank=kind.rank,
-            box=kind.box,
-            call=call,
-            instead=instead,
-            element=layout.element,
-            wanted=layout.tma_box,
-            swizzle=layout.swizzle.span,
-        )
-    along, across = layout.panel_box
-    faults = []
-    if kind.element is not layout.element:
-        faults.append(rules.TMA_ELEMENT.diagnose(name=tensor_map.name, given=kind.element, wanted=layout.element))
-    if kind.swizzle != layout.swizzle.span:
-        faults.append(rules.TMA_SWIZZLE.diagnose(name=tensor_map.name, given=kind.swizzle, wanted=layout.swizzle.span))
-    if kind.box[1] != across or along % kind.box[0]:
-        described = f"{layout.rows}x{layout.columns} ({layout.panels} panel(s) of {along}x{across})"
-        faults.append(rules.TMA_BOX.diagnose(name=tensor_map.name, box=kind.box, tile=described, wanted=layout.tma_box))
-    raise_all(faults)
-    return along // kind.box[0]
-
-
-def box_alignment(tile: SharedTile, tensor_map: TensorMapParameter) -> int:
-    """The alignment of the addresses of all boxes of a tile."""
-    layout, boxes = tile.layout, tile.layout.panel_box[0] // tensor_map.type.box[0]
-    steps = [layout.panel_bytes] * (layout.panels > 1) + [tensor_map.type.box[0] * layout.pitch] * (boxes > 1)
-    return math.gcd(tile.address.align, *steps)
 
 
 def box_extent(kind: TensorMap, mode: str, place: str) -> dict[str, int]:
@@ -147,22 +109,26 @@ class Tma(Noun):
         self,
         tile: SharedTile,
         source: TensorMapParameter,
-        at: tuple[Operand, Operand],
+        at: Sequence[Operand],
         barrier: Address,
         *,
         multicast: bool = False,
     ) -> None:
         """Copy the tile whose first element is (row, column) `at` of the matrix; its bytes complete on `barrier`.
 
+        A map of more dimensions has a box with the extent 1 along all others, as (1, 128, 64) of a batch or (128, 1,
+        64) of heads; their coordinates, outermost first, come before row and column.
+
         One thread executes it. With `multicast`, every CTA of the cluster loads its share of each panel into all of
         them; all must load the same tile. The coordinate along the map's innermost dimension must be a multiple of 16
-        bytes, or the kernel stops with an error. Raises tma.start if it certainly is not, tma.tile-rank, tma.box,
-        tma.swizzle, tma.element, tma.multicast, tma.multicast-target.
+        bytes, or the kernel stops with an error. Raises tma.start if it certainly is not, tma.tile-rank, tma.place,
+        tma.box, tma.swizzle, tma.element, tma.multicast, tma.multicast-target.
         """
         if multicast:
             check_multicast_target(self._k.target)
         instead = f"k.tma.load_box(address, {source.name}, coordinates, barrier)"
-        share = boxes_a_panel(tile, source, "k.tma.load", instead)
+        boxes = tile_boxes(tile, source, "k.tma.load", instead)
+        share, align = boxes.a_panel, boxes.alignment
         completes = mbarrier_address(self._k, barrier).ir
         first: Operand = 0
         mask = None
@@ -173,27 +139,27 @@ class Tma(Noun):
             first = self._cluster.rank() * share
             mask = (1 << self._k.cluster_size) - 1
         row = tma_tensor.load_tensor(source.type.rank, multicast=mask is not None)
-        align = box_alignment(tile, source)
         for panel in range(tile.layout.panels):
             for box in range(share):
-                place, coordinates = self._box(tile, source, at, panel, first + box)
+                place, coordinates = boxes.place(self._k, at, panel, first + box)
                 operands: dict[str, Any] = {"coordinates": coordinates, "multicast_mask": mask}
                 self._copy(row, source, "destination", align, **operands, destination=place, barrier=completes)
 
-    def store(self, target: TensorMapParameter, at: tuple[Operand, Operand], tile: SharedTile) -> None:
+    def store(self, target: TensorMapParameter, at: Sequence[Operand], tile: SharedTile) -> None:
         """Copy `tile` to the matrix at (row, column) `at`, in this thread's open bulk group. One thread executes it.
 
+        Of a map of more dimensions, `at` and the box are as for `load`.
         The coordinate along the map's innermost dimension must be a multiple of 16 bytes, and none may be negative, or
         the kernel stops with an error. Raises tma.start and tma.before if that is certain, tma.box, tma.swizzle,
         tma.element.
         """
         instead = f"k.tma.store_box({target.name}, coordinates, address)"
-        boxes = boxes_a_panel(tile, target, "k.tma.store", instead)
-        row, align = tma_tensor.store_tensor(target.type.rank), box_alignment(tile, target)
+        boxes = tile_boxes(tile, target, "k.tma.store", instead)
+        row = tma_tensor.store_tensor(target.type.rank)
         for panel in range(tile.layout.panels):
-            for box in range(boxes):
-                place, coordinates = self._box(tile, target, at, panel, box)
-                self._copy(row, target, "source", align, coordinates=coordinates, source=place)
+            for box in range(boxes.a_panel):
+                place, coordinates = boxes.place(self._k, at, panel, box)
+                self._copy(row, target, "source", boxes.alignment, coordinates=coordinates, source=place)
 
     def _copy(
         self, row: Row, tensor_map: TensorMapParameter, place: str, align: int, /, **operands: Given | Sequence[Given]
@@ -242,23 +208,6 @@ class Tma(Noun):
         with self._control.if_(self._threads.thread_id(LINEAR) == 0):
             for tensor_map in tensor_maps:
                 issue(self._k, tensormap.prefetch(), tensor_map=tensor_map.address)
-
-    def _box(
-        self, tile: SharedTile, tensor_map: TensorMapParameter, at: tuple[Operand, Operand], panel: int, box: Operand
-    ) -> tuple[Address, list[Value]]:
-        """Where box number `box` of a panel lies in shared memory, and its coordinates, innermost first."""
-        layout, (extent, across) = tile.layout, tensor_map.type.box
-        if len(at) != len(tensor_map.type.box):
-            rules.TMA_PLACE.fail(name=tensor_map.name, given=len(at), rank=len(tensor_map.type.box))
-        row, column = at
-        step = box * extent
-        if layout.major is Major.K:
-            inner, outer = column + panel * across, row + step
-        else:
-            inner, outer = row + panel * across, column + step
-        offset = panel * layout.panel_bytes + step * layout.pitch
-        place = own(self._k, tile.address).byte_offset(offset)
-        return place, [as_value(self._k, coordinate, s32) for coordinate in (inner, outer)]
 
     def load_box(
         self,

@@ -10,7 +10,7 @@ from nvbackend.atoms import atom_of
 from nvbackend.builder.core.instructions import issue
 from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.core.tile import SharedTile
-from nvbackend.builder.ops.copy.tma import boxes_a_panel
+from nvbackend.builder.ops.copy.tile_boxes import tile_boxes
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.rules import TMA_PLACE, UNSUPPORTED_OPERATION
 from nvbackend.builder.tiles.elements.packing import packed
@@ -85,7 +85,7 @@ class TmaEpilogue:
         self._ownership = ownership_of_atom(n)
         self._atom = make_tiled_mma(atom_of(wgmma.mma_async(n, f32, f16, f16)))
         self._buffers = k.shared_tiles(self._layout, warpgroups, name="epilogue")
-        boxes_a_panel(self._buffers.at(0), target, "k.tma_epilogue", f"k.tma.store_box({target.name}, ...)")
+        tile_boxes(self._buffers.at(0), target, "k.tma_epilogue", f"k.tma.store_box({target.name}, ...)")
 
     def __repr__(self) -> str:
         return f"<epilogue of tiles {ROWS} x {self._layout.columns} to {self._target.name}>"
