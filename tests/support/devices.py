@@ -43,7 +43,9 @@ def too_long(cases: Iterable[Any]) -> list[Any]:
 
 
 SAMPLE = 6
-"""Of the variants of a test in the simulator, one of so many is in the ordinary run, or the one in the middle."""
+"""Of the variants of a test in the simulator that differ in no value, one of so many is in the ordinary run."""
+FEW = 14
+"""Values of a parameter of which each is in the ordinary run."""
 
 
 class HostArray(np.ndarray):  # type: ignore[type-arg]
@@ -97,10 +99,44 @@ def leave_out(items: list[pytest.Item]) -> list[pytest.Item]:
         if is_simulated(item) and not item.get_closest_marker("exhaustive"):
             variants.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for each in variants.values():
-        for number, item in enumerate(each):
-            if number % SAMPLE != min(len(each), SAMPLE) // 2:
-                item.add_marker(pytest.mark.exhaustive(seconds=1))
+        for number in sorted(set(range(len(each))) - ordinary([_values(item) for item in each])):
+            each[number].add_marker(pytest.mark.exhaustive(seconds=1))
     return kept
+
+
+def ordinary(variants: list[dict[str, object]]) -> set[int]:
+    """Which variants of a test are in the ordinary run, by the values of their parameters.
+
+    They have each value of a parameter that has few, from the middle on, so that no two parameters are what they are in
+    the first variant; and a sample where a parameter has more.
+    """
+    values: dict[str, set[object]] = {}
+    for variant in variants:
+        for name, value in variant.items():
+            values.setdefault(name, set()).add(value)
+    few = {name for name, seen in values.items() if len(seen) <= FEW}
+    middle = min(len(variants), SAMPLE) // 2
+    chosen = {place for place in range(len(variants)) if place % SAMPLE == middle} if few != {*values} else set()
+    seen = {(name, variants[place][name]) for place in chosen for name in few}
+    while missing := {(name, value) for name in few for value in values[name]} - seen:
+        best = max(range(len(variants)), key=lambda place: len(missing & {*variants[place].items()}))
+        chosen.add(best)
+        seen |= {*variants[best].items()}
+    return chosen or {middle}
+
+
+def _values(item: pytest.Item) -> dict[str, object]:
+    """The parameters of a variant; one that has no hash is another than all others."""
+    parameters: dict[str, object] = vars(item)["callspec"].params
+    return {name: value if _has_hash(value) else id(value) for name, value in parameters.items()}
+
+
+def _has_hash(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def on_devices(test: Any) -> Any:
