@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -37,6 +39,15 @@ class Devices:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Devices())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Collect without the garbage collector, which walks 20,000 tests again and again, here and in every test after."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

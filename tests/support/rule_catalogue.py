@@ -16,6 +16,8 @@ from nvbackend.diagnostics import Rule
 from nvbackend.isel.target.target import Gate
 from tests.support.source import PACKAGE, Source, sources
 
+DECLARE = ("Rule", "Gate")
+"""A module that names neither declares no rule, and parsing the others costs each worker seconds."""
 MAKERS = ("diagnose", "fail")
 RESERVED = {"at", "notes"}
 """Keywords of Rule.diagnose and Rule.fail that are not values."""
@@ -47,6 +49,7 @@ def declared_rules() -> tuple[Declared, ...]:
     named = [
         (source.module, name, getattr(importlib.import_module(source.module), name, None))
         for source in sources(PACKAGE)
+        if any(word in source.text for word in DECLARE)
         for name in _assigned(source.tree)
     ]
     for module, name, value in sorted(named, key=lambda one: not isinstance(one[2], Rule)):  # lists of rules come last

@@ -268,17 +268,17 @@ def _made(wanted: Callable[[str, str, Caching, tuple[str, int]], bool]) -> Itera
     for opcode, (order, scope), space, caching in _choices():
         for constant in (False, True) if opcode == LOAD and space == "global" else (False,):
             for bytes, forms in FORMS.items():
-                if fault(opcode, order, space, bytes, caching, constant=constant) is None:
-                    for form in forms:
-                        if wanted("nc" if constant else order, scope or "", caching, form):
-                            yield access(
-                                *(opcode, *form),
-                                order=order,
-                                scope=scope,
-                                space=space,
-                                caching=caching,
-                                constant=constant,
-                            )
+                kept = [form for form in forms if wanted("nc" if constant else order, scope or "", caching, form)]
+                if kept and fault(opcode, order, space, bytes, caching, constant=constant) is None:
+                    for form in kept:
+                        yield access(
+                            *(opcode, *form),
+                            order=order,
+                            scope=scope,
+                            space=space,
+                            caching=caching,
+                            constant=constant,
+                        )
 
 
 def _choices() -> Iterator[tuple[str, tuple[str, str | None], str, Caching]]:
