@@ -54,7 +54,7 @@ def main(
     makes A and B (K columns each), `result` is NumPy's name of C's type.
     """
     chosen = _arguments(description, tile)
-    target, reason = (None, "--simulate asks for it") if chosen.simulate else _target(kernel)
+    target, reason = (None, "--simulate asks for it") if chosen.simulate else target_here(kernel)
     options = {} if reason is None else {"seed": chosen.seed, "checks": not chosen.no_checks}
     if reason is not None and (chosen.report or chosen.timeline):
         options["report"] = True
@@ -63,7 +63,7 @@ def main(
     if chosen.show:
         print(compiled.sass() if chosen.show == "sass" else getattr(compiled, chosen.show))
     size = chosen.size or (ON_THE_GPU if reason is None else IN_THE_SIMULATOR)
-    device = _Device(reason, options)
+    device = Device(reason, options)
     status = _multiply(compiled, launch, size, matrix, result, device)
     if options.get("report") and device.loaded is not None:
         _show(device.loaded.report, chosen.timeline)
@@ -77,20 +77,20 @@ def compare(kernel: nvb.KernelDefinition, grid: int | tuple[int, ...], *argument
     """
     import numpy as np
 
-    target, reason = _target(kernel)
+    target, reason = target_here(kernel)
     compiled = kernel.compile(target=target)
-    device = _Device(reason)
+    device = Device(reason)
     output = device.array(np.zeros_like(expected, order="C"))
     loaded = device.load(compiled)
     given = (output if one is ... else device.array(one) if isinstance(one, np.ndarray) else one for one in arguments)
     loaded.launch(grid, *given)
     loaded.synchronize()
-    error = _error(device.numbers(output), expected)
+    error = largest_error(device.numbers(output), expected)
     assert error < TOLERANCE, f"{compiled.name} DIFFERS from NumPy, by {error:.1e} of the largest value"
     print(f"{compiled.name}{device.told}: equal to NumPy")
 
 
-class _Device:
+class Device:
     """The GPU, or the simulator where there is a reason for it, with the simulator's options."""
 
     def __init__(self, reason: str | None, options: Mapping[str, Any] | None = None) -> None:
@@ -127,7 +127,7 @@ def _show(report: Any, timeline: str | None) -> None:
         print(timeline)
 
 
-def _error(result: Any, expected: Any) -> float:
+def largest_error(result: Any, expected: Any) -> float:
     """The largest difference, as a part of the largest value."""
     import numpy as np
 
@@ -157,7 +157,7 @@ def _arguments(description: str | None, tile: Sequence[int]) -> argparse.Namespa
     return chosen
 
 
-def _target(kernel: nvb.KernelDefinition) -> tuple[str | None, str | None]:
+def target_here(kernel: nvb.KernelDefinition) -> tuple[str | None, str | None]:
     """What to compile for, None for the kernel's own target; and why it cannot run on this machine, if so."""
     reason = nvb.runtime.no_gpu_reason()
     if reason is not None:
@@ -179,7 +179,7 @@ def _multiply(
     size: Sequence[int],
     matrix: Callable[[Any, int, int], Matrix],
     result: str,
-    device: _Device,
+    device: Device,
 ) -> int:
     """Multiply random matrices and compare with NumPy, which accumulates in float32 like the kernel."""
     import numpy as np
@@ -199,7 +199,7 @@ def _multiply(
     loaded.synchronize()
 
     expected = a_values @ b_values.T
-    error = _error(device.numbers(c), expected)
+    error = largest_error(device.numbers(c), expected)
     right = error < TOLERANCE
     verdict = "equal to" if right else "DIFFERS from"
     print(f"{m}x{n}x{k}{device.told}: {verdict} NumPy, largest error {error:.1e} of the largest value")

@@ -47,6 +47,13 @@ class Ownership:
         """The rows (axis 0) or columns (1) of a thread, from its first, each once and in order."""
         return tuple(sorted({place[axis] for place in self.values}))
 
+    def goes_with(self, other: Ownership, axis: int) -> bool:
+        """Whether each thread has the same rows (axis 0) or columns (1) in both, of tiles of any extent across them."""
+        if self is other or self == other:
+            return True
+        same = self.shape[axis] == other.shape[axis] and self.along(axis) == other.along(axis)
+        return same and [first[axis] for first in self.firsts] == [first[axis] for first in other.firsts]
+
     def lanes(self, axis: int) -> tuple[int, ...]:
         """The bits of a lane's number that change nothing about which rows (axis 0) or columns (1) it has."""
         starts = [first[axis] for first in self.firsts]

@@ -88,7 +88,8 @@ def kernel(case: Case) -> Any:
             d[row * columns + column] = value
         whole = acc.elements(**place).to(f32) + acc.columns(lambda column: column.to(f32), **place)
         whole = whole.where(lambda row, column: column <= row, -1.0) * acc.rows(lambda row: (row % 4).to(f32), **place)
-        for number, each in enumerate((whole.reduce_rows("add"), whole.reduce_rows(k.math.max))):
+        parts = whole.reduce_rows("add", lanes=False)
+        for number, each in enumerate((parts.reduce_lanes("add"), whole.reduce_rows(k.math.max))):
             with k.if_(each.owned()):
                 for row, value in each.items():
                     sums[number * rows + row] = value
@@ -140,3 +141,28 @@ def test_elements_are_where_their_coordinates_say(case, device):
     expected = old.astype(np.float64)
     expected[:m, :n] = product[:m, :n] + 2 * expected[:m, :n]
     assert np.array_equal(bounded.copy_to_host(), expected.astype(ml_dtypes.bfloat16).view(np.uint16))
+
+
+def test_rows_of_a_tile_go_with_those_of_a_narrower_one(device):
+    """As the sums of scores go with what the scores weigh."""
+    from numba import cuda
+
+    @nvb.kernel("sm_80", threads=64)
+    def body(k, a: nvb.Pointer[f16], b: nvb.Pointer[f16], d: nvb.Pointer[f32]):
+        by_row = Layout((64, K), (K, 1))
+        wide, narrow = (k.tiled_mma(_warps(f32), (2, 1), tile=(64, columns)) for columns in (64, 16))
+        sums, acc = wide.accumulator(), narrow.accumulator()
+        rows = wide.load_a(k.tensor(a, by_row))
+        wide.gemm(sums, rows, wide.load_b(k.tensor(b, by_row)))
+        narrow.gemm(acc, rows, narrow.load_b(k.tensor(b, Layout((16, K), (K, 1)))))
+        weighed = acc.elements() * sums.elements().reduce_rows("add") + acc.rows(1.0)
+        weighed.store(k.tensor(d, Layout((64, 16), (16, 1))))
+
+    random = np.random.default_rng(1)
+    a, b = (random.integers(-2, 3, (64, K)).astype(np.float16) for _ in range(2))
+    d = cuda.to_device(np.zeros((64, 16), np.float32))
+    loaded = runtime.load(body.compile(target=target_on(device, "sm_80")))
+    loaded.launch(1, cuda.to_device(a), cuda.to_device(b), d)
+    loaded.synchronize()
+    products = a.astype(np.float32) @ b.astype(np.float32).T
+    assert np.array_equal(d.copy_to_host(), products[:, :16] * products.sum(1, keepdims=True) + 1)

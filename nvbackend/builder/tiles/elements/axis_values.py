@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nvbackend.builder.core.variables import Variable, make_variable
-from nvbackend.builder.tiles.elements.rules import OTHER
+from nvbackend.builder.ops.combine import Operation, combining
+from nvbackend.builder.tiles.elements.rules import OTHER, ROWS
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from nvbackend.builder.tiles.elements.held import Held
 
 AXES = ("row", "column")
+_ALONG = (("M", "(4, 1, 1)"), ("N", "(1, 4, 1)"))
 
 
 @user_facing
@@ -53,10 +55,21 @@ class AxisValues:
         made = [as_value(k, function(value, *(each[at] for each in aligned))) for at, value in enumerate(self._values)]
         return AxisValues(self._held, self.axis, made)
 
+    def reduce_lanes(self, operation: Operation, *, nan: bool = False) -> AxisValues:
+        """Each value combined over the lanes that have elements of its row: of what `reduce_rows(lanes=False)` gives.
+
+        `operation` and `nan` are those of `reduce_rows`, and all 32 lanes execute it together. Raises elements.lanes
+        where a row is in several warps, reduce.operation, value.operation.
+        """
+        check_lanes(self._held, self.axis, self)
+        combine = combining(self._held.core, "reduce_lanes", operation, self._values[:1], nan=nan)
+        made = [over_lanes(self._held, self.axis, combine, value) for value in self._values]
+        return AxisValues(self._held, self.axis, made)
+
     def _aligned(self, other: AxisValues | Operand) -> Sequence[Any]:
         if not isinstance(other, AxisValues):
             return [other] * len(self)
-        if other.axis != self.axis or not self._held.is_like(other._held):
+        if other.axis != self.axis or not self._held.goes_with(other._held, self.axis):
             problem = "one has values of other rows or columns"
             instead = "make both from accumulators of one tiled MMA and one tile, along the same axis"
             OTHER.fail(left=self, right=other, problem=problem, instead=instead)
@@ -93,6 +106,20 @@ class AxisValues:
 
     def __repr__(self) -> str:
         return f"<a value for each of {len(self)} {AXES[self.axis]}s of {self._held}>"
+
+
+def check_lanes(held: Held, axis: int, tile: object) -> None:
+    """Raises elements.lanes where the rows (columns) of `tile` are in several warps."""
+    if not held.ownership.in_lanes(axis):
+        along, layout = _ALONG[axis]
+        ROWS.fail(axis=AXES[axis], tile=tile, along=along, layout=layout)
+
+
+def over_lanes(held: Held, axis: int, combine: Callable[..., Any], value: Value) -> Value:
+    """`value` combined over the lanes of its row (column), in each of them."""
+    for bit in held.ownership.lanes(axis):
+        (value,) = combine((value,), (held.k.warp.shuffle(value, "bfly", bit),))
+    return value
 
 
 @user_facing

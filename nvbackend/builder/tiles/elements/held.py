@@ -59,6 +59,10 @@ class Held:
         """Whether a thread has the same elements in both, in the same order."""
         return self.k is other.k and (self.ownership is other.ownership or self.ownership == other.ownership)
 
+    def goes_with(self, other: Held, axis: int) -> bool:
+        """Whether a thread has the same rows (axis 0) or columns (1) in both: of scores and of what they weigh."""
+        return self.k is other.k and self.ownership.goes_with(other.ownership, axis)
+
     def __repr__(self) -> str:
         rows, columns = self.ownership.shape
         return f"{rows} x {columns}"

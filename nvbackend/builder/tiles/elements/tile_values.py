@@ -8,10 +8,10 @@ from typing import Any, TypeAlias, overload
 from nvbackend.builder.ops.combine import Operation, combining
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.coordinates import Inside
-from nvbackend.builder.tiles.elements.axis_values import AXES, AxisValues
+from nvbackend.builder.tiles.elements.axis_values import AXES, AxisValues, check_lanes, over_lanes
 from nvbackend.builder.tiles.elements.held import Held
 from nvbackend.builder.tiles.elements.packing import packed
-from nvbackend.builder.tiles.elements.rules import ELEMENT, OTHER, ROWS
+from nvbackend.builder.tiles.elements.rules import ELEMENT, OTHER
 from nvbackend.builder.tiles.fragment_copies import load_fitting, store_fitting
 from nvbackend.builder.tiles.register_tensor import make_registers
 from nvbackend.builder.tiles.tensor import Tensor
@@ -19,8 +19,6 @@ from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.layout import Layout
-
-_ALONG = (("M", "(4, 1, 1)"), ("N", "(1, 4, 1)"))
 
 
 @user_facing
@@ -114,7 +112,8 @@ class TileValues(Sequence[Value]):
         """What `other` has for each element."""
         if not isinstance(other, (TileValues, AxisValues)):
             return [other] * len(self)
-        if not self._held.is_like(other._held):
+        axis = other.axis if isinstance(other, AxisValues) else None
+        if not (self._held.is_like(other._held) if axis is None else self._held.goes_with(other._held, axis)):
             problem = "a thread has other elements of each"
             instead = "take values of one tiled MMA and one tile, or go through shared memory"
             OTHER.fail(left=self, right=other, problem=problem, instead=instead)
@@ -149,35 +148,32 @@ class TileValues(Sequence[Value]):
 
     # -- rows -------------------------------------------------------------------------------------------------------
 
-    def reduce_rows(self, operation: Operation, *, nan: bool = False) -> AxisValues:
+    def reduce_rows(self, operation: Operation, *, nan: bool = False, lanes: bool = True) -> AxisValues:
         """Each row combined to one value, which all lanes that hold the row get: a maximum, a sum.
 
         `operation` is add, mul, min, max, and, or, xor, or a function of two values; with `nan`, min and max give NaN
         where there is one. All 32 lanes execute it together: first each its own elements, then `k.warp.shuffle` among
-        the lanes of a row, which the layout says. Raises elements.lanes where a row is in several warps,
-        reduce.operation, value.operation.
+        the lanes of a row, which the layout says. With `lanes=False` each thread keeps what its own elements give, as
+        for a sum that a loop goes on with: `reduce_lanes` of that combines the lanes at its end. Raises
+        elements.lanes where a row is in several warps, reduce.operation, value.operation.
         """
-        return self._reduced(0, operation, nan=nan)
+        return self._reduced(0, operation, nan=nan, lanes=lanes)
 
-    def reduce_columns(self, operation: Operation, *, nan: bool = False) -> AxisValues:
+    def reduce_columns(self, operation: Operation, *, nan: bool = False, lanes: bool = True) -> AxisValues:
         """Each column combined to one value, as `reduce_rows` has it of rows."""
-        return self._reduced(1, operation, nan=nan)
+        return self._reduced(1, operation, nan=nan, lanes=lanes)
 
-    def _reduced(self, axis: int, operation: Operation, *, nan: bool) -> AxisValues:
+    def _reduced(self, axis: int, operation: Operation, *, nan: bool, lanes: bool) -> AxisValues:
         ownership, k = self._held.ownership, self._held.k
         combine = combining(k.core, f"reduce_{AXES[axis]}s", operation, self._values[:1], nan=nan)
-        if not ownership.in_lanes(axis):
-            along, layout = _ALONG[axis]
-            ROWS.fail(axis=AXES[axis], tile=self, along=along, layout=layout)
+        check_lanes(self._held, axis, self)
         results = []
         for at in ownership.along(axis):
             places = zip(ownership.values, self._values, strict=True)
             first, *others = [value for place, value in places if place[axis] == at]
             for other in others:
                 (first,) = combine((first,), (other,))
-            for bit in ownership.lanes(axis):
-                (first,) = combine((first,), (k.warp.shuffle(first, "bfly", bit),))
-            results.append(first)
+            results.append(over_lanes(self._held, axis, combine, first) if lanes else first)
         return AxisValues(self._held, axis, results)
 
     # -- memory -----------------------------------------------------------------------------------------------------

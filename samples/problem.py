@@ -1,0 +1,72 @@
+"""A kernel's inputs, and what NumPy computes of them: what the program of a sample runs, and its tests too."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import nvbackend as nvb
+from samples.program import Device, largest_error, target_here
+
+
+@dataclass(frozen=True)
+class Problem:
+    """`launch(loaded, *inputs, output)` starts the kernel. It is right within `tolerance` of the largest value."""
+
+    kernel: nvb.KernelDefinition
+    launch: Callable[..., None]
+    inputs: Sequence[Any]
+    expected: Any
+    output: Any
+    tolerance: float
+
+    def error(self, compiled: nvb.CompiledKernel, device: Device) -> float:
+        """Run what the kernel was compiled to; the largest error, as a part of the largest value."""
+        loaded = device.load(compiled)
+        output = device.array(self.output.copy())
+        self.launch(loaded, *map(device.array, self.inputs), output)
+        loaded.synchronize()
+        return largest_error(device.numbers(output).astype("float64"), self.expected)
+
+
+def main(
+    description: str | None,
+    make: Callable[..., Problem],
+    *,
+    sizes: str,
+    on_the_gpu: Sequence[int],
+    in_the_simulator: Sequence[int],
+    forms: Sequence[str] = (),
+) -> int:
+    """The program's exit status: 0 where the numbers are right.
+
+    `make(*size)` gives the problem of a size, which is the numbers that `sizes` names; where a sample has several
+    `forms`, `make(form, *size)`.
+    """
+    arguments = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if forms:
+        arguments.add_argument("form", choices=forms, nargs="?", default=forms[0], help=f"default {forms[0]}")
+    gpu, simulator = (" ".join(map(str, one)) for one in (on_the_gpu, in_the_simulator))
+    arguments.add_argument("size", type=int, nargs="*", help=f"{sizes} (default {gpu}; {simulator} in the simulator)")
+    arguments.add_argument("--show", choices=["machine", "ir", "ptx", "sass"], help="print this form of the kernel")
+    arguments.add_argument("--simulate", action="store_true", help="run in the simulator, also where there is a GPU")
+    chosen = arguments.parse_args()
+    if len(chosen.size) not in (0, len(on_the_gpu)):
+        arguments.error(f"{sizes} are {len(on_the_gpu)} numbers, not {len(chosen.size)}")
+
+    form = [chosen.form] if forms else []
+    kernel = make(*form, *in_the_simulator).kernel
+    target, reason = (None, "--simulate asks for it") if chosen.simulate else target_here(kernel)
+    size = chosen.size or (on_the_gpu if reason is None else in_the_simulator)
+    problem, device = make(*form, *size), Device(reason)
+    compiled = problem.kernel.compile(target=target)
+    print(compiled.report())
+    if chosen.show:
+        print(compiled.sass() if chosen.show == "sass" else getattr(compiled, chosen.show))
+    error = problem.error(compiled, device)
+    right = error < problem.tolerance
+    verdict = "equal to" if right else "DIFFERS from"
+    print(f"{'x'.join(map(str, size))}{device.told}: {verdict} NumPy, largest error {error:.1e} of the largest value")
+    return 0 if right else 1

@@ -1,0 +1,85 @@
+"""Samples that are a `Problem`: numbers against NumPy, goldens of what is built, the programs themselves."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from samples import flash_attention, rows
+from samples.problem import Problem
+from samples.program import Device
+
+
+class Sample(NamedTuple):
+    """How to make its problem; sizes of seconds in the simulator, and more of them for a GPU."""
+
+    make: Callable[..., Problem]
+    small: tuple[tuple[object, ...], ...]
+    large: tuple[tuple[object, ...], ...]
+
+
+SAMPLES = {
+    "rows": Sample(
+        rows.problem,
+        tuple((form, 3, columns) for form in rows.KERNELS for columns in (8, 1000, 1024)),
+        tuple((form, 100, columns) for form in rows.KERNELS for columns in (4096, 8192, 16000)),
+    ),
+    "flash_attention": Sample(flash_attention.problem, ((1, 1), (2, 200)), ((3, 176), (2, 1000), (1, 4096))),
+}
+SMALL = [(name, *size) for name, sample in SAMPLES.items() for size in sample.small]
+ALL = SMALL + [(name, *size) for name, sample in SAMPLES.items() for size in sample.large]
+KERNELS = list(
+    {(name, problem_size[0] if isinstance(problem_size[0], str) else ""): None for name, *problem_size in SMALL}
+)
+
+
+def problem_of(name: str, *size: object) -> Problem:
+    return SAMPLES[name].make(*size)
+
+
+@pytest.mark.parametrize("case", SMALL, ids=lambda case: "-".join(map(str, case)))
+def test_numbers_in_the_simulator(case):
+    problem = problem_of(*case)
+    assert problem.error(problem.kernel.compile(), Device("a test")) < problem.tolerance
+
+
+@pytest.mark.gpu((9, 0))
+@pytest.mark.parametrize("case", ALL, ids=lambda case: "-".join(map(str, case)))
+def test_numbers_on_a_gpu(case):
+    problem = problem_of(*case)
+    target = "sm_90" if str(problem.kernel.target) == "sm_80" else None
+    assert problem.error(problem.kernel.compile(target=target), Device(None)) < problem.tolerance
+
+
+@pytest.fixture(scope="module", params=KERNELS, ids=lambda kernel: "-".join(filter(None, kernel)))
+def compiled(request):
+    """The kernel of a sample, or of one of its forms, and its name."""
+    name, form = request.param
+    size = next(size for size in SAMPLES[name].small if not form or size[0] == form)
+    return form or name, problem_of(name, *size).kernel.compile()
+
+
+def test_machine_form(compiled, golden):
+    name, kernel = compiled
+    golden.check(f"{name}.machine.txt", str(kernel.machine))
+
+
+def test_nothing_to_warn_of(compiled):
+    _, kernel = compiled
+    assert kernel.diagnostics == ()
+    resources = kernel.cubin.kernel(kernel.name)
+    assert resources.spill_stores_bytes == resources.spill_loads_bytes == resources.stack_bytes == 0
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_program_says_that_its_numbers_are_right(name, monkeypatch, capsys):
+    size = [str(part) for part in SAMPLES[name].small[-1]]
+    monkeypatch.setattr(sys, "argv", [name, *size, "--simulate"])
+    assert importlib.import_module(f"samples.{name}").main() == 0
+    said = capsys.readouterr().out
+    assert "no warnings" in said
+    assert ": equal to NumPy, largest error" in said.splitlines()[-1]
