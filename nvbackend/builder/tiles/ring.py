@@ -256,7 +256,7 @@ class Ring(Generic[Tile]):
         chosen = thread < self.peers if when is None else (thread < self.peers) & when
         known = {} if self._roles.consuming is None else {facts.ARRIVALS: self._roles.consuming * self.peers}
         barrier, space = mbarrier_address(k.core, walk.empty + index), "cta"
-        if k.cluster_size > 1:
+        if self.peers > 1:
             barrier, space = k.cluster.map_to_peer(barrier, thread), "cluster"
         row = guarded(mbarrier.arrive(space))
         k.emit(row, {"barrier": barrier.ir, GUARD: chosen.ir}, facts=known)
