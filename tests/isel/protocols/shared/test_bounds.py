@@ -53,28 +53,27 @@ def test_said_exactly_where_some_thread_leaves(extent, factors, first, rounds, i
 STEPS = ("access", "break", "continue", "return", "skip", "other")
 
 
-def executed(program, extent, place, rounds, n) -> bool:
-    """Whether thread 0 leaves the `extent` where the run-time number is `n`."""
+def executed(program, rounds, n):
+    """The rounds (i, j) in which thread 0 comes to an access where the run-time number is `n`."""
     for i in range(*rounds):
         for j in range(2):
             skipping = False
             for step in program:
                 happens = i + j == n
                 if step == "return" and happens:
-                    return False
+                    return
                 if step in ("break", "continue") and happens:
                     break
                 if step == "skip":
                     skipping = happens
                 elif step == "other":
                     skipping = not happens
-                elif step == "access" and not skipping and not 0 <= place(i, j) < extent:
-                    return True
+                elif step == "access" and not skipping:
+                    yield i, j
             else:
                 continue
             if step == "break":
                 break
-    return False
 
 
 @example(("continue", "access"), (1, 0), 63, (0, 2, 1))
@@ -83,6 +82,7 @@ def executed(program, extent, place, rounds, n) -> bool:
 @example(("access", "break"), (2, 1), 61, (0, 3, 1))
 @example(("skip", "access"), (1, 1), 62, (0, 2, 1))
 @example(("other", "access"), (1, 1), 62, (0, 2, 1))
+@example(("break", "access"), (0, 0), -1, (0, 2, 2))
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.sampled_from(STEPS), min_size=1, max_size=4).map(lambda steps: (*steps, "access")),
@@ -91,7 +91,7 @@ def executed(program, extent, place, rounds, n) -> bool:
     st.tuples(st.integers(0, 2), st.integers(2, 5), st.integers(1, 2)),
 )
 def test_rounds_that_a_number_at_run_time_leaves_out(program, factors, first, rounds) -> None:
-    """Said only where some round of every run leaves, whichever rounds the number ends or passes over."""
+    """Said only where some round of every run leaves, or every round of any run that comes to an access."""
 
     @nvb.kernel("sm_90a", threads=THREADS)
     def walk(k, n: i32):
@@ -108,10 +108,13 @@ def test_rounds_that_a_number_at_run_time_leaves_out(program, factors, first, ro
                 else:
                     getattr(k, f"{step}_if")(happens)
 
-    certain = all(
-        executed(program, 64, lambda i, j: first + factors[0] * i + factors[1] * j, rounds, n) for n in range(-1, 9)
-    )
-    assert certain or RULE not in rules(lambda: walk.build(check=False))
+    runs = [
+        [not 0 <= first + factors[0] * i + factors[1] * j < 64 for i, j in executed(program, rounds, n)]
+        for n in range(-1, 9)
+    ]
+    said = RULE in rules(lambda: walk.build(check=False))
+    assert not said or all(map(any, runs)) or all(map(all, runs))
+    assert factors != (0, 0) or not any(map(len, runs)) or said is (not 0 <= first < 64)
 
 
 @settings(max_examples=40, deadline=None)
