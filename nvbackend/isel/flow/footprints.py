@@ -14,6 +14,7 @@ from nvbackend.intrinsics.row.row import GUARD, Effect, RegisterClass, Row
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, Proxy
 from nvbackend.isel.flow.accesses import Run
 from nvbackend.isel.flow.memory_uses import dense_extent, symbol_terms
+from nvbackend.isel.flow.paths import thread_count
 from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryTouch, RunTimeValues
 
 _WARP = (1 << WARP_SIZE) - 1
@@ -54,8 +55,7 @@ class Footprints:
 
     def __init__(self, function: MachineFunction, values: RunTimeValues | None = None) -> None:
         self._values = values or function.values
-        threads = function.attributes.get("threads")
-        self._threads = threads if isinstance(threads, int) else 0
+        self._threads = thread_count(function)
         self._offsets: dict[str, tuple[Sequence[int], Terms] | None] = {}
         self._found: dict[Hashable, _Footprint] = {}
         self._overlaps: dict[Hashable, Overlap | None] = {}

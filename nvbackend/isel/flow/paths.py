@@ -14,7 +14,7 @@ from nvbackend.isel.flow.graphs import reached
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr
 
-THREADS = "threads"
+_THREADS = "threads"
 _LANES = (1 << WARP_SIZE) - 1
 
 
@@ -23,9 +23,9 @@ def warp_paths(function: MachineFunction) -> Iterator[MachineFunction]:
 
     Blocks that such a warp never reaches stay, so that places in the text are the same in all of them.
     """
-    threads = function.attributes.get(THREADS)
+    threads = thread_count(function)
     decided = [block for block in function.blocks.values() if block.sides is not None and len(block.successors) > 1]
-    if not isinstance(threads, int) or not decided:
+    if not threads or not decided:
         yield function
         return
     seen: set[tuple[tuple[str, ...], ...]] = set()
@@ -62,10 +62,15 @@ def ways(block: MachineBlock) -> Iterator[tuple[str, int]]:
     return zip(block.successors, reversed(block.sides), strict=True)
 
 
+def thread_count(function: MachineFunction) -> int:
+    """The threads of the CTA; 0 where that is not known, which it is wherever run-time values are."""
+    threads = function.attributes.get(_THREADS)
+    return threads if isinstance(threads, int) else 0
+
+
 def everyone(function: MachineFunction) -> int:
     """The threads of the CTA, a bit each; every bit where their number is not known."""
-    threads = function.attributes.get(THREADS)
-    return (1 << threads) - 1 if isinstance(threads, int) else -1
+    return (1 << thread_count(function)) - 1 or -1
 
 
 @kept

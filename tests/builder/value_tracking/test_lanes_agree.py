@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from llvmlite import ir
 
@@ -13,9 +15,9 @@ from nvbackend.signature import Parameter, Pointer, Scalar
 ALL, HALF = 0xFFFFFFFF, 0xFFFF
 
 
-def builder() -> nvb.KernelBuilder:
+def builder(cluster: int = 1) -> nvb.KernelBuilder:
     parameters = [Parameter("p", Pointer(nvb.s32)), Parameter("n", Scalar(nvb.s32))]
-    return nvb.KernelBuilder("lanes", "sm_90a", threads=128, parameters=parameters)
+    return nvb.KernelBuilder("lanes", "sm_90a", threads=128, parameters=parameters, cluster=cluster)
 
 
 LANES = {
@@ -110,26 +112,61 @@ def test_special_registers_are_one_number_over_their_scope(attached: bool, axes:
             assert (known.certain, known.apparent) == (Scope.THREAD, scope), name
 
 
-@pytest.mark.parametrize("mode", ["idx", "up", "down", "bfly"])
-@pytest.mark.parametrize("width", [32, 8])
-@pytest.mark.parametrize(("lane", "lanes"), [("a number", Scope.GRID), ("each its own", Scope.THREAD)])
-@pytest.mark.parametrize(("value", "values"), [("ctaid.y", Scope.CTA), ("warpid", Scope.WARP), ("smid", Scope.CTA)])
-def test_what_is_shuffled_differs_where_a_lane_or_a_value_does(
-    mode: str, width: int, lane: str, lanes: Scope, value: str, values: Scope
-) -> None:
+APPARENT = {
+    "parameter": (Scope.GRID, lambda k: k.arguments[1]),
+    "of a CTA": (Scope.CTA, lambda k: k.special_register("ctaid.y").bitcast(nvb.s32)),
+    "of an SM": (Scope.CTA, lambda k: k.special_register("smid").bitcast(nvb.s32)),
+    "of a warp": (Scope.WARP, lambda k: k.special_register("warpid").bitcast(nvb.s32)),
+    "of a thread": (Scope.THREAD, lambda k: (k.thread_id() < k.arguments[0][0]).to(nvb.s32)),
+}
+"""Values of which no thread's number is known, and how far nothing shows that they differ."""
+
+
+def apparent(k: nvb.KernelBuilder, value: nvb.Value) -> Scope:
+    return k.core.execution.known(value.ir).apparent
+
+
+@pytest.mark.parametrize("lane", APPARENT)
+@pytest.mark.parametrize("value", APPARENT)
+def test_what_is_shuffled_differs_where_a_lane_or_a_value_does(value: str, lane: str) -> None:
     """All lanes that ask one lane have what it has; else as many threads agree as on all that it is made of."""
     k = builder()
-    shuffled = k.warp.shuffle(k.special_register(value), mode, LANES[lane][0](k, k.arguments[1]), width=width)
-    expected = min(values, lanes)
-    if mode == "idx" and width == 32 and lanes is Scope.GRID:
-        expected = max(expected, Scope.WARP)
-    assert k.core.execution.known(shuffled.ir).apparent is expected
+    (values, sent), (lanes, asked) = ((scope, of(k)) for scope, of in (APPARENT[value], APPARENT[lane]))
+    assert (apparent(k, sent), apparent(k, asked)) == (values, lanes)
+    for mode, width in itertools.product(("idx", "up", "down", "bfly"), (32, 8)):
+        expected = min(values, lanes)
+        if mode == "idx" and width == 32 and lanes >= Scope.WARP:
+            expected = max(expected, Scope.WARP)
+        shuffled, valid = k.warp.shuffle(sent, mode, asked, width=width, in_range=True)
+        assert {apparent(k, shuffled), apparent(k, valid)} == {expected}, (mode, width)
 
 
-def test_what_one_lane_sends_to_all_is_one_for_the_warp() -> None:
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("value", APPARENT)
+def test_what_all_lanes_get_is_one_for_the_warp(value: str, whole: bool) -> None:
+    """Of votes and sums; what matches each lane's own number is its own. Certain where all of the 32 are members."""
     k = builder()
-    differing = (k.thread_id() < k.arguments[0][0]).to(nvb.u32)
-    assert k.core.execution.known(differing.ir).apparent is Scope.THREAD
-    for mode, width, expected in (("idx", 32, Scope.WARP), ("idx", 8, Scope.THREAD), ("bfly", 32, Scope.THREAD)):
-        sent = k.warp.shuffle(differing, mode, 3, width=width)
-        assert k.core.execution.known(sent.ir).apparent is expected
+    scope, of = APPARENT[value]
+    sent, members = of(k), ALL if whole else k.arguments[0][0].bitcast(nvb.u32)
+    sure = k.core.execution.known(sent.ir).certain
+    results = {mode: k.warp.vote(mode, sent > 0, members=members) for mode in ("any", "all", "uni", "ballot")}
+    results |= {name: k.warp.reduce(name, sent, members=members) for name in ("add", "min", "max", "xor")}
+    results |= {f"match {mode}": k.warp.match(mode, sent, members=members) for mode in ("any", "all")}
+    for name, result in results.items():
+        known = k.core.execution.known(result.ir)
+        expected = scope if name == "match any" else max(scope, Scope.WARP)
+        certain = Scope.THREAD if not whole else sure if name == "match any" else max(sure, Scope.WARP)
+        assert (known.apparent, known.certain) == (expected, certain), name
+
+
+@pytest.mark.parametrize("rank", APPARENT)
+@pytest.mark.parametrize("place", APPARENT)
+def test_a_mapped_address_is_one_where_both_are(place: str, rank: str) -> None:
+    k = builder(cluster=2)
+    words = k.shared(nvb.u32, 64)
+    index, peer = APPARENT[place][1](k), APPARENT[rank][1](k)
+    mapped = k.cluster.map_shared_rank(words + index % 64, peer % 2)
+    known = k.core.execution.known(mapped.pointer())
+    scopes = [k.core.execution.known((one + 0).ir) for one in (index, peer)]
+    assert known.apparent == min(APPARENT[place][0], APPARENT[rank][0])
+    assert known.certain == min(one.certain for one in scopes)

@@ -15,7 +15,7 @@ from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.footprints import Footprints
 from nvbackend.isel.flow.graphs import reached
 from nvbackend.isel.flow.memory_uses import DEFINED_IN
-from nvbackend.isel.flow.paths import cluster_size
+from nvbackend.isel.flow.paths import cluster_size, thread_count
 from nvbackend.isel.machine.function import MachineFunction, RunTimeValues
 from nvbackend.isel.protocols.cluster import rules
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, find_uses
@@ -53,9 +53,8 @@ class OfRank:
 
 def footprints_by_rank(function: MachineFunction, values: RunTimeValues) -> list[Footprints]:
     """The footprints in the CTA of each rank."""
-    threads = function.attributes.get("threads")
-    count = threads if isinstance(threads, int) else 0
-    return [Footprints(function, OfRank(values, rank, count)) for rank in range(cluster_size(function))]
+    threads = thread_count(function)
+    return [Footprints(function, OfRank(values, rank, threads)) for rank in range(cluster_size(function))]
 
 
 def check_cluster_accesses(function: MachineFunction) -> Iterator[Diagnostic]:

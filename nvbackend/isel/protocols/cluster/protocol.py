@@ -161,7 +161,7 @@ def _meets_peers(function: MachineFunction, signal: Site) -> set[str]:
     sites = sites_of(function)
     behind = reachable(function, function.blocks[signal.block].successors)
     meeting = {name for name in behind if any(_waits(site.instr) for site in sites[name])}
-    if any(_waits(site.instr) and site.position > signal.position for site in sites[signal.block]):
+    if _waits_after(function, signal):
         meeting.add(signal.block)
     return meeting
 
@@ -176,9 +176,14 @@ def _drains(function: MachineFunction, wait: Use, signal: Use, fills: Iterable[s
 
 def _ends_without_wait(function: MachineFunction, site: Site) -> bool:
     """Whether some way from the instruction to the end of the kernel has no wait at the cluster barrier."""
-    rest = sites_of(function)[site.block]
-    if any(_waits(later.instr) for later in rest if later.position > site.position):
+    if _waits_after(function, site):
         return False
     waiting = {name for name, block in function.blocks.items() if any(map(_waits, block.instructions))}
     after = reachable(function, function.blocks[site.block].successors, without=waiting)
     return any(not function.blocks[name].successors for name in {site.block, *after})
+
+
+def _waits_after(function: MachineFunction, site: Site) -> bool:
+    """Whether the block of an instruction waits at the cluster barrier behind it."""
+    sites = sites_of(function)[site.block]
+    return any(_waits(later.instr) for later in sites[sites.index(site) :])

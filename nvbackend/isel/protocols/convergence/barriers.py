@@ -13,7 +13,7 @@ from functools import cached_property
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import Scope, ThreadBarrier
 from nvbackend.isel.flow.graphs import on_cycles, postorder
-from nvbackend.isel.flow.paths import THREADS, coming, everyone
+from nvbackend.isel.flow.paths import coming, everyone
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.protocols.convergence import rules
 from nvbackend.isel.protocols.convergence.regions import Divergence, Mistake, Parting
@@ -119,16 +119,14 @@ class Barriers:
         """Whether threads that may not take this side of the branch may come to a barrier elsewhere that matches."""
         key = parting, side, barrier.meeting, needed
         if key not in self._matched:
-            known, threads = self._function.blocks[parting].sides, self._function.attributes.get(THREADS)
-            others = None
-            if known is not None and isinstance(threads, int):
-                others = ~known[side] & everyone(self._function)
+            known = self._function.blocks[parting].sides
+            others = everyone(self._function) & (-1 if known is None else ~known[side])
             places, inside = self._places_of(barrier.meeting, needed, others), self._sides_of(parting)[side]
             self._matched[key] = len(places) > len(inside) or not places <= inside
         return self._matched[key]
 
-    def _places_of(self, meeting: str | int | None, needed: Scope, threads: int | None) -> set[str]:
-        """The blocks with barriers that may match, where some of `threads` may come, all threads where it is None."""
+    def _places_of(self, meeting: str | int | None, needed: Scope, threads: int) -> set[str]:
+        """The blocks with barriers that may match, where some of `threads` may come."""
         key = meeting, needed, threads
         if key not in self._places:
             self._places[key] = {
@@ -136,7 +134,7 @@ class Barriers:
                 for other in self._all
                 if other.may_match(meeting)
                 and self._divergence.is_parted(other.block, needed)
-                and (threads is None or self._coming[other.block] & threads)
+                and self._coming[other.block] & threads
             }
         return self._places[key]
 

@@ -23,7 +23,7 @@ class CountFinding:
 
 def is_spread(values: RunTimeValues | None, use: Use, threads: int | None) -> bool:
     """Whether the threads that execute it may each have an mbarrier of their own of the array."""
-    if values is None or threads in (0, 1) or use.exact.offset is not None:
+    if values is None or threads == 1 or use.exact.offset is not None:
         return False
     scope = values.scope(use.site.instr.operands.get(BARRIER, ""))
     return scope < (Scope.WARP if use.fact(facts.WARPS) == 1 else Scope.CTA)

@@ -17,6 +17,7 @@ from nvbackend.intrinsics.row.row import GUARD
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.isel.flow.loops import Loop, loops_of
 from nvbackend.isel.flow.memory_uses import PEER_SPACE, defining_blocks, symbol_terms
+from nvbackend.isel.flow.paths import thread_count
 from nvbackend.isel.machine.function import (
     MachineBlock,
     MachineFunction,
@@ -84,8 +85,7 @@ class _Bounds:
 
     def __init__(self, function: MachineFunction) -> None:
         self._function = function
-        threads = function.attributes.get("threads")
-        self._threads = threads if isinstance(threads, int) else 1
+        self._threads = thread_count(function)
         self._starts: dict[str, tuple[_Start, list[str]] | None] = {}
         """By symbol, with the counters in it."""
         self._scaled: dict[tuple[str, int], Sequence[int] | None] = {}

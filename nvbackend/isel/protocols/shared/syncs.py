@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.dataflow import Site, reverse_postorder
+from nvbackend.isel.flow.paths import everyone
 from nvbackend.isel.machine.function import Crew, MachineBlock, MachineFunction, MachineInstr
 
 _COUNT = "threads"
@@ -22,9 +23,8 @@ class Syncs:
     """The barriers of one function."""
 
     def __init__(self, function: MachineFunction, sites: Mapping[str, Sequence[Site]]) -> None:
-        threads = function.attributes.get("threads")
         self._function = function
-        self.everybody: Groups = ((1 << threads) - 1,) if isinstance(threads, int) else ()
+        self.everybody: Groups = (everyone(function),)
         self._sites = sites
         self._at = {site.position: site for of_block in sites.values() for site in of_block}
         self._groups: dict[int, Groups] = {}

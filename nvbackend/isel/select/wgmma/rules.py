@@ -5,6 +5,7 @@ The legal values are in the tables of `intrinsics.mma.wgmma`; nothing here repea
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Sequence
 
 from nvbackend.diagnostics import Rule
@@ -170,9 +171,8 @@ def _nearest(n: int, legal: Sequence[int]) -> str:
     """The legal numbers on either side of `n`."""
     if not _is_integer(n):
         return f"one of {legal[0]} to {legal[-1]}"
-    below = [value for value in legal if value < n][-1:]
-    above = [value for value in legal if value > n][:1]
-    return " or ".join(map(str, below + above))
+    above = bisect(legal, n)
+    return " or ".join(map(str, legal[max(above - 1, 0) : above + 1]))
 
 
 N_STEP = _Gate(
