@@ -79,7 +79,9 @@ if TYPE_CHECKING:
     from nvbackend.builder.tiles.elements.axis_values import AxisValues as AxisValues, AxisVariable as AxisVariable
     from nvbackend.builder.tiles.elements.tile_values import TileValues as TileValues
     from nvbackend.builder.tiles.register_tensor import RegisterTensor as RegisterTensor
-    from nvbackend.builder.tiles.ring import Ring as Ring, Stage as Stage
+    from nvbackend.builder.tiles.ring import Ring as Ring
+    from nvbackend.builder.tiles.ring_parts import RingParts as RingParts
+    from nvbackend.builder.tiles.stages import Stage as Stage
     from nvbackend.builder.tiles.coordinates import Coordinates as Coordinates, Inside as Inside
     from nvbackend.builder.tiles.tensor import Tensor as Tensor
     from nvbackend.builder.values.accumulator import Accumulator as Accumulator, WgmmaFragment as WgmmaFragment
@@ -159,7 +161,9 @@ _NAMES: dict[str, str] = {
         "builder.tiles.elements.axis_values": "AxisValues AxisVariable",
         "builder.tiles.elements.tile_values": "TileValues",
         "builder.tiles.register_tensor": "RegisterTensor",
-        "builder.tiles.ring": "Ring Stage",
+        "builder.tiles.ring": "Ring",
+        "builder.tiles.ring_parts": "RingParts",
+        "builder.tiles.stages": "Stage",
         "builder.tiles.coordinates": "Coordinates Inside",
         "builder.tiles.tensor": "Tensor",
         "builder.values.accumulator": "Accumulator WgmmaFragment",

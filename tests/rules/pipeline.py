@@ -120,3 +120,40 @@ def stage_that_never_comes_free(k, a: A):
 def ring_of_nothing(k):
     k.pipeline(2, 1)  # breaks
     k.pipeline(2, 1, a=TILE)  # keeps
+
+
+@kernel("pipeline.apart", threads=256)
+def part_that_is_left_out(k, a: A):
+    ring = k.pipeline(2, 1, apart=("key",), key=TILE, value=TILE)  # breaks
+    ring = k.pipeline(2, 1, apart=("key", "value"), key=TILE, value=TILE)  # keeps
+    k.mbarrier.ready()
+    with k.producer(40), ring.key.fill() as stage:
+        k.tma.load(stage.key, a, (0, 0), stage.full)
+    with k.consumers(232), ring.key.drain():
+        pass
+
+
+@kernel("pipeline.bytes", threads=256)
+def more_bytes_than_a_tile_has(k, x: nvb.Pointer[nvb.f32]):
+    ring = k.pipeline(2, 1, row=(nvb.f32, 128))
+    k.mbarrier.ready()
+    with k.producer(40):
+        with ring.fill(bytes={"row": 1024}) as stage:  # breaks
+            k.bulk.load(stage.row, x, 1024, stage.full)  # breaks
+        with ring.fill(bytes={"row": 256}) as stage:  # keeps
+            k.bulk.load(stage.row, x, 256, stage.full)  # keeps
+    with k.consumers(232), ring.drain():
+        pass
+
+
+@kernel("pipeline.parts", threads=256)
+def parts_drained_together(k, a: A):
+    ring = k.pipeline(2, 1, apart=True, key=TILE, value=TILE)
+    k.mbarrier.ready()
+    with k.producer(40), ring.key.fill() as stage:
+        k.tma.load(stage.key, a, (0, 0), stage.full)
+    with k.consumers(232):
+        with ring.drain():  # breaks
+            pass  # breaks
+        with ring.key.drain():  # keeps
+            pass  # keeps

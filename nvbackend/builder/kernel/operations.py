@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, overload
 
@@ -19,8 +19,10 @@ from nvbackend.builder.tiles.mma.tiled_mma import Instruction, axpby_part, make_
 from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma
 from nvbackend.builder.tiles.mma.wgmma import TiledWgmma
 from nvbackend.builder.tiles.register_tensor import RegisterTensor, make_registers
-from nvbackend.builder.tiles.ring import Ring, TileLayout
+from nvbackend.builder.tiles.ring import Ring
+from nvbackend.builder.tiles.ring_parts import RingParts, part_ring
 from nvbackend.builder.tiles.roles import Roles
+from nvbackend.builder.tiles.stages import TileLayout
 from nvbackend.builder.tiles.tensor import Tensor, make_tensor
 from nvbackend.builder.tiles.tile_order import grouped_tile
 from nvbackend.builder.tiles.tiled_copy import Part, copy_part
@@ -137,6 +139,7 @@ class Operations(FunctionBuilder):
         *,
         copies: str = "tma",
         multicast: bool = False,
+        apart: None = None,
         **tiles: SmemLayout,
     ) -> Ring[SharedTile]: ...
 
@@ -148,8 +151,33 @@ class Operations(FunctionBuilder):
         *,
         copies: str = "tma",
         multicast: bool = False,
+        apart: None = None,
         **tiles: tuple[ElementType, AnyLayout],
     ) -> Ring[Tensor]: ...
+
+    @overload
+    def pipeline(
+        self,
+        stages: int,
+        consumers: int | None = None,
+        *,
+        copies: str = "tma",
+        multicast: bool = False,
+        apart: None = None,
+        **tiles: TileLayout,
+    ) -> Ring[Any]: ...
+
+    @overload
+    def pipeline(
+        self,
+        stages: int,
+        consumers: int | None = None,
+        *,
+        copies: str = "tma",
+        multicast: bool = False,
+        apart: bool | Sequence[str | Sequence[str]],
+        **tiles: TileLayout,
+    ) -> RingParts: ...
 
     def pipeline(
         self,
@@ -158,17 +186,25 @@ class Operations(FunctionBuilder):
         *,
         copies: str = "tma",
         multicast: bool = False,
+        apart: bool | Sequence[str | Sequence[str]] | None = None,
         **tiles: TileLayout,
-    ) -> Ring[Any]:
+    ) -> Ring[Any] | RingParts:
         """A ring of `stages` stages, each with a tile of every name: a SharedTile, or of (element, layout) a Tensor.
 
-        A producer fills the stages and `consumers` warpgroups read them; without a number, all threads of the CTA do
+        A tile may also be (element, count), elements one after another at an `Address`, or a number of bytes. A
+        producer fills the stages and `consumers` warpgroups read them; without a number, all threads of the CTA do
         both, at least two stages (`Ring.steps`). `copies` is "tma" for copies that one thread starts and that complete
         on an mbarrier (`k.tma`, `k.bulk`, `k.copy` of a TmaCopy), or "cp.async" for copies of each thread. `multicast`:
-        some go to all CTAs of the cluster. Call `k.mbarrier.ready` before the first use, unless all threads copy by
-        cp.async. Raises pipeline.stages, pipeline.tiles, pipeline.consumers.
+        some go to all CTAs of the cluster. `apart`, the names of tiles or True for all, makes parts that are filled and
+        released on their own: `ring.key.drain()`, see `RingParts`. Call `k.mbarrier.ready` before the first use, unless
+        all threads copy by cp.async. Raises pipeline.stages, pipeline.tiles, pipeline.bytes, pipeline.apart,
+        pipeline.consumers.
         """
-        return Ring(self, self._roles, stages, consumers, tiles, copies=copies, multicast=multicast)
+
+        def ring(part: Mapping[str, TileLayout]) -> Ring[Any]:
+            return Ring(self, self._roles, stages, consumers, part, copies=copies, multicast=multicast)
+
+        return ring(tiles) if apart is None else part_ring(tiles, apart, ring)
 
     def grouped(self, tile: Operand, rows: Operand, columns: Operand, group: int) -> tuple[Value, Value]:
         """Row and column of tile number `tile` of a grid of `rows` x `columns`, walked `group` rows at a time.

@@ -3,56 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
+from typing import Any, Generic, NoReturn, TypeAlias
 
 from nvbackend.builder.core.control import holding
 from nvbackend.builder.core.instructions import mbarrier_address
 from nvbackend.builder.core.memory import Address
-from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.tiles import ring_rules
 from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.tiles.stage_uses import multiply_in_flight
-from nvbackend.builder.tiles.tensor import Tensor, make_tensor
+from nvbackend.builder.tiles.stages import Stage, Tile, TileLayout, Walk, announced, lay_out
 from nvbackend.builder.values.values import Operand, Value
-from nvbackend.diagnostics import record, user_facing
-from nvbackend.intrinsics.copy import tcgen05_memory, tma
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.copy import tcgen05_memory
+from nvbackend.intrinsics.copy.tma import BULK_ALIGNMENT
 from nvbackend.intrinsics.row.row import GUARD, guarded
 from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE, MbarrierUse, Scope, Semantics
-from nvbackend.intrinsics.row.types import ElementType, s32
+from nvbackend.intrinsics.row.types import s32
 from nvbackend.intrinsics.sync import mbarrier
 from nvbackend.isel.machine import facts
 from nvbackend.isel.target.target import VARIANT
-from nvbackend.layout import AnyLayout, ComposedLayout, cosize, size
-from nvbackend.layout.descriptors.smem_layout import SmemLayout
 
-Tile = TypeVar("Tile", bound="SharedTile | Tensor")
-TileLayout: TypeAlias = "SmemLayout | tuple[ElementType, AnyLayout]"
-"""A tile of a stage: the layout of a SharedTile, or the element type and the layout of a Tensor."""
 COPIES = ("tma", "cp.async")
-
-
-@record
-class Stage(Generic[Tile]):
-    """A stage of a ring: its tiles by name, and `full`, the mbarrier that its copies complete on, where it has one."""
-
-    __slots__ = ("full", "tiles")
-    full: Address
-
-    def __init__(self, tiles: dict[str, Tile], full: Address | None) -> None:
-        self.tiles = tiles
-        if full is not None:
-            self.full = full
-
-    def __getattr__(self, name: str) -> Tile:
-        if name not in self.tiles:
-            raise AttributeError(f"a stage of this ring has the tiles {', '.join(self.tiles)}, and no {name}")
-        return self.tiles[name]
-
-    def __repr__(self) -> str:
-        return f"<stage of {', '.join(self.tiles)}>"
 
 
 Fetch: TypeAlias = "Callable[[Value, Stage[Any]], None]"
@@ -96,14 +69,15 @@ class Ring(Generic[Tile]):
         self.stages = stages
         self.consumers = consumers
         self.peers = k.cluster_size if multicast else 1
-        self._tiles = {name: _lay_out(k, name, tile, stages) for name, tile in tiles.items()}
+        unit = 1 if self._by_threads else BULK_ALIGNMENT
+        self._tiles = {name: lay_out(k, name, tile, stages, unit) for name, tile in tiles.items()}
         self.bytes = sum(tile.bytes for tile in self._tiles.values())
         self._full: Address | None = None
-        self._walk: _Walk | None = None
+        self._walk: Walk | None = None
         if consumers is not None or not self._by_threads:
             self._full = k.mbarrier.array(stages, WARPGROUP_SIZE if self._by_threads else 1, name="full")
         if consumers is not None and self._full is not None:
-            self._walk = _Walk(k, stages, self._full, consumers * self.peers)
+            self._walk = Walk(k, stages, self._full, consumers * self.peers)
         self._done = k.var(0, s32, name="done") if consumers is None and not self._by_threads else None
         """How many steps there were before, by which the phase of `full` is known."""
         self._drained_from = 0
@@ -162,20 +136,24 @@ class Ring(Generic[Tile]):
     # -- one role fills, another drains -----------------------------------------------------------------------------
 
     @with_block
-    def fill(self) -> Iterator[Stage[Tile]]:
+    def fill(self, bytes: Mapping[str, Operand] | None = None) -> Iterator[Stage[Tile]]:
         """Wait until the next stage is empty and yield it to copy into: for one thread, or a warpgroup with cp.async.
 
-        Its bytes are announced before the block; with cp.async, the threads' copies arrive at `full` after it.
+        Its bytes are announced before the block: those of whole tiles, or `bytes` of each that it names, a multiple of
+        16. With cp.async, the threads' copies arrive at `full` after it. Raises pipeline.bytes.
         """
         k = self._k
         who = "all threads of a producer warpgroup" if self._by_threads else "one producer thread"
         alone = self._by_threads and k.core.alone() is not None
         walk = self._role("fill", who, wrong=alone or self._roles.consuming is not None)
+        if self._by_threads and bytes:
+            VARIANT.fail(instruction="bytes of ring.fill", reason="copies of cp.async announce none: leave it out")
+        expected = announced(k, self._tiles, bytes or {})
         index = walk.index.value
         k.mbarrier.wait(walk.empty + index, walk.phase ^ 1)
         full = walk.full + index
         if not self._by_threads:
-            k.mbarrier.arrive(full, expect_tx=self.bytes)
+            k.mbarrier.arrive(full, expect_tx=expected)
         with holding(k.core, "fill"):
             yield self._stage(index)
         if self._by_threads:
@@ -249,7 +227,7 @@ class Ring(Generic[Tile]):
             self._k.mbarrier.wait(walk.empty + walk.index.value, walk.phase ^ 1)
             walk.advance()
 
-    def _release(self, walk: _Walk, index: Value, when: Value | None) -> None:
+    def _release(self, walk: Walk, index: Value, when: Value | None) -> None:
         """One thread for each CTA of the multicast arrives at that CTA's `empty` barrier."""
         k = self._k
         thread = k.thread_id("linear") % WARPGROUP_SIZE
@@ -267,7 +245,7 @@ class Ring(Generic[Tile]):
         full = None if self._full is None else self._full + index
         return Stage({name: tile.at(index) for name, tile in self._tiles.items()}, full)
 
-    def _role(self, call: str, who: str = "", *, wrong: bool = False) -> _Walk:
+    def _role(self, call: str, who: str = "", *, wrong: bool = False) -> Walk:
         """Raises pipeline.consumers without roles, pipeline.role in the wrong one, and what `_check_ready` raises."""
         if self._walk is None:
             _fail_consumers("no", self._roles.consuming or max(1, self._k.threads // WARPGROUP_SIZE - 1))
@@ -301,57 +279,6 @@ class Ring(Generic[Tile]):
         if reader is not None:
             line = f" of line {reader.location.line}" if reader.location else ""
             ring_rules.RING_IN_FLIGHT.fail(call=call, stage=stage, reader=reader.opcode, line=line, advice=advice)
-
-
-class _Walk:
-    """Where a role is in the ring, and the mbarriers of its stages."""
-
-    def __init__(self, k: FunctionBuilder, stages: int, full: Address, arrivals: int) -> None:
-        self._k = k
-        self._stages = stages
-        self.full = full
-        self.empty = k.mbarrier.array(stages, arrivals, name="empty")
-        self.index = k.var(0, s32, name="stage")
-        self.phase = k.var(0, s32, name="phase")
-        self.unreleased = k.var(0, s32, name="unreleased")
-
-    def before(self, index: Value) -> Value:
-        """The stage before this one."""
-        return self._k.select(index == 0, self._stages - 1, index - 1)
-
-    def advance(self) -> None:
-        """Go on to the next stage."""
-        following = self.index + 1
-        wrapped = following == self._stages
-        self.phase.set(self._k.select(wrapped, self.phase ^ 1, self.phase.value))
-        self.index.set(self._k.select(wrapped, 0, following))
-
-
-@dataclass(frozen=True, slots=True)
-class _Tiles:
-    """The tiles of one name, one per stage: where they begin, the bytes that are copied to each, and each of them."""
-
-    first: Address
-    bytes: int
-    at: Callable[[Value], Any]
-
-
-def _lay_out(k: FunctionBuilder, name: str, tile: TileLayout, stages: int) -> _Tiles:
-    if isinstance(tile, SmemLayout):
-        shared = k.shared_tiles(tile, stages, name=name)
-        return _Tiles(shared.first, tile.bytes, shared.at)
-    element, layout = tile
-    if not isinstance(layout, AnyLayout):
-        raise TypeError(layout)  # the boundary names the argument of `pipeline`, not that of `cosize`
-    if isinstance(layout, ComposedLayout):
-        count, period = layout.reach(), layout.in_elements().swizzle.period
-    else:
-        count, period = cosize(layout), 1
-    align = max(tma.TENSOR_ALIGNMENT, element.bytes_for(period))
-    memory, step = k.shared(element, stages * count, align=align, name=name), element.bytes_for(count)
-    return _Tiles(
-        memory, element.bytes_for(size(layout)), lambda index: make_tensor(k, memory.steps(index, step), layout)
-    )
 
 
 def _fail_consumers(consumers: object, there: int) -> NoReturn:

@@ -18,6 +18,27 @@ RING_TILES = Rule(
     why="A stage has its tiles by their names, and no bytes would ever arrive in one that has none.",
     reference="docs/guide.md, A ring",
 )
+RING_BYTES = Rule(
+    id="pipeline.bytes",
+    message="{given} for tile {name} of a ring: {problem}",
+    fix="{advice}",
+    why="Bulk copies move multiples of 16 bytes; bytes that are announced and never come leave the stage waiting.",
+    reference="PTX ISA 9.7.9 (cp.async.bulk, size)",
+)
+RING_APART = Rule(
+    id="pipeline.apart",
+    message="apart={given} of a ring of {tiles}: {problem}",
+    fix="name each tile once, alone or in a tuple with those that it is released with; or give apart=True",
+    why="A tile in no part would have no barriers, and one in two parts would be released twice.",
+    reference="docs/guide.md, A ring",
+)
+RING_PARTS = Rule(
+    id="pipeline.parts",
+    message="ring.{call} of a ring whose parts are released apart: {parts}",
+    fix="use one of its parts, such as ring.{first}.drain()",
+    why="Each part has barriers and a place in the ring of its own.",
+    reference="docs/guide.md, A ring",
+)
 RING_CONSUMERS = Rule(
     id="pipeline.consumers",
     message="a ring that waits for {given} consumer warpgroup(s), where {there} drain it",

@@ -75,8 +75,8 @@ MISSING_BYTES = Rule(
 WRONG_BYTES = Rule(
     id="mbarrier.wrong-bytes",
     message="{expected} bytes are announced on {barrier} {when}, and the copies that complete on it bring {brought}",
-    fix="announce {brought} bytes: what the copies bring to this CTA; or, in a block of a ring, which announces its "
-    "tiles whole, fill them whole",
+    fix="announce {brought} bytes: what the copies bring to this CTA; or, in a block of a ring, fill its tiles "
+    "whole, or say what comes to each: ring.fill(bytes={{...}})",
     why="Too many, and the phase never completes; too few, and it completes before the bytes are there.",
     reference=f"{PTX_MBARRIER} (expect-tx operation, complete-tx operation)",
 )

@@ -1,0 +1,102 @@
+"""Rings of bytes and elements, and rings whose tiles are released apart: their memory, barriers and refusals."""
+
+from __future__ import annotations
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import Major, SmemLayout, SwizzleMode, f16, f32
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.layout import Layout
+
+TILE = SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)
+
+
+def builder():
+    return KernelBuilder("parts", "sm_90a", threads=256)
+
+
+def counts(k, opcode, operand):
+    return [found.operands[operand] for found in k.machine.instructions() if found.opcode == opcode]
+
+
+def test_each_part_has_barriers_of_its_own():
+    k = builder()
+    ring = k.pipeline(3, 1, apart=(("a", "b"), "scale"), a=TILE, b=TILE, scale=(f32, 64))
+    assert ring.a is ring.b
+    assert (ring.a.bytes, ring.scale.bytes) == (2 * 64 * 64 * 2, 256)
+    assert len(counts(k, "mbarrier.init", "count")) == 2 * 2 * 3
+
+
+def test_a_stage_of_elements_begins_where_a_box_may():
+    k = builder()
+    ring = k.pipeline(2, 1, first=80, second=(f16, 24), third=(f32, Layout(5)))
+    assert ring.bytes == 80 + 48 + 20
+    k.mbarrier.ready()
+    with k.producer(40), k.range(4), ring.fill() as stage:
+        assert (stage.first.element, stage.second.element) == (nvb.u8, f16)
+        assert (stage.first.align, stage.second.align) == (128, 128)
+        assert stage.third.address.align == 32
+
+
+def test_tiles_of_several_kinds_are_announced_together():
+    k = builder()
+    ring = k.pipeline(2, 1, a=TILE, row=(f32, 128), raw=160)
+    k.mbarrier.ready()
+    with k.producer(40), ring.fill(), ring.fill(bytes={"raw": 32, "row": 0}):
+        pass
+    announced = [int(count) for count in counts(k, "mbarrier.arrive.expect_tx", "bytes")]
+    assert announced == [8192 + 512 + 160, 8192 + 32]
+
+
+def test_threads_copy_any_number_of_bytes():
+    k = builder()
+    assert k.pipeline(2, copies="cp.async", raw=20).bytes == 20
+
+
+def filled(given):
+    def fill(k):
+        ring = k.pipeline(2, 1, row=(f32, 128))
+        k.mbarrier.ready()
+        with k.producer(40), ring.fill(bytes=given):
+            pass
+
+    return fill
+
+
+WRONG = {
+    "no bytes": (lambda k: k.pipeline(2, 1, raw=0), "pipeline.bytes", "0 of u8"),
+    "fewer than none": (lambda k: k.pipeline(2, 1, raw=-16), "pipeline.bytes", "give 16"),
+    "no whole bulk copy": (lambda k: k.pipeline(2, 1, raw=(f32, 33)), "pipeline.bytes", "give 36"),
+    "a truth value": (lambda k: k.pipeline(2, 1, raw=True), "pipeline.bytes", "True"),
+    "too many announced": (filled({"row": 528}), "pipeline.bytes", "at most 512"),
+    "no multiple announced": (filled({"row": 20}), "pipeline.bytes", "announce 32"),
+    "fewer than none announced": (filled({"row": -16}), "pipeline.bytes", "at most 512"),
+    "of another tile": (filled({"column": 16}), "pipeline.bytes", "name one of row"),
+    "a name that there is not": (lambda k: k.pipeline(2, 1, apart=["b"], a=16), "pipeline.apart", "there is no b"),
+    "a tile in no part": (lambda k: k.pipeline(2, 1, apart=["a"], a=16, b=16), "pipeline.apart", "b is in no part"),
+    "no parts": (lambda k: k.pipeline(2, 1, apart=False, a=16), "pipeline.apart", "a is in no part"),
+    "a tile in two": (lambda k: k.pipeline(2, 1, apart=["a", ("a",)], a=16), "pipeline.apart", "a is named 2 times"),
+    "an empty part": (lambda k: k.pipeline(2, 1, apart=["a", ()], a=16), "pipeline.apart", "a part has no tile"),
+    "a call's name": (lambda k: k.pipeline(2, 1, apart=True, finish=16), "pipeline.apart", "finish is a call"),
+    "no tile": (lambda k: k.pipeline(2, 1, apart=True), "pipeline.apart", "it has no tile"),
+    "not a part": (lambda k: k.pipeline(2, 1, apart=True, a=16).steps, "pipeline.parts", "ring.a.drain()"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_refused(name):
+    make, rule, text = WRONG[name]
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        make(builder())
+    (only,) = caught.value.diagnostics
+    assert only.rule.id == rule
+    assert text in f"{only.message} {only.fix}"
+
+
+def test_threads_announce_no_bytes():
+    k = builder()
+    ring = k.pipeline(2, 1, copies="cp.async", raw=16)
+    k.mbarrier.ready()
+    with pytest.raises(nvb.DiagnosticError, match=r"instruction\.variant"), ring.fill(bytes={"raw": 16}):
+        pass
