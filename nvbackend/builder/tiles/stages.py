@@ -95,10 +95,10 @@ def _elements(k: FunctionBuilder, name: str, element: ElementType, count: int, s
     return StageTiles(memory, bytes, lambda index: memory.steps(index, step, align=tma.TENSOR_ALIGNMENT).cast(element))
 
 
-def announced(k: FunctionBuilder, tiles: Mapping[str, StageTiles], given: Mapping[str, Operand]) -> Operand:
+def announced(k: FunctionBuilder, tiles: Mapping[str, StageTiles], coming: Mapping[str, Operand]) -> Operand:
     """The bytes that come to a stage: those given for a tile by its name, else all of it. Raises pipeline.bytes."""
-    total: Operand = sum(tile.bytes for name, tile in tiles.items() if name not in given)
-    for name, count in given.items():
+    total: Operand = sum(tile.bytes for name, tile in tiles.items() if name not in coming)
+    for name, count in coming.items():
         value = as_index(k.core, count)
         _check_announced(name, value.constant, tiles)
         total = value.to(s32) + total
