@@ -71,6 +71,13 @@ def local_array_without_an_element(k, out: nvb.Pointer[f32]):
     out[0] = own[0]
 
 
+@kernel("local.unwritten")
+def local_array_that_nothing_sets(k, out: nvb.Pointer[f32]):
+    own = k.local.array(f32, 4)
+    own[0] = 1.0  # keeps
+    out[k.thread_id()] = own[0]
+
+
 @kernel("local.index")
 def local_element_after_the_last(k, out: nvb.Pointer[f32]):
     own = k.local.array(f32, 4, fill=0.0)
@@ -123,7 +130,7 @@ def fewer_than_no_groups(k):
     k.cp_async.wait_group(0)  # keeps
 
 
-@kernel("async-copy.policy", "sm_80")
+@kernel("cache.policy", "sm_80")
 def no_policy(k, x: nvb.Pointer[u8]):
     tile = k.shared(u8, 2048)
     policy = k.const(0, u64)  # breaks

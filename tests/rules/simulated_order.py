@@ -47,6 +47,17 @@ def data_behind_a_relaxed_flag():
     )
 
 
+@program("simulator.scope", located=False)
+def two_ctas_add_in_the_scope_of_one():
+    scope = "cta"  # breaks
+    scope = "gpu"  # keeps
+    text = HEAD.replace(".param .align 64 .b8 map[128]", ".param .u64 memory").split("mov.b64 %rd0, map")[0]
+    body = f"ld.param.u64 %rd0, [memory]; red.relaxed.{scope}.global.add.u32 [%rd0], 1;"
+    Simulator().load(f"{text}{body} ret; }}").launch(
+        "k", grid=(2, 1, 1), block=(1, 1, 1), args=[np.zeros(4, np.uint32)]
+    )
+
+
 @program("simulator.non-coherent", located=False)
 def non_coherent_load_of_what_was_written():
     path = ".nc"  # breaks

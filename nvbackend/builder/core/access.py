@@ -11,7 +11,7 @@ from llvmlite import ir
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.lower.conversions import llvm_type
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.values.values import CLUSTER_SPACE, GLOBAL_SPACE, Operand, Value, as_value
+from nvbackend.builder.values.values import CLUSTER_SPACE, GLOBAL_SPACE, Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.copy import load_store
 from nvbackend.intrinsics.copy.load_store import LOAD, STORE, VOLATILE, WEAK, Caching
@@ -19,6 +19,7 @@ from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType, u64
 from nvbackend.isel.machine.function import MemoryUse
 from nvbackend.isel.machine.pseudo import LOAD_SHARED, STORE_SHARED
+from nvbackend.isel.operands.memory import check_policy, check_policy_type
 from nvbackend.isel.target.target import Target
 
 
@@ -257,7 +258,17 @@ def _store_by_row(k: Core, address: Accessed, values: list[ir.Value], how: How, 
 
 
 def _policy(k: Core, how: How) -> dict[str, ir.Value]:
-    return {} if how.cache_policy is None else {"cache_policy": as_value(k, how.cache_policy, u64).ir}
+    return {} if how.cache_policy is None else {"cache_policy": policy_of(k, how.cache_policy).ir}
+
+
+def policy_of(k: Core, given: Operand) -> Value:
+    """A cache policy. Raises cache.policy for what certainly is none."""
+    if isinstance(given, Arithmetic):
+        check_policy_type(given.type)
+    policy = as_value(k, given, u64)
+    if isinstance(number := policy.constant, int):
+        check_policy(number)
+    return policy
 
 
 def _elements(k: Core, registers: list[ir.Value], element: ElementType, count: int) -> list[ir.Value]:

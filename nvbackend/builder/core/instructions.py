@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, cast
 
 from llvmlite import ir
 
-from nvbackend.builder.core.access import check_writable
+from nvbackend.builder.core.access import check_writable, policy_of
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.lower.conversions import known_number, llvm_type
@@ -17,7 +17,7 @@ from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_val
 from nvbackend.intrinsics.copy.cache_control import LINE_BYTES
 from nvbackend.intrinsics.row.row import RegisterClass, Role, Row, RowOperand
 from nvbackend.intrinsics.row.types import ElementType, u64
-from nvbackend.isel.operands.memory import check_line
+from nvbackend.isel.operands.memory import POLICY, check_line
 from nvbackend.isel.select.rows import check_names, check_number, check_registers, check_row, checked_operands
 
 Given = Operand | Address
@@ -94,6 +94,8 @@ def _registers(k: Core, row: Row, name: str, values: Register | Sequence[Registe
 def _register(k: Core, row: Row, operand: RowOperand, value: Register) -> ir.Value:
     if isinstance(value, ir.Value):
         return value
+    if operand.rule == POLICY.id and not isinstance(value, Address):
+        return policy_of(k, value).ir
     if operand.register not in _PLACED and not isinstance(value, Address):
         return as_value(k, value, operand.type).ir
     address = own(k, cast("Address", value))  # the boundary names the wrong argument

@@ -12,7 +12,12 @@ from nvbackend.builder.scopes.names import name_or
 from nvbackend.builder.values.values import Operand, Value, as_index, as_value
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.row.types import ElementType, s32, u32
+from nvbackend.isel.machine.function import MemoryUse
+from nvbackend.isel.machine.pseudo import LOAD_LOCAL, STORE_LOCAL
+from nvbackend.isel.protocols.shared.rules import LOCAL_INDEX
 
+LOCAL = "local"
+"""The state space."""
 MOST_BYTES = 512 * 1024
 """Local memory of a thread (CUDA C++ Programming Guide, compute capabilities)."""
 EXTENT = Rule(
@@ -22,21 +27,16 @@ EXTENT = Rule(
     why="The launch would fail, or the array would have no element.",
     reference="CUDA C++ Programming Guide, compute capabilities: local memory per thread",
 )
-INDEX = Rule(
-    id="local.index",
-    message="element {index} of {name}, a local array of {count} elements",
-    fix="index from 0 to {last}",
-    why="The access would change another variable of the thread, or fault.",
-    reference="PTX ISA 5.1.5 (local state space)",
-)
 
 
 @user_facing
 class LocalArray:
     """An array of a thread's own: `array[index]` reads and sets an element, by run-time indices too.
 
-    Elements hold nothing before they are set. Where all indices are known at build time, LLVM keeps it in registers;
-    otherwise it lies in local memory, which is cached as global memory is.
+    Elements hold nothing before they are set: an array that nothing sets is refused (local.unwritten). Where all
+    indices are known at build time, LLVM keeps it in registers; otherwise it lies in local memory, which is cached as
+    global memory is. An index that is certainly outside is refused (local.index): a constant, one that the build knows
+    of each thread, a loop's counter; of others the simulator says it.
     """
 
     def __init__(self, k: Core, storage: ir.Value, element: ElementType, count: int, name: str) -> None:
@@ -44,31 +44,35 @@ class LocalArray:
         self._storage = storage
         self._region = k.regions[-1]
         self._name = name
+        self._start = k.places.allocate(name, element.bytes_for(count), element.bytes_for(1), space=LOCAL)
         self.element = element
         self.count = count
 
     def __getitem__(self, index: Operand) -> Value:
         """Raises local.index, value.scope, value.operation."""
-        loaded = self._k.llvm.load(self._place(index))
+        loaded = self._k.llvm.load(self._place(index, LOAD_LOCAL, MemoryUse.READ))
         return self._k.wrap(loaded, self.element)
 
     def __setitem__(self, index: Operand, value: Operand) -> None:
         """Raises local.index, value.scope, value.operation, value.type."""
         stored = as_value(self._k, value, self.element).ir
-        self._k.llvm.store(stored, self._place(index))
+        self._k.llvm.store(stored, self._place(index, STORE_LOCAL, MemoryUse.WRITE))
 
     __iter__ = None
     __contains__ = None
 
-    def _place(self, index: Operand) -> ir.Value:
+    def _place(self, index: Operand, opcode: str, use: MemoryUse) -> ir.Value:
         self._k.check_live()
         if not self._region.open:
             rules.OUT_OF_SCOPE.fail(block=self._region.describe())
         number = as_index(self._k, index)
         known = number.constant
         if known is not None and not 0 <= known < self.count:
-            INDEX.fail(index=known, name=self._name, count=self.count, last=self.count - 1)
+            LOCAL_INDEX.fail(index=known, name=self._name, who="", count=self.count, last=self.count - 1)
         wide = number if number.type.bits >= s32.bits else number.to(u32 if not number.type.is_signed else s32)
+        size = self.element.bytes_for(1)
+        place = self._start.moved(self._k.places.step(wide.ir), size)
+        self._k.pseudo(opcode, memory=(place.touch(use, size=size),))
         zero = ir.Constant(ir.IntType(32), 0)
         return self._k.llvm.gep(self._storage, [zero, wide.ir], inbounds=True)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import NoReturn, Protocol, TypeVar, runtime_checkable
 
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.scopes.blocks import Storage
+from nvbackend.builder.values.attributes import refuse_assignment
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value, pair
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType, pred
@@ -60,6 +61,11 @@ class Variable(Arithmetic):
     def value(self) -> Value:
         """The current value; later changes of the variable do not affect it."""
         return self._value()
+
+    @value.setter
+    def value(self, value: object) -> NoReturn:  # noqa: ARG002
+        """Raises value.attribute: `set` sets it."""
+        refuse_assignment()
 
     def set(self, value: Operand) -> None:
         """Set the variable to a value of its type (value.type if the type differs)."""

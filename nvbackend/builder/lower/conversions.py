@@ -89,6 +89,12 @@ _FLOAT_BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
 
 def llvm_constant(number: Number, element: ElementType) -> ir.Constant:
     """A constant of `element`: integers in its range, no fractions for integer types (value.constant)."""
+    if element.is_pair:
+        half = element.name.removesuffix("x2")
+        advice = (
+            f"k.packed.broadcast(k.const({printed(number)}, nvb.{half})) has it twice; k.packed.pack takes two values"
+        )
+        rules.UNSUPPORTED_OPERATION.fail(operation="a constant", element=element, advice=advice)
     if element.is_float:
         return ir.Constant(llvm_type(element), _float_constant(number, element))
     low, high = (

@@ -195,6 +195,9 @@ def _check_arithmetic(operation: str, element: ElementType) -> None:
     if is_packed(element):
         advice = "convert the operands to f16 or f32 first, with an instruction that unpacks them"
         rules.UNSUPPORTED_OPERATION.fail(operation=operation, element=element, advice=advice)
+    if element.is_pair:
+        advice = f'k.packed computes with pairs, as in k.packed.add("{element}", a, b); .bitcast gives its bits'
+        rules.UNSUPPORTED_OPERATION.fail(operation=operation, element=element, advice=advice)
     if element is tf32:
         advice = "convert the operands to f32 first: .to(f32)"
         rules.UNSUPPORTED_OPERATION.fail(operation=operation, element=element, advice=advice)

@@ -53,6 +53,11 @@ def converted(
     saturate: bool = False,
 ) -> ir.Value:
     """`value` of `source` as an `element`: see `Value.to`. Raises value.operation and target.feature."""
+    if source.is_pair or element.is_pair:
+        advice = f'k.packed.unpack("{source}", pair) gives its numbers, and .bitcast its bits'
+        if not source.is_pair:
+            advice = "k.packed.pack takes two numbers of one type, and k.convert.pack rounds two of f32"
+        rules.UNSUPPORTED_OPERATION.fail(operation=f"conversion to {element}", element=source, advice=advice)
     if element is pred or b1 in (source, element):
         return conversions.converted(builder, target, value, source, element)
     if source in _BITS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import overload
+from typing import Protocol, cast, overload
 
 from llvmlite import ir
 
@@ -20,6 +20,50 @@ from nvbackend.isel.operands.atomics import check_atomic
 from nvbackend.isel.target.target import VARIANT, variant
 
 _SPACES = {SHARED_SPACE: "shared", CLUSTER_SPACE: "shared::cluster"}
+
+
+class Update(Protocol):
+    """The call of an operation that takes one value, or a vector."""
+
+    @overload
+    def __call__(
+        self,
+        address: Address,
+        value: Operand,
+        *,
+        order: str = "relaxed",
+        scope: str = "gpu",
+        element: str | None = None,
+    ) -> Value: ...
+
+    @overload
+    def __call__(
+        self,
+        address: Address,
+        value: Sequence[Operand],
+        *,
+        order: str = "relaxed",
+        scope: str = "gpu",
+        element: str | None = None,
+    ) -> list[Value]: ...
+
+
+def _update(operation: str, text: str) -> Update:
+    """The method of an operation, which `text` describes."""
+
+    def update(
+        self: Atomic,
+        address: Address,
+        value: Operand | Sequence[Operand],
+        *,
+        order: str = "relaxed",
+        scope: str = "gpu",
+        element: str | None = None,
+    ) -> Value | list[Value]:
+        return self._atom(operation, address, value, order, scope, element)
+
+    update.__name__, update.__qualname__, update.__doc__ = operation, f"Atomic.{operation}", f"atom.{operation}: {text}"
+    return cast("Update", update)
 
 
 @user_facing
@@ -41,107 +85,9 @@ class Atomic(Noun):
     __noun__ = "atomic"
     __usual__ = "add"
 
-    @overload
-    def add(
-        self,
-        address: Address,
-        value: Operand,
-        *,
-        order: str = "relaxed",
-        scope: str = "gpu",
-        element: str | None = None,
-    ) -> Value: ...
-
-    @overload
-    def add(
-        self,
-        address: Address,
-        value: Sequence[Operand],
-        *,
-        order: str = "relaxed",
-        scope: str = "gpu",
-        element: str | None = None,
-    ) -> list[Value]: ...
-
-    def add(
-        self,
-        address: Address,
-        value: Operand | Sequence[Operand],
-        *,
-        order: str = "relaxed",
-        scope: str = "gpu",
-        element: str | None = None,
-    ) -> Value | list[Value]:
-        """atom.add: integers of 32 and 64 bits, which wrap; f16, bf16 (sm_90), f32, f64, pairs and vectors."""
-        return self._atom("add", address, value, order, scope, element)
-
-    @overload
-    def min(
-        self,
-        address: Address,
-        value: Operand,
-        *,
-        order: str = "relaxed",
-        scope: str = "gpu",
-        element: str | None = None,
-    ) -> Value: ...
-
-    @overload
-    def min(
-        self,
-        address: Address,
-        value: Sequence[Operand],
-        *,
-        order: str = "relaxed",
-        scope: str = "gpu",
-        element: str | None = None,
-    ) -> list[Value]: ...
-
-    def min(
-        self,
-        address: Address,
-        value: Operand | Sequence[Operand],
-        *,
-        order: str = "relaxed",
-        scope: str = "gpu",
-        element: str | None = None,
-    ) -> Value | list[Value]:
-        """atom.min: the lesser of two integers of 32 or 64 bits, or of each two in vectors of f16 and bf16."""
-        return self._atom("min", address, value, order, scope, element)
-
-    @overload
-    def max(
-        self,
-        address: Address,
-        value: Operand,
-        *,
-        order: str = "relaxed",
-        scope: str = "gpu",
-        element: str | None = None,
-    ) -> Value: ...
-
-    @overload
-    def max(
-        self,
-        address: Address,
-        value: Sequence[Operand],
-        *,
-        order: str = "relaxed",
-        scope: str = "gpu",
-        element: str | None = None,
-    ) -> list[Value]: ...
-
-    def max(
-        self,
-        address: Address,
-        value: Operand | Sequence[Operand],
-        *,
-        order: str = "relaxed",
-        scope: str = "gpu",
-        element: str | None = None,
-    ) -> Value | list[Value]:
-        """atom.max: the greater of two integers of 32 or 64 bits, or of each two in vectors of f16 and bf16."""
-        return self._atom("max", address, value, order, scope, element)
+    add = _update("add", "integers of 32 and 64 bits, which wrap; f16, bf16 (sm_90), f32, f64, pairs and vectors.")
+    min = _update("min", "the lesser of two integers of 32 or 64 bits, or of each two in vectors of f16 and bf16.")
+    max = _update("max", "the greater of two integers of 32 or 64 bits, or of each two in vectors of f16 and bf16.")
 
     def inc(self, address: Address, limit: Operand, *, order: str = "relaxed", scope: str = "gpu") -> Value:
         """atom.inc: one more, or 0 where the old value (u32) is `limit` or above."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from nvbackend.builder.core.instructions import result
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.lower.conversions import llvm_type
-from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.arithmetic import conversions
 from nvbackend.intrinsics.copy import matrix_move
 from nvbackend.intrinsics.row.row import Row
-from nvbackend.intrinsics.row.types import ElementType, bf16, f16, f32, u8, u16, u32
+from nvbackend.intrinsics.row.types import BY_NAME, ElementType, bf16, f16, f32, u8, u16, u32
 from nvbackend.isel.target.target import VARIANT, variant
 
 _HALVES: dict[str, ElementType] = {"f16x2": f16, "bf16x2": bf16}
@@ -23,8 +23,9 @@ class Convert(Noun):
     """Conversions of several numbers in one register, and of one with everything named (PTX ISA 9.7.9, cvt).
 
     A register holds the first number in its lowest bits, as memory does. `value.to(type)` converts single numbers.
-    Pairs are f16x2 and bf16x2 (sm_80; a u32), e4m3x2 and e5m2x2 (sm_89; a u16), and on chips from sm_100 on whose names
-    have a suffix e2m3x2, e3m2x2, ue8m0x2 (a u16) and e2m1x2 (a u8).
+    Pairs are f16x2 and bf16x2 (sm_80), which have types of these names and may come as a u32; e4m3x2 and e5m2x2
+    (sm_89; a u16), and on chips from sm_100 on whose names have a suffix e2m3x2, e3m2x2, ue8m0x2 (a u16) and e2m1x2 (a
+    u8).
     """
 
     __noun__ = "convert"
@@ -72,7 +73,7 @@ class Convert(Noun):
         bits = {} if random is None else {"random": as_value(self._k, random, u32)}
         name = "packed" if row.has_operand("packed") else "result"
         register = result(self._k, row, row.operand(name).type, high=high, low=low, **bits)
-        return register.to(u8) if to == _OF_BYTE else register
+        return register.to(u8) if to == _OF_BYTE else _typed(register, to)
 
     def _pack_four(
         self, to: str, values: tuple[Operand, ...], rounding: str | None, *, relu: bool, random: Operand | None
@@ -91,12 +92,12 @@ class Convert(Noun):
     def unpack(self, register: Operand, pair: str, *, relu: bool = False) -> list[Value]:
         """The two numbers in a register, the lower one first: f16, or bf16 of bf16x2 and ue8m0x2. All are exact."""
         if pair in _HALVES:
-            both, kind = as_value(self._k, register, u32), _HALVES[pair]
+            both, kind = self._word(register, BY_NAME[pair]), _HALVES[pair]
             if relu:
                 VARIANT.fail(instruction="cvt", reason=f"relu is of conversions, and {pair} holds {kind} already")
         else:
             kind = _HALVES.get(conversions.TARGETS.get(pair, ""), f16)
-            both = self.pair(register, pair, f"{kind}x2", relu=relu)
+            both = self.pair(register, pair, f"{kind}x2", relu=relu).bitcast(u32)
         return [(both >> shift).to(u16).bitcast(kind) for shift in (0, _HALF)]
 
     def pair(
@@ -117,8 +118,17 @@ class Convert(Noun):
         mode = rounding or ("rz" if to == conversions.SCALES else "rn")
         row = variant("cvt", conversions.pair, to, source, mode, saturate or to in conversions.BYTES, relu)
         held = u8 if source == _OF_BYTE else row.operand("source").type
-        packed = as_value(self._k, register, held)
-        return result(self._k, row, source=packed.to(u16) if held is u8 else packed)
+        packed = self._word(register, BY_NAME[source]) if source in _HALVES else as_value(self._k, register, held)
+        return _typed(result(self._k, row, source=packed.to(u16) if held is u8 else packed), to)
+
+    def _word(self, register: Operand, pair: ElementType) -> Value:
+        """The bits of f16x2 or bf16x2, which may come as they are. Raises value.type for the other one."""
+        value = as_value(self._k, register) if isinstance(register, Arithmetic) else as_value(self._k, register, u32)
+        return value if value.type is u32 else as_value(self._k, value, pair).bitcast(u32)
+
+
+def _typed(register: Value, pair: str) -> Value:
+    return register.bitcast(BY_NAME[pair]) if pair in _HALVES else register
 
 
 def _pack_row(to: str, mode: str, relu: bool, *, saturate: bool) -> Row:

@@ -25,7 +25,7 @@ from nvbackend.builder.ops.sync.barrier import Barrier
 from nvbackend.builder.ops.warp import Warp
 from nvbackend.builder.ops.warp_reductions import reduced, scanned, shifted
 from nvbackend.builder.ops.words import MOST_BYTES, keep, kept, stored_type
-from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.builder.values.values import Operand, Value, as_index, as_value
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.intrinsics.row.types import u8
@@ -83,7 +83,7 @@ class CtaWide(Noun):
         return self._extreme("min", value, index)
 
     def _extreme(self, mode: str, value: Operand, index: Operand | None) -> tuple[Value, Value]:
-        number = self._number().to(INDEX) if index is None else as_value(self._k, index)
+        number = self._number().to(INDEX) if index is None else as_index(self._k, index)
         call = {"max": "k.cta.argmax", "min": "k.cta.argmin"}[mode]
         best, at = self._reduce(call, extreme_of_pairs(self._k, mode), (as_value(self._k, value), number))
         return best, at

@@ -17,7 +17,7 @@ from nvbackend.builder.ops.combine import (
 )
 from nvbackend.builder.ops.warp_reductions import reduced, scanned, shifted
 from nvbackend.builder.ops.words import value_of, words_of
-from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.builder.values.values import Operand, Value, as_index, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
@@ -233,7 +233,7 @@ class Warp(Noun):
 
         NaN is greatest only where there is nothing else. Raises what `reduce` raises.
         """
-        best = (as_value(self._k, value), as_value(self._k, index))
+        best = (as_value(self._k, value), as_index(self._k, index))
         greatest, at = self.reduce(extreme_of_pairs(self._k, "max"), best, members=members, width=width)
         return greatest, at
 
@@ -241,7 +241,7 @@ class Warp(Noun):
         self, value: Operand, index: Operand, *, members: Operand = warp.ALL_LANES, width: int = 32
     ) -> tuple[Value, Value]:
         """The least value of a segment and its `index`, as `argmax` has the greatest."""
-        best = (as_value(self._k, value), as_value(self._k, index))
+        best = (as_value(self._k, value), as_index(self._k, index))
         least, at = self.reduce(extreme_of_pairs(self._k, "min"), best, members=members, width=width)
         return least, at
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
@@ -99,6 +100,35 @@ def owner_of(value: ir.Value) -> ir.Function | None:
     return parent if isinstance(parent, ir.Function) else None
 
 
+def _taken(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of IRBuilder that says what is wrong where it fails on a value of the kernel (value.kind)."""
+
+    @functools.wraps(method)
+    def call(self: ir.IRBuilder, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except Exception:
+            for each in (*args, *kwargs.values()):
+                for operand in each if isinstance(each, (list, tuple)) else (each,):
+                    _refuse_value(method.__name__, operand)
+            raise
+
+    return call
+
+
+def _refuse_value(method: str, operand: object) -> None:
+    """Raises value.kind for an operand that has an llvmlite value, and is none."""
+    names = {name for cls in type(operand).__mro__ for name in vars(cls)}
+    way = next((way for name, way in _WAYS_TO_LLVM.items() if name in names), None)
+    if way is not None and not isinstance(operand, ir.Value):
+        advice = f"pass {way}, and bring the result back by k.value(result, type)"
+        rules.NOT_A_VALUE.fail(given=operand, kind=f"an operand of k.llvm.{method}", advice=advice)
+
+
+_WAYS_TO_LLVM = {"ir": "value.ir", "byte_offset": "address.pointer()", "value": "variable.value.ir"}
+"""How a value, an address and a variable give what llvmlite takes, by an attribute that they have."""
+
+
 class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
     """An IRBuilder that gives each instruction the user's line that it comes from.
 
@@ -118,6 +148,8 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
         if self._anchor == len(self.block.instructions):
             self._check_open()
         for operand in instr.operands:
+            if not isinstance(operand, ir.Value):
+                _refuse_value(instr.opname, operand)
             owner = owner_of(operand)
             if owner is not None and owner is not self._own:
                 rules.FOREIGN_VALUE.fail(owner=owner.name, user=self._own.name)
@@ -147,6 +179,11 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
             yield
         finally:
             self._line = None
+
+
+for _name, _method in vars(ir.IRBuilder).items():
+    if inspect.isfunction(_method) and not _name.startswith("_") and _name not in vars(LiveBuilder):
+        setattr(LiveBuilder, _name, _taken(_method))
 
 
 class PendingBlocks:

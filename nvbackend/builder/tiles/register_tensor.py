@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nvbackend.builder.core.local import Local
 from nvbackend.builder.core.variables import Variable, make_variable, select
@@ -118,10 +118,13 @@ class RegisterTensor(Placed):
 
         `by` "select" compares the index with that of each element, and keeps all in registers: the last element comes
         of every other index. "local" copies all to local memory and loads one: less for many elements. Raises
-        instruction.variant, value.operation.
+        instruction.variant, value.operation, tensor.coordinate for a number outside.
         """
-        elements, number = self._elements(), as_index(self._k, index)
-        if _checked_way(by) == "local":
+        way, number = _checked_way(by), as_index(self._k, index)
+        if isinstance(number.constant, int):
+            return cast("Value", self[number.constant])
+        elements = self._elements()
+        if way == "local":
             array = Local(self._k).array(self.element, len(elements), name="elements")
             for place, value in enumerate(elements):
                 array[place] = value
@@ -134,9 +137,13 @@ class RegisterTensor(Placed):
     def write(self, index: Operand, value: Operand) -> None:
         """Give the element of a run-time `index`, as in `read`, another value; of an index outside, none.
 
-        It compares the index with that of each element. Raises value.operation, value.type.
+        It compares the index with that of each element. Raises value.operation, value.type, tensor.coordinate for a
+        number outside.
         """
         number, stored = as_index(self._k, index), as_value(self._k, value, self.element)
+        if isinstance(number.constant, int):
+            self[number.constant] = stored
+            return
         for place, old in enumerate(self._elements()):
             self[place] = select(self._k, number == place, stored, old)
 

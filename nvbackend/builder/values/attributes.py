@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from nvbackend.diagnostics import MissingAttribute, Rule
 
 ATTRIBUTE = Rule(
@@ -21,8 +23,15 @@ _INSTEAD = {
     **dict.fromkeys(("astype", "cast"), "convert it: .to(type)"),
     "dtype": "use .{type}",
     "item": "use the value itself",
+    **dict.fromkeys(("value", "set"), "use it as it is; k.var(...) makes a variable, which has .value and .set"),
     **dict.fromkeys(("x", "y", "z"), 'name the axis in the call: k.thread_id("{name}"), k.block_id("{name}")'),
 }
+
+
+def refuse_assignment() -> NoReturn:
+    """Raises value.attribute for an assignment to the value of a variable."""
+    advice = "set it: variable.set(...), or variable += ..."
+    ATTRIBUTE.fail(owner="a variable", name="value that Python can assign", advice=advice)
 
 
 def missing_attribute(owner: object, name: str, shown: str, kind: str) -> AttributeError:

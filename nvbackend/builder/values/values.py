@@ -208,6 +208,14 @@ class Arithmetic:
         """
         value = self._value()
         if value._type is element:
+            if rounding is not None or saturate:
+                said = " and ".join(
+                    word for word, is_said in (("rounding=", rounding), ("saturate=", saturate)) if is_said
+                )
+                advice = f"leave {said} out: it is one already, and stays as it is"
+                rules.UNSUPPORTED_OPERATION.fail(
+                    operation=f"conversion to {element} with {said}", element=element, advice=advice
+                )
             return value
         k = value._k
         number = rounded.converted(k.llvm, k.target, value.ir, value._type, element, rounding, saturate)
@@ -313,6 +321,12 @@ def _wrong_type(wanted: ElementType, actual: ElementType) -> NoReturn:
     advice = f"convert it: .to({wanted})"
     if wanted is pred:
         advice = "compare it with 0: value != 0"
+    elif wanted.is_pair or actual.is_pair:
+        advice = f"keep the bits: .bitcast(nvb.{wanted})"
+        if wanted.is_pair and actual.is_pair:
+            advice = f'use "{actual}", or convert the numbers: k.packed.unpack, .to(...) and k.packed.pack'
+        elif wanted.bits != actual.bits:
+            advice = "k.packed.pack makes a pair of two numbers, and k.packed.unpack gives them"
     elif is_packed(wanted) or is_packed(actual):
         advice = "store bits as an integer: pointer.cast(nvb.u8)[0] = byte, pointer.cast(nvb.u16)[0] = pair"
     elif wanted.is_integer and not actual.is_integer and actual is not pred:

@@ -11,6 +11,7 @@ from functools import cache
 
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import Asm, PtxVersion, RegisterClass, Row, chosen, operand, output, spelled
+from nvbackend.intrinsics.row.types import BY_NAME
 
 PAIRS = {"f16x2": RegisterClass.B32, "bf16x2": RegisterClass.B32, "f32x2": RegisterClass.B64}
 ROUNDINGS = ("rn", "rz", "rm", "rp")
@@ -26,13 +27,16 @@ _F32: GateOf = (Feature.SM_100, (8, 6))
 
 
 def _row(ptx: str, pair: str, names: str, gate: GateOf, summary: str, axes: dict[str, object]) -> Row:
-    register, opcode = PAIRS[pair], ptx.partition(".")[0]
+    register, opcode, held = PAIRS[pair], ptx.partition(".")[0], BY_NAME[pair]
     inputs = ", ".join(f"{{{name}}}" for name in names)
     return Row(
         family="packed",
         opcode=f"{opcode}.pair",
         ptx=ptx,
-        operands=(output("result", register), *(operand(name, register) for name in names)),
+        operands=(
+            output("result", register, element=held),
+            *(operand(name, register, element=held) for name in names),
+        ),
         lowering=Asm(f"{{ptx}} {{result}}, {inputs};"),
         requires=gate[0],
         ptx_version=gate[1],

@@ -55,7 +55,7 @@ _DESTINATION = operand("destination", RegisterClass.SHARED, meaning="shared memo
 _SOURCE = operand("source", RegisterClass.GLOBAL, meaning="global memory, aligned to the size")
 _GROUPS = Completion.COPY_GROUP
 _POLICY = operand(
-    "cache_policy", RegisterClass.B64, meaning="L2 eviction policy, from createpolicy", rule="async-copy.policy"
+    "cache_policy", RegisterClass.B64, meaning="L2 eviction policy, from createpolicy", rule="cache.policy"
 )
 
 

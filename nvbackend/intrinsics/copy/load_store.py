@@ -236,7 +236,11 @@ _SUMMARIES = {
 
 def _operands(opcode: str, type: str, count: int, space: str, caching: Caching) -> tuple[RowOperand, ...]:
     address = operand("address", SPACES[space], meaning=f"in {space} memory, aligned to all of the access")
-    policy = (operand("cache_policy", RegisterClass.B64, meaning="L2 eviction policy"),) if caching.policy else ()
+    policy = (
+        (operand("cache_policy", RegisterClass.B64, meaning="L2 eviction policy", rule="cache.policy"),)
+        if caching.policy
+        else ()
+    )
     if opcode == LOAD:
         return (output("values", _REGISTERS[type], count), address, *policy)
     return (address, operand("values", _REGISTERS[type], count), *policy)

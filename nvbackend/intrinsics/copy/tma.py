@@ -53,7 +53,9 @@ _OPTIONAL = {
         "multicast::cluster",
     ),
     "cache_hint": (
-        operand("cache_policy", RegisterClass.B64, meaning="L2 eviction policy, from createpolicy"),
+        operand(
+            "cache_policy", RegisterClass.B64, meaning="L2 eviction policy, from createpolicy", rule="cache.policy"
+        ),
         "L2::cache_hint",
     ),
 }

@@ -33,6 +33,7 @@ class NumberKind(enum.Enum):
     UNSIGNED = "unsigned integer"
     BITS = "bits"
     SCALE = "scale factor"
+    PAIR = "pair"
 
 
 def _named(name: str) -> ElementType:
@@ -74,6 +75,11 @@ class ElementType:
     def is_signed(self) -> bool:
         """Whether it is an integer with a sign."""
         return self.kind is NumberKind.SIGNED
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether it is two floats in one register."""
+        return self.kind is NumberKind.PAIR
 
     @property
     def integers(self) -> range:
@@ -192,9 +198,15 @@ i32 = s32
 i64 = s64
 pred = ElementType("pred", 1, NumberKind.BITS, "i1", "bool")
 
+f16x2 = ElementType("f16x2", 32, NumberKind.PAIR, "i32", "uint32")
+bf16x2 = ElementType("bf16x2", 32, NumberKind.PAIR, "i32", "uint32")
+f32x2 = ElementType("f32x2", 64, NumberKind.PAIR, "i64", "uint64")
+
 ELEMENT_TYPES: tuple[ElementType, ...] = (
     *(f16, bf16, tf32, f32, f64),
     *(e4m3, e5m2, e2m3, e3m2, e2m1, ue8m0, ue4m3),
     *(b1, s4, u4, s8, u8, s16, u16, s32, u32, s64, u64, pred),
 )
-BY_NAME: dict[str, ElementType] = {element.name: element for element in ELEMENT_TYPES}
+PAIR_TYPES: tuple[ElementType, ...] = (f16x2, bf16x2, f32x2)
+"""Two numbers in one register, the first in its lower half (PTX ISA 5.2.5, packed data types)."""
+BY_NAME: dict[str, ElementType] = {element.name: element for element in (*ELEMENT_TYPES, *PAIR_TYPES)}

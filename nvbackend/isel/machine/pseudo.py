@@ -13,6 +13,8 @@ LOAD_SHARED = "ld.shared"
 STORE_SHARED = "st.shared"
 ATOMIC_SHARED = "atom.shared"
 """Record what ordinary code reads and writes in shared memory."""
+LOAD_LOCAL, STORE_LOCAL = "ld.local", "st.local"
+"""Record what a thread does with an array of its own."""
 ATOMIC_GLOBAL = "atom.global"
 """Records an atomic of global memory: threads may wait for one another by it."""
 IN_CLUSTER = {opcode: f"{opcode}::cluster" for opcode in (LOAD_SHARED, STORE_SHARED, ATOMIC_SHARED)}

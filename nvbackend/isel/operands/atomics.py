@@ -44,6 +44,8 @@ def check_atomic(operation: str, element: ElementType, named: str | None, count:
     if named is not None and named in atomics.ELEMENTS and atomics.ELEMENTS[named].bits != element.bits:
         reason = f"{named} has {atomics.ELEMENTS[named].bits} bits, and the address is one of {element}"
         VARIANT.fail(instruction=f"atom.{operation}", reason=reason)
+    if named is not None and element.is_pair and named != element.name:
+        VARIANT.fail(instruction=f"atom.{operation}", reason=f"{named} is named, and the address is one of {element}")
     name = named or _ptx_type(operation, element, count)
     if not any(name in atomics.elements_of(operation, vector) for vector in (1, 2)):
         ATOMIC.fail(operation=operation, element=name, advice=_advice(operation, element))

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics.diagnostic import with_article
 from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.copy.cache_control import LINE_BYTES
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
+from nvbackend.intrinsics.row.types import ElementType, u64
 from nvbackend.intrinsics.sync.warp import ALL_LANES
 
 CLEARED_UNIT = 8
@@ -33,6 +35,15 @@ POLICY_RANGE = Rule(
     why="The behaviour is undefined: the policy can be any.",
     reference="PTX ISA 9.7.9 (createpolicy), primary_size and total_size",
 )
+POLICY = Rule(
+    id="cache.policy",
+    message="{given} is not a cache policy: {problem}",
+    fix="pass what k.cache.policy(...) returns, or leave cache_policy out",
+    why="Only the chip knows what its bits mean; where ptxas sees a 0 it ends with an internal error (C7907).",
+    reference="PTX ISA 9.7.9 (createpolicy; ld, cache-policy); ptxas 12.9 and 13.5",
+)
+_POLICY, _POLICY_AT = 1, 60
+"""What is in the highest bits of a policy (the constants of CUTLASS, cute::TMA::CacheHintSm90)."""
 CLEARED = Rule(
     id="cache.cleared",
     message="st.bulk clears a multiple of {unit} bytes at a multiple of {unit}, not {given} bytes at one of {align}",
@@ -53,13 +64,6 @@ READ_BYTES = Rule(
     fix="count in bytes, and at most as many as are copied: k.math.min(left, {size})",
     why="More than the copy has is undefined behaviour.",
     reference="PTX ISA 9.7.9 (cp.async), src-size",
-)
-COPY_POLICY = Rule(
-    id="async-copy.policy",
-    message="cp.async with the cache policy 0, which is not a policy",
-    fix="make a policy with k.cache.policy(...), or leave cache_policy out",
-    why="ptxas ends with an internal error (C7907) where it sees the 0.",
-    reference="PTX ISA 9.7.9 (createpolicy); ptxas 12.9 and 13.5",
 )
 PENDING_COPIES = Rule(
     id="async-copy.pending",
@@ -114,10 +118,16 @@ def check_read_bytes(read: int, size: int) -> None:
         READ_BYTES.fail(size=size, given=read)
 
 
-def check_copy_policy(policy: int) -> None:
-    """Raises async-copy.policy for the number 0, which no createpolicy gives."""
-    if policy == 0:
-        COPY_POLICY.fail()
+def check_policy(number: int) -> None:
+    """Raises cache.policy for a number that no createpolicy gives."""
+    if number >> _POLICY_AT != _POLICY:
+        POLICY.fail(given=hex(number) if number > 0 else number, problem="no createpolicy gives it")
+
+
+def check_policy_type(element: ElementType) -> None:
+    """Raises cache.policy for a value of another type than u64."""
+    if element is not u64:
+        POLICY.fail(given=with_article(element.name), problem="a policy is a u64")
 
 
 def check_exchange(mode: str, lane: int | None, width: int) -> None:

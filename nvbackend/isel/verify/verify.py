@@ -22,7 +22,7 @@ from nvbackend.isel.protocols.proxy.protocol import check_proxy_protocol
 from nvbackend.isel.protocols.proxy.refills import check_refills
 from nvbackend.isel.protocols.proxy.unwaited import check_unwaited_reads
 from nvbackend.isel.protocols.registers.budget import check_register_budget
-from nvbackend.isel.protocols.shared.bounds import check_shared_bounds
+from nvbackend.isel.protocols.shared.bounds import check_local_arrays, check_shared_bounds
 from nvbackend.isel.protocols.shared.descriptor_swizzle import check_swizzles
 from nvbackend.isel.protocols.shared.races import check_shared_races
 from nvbackend.isel.protocols.tcgen05.protocol import check_cta_groups, check_pairs
@@ -136,6 +136,7 @@ PROTOCOLS: tuple[Protocol, ...] = (
     check_refills,
     check_multicast_masks,
     check_shared_bounds,
+    check_local_arrays,
     check_shared_races,
     check_group_threads,
     check_convergence,

@@ -15,7 +15,7 @@ from nvbackend.diagnostics import Location, Rule
 from nvbackend.simulator.checks import rules
 from nvbackend.simulator.checks.clocks import GLOBAL, SEEN, SHARED, Clocks
 from nvbackend.simulator.checks.shadow import Conflict, Shadow, WarpMates
-from nvbackend.simulator.checks.strong import WEAK, Strong, is_strong, returns_old
+from nvbackend.simulator.checks.strong import WEAK, Strong, StrongSites, is_strong, returns_old
 from nvbackend.simulator.checks.watching import Watching
 from nvbackend.simulator.events import Access, By, Mask, Pending, Site, Sync
 from nvbackend.simulator.machine.lanes import WARP
@@ -48,8 +48,7 @@ class Races(Watching):
         self._sites: list[tuple[Site, str, str]] = []
         """Site, proxy and engine of each number."""
         self._numbers: dict[tuple[int, str, str], int] = {}
-        self._is_strong: list[bool] = []
-        """Of each number."""
+        self._strong_sites = StrongSites(wave)
         self._strong = Strong(wave, self._clocks)
 
     def release(self, sync: Sync) -> None:
@@ -116,6 +115,10 @@ class Races(Watching):
             return
         strong = is_strong(access)
         if strong:
+            if (parted := self._strong_sites.parted(access)) is not None:
+                earlier, now = parted
+                other = self._wave.thread_name(int(access.by.threads[earlier]))
+                self._raise(rules.SCOPE, access, now, f"the change by {other} at PTX {access.by.site}")
             self._strong.before(access)
         for shadow, bytes, here in self._pieces(access):
             self._look(access, shadow, bytes, here)
@@ -187,12 +190,12 @@ class Races(Watching):
             sources, rows = (np.broadcast_to(each, (len(bytes),)) for each in (sources, rows))
         sources, rows = sources[:, None], rows[:, None]
         seen, number = clocks[:, SEEN], self._number(access)
-        strong = np.array(self._is_strong) if self._is_strong[number] else None
+        excused = self._strong_sites.excused(number)
         alike = None
         if access.kind != "read":
             alike = number, np.ones(len(bytes), bool) if access.changed is None else ~access.changed[here]
         mates = self._mates(access, here)
-        conflict = shadow.unseen_write(bytes, sources, rows, seen, alike, mates, strong)
+        conflict = shadow.unseen_write(bytes, sources, rows, seen, alike, mates, excused)
         if conflict is None and mates is not None and access.kind == "write":
             conflict = shadow.read_apart(bytes, mates)
         if conflict is not None:
@@ -207,7 +210,7 @@ class Races(Watching):
             if mates is not None and by.operation is None:
                 shadow.read_by(bytes, (mates.warps * WARP + mates.lanes)[:, 0], self._clocks.now)
             return
-        conflict = shadow.unseen_read(bytes, sources, rows, seen, strong)
+        conflict = shadow.unseen_read(bytes, sources, rows, seen, excused)
         if conflict is not None and not _compares_and_swaps(access):
             self._report(access, conflict, here)
         lanes = 0 if by.operation is not None or len(by.threads) == 1 else by.threads[here][:, None] % WARP
@@ -260,7 +263,7 @@ class Races(Watching):
         if number is None:
             number = self._numbers[key] = len(self._sites)
             self._sites.append((by.site, by.proxy, engine))
-            self._is_strong.append(is_strong(access))
+            self._strong_sites.add(access)
         return number
 
     def _report(self, access: Access, conflict: Conflict, here: Which) -> NoReturn:
@@ -274,6 +277,8 @@ class Races(Watching):
             rule = self._rule_of_operation(access, operation, conflict)
         elif engine:
             rule = rules.WRITE_IN_FLIGHT if conflict.was_read else rules.READ_BEFORE_WAIT
+        elif is_strong(access) and self._strong_sites.is_strong(conflict.site):
+            rule = rules.SCOPE
         elif (flag := self._strong.hint(access.by.threads, conflict.source)) is not None:
             self._fail_flag(access, conflict, here, *flag)
         elif access.space == "global":

@@ -45,6 +45,13 @@ FLAG_ORDER = Rule(
     why="The new flag may arrive before the data, or the data may come from a cache: it is old now and then.",
     reference="PTX ISA 8.8 (causality order), 8.7 (release and acquire patterns)",
 )
+SCOPE = Rule(
+    id="simulator.scope",
+    message="{now} {memory}, and nothing orders it after {earlier}: a scope of one of them leaves the other out",
+    fix='take a scope with all threads that access this memory: "cluster", or "gpu", the default of k.atomic',
+    why="Atomics are atomic among the threads of their scopes alone: others are lost, now and then.",
+    reference="PTX ISA 8.6 (scope), 8.7.1 (morally strong operations)",
+)
 NON_COHERENT = Rule(
     id="simulator.non-coherent",
     message="{now} {memory} by a non-coherent load, and the kernel has written there: {earlier}",

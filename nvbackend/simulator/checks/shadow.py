@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,8 @@ from nvbackend.simulator.events import Mask
 
 _LANE_BITS, _LANE = 5, 31
 _WHO, _WHO_MASK = 20, (1 << 20) - 1
+Excused = Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], Mask]
+"""Of earlier accesses, by their sites and sources, and of the sources now: which do not race with those."""
 ALWAYS = np.iinfo(np.int32).max
 GRANULE = 16
 """Bytes whose readers are kept together."""
@@ -79,14 +82,14 @@ class Shadow:
         clocks: NDArray[np.int32],
         alike: tuple[int, Mask] | None = None,
         mates: WarpMates | None = None,
-        strong: Mask | None = None,
+        excused: Excused | None = None,
     ) -> Conflict | None:
         """A write of one of the bytes, (n, size), that its accessor has not seen.
 
         `sources` (n, 1) are the accessors, `rows` (n, 1) their clocks in `clocks`, (clocks, sources). `alike` is the
         site of a write now, and which of its addresses keep their value: writes of that site do not conflict there.
-        Of lanes of the accessor's own warp, `mates` says which are ordered with it. `strong` says of each site whether
-        its accesses are strong, where this one is: those two do not conflict.
+        Of lanes of the accessor's own warp, `mates` says which are ordered with it. What is `excused`
+        does not conflict.
         """
         written, writers = _of(self._written, bytes), _of(self._writer, bytes)
         if _is_even(written) and _is_even(writers):
@@ -96,8 +99,8 @@ class Shadow:
         if alike is not None and unseen.any():
             site, keep = alike
             unseen &= ~(keep[:, None] & (self._write_site[bytes[:, : unseen.shape[1]]] == site))
-        if strong is not None and unseen.any():
-            unseen &= ~strong[self._write_site[bytes[:, : unseen.shape[1]]]]
+        if excused is not None and unseen.any():
+            unseen &= ~excused(self._write_site[bytes[:, : unseen.shape[1]]], warps, sources)
         conflict = self._written_at(bytes, unseen)
         if conflict is None and mates is not None:
             conflict = self._written_at(bytes, mates.apart(warps, writers & _LANE, written))
@@ -124,9 +127,9 @@ class Shadow:
         sources: NDArray[np.int64],
         rows: NDArray[np.int64],
         clocks: NDArray[np.int32],
-        strong: Mask | None = None,
+        excused: Excused | None = None,
     ) -> Conflict | None:
-        """A read of one of the bytes that the present writer has not seen; `strong` is as in `unseen_write`."""
+        """A read of one of the bytes that the present writer has not seen; `excused` is as in `unseen_write`."""
         granules, masks = _granules(bytes)
         times, readers = self._read[granules], self._reader[granules]
         shape = (granules.size // len(bytes), self._readers)
@@ -135,8 +138,8 @@ class Shadow:
         if not unseen.any():
             return None
         unseen &= (self._read_bytes[granules] & masks[:, None]) != 0
-        if strong is not None:
-            unseen &= ~strong[self._read_site[granules]]
+        if excused is not None:
+            unseen &= ~excused(self._read_site[granules], readers, sources)
         if not unseen.any():
             return None
         piece = int(np.flatnonzero(unseen.any(axis=1))[0])

@@ -8,11 +8,13 @@ warp counts for those that a barrier orders after it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nvbackend.simulator.checks.clocks import Clocks
+from nvbackend.simulator.checks.shadow import Excused
 from nvbackend.simulator.events import Access, By, Site
 from nvbackend.simulator.machine.lanes import WARP
 from nvbackend.simulator.machine.wave import Wave
@@ -30,6 +32,62 @@ Place = tuple[str, int, int]
 def is_strong(access: Access) -> bool:
     """Whether it is an atomic, or has an order other than weak."""
     return access.kind == "atomic" or access.by.order not in WEAK
+
+
+class StrongSites:
+    """Which sites access strongly, and their atomics at what scope: those race with threads that a scope leaves out.
+
+    PTX ISA 8.7.1 (morally strong operations): each of two is in the scope of the other.
+    """
+
+    def __init__(self, wave: Wave) -> None:
+        warps = -(-wave.cta_threads // WARP)
+        self._groups = np.array([1, warps, warps * wave.cluster_size, 1 << 30])
+        """The warps of each of the groups that a scope is within, by its level."""
+        self._warps = wave.size // WARP
+        self._is_strong: list[bool] = []
+        self._levels: list[int] = []
+        self._is_narrow = False
+
+    def add(self, access: Access) -> None:
+        """The next site, by one of its accesses."""
+        self._is_strong.append(is_strong(access))
+        atomic = access.kind == "atomic" and access.by.operation is None
+        self._levels.append(_NARROW.get(access.by.scope, _EVERYBODY) if atomic else _EVERYBODY)
+        self._is_narrow |= self._levels[-1] != _EVERYBODY
+
+    def parted(self, access: Access) -> tuple[int, int] | None:
+        """Of the atomics of one step two that change one address, of threads that their scope leaves out."""
+        level = _NARROW.get(access.by.scope)
+        if level is None or access.kind != "atomic" or access.by.operation is not None or len(access.by.threads) < 2:
+            return None
+        groups = np.asarray(access.by.threads // WARP // self._groups[level])
+        owners = np.broadcast_to(-1 if access.owners is None else access.owners, groups.shape)
+        order = np.lexsort((groups, access.addresses, owners))
+        same = (np.diff(access.addresses[order].astype(np.int64)) == 0) & (np.diff(owners[order]) == 0)
+        apart = np.flatnonzero(same & (np.diff(groups[order]) != 0))
+        return (int(order[apart[0]]), int(order[apart[0] + 1])) if len(apart) else None
+
+    def is_strong(self, site: int) -> bool:
+        """Whether a site's accesses are strong."""
+        return self._is_strong[site]
+
+    def excused(self, number: int) -> Excused | None:
+        """What excuses earlier accesses where one of site `number` comes now; None where nothing does."""
+        if not self._is_strong[number]:
+            return None
+        strong, levels = np.array(self._is_strong), np.array(self._levels)
+
+        def excuses(sites: NDArray[np.int32], earlier: NDArray[Any], sources: NDArray[Any]) -> NDArray[np.bool_]:
+            alike: NDArray[np.bool_] = strong[sites]
+            if not self._is_narrow:
+                return alike
+            group = self._groups[np.minimum(levels[sites], levels[number])]
+            engines = (earlier >= self._warps) | (sources >= self._warps)
+            together: NDArray[np.bool_] = alike & (engines | (earlier // group == sources // group))
+            return together
+
+        return excuses
 
 
 class Strong:

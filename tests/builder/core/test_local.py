@@ -154,3 +154,47 @@ def test_a_name_is_printable_text(options: Any, rule: str) -> None:
 
 def test_the_count_is_known_when_the_kernel_is_built() -> None:
     assert _refused(lambda k, out: k.local.array(f32, k.thread_id())) == ["call.argument"]
+
+
+def _built(body: Any) -> list[str]:
+    """The rules that a build of it breaks."""
+    k: Any = KernelBuilder("local", "sm_90a", threads=THREADS, parameters=[Parameter("out", Pointer(u32))])
+    body(k, k.arguments[0], k.local.array(u32, 4, name="own"))
+    try:
+        k.finish()
+    except DiagnosticError as error:
+        return [one.rule_id for one in error.diagnostics if one.location is not None and one.location.file == __file__]
+    return []
+
+
+def _counted(k: Any, out: Any, own: Any, last: int, first: int = 0) -> None:
+    own[0] = 1
+    with k.range(first, last) as i:
+        own[i] = own[i] + 1
+
+
+@pytest.mark.parametrize(
+    ("rules", "body"),
+    [
+        (["local.index"], lambda k, out, own: _counted(k, out, own, 5)),
+        (["local.index"], lambda k, out, own: _counted(k, out, own, 4, -1)),
+        ([], lambda k, out, own: _counted(k, out, own, 4)),
+        (["local.index"], lambda k, out, own: own.__setitem__(k.thread_id(), 1)),
+        ([], lambda k, out, own: own.__setitem__(k.thread_id() % 4, 1)),
+        ([], lambda k, out, own: own.__setitem__(out[0], 1)),  # nobody knows
+        (["local.unwritten"], lambda k, out, own: out.store(own[2])),
+        (["local.unwritten"], lambda k, out, own: out.store(own[out[1]])),
+        ([], lambda k, out, own: (own.__setitem__(out[0], 1), out.store(own[2]))),
+    ],
+)
+def test_indices_that_a_build_knows(rules: list[str], body: Any) -> None:
+    assert _built(body) == rules
+
+
+@pytest.mark.parametrize("index", [-1, 4, 9])
+def test_numbers_outside_a_register_tensor(index: int) -> None:
+    def tensor(k: Any) -> Any:
+        return k.register_tensor(u32, (4,))
+
+    assert _refused(lambda k, out: tensor(k).read(index)) == ["tensor.coordinate"]
+    assert _refused(lambda k, out: tensor(k).write(index, k.const(1, u32))) == ["tensor.coordinate"]

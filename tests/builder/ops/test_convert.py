@@ -85,7 +85,7 @@ def test_what_no_cvt_does_is_refused(rule: str, target: str, call: Callable[[Usi
 def test_a_conversion_by_name_is_one_instruction() -> None:
     u = Using("sm_90a")
     u.k.arguments[0].cast(f16)[0] = u.x.to(f16, rounding="rz", saturate=True)
-    u.k.arguments[1][1] = u.k.convert.pack("f16x2", u.x, 1.0, rounding="rz")
+    u.k.arguments[1][1] = u.k.convert.pack("f16x2", u.x, 1.0, rounding="rz").bitcast(u32)
     ptx = u.k.finish(check=False).compile(assemble=False).ptx
     assert ptx.count("cvt.") == 2
     assert "cvt.rz.satfinite.f16.f32" in ptx

@@ -211,7 +211,7 @@ def test_which_operands_a_store_to_each_space_takes(space, given):
 @pytest.mark.parametrize(
     ("more", "rule"),
     [
-        ({"cache_policy": 0}, "async-copy.policy"),
+        ({"cache_policy": 0}, "cache.policy"),
         ({"read_bytes": 17}, "async-copy.read-bytes"),
         ({"read_bytes": -1}, "async-copy.read-bytes"),
         ({"read_bytes": 0}, None),

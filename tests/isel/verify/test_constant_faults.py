@@ -90,8 +90,9 @@ COPIES: list[tuple[Row, dict[str, int], str | None]] = [
     (COPY, {"bytes": 9}, "async-copy.read-bytes"),
     (COPY, {"bytes": 16}, "async-copy.read-bytes"),
     (COPY, {"bytes": (1 << 32) - 1}, "async-copy.read-bytes"),
-    (HINTED, {"cache_policy": 0}, "async-copy.policy"),
-    (HINTED, {"cache_policy": 1}, None),
+    (HINTED, {"cache_policy": 0}, "cache.policy"),
+    (HINTED, {"cache_policy": 1}, "cache.policy"),
+    (HINTED, {"cache_policy": 0x1000000000000000}, None),
     (HINTED, {"cache_policy": 0x14F0000000000000}, None),
 ]
 

@@ -10,6 +10,7 @@ import itertools
 import numpy as np
 import pytest
 
+import nvbackend as nvb
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.simulator import Simulator
 
@@ -100,3 +101,65 @@ def test_what_is_handed_on_is_seen(middle: str, wanted: str | None) -> None:
     text = TEXT.replace("setp.eq.u32 %p0, %r0, {reader}", "setp.ne.u32 %p0, %r0, 0").replace("READ:", hand_over)
     text = text.format(store=store, load="ld.acquire.gpu.global.u32 %r2, [%rd1+32];", after="")
     assert _launched(text, 3) == wanted
+
+
+def add(k, out, *, scope, place, first):
+    """Every thread of the CTAs from `first` on adds to the element at `place`."""
+    with k.if_(k.block_id() >= first):
+        k.atomic.reduce(out + place(k), "add", 1, scope=scope)
+
+
+@pytest.mark.parametrize("target", ["sm_90a"])
+@pytest.mark.parametrize(
+    ("cluster", "scope", "place", "first", "wrong"),
+    [
+        (1, "cta", lambda k: 0, 0, True),
+        (1, "cta", lambda k: k.thread_id(), 0, True),
+        (1, "cta", lambda k: k.block_id(), 0, False),
+        (1, "cta", lambda k: 0, 3, False),  # one CTA comes
+        (1, "gpu", lambda k: 0, 0, False),
+        (1, "cluster", lambda k: 0, 0, True),
+        (2, "cluster", lambda k: k.block_id() // 2, 0, False),
+        (2, "cluster", lambda k: 0, 0, True),
+        (2, "cta", lambda k: k.block_id() // 2, 0, True),
+    ],
+)
+def test_atomics_reach_the_threads_of_their_scope(target, cluster, scope, place, first, wrong):
+    @nvb.kernel(target, threads=64, cluster=cluster)
+    def kernel(k, out: nvb.Pointer[nvb.u32]):
+        add(k, out, scope=scope, place=place, first=first)
+
+    loaded, out = nvb.runtime.load(kernel.compile(check=False), device="simulator"), np.zeros(64, np.uint32)
+    if not wrong:
+        loaded.launch(4, out)
+        assert out.sum() == 64 * (4 - first)
+        return
+    with pytest.raises(nvb.DiagnosticError) as error:
+        loaded.launch(4, out)
+    assert [each.rule_id for each in error.value.diagnostics] == ["simulator.scope"]
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_atomics_of_two_steps_that_a_flag_orders(apart):
+    """The second CTA adds in its own scope what the first has added in its own; only a flag orders them."""
+
+    @nvb.kernel("sm_90a", threads=32)
+    def turns(k, out: nvb.Pointer[nvb.u32], flag: nvb.Pointer[nvb.u32]):
+        with k.if_(k.block_id() == 0):
+            k.atomic.reduce(out, "add", 1, scope="cta")
+            k.warp.sync()
+            flag.store(1, order="release", scope="gpu", where=k.thread_id() == 0)
+        with k.else_():
+            if not apart:
+                with k.loop():
+                    k.break_if(flag.load(order="acquire", scope="gpu")[0] == 1)
+            k.atomic.reduce(out, "add", 1, scope="cta")
+
+    loaded = nvb.runtime.load(turns.compile(check=False), device="simulator")
+    out, flag = np.zeros(1, np.uint32), np.zeros(1, np.uint32)
+    if apart:
+        with pytest.raises(nvb.DiagnosticError, match=r"simulator\.scope"):
+            loaded.launch(2, out, flag)
+    else:
+        loaded.launch(2, out, flag)
+        assert out[0] == 64

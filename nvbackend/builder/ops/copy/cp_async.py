@@ -35,7 +35,7 @@ class CpAsync(Noun):
 
         Only `read_bytes` are read, and the rest is filled with zeros; where the predicate `ignore` holds, all of it is.
         `prefetch` 64, 128 or 256 bytes to L2 as well. Raises instruction.variant, target.feature,
-        async-copy.read-bytes, async-copy.policy, and memory.misaligned if an address is certainly not a multiple of
+        async-copy.read-bytes, cache.policy, and memory.misaligned if an address is certainly not a multiple of
         `size`. PTX ISA 9.7.9 (cp.async).
         """
         fill = "ignore" if ignore is not None else None if read_bytes is None else "bytes"

@@ -61,6 +61,8 @@ def promoted(k: Core, value: Value) -> ir.Value:
     kind = value.type
     if kind is pred or kind is b1:
         return k.llvm.zext(value.ir, ir.IntType(32)) if kind is pred else value.ir
+    if kind.is_pair:
+        return value.bitcast(u32 if kind.bits == u32.bits else u64).ir
     if is_packed(kind):
         return _narrow_float(k.llvm, kind, value.ir)
     if is_float(kind):

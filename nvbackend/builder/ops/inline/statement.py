@@ -23,6 +23,7 @@ from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import owner_of
 from nvbackend.builder.values.values import CLUSTER_SPACE, GLOBAL_SPACE, Arithmetic, Value, as_value
 from nvbackend.codegen.ptxas import run_ptxas
+from nvbackend.codegen.ptxas_messages import ERROR as PTXAS_ERROR
 from nvbackend.codegen.toolchain import find_ptxas, locate
 from nvbackend.diagnostics import DiagnosticError, caller_location, printed
 from nvbackend.diagnostics.boundary import plain_number
@@ -91,7 +92,8 @@ class _Statement:
             register = _OF_BITS.get(kind.bits)
         if register is None:
             self.fail(f"no register of PTX holds a single {kind}, which {name} is", "convert it, such as .to(nvb.u32)")
-        return _Register(register, {tf32: "f32", pred: "pred"}.get(kind, "b16" if kind.bits == 16 else kind.name))
+        bits = kind.bits == 16 or kind.is_pair
+        return _Register(register, {tf32: "f32", pred: "pred"}.get(kind, f"b{kind.bits}" if bits else kind.name))
 
     def check_names(self) -> None:
         """Raises ptx.operand unless the text names every operand, and nothing else."""
@@ -224,7 +226,11 @@ def _assembled(statement: _Statement, registers: Mapping[str, _Register], target
         _check_written(statement, instructions)
     except DiagnosticError as error:
         at = caller_location()
-        raise DiagnosticError([replace(each, location=at) for each in error.diagnostics]) from None
+        taken = ", ".join(f"{{{name}}} is {register.type}" for name, register in registers.items())
+        advice = f"compare the instruction with the types of its operands: {taken}" if taken else "correct the text"
+        refused = (replace(each, location=at) for each in error.diagnostics)
+        found = [replace(each, fix=advice) if each.rule is PTXAS_ERROR else each for each in refused]
+        raise DiagnosticError(found) from None
     return performed
 
 

@@ -91,8 +91,12 @@ class IntegerOperations(Noun):
         """A logic function of three words (u32): bit 4a + 2b + c of `table` is the result for bits a, b and c.
 
         The table of a function is the function of 0xF0, 0xCC and 0xAA: `(0xF0 & 0xCC) ^ 0xAA` for (a & b) ^ c. Raises
-        machine.immediate. PTX ISA 9.7.8 (lop3).
+        value.constant for one of more than 8 bits. PTX ISA 9.7.8 (lop3).
         """
+        if isinstance(table, int) and table not in range(256):
+            allowed = "the function of 0xF0, 0xCC and 0xAA, such as (0xF0 & 0xCC) ^ 0xAA; & 0xFF after a ~"
+            problem = f"{hex(table)} is not a truth table of three bits, which is a number from 0 to 0xff"
+            rules.CONSTANT_RANGE.fail(problem=problem, allowed=allowed)
         return computed(self._k, integers.logic(), a=a, b=b, c=c, table=table)
 
     # -- arithmetic ---------------------------------------------------------------------------------------------------

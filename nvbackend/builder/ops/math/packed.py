@@ -6,24 +6,26 @@ from nvbackend.builder.core.instructions import computed
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.variables import pair_of
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.arithmetic import packed
 from nvbackend.intrinsics.row.row import Row
-from nvbackend.intrinsics.row.types import BY_NAME, ElementType, bf16, f16, f32, u32, u64
+from nvbackend.intrinsics.row.types import BY_NAME, ElementType, bf16, bf16x2, f16, f16x2, f32, f32x2
 from nvbackend.isel.target.target import variant
 
-_WORDS = {f16: u32, bf16: u32, f32: u64}
-"""The register of a pair, by its elements."""
+_PAIRS = {f16: f16x2, bf16: bf16x2, f32: f32x2}
+"""The type of a pair, by its elements."""
 
 
 @user_facing
 class PackedOperations(Noun):
-    """Pairs in one register (PTX ISA 9.7.3, 9.7.4): "f16x2" and "bf16x2" in a u32, "f32x2" in a u64 (sm_100 and later).
+    """Pairs in one register (PTX ISA 9.7.3, 9.7.4): "f16x2" and "bf16x2" of 32 bits, "f32x2" of 64 (sm_100 and later).
 
-    The first argument names the pair; the lower half is its first element. Raises instruction.variant for what a pair
-    does not have, target.feature where the target does not have it. `ftz` (f16x2, f32x2) makes subnormal operands and
-    results 0, `saturate` (f16x2) clamps to 0 to 1, `relu` (fma of f16x2 and bf16x2) makes negative results 0.
+    The first argument names the pair; the lower half is its first element. Pairs have a type, nvb.f16x2, bf16x2 or
+    f32x2, also as elements of a `Pointer`; `.bitcast(nvb.u32)` gives the bits of one. A u32 (or u64 of f32x2) is taken
+    as the bits of what the call names. `ftz` (f16x2, f32x2) makes subnormal operands and results 0, `saturate` (f16x2)
+    clamps to 0 to 1, `relu` (fma of f16x2 and bf16x2) makes negative results 0. Raises value.type for a pair of another
+    type, instruction.variant for what a pair does not have, target.feature where the target does not have it.
     """
 
     __noun__ = "packed"
@@ -32,16 +34,18 @@ class PackedOperations(Noun):
     # -- pairs and their elements -------------------------------------------------------------------------------------
 
     def pack(self, low: Operand, high: Operand) -> Value:
-        """The pair of two values of f16, bf16 or f32: a u32, or a u64 of f32. It rounds nothing: see math.pack_pair."""
+        """The pair of two values of f16, bf16 or f32. It rounds nothing: k.convert.pack rounds two of f32."""
         first, second = pair_of(self._k, "pack", low, high)
-        word = self._word(first.type)
-        half = BY_NAME[f"u{first.type.bits}"]
-        return first.bitcast(half).to(word) | (second.bitcast(half).to(word) << first.type.bits)
+        pair = self._pair_of(first.type)
+        word, half = _word(pair), BY_NAME[f"u{first.type.bits}"]
+        bits = first.bitcast(half).to(word) | (second.bitcast(half).to(word) << first.type.bits)
+        return bits.bitcast(pair)
 
     def unpack(self, pair: str, value: Operand) -> tuple[Value, Value]:
         """The lower and the upper element of a pair."""
-        element = BY_NAME[self._pair(pair).removesuffix("x2")]
-        word, half = self._held(element, value), BY_NAME[f"u{element.bits}"]
+        kind = BY_NAME[str(variant("unpack", packed.arithmetic, "add", pair).axes["pair"])]
+        element = BY_NAME[kind.name.removesuffix("x2")]
+        word, half = self._held(kind, value).bitcast(_word(kind)), BY_NAME[f"u{element.bits}"]
         return word.to(half).bitcast(element), (word >> element.bits).to(half).bitcast(element)
 
     def broadcast(self, value: Operand) -> Value:
@@ -132,23 +136,29 @@ class PackedOperations(Noun):
 
     # -- how they are emitted -----------------------------------------------------------------------------------------
 
-    def _word(self, element: ElementType) -> ElementType:
-        if element not in _WORDS:
+    def _pair_of(self, element: ElementType) -> ElementType:
+        if element not in _PAIRS:
             rules.UNSUPPORTED_OPERATION.fail(
                 operation="k.packed.pack", element=element, advice="convert to f16, bf16 or f32 first"
             )
-        return _WORDS[element]
-
-    def _pair(self, pair: str) -> str:
-        return str(variant("unpack", packed.arithmetic, "add", pair).axes["pair"])
+        return _PAIRS[element]
 
     def _rounded(
         self, operation: str, pair: str, rounding: str, ftz: bool, saturate: bool, relu: bool, *values: Operand
     ) -> Value:
         return self._of(variant(operation, packed.arithmetic, operation, pair, rounding, ftz, saturate, relu), *values)
 
-    def _held(self, element: ElementType, value: Operand) -> Value:
-        return as_value(self._k, value, _WORDS[element])
+    def _held(self, pair: ElementType, value: Operand) -> Value:
+        """`value`, a pair or its bits."""
+        if isinstance(value, Arithmetic) and value.type is _word(pair):
+            return as_value(self._k, value).bitcast(pair)
+        return as_value(self._k, value, pair)
 
     def _of(self, row: Row, *values: Operand) -> Value:
-        return computed(self._k, row, **dict(zip("abc", values, strict=False)))
+        held = [self._held(row.outputs[0].type, value) for value in values]
+        return computed(self._k, row, **dict(zip("abc", held, strict=False)))
+
+
+def _word(pair: ElementType) -> ElementType:
+    """The integer of the same bits."""
+    return BY_NAME[f"u{pair.bits}"]

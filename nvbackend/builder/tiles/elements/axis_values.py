@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from nvbackend.builder.core.variables import Variable, make_variable
 from nvbackend.builder.ops.combine import Operation, combining
 from nvbackend.builder.tiles.elements.rules import OTHER, ROWS
+from nvbackend.builder.values.attributes import missing_attribute, refuse_assignment
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 
@@ -18,8 +19,44 @@ AXES = ("row", "column")
 _ALONG = (("M", "(4, 1, 1)"), ("N", "(1, 4, 1)"))
 
 
+class _Arithmetic:
+    """Operators that go value by value."""
+
+    def _now(self) -> AxisValues:
+        raise NotImplementedError
+
+    def _with(self, function: Callable[..., Operand], other: AxisValues | AxisVariable | Operand) -> AxisValues:
+        if isinstance(other, Sequence):  # the elements of the tile know which of them belong to each value
+            return NotImplemented
+        return self._now().map(function, other)
+
+    def __add__(self, other: AxisValues | AxisVariable | Operand) -> AxisValues:
+        return self._with(lambda a, b: a + b, other)
+
+    def __radd__(self, other: Operand) -> AxisValues:
+        return self._with(lambda a, b: b + a, other)
+
+    def __sub__(self, other: AxisValues | AxisVariable | Operand) -> AxisValues:
+        return self._with(lambda a, b: a - b, other)
+
+    def __rsub__(self, other: Operand) -> AxisValues:
+        return self._with(lambda a, b: b - a, other)
+
+    def __mul__(self, other: AxisValues | AxisVariable | Operand) -> AxisValues:
+        return self._with(lambda a, b: a * b, other)
+
+    def __rmul__(self, other: Operand) -> AxisValues:
+        return self._with(lambda a, b: b * a, other)
+
+    def __truediv__(self, other: AxisValues | AxisVariable | Operand) -> AxisValues:
+        return self._with(lambda a, b: a / b, other)
+
+    def __rtruediv__(self, other: Operand) -> AxisValues:
+        return self._with(lambda a, b: b / a, other)
+
+
 @user_facing
-class AxisValues:
+class AxisValues(_Arithmetic):
     """A value for each row (axis 0) or column (axis 1) of a tile of which the thread has elements.
 
     Made by `rows` and `columns` of an accumulator or of its elements, and by `reduce_rows`. Arithmetic goes value by
@@ -31,6 +68,9 @@ class AxisValues:
         self._held = held
         self.axis = axis
         self._values = tuple(values)
+
+    def _now(self) -> AxisValues:
+        return self
 
     @property
     def values(self) -> tuple[Value, ...]:
@@ -48,7 +88,7 @@ class AxisValues:
         """Whether this thread is the first of those that have its rows (columns): one of them writes the results."""
         return self._held.is_first(self.axis)
 
-    def map(self, function: Callable[..., Operand], *others: AxisValues | Operand) -> AxisValues:
+    def map(self, function: Callable[..., Operand], *others: AxisValues | AxisVariable | Operand) -> AxisValues:
         """`function` of each value, and of those of `others` for the same row or column. Raises elements.other."""
         k = self._held.core
         aligned = [self._aligned(other) for other in others]
@@ -66,7 +106,9 @@ class AxisValues:
         made = [over_lanes(self._held, self.axis, combine, value) for value in self._values]
         return AxisValues(self._held, self.axis, made)
 
-    def _aligned(self, other: AxisValues | Operand) -> Sequence[Any]:
+    def _aligned(self, other: AxisValues | AxisVariable | Operand) -> Sequence[Any]:
+        if isinstance(other, AxisVariable):
+            other = other.value
         if not isinstance(other, AxisValues):
             return [other] * len(self)
         if other.axis != self.axis or not self._held.goes_with(other._held, self.axis):
@@ -75,34 +117,16 @@ class AxisValues:
             OTHER.fail(left=self, right=other, problem=problem, instead=instead)
         return other._values
 
-    def __add__(self, other: AxisValues | Operand) -> AxisValues:
-        return self.map(lambda a, b: a + b, other)
-
-    def __radd__(self, other: Operand) -> AxisValues:
-        return self.map(lambda a, b: b + a, other)
-
-    def __sub__(self, other: AxisValues | Operand) -> AxisValues:
-        return self.map(lambda a, b: a - b, other)
-
-    def __rsub__(self, other: Operand) -> AxisValues:
-        return self.map(lambda a, b: b - a, other)
-
-    def __mul__(self, other: AxisValues | Operand) -> AxisValues:
-        return self.map(lambda a, b: a * b, other)
-
-    def __rmul__(self, other: Operand) -> AxisValues:
-        return self.map(lambda a, b: b * a, other)
-
-    def __truediv__(self, other: AxisValues | Operand) -> AxisValues:
-        return self.map(lambda a, b: a / b, other)
-
-    def __rtruediv__(self, other: Operand) -> AxisValues:
-        return self.map(lambda a, b: b / a, other)
-
     def variable(self, name: str) -> AxisVariable:
         """A variable that holds these values: what `k.var` makes of them."""
         cells = [make_variable(self._held.core, value, name=f"{name}.{at}") for at, value in enumerate(self._values)]
         return AxisVariable(self._held, self.axis, cells)
+
+    if not TYPE_CHECKING:  # it would make a type checker accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises value.attribute."""
+            raise missing_attribute(self, name, f"a value for each {AXES[self.axis]}", "values")
 
     def __repr__(self) -> str:
         return f"<a value for each of {len(self)} {AXES[self.axis]}s of {self._held}>"
@@ -123,8 +147,11 @@ def over_lanes(held: Held, axis: int, combine: Callable[..., Any], value: Value)
 
 
 @user_facing
-class AxisVariable:
-    """A mutable value for each row or column of which a thread has elements, made by `k.var` of `AxisValues`."""
+class AxisVariable(_Arithmetic):
+    """A mutable value for each row or column of which a thread has elements, made by `k.var` of `AxisValues`.
+
+    In arithmetic it is its current values, as any variable is.
+    """
 
     def __init__(self, held: Held, axis: int, cells: Sequence[Variable]) -> None:
         self._held = held
@@ -136,7 +163,15 @@ class AxisVariable:
         """The current values; later changes do not affect them."""
         return AxisValues(self._held, self.axis, [cell.value for cell in self._cells])
 
-    def set(self, values: AxisValues | Operand) -> None:
+    @value.setter
+    def value(self, values: object) -> NoReturn:  # noqa: ARG002
+        """Raises value.attribute: `set` sets it."""
+        refuse_assignment()
+
+    def _now(self) -> AxisValues:
+        return self.value
+
+    def set(self, values: AxisValues | AxisVariable | Operand) -> None:
         """Set all of them. Raises elements.other for values of another axis or tile, value.type."""
         for cell, value in zip(self._cells, self.value._aligned(values), strict=True):
             cell.set(value)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, overload
 from nvbackend.builder.ops.combine import Operation, combining
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.coordinates import Inside
-from nvbackend.builder.tiles.elements.axis_values import AXES, AxisValues, check_lanes, over_lanes
+from nvbackend.builder.tiles.elements.axis_values import AXES, AxisValues, AxisVariable, check_lanes, over_lanes
 from nvbackend.builder.tiles.elements.held import Held
 from nvbackend.builder.tiles.elements.packing import packed
 from nvbackend.builder.tiles.elements.rules import ELEMENT, OTHER
@@ -81,7 +81,7 @@ class TileValues(Sequence[Value]):
 
     # -- element by element -----------------------------------------------------------------------------------------
 
-    def map(self, function: Callable[..., Operand], *others: TileValues | AxisValues | Operand) -> TileValues:
+    def map(self, function: Callable[..., Operand], *others: Other) -> TileValues:
         """`function` of each element, and of what `others` have for it: at its place, for its row, or for its column.
 
         All results have one type (elements.type). Raises elements.other for values of another tile.
@@ -108,8 +108,10 @@ class TileValues(Sequence[Value]):
             ELEMENT.fail(count=len(made), given=" and ".join(types))
         return TileValues(self._held, made)
 
-    def _aligned(self, other: TileValues | AxisValues | Operand) -> Sequence[Any]:
+    def _aligned(self, other: Other) -> Sequence[Any]:
         """What `other` has for each element."""
+        if isinstance(other, AxisVariable):
+            other = other.value
         if not isinstance(other, (TileValues, AxisValues)):
             return [other] * len(self)
         axis = other.axis if isinstance(other, AxisValues) else None
@@ -125,25 +127,25 @@ class TileValues(Sequence[Value]):
     def __add__(self, other: Other) -> TileValues:
         return self.map(lambda a, b: a + b, other)
 
-    def __radd__(self, other: Operand) -> TileValues:
+    def __radd__(self, other: Other) -> TileValues:
         return self.map(lambda a, b: b + a, other)
 
     def __sub__(self, other: Other) -> TileValues:
         return self.map(lambda a, b: a - b, other)
 
-    def __rsub__(self, other: Operand) -> TileValues:
+    def __rsub__(self, other: Other) -> TileValues:
         return self.map(lambda a, b: b - a, other)
 
     def __mul__(self, other: Other) -> TileValues:
         return self.map(lambda a, b: a * b, other)
 
-    def __rmul__(self, other: Operand) -> TileValues:
+    def __rmul__(self, other: Other) -> TileValues:
         return self.map(lambda a, b: b * a, other)
 
     def __truediv__(self, other: Other) -> TileValues:
         return self.map(lambda a, b: a / b, other)
 
-    def __rtruediv__(self, other: Operand) -> TileValues:
+    def __rtruediv__(self, other: Other) -> TileValues:
         return self.map(lambda a, b: b / a, other)
 
     # -- rows -------------------------------------------------------------------------------------------------------
@@ -217,7 +219,7 @@ class TileValues(Sequence[Value]):
         return f"<{len(self)} elements of {self.element}, a thread's of a tile of {self._held}>"
 
 
-Other: TypeAlias = "TileValues | AxisValues | Operand"
+Other: TypeAlias = "TileValues | AxisValues | AxisVariable | Operand"
 """What goes together with the elements of a tile."""
 
 

@@ -90,10 +90,12 @@ class Places:
         self.bits = Bits()
         self.multiples = Multiples()
 
-    def allocate(self, name: str, size: int, part: int, start: tuple[str, int] | None = None) -> Place:
-        """The start of a new allocation of shared memory, of `size` bytes in parts of `part`."""
+    def allocate(
+        self, name: str, size: int, part: int, start: tuple[str, int] | None = None, *, space: str = "shared"
+    ) -> Place:
+        """The start of a new allocation, of `size` bytes in parts of `part`."""
         self._objects += 1
-        return Place(MemoryObject(self._objects, name, "shared", size, part, start=start))
+        return Place(MemoryObject(self._objects, name, space, size, part, start=start))
 
     def of_peer(self, place: Place | None) -> Place | None:
         """The same place in the shared memory of another CTA, which is other memory."""

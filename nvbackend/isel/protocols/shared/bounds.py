@@ -22,13 +22,15 @@ from nvbackend.isel.machine.function import (
     MachineBlock,
     MachineFunction,
     MachineInstr,
+    MemoryObject,
     MemoryTouch,
     MemoryUse,
     RunTimeValues,
 )
-from nvbackend.isel.protocols.shared.rules import BOUNDS
+from nvbackend.isel.protocols.shared.rules import BOUNDS, LOCAL_INDEX, UNWRITTEN
 
-_SPACES = ("shared", PEER_SPACE)
+_LOCAL = "local"
+_SPACES = ("shared", PEER_SPACE, _LOCAL)
 _ACCESSES = {
     MemoryUse.READ: "reads",
     MemoryUse.WRITE: "writes",
@@ -78,6 +80,22 @@ def check_shared_bounds(function: MachineFunction) -> list[Diagnostic]:
                 if fault is not None:
                     faults.setdefault((instr.location, touch.object.id, instr.opcode), fault)
     return list(faults.values())
+
+
+def check_local_arrays(function: MachineFunction) -> list[Diagnostic]:
+    """The first read of each local array that nothing ever sets (local.unwritten)."""
+    reads: dict[MemoryObject, MachineInstr] = {}
+    written: set[MemoryObject] = set()
+    for block in function.blocks.values():
+        for instr in block.instructions:
+            for touch in instr.memory:
+                if touch.object.space == _LOCAL and touch.use is MemoryUse.READ:
+                    reads.setdefault(touch.object, instr)
+                elif touch.object.space == _LOCAL:
+                    written.add(touch.object)
+    return [
+        UNWRITTEN.diagnose(at=instr.location, name=array.name) for array, instr in reads.items() if array not in written
+    ]
 
 
 class _Bounds:
@@ -200,6 +218,10 @@ def _lanes(instr: MachineInstr, touch: MemoryTouch) -> int | None:
 
 
 def _diagnose(instr: MachineInstr, touch: MemoryTouch, start: int, size: int, who: str) -> Diagnostic:
+    if touch.object.space == _LOCAL:
+        count, index = touch.object.bytes // touch.object.element_bytes, start // touch.object.element_bytes
+        name = touch.object.name
+        return LOCAL_INDEX.diagnose(at=instr.location, index=index, name=name, who=who, count=count, last=count - 1)
     return BOUNDS.diagnose(
         at=instr.location,
         instruction=instr.row.ptx if instr.row is not None else instr.opcode,

@@ -22,6 +22,20 @@ OVERWRITTEN_EARLY = Rule(
     why="Threads do not run in step: a slower one reads what was written for later. Nothing traps.",
     reference=_MODEL,
 )
+LOCAL_INDEX = Rule(
+    id="local.index",
+    message="element {index} of {name}, a local array of {count} elements{who}",
+    fix="index from 0 to {last}",
+    why="The access would change another variable of the thread, or fault.",
+    reference="PTX ISA 5.1.5 (local state space)",
+)
+UNWRITTEN = Rule(
+    id="local.unwritten",
+    message="an element of the local array {name} is read, and nothing ever sets one",
+    fix="set what is read, {name}[index] = value, or all elements: k.local.array(..., fill=0)",
+    why="It holds what was there before: any number, another one in each launch.",
+    reference="PTX ISA 5.1.5 (local state space); LLVM Language Reference (undefined values)",
+)
 BOUNDS = Rule(
     id="shared.bounds",
     message="{instruction} {does} {size} byte(s) of {memory} from byte {start} on{who}; it has {bytes}",

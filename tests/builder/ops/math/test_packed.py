@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nvbackend import f16, f32, runtime, u32, u64
+import nvbackend as nvb
+from nvbackend import bf16, bf16x2, f16, f16x2, f32, f32x2, runtime, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.intrinsics.arithmetic import packed
 from nvbackend.signature import Parameter, Pointer
@@ -54,7 +55,7 @@ def test_pairs_of_f16_are_numpy_on_each_half():
             lambda x, y, z: np.repeat(x[1::2], 2),
         ),
     }
-    parameters = [Parameter(name, Pointer(u32)) for name in ("x", "y", "z", "out")]
+    parameters = [Parameter(name, Pointer(f16x2)) for name in ("x", "y", "z", "out")]
     k = KernelBuilder("pairs", "sm_90a", threads=THREADS, parameters=parameters)
     x, y, z, out = k.arguments
     t = k.thread_id()
@@ -78,7 +79,7 @@ def test_every_pair_instruction_is_one_that_the_simulator_runs():
 @pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])
 def test_pairs_of_f32_keep_their_order(target):
     k = KernelBuilder(
-        "pairs", target, threads=32, parameters=[Parameter("x", Pointer(u64)), Parameter("y", Pointer(f32))]
+        "pairs", target, threads=32, parameters=[Parameter("x", Pointer(f32x2)), Parameter("y", Pointer(f32))]
     )
     x, y = k.arguments
     t = k.thread_id()
@@ -96,10 +97,70 @@ def test_pairs_of_f32_keep_their_order(target):
 
 
 def test_packing_puts_the_first_element_into_the_lower_half():
-    parameters = [Parameter("x", Pointer(f16)), Parameter("y", Pointer(u32))]
+    parameters = [Parameter("x", Pointer(f16)), Parameter("y", Pointer(f16x2))]
     k = KernelBuilder("pairs", "sm_75", threads=32, parameters=parameters)
     x, y = k.arguments
     y[0] = k.packed.pack(x[1], x[0])
     out = np.zeros(1, np.uint32)
     runtime.load(k.compile(), device="simulator").launch(1, np.array([1.5, -2.25], np.float16), out)
     assert out[0] == 0x3E00C080
+
+
+WRONG = {
+    "another pair": ("value.type", lambda k, p: k.packed.add("bf16x2", p, p)),
+    "a pair that was converted": (
+        "value.type",
+        lambda k, p: k.packed.neg("f16x2", k.convert.pack("bf16x2", k.const(1.0, f32), k.const(2.0, f32))),
+    ),
+    "another pair unpacked": ("value.type", lambda k, p: k.packed.unpack("bf16x2", p)),
+    "unpacked by convert": ("value.type", lambda k, p: k.convert.unpack(p, "bf16x2")),
+    "from a variable": ("value.type", lambda k, p: k.packed.abs("bf16x2", k.var(p))),
+    "stored as another": ("value.type", lambda k, p: k.arguments[1].store(p)),
+    "a number": ("value.operation", lambda k, p: k.packed.sub("f16x2", p, 1032.0)),
+    "an operator": ("value.operation", lambda k, p: p + p),
+    "a comparison": ("value.operation", lambda k, p: p < k.var(p)),
+    "a bitwise operator": ("value.operation", lambda k, p: ~p),
+    "a sum of a warp": ("value.operation", lambda k, p: k.warp.reduce("add", p)),
+    "converted": ("value.operation", lambda k, p: p.to(u32)),
+    "made by to": ("value.operation", lambda k, p: k.const(1.0, f16).to(f16x2)),
+    "of fewer bits": ("value.type", lambda k, p: k.packed.add("f32x2", p, p)),
+    "added to another in memory": (
+        "instruction.variant",
+        lambda k, p: k.atomic.add(k.arguments[0], p, element="bf16x2"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_pair_is_of_one_type(name):
+    rule, call = WRONG[name]
+    parameters = [Parameter("x", Pointer(f16x2)), Parameter("y", Pointer(bf16x2))]
+    k = KernelBuilder("pairs", "sm_100a", threads=32, parameters=parameters)
+    with pytest.raises(nvb.DiagnosticError) as error:
+        call(k, k.arguments[0][0])
+    assert [each.rule_id for each in error.value.diagnostics] == [rule]
+    assert "x2" in str(error.value)
+
+
+def test_pairs_go_where_values_go():
+    """Variables, selections, shuffles, atomics, prints and inline PTX; bits are a bitcast away."""
+
+    @nvb.kernel("sm_90a", threads=32)
+    def pairs(k, x: nvb.Pointer[f16x2], y: nvb.Pointer[bf16], word: nvb.Pointer[u32], sums: nvb.Pointer[f16x2]):
+        t = k.thread_id()
+        pair = k.var(x[t])
+        pair.set(k.select(t < 16, pair.value, k.packed.neg("f16x2", pair)))
+        k.atomic.add(sums, pair.value)
+        moved = k.warp.shuffle(pair.value, "bfly", 1)
+        same = k.ptx("mov.b32 {d}, {a};", outputs={"d": f16x2}, inputs={"a": moved})
+        word[t] = same.bitcast(u32) + 1
+        y[2 * t], y[2 * t + 1] = k.packed.unpack("bf16x2", k.packed.broadcast(y[t + 64]))
+
+    x = np.arange(64, dtype=np.float16)
+    y = np.arange(96, dtype=np.uint16)
+    word, sums = np.zeros(32, np.uint32), np.zeros(1, np.uint32)
+    runtime.load(pairs.compile(), device="simulator").launch(1, x.view(np.uint32), y, word, sums)
+    kept = np.where(np.arange(64) < 32, x, -x)
+    assert np.array_equal((word - 1).view(np.float16).reshape(-1, 2), kept.reshape(-1, 2)[np.arange(32) ^ 1])
+    assert np.array_equal(sums.view(np.float16), kept.reshape(-1, 2).sum(axis=0))
+    assert np.array_equal(y[:64], np.repeat(np.arange(64, 96), 2))

@@ -1,0 +1,96 @@
+"""Mistakes at a call that once ended in another message, or in none: each with its rule and what its text must say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import f16, f32, s32, u32
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.signature import Parameter, Pointer, Scalar
+
+
+def _builder() -> Any:
+    parameters = [Parameter("p", Pointer(u32)), Parameter("n", Scalar(s32)), Parameter("x", Pointer(f32))]
+    return KernelBuilder("mistakes", "sm_90a", threads=128, parameters=parameters)
+
+
+def _text(call: Any) -> tuple[str, str]:
+    k = _builder()
+    with pytest.raises(nvb.DiagnosticError) as error:
+        call(k, *k.arguments)
+    (diagnostic,) = error.value.diagnostics
+    assert diagnostic.location is not None
+    assert diagnostic.location.file == __file__
+    return diagnostic.rule_id, str(diagnostic)
+
+
+def _tile(k: Any) -> Any:
+    mma = k.tiled_mma(nvb.mma.sync("m16n8k16", f16, f16, f32), (4, 1), tile=(64, 64))
+    return mma.accumulator()
+
+
+def _sum_of_half(k: Any) -> None:
+    with k.if_(k.thread_id() < 64):
+        k.cluster.reduce("add", 1)
+
+
+MISTAKES: dict[str, tuple[str, str, Any]] = {
+    "a value for llvmlite": ("value.kind", "pass value.ir", lambda k, p, n, x: k.llvm.fneg(x[0])),
+    "two values for llvmlite": ("value.kind", "pass value.ir", lambda k, p, n, x: k.llvm.add(n, n)),
+    "a value in a list": ("value.kind", "pass value.ir", lambda k, p, n, x: k.llvm.gep(p.pointer(), [n])),
+    "a variable for llvmlite": ("value.kind", "variable.value.ir", lambda k, p, n, x: k.llvm.neg(k.var(n))),
+    "an address for llvmlite": ("value.kind", "address.pointer()", lambda k, p, n, x: k.llvm.load(p)),
+    "a number as a policy": ("cache.policy", "0x5 is not", lambda k, p, n, x: p.load(cache_policy=5)),
+    "an s32 as a policy": ("cache.policy", "an s32 is not", lambda k, p, n, x: p.load(cache_policy=n)),
+    "an s32 of a store": ("cache.policy", "an s32 is not", lambda k, p, n, x: p.store(n.to(u32), cache_policy=n)),
+    "a bulk copy": ("cache.policy", "0x7 is not", lambda k, p, n, x: k.bulk.prefetch(x, 16, cache_policy=7)),
+    "a table of 9 bits": ("value.constant", "0xAA", lambda k, p, n, x: k.integer.lop3(1, 2, 3, 0x1EA)),
+    "rounded to itself": (
+        "value.operation",
+        "rounding= and saturate=",
+        lambda k, p, n, x: n.to(s32, rounding="rn", saturate=True),
+    ),
+    "saturated to itself": ("value.operation", "leave saturate=", lambda k, p, n, x: x[0].to(f32, saturate=True)),
+    "argmax of a float": ("value.operation", "an index", lambda k, p, n, x: k.cta.argmax(x[0], x[1])),
+    "argmin of a float": ("value.operation", "an index", lambda k, p, n, x: k.warp.argmin(x[0], x[1])),
+    "value assigned": ("value.attribute", "variable.set(...)", lambda k, p, n, x: setattr(k.var(n), "value", 3)),
+    "rows assigned": ("value.attribute", ".set(", lambda k, p, n, x: setattr(k.var(_tile(k).rows(1.0)), "value", 3)),
+    "the value of rows": ("value.attribute", "k.var(...)", lambda k, p, n, x: _tile(k).rows(1.0).value),
+    "rows set": ("value.attribute", "k.var(...)", lambda k, p, n, x: _tile(k).rows(1.0).set(2.0)),
+    "a cluster's name": ("reduce.operation", "k.cluster.reduce by", lambda k, p, n, x: k.cluster.reduce("sum", n)),
+    "half of a cluster": ("cta.threads", "k.cluster.reduce is", lambda k, p, n, x: _sum_of_half(k)),
+    "a float in inline PTX": (
+        "ptx.operand",
+        "k.const",
+        lambda k, p, n, x: k.ptx("neg.f32 {d}, {a};", outputs={"d": f32}, inputs={"a": 1.0}),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_named(name: str) -> None:
+    rule, said, call = MISTAKES[name]
+    found, text = _text(call)
+    assert found == rule
+    assert said in text
+
+
+def test_a_statement_that_ptxas_refuses_is_compared_with_its_operands() -> None:
+    rule, text = _text(lambda k, p, n, x: k.ptx("neg.f32 {d}, {a};", outputs={"d": u32}, inputs={"a": x[0]}))
+    assert rule == "ptxas.error"
+    assert "{d} is u32, {a} is f32" in text
+
+
+def test_a_variable_of_rows_is_what_its_values_are() -> None:
+    k = _builder()
+    acc = _tile(k)
+    scale = k.var(acc.rows(2.0))
+    for made in (acc.elements() / scale, scale * acc.elements(), acc.elements().map(lambda a, b: a + b, scale)):
+        assert made.element is f32
+    for rows in (scale + 1, 2 * scale, scale - scale, acc.rows(1.0) / scale):
+        scale.set(rows)
+    scale.set(scale)
+    k.finish(check=False)
