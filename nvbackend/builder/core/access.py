@@ -261,11 +261,11 @@ def _policy(k: Core, how: How) -> dict[str, ir.Value]:
     return {} if how.cache_policy is None else {"cache_policy": policy_of(k, how.cache_policy).ir}
 
 
-def policy_of(k: Core, given: Operand) -> Value:
+def policy_of(k: Core, operand: Operand) -> Value:
     """A cache policy. Raises cache.policy for what certainly is none."""
-    if isinstance(given, Arithmetic):
-        check_policy_type(given.type)
-    policy = as_value(k, given, u64)
+    if isinstance(operand, Arithmetic):
+        check_policy_type(operand.type)
+    policy = as_value(k, operand, u64)
     if isinstance(number := policy.constant, int):
         check_policy(number)
     return policy

@@ -22,7 +22,7 @@ from nvbackend.isel.target.target import VARIANT, variant
 _SPACES = {SHARED_SPACE: "shared", CLUSTER_SPACE: "shared::cluster"}
 
 
-class Update(Protocol):
+class UpdateCall(Protocol):
     """The call of an operation that takes one value, or a vector."""
 
     @overload
@@ -48,7 +48,7 @@ class Update(Protocol):
     ) -> list[Value]: ...
 
 
-def _update(operation: str, text: str) -> Update:
+def _update(operation: str, text: str) -> UpdateCall:
     """The method of an operation, which `text` describes."""
 
     def update(
@@ -63,7 +63,7 @@ def _update(operation: str, text: str) -> Update:
         return self._atom(operation, address, value, order, scope, element)
 
     update.__name__, update.__qualname__, update.__doc__ = operation, f"Atomic.{operation}", f"atom.{operation}: {text}"
-    return cast("Update", update)
+    return cast("UpdateCall", update)
 
 
 @user_facing

@@ -117,7 +117,7 @@ def _taken(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _refuse_value(method: str, operand: object) -> None:
-    """Raises value.kind for an operand that has an llvmlite value, and is none."""
+    """Raises value.kind for a value, an address or a variable, which llvmlite does not take."""
     names = {name for cls in type(operand).__mro__ for name in vars(cls)}
     way = next((way for name, way in _WAYS_TO_LLVM.items() if name in names), None)
     if way is not None and not isinstance(operand, ir.Value):

@@ -229,8 +229,9 @@ def _assembled(statement: _Statement, registers: Mapping[str, _Register], target
         taken = ", ".join(f"{{{name}}} is {register.type}" for name, register in registers.items())
         advice = f"compare the instruction with the types of its operands: {taken}" if taken else "correct the text"
         refused = (replace(each, location=at) for each in error.diagnostics)
-        found = [replace(each, fix=advice) if each.rule is PTXAS_ERROR else each for each in refused]
-        raise DiagnosticError(found) from None
+        raise DiagnosticError(
+            [replace(each, fix=advice) if each.rule is PTXAS_ERROR else each for each in refused]
+        ) from None
     return performed
 
 
