@@ -262,7 +262,7 @@ def _policy(k: Core, how: How) -> dict[str, ir.Value]:
 
 
 def policy_of(k: Core, operand: Operand) -> Value:
-    """A cache policy. Raises cache.policy for what certainly is none."""
+    """A cache policy. Raises cache.policy for what certainly is not one."""
     if isinstance(operand, Arithmetic):
         check_policy_type(operand.type)
     policy = as_value(k, operand, u64)
