@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from samples import flash_attention, rows
+from samples import block_scaled_gemm, convolution, dynamic_gemm, flash_attention, grouped_gemm, rows
 from samples.problem import Problem
 from samples.program import Device
 
@@ -28,6 +28,10 @@ SAMPLES = {
         tuple((form, 3, columns) for form in rows.KERNELS for columns in (8, 1000, 1024)),
         tuple((form, 100, columns) for form in rows.KERNELS for columns in (4096, 8192, 16000)),
     ),
+    "block_scaled_gemm": Sample(block_scaled_gemm.problem, ((136, 136, 400),), ((200, 1000, 512), (2048, 2048, 2048))),
+    "convolution": Sample(convolution.problem, ((2, 7, 72, 136),), ((3, 28, 64, 200), (16, 14, 512, 256))),
+    "dynamic_gemm": Sample(dynamic_gemm.problem, ((136, 264, 136),), ((1000, 520, 264), (4096, 2048, 1024))),
+    "grouped_gemm": Sample(grouped_gemm.problem, ((3, 200, 136, 136),), ((7, 1000, 264, 520), (32, 4096, 2048, 1024))),
     "flash_attention": Sample(flash_attention.problem, ((1, 1), (2, 200)), ((3, 176), (2, 1000), (1, 4096))),
 }
 SMALL = [(name, *size) for name, sample in SAMPLES.items() for size in sample.small]
