@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from nvbackend.builder.core.variables import Variable as Variable
     from nvbackend.builder.kernel.attach import AttachedBuilder as AttachedBuilder, attach as attach
     from nvbackend.builder.kernel.definition import KernelDefinition as KernelDefinition, kernel as kernel
+    from nvbackend.builder.functions.definition import FunctionDefinition as FunctionDefinition
+    from nvbackend.builder.functions.definition import function as function
     from nvbackend.builder.kernel.kernel import FinishedKernel as FinishedKernel, KernelBuilder as KernelBuilder
     from nvbackend.builder.ops.matrix.tensor_memory import TensorLoad as TensorLoad
     from nvbackend.builder.ops.matrix.tensor_memory import TmemColumns as TmemColumns
@@ -152,6 +154,7 @@ _NAMES: dict[str, str] = {
         "builder.core.variables": "Variable",
         "builder.kernel.attach": "AttachedBuilder attach",
         "builder.kernel.definition": "KernelDefinition kernel",
+        "builder.functions.definition": "FunctionDefinition function",
         "builder.kernel.kernel": "FinishedKernel KernelBuilder",
         "builder.values.math_policy": "MathPolicy",
         "builder.ops.matrix.tensor_memory": "TensorLoad TmemColumns",

@@ -21,6 +21,12 @@ WGMMA = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)
 TILE = nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64)
 
 
+@nvb.function
+def doubled(k: nvb.KernelBuilder, x: f32) -> f32:
+    """A device function."""
+    return x * 2.0  # type: ignore[return-value]
+
+
 def forms_of_a_kernel() -> Iterator[Any]:
     """A large kernel in all its forms."""
     built = hopper_gemm.gemm.build()
@@ -37,6 +43,7 @@ def forms_of_a_kernel() -> Iterator[Any]:
     yield from (module, nvb.ptx.resolve(module), *module.items)
     yield from (one for one in body.statements if not isinstance(one, type(body)))
     yield nvb.codegen.compile_ir(built.ir, built.target)
+    yield doubled
 
 
 def things_of_the_runtime() -> Iterator[Any]:

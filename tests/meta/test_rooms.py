@@ -17,7 +17,18 @@ ROOMS = {
         *("formats", "scalar", "tensor", "copies", "memory", "machine", "sync", "calls", "checks", "program"),
         "report",
     ),
-    "builder": ("thread_tables", "scopes", "lower", "values", "value_tracking", "core", "ops", "tiles", "kernel"),
+    "builder": (
+        "thread_tables",
+        "scopes",
+        "lower",
+        "values",
+        "value_tracking",
+        "core",
+        "ops",
+        "tiles",
+        "kernel",
+        "functions",
+    ),
 }
 """The rooms of each layer, lowest first. What the layer's own folder holds is above them all, but for the ground."""
 GROUND = frozenset({"nvbackend.simulator.events", "nvbackend.simulator.rules"})

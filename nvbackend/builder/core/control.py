@@ -12,7 +12,8 @@ from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.variables import make_variable
 from nvbackend.builder.lower.conversions import Number
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.scopes.blocks import Region, Storage, with_block
+from nvbackend.builder.scopes.blocks import Body, Region, Storage, with_block
+from nvbackend.builder.scopes.function_rules import RESULT
 from nvbackend.builder.scopes.loop_hints import Unroll, ask, check_unroll
 from nvbackend.builder.thread_tables.tables import ThreadSet
 from nvbackend.builder.value_tracking.execution import Merged
@@ -189,8 +190,52 @@ class Control:
         self._k.execution.leave(loop)
 
     def return_(self) -> None:
-        """End the kernel for the threads that reach this line."""
-        self.end(caller_location())
+        """End the function, or else the kernel, for the threads that reach this line."""
+        body = next((region for region in reversed(self._k.regions) if region.function is not None), None)
+        if body is None or body.function is None:
+            self.end(caller_location())
+            return
+        if body.function.results is not None:
+            advice = "set a variable, k.var(...), and return it at the end of the function"
+            named, wanted = body.function.name, body.function.results
+            RESULT.fail(function=named, given="nothing by k.return_()", wanted=wanted, advice=advice)
+        self._check_held("return_", body)
+        body.done = body.done or self._k.new_block("returned")
+        self._leave("return_", body.done)
+        for region in self._k.regions[self._k.regions.index(body) + 1 :]:
+            region.left = True
+        self._k.execution.leave(body)
+
+    @contextmanager
+    def function(self, body: Body, *, apart: bool) -> Iterator[Region]:
+        """The body of a device function, which `return_` leaves; in blocks of its own where it is `apart`.
+
+        Values that it gives back live in the region around.
+        """
+        self._k.check_live()
+        self._last_if = None
+        before = dict(self._k.known)
+        around = self._k.regions[-1]
+        first = self._k.new_block(body.name) if apart else None
+        if first is not None:
+            self._k.branch(first)
+        with self._k.region("function") as region:
+            region.function = body
+            region.executing, region.crew, region.anchor = around.executing, around.crew, around.anchor
+            if first is not None:
+                self._k.enter(first, before)
+            yield region
+            if region.done is not None:
+                self._k.branch(region.done)
+        if region.done is not None:
+            self._k.enter(region.done, _unchanged(before, region))
+        else:
+            self._k.rehome(region, around)
+            if apart:
+                done = self._k.new_block("returned")
+                self._k.branch(done)
+                self._k.enter(done, self._k.known)
+        self._last_if = None
 
     def end(self, place: Location | None) -> None:
         """End the kernel here; `place` is the user's line."""
@@ -262,6 +307,8 @@ class Control:
         for region in reversed(self._k.regions):
             if region.exit_block is not None:
                 return region
+            if region.function is not None:
+                break  # a function leaves no loop of its caller
         rules.NO_LOOP.fail(exit=exit_kind)
 
 

@@ -21,6 +21,7 @@ from nvbackend.builder.lower.lowering import (
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.allow import Allowances
 from nvbackend.builder.scopes.blocks import LiveBuilder, PendingBlocks, Region, Storage
+from nvbackend.builder.scopes.in_functions import Functions, check_in_function
 from nvbackend.builder.scopes.names import check_name
 from nvbackend.builder.value_tracking.addresses.peers import PeerRanks, Peers
 from nvbackend.builder.value_tracking.addresses.places import Places, words_of
@@ -110,6 +111,7 @@ class Core:
         """The line that attached the builder to the caller's function."""
         self.assumed: Location | None = None
         """The line of the first assumption."""
+        self.functions = Functions()
 
     @property
     def in_cluster(self) -> bool:
@@ -195,7 +197,8 @@ class Core:
         return self.peers.facts(destination) if self.in_cluster and isinstance(destination, ir.Value) else {}
 
     def _check_together(self, row: Row, operands: Operands) -> None:
-        """Raises control.one-thread for a warp-wide instruction inside a block that a single thread runs."""
+        """Raises control.one-thread for a warp-wide instruction in a block of a single thread, function.instruction."""
+        check_in_function(self.functions.open, row)
         alone = self.alone() if Effect.CONVERGENT in row.effects else None
         if alone is None:
             return
@@ -270,6 +273,12 @@ class Core:
             region.open = False
             self.regions[-1].written |= region.written
 
+    def rehome(self, region: Region, around: Region) -> None:
+        """Make blocks of `region`, which has ended and which every path runs through, blocks of the one `around`."""
+        for block, home in self.homes.items():
+            if home is region:
+                self.homes[block] = around
+
     def check_blocks(self) -> None:
         """Raises for with-blocks that an exception tore, that are still open, or that were never entered."""
         if self._torn is not None:
@@ -318,10 +327,10 @@ class Core:
         self._choices[self.llvm.block.name] = Choice(caller_location(), rounds)
         return self.llvm.cbranch(condition.ir, then, otherwise)
 
-    def link(self) -> dict[ir.Value, ir.Value]:
+    def link(self, *, everywhere: bool = False) -> dict[ir.Value, ir.Value]:
         """Copy the control flow to the machine form: the LLVM function's blocks in order, with their successors.
 
-        Returns what replaces each shuffle of a warp index that a part of the warp reaches.
+        Returns what replaces each shuffle of a warp index that a part of the warp reaches, as it may `everywhere`.
         """
         recorded = self.machine.blocks
         self.machine.blocks = {}
@@ -337,7 +346,7 @@ class Core:
             if end is not None and not targets and not returns:
                 machine.instructions.append(MachineInstr(RETURN))
         self._note_branches()
-        replaced = unshare_parted(self.machine, self.indices)
+        replaced = unshare_parted(self.machine, self.indices, everywhere=everywhere)
         self.machine.values = ThreadValues(self.function, self.execution, self._shared_barriers)
         return replaced
 

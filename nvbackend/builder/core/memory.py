@@ -13,6 +13,7 @@ from nvbackend.builder.core.address_comparison import compared
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.masked import load_where, store_where
 from nvbackend.builder.scopes import rules
+from nvbackend.builder.scopes.in_functions import check_of_kernel
 from nvbackend.builder.scopes.names import check_name, name_or
 from nvbackend.builder.value_tracking.addresses.alignment import (
     LARGEST_ALIGNMENT,
@@ -48,6 +49,8 @@ from nvbackend.isel.target.target import VARIANT
 
 SHARED_BASE_ALIGNMENT = 1024
 """Dynamic shared memory starts at a multiple of this, the longest swizzle period (PTX ISA 5.5.7: 128-byte mode)."""
+
+_PASS = 'allocate it in the kernel and pass it: nvb.Pointer(element, space="shared")'
 
 SHARED_EXTENT = Rule(
     id="shared.extent",
@@ -337,6 +340,7 @@ class Memory:
     def lay_out(self, element: ElementType, count: int, align: int, name: str, part: int) -> Address:
         """As `shared`, divided into equal parts of `part` bytes."""
         _check_extent(name, count, align, LARGEST_ALIGNMENT)
+        check_of_kernel(self._k.functions.open, "an allocation of shared memory", _PASS)
         if align > SHARED_BASE_ALIGNMENT:
             rules.SHARED_ALIGNMENT.fail(name=name, align=align, base=SHARED_BASE_ALIGNMENT)
         start = -(-self.end // align) * align
@@ -351,6 +355,7 @@ class Memory:
 
     def shared_static(self, element: ElementType, count: int, *, align: int = 16, name: str = "static") -> Address:
         """`k.shared_static`."""
+        check_of_kernel(self._k.functions.open, "an allocation of shared memory", _PASS)
         limit = static_limit(self._k.target)
         _check_extent(name, count, align, limit)
         end = -(-self.static_bytes // align) * align + element.bytes_for(count)

@@ -90,6 +90,9 @@ def _faults(kernel: str, parameter: object) -> Iterator[Diagnostic]:
     elif isinstance(kind, Pointer) and not _is_power_of_two(kind.align):
         needs, advice = "an alignment is a power of two, in bytes", "use 16, which every allocation has"
         yield rules.PARAMETER_FACT.diagnose(name=name, given=f"align={kind.align!r}", needs=needs, advice=advice)
+    elif isinstance(kind, Pointer) and kind.space != "global":
+        needs, advice = "a kernel is launched with addresses of global memory", "allocate the other by k.shared"
+        yield rules.PARAMETER_FACT.diagnose(name=name, given=f"space={kind.space!r}", needs=needs, advice=advice)
     elif isinstance(kind, TensorMap) and kind.im2col is not None:
         if len(kind.box) != 2 or min(kind.box) < 1:
             needs = "an im2col map has im2col=Im2col(rank, lower, upper) and box=(pixels, channels)"

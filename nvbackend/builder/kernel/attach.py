@@ -50,9 +50,9 @@ class AttachedCore(Core):
         self._check_order()
         super().record(instruction)
 
-    def link(self) -> dict[ir.Value, ir.Value]:
+    def link(self, *, everywhere: bool = False) -> dict[ir.Value, ir.Value]:
         """As for any function."""
-        replaced = super().link()
+        replaced = super().link(everywhere=everywhere)
         self._latest = {name: replaced.get(value, value) for name, value in self._latest.items()}
         return replaced
 

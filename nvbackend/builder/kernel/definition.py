@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,10 +21,10 @@ from nvbackend.builder.kernel.annotations import (
 )
 from nvbackend.builder.kernel.check import Check, sizes_of
 from nvbackend.builder.kernel.compiled_again import CompiledBefore
+from nvbackend.builder.kernel.python_function import check_function, first_line, last_line, misused
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, printed, user_facing
-from nvbackend.diagnostics.location import error_location
 from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import NotLoaded
 from nvbackend.signature import Extents, Parameter, shape_of
@@ -35,37 +34,7 @@ if TYPE_CHECKING:
     from nvbackend.codegen.compiled import CompiledKernel
 RUNS_THE_USERS_FUNCTION = True
 """A mistake in that function has the lines of the function and of what it calls: see diagnostics.location."""
-_OF_THE_KERNEL = re.compile(r"\b(Value|Variable|Address|Accumulator|SharedTile|Tensor)\b")
-"""The names in Python's messages for objects of a kernel that it cannot use."""
 _LAMBDA = "<lambda>"
-_AS_AN_ARRAY = re.compile(r"'(Value|Variable)' object (is not subscriptable|does not support item)")
-_NO_ARRAY = "a value of one element is indexed like memory"
-_DECLARE_MEMORY = "annotate a parameter that is an array with Pointer: x: nvb.Pointer(nvb.f32), not x: nvb.f32"
-_INSTEAD = {
-    "pow()": "multiply, x * x; for other powers of f32 use k.math.pow(x, y)",
-    "abs()": "use k.math.abs(x)",
-    "__round__": "use k.math.rint(x); .to(type) rounds towards zero",
-    "len()": "give the length as a parameter of its own, or as a constant of the build",
-    "cannot unpack": "name each counter: `with k.range(m) as i, k.range(n) as j:`",
-    "divmod()": "use // and %",
-    "int()": "use .to(nvb.i32), which rounds towards zero",
-    "float()": "use .to(nvb.f32)",
-    "real number": "use k.math: exp, log, sqrt, sin; .to(type) for int(), float() and math.floor",
-    "indices must be integers": "put the list in memory (k.shared, or an array of the launch); k.select chooses "
-    "between two values",
-    "interpreted as an integer": "use `with k.range(n) as i:` for range(n); a size or a Python index must be a number "
-    "that is known when the kernel is built",
-    "not iterable": "use `with k.range(n) as i:` and index memory by i",
-}
-"""What to write instead of what Python cannot do with a value, by a part of its message."""
-_OTHERWISE = (
-    "use `with k.range(n) as i:` for range(n), `.to(type)` for int() and float(), k.math.sqrt and the like "
-    "for math and NumPy, an array in memory for a list"
-)
-
-
-def _advice(error: str) -> str:
-    return next((advice for part, advice in _INSTEAD.items() if part in error), _OTHERWISE)
 
 
 @user_facing
@@ -97,7 +66,7 @@ def kernel(
     parsed = Target.parse(target)
 
     def decorate(function: Callable[..., None]) -> KernelDefinition:
-        _check_function(function)
+        check_function(function)
         chosen = name or function.__name__
         bounds = threads, cluster, min_ctas, max_registers
         return KernelDefinition(function, parsed, *bounds, chosen, examples, allow=allow, math=math)
@@ -165,21 +134,17 @@ class KernelDefinition(NotLoaded):
             k = KernelBuilder(self.name, chosen, **bounds, parameters=parameters, debug=debug, **allowed)
         except DiagnosticError as error:
             # What is wrong is written at the function, not where it is built.
-            first = _first_line(self._function)
+            first = first_line(self._function)
             raise DiagnosticError([replace(diagnostic, location=first) for diagnostic in error.diagnostics]) from None
         self._check_options(values, check, debug=debug)
         self._check_constants(values)
         try:
             self._run(k, values)
         except TypeError as error:
-            if (place := error_location(error)) is None or not _OF_THE_KERNEL.search(str(error)):
+            if (fault := misused(error)) is None:
                 raise
-            if _AS_AN_ARRAY.search(str(error)):
-                fault = rules.TYPE_MISMATCH.diagnose(at=place, problem=_NO_ARRAY, advice=_DECLARE_MEMORY)
-            else:
-                fault = rules.NO_NUMBER.diagnose(at=place, error=error, advice=_advice(str(error)))
             raise DiagnosticError([fault]) from None
-        return k._finish(_last_line(self._function), check)
+        return k._finish(last_line(self._function), check)
 
     def with_(self, *, name: str | None = None, **constants: Any) -> KernelDefinition:
         """The same kernel with some constants of the build set, which `build` and `compile` can set again.
@@ -248,7 +213,7 @@ class KernelDefinition(NotLoaded):
         if isinstance(result, Arithmetic) and self._function.__name__ != _LAMBDA:
             problem = f"it returns {printed(result)}, and a kernel has no result"
             advice = "write it to memory, out[index] = value, where out is a parameter such as nvb.Pointer[nvb.f32]"
-            last = _last_line(self._function)
+            last = last_line(self._function)
             raise DiagnosticError([_function_fault(self.name, problem, advice, last)])
 
     def __repr__(self) -> str:
@@ -351,7 +316,7 @@ class KernelDefinition(NotLoaded):
         if is_parameter_type(hints.get(first)):
             problem = f"its first parameter, {first}, gets the builder and cannot be a parameter of the kernel"
             advice = f"write def {self._function.__name__}(k, {first}, ...)"
-            raise DiagnosticError([_function_fault(self.name, problem, advice, _first_line(self._function))])
+            raise DiagnosticError([_function_fault(self.name, problem, advice, first_line(self._function))])
         return tuple(
             Parameter(parameter.name, parameter_type(self.name, parameter.name, hints.get(parameter.name)))
             for parameter in described
@@ -369,40 +334,3 @@ def _builders_around(frame: FrameType | None) -> Iterator[KernelBuilder]:
         if frame.f_code is KernelDefinition._run.__code__:
             yield frame.f_locals["k"]
         frame = frame.f_back
-
-
-def _first_line(function: Callable[..., None]) -> Location:
-    """The line of the first decorator, or of the `def` without one."""
-    code = function.__code__
-    return Location(code.co_filename, code.co_firstlineno, code.co_name)
-
-
-def _last_line(function: Callable[..., None]) -> Location:
-    code = function.__code__
-    last = max((line for _, _, line in code.co_lines() if line is not None), default=code.co_firstlineno)
-    return Location(code.co_filename, last, code.co_name)
-
-
-def _check_function(function: Callable[..., None]) -> None:
-    """kernel.function unless the function can be run to build a kernel."""
-    name = getattr(function, "__name__", "the function")
-    if not inspect.isfunction(function):
-        rules.KERNEL_FUNCTION.fail(kernel=name, problem="it is not a Python function", advice="decorate a `def`")
-    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
-        problem = "a generator or coroutine does not run when it is called, so the kernel would be empty"
-        rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice="use a plain `def` without yield and await")
-    parameters = list(inspect.signature(function).parameters.values())
-    if not parameters or parameters[0].kind not in (
-        inspect.Parameter.POSITIONAL_ONLY,
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    ):
-        problem = "it has no first parameter for the builder"
-        rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice=f"write def {name}(k, ...)")
-    for parameter in parameters:
-        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
-            problem = f"{parameter} takes parameters that the kernel does not know"
-            rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice="name and annotate each parameter")
-        if parameter.kind is not parameter.KEYWORD_ONLY and parameter.default is not parameter.empty:
-            problem = f"{parameter.name} is a parameter of the kernel, and its default would never be used"
-            advice = "give it at each launch; write a constant of the build after a *"
-            rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice=advice)

@@ -26,6 +26,7 @@ from nvbackend.builder.kernel.operations import Operations
 from nvbackend.builder.kernel.owners import claim, owner_faults
 from nvbackend.builder.lower.conversions import llvm_type
 from nvbackend.builder.scopes import rules
+from nvbackend.builder.scopes.calls import spliced
 from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
 from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.builder.values.values import GLOBAL_SPACE, Value
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from nvbackend.codegen.compiled import CompiledKernel
 
 TRIPLE = "nvptx64-nvidia-cuda"
+_FTZ = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"'
 
 
 @user_facing
@@ -143,7 +145,8 @@ class KernelBuilder(Operations):
             warnings += raise_all(allowed.kept(dry_run(self.core, self.signature, sizes)))
         warnings += tuple(allowed.unused())
         checked = time.perf_counter()
-        text = kernel_text(self.module, self)
+        with spliced(self.core.function, self.core.functions.calls):
+            text = kernel_text(self.module, self)
         building = built - self._started + time.perf_counter() - checked
         timings = {"build": building, "verify": verified - built, "check": checked - verified}
         suppressed = tuple(allowed.suppressed)
@@ -218,12 +221,23 @@ def kernel_text(module: ir.Module, kernel: KernelBuilder) -> str:
     if bounds.min_ctas is not None:
         notes.append(f'"nvvm.minctasm"="{bounds.min_ctas}"')
     if kernel.core.math.ftz:
-        notes.append('"denormal-fp-math-f32"="preserve-sign,preserve-sign"')
+        notes.append(_FTZ)
     if kernel.max_registers is not None:
         notes.append(f'"nvvm.maxnreg"="{kernel.max_registers}"')
     if bounds.cluster > 1:
         notes.append(f'"nvvm.cluster_dim"="{_listed(bounds.cluster_shape)}"')
-    return f"{text[:start]}{header} {' '.join(notes)}{debug}{subprogram}\n{text[end:]}"
+    whole = f"{text[:start]}{header} {' '.join(notes)}{debug}{subprogram}\n{text[end:]}"
+    return _with_ftz(whole, kernel) if kernel.core.math.ftz else whole
+
+
+def _with_ftz(text: str, kernel: KernelBuilder) -> str:
+    """The functions that the kernel calls compute by its policy, too."""
+    for called in kernel.core.functions.built:
+        start = text.index(f"{called.function.get_reference()}(", text.index("define internal "))
+        end = text.index("\n", start)
+        header, debug, subprogram = text[start:end].rstrip().partition(" !dbg ")
+        text = f"{text[:start]}{header} {_FTZ}{debug}{subprogram}{text[end:]}"
+    return text
 
 
 def _listed(shape: Shape) -> str:

@@ -10,6 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
@@ -24,6 +25,14 @@ from nvbackend.diagnostics.location import caller_frame
 from nvbackend.isel.machine.function import MachineBlock
 
 
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The body of the function `name`, which returns `results`: the text of a type, None for nothing."""
+
+    name: str
+    results: str | None
+
+
 class Region:
     """A with-block of the kernel. Values made in it may be used while it is open."""
 
@@ -32,9 +41,11 @@ class Region:
         "among",
         "anchor",
         "crew",
+        "done",
         "entered",
         "executing",
         "exit_block",
+        "function",
         "held",
         "kind",
         "left",
@@ -70,6 +81,10 @@ class Region:
         """The block that brings the crew to every block of it; None where each of them does so itself."""
         self.entered: list[MachineBlock] = []
         """The blocks in it and in the regions inside."""
+        self.function: Body | None = None
+        """The function whose body it is."""
+        self.done: ir.Block | None = None
+        """Where the body of a function goes on after k.return_."""
 
     def describe(self) -> str:
         """What diagnostics call it, with its place."""
@@ -156,6 +171,12 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
         if not vanishes(instr) and (line := self._line or self._lines.here()) is not None:
             instr.metadata["dbg"] = line
         super()._insert(instr)
+
+    def copied(self, value: ir.Value) -> ir.Instruction:
+        """An instruction whose result is `value`: llvmlite's own bitcast to the same type gives the value itself."""
+        copy = ir.CastInstr(self.block, "bitcast", value, value.type)
+        self._insert(copy)
+        return copy
 
     def _set_terminator(self, term: ir.Instruction) -> Any:
         self._check_open()

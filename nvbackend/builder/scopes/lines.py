@@ -12,7 +12,7 @@ from nvbackend.diagnostics.location import caller_frame
 
 _KIND = "DebugDirectivesOnly"
 """LLVM prints only `.loc` for it. For LineTablesOnly it writes `.target ..., debug`, and ptxas spills."""
-_FLAG = "Debug Info Version"
+_FLAGS, _FLAG = "llvm.module.flags", "Debug Info Version"
 _VERSION = 3
 
 
@@ -79,12 +79,13 @@ class Lines:
             "DICompileUnit", distinct=True, language=_bare("DW_LANG_Python"), file=file, emissionKind=_bare(_KIND)
         )
         module.add_named_metadata("llvm.dbg.cu", unit)
-        warning, version = (ir.Constant(ir.IntType(32), number) for number in (2, _VERSION))
-        module.add_named_metadata("llvm.module.flags", [warning, _FLAG, version])
-        definition = _bare("DISPFlagDefinition")
-        subprogram = self._node(
-            "DISubprogram", distinct=True, name=self._function.name, file=file, unit=unit, spFlags=definition
-        )
+        if _FLAGS not in module.namedmetadata:
+            warning, version = (ir.Constant(ir.IntType(32), number) for number in (2, _VERSION))
+            module.add_named_metadata(_FLAGS, [warning, _FLAG, version])
+        facts: dict[str, Any] = {"spFlags": _bare("DISPFlagDefinition")}
+        if self._function.linkage == "internal":  # LLVM changes the type of a function whose callers it knows
+            facts["type"] = self._node("DISubroutineType", types=module.add_metadata([None]))
+        subprogram = self._node("DISubprogram", distinct=True, name=self._function.name, file=file, unit=unit, **facts)
         self._function.set_metadata("dbg", subprogram)
         return subprogram
 

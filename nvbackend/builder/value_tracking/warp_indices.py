@@ -26,17 +26,19 @@ class SharedIndex:
     instruction: MachineInstr
 
 
-def unshare_parted(machine: MachineFunction, indices: Iterable[SharedIndex]) -> dict[ir.Value, ir.Value]:
-    """Replace the shuffle of each of `indices` in blocks that parts of a warp reach.
+def unshare_parted(
+    machine: MachineFunction, indices: Iterable[SharedIndex], *, everywhere: bool = False
+) -> dict[ir.Value, ir.Value]:
+    """Replace the shuffle of each of `indices` in blocks that parts of a warp reach, or `everywhere`.
 
     Returns the replacement of each shuffle.
     """
     replaced: dict[ir.Value, ir.Value] = {}
     waiting = [index for index in indices if index.shuffle in index.shuffle.parent.instructions]
-    divergence = divergence_of(machine) if waiting else None
+    divergence = divergence_of(machine) if waiting and not everywhere else None
     for index in waiting:
         block = index.shuffle.parent
-        if divergence is not None and divergence.is_parted(block.name, Scope.WARP):
+        if everywhere or (divergence is not None and divergence.is_parted(block.name, Scope.WARP)):
             own = ir.CastInstr(block, "bitcast", index.own, index.shuffle.type)
             own._name = index.shuffle.name  # what was computed from it goes on by that name
             block.instructions[block.instructions.index(index.shuffle)] = own

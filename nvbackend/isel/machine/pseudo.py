@@ -19,6 +19,8 @@ ATOMIC_GLOBAL = "atom.global"
 """Records an atomic of global memory: threads may wait for one another by it."""
 IN_CLUSTER = {opcode: f"{opcode}::cluster" for opcode in (LOAD_SHARED, STORE_SHARED, ATOMIC_SHARED)}
 """The same of the shared memory of the cluster's other CTAs."""
+CALL = "call"
+"""Records the call of a device function, whose body follows."""
 PRINT, ASSERT = "print", "assert"
 """Record what a thread prints, and where it may end the launch."""
 READ_REGISTERS, WRITE_REGISTERS = "registers.read", "registers.write"

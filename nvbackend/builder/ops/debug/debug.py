@@ -18,6 +18,7 @@ from nvbackend.builder.ops.debug.failures import Recorder, Texts
 from nvbackend.builder.ops.debug.formats import Piece, c_format, check_letters, pieces
 from nvbackend.builder.ops.debug.rules import FORMAT
 from nvbackend.builder.ops.debug.values import Shown, as_word, promoted, shown_values
+from nvbackend.builder.scopes.in_functions import INLINE, check_of_kernel
 from nvbackend.builder.values.values import Operand, Value, as_value, constant
 from nvbackend.diagnostics import caller_location
 from nvbackend.intrinsics.row.types import ElementType, pred, s32, s64
@@ -94,6 +95,7 @@ class Debug:
         """End the launch, where `test` fails; check everything first, so that the switch hides no mistake."""
         if not isinstance(text, str):
             raise TypeError("texts are strings")  # the boundary knows which argument of the call it is
+        check_of_kernel(self._k.functions.open, call, INLINE)
         shown = shown_values(self._k, call, values)
         unnamed = "{" not in text.replace("{{", "") and bool(shown)
         written = f"{text}{': ' if text else ''}{', '.join('{}' for _ in shown)}" if unnamed else text

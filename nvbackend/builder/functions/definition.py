@@ -1,0 +1,136 @@
+"""From a Python function to a device function: the `function` decorator."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, cast, overload
+
+from nvbackend.builder.core.core import Core
+from nvbackend.builder.functions.called import call
+from nvbackend.builder.functions.expanded import Source, expand
+from nvbackend.builder.functions.parameters import Declared, check_alignment, check_argument, declared
+from nvbackend.builder.kernel.python_function import function_problem
+from nvbackend.builder.ops.function import FunctionBuilder
+from nvbackend.builder.scopes.function_rules import CALL, DECLARATION, RECURSION
+from nvbackend.builder.scopes.in_functions import INLINE, Entered
+from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
+from nvbackend.builder.values.values import Value
+from nvbackend.diagnostics import printed, user_facing
+from nvbackend.signature import Pointer
+
+
+@overload
+def function(decorated: Callable[..., Any], /) -> FunctionDefinition: ...
+
+
+@overload
+def function(*, inline: bool = True, name: str | None = None) -> Callable[[Callable[..., Any]], FunctionDefinition]: ...
+
+
+@user_facing
+def function(
+    decorated: Callable[..., Any] | None = None, /, *, inline: bool = True, name: str | None = None
+) -> FunctionDefinition | Callable[[Callable[..., Any]], FunctionDefinition]:
+    """Decorate a function of the device, which kernels and other functions call: `y = scaled(k, x, 2.0)`.
+
+    Its first parameter is the builder that calls it. The others are annotated with an element type (`nvb.f32`, packed
+    values `nvb.u32`), `nvb.Pointer[element]` or `nvb.Pointer(element, space="shared", align=4)`; keyword-only
+    parameters are constants of the build. `-> nvb.f32` or `-> tuple[nvb.f32, nvb.i32]` says what it returns. Python's
+    numbers are passed as constants, variables by their values. `k.return_` in it ends the function.
+
+    With `inline` it is expanded at each call, in a scope of its own, and may take objects of a kernel by their classes
+    (`nvb.Variable`, `nvb.Tensor`). Without, it is a function of the PTX that is called; what is checked of a kernel is
+    checked with its body in place of each call, so the Python function runs once for itself and once for each call. A
+    called function has no wgmma, tcgen05 and setmaxnreg, allocates no shared memory and asserts nothing
+    (function.instruction), and sees nothing of the kernel but its arguments. Raises function.declaration; a call raises
+    function.call, function.argument, function.result, function.recursion, function.differs.
+    """
+
+    def decorate(decorated: Callable[..., Any]) -> FunctionDefinition:
+        return FunctionDefinition(decorated, inline, name)
+
+    return decorate if decorated is None else decorate(decorated)
+
+
+@user_facing
+class FunctionDefinition:
+    """A function of the device, which is called with a builder and its arguments."""
+
+    def __init__(self, function: Callable[..., Any], inline: bool, name: str | None) -> None:
+        called = str(name or getattr(function, "__name__", "the function"))
+        if (fault := function_problem(function)) is not None:
+            DECLARATION.fail(function=called, problem=fault[0], advice=fault[1])
+        if not is_ptx_name(called):
+            advice = f"name it with letters, digits, _ and $: name={suggested_kernel_name(called)!r}"
+            DECLARATION.fail(function=called, problem=f"{called!r} is not a name of PTX", advice=advice)
+        functools.update_wrapper(cast("Any", self), function)
+        self._function = function
+        self.name: str = called
+        self.inline = inline
+        self._known: Declared | None = None
+
+    def __call__(self, k: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Call it at the present place of the builder `k`; returns its results."""
+        core = self._core(k)
+        core.check_live()
+        self._check_cycle(core)
+        wanted = self._declared()
+        given, constants = self._bound(args, kwargs)
+        arguments = {
+            name: check_argument(core, self.name, name, kind, given[name]) for name, kind in wanted.parameters.items()
+        }
+        for name, kind in wanted.parameters.items():
+            if isinstance(kind, Pointer):
+                check_alignment(self.name, name, kind, arguments[name], inline=self.inline)
+        source = Source(self._function, Entered(self, self.name, not self.inline), wanted, constants)
+        results = (expand if self.inline else call)(k, source, arguments)
+        return self._given_back(wanted, results)
+
+    @staticmethod
+    def _given_back(wanted: Declared, results: list[Value]) -> Any:
+        if wanted.results is None:
+            return None
+        return tuple(results) if wanted.is_tuple else results[0]
+
+    def _core(self, k: Any) -> Core:
+        """The core of the builder that calls (function.call)."""
+        if not isinstance(k, FunctionBuilder):
+            problem = f"its first argument is {printed(k)}, not a builder"
+            CALL.fail(
+                call=self.name, problem=problem, advice=f"pass the builder of the kernel first: {self.name}(k, ...)"
+            )
+        core = k.core
+        if not self.inline and core.attached is not None:
+            problem = f"function {core.name} is attached to a compiler of its own, which places calls itself"
+            CALL.fail(call=self.name, problem=problem, advice=INLINE)
+        return core
+
+    def _check_cycle(self, core: Core) -> None:
+        names = [entered.name for entered in core.functions.open]
+        for index, entered in enumerate(core.functions.open):
+            if entered.definition is self:
+                RECURSION.fail(function=self.name, cycle=" -> ".join([*names[index:], self.name]))
+
+    def _declared(self) -> Declared:
+        """What it takes and returns; annotations are read at the first call, when all of their names are known."""
+        if self._known is None:
+            self._known = declared(self._function, self.name, inline=self.inline)
+        return self._known
+
+    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The arguments and the constants of a call, by name (function.call)."""
+        wanted = self._declared()
+        try:
+            bound = inspect.signature(self._function).bind(None, *args, **kwargs)
+        except TypeError as error:
+            takes = ", ".join(["k", *wanted.parameters, *(f"{name}=..." for name in wanted.constants)])
+            problem = f"{error}, besides the builder"
+            CALL.fail(call=f"{self.name}({takes})", problem=problem, advice=f"call it as {self.name}({takes})")
+        bound.apply_defaults()
+        constants = {name: bound.arguments[name] for name in wanted.constants}
+        return {name: bound.arguments[name] for name in wanted.parameters}, constants
+
+    def __repr__(self) -> str:
+        return f"<function {self.name}, {'expanded in place' if self.inline else 'called'}>"

@@ -1,0 +1,97 @@
+"""What can be wrong with a Python function that builds code for the device, and with what it does with values."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+from nvbackend.builder.scopes import rules
+from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.diagnostics.location import error_location
+
+_OF_THE_KERNEL = re.compile(r"\b(Value|Variable|Address|Accumulator|SharedTile|Tensor)\b")
+"""The names in Python's messages for objects of a kernel that it cannot use."""
+_AS_AN_ARRAY = re.compile(r"'(Value|Variable)' object (is not subscriptable|does not support item)")
+_NO_ARRAY = "a value of one element is indexed like memory"
+_DECLARE_MEMORY = "annotate a parameter that is an array with Pointer: x: nvb.Pointer(nvb.f32), not x: nvb.f32"
+_INSTEAD = {
+    "pow()": "multiply, x * x; for other powers of f32 use k.math.pow(x, y)",
+    "abs()": "use k.math.abs(x)",
+    "__round__": "use k.math.rint(x); .to(type) rounds towards zero",
+    "len()": "give the length as a parameter of its own, or as a constant of the build",
+    "cannot unpack": "name each counter: `with k.range(m) as i, k.range(n) as j:`",
+    "divmod()": "use // and %",
+    "int()": "use .to(nvb.i32), which rounds towards zero",
+    "float()": "use .to(nvb.f32)",
+    "real number": "use k.math: exp, log, sqrt, sin; .to(type) for int(), float() and math.floor",
+    "indices must be integers": "put the list in memory (k.shared, or an array of the launch); k.select chooses "
+    "between two values",
+    "interpreted as an integer": "use `with k.range(n) as i:` for range(n); a size or a Python index must be a number "
+    "that is known when the kernel is built",
+    "not iterable": "use `with k.range(n) as i:` and index memory by i",
+}
+"""What to write instead of what Python cannot do with a value, by a part of its message."""
+_OTHERWISE = (
+    "use `with k.range(n) as i:` for range(n), `.to(type)` for int() and float(), k.math.sqrt and the like "
+    "for math and NumPy, an array in memory for a list"
+)
+
+
+def _advice(error: str) -> str:
+    return next((advice for part, advice in _INSTEAD.items() if part in error), _OTHERWISE)
+
+
+def misused(error: TypeError) -> Diagnostic | None:
+    """The diagnostic for what Python says of a value that it cannot use; None where the error is another one."""
+    if (place := error_location(error)) is None or not _OF_THE_KERNEL.search(str(error)):
+        return None
+    if _AS_AN_ARRAY.search(str(error)):
+        return rules.TYPE_MISMATCH.diagnose(at=place, problem=_NO_ARRAY, advice=_DECLARE_MEMORY)
+    return rules.NO_NUMBER.diagnose(at=place, error=error, advice=_advice(str(error)))
+
+
+def first_line(function: Callable[..., Any]) -> Location:
+    """The line of the first decorator, or of the `def` without one."""
+    code = function.__code__
+    return Location(code.co_filename, code.co_firstlineno, code.co_name)
+
+
+def last_line(function: Callable[..., Any]) -> Location:
+    """The last line that has code."""
+    code = function.__code__
+    last = max((line for _, _, line in code.co_lines() if line is not None), default=code.co_firstlineno)
+    return Location(code.co_filename, last, code.co_name)
+
+
+def check_function(function: Callable[..., Any]) -> None:
+    """kernel.function unless the function can be run to build a kernel."""
+    name = getattr(function, "__name__", "the function")
+    if (fault := function_problem(function)) is not None:
+        rules.KERNEL_FUNCTION.fail(kernel=name, problem=fault[0], advice=fault[1])
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is not parameter.KEYWORD_ONLY and parameter.default is not parameter.empty:
+            problem = f"{parameter.name} is a parameter of the kernel, and its default would never be used"
+            advice = "give it at each launch; write a constant of the build after a *"
+            rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice=advice)
+
+
+def function_problem(function: object) -> tuple[str, str] | None:
+    """Why the function cannot be run with a builder, and what to do; None where it can."""
+    name = getattr(function, "__name__", "the function")
+    if not inspect.isfunction(function):
+        return "it is not a Python function", "decorate a `def`"
+    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+        problem = "a generator or coroutine does not run when it is called, so the kernel would be empty"
+        return problem, "use a plain `def` without yield and await"
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters or parameters[0].kind not in (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    ):
+        return "it has no first parameter for the builder", f"write def {name}(k, ...)"
+    for parameter in parameters:
+        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+            return f"{parameter} takes parameters that the kernel does not know", "name and annotate each parameter"
+    return None

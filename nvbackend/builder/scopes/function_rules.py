@@ -1,0 +1,65 @@
+"""Rules on device functions: how one is declared, and how it is called."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import Rule
+
+_GUIDE = "docs/guide.md, Device functions"
+
+DECLARATION = Rule(
+    id="function.declaration",
+    message="function {function}: {problem}",
+    fix="{advice}",
+    why="A device function has typed parameters and results, as a kernel has typed parameters.",
+    reference=_GUIDE,
+)
+CALL = Rule(
+    id="function.call",
+    message="{call} is called wrongly: {problem}",
+    fix="{advice}",
+    why="The function would work on other values than it was written for.",
+    reference=_GUIDE,
+)
+ARGUMENT = Rule(
+    id="function.argument",
+    message="{name} of function {function} is {wanted}, and the call passes {given}",
+    fix="{advice}",
+    why="The function would read other bits than its author wrote it for, or another memory.",
+    reference=_GUIDE + "; PTX ISA 5.1 (state spaces)",
+)
+RESULT = Rule(
+    id="function.result",
+    message="function {function} returns {given}, and it is declared to return {wanted}",
+    fix="{advice}",
+    why="The caller would use a value that the function never gave.",
+    reference=_GUIDE,
+)
+RECURSION = Rule(
+    id="function.recursion",
+    message="function {function} calls itself: {cycle}",
+    fix="write the recursion as a loop, or as a Python helper without @nvb.function where its depth is known when the "
+    "kernel is built",
+    why="Building it would not end, and a GPU's stack has no room that is known to be enough.",
+    reference=_GUIDE + "; PTX ISA 9.7.12 (call)",
+)
+INSTRUCTION = Rule(
+    id="function.instruction",
+    message="{what} cannot be in {function}, a called function",
+    fix="{advice}",
+    why="{because}",
+    reference=_GUIDE + "; PTX ISA 7.1 (function declarations and definitions)",
+)
+DIFFERS = Rule(
+    id="function.differs",
+    message="function {function} was built twice and is not the same: {first}, then {second}",
+    fix="make its body depend on its parameters and constants alone, or declare it with inline=True",
+    why="The called function would not be the one that was judged at the call.",
+    reference=_GUIDE,
+)
+ESCAPE = Rule(
+    id="function.escape",
+    message="{value}, made inside the called function {function}, is used outside of it",
+    fix="return it, or declare the function with inline=True",
+    why="The registers of a called function are gone when it returns.",
+    reference=_GUIDE,
+)

@@ -1,0 +1,82 @@
+"""Which device functions are open while a kernel is built, and what a called one cannot have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from llvmlite import ir
+
+from nvbackend.builder.scopes.function_rules import INSTRUCTION
+from nvbackend.diagnostics import Location
+from nvbackend.intrinsics.row.row import Row
+
+_REGISTERS = "It uses registers while the function's own instructions run, and a call moves registers."
+_REFUSED = {"wgmma": _REGISTERS, "tcgen05": _REGISTERS, "setmaxnreg": "A call passes registers by a fixed convention."}
+"""The instructions that no called function has, by the first word of their opcodes."""
+_OF_KERNELS = "Shared memory and the record of failures are laid out once, by the kernel."
+INLINE = "declare the function with inline=True"
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """A device function whose body is open: its identity, its name, and whether it is called or expanded in place."""
+
+    definition: object
+    name: str
+    called: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CalledFunction:
+    """A function of the module, built for these constants; `code` is what its body does, to compare."""
+
+    definition: object
+    constants: Mapping[str, Any]
+    function: ir.Function
+    code: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call, as the blocks of its body between the block `before` and the block `after`."""
+
+    before: ir.Block
+    after: ir.Block
+    body: tuple[ir.Block, ...]
+    function: ir.Function
+    arguments: tuple[ir.Value, ...]
+    results: tuple[ir.Value, ...]
+    place: Location | None
+
+
+@dataclass(slots=True)
+class Functions:
+    """The device functions of one function that is built: those open, outermost first, and what its module calls."""
+
+    open: tuple[Entered, ...] = ()
+    built: list[CalledFunction] = field(default_factory=list)
+    """The called functions of the module."""
+    calls: list[Call] = field(default_factory=list)
+    """The calls of this function, whose bodies are expanded."""
+
+
+def called_function(functions: Sequence[Entered]) -> str | None:
+    """The name of the innermost called function among those that are open."""
+    return next((entered.name for entered in reversed(functions) if entered.called), None)
+
+
+def check_in_function(functions: Sequence[Entered], row: Row) -> None:
+    """Raises function.instruction for an instruction that a called function cannot have."""
+    if not functions or (name := called_function(functions)) is None:
+        return
+    because = _REFUSED.get(row.ptx.partition(".")[0])
+    if because is not None:
+        INSTRUCTION.fail(what=row.ptx, function=name, advice=INLINE, because=because)
+
+
+def check_of_kernel(functions: Sequence[Entered], what: str, advice: str) -> None:
+    """Raises function.instruction for what a kernel alone can have."""
+    if functions and (name := called_function(functions)) is not None:
+        INSTRUCTION.fail(what=what, function=name, advice=advice, because=_OF_KERNELS)
