@@ -206,7 +206,7 @@ class Execution:
         """
         crew = self._regions[-1].crew
         kept, rest = self.divided(crew, condition)
-        if kept is None or rest is None or kept.of_cta is None or rest.of_cta is not None:
+        if kept is None or rest is None or kept.of_cta is None or rest.of_cta is None:
             return (crew, crew) if self.is_same(condition) else (None, None)
         return kept.of_cta, rest.of_cta
 
