@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from nvbackend.builder.values.values import Operand as Operand, Value as Value
     from nvbackend.codegen.cache import Cache as Cache
     from nvbackend.codegen.compiled import CompiledKernel as CompiledKernel, compile_kernel as compile_kernel
+    from nvbackend.codegen.saved.saved import SavedKernel as SavedKernel, load_compiled as load_compiled
     from nvbackend.diagnostics import (
         Diagnostic as Diagnostic,
         DiagnosticError as DiagnosticError,
@@ -176,6 +177,7 @@ _NAMES: dict[str, str] = {
         "builder.values.values": "Operand Value",
         "codegen.cache": "Cache",
         "codegen.compiled": "CompiledKernel compile_kernel",
+        "codegen.saved.saved": "SavedKernel load_compiled",
         "diagnostics": "Diagnostic DiagnosticError Rule Severity",
         "diagnostics.announce": "DiagnosticWarning Suppressed",
         "intrinsics.row.row": "Row",

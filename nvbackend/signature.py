@@ -110,6 +110,12 @@ class TensorMap:
         return BoundTensorMap(self, array)
 
 
+def stored_box(parameter: TensorMap) -> tuple[int, ...]:
+    """The box in stored elements, which are bytes where several elements share one."""
+    *outer, row = parameter.box
+    return (*outer, parameter.element.bytes_for(row) if parameter.element.bits < 8 else row)
+
+
 @user_facing
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BoundTensorMap:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,12 +14,15 @@ from nvbackend.codegen.cache import Cache, cache_key, pack, unpack
 from nvbackend.codegen.llvm import CODE_GENERATOR_LEVEL, OPTIMISE, PRINT, TUNING, compile_ir, llvm_version
 from nvbackend.codegen.ptxas import Assembly, Cubin, assemble, check_request, interpret, is_cubin, run_ptxas
 from nvbackend.codegen.sass import disassemble
+from nvbackend.codegen.saved.c_header import c_header
+from nvbackend.codegen.saved.saved import save
 from nvbackend.codegen.toolchain import Tool, find_ptxas, locate
 from nvbackend.codegen.unrolling import not_unrolled
 from nvbackend.codegen.user_lines import at_user_lines
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, user_facing
 from nvbackend.diagnostics.announce import Suppressed
 from nvbackend.diagnostics.arguments import ARGUMENT
+from nvbackend.isel.machine.assertions import Assertion
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.target.target import Target, dotted
 from nvbackend.launch_calls import NotLoaded
@@ -80,6 +84,27 @@ class CompiledKernel(NotLoaded):
         """
         cubin = self.cubin or assemble(self.ptx, self.target)
         return disassemble(cubin.data, tool=tool)
+
+    @property
+    def assertions(self) -> tuple[Assertion, ...]:
+        """The places where it ends its launch itself, by the numbers that it records."""
+        return tuple(self.machine.assertions)
+
+    def save(self, path: str | os.PathLike[str], *others: CompiledKernel) -> None:
+        """Write it to one file, which `nvb.load_compiled` reads: cubin, PTX, signature, text of the machine form.
+
+        `others` are the same kernel for other targets: a loader takes what suits its device. The file is a zip of JSON
+        and bytes with a checksum, the same for the same kernel. Raises saved.together, saved.file.
+        """
+        save(path, (self, *others), {"llvm": llvm_version()})
+
+    def c_header(self) -> str:
+        """A header of C99 with the cubin (the PTX where it was not assembled), and functions that load and launch it.
+
+        NAME_load, NAME_launch and NAME_unload call the CUDA driver API alone. The launcher's arguments have the types
+        of the parameters; tensor maps are encoded from addresses and shapes at each launch. CUDA 12 or later.
+        """
+        return c_header(self)
 
     def report(self) -> str:
         """What was built, as a plain text table; its last section, the times, differs from run to run."""

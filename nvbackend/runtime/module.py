@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from nvbackend.codegen.saved.saved import SavedKernel
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing, with_article
 from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import LAUNCH_CALL, NoLaunches
@@ -203,13 +205,16 @@ def load(
     """
     if not all(hasattr(compiled, name) for name in ("signature", "target", "ptx", "cubin")):
         NOT_COMPILED.fail(given=with_article(describe(compiled)))
+    options = {"seed": seed, "checks": checks, "report": report}
+    device = _chosen(device, compiled.signature, compiled.target, options)
+    if isinstance(compiled, SavedKernel) and not isinstance(device, SimulatedDevice):
+        compiled = _suited(compiled, device.limits.capability)
     signature, target = compiled.signature, compiled.target
-    device = _chosen(device, signature, target, {"seed": seed, "checks": checks, "report": report})
     cubin = None if isinstance(device, SimulatedDevice) else compiled.cubin
     binary = None if cubin is None else cubin.data
     misfits = check_architecture(signature.name, target, device.limits, as_ptx=binary is None)
     raise_all([*misfits, *_check_maps(signature)])
-    bounds, assertions = signature.bounds, getattr(getattr(compiled, "machine", None), "assertions", ())
+    bounds, assertions = signature.bounds, getattr(compiled, "assertions", ())
     try:
         kernel = device.load(signature.name, compiled.ptx if binary is None else binary)
         raise_all(check_resources(signature, device.limits, device.kernel_limits(kernel)))
@@ -218,6 +223,13 @@ def load(
     except driver_errors() as error:
         LOAD_FAILED.fail(kernel=signature.name, form="PTX" if binary is None else "cubin", error=error)
     return LoadedKernel(signature, kernel, device)
+
+
+def _suited(saved: SavedKernel, capability: tuple[int, int]) -> SavedKernel:
+    """What a file has for a device: a cubin, else PTX, each of the newest target that runs; else its first target."""
+    cubins = [each for each in saved.variants if each.cubin is not None and runs_on(each.target, capability)]
+    texts = [replace(each, cubin=None) for each in saved.variants if runs_on(each.target, capability, as_ptx=True)]
+    return max(cubins or texts, key=lambda each: (each.target.number, each.target.suffix), default=saved)
 
 
 def _chosen(device: Device | str | None, signature: Signature, target: Target, options: Mapping[str, Any]) -> Device:

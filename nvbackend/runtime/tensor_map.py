@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, Rule
-from nvbackend.intrinsics.copy.tensormap import ELEMENT_TYPE_OF
-from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.copy.tensormap import DRIVER_TYPES, ELEMENT_TYPE_OF
 from nvbackend.runtime.arrays import DeviceArray
 from nvbackend.runtime.driver import SILENT, driver_errors
 from nvbackend.runtime.im2col import MAX_PIXELS, PIXELS_AND_CHANNELS, check_area, check_im2col, encode_im2col
-from nvbackend.signature import SWIZZLES, Im2col, TensorMap
+from nvbackend.signature import SWIZZLES, Im2col, TensorMap, stored_box
 
 MAX_RANK = 5
 MAX_BOX = 256
@@ -109,21 +108,6 @@ ENCODING_FAILED = Rule(
     reference=_REFERENCE,
 )
 
-_DATA_TYPES = {
-    # element type of a map -> CUtensorMapDataType
-    "f16": "FLOAT16",
-    "bf16": "BFLOAT16",
-    "tf32": "TFLOAT32",
-    "f32": "FLOAT32",
-    "f64": "FLOAT64",
-    "u8": "UINT8",
-    "u16": "UINT16",
-    "s32": "INT32",
-    "u32": "UINT32",
-    "s64": "INT64",
-    "u64": "UINT64",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class TensorMapPlan:
@@ -168,7 +152,7 @@ def check_tensor_map(name: str, parameter: TensorMap) -> Iterator[Diagnostic]:
     elif not 1 <= len(box) <= MAX_RANK:
         yield RANK.diagnose(name=name, expected=len(box), box=box, given="any", shape="any", most=MAX_RANK)
         return
-    for dimension, extent in enumerate(_stored(box, element)):
+    for dimension, extent in enumerate(stored_box(parameter)):
         most = MAX_PIXELS if parameter.im2col is not None and dimension == 0 else MAX_BOX
         if not 1 <= extent <= most:
             unit = " bytes" if element.bits < 8 and dimension == len(box) - 1 else ""
@@ -233,11 +217,11 @@ def plan(parameter: TensorMap, array: DeviceArray) -> TensorMapPlan:
     row_bytes = array.shape[-1] * array.item_bytes
     return TensorMapPlan(
         pointer=array.pointer,
-        data_type=_DATA_TYPES[ELEMENT_TYPE_OF[parameter.element.name]],
+        data_type=DRIVER_TYPES[ELEMENT_TYPE_OF[parameter.element.name]],
         item_bytes=array.item_bytes,
         shape=array.shape,
         strides=_plain_strides(array),
-        box=_stored(parameter.box, parameter.element),
+        box=stored_box(parameter),
         swizzle=parameter.swizzle,
         # A wider fetch than a row of the array brings in bytes that no box asks for.
         l2_promotion=256 if row_bytes >= 256 else 128,
@@ -289,11 +273,6 @@ def encode(name: str, planned: TensorMapPlan) -> Any:
         ENCODING_FAILED.fail(name=name, plan=planned, error=error)
     except driver_errors() as error:
         ENCODING_FAILED.fail(name=name, plan=planned, error=error)
-
-
-def _stored(box: tuple[int, ...], element: ElementType) -> tuple[int, ...]:
-    """The box in stored elements, which are bytes where several elements share one."""
-    return (*box[:-1], element.bytes_for(box[-1])) if element.bits < 8 else box
 
 
 def _plain_strides(array: DeviceArray) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,6 +33,9 @@ def forms_of_a_kernel() -> Iterator[Any]:
     built = hopper_gemm.gemm.build()
     compiled = built.compile(cache=nvb.Cache.disabled())
     yield from (hopper_gemm.gemm, built, compiled, compiled.cubin, compiled.cubin.resources[0], built.machine)
+    with tempfile.TemporaryDirectory() as folder:
+        compiled.save(f"{folder}/gemm.nvb")
+        yield nvb.load_compiled(f"{folder}/gemm.nvb")
     yield from (built.signature, built.signature.bounds, *built.signature.parameters, built.target)
     yield from (parameter.type for parameter in built.signature.parameters)
     for instruction in built.machine.instructions():

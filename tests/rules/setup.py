@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 
 import nvbackend as nvb
 from nvbackend import Accumulator, Address, SharedTile, TiledWgmma, Value, f16, f32, u32
@@ -55,3 +56,15 @@ def issuing(k: nvb.KernelBuilder) -> Iterator[None]:
         k.tcgen05.commit(done)
     k.mbarrier.wait(done, 0)
     k.tcgen05.fence_after_thread_sync()
+
+
+def empty(target: str = "sm_90a") -> nvb.KernelBuilder:
+    """A kernel of one warp that does nothing."""
+    return nvb.KernelBuilder("empty", target, threads=32, parameters=[])
+
+
+@contextmanager
+def scratch() -> Iterator[None]:
+    """A folder of its own as the current one, removed afterwards."""
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from unittest.mock import patch
 
 import nvbackend as nvb
@@ -9,7 +10,7 @@ from nvbackend.cli import catalogue, draw, encode, explain, simulate
 from nvbackend.cli import program as commands
 from nvbackend.codegen import Tool, assemble, compile_ir, compile_ir_isolated, disassemble, find_disassembler
 from tests.rules.example import program
-from tests.rules.setup import BLACKWELL, HOPPER
+from tests.rules.setup import BLACKWELL, HOPPER, empty, scratch
 from tests.support import wgmma_ptx
 from tests.support.ir_texts import TCGEN05_FENCE
 from tests.support.process import ROOT
@@ -66,6 +67,41 @@ def intrinsic_that_llvm_does_not_know():
     name = "llvm.nvvm.barrier.cta.sync"  # breaks
     name = "llvm.nvvm.barrier.cta.sync.aligned.all"  # keeps
     compile_ir(f"declare void @{name}(i32)\ndefine void @k() {{\n  call void @{name}(i32 0)\n  ret void\n}}\n", HOPPER)
+
+
+@program("saved.file")
+def folder_that_there_is_not():
+    with scratch():
+        empty().compile(assemble=False).save("none/kernel.nvb")  # breaks
+        empty().compile(assemble=False).save("kernel.nvb")  # keeps
+
+
+@program("saved.damaged")
+def file_that_was_cut_off():
+    with scratch():
+        path = Path("kernel.nvb")
+        empty().compile(assemble=False).save(path)
+        path.write_bytes(path.read_bytes()[:-1])  # breaks
+        nvb.load_compiled(path)
+
+
+@program("saved.format")
+def file_of_another_version():
+    with scratch():
+        path = Path("kernel.nvb")
+        with patch("nvbackend.codegen.saved.saved.FORMAT_VERSION", 2):  # breaks
+            empty().compile(assemble=False).save(path)  # breaks
+        empty().compile(assemble=False).save(path)  # keeps
+        nvb.load_compiled(path)
+
+
+@program("saved.together")
+def same_target_twice():
+    with scratch():
+        hopper = empty().compile(assemble=False)
+        other = empty("sm_90a").compile(assemble=False)  # breaks
+        other = empty("sm_80").compile(assemble=False)  # keeps
+        hopper.save("kernel.nvb", other)
 
 
 @program("sass.failed")

@@ -48,6 +48,20 @@ ELEMENT_TYPE_OF: dict[str, str] = {
     "s16": "u16",
 }
 """What an array of each element type is to a map: TMA moves bits, so other and packed types ride in unsigned ones."""
+DRIVER_TYPES = {
+    "f16": "FLOAT16",
+    "bf16": "BFLOAT16",
+    "tf32": "TFLOAT32",
+    "f32": "FLOAT32",
+    "f64": "FLOAT64",
+    "u8": "UINT8",
+    "u16": "UINT16",
+    "s32": "INT32",
+    "u32": "UINT32",
+    "s64": "INT64",
+    "u64": "UINT64",
+}
+"""The element types of arrays and what follows CU_TENSOR_MAP_DATA_TYPE_ in the driver API's names for them."""
 
 _PTX: PtxVersion = (8, 3)
 

@@ -1,0 +1,224 @@
+"""A compiled kernel as a header of C99: its cubin, and functions that load and launch it by the CUDA driver API.
+
+Source: CUDA driver API, cuModuleLoadData, cuLaunchKernelEx, cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from nvbackend.codegen.saved.c_maps import encoder, struct
+from nvbackend.codegen.saved.parts import LaunchedKernel
+from nvbackend.intrinsics.copy.tensormap import TENSOR_MAP_BYTES
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.signature import Parameter, Pointer, Scalar, Shape, TensorMap
+
+_WORD_BYTES, _WORDS_A_LINE = 8, 5
+_STATIC_LIMIT = 48 << 10
+"""Bytes of shared memory that a kernel may have without asking (CUDA C++ Programming Guide, Shared Memory)."""
+_PORTABLE_CLUSTER = 8
+_MAP_ALIGNMENT = 64
+_FLOATS = {"float": "float", "double": "double", "half": "uint16_t", "bfloat": "uint16_t"}
+_OWN = frozenset(
+    {"kernel", "grid_x", "grid_y", "grid_z", "stream", "result", "arguments", "config", "attribute"}
+    | {"image", "load", "launch", "unload"}
+)
+_MADE = ("", "_bytes", "_map", "_encode")
+"""What follows the name of a parameter in names that are made of it."""
+_KEYWORDS = re.compile(
+    "auto|break|case|char|const|continue|default|do|double|else|enum|extern|float|for|goto|if|inline|int|long|"
+    "register|restrict|return|short|signed|sizeof|static|struct|switch|typedef|union|unsigned|void|volatile|while|"
+    "asm|bool|class|delete|false|friend|namespace|new|operator|private|protected|public|template|this|throw|true|try|"
+    "typename|using|virtual"
+)
+"""Of C99 and C++, which may include the header."""
+
+
+def c_header(kernel: LaunchedKernel) -> str:
+    """The text of the header; it embeds the cubin, or the PTX of a kernel that was not assembled."""
+    return "\n".join(_Header(kernel).lines()) + "\n"
+
+
+class _Header:
+    def __init__(self, kernel: LaunchedKernel) -> None:
+        self._kernel = kernel
+        self._signature = kernel.signature
+        self._bounds = kernel.signature.bounds
+        self._name = _identifier(kernel.signature.name)
+        self._parameters = list(zip(_distinct(kernel.signature.parameters), kernel.signature.parameters, strict=True))
+
+    def lines(self) -> Iterator[str]:
+        name, guard = self._name, f"NVBACKEND_{self._name.upper()}_H"
+        form = "PTX" if self._kernel.cubin is None else "cubin"
+        what = f"{self._signature.name} for {self._kernel.target.name}"
+        yield f"/* Kernel {what}, written by nvbackend: {form} and launcher."
+        yield "   Link with -lcuda. A context must be current; results are those of the driver. Shapes and strides have"
+        yield "   the outermost dimension first; a stride is in bytes, and 0 means that rows have no gap. */"
+        yield from (
+            f"#ifndef {guard}",
+            f"#define {guard}",
+            "",
+            "#include <cuda.h>",
+            "#include <stdint.h>",
+            "#include <string.h>",
+            "",
+        )
+        yield from self._image()
+        yield from (
+            "",
+            "typedef struct {",
+            "    CUmodule module;",
+            "    CUfunction function;",
+            f"}} {name}_kernel;",
+            "",
+        )
+        for own, parameter in self._parameters:
+            if isinstance(parameter.type, TensorMap):
+                yield from struct(f"{name}_{own}", parameter.name, parameter.type)
+                yield from encoder(f"{name}_{own}", parameter.type)
+        yield from self._load()
+        yield from self._launch()
+        yield from self._unload()
+        yield f"#endif /* {guard} */"
+
+    def _image(self) -> Iterator[str]:
+        cubin = self._kernel.cubin
+        data = self._kernel.ptx.encode() + b"\0" if cubin is None else cubin.data
+        data += bytes(-len(data) % _WORD_BYTES)
+        words = [
+            f"0x{int.from_bytes(data[at : at + _WORD_BYTES], 'little'):x}u" for at in range(0, len(data), _WORD_BYTES)
+        ]
+        yield f"/* Words of {_WORD_BYTES} bytes, least significant first. */"
+        yield f"static const uint64_t {self._name}_image[] = {{"
+        for at in range(0, len(words), _WORDS_A_LINE):
+            yield f"    {', '.join(words[at : at + _WORDS_A_LINE])},"
+        yield "};"
+
+    def _load(self) -> Iterator[str]:
+        name, bounds = self._name, self._bounds
+        attributes = []
+        if bounds.dynamic_shared_bytes > _STATIC_LIMIT:
+            attributes.append(("MAX_DYNAMIC_SHARED_SIZE_BYTES", bounds.dynamic_shared_bytes))
+        if bounds.cluster > _PORTABLE_CLUSTER:
+            attributes.append(("NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1))
+        yield "/* Load it into the current context. */"
+        yield f"static inline CUresult {name}_load({name}_kernel *kernel) {{"
+        yield f"    CUresult result = cuModuleLoadData(&kernel->module, {name}_image);"
+        yield "    if (result != CUDA_SUCCESS) return result;"
+        yield f'    result = cuModuleGetFunction(&kernel->function, kernel->module, "{self._signature.name}");'
+        for attribute, value in attributes:
+            yield "    if (result == CUDA_SUCCESS)"
+            yield f"        result = cuFuncSetAttribute(kernel->function, CU_FUNC_ATTRIBUTE_{attribute}, {value});"
+        yield "    if (result != CUDA_SUCCESS) cuModuleUnload(kernel->module);"
+        yield from ("    return result;", "}", "")
+
+    def _launch(self) -> Iterator[str]:
+        name, bounds = self._name, self._bounds
+        cluster = bounds.cluster_shape
+        yield f"/* Launch it on a grid of so many CTAs{_multiple(cluster)}. Returns before the kernel has run. */"
+        yield f"static inline CUresult {name}_launch("
+        grid = "unsigned grid_x, unsigned grid_y, unsigned grid_z"
+        declared = [_declared(name, own, each) for own, each in self._parameters]
+        yield ",\n".join(f"    {each}" for each in (f"const {name}_kernel *kernel, {grid}, CUstream stream", *declared))
+        yield ") {"
+        maps = [own for own, parameter in self._parameters if isinstance(parameter.type, TensorMap)]
+        for own in maps:
+            yield f"    unsigned char {own}_bytes[{TENSOR_MAP_BYTES} + {_MAP_ALIGNMENT}];"
+            aligned = f"((uintptr_t){own}_bytes + {_MAP_ALIGNMENT - 1}) / {_MAP_ALIGNMENT} * {_MAP_ALIGNMENT}"
+            yield f"    CUtensorMap *{own}_map = (CUtensorMap *)({aligned});"
+        places = ", ".join(f"{own}_map" if own in maps else f"&{own}" for own, _ in self._parameters)
+        yield f"    void *arguments[] = {{{places or '0'}}};"
+        yield "    CUlaunchConfig config;"
+        if bounds.cluster > 1:
+            yield "    CUlaunchAttribute attribute;"
+        if maps:
+            yield "    CUresult result;"
+        for own, parameter in self._parameters:
+            yield from _checks(own, parameter)
+        for own in maps:
+            yield f"    result = {name}_{own}_encode({own}_map, {own});"
+            yield "    if (result != CUDA_SUCCESS) return result;"
+        yield "    memset(&config, 0, sizeof config);"
+        yield from (f"    config.gridDim{axis.upper()} = grid_{axis};" for axis in "xyz")
+        yield from (f"    config.blockDim{axis} = {extent};" for axis, extent in zip("XYZ", bounds.shape, strict=True))
+        yield f"    config.sharedMemBytes = {bounds.dynamic_shared_bytes};"
+        yield "    config.hStream = stream;"
+        if bounds.cluster > 1:
+            yield "    memset(&attribute, 0, sizeof attribute);"
+            yield "    attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;"
+            for axis, extent in zip("xyz", cluster, strict=True):
+                yield f"    attribute.value.clusterDim.{axis} = {extent};"
+            yield from ("    config.attrs = &attribute;", "    config.numAttrs = 1;")
+        yield from ("    return cuLaunchKernelEx(&config, kernel->function, arguments, 0);", "}", "")
+
+    def _unload(self) -> Iterator[str]:
+        yield f"static inline CUresult {self._name}_unload({self._name}_kernel *kernel) {{"
+        yield from ("    return cuModuleUnload(kernel->module);", "}", "")
+
+
+def _declared(kernel: str, own: str, parameter: Parameter) -> str:
+    """A parameter of the launcher."""
+    if isinstance(parameter.type, TensorMap):
+        return f"const {kernel}_{own} *{own}"
+    if isinstance(parameter.type, Pointer):
+        return f"CUdeviceptr {own} /* {parameter.type.element}, aligned to {parameter.type.align} bytes */"
+    more = f" /* {parameter.type.element} */" if _is_raw(parameter.type.element) else ""
+    return f"{_c_type(parameter.type.element)} {own}{more}"
+
+
+def _checks(own: str, parameter: Parameter) -> Iterator[str]:
+    """What the kernel was compiled for: alignment, and asserted values."""
+    kind = parameter.type
+    if isinstance(kind, Pointer) and kind.align > 1:
+        yield f"    if ({own} % {kind.align}) return CUDA_ERROR_MISALIGNED_ADDRESS;"
+    if isinstance(kind, Scalar) and kind.asserts:
+        every, values = kind.element.integers, kind.values
+        parts = [f"{own} < {_literal(kind.element, values[0])}"] if values[0] > every[0] else []
+        parts += [f"{own} > {_literal(kind.element, values[-1])}"] if values[-1] < every[-1] else []
+        parts += [f"{own} % {kind.multiple_of}"] if kind.multiple_of > 1 else []
+        if parts:
+            yield f"    if ({' || '.join(parts)}) return CUDA_ERROR_INVALID_VALUE;"
+
+
+def _literal(element: ElementType, value: int) -> str:
+    """An integer of C; the least one of 64 bits has no literal of its own."""
+    if not element.is_signed:
+        return f"{value}u"
+    return f"{value}" if value > -(1 << 63) else "INT64_MIN"
+
+
+def _c_type(element: ElementType) -> str:
+    """The type of C that a scalar is passed as: the bits of those that C does not have."""
+    if element.llvm in _FLOATS:
+        return _FLOATS[element.llvm]
+    bits = max(int(element.llvm[1:]), 8)
+    return f"{'' if element.is_signed else 'u'}int{bits}_t"
+
+
+def _is_raw(element: ElementType) -> bool:
+    """Whether C has the bits of a scalar alone."""
+    return not element.is_integer and element.llvm not in ("float", "double")
+
+
+def _multiple(cluster: Shape) -> str:
+    return f", a multiple of {' x '.join(map(str, cluster))}" if max(cluster) > 1 else ""
+
+
+def _identifier(name: str) -> str:
+    """A name of C."""
+    plain = re.sub(r"[^0-9A-Za-z_]", "_", name)
+    return f"_{plain}" if plain[:1].isdecimal() or not plain else plain
+
+
+def _distinct(parameters: Sequence[Parameter]) -> list[str]:
+    """Names of C for the parameters, none of which is a keyword, another's, or one of the launcher's own."""
+    names: list[str] = []
+    taken = set(_OWN)
+    for parameter in parameters:
+        name = _identifier(parameter.name)
+        while _KEYWORDS.fullmatch(name) or any(name + made in taken for made in _MADE):
+            name += "_"
+        names.append(name)
+        taken |= {name + made for made in _MADE}
+    return names
