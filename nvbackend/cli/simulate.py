@@ -34,6 +34,7 @@ def add_to(commands: Commands) -> None:
         "--seed", metavar="N", type=int, default=0, help="another legal order of threads and operations"
     )
     parser.add_argument("--no-checks", action="store_true", help="do not look for races and other silent mistakes")
+    parser.add_argument("--limit", metavar="N", type=int, help="instructions of the CTAs that run together (10^8)")
     parser.add_argument("--report", action="store_true", help="bytes, bank conflicts and waits, also by line")
     parser.add_argument("--timeline", metavar="FILE.svg", help="draw who waits for whom")
     help_ = "in the order of the PTX: 7, 0.5, an .npy file, or an array such as f32[64,64]=" + "|".join(_CONTENTS)
@@ -63,6 +64,7 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
         checks=not arguments.no_checks,
         report=arguments.report or arguments.timeline is not None,
         args=values,
+        **({} if arguments.limit is None else {"limit": arguments.limit}),
     )
     yield f"{report}\n"
     if arguments.report:

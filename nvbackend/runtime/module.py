@@ -193,19 +193,21 @@ def load(
     seed: int | None = None,
     checks: bool | None = None,
     report: bool | None = None,
+    limit: int | None = None,
 ) -> LoadedKernel:
     """Load `compiled` into numba-cuda's current context: its cubin, or its PTX where it has none.
 
     `device="simulator"` runs it in the simulator, on NumPy's arrays; None does so where there is no GPU, and says so on
     standard error; "gpu" does not. Launches in the simulator return when the kernel has run. For them `seed` (0)
     chooses another legal order of threads and operations, `checks` (True) looks for mistakes that numbers do not show,
-    and `report` (False) collects bytes, bank conflicts, waits and a timeline: `loaded.report`.
+    `report` (False) collects bytes, bank conflicts, waits and a timeline: `loaded.report`, and `limit` (10^8) is how
+    many instructions the CTAs that run together may execute.
     Raises launch.not-compiled, launch.simulator-option, launch.no-gpu, launch.architecture, launch.load-failed,
     launch.threads, launch.shared-memory, and tensor-map.* for a tensor-map parameter that no array could fill.
     """
     if not all(hasattr(compiled, name) for name in ("signature", "target", "ptx", "cubin")):
         NOT_COMPILED.fail(given=with_article(describe(compiled)))
-    options = {"seed": seed, "checks": checks, "report": report}
+    options = {"seed": seed, "checks": checks, "report": report, "limit": limit}
     device = _chosen(device, compiled.signature, compiled.target, options)
     if isinstance(compiled, SavedKernel) and not isinstance(device, SimulatedDevice):
         compiled = _suited(compiled, device.limits.capability)

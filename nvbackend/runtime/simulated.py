@@ -27,12 +27,19 @@ _ALIGNED = 256
 class SimulatedDevice:
     """The simulator as a device: it loads PTX, and its launches return when the kernel has run.
 
-    `names` are those of its kernel's parameters. Launches go by `seed`, `checks` and `report`, as
+    `names` are those of its kernel's parameters. Launches go by `seed`, `checks`, `report` and `limit`, as
     `SimulatedModule.launch` takes them.
     """
 
     def __init__(
-        self, target: Target, names: Sequence[str] = (), *, seed: int = 0, checks: bool = True, report: bool = False
+        self,
+        target: Target,
+        names: Sequence[str] = (),
+        *,
+        seed: int = 0,
+        checks: bool = True,
+        report: bool = False,
+        limit: int | None = None,
     ) -> None:
         from nvbackend.simulator import multiprocessors
 
@@ -42,6 +49,7 @@ class SimulatedDevice:
         self.notes: dict[str, Any] = {}
         self._names = names
         self.seed, self.checks, self.report = seed, checks, report
+        self._limit = {} if limit is None else {"limit": limit}
         self._reports: dict[Any, Report] = {}
 
     def load(self, name: str, image: bytes | str) -> SimulatedModule:
@@ -86,6 +94,7 @@ class SimulatedDevice:
                 checks=self.checks,
                 report=self.report,
                 names=self._names,
+                **self._limit,
             )
         except DiagnosticError:
             raise_failures(self, after=_AFTER)

@@ -48,6 +48,20 @@ DEADLOCK = Rule(
     why="On the hardware the launch never ends.",
     reference="PTX ISA 9.7.13 (Parallel Synchronization and Communication Instructions)",
 )
+LIVELOCK = Rule(
+    id="simulator.livelock",
+    message="{kernel} never ends: threads repeat a loop with the same values in their registers ({loops}); {reads}",
+    fix="make the loop end: set the variable that its condition compares, or let another thread write what it reads",
+    why="On the hardware the launch never ends.",
+    reference="PTX ISA 9.7.12 (Control Flow Instructions)",
+)
+LIMIT = Rule(
+    id="simulator.limit",
+    message="{kernel} has not ended after {limit} instructions of the CTAs that run together: {where}",
+    fix="look for a loop that does not end; launch with a higher limit= (--limit) where the kernel needs more",
+    why="A launch that never ends says nothing; the limit says where its threads are.",
+    reference="docs/simulator.md, Run any PTX",
+)
 TRAP = Rule(
     id="simulator.trap",
     message="{thread} runs into {what} (PTX line {line})",

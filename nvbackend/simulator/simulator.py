@@ -15,7 +15,7 @@ from nvbackend.simulator.calls import families
 from nvbackend.simulator.events import Observer
 from nvbackend.simulator.execution import Execution, Watch
 from nvbackend.simulator.machine.compiling import Compile
-from nvbackend.simulator.machine.wave import Dim, Launch
+from nvbackend.simulator.machine.wave import LIMIT, Dim, Launch
 from nvbackend.simulator.memory import Heap, windows
 from nvbackend.simulator.program.assemble import Assembler
 from nvbackend.simulator.program.blocks import Program
@@ -116,6 +116,7 @@ class SimulatedModule:
         seed: int = 0,
         checks: bool = True,
         report: bool = False,
+        limit: int = LIMIT,
         names: Sequence[str] = (),
         observers: Sequence[Observer] = (),
     ) -> Report:
@@ -125,13 +126,14 @@ class SimulatedModule:
         z. `args` are in the order of the PTX: NumPy arrays, which are read and written in place; numbers; bytes of a
         struct; tensor maps. `shared` is the dynamic shared memory in bytes. A `seed` other than 0 chooses another
         legal order. With `report` the result has bytes, bank conflicts, waits and a timeline too, which takes longer.
+        More than `limit` instructions of the CTAs that run together raise simulator.limit, which says where they were.
         Diagnostics call the arguments by `names`, or as the PTX does.
         On a terminal a long run shows how far it is. Ctrl-C raises KeyboardInterrupt, which says where it was; the
         arrays keep what was written.
         Raises simulator.* with the line of the PTX and of the program that it was made from.
         """
         program = self._program(name)
-        launch, heaps = self._prepare(program, _dim(grid), _dim(block), cluster, shared, seed, args, names)
+        launch, heaps = self._prepare(program, _dim(grid), _dim(block), cluster, shared, seed, args, names, limit)
         execution = Execution(program, launch, heaps, Watch(checks, report, observers))
         with Progress(execution):
             return execution.run()
@@ -146,10 +148,11 @@ class SimulatedModule:
         cluster: Sequence[int] | None = None,
         shared: int = 0,
         checks: bool = True,
+        limit: int = LIMIT,
     ) -> SteppedLaunch:
         """A launch that has not begun, to be run step by step; arguments as for `launch`."""
         program = self._program(name)
-        launch, heaps = self._prepare(program, _dim(grid), _dim(block), cluster, shared, 0, args)
+        launch, heaps = self._prepare(program, _dim(grid), _dim(block), cluster, shared, 0, args, (), limit)
         return SteppedLaunch(Execution(program, launch, heaps, Watch(checks)))
 
     def _program(self, name: str) -> Program:
@@ -169,6 +172,7 @@ class SimulatedModule:
         seed: int,
         args: Sequence[object],
         names: Sequence[str] = (),
+        limit: int = LIMIT,
     ) -> tuple[Launch, list[Heap]]:
         function = self._module.kernels[program.kernel]
         asked = cluster if cluster is not None else function.directive("reqnctapercluster") or (1, 1, 1)
@@ -196,6 +200,7 @@ class SimulatedModule:
             parameters=values,
             seed=seed,
             registers=_registers(function, threads),
+            limit=limit,
         )
         return launch, [heap, self._image.globals, self._image.constants, parameters]
 

@@ -111,10 +111,10 @@ def test_what_a_launch_is_given(file: str, tmp_path: Path, monkeypatch: pytest.M
     other = tmp_path / "two.ptx"
     other.write_text(SCALE + SCALE[SCALE.index(".visible") :].replace(" scale(", " other("), encoding="utf-8")
     options = ["--kernel", "other", "--grid", "2,3,4", "--block", "5", "--cluster", "2,1", "--shared", "64"]
-    for arguments in ([], [*options, "--seed", "9", "--no-checks"]):
+    for arguments in ([], [*options, "--seed", "9", "--no-checks", "--limit", "70"]):
         assert main(["simulate", str(other), *arguments]) == 0
     plain = {"grid": (1,), "block": (1,), "cluster": None, "shared": 0, "seed": 0, "args": []}
-    said = {"grid": (2, 3, 4), "block": (5,), "cluster": (2, 1), "shared": 64, "seed": 9, "args": []}
+    said = {"grid": (2, 3, 4), "block": (5,), "cluster": (2, 1), "shared": 64, "seed": 9, "args": [], "limit": 70}
     assert seen == [
         {"name": "scale", "checks": True, "report": False, **plain},
         {"name": "other", "checks": False, "report": False, **said},

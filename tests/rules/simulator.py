@@ -10,13 +10,13 @@ from tests.rules.example import program
 HEAD = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 
 
-def run(body, *arguments, block=32):
+def run(body, *arguments, block=32, limit=10**8):
     """A kernel of a few registers; its parameters are addresses."""
     parameters = ", ".join(f".param .u64 p{number}" for number in range(len(arguments)))
     registers = ".reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %rd<4>; .shared .align 16 .b8 box[128];"
     loads = " ".join(f"ld.param.u64 %rd{number}, [p{number}];" for number in range(len(arguments)))
     text = f"{HEAD}.const .align 4 .b32 one = 1;\n.entry k({parameters}) {{ {registers} {loads}\n{body}\nret; }}"
-    Simulator().load(text).launch("k", block=(block,), args=arguments)
+    Simulator().load(text).launch("k", block=(block,), args=arguments, limit=limit)
 
 
 @program("simulator.unknown", located=False)
@@ -60,6 +60,25 @@ def two_halves_of_a_warp_wait_for_each_other():
     low, high = "0xFFFF", "0xFFFF0000"  # keeps
     branch = "mov.u32 %r0, %tid.x; setp.ge.u32 %p0, %r0, 16; @%p0 bra HIGH;"
     run(f"{branch} vote.sync.any.pred %p1, %p0, {low}; bra END; HIGH: vote.sync.all.pred %p1, %p0, {high}; END:")
+
+
+@program("simulator.livelock", located=False)
+def a_flag_that_no_thread_sets():
+    store = ""  # breaks
+    store = "@!%p0 st.volatile.shared.u32 [box], 1;"  # keeps
+    first = f"mov.u32 %r0, %tid.x; setp.lt.u32 %p0, %r0, 32; st.shared.u32 [box], 0; bar.sync 0; {store}"
+    run(
+        f"{first} @!%p0 bra END; AGAIN: ld.volatile.shared.u32 %r1, [box]; setp.eq.u32 %p1, %r1, 0; @%p1 bra AGAIN;"
+        "END:",
+        block=64,
+    )
+
+
+@program("simulator.limit", located=False)
+def a_loop_that_is_too_long():
+    rounds = 3000  # breaks
+    rounds = 300  # keeps
+    run(f"AGAIN: add.u32 %r0, %r0, 1; setp.lt.u32 %p0, %r0, {rounds}; @%p0 bra AGAIN;", limit=2000)
 
 
 @program("simulator.trap", located=False)

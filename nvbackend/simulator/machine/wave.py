@@ -18,6 +18,8 @@ _Part = TypeVar("_Part")
 _SHOWN = 4
 """CTAs that messages name."""
 Dim = tuple[int, int, int]
+LIMIT = 10**8
+"""The usual limit of instructions that groups of threads of a wave execute: 10 to 60 minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ class Launch:
     seed: int = 0
     registers: int = 0
     """Registers that ptxas may give a thread, by the directives of the kernel."""
+    limit: int = LIMIT
+    """Instructions that a wave may execute, as `Wave.steps` counts them."""
 
     @property
     def block_threads(self) -> int:

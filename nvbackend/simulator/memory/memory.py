@@ -40,6 +40,8 @@ class Memory:
         self._last: Allocation | None = None
         self.changes = 0
         """How often something was written."""
+        self.counts_changes_only = False
+        """Whether `changes` leaves out what writes the value that was there already: to know costs time."""
 
     def load(self, by: By, space: str, addresses: Addresses, size: int) -> Words:
         """The words of `size` bytes at the addresses, (n,) of them, as a new array."""
@@ -62,7 +64,8 @@ class Memory:
 
     def store(self, by: By, space: str, addresses: Addresses, words: Words, kind: Kind = "write") -> None:
         """Set the words at the addresses; of equal addresses the last one stays."""
-        self.changes += 1
+        if not self.counts_changes_only:
+            self.changes += 1
         size = words.dtype.itemsize * (words.shape[1] if words.ndim > 1 else 1)
         if space in _HEAPS or (not space and self._is_heap(addresses)):
             self._store_heap(by, space, addresses, words, size, kind)
@@ -82,6 +85,8 @@ class Memory:
 
     def _put(self, target: Words, places: NDArray[np.int64], words: Words) -> Changes | None:
         """Set words; which of them changed, and which another one of them has overwritten, where somebody watches."""
+        if self.counts_changes_only and (target.take(places, axis=0) != words).any():
+            self.changes += 1
         if not self._observers:
             target[places] = words
             return None
@@ -102,7 +107,9 @@ class Memory:
                 old = self.load(by, space, addresses, size)
                 self.store(by, space, addresses, change(old, np.arange(len(addresses))))
             else:
-                old, words = _one_by_one(self.load(by, space, addresses, size), firsts, inverse, change)
+                before = self.load(by, space, addresses, size)
+                old, words = _one_by_one(before, firsts, inverse, change)
+                self.changes += bool((old != before).any())
                 self.store(_part_of(by, firsts), space, addresses[firsts], words)
         finally:
             self._observers = observers

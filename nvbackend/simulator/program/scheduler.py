@@ -14,14 +14,14 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from nvbackend.simulator.events import Bits, By, Pending, Site, Threads
+from nvbackend.simulator.events import By, Pending, Site, Threads
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.wave import Cause, Waiting, Wave
-from nvbackend.simulator.program import stuck
+from nvbackend.simulator.program import livelock, stuck
 from nvbackend.simulator.program.blocks import Code, Program
 
 PATIENCE = 256
-"""How often a group may jump back before another one has its turn."""
+"""How often threads may jump back to a place before those elsewhere have their turn."""
 TRIES = 8
 """How often waits of a limited time end one after the other, when nothing else goes on, before this is a deadlock."""
 _TOGETHER, _INTERRUPTIONS = 0.5, 0.1
@@ -51,13 +51,19 @@ class Scheduler:
         """Threads that wait at an instruction for others to come there, with the number of threads alive then."""
         self._tries = 0
         self._random = random.Random(wave.launch.seed) if wave.launch.seed else None
-        self._spinning: tuple[object, ...] = ()
-        """What the threads that jump back were like when all had had their turn."""
+        self._jumps: dict[int, int] = {}
+        """How often threads have jumped back to each place since all had their turn."""
+        self._rounds = livelock.Rounds(wave)
+        self._completed = 0
+        """Operations in flight that have completed."""
         self.runs: dict[int, int] = {}
         """How many threads have run each block, by its first place."""
 
     def run(self) -> None:
-        """Run until every thread has ended. What is in flight then is completed. Raises simulator.deadlock."""
+        """Run until every thread has ended. What is in flight then is completed.
+
+        Raises simulator.deadlock, simulator.livelock, simulator.limit.
+        """
         self.begin()
         while self.go_on():
             while self._runnable:
@@ -68,7 +74,7 @@ class Scheduler:
         self._add(self._program.entry, np.flatnonzero(self._wave.exists))
 
     def go_on(self) -> bool:
-        """Make sure that there are threads that can run; False when all have ended. Raises simulator.deadlock."""
+        """Make sure that there are threads that can run; False when all have ended. Raises what `run` does."""
         while not self._runnable:
             if self._wake() or self._complete():
                 continue
@@ -77,7 +83,7 @@ class Scheduler:
             elif not self._waiters and not self._gathering:
                 return False
             elif not self._give_up():
-                self._stuck([])
+                self._stuck()
         return True
 
     def _add(self, place: int, threads: Threads) -> None:
@@ -89,17 +95,14 @@ class Scheduler:
         lanes = self._lanes(self._runnable.pop(place))
         if self._random is not None:
             lanes = self._some(place, lanes, self._random)
-        patience = PATIENCE
         while True:
             others = min(self._runnable, default=None)
             following = self._block(place, lanes)
             if following is None:
                 return
-            if following <= place:
-                patience -= 1
-                if patience < 0:
-                    self._tired.setdefault(following, []).append(lanes.threads)
-                    return
+            if following <= place and self._tires(following):
+                self._tired.setdefault(following, []).append(lanes.threads)
+                return
             if (others is not None and following >= others) or self._interrupted():
                 self._add(following, lanes.threads)
                 return
@@ -123,19 +126,26 @@ class Scheduler:
         self._wake()
         return True
 
+    def _tires(self, place: int) -> bool:
+        """Whether threads that jump back to a place let the others have their turn first."""
+        jumps = self._jumps[place] = self._jumps.get(place, 0) + 1
+        return jumps > PATIENCE
+
     def _try_again(self) -> None:
-        """Those that have jumped back often run again, unless nothing at all has changed since they did so last."""
+        """Those that have jumped back often run again, unless it is certain that they always will."""
         groups = [(place, np.sort(np.concatenate(parts))) for place, parts in sorted(self._tired.items())]
-        places = tuple((place, part.tobytes()) for place, part in groups)
-        registers = list(self._wave.registers)
-        before = self._spinning
-        self._spinning = (places, self._wave.memory.changes, registers)
-        if before and before[:2] == self._spinning[:2]:
-            threads = np.concatenate([part for _, part in groups])
-            earlier: list[Bits] = before[2]  # type: ignore[assignment]
-            if all(a is b or np.array_equal(a[threads], b[threads]) for a, b in zip(earlier, registers, strict=True)):
-                self._stuck([(place, part, "jumps back without an end") for place, part in groups])
-        self._runnable, self._tired = self._tired, {}
+        if self._rounds.repeats(groups, self._completed, self.runs, self._program.codes) and not self._give_up():
+            self._livelock(groups)
+        self._again()
+
+    def _again(self) -> None:
+        """Those that have jumped back often can run. A launch without an end comes here again and again."""
+        if self._wave.steps > self._wave.launch.limit:
+            self._exceeded()
+        for place, parts in self._tired.items():
+            for part in parts:
+                self._add(place, part)
+        self._tired, self._jumps = {}, {}
 
     def _lanes(self, parts: list[Threads]) -> Lanes:
         wave = self._wave
@@ -165,7 +175,10 @@ class Scheduler:
             return going
         assert isinstance(going, list)
         for target, threads in going:
-            self._add(target, threads.threads)
+            if target <= code.start and self._tires(target):
+                self._tired.setdefault(target, []).append(threads.threads)
+            else:
+                self._add(target, threads.threads)
         return None
 
     def _wait(self, code: Code, place: int, lanes: Lanes, waiting: Waiting) -> None:
@@ -213,10 +226,7 @@ class Scheduler:
         if found:
             self._tries = 0
         if found and self._tired:
-            for place, parts in self._tired.items():
-                for part in parts:
-                    self._add(place, part)
-            self._tired = {}
+            self._again()
         return found
 
     def _complete(self) -> bool:
@@ -252,19 +262,38 @@ class Scheduler:
         return True
 
     def _finish(self, operation: Pending) -> None:
+        self._completed += 1
         self._wave.pending.remove(operation)
         operation.complete()
         operation.done = True
         for observer in self._wave.observers:
             observer.completed(operation)
 
-    def _stuck(self, spinning: list[tuple[int, Threads, str]]) -> NoReturn:
+    def _stuck(self) -> NoReturn:
         """Raise simulator.deadlock, with what each thread waits for."""
+        stuck.fail(self._wave, self._waits())
+
+    def _waits(self) -> list[tuple[Site, Cause]]:
+        """Where threads wait, and for what."""
         waits = [(one.place - 1, cause) for one in self._waiters for cause in stuck.causes_of(one.waiting)]
         for place, (_, waiting, _alive) in self._gathering.items():
             waits += [(place, cause) for cause in stuck.causes_of(waiting)]
-        waits += [(place, Cause(threads, reason)) for place, threads, reason in spinning]
-        stuck.fail(self._wave, [(self._site(place), cause) for place, cause in waits])
+        return [(self._site(place), cause) for place, cause in waits]
+
+    def _livelock(self, groups: livelock.Groups) -> NoReturn:
+        """Raise simulator.livelock, with what the threads read in one more round."""
+        reads = livelock.Reads(self._wave)
+        self._wave.observers.append(reads)
+        self._again()
+        while self._runnable:
+            self._turn()
+        livelock.fail(self._wave, groups, self._waits(), self._site, reads)
+
+    def _exceeded(self) -> NoReturn:
+        """Raise simulator.limit, with the place of each thread."""
+        places = sorted([*self._tired.items(), *self._runnable.items()])
+        here = [(self._site(place), Cause(np.sort(np.concatenate(parts)), "runs")) for place, parts in places]
+        livelock.exceeded(self._wave, here + self._waits())
 
     def next_site(self, place: int | None = None) -> Site | None:
         """The instruction at a place, or, where no group is on its way, at the lowest place where threads are."""

@@ -10,14 +10,11 @@ from nvbackend.simulator.events import Site, Threads
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.wave import Cause
 from nvbackend.simulator.program import stuck
-from nvbackend.simulator.program.scheduler import PATIENCE, Scheduler
+from nvbackend.simulator.program.scheduler import Scheduler
 
 
 class SingleSteps(Scheduler):
     """A scheduler whose turn is one instruction: of the threads at the lowest place, as without a seed."""
-
-    _jumps = 0
-    """How often in a row threads have jumped back while no others could run."""
 
     @property
     def site(self) -> Site:
@@ -43,15 +40,10 @@ class SingleSteps(Scheduler):
         following = self._one(place, lanes)
         if following is None:
             return
-        if following > place:
-            self._add(following, lanes.threads)
-            return
-        self._jumps += 1
-        if self._jumps <= PATIENCE or not (self._runnable or self._wave.pending or self._waiters):
-            self._add(following, lanes.threads)
-        else:
-            self._jumps = 0
+        if following <= place and self._tires(following):
             self._tired.setdefault(following, []).append(lanes.threads)
+        else:
+            self._add(following, lanes.threads)
 
     def _one(self, place: int, lanes: Lanes) -> int | None:
         """The place where all of the threads go on, if there is one."""
