@@ -30,6 +30,13 @@ SWIZZLE_BYTES = Rule(
     why="The driver has no other patterns.",
     reference="PTX ISA 5.5.7 (tensor maps: swizzling modes)",
 )
+CONVOLUTION = Rule(
+    id="tensor-map.convolution",
+    message="a convolution by a filter of {extent}, padding {padding}, stride {stride}, dilation {dilation}",
+    fix="give each as many numbers as the filter has dimensions of space; extents, strides and dilations are positive",
+    why="The map would walk over other pixels.",
+    reference="PTX ISA 5.5.4 (im2col mode: bounding box, traversal stride)",
+)
 _MEANT = 128
 
 
@@ -64,13 +71,43 @@ class Im2col:
     first: for a convolution the padding before, negative, and the padding after less the filter's extent less one. A
     copy starts at its coordinates, goes along W first, and adds its offsets to each place; outside of the array it
     reads zeros. `wide` "w" or "w128" (compute capability 10.0) walks along W alone, so the corners have one number.
-    PTX ISA 5.5.4 (im2col mode), 5.5.5 (im2col::w).
+    `stride` has the steps of the walk, 1 to 8 along each dimension that is walked, 1 where it is left out; start at
+    `lower` plus a multiple of it. PTX ISA 5.5.4 (im2col mode, traversal stride), 5.5.5 (im2col::w).
     """
 
     rank: int
     lower: tuple[int, ...]
     upper: tuple[int, ...]
     wide: str | None = None
+    stride: tuple[int, ...] | None = None
+
+    @classmethod
+    def of_convolution(
+        cls,
+        extent: tuple[int, ...],
+        padding: tuple[int, ...] | None = None,
+        stride: tuple[int, ...] | None = None,
+        dilation: tuple[int, ...] | None = None,
+    ) -> Im2col:
+        """The walk over the output pixels of a convolution by a filter of `extent`, such as (3, 3) for H and W.
+
+        The result's pixel p starts at p * stride - padding along each dimension; the offsets of a load are those of its
+        tap, times the dilation. `padding` is 0 and the others 1 where they are left out. Raises tensor-map.convolution.
+        """
+        count = len(extent)
+        pads, steps, spread = padding or (0,) * count, stride or (1,) * count, dilation or (1,) * count
+        if not len(pads) == len(steps) == len(spread) == count or min((*extent, *steps, *spread), default=0) < 1:
+            CONVOLUTION.fail(extent=extent, padding=padding, stride=stride, dilation=dilation)
+        lower = tuple(-pad for pad in pads)
+        upper = tuple(pad - (taps - 1) * apart for pad, taps, apart in zip(pads, extent, spread, strict=True))
+        return cls(count + 2, lower, upper, stride=None if stride is None else tuple(steps))
+
+    def walked(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """How many places there are along each dimension walked, in an array of `shape`: P, Q of a convolution."""
+        space = shape[1:-1] if self.wide is None else shape[-2:-1]
+        steps = self.stride or (1,) * len(space)
+        every = zip(space, self.lower, self.upper, steps, strict=True)
+        return tuple(max(0, -(-(extent + upper - lower) // step)) for extent, lower, upper, step in every)
 
 
 @record

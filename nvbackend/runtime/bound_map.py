@@ -7,6 +7,7 @@ from typing import Any
 from nvbackend.diagnostics import raise_all
 from nvbackend.intrinsics.copy.tensormap import ELEMENT_TYPE_OF
 from nvbackend.runtime.arrays import DeviceArray, accepted_dtypes, shown_dtypes
+from nvbackend.runtime.im2col import element_strides
 from nvbackend.runtime.rules import DTYPE
 from nvbackend.runtime.tensor_map import TensorMapPlan, check_array, check_tensor_map, plan
 from nvbackend.signature import TensorMap
@@ -48,6 +49,7 @@ def _bytes(parameter: TensorMap, planned: TensorMapPlan) -> bytes:
         extents=planned.shape[::-1],
         strides=planned.strides[-2::-1] if len(planned.shape) > 1 else (),
         box=planned.box[::-1],
+        element_strides=element_strides(walk)[::-1] if walk is not None else (),
         swizzle=planned.swizzle,
         mode=_mode(walk.wide if walk is not None else None) if walk is not None else "tile",
         lower=walk.lower[::-1] if walk is not None else (),

@@ -1,7 +1,6 @@
 """Tensor maps that walk over pixels for convolutions: their limits, and how they are encoded.
 
-Source of every limit: CUDA driver API, cuTensorMapEncodeIm2col and cuTensorMapEncodeIm2colWide (interleave none,
-element strides 1).
+Source of every limit: CUDA driver API, cuTensorMapEncodeIm2col and cuTensorMapEncodeIm2colWide (interleave none).
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ MAX_PIXELS = 1024
 CORNERS: dict[int, range] = {3: range(-32768, 32768), 4: range(-128, 128), 5: range(-16, 16)}
 """The rank of the array, and the range of corners that its map can hold."""
 WIDE_CORNERS = CORNERS[3]
+MAX_STRIDE = 8
 WIDE_MODES = {"w": "W", "w128": "W128"}
 """Modes along W alone, and the driver's names for them."""
 WIDE_SWIZZLES = (64, 128)
@@ -40,6 +40,13 @@ CORNER = Rule(
     message="tensor map {name}: corners {lower} and {upper} of rank {rank}; there are {count} of each, {lowest} to "
     "{highest}",
     fix="give a corner for each dimension of space, outermost first (one where only W is walked), in that range",
+    why=SILENT,
+    reference=_REFERENCE,
+)
+STEP = Rule(
+    id="tensor-map.im2col-stride",
+    message="tensor map {name}: strides {stride} of rank {rank}; there are {count}, 1 to {most}",
+    fix="give a stride for each dimension that has corners, outermost first, in that range",
     why=SILENT,
     reference=_REFERENCE,
 )
@@ -79,6 +86,10 @@ def check_im2col(name: str, walk: Im2col, parameter: TensorMap) -> Iterator[Diag
             lowest=legal[0],
             highest=legal[-1],
         )
+    if walk.stride is not None and (
+        len(walk.stride) != count or any(not 1 <= step <= MAX_STRIDE for step in walk.stride)
+    ):
+        yield STEP.diagnose(name=name, stride=walk.stride, rank=walk.rank, count=count, most=MAX_STRIDE)
     if walk.wide is not None:
         yield from _check_wide(name, walk.wide, parameter)
 
@@ -112,6 +123,12 @@ def check_area(name: str, walk: Im2col, shape: tuple[int, ...]) -> Iterator[Diag
             )
 
 
+def element_strides(walk: Im2col) -> tuple[int, ...]:
+    """The steps along all dimensions of the array, outermost first."""
+    steps = (*(walk.stride or ()), 1)
+    return (1,) * (walk.rank - len(steps)) + steps
+
+
 def encode_im2col(enums: Any, view: Any, walk: Im2col, box: tuple[int, ...], options: dict[str, Any]) -> Any:
     """The cuda.core TensorMapDescriptor of `view`; `enums` is the module of cuda.core that has them.
 
@@ -119,6 +136,8 @@ def encode_im2col(enums: Any, view: Any, walk: Im2col, box: tuple[int, ...], opt
     """
     pixels, channels = box
     descriptor = enums.TensorMapDescriptor
+    if walk.stride is not None:
+        options = {**options, "element_strides": element_strides(walk)}
     if walk.wide is None:
         return descriptor._from_im2col(view, walk.lower, walk.upper, channels, pixels, **options)
     mode = enums.TensorMapIm2ColWideMode[WIDE_MODES[walk.wide]]

@@ -54,3 +54,16 @@ def another_number_of_pixels_along_w():
     pixels = 64  # breaks
     pixels = 128  # keeps
     return list(tensor_map.check_tensor_map("a", TensorMap(f16, (pixels, 32), 64, Im2col(4, (0,), (0,), "w128"))))
+
+
+@program("tensor-map.im2col-stride")
+def stride_for_one_of_two_dimensions():
+    walk = Im2col(4, (-1, -1), (-1, -1), stride=(2,))  # breaks
+    walk = Im2col(4, (-1, -1), (-1, -1), stride=(2, 2))  # keeps
+    return list(tensor_map.check_tensor_map("a", TensorMap(f16, (64, 32), 64, walk)))
+
+
+@program("tensor-map.convolution")
+def filter_of_no_extent():
+    Im2col.of_convolution((3, 0), padding=(1, 1))  # breaks
+    Im2col.of_convolution((3, 1), padding=(1, 1))  # keeps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -210,3 +211,62 @@ def test_a_kernel_that_loads_pixels_compiles() -> None:
     compiled = k.compile()
     assert compiled.cubin
     assert "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier" in compiled.ptx
+
+
+@pytest.mark.parametrize(
+    ("stride", "wide", "legal"),
+    [
+        ((1, 1), None, True),
+        ((8, 8), None, True),
+        ((0, 1), None, False),
+        ((1, 9), None, False),
+        ((2,), None, False),
+        ((2,), "w", True),
+        ((2, 2), "w", False),
+    ],
+)
+def test_strides_are_from_one_to_eight(stride: tuple[int, ...], wide: str | None, legal: bool) -> None:
+    """cuTensorMapEncodeIm2col: each entry in elementStrides is at most 8 and not zero."""
+    corners = (0,) * (1 if wide else 2)
+    walk = Im2col(4, corners, corners, wide, stride)
+    told = tensor_map.check_tensor_map("a", TensorMap(types.f16, (64, 32), 64, walk))
+    assert [one.rule_id for one in told] == ([] if legal else ["tensor-map.im2col-stride"])
+
+
+def test_the_driver_gets_strides_outermost_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cuda.core._tensor_map")
+    import cuda.core._tensor_map as enums
+
+    strides: list[object] = []
+
+    class Descriptor:
+        @staticmethod
+        def _from_im2col(*_: object, element_strides: object = None, **_options: object) -> None:
+            strides.append(element_strides)
+
+    monkeypatch.setattr("cuda.core.utils.StridedMemoryView", _View)
+    monkeypatch.setattr(enums, "TensorMapDescriptor", Descriptor)
+    for stride in (None, (2, 3)):
+        parameter = TensorMap(types.f16, (64, 32), 64, Im2col(4, (-1, -1), (-1, -1), stride=stride))
+        tensor_map.encode("a", tensor_map.plan(parameter, array((2, 16, 16, 64))))
+    assert strides == [None, (1, 2, 3, 1)]
+
+
+def test_a_convolution_has_corners_and_steps() -> None:
+    """Of extent R, padding p, stride s and dilation d there are (W + 2 p - d (R - 1) - 1) // s + 1 outputs."""
+    for extent, padding, stride, dilation, width in itertools.product(
+        (1, 2, 3, 5), (0, 1, 2), (1, 2, 3), (1, 2), (9, 12)
+    ):
+        walk = Im2col.of_convolution((1, extent), (0, padding), (1, stride), (1, dilation))
+        outputs = (width + 2 * padding - dilation * (extent - 1) - 1) // stride + 1
+        assert walk.walked((2, 4, width, 64)) == (4, outputs)
+        assert (walk.lower, walk.upper) == ((0, -padding), (0, padding - dilation * (extent - 1)))
+    assert Im2col.of_convolution((3, 3, 3)) == Im2col(5, (0, 0, 0), (-2, -2, -2))
+
+
+@pytest.mark.parametrize(
+    "wrong", [((0, 1),), ((3, 3), (1,)), ((3, 3), (1, 1), (0, 1)), ((3,), (1,), (1,), (0,)), ((),)]
+)
+def test_what_is_no_convolution_is_refused(wrong: tuple[tuple[int, ...], ...]) -> None:
+    with pytest.raises(DiagnosticError, match=r"tensor-map\.convolution"):
+        Im2col.of_convolution(*wrong)

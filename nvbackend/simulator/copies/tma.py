@@ -178,6 +178,10 @@ def _walk(
                 f"{end} (exclusive)",
                 fix="start within the bounding box",
             )
+        if (start - lower) % tensor_map.steps[1 + dimension]:
+            step = tensor_map.steps[1 + dimension]
+            problem = f"it starts at {start} along dimension {1 + dimension}, and the walk from {lower} goes by {step}"
+            NOT_MODELLED.fail(what=what, problem=problem, fix="start at the lower corner plus a multiple of the stride")
     steps = tensor_map.steps[1:]
     place = list(coordinates[1:])
     image = tensor_map.rank - 2

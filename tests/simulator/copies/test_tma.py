@@ -220,3 +220,11 @@ def test_what_is_not_documented_is_not_guessed():
 
 def map_w():
     return TensorMap(0, "f16", (8, 9, 3), (16, 160), (8, 8), mode="im2col::w", lower=(0,), upper=(0,), swizzle=64)
+
+
+def test_a_walk_by_steps_starts_on_one():
+    """What it goes back to from between them is documented nowhere."""
+    pixels = TensorMap(0, "f16", (8, 9, 3), (16, 160), (8, 8), (1, 2, 1), mode="im2col", lower=(-1,), upper=(0,))
+    assert moves("x", pixels, "im2col", (0, 3, 0), 0, (0,)).size == 16
+    with pytest.raises(DiagnosticError, match=r"simulator\.not-modelled.*goes by 2"):
+        moves("x", pixels, "im2col", (0, 2, 0), 0, (0,))
