@@ -11,7 +11,7 @@ import sys
 from typing import Annotated, Any
 
 import nvbackend as nvb
-from nvbackend import Major, f16, f32, i32, i64
+from nvbackend import Major, f16, f32, i32, i64, u32
 from nvbackend.layout import Layout
 from samples.problem import Problem
 from samples.problem import main as solve
@@ -20,26 +20,13 @@ DEPTH, BLOCK = 128, 176  # the head's dimension, and keys of a step
 CONSUMERS, STAGES = 2, 2
 QUERIES = 64 * CONSUMERS
 SCALE = math.log2(math.e) / math.sqrt(DEPTH)  # of scores, for powers of two
-PANEL = 64  # columns that TMA swizzles together
+PANEL = 64  # columns of a row that TMA loads at a time, swizzled
 FIRST_TURN = 1  # named barriers: the turn of each warpgroup
 
 Queries = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(1, QUERIES, PANEL))]
 Keys = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(1, BLOCK, PANEL))]
 Rows = Annotated[i32, nvb.Scalar(i32, minimum=1)]
 QUICK = nvb.MathPolicy(contract=True, ftz=True, approx=True)
-
-
-def load(
-    k: nvb.KernelBuilder,
-    tile: nvb.SharedTile,
-    matrix: nvb.TensorMapParameter,
-    at: tuple[nvb.Value, nvb.Value],
-    full: nvb.Address,
-) -> None:
-    """Copy the rows of a head from (row, head) `at` on, with zeros past its end."""
-    for panel in range(DEPTH // PANEL):
-        place = tile.address.byte_offset(panel * tile.layout.panel_bytes)
-        k.tma.load_box(place, matrix, (panel * PANEL, *at), full)
 
 
 def produce(
@@ -56,18 +43,20 @@ def produce(
     The last block comes first: some of its keys may not exist, and only its scores are masked.
     """
     with k_ring.fill() as stage:
-        load(k, stage.tile, keys, ((steps - 1) * BLOCK, head), stage.full)
+        k.tma.load(stage.tile, keys, (head, (steps - 1) * BLOCK, 0), stage.full)
     with k.range(steps) as done:
         at = (steps - 1 - done) * BLOCK
         with k.if_(at > 0), k_ring.fill() as stage:
-            load(k, stage.tile, keys, (at - BLOCK, head), stage.full)
+            k.tma.load(stage.tile, keys, (head, at - BLOCK, 0), stage.full)
         with v_ring.fill() as stage:
-            load(k, stage.tile, values, (at, head), stage.full)
+            k.tma.load(stage.tile, values, (head, 0, at), stage.full)
 
 
 def packed(k: nvb.KernelBuilder, weights: nvb.TileValues) -> list[nvb.Value]:
     """Pairs of f16, as A of an instruction has them: in the order of the scores."""
-    return [k.convert.pack("f16x2", low, high) for low, high in zip(weights[::2], weights[1::2], strict=True)]
+    return [
+        k.convert.pack("f16x2", low, high).bitcast(u32) for low, high in zip(weights[::2], weights[1::2], strict=True)
+    ]
 
 
 class Softmax:
@@ -110,7 +99,7 @@ def attention(k: nvb.KernelBuilder, q: Queries, keys: Keys, values: Keys, o: nvb
 
     with k.producer(registers=24):
         k.mbarrier.arrive(q_full, expect_tx=q_tile.layout.bytes)
-        load(k, q_tile, q, (first, head), q_full)
+        k.tma.load(q_tile, q, (head, first, 0), q_full)
         produce(k, k_ring, v_ring, keys, values, steps, head)
 
     with k.consumers(registers=240) as mine:

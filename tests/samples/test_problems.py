@@ -9,7 +9,19 @@ from typing import NamedTuple
 
 import pytest
 
-from samples import block_scaled_gemm, convolution, dynamic_gemm, flash_attention, grouped_gemm, rows
+from samples import (
+    block_scaled_gemm,
+    cluster_reduction,
+    convolution,
+    dynamic_gemm,
+    flash_attention,
+    fused_gemm,
+    grouped_gemm,
+    histogram,
+    rows,
+    stream_k_gemm,
+    w4a16_gemm,
+)
 from samples.problem import Problem
 from samples.program import Device
 
@@ -32,13 +44,25 @@ SAMPLES = {
     "convolution": Sample(convolution.problem, ((2, 7, 72, 136),), ((3, 28, 64, 200), (16, 14, 512, 256))),
     "dynamic_gemm": Sample(dynamic_gemm.problem, ((136, 264, 136),), ((1000, 520, 264), (4096, 2048, 1024))),
     "grouped_gemm": Sample(grouped_gemm.problem, ((3, 200, 136, 136),), ((7, 1000, 264, 520), (32, 4096, 2048, 1024))),
+    "cluster_reduction": Sample(cluster_reduction.problem, ((1, 4), (2, 9000)), ((3, 8192), (50, 60000), (9, 65536))),
+    "fused_gemm": Sample(
+        fused_gemm.problem, ((136, 264, 136),), ((1000, 520, 264), (3000, 2000, 1000), (2048, 2048, 2048))
+    ),
+    "histogram": Sample(histogram.problem, ((1,), (9005,)), ((4096,), (2**24 + 3,))),
+    "stream_k_gemm": Sample(
+        stream_k_gemm.problem,
+        (("split_k", 128, 128, 328), ("stream_k", 136, 200, 320), ("stream_k", 8, 8, 64)),
+        (("split_k", 512, 384, 8192), ("stream_k", 512, 384, 8192), ("stream_k", 1000, 2000, 1024)),
+    ),
+    "w4a16_gemm": Sample(
+        w4a16_gemm.problem, ((1, 128, 128), (72, 256, 256)), ((16, 1024, 2048), (64, 8192, 8192), (200, 512, 1024))
+    ),
     "flash_attention": Sample(flash_attention.problem, ((1, 1), (2, 200)), ((3, 176), (2, 1000), (1, 4096))),
 }
 SMALL = [(name, *size) for name, sample in SAMPLES.items() for size in sample.small]
 ALL = SMALL + [(name, *size) for name, sample in SAMPLES.items() for size in sample.large]
-KERNELS = list(
-    {(name, problem_size[0] if isinstance(problem_size[0], str) else ""): None for name, *problem_size in SMALL}
-)
+KERNELS = [("rows", form) for form in rows.KERNELS] + [(name, "") for name in SAMPLES if name != "rows"]
+"""A sample, and its form where that is a kernel of its own."""
 
 
 def problem_of(name: str, *size: object) -> Problem:
@@ -63,7 +87,7 @@ def test_numbers_on_a_gpu(case):
 def compiled(request):
     """The kernel of a sample, or of one of its forms, and its name."""
     name, form = request.param
-    size = next(size for size in SAMPLES[name].small if not form or size[0] == form)
+    size = next(size for size in SAMPLES[name].small if form in ("", size[0]))
     return form or name, problem_of(name, *size).kernel.compile()
 
 

@@ -1,0 +1,172 @@
+"""C = A @ B^T in f16 on Hopper, where all CTAs multiply the same number of steps: split-K and stream-K.
+
+The steps of all tiles, one tile after another, are cut into equal shares, so a share begins and ends within a tile. The
+CTA with the last steps of a tile adds the sums that others have left in global memory, and stores the tile. With whole
+shares for each tile this is split-K. Run it as it is.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import nvbackend as nvb
+from nvbackend import f16, f32, i32, u32
+from nvbackend.layout import Layout
+from samples.problem import Problem
+from samples.problem import main as solve
+
+TILE_M, TILE_N, TILE_K = 128, 128, 64
+STAGES, CONSUMERS = 4, 2
+SPLITS, LEAST = 4, 2  # shares of a tile in split-K, and steps of a share at least
+
+A = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(TILE_M, TILE_K))]
+B = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(TILE_N, TILE_K))]
+Extent = Annotated[i32, nvb.Scalar(i32, minimum=8, multiple_of=8)]
+Count = Annotated[i32, nvb.Scalar(i32, minimum=1)]
+
+
+class Share:
+    """The steps of a CTA: `first` to `end` of those of all tiles, `steps` each."""
+
+    def __init__(self, k: nvb.KernelBuilder, tiles: nvb.Value, steps: nvb.Value) -> None:
+        self._k, self._total, self._steps = k, tiles * steps, steps
+        self.first, self.end = (self.first_of(k.block_id() + next_one) for next_one in (0, 1))
+
+    def first_of(self, block: nvb.Value) -> nvb.Value:
+        return (block.to(nvb.i64) * self._total.to(nvb.i64) // self._k.block_count().to(nvb.i64)).to(i32)
+
+    @contextmanager
+    def pieces(self) -> Iterator[tuple[nvb.Value, nvb.Value, nvb.Value]]:
+        """Run the block for each tile with (tile, first step, end), the last tile first.
+
+        So a CTA leaves what others wait for before it waits itself, for CTAs that have started before it.
+        """
+        k, end = self._k, self._k.var(self.end)
+        with k.loop():
+            k.break_if(end <= self.first)
+            tile = (end - 1) // self._steps
+            begin = k.math.max(self.first, tile * self._steps)
+            yield tile, begin - tile * self._steps, end - tile * self._steps
+            end.set(begin)
+
+
+class Partials:
+    """What warpgroups leave for others: sums in `memory`, and a flag that they are there."""
+
+    def __init__(self, k: nvb.KernelBuilder, memory: nvb.Address, flags: nvb.Address, warpgroup: nvb.Value) -> None:
+        self._k, self._memory, self._flags, self._warpgroup = k, memory, flags, warpgroup
+        self._thread = k.thread_id() % 128
+
+    def _of(self, block: nvb.Value, registers: int) -> tuple[nvb.Address, nvb.Address]:
+        slot = block * CONSUMERS + self._warpgroup
+        return self._memory + slot * registers * 128 + self._thread, self._flags + slot
+
+    def leave(self, values: list[nvb.Value]) -> None:
+        """Store this warpgroup's sums, and raise its flag."""
+        place, flag = self._of(self._k.block_id(), len(values))
+        for index, value in enumerate(values):
+            place[index * 128] = value
+        self._k.barrier.sync(1 + self._warpgroup, 128)
+        with self._k.if_(self._thread == 0):
+            flag.store(1, order="release", scope="gpu")
+
+    def taken(self, block: nvb.Value, values: list[nvb.Value]) -> list[nvb.Value]:
+        """Wait for another CTA's sums, add them to `values`, and lower the flag for the next launch."""
+        k, (place, flag) = self._k, self._of(block, len(values))
+        with k.if_(self._thread == 0), k.loop():
+            k.break_if(k.atomic.cas(flag, 1, 0, order="acquire") == 1)
+        k.barrier.sync(1 + self._warpgroup, 128)
+        return [value + place[index * 128] for index, value in enumerate(values)]
+
+
+@nvb.kernel("sm_90a", threads=128 * (1 + CONSUMERS), min_ctas=1)
+def gemm(
+    k: nvb.KernelBuilder,
+    a: A,
+    b: B,
+    memory: nvb.Pointer[f32],
+    flags: nvb.Pointer[u32],
+    c: nvb.Pointer[f16],
+    m: Count,
+    n: Extent,
+    tiles_m: Count,
+    tiles_n: Count,
+    steps: Count,
+) -> None:
+    mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{TILE_N}k16", f16, f16, f32), warpgroups=(CONSUMERS, 1))
+    ring = k.pipeline(STAGES, CONSUMERS, a=mma.smem_a(TILE_K), b=mma.smem_b(TILE_K))
+    k.mbarrier.ready()
+    share = Share(k, tiles_m * tiles_n, steps)
+
+    with (
+        k.producer(registers=40),
+        share.pieces() as (tile, begin, end),
+        k.range(begin, end) as step,
+        ring.fill() as stage,
+    ):
+        k.tma.load(stage.a, a, (tile % tiles_m * TILE_M, step * TILE_K), stage.full)
+        k.tma.load(stage.b, b, (tile // tiles_m * TILE_N, step * TILE_K), stage.full)
+
+    with k.consumers(registers=232) as warpgroup:
+        acc, partials = mma.accumulator(), Partials(k, memory, flags, warpgroup)
+        with share.pieces() as (tile, begin, end):
+            acc.clear()
+            with k.range(begin, end), ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
+                mma.accumulate(acc, stage.a, stage.b, warpgroup)
+            k.wgmma.wait_group(0, drains=[acc])
+            ring.release()
+            with k.if_(end < steps):
+                partials.leave(acc.values())
+            with k.else_():
+                other = k.var(k.block_id())
+                with k.if_(begin > 0), k.loop():
+                    other -= 1
+                    acc.set(partials.taken(other.value, acc.values()))
+                    k.break_if(share.first_of(other.value) <= tile * steps)
+                row, column = tile % tiles_m, tile // tiles_m
+                place = k.tensor(c, Layout((m, n), (n, 1))).tile((TILE_M, TILE_N), (row, column))
+                inside = k.identity_tensor((TILE_M, TILE_N), at=(row * TILE_M, column * TILE_N)).below(m, n)
+                acc.elements(warpgroup).store(place, where=inside)
+
+
+def launch(loaded: nvb.runtime.LoadedKernel, a: Any, b: Any, memory: Any, flags: Any, c: Any) -> None:
+    """Start a CTA for each share on A (M x K), B (N x K) and C (M x N). Flags are 0 before and after."""
+    (m, k), n = a.shape, b.shape[0]
+    ctas = flags.shape[0] // CONSUMERS
+    loaded.launch(ctas, a, b, memory, flags, c, m, n, -(-m // TILE_M), -(-n // TILE_N), -(-k // TILE_K))
+
+
+def shares(form: str, m: int, n: int, k: int, multiprocessors: int = 132) -> int:
+    """How many CTAs share the steps: all that run at once, or a number for each tile."""
+    tiles, steps = -(-m // TILE_M) * -(-n // TILE_N), -(-k // TILE_K)
+    return tiles * min(SPLITS, steps) if form == "split_k" else max(1, min(multiprocessors, tiles * steps // LEAST))
+
+
+def problem(form: str, m: int, n: int, k: int) -> Problem:
+    """Random matrices, and memory for what CTAs leave for each other."""
+    import numpy as np
+
+    random = np.random.default_rng(m + n + k)
+    a, b = (random.standard_normal((rows, k), np.float32).astype(np.float16) for rows in (m, n))
+    ctas = shares(form, m, n, k)
+    memory, flags = np.zeros(ctas * TILE_M * TILE_N, np.float32), np.zeros(ctas * CONSUMERS, np.uint32)
+    expected = a.astype(np.float32) @ b.astype(np.float32).T
+    return Problem(gemm, launch, (a, b, memory, flags), expected, np.full((m, n), np.nan, np.float16), 2**-10)
+
+
+def main() -> int:
+    return solve(
+        __doc__,
+        problem,
+        sizes="M, N and K",
+        on_the_gpu=(512, 384, 16384),
+        in_the_simulator=(136, 200, 320),
+        forms=("stream_k", "split_k"),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
