@@ -1,0 +1,1 @@
+"""C = A @ B^T in f16 on Hopper for any shape: two kernels with build-time constants, and a model that chooses."""

@@ -1,0 +1,108 @@
+"""For few rows of A: C^T = B @ A^T, so that B, which is most of the bytes, has the rows of the tensor core.
+
+A cluster splits the depth: each of its CTAs multiplies a part of it, and they add their sums through distributed
+shared memory. So there are CTAs enough to read B at the speed of the memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import nvbackend as nvb
+from nvbackend import f16, f32, i32
+from nvbackend.layout import Layout
+
+WARPGROUP_ROWS, TILE_K = 64, 64
+PRODUCER_REGISTERS, REGISTERS = 40, 96
+
+
+def map_of_a(columns: int) -> nvb.TensorMap:
+    return nvb.TensorMap(f16, box=(columns, TILE_K))
+
+
+def map_of_b(consumers: int) -> nvb.TensorMap:
+    return nvb.TensorMap(f16, box=(WARPGROUP_ROWS * consumers, TILE_K))
+
+
+A = Annotated[nvb.TensorMap, map_of_a]
+B = Annotated[nvb.TensorMap, map_of_b]
+
+
+@nvb.kernel(
+    "sm_90a", threads=lambda consumers: 128 * (1 + consumers), cluster=lambda split: split, min_ctas=lambda ctas: ctas
+)
+def thin(
+    k: nvb.KernelBuilder,
+    a: A,
+    b: B,
+    c: Annotated[nvb.Pointer, nvb.Pointer(f16)],
+    m: i32,
+    n: i32,
+    steps: i32,
+    *,
+    columns: int = 16,
+    consumers: int = 1,
+    split: int = 4,
+    stages: int = 6,
+    ctas: int = 2,  # noqa: ARG001  the launch bounds depend on it
+) -> None:
+    """A tile has 64 rows of B for each consumer and `columns` rows of A. A cluster's CTAs take every `split`-th step.
+
+    `ctas` of them share a multiprocessor.
+    """
+    rows = WARPGROUP_ROWS * consumers
+    mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{columns}k16", f16, f16, f32), warpgroups=(consumers, 1))
+    ring = k.pipeline(stages, consumers, b=mma.smem_a(TILE_K), a=mma.smem_b(TILE_K))
+    sums = k.shared(f32, columns * rows, name="sums")
+    k.tma.prefetch_maps(a, b)
+    k.mbarrier.ready()
+    tiles_n = (n + rows - 1) // rows
+    row, column = k.cluster.id() // tiles_n * columns, k.cluster.id() % tiles_n * rows
+    mine = lambda: k.range(k.cluster.rank(), steps, split, name="step")  # noqa: E731
+
+    with k.producer(registers=PRODUCER_REGISTERS), mine() as step, ring.fill() as stage:
+        k.tma.load(stage.b, b, (column, step * TILE_K), stage.full)
+        k.tma.load(stage.a, a, (row, step * TILE_K), stage.full)
+
+    with k.consumers(registers=REGISTERS) as warpgroup:
+        acc = mma.accumulator()
+        acc.clear()
+        with mine(), ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
+            mma.accumulate(acc, stage.b, stage.a, warpgroup)
+        k.wgmma.wait_group(0, drains=[acc])
+        acc.elements(warpgroup).store(k.tensor(sums, Layout((rows, columns), (1, rows))))
+
+    k.cluster.sync()
+    share = columns * rows // split
+    with k.range(k.thread_id(), share, k.threads) as index:
+        place = k.cluster.rank() * share + index
+        parts = [k.cluster.map_shared_rank(sums, rank)[place] for rank in range(split)]
+        i, j = row + place // rows, column + place % rows
+        with k.if_((i < m) & (j < n)):
+            c[i * n + j] = sum(parts[1:], parts[0]).to(f16)
+    k.cluster.sync()
+
+
+@dataclass(frozen=True)
+class Thin:
+    """A choice of the constants."""
+
+    columns: int = 16
+    consumers: int = 1
+    split: int = 4
+    stages: int = 6
+    ctas: int = 2
+
+    @property
+    def rows(self) -> int:
+        """Rows of B in a tile."""
+        return WARPGROUP_ROWS * self.consumers
+
+    @property
+    def kernel(self) -> nvb.KernelDefinition:
+        return thin.with_(**asdict(self))
+
+    def launch_of(self, m: int, n: int, depth: int, _multiprocessors: int) -> tuple[int, tuple[int, ...]]:
+        """The grid, a cluster for each tile, and the last arguments."""
+        return -(-m // self.columns) * -(-n // self.rows) * self.split, (m, n, -(-depth // TILE_K))

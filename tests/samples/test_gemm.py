@@ -1,0 +1,80 @@
+"""GEMMs of any shape: every kernel that can be chosen multiplies, and the choice is what a measured table says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from samples.gemm import choice
+from samples.gemm.__main__ import problem_for
+from samples.gemm.thin import Thin
+from samples.gemm.wide import Wide
+from samples.program import Device
+from tests.support.process import ROOT
+
+WIDE = list(choice.wide_ones())
+THIN = [one for m in (8, 16, 32, 64, 128) for one in choice.thin_ones(m)]
+USUAL = [Wide(128, 1, 1, 7), Thin(16, 1, 2, 8), Thin(64, 2, 4, 7, 1)]
+"""Some of both, for the ordinary run."""
+EVERY = [
+    pytest.param(one, marks=() if one in USUAL else pytest.mark.exhaustive(seconds=6), id=repr(one))
+    for one in (*WIDE, *THIN)
+]
+
+
+def error(one, device):
+    """The largest error at a small shape that nothing divides: two tiles and a bit along M and N."""
+    m = one.rows + 8 if isinstance(one, Wide) else one.columns - 3
+    n = one.columns + 8 if isinstance(one, Wide) else one.rows + 8
+    problem = problem_for(one, m, n, 520)
+    compiled = problem.kernel.compile(assemble=device is None)
+    assert compiled.diagnostics == ()
+    return problem.error(compiled, Device(device)), problem.tolerance
+
+
+@pytest.mark.parametrize("one", EVERY)
+def test_every_choice_multiplies_in_the_simulator(one):
+    found, tolerance = error(one, "the test asks for it")
+    assert found < tolerance
+
+
+@pytest.mark.gpu((9, 0))
+@pytest.mark.parametrize("one", [*WIDE, *THIN], ids=repr)
+def test_every_choice_multiplies_on_a_gpu(one):
+    found, tolerance = error(one, None)
+    assert found < tolerance
+
+
+def test_the_usual_ones_can_be_chosen():
+    assert all(one in (*WIDE, *THIN) for one in USUAL)
+
+
+@pytest.mark.parametrize(
+    ("shape", "fastest"),
+    [
+        ((1024, 1024, 1024), Wide(128, 1, 1, 7)),
+        ((4096, 4096, 4096), Wide(256, 2, 2, 3)),
+        ((5000, 3000, 2000), Wide(192, 2, 2, 4)),
+        ((16, 8192, 8192), Thin(16, 1, 1, 8)),
+    ],
+    ids=str,
+)
+def test_the_model_finds_what_was_fastest_on_an_h200(shape, fastest):
+    assert choice.choose(*shape) == fastest
+
+
+def test_few_tiles_share_the_depth():
+    few, many = choice.choose(8, 1024, 16384), choice.choose(8, 16384, 1024)
+    assert isinstance(few, Thin)
+    assert isinstance(many, Thin)
+    assert few.split > many.split
+
+
+def test_the_program_names_its_choice():
+    arguments = [sys.executable, "-m", "samples.gemm", "16", "136", "256", "--simulate"]
+    done = subprocess.run(arguments, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Thin(columns=16")
+    assert ": equal to NumPy, largest error" in done.stdout.splitlines()[-1]
