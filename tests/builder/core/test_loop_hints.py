@@ -7,6 +7,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import f32, i32, runtime
+from nvbackend.builder.scopes.loop_hints import check_unroll
 
 
 def kernel(unroll, *, rounds=None, together=False, wide=False, **promised):
@@ -92,11 +93,12 @@ def test_copies_that_each_may_be_the_last_are_copies(step, leaves) -> None:
     assert (compiled.ptx.count("ld.global"), compiled.diagnostics) == (4, ())
 
 
-@pytest.mark.parametrize("unroll", [0, -1, 2.0, "4", 5000])
+@pytest.mark.parametrize("unroll", [0, -1, 2.0, "4", 4097])
 def test_what_is_no_number_of_copies_is_refused(unroll) -> None:
     with pytest.raises(nvb.DiagnosticError) as caught:
         kernel(unroll)
     assert caught.value.diagnostics[0].rule_id in ("control.unroll", "call.argument")
+    check_unroll(4096, (0, 1, 1))  # the most
 
 
 def test_narrow_counters_are_unrolled() -> None:

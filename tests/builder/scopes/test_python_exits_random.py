@@ -38,7 +38,7 @@ class Writer:
             self.statement(indent, depth=depth, in_loop=in_loop)
 
     def statement(self, indent: int, *, depth: int, in_loop: bool) -> None:
-        kinds = ["with", "with", "if", "exit", "loop", "try", "done"] if depth < 4 else ["exit", "done"]
+        kinds = ["with", "with", "if", "exit", "loop", "try", "match", "done"] if depth < 4 else ["exit", "done"]
         getattr(self, f"write_{self.random.choice(kinds)}")(indent, depth=depth + 1, in_loop=in_loop)
 
     def write_done(self, indent: int, **_: object) -> None:
@@ -66,6 +66,15 @@ class Writer:
         if self.random.random() < 0.4:
             self.add(indent, "else:")
             self.statements(indent + 1, depth=depth, in_loop=in_loop)
+
+    def write_match(self, indent: int, *, depth: int, in_loop: bool) -> None:
+        self.add(indent, "match bit():")
+        patterns = ("True", "_ if flag()", "[_]", "False", "[_] as some", "other", "_")
+        for index in sorted(self.random.sample(range(7), self.random.randint(1, 4))):
+            self.add(indent + 1, f"case {patterns[index]}:")
+            self.statements(indent + 2, depth=depth, in_loop=in_loop)
+            if patterns[index] == "other":
+                break
 
     def write_loop(self, indent: int, *, depth: int, in_loop: bool) -> None:
         self.add(indent, self.random.choice(["for i in (1, 2):", "while bit():"]))

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.row.semantics import MbarrierUse, Scope
 from nvbackend.isel.flow.accesses import AccessKind, Run, shared_accesses
+from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.flow.footprints import Footprints, Overlap
 from nvbackend.isel.flow.loops import Loop
 from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryObject
@@ -40,17 +41,17 @@ _HAZARDS = {
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """Two runs of accesses that meet in a byte, the second perhaps in the next round of a loop (`is_carried`)."""
+    """Two runs of accesses that meet in a byte, the second in the next round of `loop` where there is one."""
 
     first: Run
     second: Run
     overlap: Overlap
-    is_carried: bool
+    loop: Loop | None
 
 
 def check_shared_races(function: MachineFunction) -> list[Diagnostic]:
     """Every race, at its second access; what one barrier fixes is reported once."""
-    races = list(_by_cause(find_races(function)))
+    races = list(by_cause(find_races(function)))
     divergence = divergence_of(function) if races else None
     return [_diagnose(race, divergence) for race in races]
 
@@ -108,7 +109,7 @@ class _Races:
             if not any(
                 run.kind in _WRITES and self._overwrites(run, crew) for run, crew in ((first, by), (second, also))
             ):
-                yield Race(first, second, overlap, loop is not None)
+                yield Race(first, second, overlap, loop)
 
     def _overwrites(self, run: Run, crew: Crew) -> bool:
         """Whether a run certainly writes over an mbarrier: that is the mistake, and said by the life of mbarriers."""
@@ -144,17 +145,19 @@ class _Races:
         return None
 
 
-def _by_cause(races: Iterable[Race]) -> Iterator[Race]:
-    """One of those that one barrier fixes: before the second access, for all that lie around it."""
-    barriers: list[int] = []
+def by_cause(races: Iterable[Race]) -> Iterator[Race]:
+    """One of those that one barrier fixes: before the second access, for all that lie around it.
+
+    They come by their second accesses: a barrier already told, in the loop of a later race, is before that one's.
+    """
+    told: list[Site] = []
     for race in races:
-        first, second = race.first.site.position, race.second.site.position
-        if race.is_carried:
-            told = any(barrier <= second or barrier > first for barrier in barriers)
+        if race.loop is not None:
+            fixed = any(site.block in race.loop.blocks for site in told)
         else:
-            told = any(first < barrier <= second for barrier in barriers)
-        if not told:
-            barriers.append(second)
+            fixed = any(race.first.site.position < site.position for site in told)
+        if not fixed:
+            told.append(race.second.site)
             yield race
 
 

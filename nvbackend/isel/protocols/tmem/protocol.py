@@ -88,8 +88,7 @@ def check_tmem_protocol(function: MachineFunction) -> list[Diagnostic]:
     told: dict[object, Diagnostic] = {}
     for _, finding in sorted(by_cause.items(), key=lambda item: item[0][1]):
         diagnostic = whole.diagnostic(finding)
-        place = diagnostic.location or finding.site.position
-        told.setdefault((finding.rule.id, place), diagnostic)
+        told.setdefault((finding.rule.id, diagnostic.location), diagnostic)
     return list(told.values())
 
 
