@@ -32,10 +32,6 @@ class Cell:
     def __hash__(self) -> int:
         return hash((self.object.id, self.offset))
 
-    def meets(self, other: Cell) -> bool:
-        """Whether both may be the same mbarrier."""
-        return self.object == other.object and (self.offset is None or other.offset in (None, self.offset))
-
     def __str__(self) -> str:
         count = self.object.bytes // max(1, self.object.element_bytes)
         if count <= 1:
@@ -128,8 +124,7 @@ class Uses:
             placed = self._placed[key] = {}
             for use in self.of(cell, role):
                 placed.setdefault(use.site.block, []).append(use)
-        names = (block for block in blocks if block in placed) if len(blocks) < len(placed) else placed.keys() & blocks
-        return sorted((use for name in names for use in placed[name]), key=_position)
+        return sorted((use for name in placed.keys() & blocks for use in placed[name]), key=_position)
 
     @cached_property
     def arrivals(self) -> frozenset[int]:

@@ -139,26 +139,14 @@ class _Whole:
                 waited = _barriers(site.instr)
                 if waited is None or any(group is None or group & waited for group in completed):
                     yield site.position
-            elif is_barrier(site.instr) and site.position in behind:
+            elif is_barrier(site.instr) and site.block in behind:
                 yield site.position
 
-    def _behind_mma(self, by_block: Mapping[str, tuple[Site, ...]]) -> set[int]:
-        """The instructions that may be executed after some mma."""
-        positions: set[int] = set()
-        last: dict[str, int] = {}
-        for name, sites in by_block.items():
-            issued = [site.position for site in sites if is_mma(site.instr)]
-            if issued:
-                last[name] = min(issued)
-        after = reachable(
-            self.function, [successor for name in last for successor in self.function.blocks[name].successors]
+    def _behind_mma(self, by_block: Mapping[str, tuple[Site, ...]]) -> set[str]:
+        """The blocks in which something may be executed after some mma."""
+        return reachable(
+            self.function, [name for name, sites in by_block.items() if any(is_mma(site.instr) for site in sites)]
         )
-        for name, sites in by_block.items():
-            if name in after:
-                positions.update(site.position for site in sites)
-            elif name in last:
-                positions.update(site.position for site in sites if site.position > last[name])
-        return positions
 
     # -- words --------------------------------------------------------------------------------------------------
 

@@ -84,6 +84,9 @@ DONE = ("commit full", "wait full", "fence")
         (["mma 0", "commit full"], ["wait full", "ld"], ["missing-fence-after", "missing-fence-before"]),
         (["st 0", "wait.st", "mma 0", *DONE], ["ld"], ["missing-fence-before"]),
         (["mma 0", *DONE], ["mma 0", *DONE, "ld"], ["missing-fence-before"]),
+        # A barrier behind the mma hands on what another warp may have waited for, one in front of it nothing.
+        (["mma 0", "commit full", "bar", "ld", "wait.ld"], ["wait full", "bar"], []),
+        (["bar", "mma 0", "commit full", "ld", "wait.ld"], ["wait full", "bar"], ["missing-wait"]),
     ],
 )
 def test_what_the_second_warp_finds(first: Sequence[str], second: Sequence[str], expected: list[str]) -> None:
