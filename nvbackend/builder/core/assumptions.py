@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.diagnostics import Rule, printed
 from nvbackend.intrinsics.row.types import Scalar, pred
+
+CONTRADICTION = Rule(
+    id="control.assume",
+    message="k.assume({condition}): it does not hold in a thread that comes here",
+    fix="assume what holds, or leave out the threads for which it does not: with k.if_(condition)",
+    why="LLVM drops all code that such a thread runs.",
+    reference="LLVM Language Reference, llvm.assume",
+)
 
 
 def assume(k: Core, condition: Operand) -> None:
-    """llvm.assume: `condition` (a predicate) holds in every thread that comes here."""
-    k.intrinsic("llvm.assume", None, [as_value(k, condition, pred).ir])
+    """llvm.assume: `condition` (a predicate) holds in every thread that comes here (control.assume where it cannot)."""
+    test = as_value(k, condition, pred)
+    if test.constant is False or test.constant == 0 or k.execution.decided(test.ir) is False:
+        CONTRADICTION.fail(condition=printed(condition))
+    k.intrinsic("llvm.assume", None, [test.ir])
 
 
 def assume_values(k: Core, value: Value, scalar: Scalar) -> None:

@@ -77,9 +77,9 @@ class FunctionDefinition:
         core.check_live()
         self._check_cycle(core)
         wanted = self._declared()
-        given, constants = self._bound(args, kwargs)
+        passed, constants = self._bound(args, kwargs)
         arguments = {
-            name: check_argument(core, self.name, name, kind, given[name]) for name, kind in wanted.parameters.items()
+            name: check_argument(core, self.name, name, kind, passed[name]) for name, kind in wanted.parameters.items()
         }
         for name, kind in wanted.parameters.items():
             if isinstance(kind, Pointer):

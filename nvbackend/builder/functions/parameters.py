@@ -106,7 +106,7 @@ def _kind(function: str, name: str, annotation: Any, *, inline: bool) -> Kind:
     if of_ours:
         return bare  # type: ignore[no-any-return]
     meant = element_name(getattr(bare, "__name__", "")) or _TYPES
-    return refuse(f"has the annotation {printed(annotation)}, which is no type of the kernel's", f"write {meant}")
+    return refuse(f"has the annotation {printed(annotation)}, which is not a type of a kernel", f"write {meant}")
 
 
 def _results(function: str, annotation: Any) -> tuple[tuple[ElementType, ...] | None, bool]:
@@ -132,8 +132,8 @@ def _results(function: str, annotation: Any) -> tuple[tuple[ElementType, ...] | 
 def check_argument(core: Core, function: str, name: str, kind: Kind, argument: Any) -> Any:
     """The argument as a value of `core` or its object, of the type that is declared (function.argument)."""
 
-    def refuse(wanted: str, given: str, advice: str) -> NoReturn:
-        ARGUMENT.fail(function=function, name=name, wanted=wanted, given=given, advice=advice)
+    def refuse(wanted: str, actual: str, advice: str) -> NoReturn:
+        ARGUMENT.fail(function=function, name=name, wanted=wanted, given=actual, advice=advice)
 
     if isinstance(kind, Scalar):
         return _scalar(core, kind, argument, refuse)
@@ -141,8 +141,8 @@ def check_argument(core: Core, function: str, name: str, kind: Kind, argument: A
         return _pointer(core, kind, argument, refuse)
     if isinstance(kind, TensorMap):
         if not isinstance(argument, TensorMapParameter) or argument.type != kind:
-            given = printed(argument.type) if isinstance(argument, TensorMapParameter) else printed(argument)
-            refuse(printed(kind), given, "pass a tensor map of the kernel of this type")
+            actual = printed(argument.type) if isinstance(argument, TensorMapParameter) else printed(argument)
+            refuse(printed(kind), actual, "pass a tensor map of the kernel of this type")
     elif not isinstance(argument, kind):
         refuse(f"a {kind.__name__}", printed(argument), f"pass a {kind.__name__} of this kernel")
     return argument
@@ -181,9 +181,9 @@ def _pointer(core: Core, kind: Pointer, argument: Any, refuse: Callable[..., NoR
     if address.element is not kind.element:
         refuse(wanted, f"an address of {address.element}", f"see it as another type: p.cast(nvb.{kind.element})")
     if address.const != kind.const:
-        given = "a pointer that is declared const" if address.const else "a pointer that is not declared const"
+        actual = "a pointer that is declared const" if address.const else "a pointer that is not declared const"
         kept = f"nvb.Pointer({kind.element}, const={address.const})"
-        refuse(f"{wanted}{', declared const' * kind.const}", given, f"declare the parameter {kept}")
+        refuse(f"{wanted}{', declared const' * kind.const}", actual, f"declare the parameter {kept}")
     return address
 
 
@@ -195,11 +195,11 @@ def check_alignment(function: str, name: str, kind: Pointer, address: Address, *
     if address.align % kind.align == 0 or (inline and kind.align == _USUAL_ALIGNMENT):
         return
     advice = f"declare it nvb.Pointer({kind.element}, align={address.align}), or pass a pointer that is aligned so"
-    wanted, given = (
+    wanted, actual = (
         f"at a multiple of {kind.align} bytes",
         f"an address that is known to be a multiple of {address.align}",
     )
-    ARGUMENT.fail(function=function, name=name, wanted=wanted, given=given, advice=advice)
+    ARGUMENT.fail(function=function, name=name, wanted=wanted, given=actual, advice=advice)
 
 
 # -- results ----------------------------------------------------------------------------------------------------------
@@ -208,9 +208,11 @@ def check_alignment(function: str, name: str, kind: Pointer, address: Address, *
 def check_results(core: Core, wanted: Declared, result: Any, at: Location) -> list[Value]:
     """What the body returned as values of the declared types (function.result, at the function's last line)."""
 
-    def refuse(given: str, advice: str) -> NoReturn:
+    def refuse(actual: str, advice: str) -> NoReturn:
         place = replace(at, callers=tuple(filter(None, [caller_location()])))
-        RESULT.fail(at=place, function=wanted.function, given=given, wanted=wanted.returned or "nothing", advice=advice)
+        RESULT.fail(
+            at=place, function=wanted.function, given=actual, wanted=wanted.returned or "nothing", advice=advice
+        )
 
     if wanted.results is None:
         if result is not None:

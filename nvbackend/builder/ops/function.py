@@ -22,6 +22,7 @@ from nvbackend.builder.lower.conversions import Number
 from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.ops.atomics import Atomic
 from nvbackend.builder.ops.cluster_reduction import ClusterReduction
+from nvbackend.builder.ops.constants import Constant
 from nvbackend.builder.ops.conversion import Convert
 from nvbackend.builder.ops.copy.async_store import AsyncStore
 from nvbackend.builder.ops.copy.bulk import Bulk
@@ -32,6 +33,7 @@ from nvbackend.builder.ops.copy.tensormap import TensorMaps
 from nvbackend.builder.ops.copy.tma import Tma
 from nvbackend.builder.ops.cta import CtaWide
 from nvbackend.builder.ops.debug.debug import Debug
+from nvbackend.builder.ops.debug.static import StaticAssert
 from nvbackend.builder.ops.inline.statement import emit_ptx, from_llvm
 from nvbackend.builder.ops.launch_control import LaunchControl
 from nvbackend.builder.ops.math.functions import Math
@@ -76,6 +78,7 @@ class FunctionBuilder:
         self.memory = Memory(core)
         self._threads = Threads(core, self.control)
         self._debug = Debug(core, self.control, self._threads)
+        self.static_assert = StaticAssert(core)
         self.barrier = Barrier(core, self._threads)
         self.fence = Fence(core)
         self.setmaxnreg = SetMaxNReg(core)
@@ -91,6 +94,7 @@ class FunctionBuilder:
         self.async_store = AsyncStore(core, self.cluster)
         self.cache = CacheControl(core)
         self.local = Local(core)
+        self.constant = Constant(core)
         self.launch_control = LaunchControl(core)
         self.mma = Mma(core)
         self.wmma = Wmma(core)

@@ -13,8 +13,12 @@ from nvbackend.diagnostics import Location
 from nvbackend.intrinsics.row.row import Row
 
 _REGISTERS = "It uses registers while the function's own instructions run, and a call moves registers."
-_REFUSED = {"wgmma": _REGISTERS, "tcgen05": _REGISTERS, "setmaxnreg": "A call passes registers by a fixed convention."}
-"""The instructions that no called function has, by the first word of their opcodes."""
+_REFUSED = {
+    "wgmma": _REGISTERS,
+    "tcgen05": _REGISTERS,
+    "register_budget": "A call passes registers by a fixed convention.",
+}
+"""The families of instructions that no called function has."""
 _OF_KERNELS = "Shared memory and the record of failures are laid out once, by the kernel."
 INLINE = "declare the function with inline=True"
 
@@ -71,7 +75,7 @@ def check_in_function(functions: Sequence[Entered], row: Row) -> None:
     """Raises function.instruction for an instruction that a called function cannot have."""
     if not functions or (name := called_function(functions)) is None:
         return
-    because = _REFUSED.get(row.ptx.partition(".")[0])
+    because = _REFUSED.get(row.family)
     if because is not None:
         INSTRUCTION.fail(what=row.ptx, function=name, advice=INLINE, because=because)
 

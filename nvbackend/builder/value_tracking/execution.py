@@ -307,6 +307,16 @@ class Execution:
             return ()
         return here.values(signed(known.numbers, value.type.width))
 
+    def decided(self, condition: ir.Value) -> bool | None:
+        """Whether `condition` holds in every thread here, or fails in some thread; None where neither is known."""
+        here = self.values_here(condition)
+        if here:
+            return all(here)
+        known = self.known(condition)
+        if not known.is_whole or known.numbers is None or known.numbers.any() != known.numbers.all():
+            return None
+        return bool(known.numbers.all())
+
     def in_each_cta(self, value: ir.Value) -> Sequence[int] | None:
         """The value in each CTA of the cluster, of what its rank decides, by rank; None where it is not known."""
         known = self.known(value) if self._is_entered and isinstance(value.type, ir.IntType) else None

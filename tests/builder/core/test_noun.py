@@ -38,7 +38,7 @@ def k() -> nvb.KernelBuilder:
         ("", "threadfence", "k.fence.thread"),
         ("", "shfl_sync", "k.warp.shuffle"),
         ("", "variable", "k.var"),
-        ("", "constant", "k.const"),
+        ("", "konst", "k.const"),
         ("", "const_i32", "k.const"),
     ],
 )
@@ -99,7 +99,7 @@ NOUNS = {
     *("async_store", "atomic", "barrier", "bulk", "cache", "cluster", "convert", "cp_async", "cta", "fence"),
     *("launch_control", "local", "math", "mbarrier", "mma", "multimem", "setmaxnreg", "tcgen05", "tensormap", "tma"),
     *("warp", "wgmma", "wmma"),
-    *("integer", "packed"),
+    *("integer", "packed", "constant", "static_assert"),
 }
 
 
