@@ -11,6 +11,7 @@ import pytest
 from tests.support.devices import device, leave_out
 from tests.support.golden import Golden
 from tests.support.gpu import why_not
+from tests.support.sampling import leave_to_slices
 from tests.support.slices import USUAL_S, Choice, chosen
 
 ANY_GPU = (0, 0)
@@ -35,6 +36,7 @@ class Devices:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items[:] = leave_out(items)
+        leave_to_slices(items)
 
 
 def pytest_configure(config: pytest.Config) -> None:

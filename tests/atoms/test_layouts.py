@@ -12,6 +12,8 @@ from nvbackend.intrinsics.maps.rows import fragment_maps
 from nvbackend.layout import Layout
 from tests.support import mma_formulas
 
+pytestmark = pytest.mark.sampled(3)
+
 C_16X8 = "((_4,_8),(_2,_2)):((_32,_1),(_16,_8))"
 C_8X8 = "((_4,_8),_2):((_16,_1),_8)"
 PUBLISHED = {

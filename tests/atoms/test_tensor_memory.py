@@ -10,6 +10,8 @@ from nvbackend.atoms import MmaAtom, atom
 from nvbackend.intrinsics.maps.tcgen05 import metadata_cell, scale_a_cell, scale_b_cell
 from nvbackend.layout import Layout, size
 
+pytestmark = pytest.mark.sampled(3)
+
 LANE = 65536 * 32
 """Bits from one lane of tensor memory to the next, in CuTe's addresses."""
 MX8 = "SM100_MMA_MXF8F6F4{pair}_SS<float_e4m3_t, float_e4m3_t, float, float_ue8m0_t, {m}, {n}, Major::K, Major::K>"

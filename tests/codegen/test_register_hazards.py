@@ -16,6 +16,8 @@ from nvbackend.isel.target.target import Target
 from tests.corpus import attention
 from tests.support.protocol_kernels import register_operand
 
+pytestmark = pytest.mark.sampled(3)
+
 ARRIVE = "WARPGROUP.ARRIVE"
 MMA = "HGMMA.64x64x16.F32 R24, R4, gdesc[UR4], R24"
 GROUP = "HGMMA.64x64x16.F32 R24, R4, gdesc[UR4], R24, gsb0"

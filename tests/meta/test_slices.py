@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 import re
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import pytest
 
 from tests.support.process import ROOT
+from tests.support.sampling import FEWEST, sample
 from tests.support.slices import SLICE_S, chosen, cut, slices_of
 
 COSTS = {
@@ -41,15 +43,34 @@ def test_a_commit_has_the_same_slice_in_whatever_order_the_tests_come() -> None:
 
 
 def test_commits_come_to_every_slice() -> None:
-    count = slices_of(COSTS)
+    costs = dict(list(COSTS.items())[:100])
+    count = slices_of(costs)
     assert count > 10
-    assert {chosen(COSTS, commit).index for commit in COMMITS} == set(range(1, count + 1))
+    assert {chosen(costs, commit).index for commit in COMMITS[:500]} == set(range(1, count + 1))
 
 
 def test_the_slices_of_a_number_are_those_of_the_cut() -> None:
     found = [chosen(COSTS, f"{index}/5") for index in range(1, 6)]
     assert [list(each.tests) for each in found] == cut(COSTS, 5)
     assert sum(each.seconds for each in found) == pytest.approx(sum(COSTS.values()))
+
+
+@pytest.mark.parametrize("extents", [(3, 4), (2, 3, 5), (20, 2), (6, 6)])
+def test_a_sample_has_every_value_of_each_axis(extents: tuple[int, ...]) -> None:
+    places = [{str(axis): place for axis, place in enumerate(each)} for each in itertools.product(*map(range, extents))]
+    kept = sample("test", places, 4)
+    assert kept == sample("test", places, 4)
+    assert [{places[number][str(axis)] for number in kept} for axis, _ in enumerate(extents)] == [
+        set(range(extent)) for extent in extents
+    ]
+    assert len(places) / 4 <= len(kept) < len(places)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 40])
+def test_a_sample_of_one_axis_is_a_part_of_it(count: int) -> None:
+    kept = sample("test", [{"case": number, "answer": number} for number in range(count)], 4)
+    assert len(kept) == max(min(FEWEST, count), -(-count // 4))
+    assert kept <= set(range(count))
 
 
 @pytest.mark.parametrize("text", ["", "0/3", "4/3", "3", "x" * 40, "HEAD", "1/0", "-1/3"])

@@ -31,6 +31,8 @@ from nvbackend.simulator import Simulator
 from tests.ptx.texts import FOREIGN, OWN, own_text
 from tests.support.ptxas import ptxas
 
+pytestmark = pytest.mark.sampled(3)
+
 each_foreign = pytest.mark.parametrize("path", FOREIGN, ids=lambda path: path.stem)
 LEAST_FOREIGN = 6
 

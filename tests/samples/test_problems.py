@@ -25,6 +25,8 @@ from samples import (
 from samples.problem import Problem
 from samples.program import Device
 
+pytestmark = pytest.mark.sampled(3)
+
 
 class Sample(NamedTuple):
     """How to make its problem; sizes of seconds in the simulator, and more of them for a GPU."""

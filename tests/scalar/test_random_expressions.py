@@ -6,6 +6,8 @@ import pytest
 
 from tests.scalar.kernels import batch, gpu_results, host_results
 
+pytestmark = pytest.mark.sampled(3)
+
 COUNT, DEPTH = 200, 5
 """Expressions of a kernel, and the operations from an input to a result at most."""
 OLDER = ("sm_75", "sm_80")

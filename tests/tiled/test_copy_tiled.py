@@ -28,6 +28,8 @@ from nvbackend.tiled import (
     universal_copy,
 )
 
+pytestmark = pytest.mark.sampled(3)
+
 SWIZZLED = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((64, 64), (64, 1)))
 POWERS = st.sampled_from([1, 2, 4, 8])
 

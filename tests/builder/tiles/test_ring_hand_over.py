@@ -20,6 +20,8 @@ from nvbackend.tiled import make_tma_copy
 from tests.support.cluster_interpreter import Cluster, TensorMap
 from tests.support.cta_interpreter import Recorded
 
+pytestmark = pytest.mark.sampled(3)
+
 STEPS = 5
 ROWS, COLUMNS = 16, 16
 TILE = SmemLayout(Major.K, SwizzleMode.B32, f16, ROWS, COLUMNS)

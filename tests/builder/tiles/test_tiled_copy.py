@@ -28,6 +28,8 @@ from tests.support.numbers_kernel import build
 from tests.support.tiled_gemm import gemm
 from tests.support.tiled_kernels import THREADS, through_matrices, through_registers, tma_boxes
 
+pytestmark = pytest.mark.sampled(3)
+
 # -- where instructions read and write, by the arithmetic that was emitted ---------------------------------------------
 
 

@@ -17,6 +17,8 @@ from nvbackend.isel.target.target import Target
 from nvbackend.isel.verify.instructions import emulation_warnings
 from nvbackend.isel.verify.verify import verify
 
+pytestmark = pytest.mark.sampled(3)
+
 EVERY = variants()
 FP8 = "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"
 

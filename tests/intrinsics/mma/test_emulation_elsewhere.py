@@ -20,6 +20,8 @@ from nvbackend.isel.select.rows import faults
 from nvbackend.isel.target.target import Target
 from tests.support.rows import compile_rows, joined
 
+pytestmark = pytest.mark.sampled(3)
+
 CHIPS = ("sm_80", "sm_90a", "sm_100a", "sm_120a")
 OWN_MEASURE = ("mma", "wmma")
 """Families of mma of one warp: tests/intrinsics/mma/test_emulation.py measures every variant of them."""

@@ -17,7 +17,7 @@ from tests.support.row_verdicts import (
     version_faults,
 )
 
-ORDINARY = 40
+ORDINARY = 16
 """Rows of a family that an ordinary run tries; the others wait for an exhaustive one."""
 
 

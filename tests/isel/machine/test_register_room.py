@@ -23,6 +23,8 @@ from nvbackend.signature import Parameter, Pointer, Scalar
 from tests.support.ptxas import assemble, witnessed
 from tests.support.rows import compile_batch, joined, kernel_text, newest_target
 
+pytestmark = pytest.mark.sampled(3)
+
 WIDE_F64 = [row for row in mma.rows() if row.axes["a"] is f64 and mma.instruction_of(row).shape[0] == 16]
 ROWS: list[Row] = [
     wgmma.mma_async(64, f32, f16, f16),

@@ -15,6 +15,8 @@ from nvbackend.diagnostics import gather
 from nvbackend.signature import Parameter, Scalar
 from tests.support.ptxas import assemble
 
+pytestmark = pytest.mark.sampled(2)
+
 COUNTS = (24, 40, 64)
 THREADS = 384
 Program = Callable[[KernelBuilder, int, int, int], None]

@@ -42,6 +42,8 @@ from tests.support.mma_text import DECLARATIONS, UNDOCUMENTED, instruction, is_u
 from tests.support.ptxas import refusals, witnessed
 from tests.support.rows import PTX_VERSIONS
 
+pytestmark = pytest.mark.sampled(3)
+
 RICHEST = ("sm_120a", "sm_100a", "sm_90a")
 """Every mma there is can be found on one of these."""
 TARGETS = witnessed()

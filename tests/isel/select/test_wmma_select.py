@@ -23,6 +23,8 @@ from nvbackend.isel.target.target import Target, dotted, target_names, why_not
 from tests.support.ptxas import refusals, witnessed
 from tests.support.wmma_text import DECLARATIONS, move, multiplication
 
+pytestmark = pytest.mark.sampled(3)
+
 AnyRequest = WmmaRequest | WmmaMoveRequest
 HOPPER = Target.parse("sm_90a")
 

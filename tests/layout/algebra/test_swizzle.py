@@ -26,6 +26,8 @@ from nvbackend.layout import (
 )
 from tests.support.smem_addresses import address
 
+pytestmark = pytest.mark.sampled(3)
+
 SWIZZLES = st.tuples(st.integers(0, 3), st.integers(0, 4), st.integers(-4, 4)).filter(lambda s: abs(s[2]) >= s[0])
 WIDTHS: tuple[ElementType, ...] = (b1, s8, e4m3, f16, bf16, tf32)
 

@@ -25,6 +25,8 @@ from nvbackend.layout import (
 )
 from tests.support.smem_addresses import CORE_MATRICES, address, linear, operand_layout
 
+pytestmark = pytest.mark.sampled(3)
+
 ELEMENTS: tuple[ElementType, ...] = (b1, s8, f16, tf32)
 BITS = {"NONE": 0, "B32": 1, "B64": 2, "B128": 3}
 """B of Swizzle<B,4,3>."""

@@ -15,6 +15,8 @@ from nvbackend.intrinsics.row.types import ElementType, b1, bf16, e2m1, e4m3, f1
 from nvbackend.intrinsics.words.smem_descriptor import Major, SmemDescriptor, SwizzleMode
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 
+pytestmark = pytest.mark.sampled(3)
+
 WIDTHS = {SwizzleMode.NONE: 1, SwizzleMode.B32: 2, SwizzleMode.B64: 4, SwizzleMode.B128: 8}
 MASKS = {SwizzleMode.NONE: 0, SwizzleMode.B32: 0x10, SwizzleMode.B64: 0x30, SwizzleMode.B128: 0x70}
 K_MAJOR_TYPES = (b1, e4m3, f16, tf32)

@@ -15,6 +15,8 @@ from tests.simulator.tensor.tcgen05_kernel import COLUMNS, LANES, run
 from tests.simulator.tensor.test_mma import SMALL
 from tests.support import smem_addresses
 
+pytestmark = pytest.mark.sampled(4)
+
 CODES = {
     "f16": {n: int(np.float16(n).view(np.uint16)) for n in range(-3, 4)},
     "bf16": {n: int(np.float32(n).view(np.uint32)) >> 16 for n in range(-3, 4)},

@@ -19,6 +19,8 @@ from tests.support import products
 from tests.support.cluster_interpreter import Cluster, TensorMap
 from tests.support.cta_interpreter import Recorded
 
+pytestmark = pytest.mark.sampled(3)
+
 SWIZZLES = {16: SwizzleMode.B32, 32: SwizzleMode.B64, 64: SwizzleMode.B128}
 """The widest for rows of so many f16."""
 WGMMA = nvb.wgmma.mma_async("m64n16k16", f16, f16, f32)

@@ -14,6 +14,8 @@ from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import Layout, desc_layout
 from tests.support.ir_addresses import condition_of, evaluate, instructions, pointer_of
 
+pytestmark = pytest.mark.sampled(3)
+
 REQUEST = nvb.wgmma.mma_async("m64n32k16", f16, f16, f32)
 K, TILE_K, STEP = 16, 64, 64
 

@@ -20,6 +20,8 @@ from tests.support.ir_addresses import condition_of, evaluate, instructions, poi
 from tests.support.said import said
 from tests.support.warp_mma import Case, cases
 
+pytestmark = pytest.mark.sampled(3)
+
 HALVES = nvb.mma.sync("m16n8k16", f16, f16, f32)
 SWIZZLED = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((64, 64), (64, 1)))
 SCALED = "SM120_16x8x32_TN_VS<float_e4m3_t, float_e4m3_t, float, float_ue8m0_t, 32>"

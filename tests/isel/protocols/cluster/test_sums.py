@@ -20,6 +20,8 @@ from nvbackend.builder.values.values import as_value
 from tests.support.cluster_interpreter import Cluster
 from tests.support.cta_interpreter import Recorded
 
+pytestmark = pytest.mark.sampled(3)
+
 JUDGED = ("mbarrier.", "tma.multicast-mask")
 OfRank = tuple[str, Callable[[Any], Any]]
 """What is computed from the rank of a CTA, with its text: of the builder's value as of Python's number."""
