@@ -7,19 +7,19 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import f32, i32, u32
-from tests.support.devices import ON_DEVICES
+from tests.support.devices import ON_DEVICES, target_on
 
 pytestmark = ON_DEVICES
 THREADS = 64
 
 
-def launched(kernel, *arrays, **constants):
+def launched(device, kernel, *arrays):
     """The arrays after a launch of one CTA."""
     from numba import cuda
 
     from nvbackend import runtime
 
-    loaded = runtime.load(kernel.compile(**constants))
+    loaded = runtime.load(kernel.compile(target=target_on(device, "sm_80")))
     placed = [cuda.to_device(array) for array in arrays]
     loaded.launch(1, *placed)
     loaded.synchronize()
@@ -57,8 +57,8 @@ def collatz(inline):
 
 
 @pytest.mark.parametrize("inline", [False, True])
-def test_divergent_calls_in_loops(inline) -> None:
-    out, most = launched(collatz(inline), np.full(THREADS, -1, np.int32), np.zeros(THREADS, np.uint32))
+def test_divergent_calls_in_loops(device, inline) -> None:
+    out, most = launched(device, collatz(inline), np.full(THREADS, -1, np.int32), np.zeros(THREADS, np.uint32))
     for t in range(THREADS):
         x, count, largest = t + 1, 0, t + 1
         while x != 1 and t % 3:
@@ -68,7 +68,7 @@ def test_divergent_calls_in_loops(inline) -> None:
 
 
 @pytest.mark.parametrize("inline", [False, True])
-def test_pointers_barriers_and_shuffles_in_a_function(inline) -> None:
+def test_pointers_barriers_and_shuffles_in_a_function(device, inline) -> None:
     """A sum over the CTA through shared memory that the kernel allocates, and its barriers in the function."""
 
     @nvb.function(inline=inline)
@@ -90,12 +90,12 @@ def test_pointers_barriers_and_shuffles_in_a_function(inline) -> None:
         out[t] = total(k, part, x[t] * first)
 
     x = np.arange(THREADS, dtype=np.float32)
-    _, out = launched(kernel, x, np.zeros(THREADS, np.float32))
+    _, out = launched(device, kernel, x, np.zeros(THREADS, np.float32))
     assert np.array_equal(out, np.full(THREADS, (x * x.sum()).sum(), np.float32))
 
 
 @pytest.mark.parametrize("inline", [False, True])
-def test_return_ends_the_function_and_not_the_kernel(inline) -> None:
+def test_return_ends_the_function_and_not_the_kernel(device, inline) -> None:
     @nvb.function(inline=inline)
     def put(k, p: nvb.Pointer[i32], at: i32, x: i32, *, factor: int = 2):
         k.return_if(at % 4 == 1)
@@ -110,7 +110,7 @@ def test_return_ends_the_function_and_not_the_kernel(inline) -> None:
         put(k, after, t, 1, factor=3)
         after[t] = after[t] + 100
 
-    out, after = launched(kernel, np.zeros(THREADS, np.int32), np.zeros(THREADS, np.int32))
+    out, after = launched(device, kernel, np.zeros(THREADS, np.int32), np.zeros(THREADS, np.int32))
 
     def expected(t, x, factor):
         last = 0 if t % 4 == 1 else None
@@ -124,7 +124,7 @@ def test_return_ends_the_function_and_not_the_kernel(inline) -> None:
 
 
 @pytest.mark.parametrize("element", [nvb.f16, nvb.bf16, nvb.f64, nvb.s8, nvb.u16, nvb.s64, nvb.pred], ids=str)
-def test_every_type_is_passed_and_returned_by_a_called_function(element) -> None:
+def test_every_type_is_passed_and_returned_by_a_called_function(device, element) -> None:
     @nvb.function(inline=False)
     def twice(k, x: element, n: i32) -> tuple[element, i32]:
         return (~x if element is nvb.pred else x + x), n + 1
@@ -137,7 +137,7 @@ def test_every_type_is_passed_and_returned_by_a_called_function(element) -> None
         out[t] = k.select(y, 1.0, 0.0) if element is nvb.pred else y.to(f32)
         counts[t] = count
 
-    out, counts = launched(kernel, np.zeros(THREADS, np.float32), np.zeros(THREADS, np.int32))
+    out, counts = launched(device, kernel, np.zeros(THREADS, np.float32), np.zeros(THREADS, np.int32))
     t = np.arange(THREADS)
     assert out.tolist() == (t % 2 if element is nvb.pred else 2.0 * t).tolist()
     assert counts.tolist() == (t + 1).tolist()

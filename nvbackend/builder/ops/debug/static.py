@@ -33,7 +33,7 @@ class StaticAssert(Noun):
     """`k.static_assert(condition, text, *values)`: an assertion that is decided when the kernel is built."""
 
     __noun__ = "static_assert"
-    __usual__ = "static_assert"
+    __usual__ = "__call__"
 
     def __call__(self, condition: object, text: str = "", *values: object) -> None:
         """End the build unless `condition` holds, with `text` and `values` in place of its `{}`.
