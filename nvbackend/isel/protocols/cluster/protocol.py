@@ -184,6 +184,6 @@ def _ends_without_wait(function: MachineFunction, site: Site) -> bool:
 
 
 def _waits_after(function: MachineFunction, site: Site) -> bool:
-    """Whether the block of an instruction waits at the cluster barrier behind it."""
+    """Whether the block of an instruction waits at the cluster barrier after it."""
     sites = sites_of(function)[site.block]
     return any(_waits(later.instr) for later in sites[sites.index(site) :])

@@ -148,7 +148,8 @@ class _Races:
 def by_cause(races: Iterable[Race]) -> Iterator[Race]:
     """One of those that one barrier fixes: before the second access, for all that lie around it.
 
-    They come by their second accesses: a barrier already told, in the loop of a later race, is before that one's.
+    They come in the order of their second accesses: a barrier reported before, in the loop of a later race, fixes that
+    one too.
     """
     told: list[Site] = []
     for race in races:
