@@ -197,14 +197,16 @@ class Shadow:
         """The bytes are read now."""
         granules, masks = _granules(bytes)
         each = np.repeat(sources.reshape(-1), granules.size // len(bytes))
-        at = granules, each % self._readers
+        slots = each % self._readers
+        at = granules, slots
+        goes_on = (self._read[at] == time) & (self._reader[at] == each)
+        self._read[at], self._reader[at], self._read_site[at] = time, each, site
         if bytes.shape[1] < GRANULE:
-            goes_on = (self._read[at] == time) & (self._reader[at] == each)
             self._read_bytes[at] = np.where(goes_on, self._read_bytes[at], 0)
-            np.bitwise_or.at(self._read_bytes, at, masks)
+            stays = self._reader[at] == each  # of several readers of one slot the last one stays, with its bytes
+            np.bitwise_or.at(self._read_bytes, (granules[stays], slots[stays]), masks[stays])
         else:
             self._read_bytes[at] = masks
-        self._read[at], self._reader[at], self._read_site[at] = time, each, site
 
 
 def _of(array: NDArray[np.int32], bytes: NDArray[np.int64]) -> NDArray[np.int32]:

@@ -12,6 +12,7 @@ import pytest
 
 from nvbackend import DiagnosticError
 from nvbackend.simulator import Simulator
+from nvbackend.simulator.checks.shadow import Shadow
 from tests.simulator.calls import bodies
 from tests.simulator.calls.bodies import run
 
@@ -302,3 +303,13 @@ def test_lines_of_the_program_are_told():
     (found,) = caught.value.diagnostics
     places = [found.location, *(place for _, place in found.notes if place is not None)]
     assert [str(place) for place in places] == ["kernel.py:23", "kernel.py:17"]
+
+
+def test_of_two_readers_of_one_slot_the_one_that_stays_has_its_own_bytes():
+    """Warps 8 and 12 take the same slot of four as they read two words at once: a write of the other's is no race."""
+    shadow, words = Shadow(32, readers=4), np.arange(8)[None, :].reshape(2, 4)
+    shadow.read(words, np.array([[8], [12]]), time=5, site=1)
+    clocks, row = np.zeros((1, 16), np.int32), np.zeros((1, 1), np.int64)
+    assert shadow.unseen_read(words[:1], np.array([[8]]), row, clocks) is None
+    found = shadow.unseen_read(words[1:], np.array([[8]]), row, clocks)
+    assert found is not None and found.source == 12
