@@ -98,7 +98,7 @@ class FunctionBuilder:
         self.launch_control = LaunchControl(core)
         self.mma = Mma(core)
         self.wmma = Wmma(core)
-        self.wgmma = Wgmma(core)
+        self.wgmma = Wgmma(core, self.control)
         self.tcgen05 = Tcgen05(core, self.control, self.memory, self._threads, self.barrier, self.cluster)
         self.math = Math(core)
         self.atomic = Atomic(core)

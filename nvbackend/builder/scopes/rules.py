@@ -327,10 +327,10 @@ MBARRIER_ADDRESS = Rule(
 )
 HELD = Rule(
     id="pipeline.left",
-    message="{exit} leaves the ring.{call}() block before its end",
+    message="{exit} leaves the {call}() block before its end",
     fix="compute the condition inside, keep it in a variable, and leave after the block",
-    why="The end of the block gives the stage back and moves on to the next one: without it this thread stays after "
-    "the others, waits forever, or works on a tile that is not its own.",
+    why="The end of the block gives a stage back, or goes on to the next one: without it this thread stays after the "
+    "others, waits forever, or works on a tile that is not its own.",
     reference="PTX ISA 9.7.13.15 (mbarrier phases)",
 )
 TILE_INDEX = Rule(

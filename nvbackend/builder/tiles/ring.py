@@ -154,7 +154,7 @@ class Ring(Generic[Tile]):
         full = walk.full + index
         if not self._by_threads:
             k.mbarrier.arrive(full, expect_tx=expected)
-        with holding(k.core, "fill"):
+        with holding(k.core, "ring.fill"):
             yield self._stage(index)
         if self._by_threads:
             k.cp_async.mbarrier_arrive(full, no_increment=True)
@@ -181,7 +181,7 @@ class Ring(Generic[Tile]):
         index = walk.index.value
         self._drained_from = sum(1 for _ in k.machine.instructions())
         k.mbarrier.wait(walk.full + index, walk.phase)
-        with holding(k.core, "drain"):
+        with holding(k.core, "ring.drain"):
             yield self._stage(index)
         self._check_drained(*_GIVEN_BACK[int(in_flight)], rounds=1 + int(in_flight))
         if in_flight == 0:
@@ -202,7 +202,7 @@ class Ring(Generic[Tile]):
         walk = self._role("feed", "one thread that issues tcgen05.mma", wrong=self._roles.consuming is not None)
         index = walk.index.value
         k.mbarrier.wait(walk.full + index, walk.phase)
-        with holding(k.core, "feed"):
+        with holding(k.core, "ring.feed"):
             yield self._stage(index)
         shared = self.peers > 1
         mask = {"multicast_mask": (1 << self.peers) - 1} if shared else {}

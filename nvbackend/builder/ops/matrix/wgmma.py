@@ -10,12 +10,14 @@ from functools import partial
 
 from llvmlite import ir
 
+from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import own
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.matrix.in_flight import FragmentsInFlight
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
+from nvbackend.builder.ops.matrix.turns import turns
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.scopes.names import name_or
 from nvbackend.builder.values.accumulator import Accumulator, WgmmaFragment
@@ -153,9 +155,20 @@ class Wgmma(Noun):
     __noun__ = "wgmma"
     __usual__ = "mma_async"
 
-    def __init__(self, k: Core) -> None:
+    def __init__(self, k: Core, control: Control) -> None:
         self._k = k
+        self._control = control
         self._in_flight = FragmentsInFlight(k)
+
+    def turns(self, count: Operand) -> Iterator[Value]:
+        """`for step in k.wgmma.turns(count)`: a loop in which two sets of registers take turns, for A from registers.
+
+        The body is emitted twice, for the steps of even and of odd number: what a step loads or converts for its
+        fragments goes to other registers than those that the mma of the step before may still read. So with
+        `k.wgmma.group(in_flight=1)` the tensor core multiplies one step while the next is made. No thread leaves the
+        loop early (pipeline.left).
+        """
+        return turns(self._k, self._control, count)
 
     def accumulator(self, n: int, element: ElementType = f32, *, name: str | None = None) -> Accumulator:
         """The accumulator of an m64`n` instruction. It starts cleared: the first mma overwrites it.
@@ -175,8 +188,10 @@ class Wgmma(Noun):
         return accumulator
 
     def fragment(self, registers: Sequence[Operand], element: ElementType, *, name: str | None = None) -> WgmmaFragment:
-        """A of an instruction in registers: four u32 values a thread, packed as the figures of PTX ISA 9.7.15.5.1."""
-        values = [as_value(self._k, register, u32) for register in registers]
+        """A of an instruction in registers: four u32 or pairs a thread, as the figures of PTX ISA 9.7.15.5.1 pack them."""
+        pair = f"{element}x2"
+        taken = [as_value(self._k, register, None if _is(pair, register) else u32) for register in registers]
+        values = [value if value.type is u32 else value.bitcast(u32) for value in taken]
         check_fragment(len(values))
         block = self._register_block(name_or(name, "fragment", "a"))
         self._k.pseudo(WRITE_REGISTERS, [Touch(block, Access.WRITE)])
@@ -323,3 +338,8 @@ class Wgmma(Noun):
             row=layout.pitch,
             inside=offset,
         )
+
+
+def _is(name: str, operand: Operand) -> bool:
+    """Whether it is a value of the type of this name."""
+    return isinstance(operand, Value) and str(operand.type) == name
