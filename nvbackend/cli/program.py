@@ -9,8 +9,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from nvbackend.cli import catalogue, decode, draw, encode, explain, simulate, targets
+from nvbackend.cli import build, catalogue, decode, draw, encode, explain, simulate, targets
 from nvbackend.cli.rules import USAGE
+from nvbackend.cli.source_file import ProgramError
 from nvbackend.diagnostics import DiagnosticError, Interrupted
 
 FAILED = 2
@@ -19,7 +20,7 @@ BROKEN_PIPE = 141
 """Exit status when the reader has gone: that of a program ended by SIGPIPE."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C: that of a program ended by SIGINT."""
-COMMANDS = (catalogue, targets, explain, draw, simulate, decode, encode)
+COMMANDS = (build, catalogue, targets, explain, draw, simulate, decode, encode)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -45,6 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = parser().parse_args(arguments)
         return _print(parsed.run(parsed))
+    except ProgramError as error:
+        sys.stderr.write("\n".join(map(str, error.diagnostics)) + "\n")
+        return FAILED
     except DiagnosticError as error:
         # The place is a line of the shell, not of a program.
         faults = [dataclasses.replace(diagnostic, location=None) for diagnostic in error.diagnostics]

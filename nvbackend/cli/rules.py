@@ -61,3 +61,10 @@ WORD = Rule(
     why="Another word than the one that was meant would be printed.",
     reference="nvbackend decode --help; nvbackend encode --help",
 )
+BUILD = Rule(
+    id="cli.build",
+    message="{problem}",
+    fix="{fix}",
+    why="There is no kernel that could be built.",
+    reference="nvbackend build --help; docs/looking.md",
+)

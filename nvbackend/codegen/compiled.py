@@ -7,11 +7,13 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, TypeVar
 
 from nvbackend.codegen.cache import Cache, cache_key, pack, unpack
+from nvbackend.codegen.dump import Dump
 from nvbackend.codegen.llvm import CODE_GENERATOR_LEVEL, OPTIMISE, PRINT, TUNING, compile_ir, llvm_version
+from nvbackend.codegen.occupancy import occupancy, register_limit
 from nvbackend.codegen.ptxas import Assembly, Cubin, assemble, check_request, interpret, is_cubin, run_ptxas
 from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.saved.c_header import c_header
@@ -108,6 +110,28 @@ class CompiledKernel(NotLoaded):
 
     def report(self) -> str:
         """What was built, as a plain text table; its last section, the times, differs from run to run."""
+        return "\n".join((self.summary(), *_section("time", _times(self))))
+
+    def figures(self) -> dict[str, Any]:
+        """The numbers of `report` as JSON has them; those of the cubin are left out where it was not assembled."""
+        bounds = self.signature.bounds
+        numbers: dict[str, Any] = {
+            "threads": bounds.threads,
+            "cluster": bounds.cluster,
+            "selected": self.selected,
+            "dynamic_shared_bytes": bounds.dynamic_shared_bytes,
+            "warnings": [diagnostic.rule_id for diagnostic in self.diagnostics],
+        }
+        if self.cubin is not None:
+            used = asdict(self.cubin.kernel(self.name))
+            numbers |= {name: value for name, value in used.items() if name != "kernel"}
+            numbers["register_limit"] = register_limit(bounds)
+            room = occupancy(self.target, bounds, self.cubin.kernel(self.name))
+            numbers["occupancy"] = None if room is None else asdict(room)
+        return numbers
+
+    def summary(self) -> str:
+        """What was built, as `report` without the times: the same for the same kernel."""
         bounds = self.signature.bounds
         target = f"{self.target.name} (PTX {dotted(self.target.ptx_version)})"
         cluster = f", cluster {_extents(bounds.cluster, bounds.cluster_shape)}" if bounds.cluster > 1 else ""
@@ -119,7 +143,6 @@ class CompiledKernel(NotLoaded):
         lines += [f"    {line}" for diagnostic in self.diagnostics for line in str(diagnostic).splitlines()]
         lines += [f"  {len(self.suppressed)} suppressed"] * bool(self.suppressed)
         lines += [f"    {each}" for each in self.suppressed]
-        lines += _section("time", _times(self))
         return "\n".join(lines)
 
 
@@ -141,16 +164,21 @@ def compile_kernel(
 
     `cache` None uses the user's cache (Cache.disabled() none); `optimize` is LLVM's level and `ptxas_level` that of
     ptxas, which is `tool` or the one found; `assemble` False stops at PTX, and None assembles where a ptxas is found.
-    Raises what `compile_ir` and `nvbackend.codegen.ptxas.assemble` raise.
+    The environment's NVBACKEND_DUMP names a folder that gets every form. Raises dump.write, and what `compile_ir` and
+    `nvbackend.codegen.ptxas.assemble` raise.
     """
     stages = _Stages(signature.name, target, Cache.default() if cache is None else cache)
+    dump = Dump(signature.name, target.name, ir_text)
+    dump.write(machine_txt=str(machine) if dump.is_wanted else "", kernel_ll=ir_text)
     ptx, optimized_ir = stages.print_ptx(ir_text, optimize)
+    dump.write(kernel_opt_ll=optimized_ir, kernel_ptx=ptx)
     cubin = None
     if assemble or (assemble is None and (tool or locate("ptxas"))):
         try:
             cubin = stages.assemble(ptx, tool or find_ptxas(), ptxas_level, register_limit)
         except DiagnosticError as error:
             raise DiagnosticError(at_user_lines(error.diagnostics, ptx, machine)) from None
+        dump.write_cubin(cubin.data)
         cubin = replace(cubin, diagnostics=at_user_lines(cubin.diagnostics, ptx, machine))
     return CompiledKernel(
         signature=signature,
@@ -280,10 +308,13 @@ def _resources(kernel: CompiledKernel) -> Iterator[_Row]:
         yield "shared memory", dynamic
         return
     used = kernel.cubin.kernel(kernel.name)
-    yield "registers", f"{used.registers} a thread"
+    yield "registers", f"{used.registers} a thread, of {register_limit(kernel.signature.bounds)}"
     yield "barriers", f"{used.barriers}"
     yield "shared memory", f"{used.shared_bytes} bytes static, {dynamic}"
     yield "local memory", f"{used.stack_bytes} bytes a thread"
+    room = occupancy(kernel.target, kernel.signature.bounds, used)
+    if room is not None:
+        yield "occupancy", str(room)
     yield "spills", f"{used.spill_stores_bytes} bytes stored, {used.spill_loads_bytes} bytes loaded"
 
 

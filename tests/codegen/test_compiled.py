@@ -275,7 +275,7 @@ def test_report_says_what_was_built() -> None:
     assert ["wgmma.fence", "2"] in lines
     assert ["mbarrier.init", "1"] in lines
     assert not any(line[:1] == ["read"] for line in lines)
-    assert ["registers", str(kernel.cubin.kernel("scale").registers), "a", "thread"] in lines
+    assert ["registers", str(kernel.cubin.kernel("scale").registers), "a", "thread,", "of", "255"] in lines
     assert "0 bytes static, 4096 bytes dynamic" in report
     assert re.search(rf"PTX +{len(kernel.ptx)} bytes", report)
     assert re.search(

@@ -6,7 +6,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import nvbackend as nvb
-from nvbackend.cli import catalogue, draw, encode, explain, simulate
+from nvbackend.cli import build, catalogue, draw, encode, explain, simulate
 from nvbackend.cli import program as commands
 from nvbackend.codegen import Tool, assemble, compile_ir, compile_ir_isolated, disassemble, find_disassembler
 from tests.rules.example import program
@@ -136,6 +136,23 @@ def machine_without_a_temporary_directory():
 def command_with_a_typing_error():
     commands.parser().parse_args(["catalog"])  # breaks
     commands.parser().parse_args(["catalogue"])  # keeps
+
+
+@program("dump.write")
+def dump_into_a_file():
+    with scratch(), patch.dict("os.environ", NVBACKEND_DUMP="forms"):
+        Path("forms").write_text("")  # breaks
+        empty().compile(assemble=False)
+
+
+@program("cli.build")
+def kernel_that_is_not_there():
+    with scratch():
+        text = "import nvbackend as nvb\n@nvb.kernel('sm_80', threads=32)\ndef first(k): pass\n"
+        Path("kernels.py").write_text(text)
+        name = "second"  # breaks
+        name = "first"  # keeps
+        list(build.run(commands.parser().parse_args(["build", f"kernels.py:{name}", "--show", "ptx"])))
 
 
 @program("cli.family")

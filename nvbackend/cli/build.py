@@ -1,0 +1,210 @@
+"""`nvbackend build FILE.py:kernel`: build a kernel and show what it becomes, with the line of Python of each line."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import json
+import linecache
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nvbackend.cli.source_file import definition_at, fail, users_program
+from nvbackend.cli.text import columns, count
+
+if TYPE_CHECKING:
+    from nvbackend.builder.kernel.definition import KernelDefinition
+    from nvbackend.codegen.compiled import CompiledKernel
+    from nvbackend.codegen.listings import ListedLine, Place
+
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+FORMS = ("machine", "ir", "ir-opt", "ptx", "sass")
+STAGES = (*FORMS, "resources", "source")
+_COUNTED = ("machine", "ptx", "sass")
+_DIM, _BOLD, _PLAIN = "\033[2m", "\033[1m", "\033[0m"
+
+
+def add_to(commands: Commands) -> None:
+    """The command's arguments."""
+    parser = commands.add_parser("build", help="build a kernel of a Python file and show it", description=__doc__)
+    parser.add_argument("kernel", metavar="FILE.py:KERNEL", help="KERNEL may be left out where the file has one")
+    parser.add_argument("--target", metavar="T", help="instead of the kernel's own, such as sm_90a")
+    help_ = "a constant of the build, as Python writes it; may be repeated"
+    parser.add_argument("--constant", metavar="NAME=VALUE", action="append", default=[], help=help_)
+    help_ = "what to show (machine); source counts the instructions of each line of Python"
+    parser.add_argument(
+        "--show", metavar="FORM", choices=STAGES, default="machine", help=f"{help_}: {', '.join(STAGES)}"
+    )
+    help_ = "show what changes with another target, or another value of a constant; may be repeated"
+    parser.add_argument("--diff", metavar="T|NAME=VALUE", action="append", default=[], help=help_)
+    parser.add_argument("--plain", action="store_true", help="the text alone, without lines of Python")
+    parser.add_argument("--json", action="store_true", help="a JSON object")
+    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="auto: in a terminal")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> Iterator[str]:
+    """The command's output. Raises cli.build, and what building and compiling the kernel raises."""
+    definition = definition_at(arguments.kernel)
+    constants = _constants(arguments.constant, definition)
+    first = _compiled(definition, arguments.target, constants, arguments.show)
+    if not arguments.diff:
+        return _json(first, arguments.show) if arguments.json else _shown(first, arguments)
+    target, changed = arguments.target, constants
+    for each in arguments.diff:
+        if "=" in each:
+            changed = changed | _constants([each], definition)
+        else:
+            target = each
+    second = _compiled(definition, target, changed, arguments.show)
+    titles = [_title(first, constants), _title(second, changed)]
+    return _difference(first, second, titles, arguments)
+
+
+def _constants(given: list[str], definition: KernelDefinition) -> dict[str, Any]:
+    """The constants of the build by name. Raises cli.build; names are judged by the kernel itself."""
+    constants = {}
+    for each in given:
+        name, equals, text = each.partition("=")
+        if not equals:
+            fail(f"{each!r} is not a constant of the build", "write NAME=VALUE")
+        try:
+            constants[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            constants[name] = _named(text, definition)
+    return constants
+
+
+def _named(text: str, definition: KernelDefinition) -> Any:
+    """The element type of this name, or what the kernel's file calls so. Raises cli.build."""
+    from nvbackend.intrinsics.row.types import BY_NAME
+
+    known = {**BY_NAME, **getattr(definition, "__wrapped__").__globals__}  # noqa: B009 (update_wrapper sets it)
+    if text not in known:
+        fail(f"{text!r} is neither a literal of Python nor a name of the kernel's file", "write 128, 'text' or f16")
+    return known[text]
+
+
+def _compiled(
+    definition: KernelDefinition, target: str | None, constants: dict[str, Any], stage: str
+) -> CompiledKernel:
+    """Assembled where the stage needs it. Diagnostics have their places in the user's file."""
+    from nvbackend.isel.target.target import Target
+
+    chosen = None if target is None else Target.parse(target)
+    with users_program():
+        needs_cubin = stage in ("sass", "source", "resources")
+        return definition.compile(target=chosen, constants=constants, assemble=needs_cubin)
+
+
+def _title(kernel: CompiledKernel, constants: dict[str, Any]) -> str:
+    return " ".join((kernel.name, kernel.target.name, *(f"{name}={value!r}" for name, value in constants.items())))
+
+
+def _shown(kernel: CompiledKernel, arguments: argparse.Namespace) -> Iterator[str]:
+    colors = arguments.color == "always" or (arguments.color == "auto" and sys.stdout.isatty())
+    if arguments.show == "resources":
+        yield f"{kernel.summary()}\n"
+    elif arguments.show == "source":
+        yield from _by_source(kernel)
+    elif arguments.plain:
+        yield _plain(kernel, arguments.show)
+    else:
+        yield from _beside(_lines(kernel, arguments.show), colors=colors)
+
+
+def _plain(kernel: CompiledKernel, form: str) -> str:
+    if form == "sass":
+        return kernel.sass()
+    text = {"machine": str(kernel.machine), "ir": kernel.ir, "ir-opt": kernel.optimized_ir, "ptx": kernel.ptx}[form]
+    return text.rstrip("\n") + "\n"
+
+
+def _lines(kernel: CompiledKernel, form: str) -> list[ListedLine]:
+    from nvbackend.codegen import listings
+
+    return list(listings.FORMS[form](kernel))
+
+
+def _beside(lines: list[ListedLine], *, colors: bool) -> Iterator[str]:
+    """Each line after its line number, below the text of the line of Python where that changes."""
+    width = max((len(str(line.place[1])) for line in lines if line.place), default=1)
+    before: Place | None = None
+    for line in lines:
+        if line.place is not None and line.place != before:
+            yield _painted(f"{' ' * width} # {_source(line.place)}", _DIM, colors=colors) + "\n"
+        before = line.place or before
+        number = "" if line.place is None else str(line.place[1])
+        text = line.text.expandtabs(4)
+        is_heading = line.place is None and text[:1].strip() != ""
+        shown = _painted(text, _BOLD, colors=colors and is_heading)
+        yield f"{_painted(f'{number:>{width}}', _DIM, colors=colors)} {shown}".rstrip() + "\n"
+
+
+def _painted(text: str, color: str, *, colors: bool) -> str:
+    return f"{color}{text}{_PLAIN}" if colors else text
+
+
+def _source(place: Place) -> str:
+    """The file's name, the line and its text."""
+    file, line = place
+    text = linecache.getline(file, line).strip()
+    return f"{Path(file).name}:{line}" + (f"  {text}" if text else "")
+
+
+def _by_source(kernel: CompiledKernel) -> Iterator[str]:
+    """The instructions of each line of Python, counted."""
+    from nvbackend.codegen.listings import counts_by_line
+
+    counts = counts_by_line(kernel, _COUNTED)
+    rows = [("PLACE", *(form.upper() for form in _COUNTED), "LINE")]
+    for (file, line), of_line in counts.items():
+        numbers = (str(of_line[form]) for form in _COUNTED)
+        rows.append((f"{Path(file).name}:{line}", *numbers, linecache.getline(file, line).strip()))
+    yield from columns(rows)
+    totals = (f"{sum(each[form] for each in counts.values())} of {form}" for form in _COUNTED)
+    yield f"{count(len(counts), 'line')}, {', '.join(totals)}\n"
+
+
+def _json(kernel: CompiledKernel, stage: str) -> Iterator[str]:
+    data: dict[str, Any] = {"kernel": kernel.name, "target": kernel.target.name, "show": stage}
+    if stage == "resources":
+        data |= kernel.figures()
+    elif stage == "source":
+        from nvbackend.codegen.listings import counts_by_line
+
+        counted = counts_by_line(kernel, _COUNTED).items()
+        data["lines"] = [{"file": file, "line": line, **counts} for (file, line), counts in counted]
+    else:
+        data["lines"] = [
+            {"text": line.text} | ({"file": line.place[0], "line": line.place[1]} if line.place else {})
+            for line in _lines(kernel, stage)
+        ]
+    yield json.dumps(data, indent=1) + "\n"
+
+
+def _difference(
+    first: CompiledKernel, second: CompiledKernel, titles: list[str], arguments: argparse.Namespace
+) -> Iterator[str]:
+    """A unified difference; places in Python are left out."""
+    old, new = (_compared(kernel, arguments.show) for kernel in (first, second))
+    lines = list(difflib.unified_diff(old, new, titles[0], titles[1], lineterm=""))
+    if arguments.json:
+        yield json.dumps({"show": arguments.show, "from": titles[0], "to": titles[1], "difference": lines}, indent=1)
+        yield "\n"
+        return
+    yield from (f"{line}\n" for line in lines)
+    if not lines:
+        yield f"{titles[0]} and {titles[1]} have the same {arguments.show}\n"
+
+
+def _compared(kernel: CompiledKernel, stage: str) -> list[str]:
+    if stage == "resources":
+        return kernel.summary().splitlines()
+    if stage == "source":
+        return [line.rstrip("\n") for line in _by_source(kernel)]
+    return [line.text for line in _lines(kernel, stage)]

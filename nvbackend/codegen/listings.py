@@ -1,0 +1,140 @@
+"""The forms of a compiled kernel as lines of text, each with the line of the user's Python that it comes from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nvbackend.codegen.ptxas import assemble
+from nvbackend.codegen.sass import disassemble
+from nvbackend.isel.machine.function import print_header, print_instr
+
+if TYPE_CHECKING:
+    from nvbackend.codegen.compiled import CompiledKernel
+
+Place = tuple[str, int]
+"""A file and a line of it."""
+
+_FILE = re.compile(r'\s*\.file\s+(\d+)\s+"(.*?)"')
+_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
+_FUNCTION_ENDS = re.compile(r"\s*// -- End function|^\}")
+_NODE = re.compile(r"^!(\d+) = (?:distinct )?!(\w+)\((.*)\)$")
+_OPERAND = re.compile(r'(line|scope|file|filename): (?:"(.*?)"|!?(\w+))')
+_DBG = re.compile(r",? !dbg !(\d+)")
+_SASS_PLACE = re.compile(r'\s*//## File "(.*?)", line (\d+)')
+_SASS_ADDRESS = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedLine:
+    """A line of a form, and its place in the user's Python where it has one."""
+
+    text: str
+    place: Place | None = None
+
+
+def machine_lines(kernel: CompiledKernel) -> Iterator[ListedLine]:
+    """The machine form."""
+    machine = kernel.machine
+    for line in print_header(machine.name, machine.target, machine.attributes):
+        yield ListedLine(line)
+    for block in machine.blocks.values():
+        yield ListedLine(block.name + (f" -> {', '.join(block.successors)}" if block.successors else ""))
+        for instr in block.instructions:
+            at = instr.location
+            yield ListedLine(f"  {print_instr(instr)}", None if at is None else (at.file, at.line))
+
+
+def ptx_lines(kernel: CompiledKernel) -> Iterator[ListedLine]:
+    """The PTX without its directives of places."""
+    lines = kernel.ptx.splitlines()
+    files = {match[1]: match[2] for line in lines if (match := _FILE.match(line))}
+    place: Place | None = None
+    for line in lines:
+        at = _LOC.match(line)
+        if at is not None:
+            place = (files.get(at[1], ""), int(at[2])) if int(at[2]) else None
+        elif _FUNCTION_ENDS.match(line):
+            place = None
+            yield ListedLine(line)
+        elif not _FILE.match(line):
+            yield ListedLine(line, place if line.startswith("\t") else None)
+
+
+def ir_lines(text: str) -> Iterator[ListedLine]:
+    """LLVM IR without its metadata of places."""
+    lines = text.splitlines()
+    nodes = {match[1]: (match[2], match[3]) for line in lines if (match := _NODE.match(line))}
+    for line in lines:
+        node = _NODE.match(line)
+        if node is None or not node[2].startswith("DI"):
+            used = _DBG.search(line)
+            yield ListedLine(_DBG.sub("", line), None if used is None else _place_of(used[1], nodes))
+
+
+def _place_of(node: str, nodes: dict[str, tuple[str, str]]) -> Place | None:
+    """The place of a DILocation, whose scope leads to its file."""
+    kind, operands = nodes.get(node, ("", ""))
+    if kind != "DILocation":
+        return None
+    values = _operands(operands)
+    scope = values.get("scope", "")
+    while scope and "file" not in (of_scope := _operands(nodes.get(scope, ("", ""))[1])):
+        scope = of_scope.get("scope", "")
+    file = _operands(nodes.get(of_scope.get("file", ""), ("", ""))[1]).get("filename", "") if scope else ""
+    line = int(values.get("line", 0))
+    return (file, line) if file and line else None
+
+
+def _operands(text: str) -> dict[str, str]:
+    return {name: quoted or plain for name, quoted, plain in _OPERAND.findall(text)}
+
+
+def sass_lines(kernel: CompiledKernel) -> Iterator[ListedLine]:
+    """The SASS without addresses, which is assembled first if it is not there yet. Raises as `CompiledKernel.sass`."""
+    cubin = kernel.cubin or assemble(kernel.ptx, kernel.target)
+    place: Place | None = None
+    for line in disassemble(cubin.data, lines=True).splitlines():
+        at = _SASS_PLACE.match(line)
+        if at is not None:
+            place = at[1], int(at[2])
+        elif _SASS_ADDRESS.match(line):
+            yield ListedLine(f"\t{_SASS_ADDRESS.sub('', line)}", place)
+        else:
+            place = None if line.startswith("//---") else place
+            yield ListedLine(line)
+
+
+FORMS: dict[str, Callable[[CompiledKernel], Iterator[ListedLine]]] = {
+    "machine": machine_lines,
+    "ir": lambda kernel: ir_lines(kernel.ir),
+    "ir-opt": lambda kernel: ir_lines(kernel.optimized_ir),
+    "ptx": ptx_lines,
+    "sass": sass_lines,
+}
+"""The forms by their names, in the order in which they are made."""
+
+
+def is_instruction(line: ListedLine) -> bool:
+    """Whether a line of the machine form, of PTX or of SASS is an instruction with a place."""
+    text = line.text.strip()
+    return line.place is not None and bool(text) and not text.startswith((".", "//", "$", "{", "}", "("))
+
+
+def counts_by_line(kernel: CompiledKernel, forms: tuple[str, ...]) -> dict[Place, dict[str, int]]:
+    """How many instructions of each of the forms come from each line of the user's Python, in its order."""
+    counts: dict[Place, dict[str, int]] = {}
+    for form in forms:
+        for line in FORMS[form](kernel):
+            if line.place is not None and is_instruction(line):
+                of_line = counts.setdefault(line.place, dict.fromkeys(forms, 0))
+                of_line[form] += 1
+    return dict(sorted(counts.items()))
+
+
+def shown_place(place: Place) -> str:
+    """A place by the file's name alone."""
+    return f"{Path(place[0]).name}:{place[1]}"

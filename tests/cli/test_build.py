@@ -1,0 +1,209 @@
+"""`nvbackend build`: each form with the lines of Python, differences, JSON, and what is wrong said in a sentence."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from nvbackend.cli import main
+from nvbackend.codegen import count_instructions, find_disassembler
+from nvbackend.codegen.listings import FORMS, ListedLine, is_instruction
+
+TEXT = """\
+import nvbackend as nvb
+from nvbackend import f32, i32
+
+
+def doubled(x):
+    return x + x
+
+
+@nvb.kernel("sm_80", threads=64)
+def twice(k, x: nvb.Pointer[f32], y: nvb.Pointer[f32], *, copies: int = 1, kind=f32):
+    thread = k.thread_id()
+    y[thread] = doubled(x[thread])
+    k.barrier.sync()
+    for copy in range(copies):
+        y[thread + 64 * (copy + 1)] = x[thread]
+"""
+Printed = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "twice.py"
+    path.write_text(TEXT)
+    return path
+
+
+def output(capsys: Printed, *arguments: object) -> str:
+    assert main(["build", *map(str, arguments)]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    return printed.out
+
+
+def fault(capsys: Printed, *arguments: object) -> list[str]:
+    assert main(["build", *map(str, arguments)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and "Traceback" not in printed.err
+    return printed.err.splitlines()
+
+
+def test_the_machine_form_has_the_lines(file: Path, capsys: Printed) -> None:
+    assert output(capsys, f"{file}:twice", "--color", "never") == (
+        "   kernel twice\n"
+        "     target sm_80\n"
+        "     ptx 9.0\n"
+        "     cluster 1\n"
+        "     threads 64\n"
+        "   entry\n"
+        "   # twice.py:11  thread = k.thread_id()\n"
+        "11   %tid.x value=%tid.x\n"
+        "   # twice.py:13  k.barrier.sync()\n"
+        "13   bar.sync id=0\n"
+        "   # twice.py:15  y[thread + 64 * (copy + 1)] = x[thread]\n"
+        "15   ret\n"
+    )
+
+
+def test_colours_are_for_terminals(file: Path, capsys: Printed) -> None:
+    plain = output(capsys, file)
+    coloured = output(capsys, file, "--color", "always")
+    assert "\033" not in plain
+    assert re.sub(r"\033\[\d*m", "", coloured) == plain
+    assert "\033[2m   # twice.py:13  k.barrier.sync()\033[0m\n\033[2m13\033[0m   bar.sync id=0\n" in coloured
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+def test_every_form_has_the_stores_at_their_lines(file: Path, capsys: Printed, form: str) -> None:
+    """Each store is an instruction of its own in every form but the machine's, which has no ordinary stores."""
+    data = json.loads(output(capsys, file, "--show", form, "--json"))
+    assert (data["kernel"], data["target"], data["show"]) == ("twice", "sm_80", form)
+    store = {"ir": "store ", "ir-opt": "store ", "ptx": "st.global", "sass": "STG"}.get(form, "bar.sync")
+    places = [(Path(line["file"]).name, line["line"]) for line in data["lines"] if store in line["text"]]
+    assert places == [("twice.py", 13)] if form == "machine" else sorted(places) == [("twice.py", 12), ("twice.py", 15)]
+    add = {"ir": "fadd", "ir-opt": "fadd", "ptx": "add.rn.f32", "sass": "FADD"}.get(form)
+    assert add is None or [line["line"] for line in data["lines"] if add in line["text"]] == [6]
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+def test_plain_text_is_the_form_itself(file: Path, capsys: Printed, form: str) -> None:
+    plain = output(capsys, file, "--show", form, "--plain")
+    begins = {
+        "machine": "kernel twice\n",
+        "ir": "; ModuleID",
+        "ir-opt": "; ModuleID",
+        "ptx": "//\n",
+        "sass": "\t.target",
+    }
+    assert plain.startswith(begins[form])
+    assert ("!DILocation" in plain) is form.startswith("ir")
+
+
+def test_nothing_is_lost_beside_the_lines(file: Path, capsys: Printed) -> None:
+    """The instructions of the SASS, counted by opcode in the text of the disassembler and in the lines."""
+    assert find_disassembler().path.name == "nvdisasm"
+    plain = count_instructions(output(capsys, file, "--show", "sass", "--plain"))
+    lines = json.loads(output(capsys, file, "--show", "sass", "--json"))["lines"]
+    assert count_instructions("\n".join(line["text"] for line in lines)) == plain
+
+
+def test_the_source_has_counts(file: Path, capsys: Printed) -> None:
+    """By a count of the lines of each form, made here a second time."""
+    printed = output(capsys, file, "--show", "source").splitlines()
+    assert printed[0].split() == ["PLACE", "MACHINE", "PTX", "SASS", "LINE"]
+    rows = {row.split()[0]: row.split(None, 4)[1:] for row in printed[1:-1]}
+    for at, form in enumerate(("machine", "ptx", "sass")):
+        lines = json.loads(output(capsys, file, "--show", form, "--json"))["lines"]
+        listed = [ListedLine(line["text"], ("twice.py", line["line"])) for line in lines if "line" in line]
+        counted = Counter(line.place[1] for line in listed if line.place and is_instruction(line))
+        assert {f"twice.py:{line}": str(count) for line, count in counted.items()} == {
+            place: row[at] for place, row in rows.items() if row[at] != "0"
+        }
+    assert rows["twice.py:6"][3] == "return x + x"
+    data = json.loads(output(capsys, file, "--show", "source", "--json"))
+    assert [f"{Path(line['file']).name}:{line['line']}" for line in data["lines"]] == list(rows)
+
+
+def test_resources_have_no_times(file: Path, capsys: Printed) -> None:
+    text = output(capsys, file, "--show", "resources")
+    assert re.search(r"\n    registers      \d+ a thread, of 255\n", text)
+    assert re.search(
+        r"\n    occupancy      32 CTAs an SM, 2048 of 2048 threads; threads and .*slots for CTAs allow no more\n", text
+    )
+    assert " ms" not in text
+    data = json.loads(output(capsys, file, "--show", "resources", "--json"))
+    assert (data["threads"], data["occupancy"]["ctas"], data["register_limit"]) == (64, 32, 255)
+    assert f"    registers      {data['registers']} a thread, of 255\n" in text
+    assert data["selected"] == {"mov.u32": 1, "bar.sync": 1}
+
+
+def test_differences(file: Path, capsys: Printed) -> None:
+    assert output(capsys, file, "--diff", "sm_90") == (
+        "--- twice sm_80\n+++ twice sm_90\n@@ -1,5 +1,5 @@\n"
+        " kernel twice\n-  target sm_80\n+  target sm_90\n   ptx 9.0\n"
+        "   cluster 1\n   threads 64\n"
+    )
+    more = output(capsys, file, "--show", "ptx", "--diff", "copies=3", "--constant", "copies=2")
+    assert more.startswith("--- twice sm_80 copies=2\n+++ twice sm_80 copies=3\n")
+    assert len(re.findall(r"^\+\s+st\.global", more, re.M)) - len(re.findall(r"^-\s+st\.global", more, re.M)) == 1
+    same = output(capsys, file, "--diff", "kind=f16")
+    assert same == "twice sm_80 and twice sm_80 kind=f16 have the same machine\n"
+    data = json.loads(output(capsys, file, "--diff", "sm_90", "--json"))
+    assert (data["from"], data["to"], len(data["difference"])) == ("twice sm_80", "twice sm_90", 9)
+
+
+def test_the_command_line_is_wrong(file: Path, capsys: Printed) -> None:
+    see = "  see: nvbackend build --help; docs/looking.md"
+    for arguments, problem, fix in (
+        (["none.py"], "none.py is not a file", "name a Python file that is there"),
+        (["kernel"], "'kernel' does not name a Python file and a kernel", "write FILE.py:kernel"),
+        ([f"{file}:twic"], f"'twic' is not a name in {file}", "use twice"),
+        ([f"{file}:doubled"], f"'doubled' is not a kernel in {file}", "use one of twice"),
+        ([file, "--constant", "copies"], "'copies' is not a constant of the build", "write NAME=VALUE"),
+        (
+            [file, "--constant", "copies=two"],
+            "'two' is neither a literal of Python nor a name of the kernel's file",
+            "write 128, 'text' or f16",
+        ),
+    ):
+        assert fault(capsys, *arguments) == [f"error[cli.build]: {problem}", f"  fix: {fix}", see]
+    assert fault(capsys, file, "--target", "sm_91")[0].startswith("error[target.unknown]: 'sm_91'")
+    assert fault(capsys, file, "--show", "asm")[0].startswith(
+        "error[cli.usage]: argument --show: invalid choice: 'asm'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("x = 1\n", "{file} has no kernel"),
+        ("import none_such\n", "{file} ends with ModuleNotFoundError: No module named 'none_such' (line 1)"),
+        ("\ndef f():\n    return 1 / 0\nf()\n", "{file} ends with ZeroDivisionError: division by zero (line 3)"),
+        ("def f(:\n", "{file} ends with SyntaxError: invalid syntax (twice.py, line 1)"),
+        ("import sys\nsys.exit(3)\n", "{file} ends with SystemExit: 3 (line 2)"),
+        (TEXT + TEXT[TEXT.index("@nvb") :].replace("def twice", "def more"), "{file} has 2 kernels"),
+    ],
+)
+def test_the_file_is_wrong(file: Path, capsys: Printed, text: str, problem: str) -> None:
+    file.write_text(text)
+    assert fault(capsys, file)[0] == f"error[cli.build]: {problem.format(file=file)}"
+
+
+def test_a_mistake_of_the_kernel_has_its_place(file: Path, capsys: Printed) -> None:
+    file.write_text(TEXT.replace("    k.barrier.sync()\n", "    k.wgmma.fence()\n"))
+    first, at, *_ = fault(capsys, file)
+    assert first == "error[target.feature]: wgmma.fence.sync.aligned needs SM_90 and WGMMA, which sm_80 does not have"
+    assert at == f"  at {file}:13    k.wgmma.fence()"
+
+
+def test_it_leaves_the_search_path_as_it_was(file: Path, capsys: Printed) -> None:
+    before = list(sys.path)
+    output(capsys, file)
+    assert sys.path == before
