@@ -1,14 +1,16 @@
 """A convolution on Hopper as a matrix product that is never laid out: TMA in im2col mode gathers the pixels.
 
-Y[n, p, q, :] is the sum over the filter's taps (r, s) of F[:, r, s, :] @ X[n, p + r - padding, q + s - padding, :]. A
-row of the product is a pixel of Y, a column a filter, and the depth runs over taps and channels. For a step the copy
-walks over 128 pixels, from row to row and from image to image, moved by the tap; outside of an image it reads zeros.
+Pixel (p, q) of Y is the sum over the filter's taps (r, s) of F[:, r, s, :] @ X[stride p + r - padding, stride q + s -
+padding, :]. A row of the product is a pixel of Y, a column a filter, and the depth runs over taps and channels. In a
+step the copy walks over 128 pixels, from row to row and from image to image, moved by the tap; outside of an image it
+reads zeros.
 
 Run it as it is: it convolves random images (on a machine without a GPU in the simulator) and compares with NumPy.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import Annotated, Any
 
@@ -21,10 +23,10 @@ TILE_M, TILE_N, TILE_K = 128, 128, 64
 STAGES, CONSUMERS = 5, 2
 
 
-def pixels(taps: int, padding: int, dilation: int) -> nvb.TensorMap:
+def pixels(taps: int, padding: int, stride: int, dilation: int) -> nvb.TensorMap:
     """The map of X: tiles of pixels x channels, where a pixel is the place of a filter's first tap."""
-    after = padding - (taps - 1) * dilation
-    return nvb.TensorMap(f16, (TILE_M, TILE_K), im2col=nvb.Im2col(4, (-padding, -padding), (after, after)))
+    walk = nvb.Im2col.of_convolution((taps, taps), (padding, padding), (stride, stride), (dilation, dilation))
+    return nvb.TensorMap(f16, (TILE_M, TILE_K), im2col=walk)
 
 
 X = Annotated[nvb.TensorMap, pixels]
@@ -46,6 +48,7 @@ def convolution(
     *,
     taps: int = 3,
     padding: int = 1,
+    stride: int = 1,
     dilation: int = 1,
 ) -> None:
     """`height` and `width` are Y's, `chunks` the parts of 64 of X's channels; filters have `taps` x `taps` taps."""
@@ -60,7 +63,7 @@ def convolution(
     with k.producer(registers=40), tiles() as tile:
         first = tile // tiles_n * TILE_M
         row, column = first // width, first % width
-        start = column - padding, row % height - padding, row // height
+        start = column * stride - padding, row % height * stride - padding, row // height
         with k.range(steps) as step, ring.fill() as stage:
             tap, channel = step // chunks, step % chunks * TILE_K
             moved = [(place * dilation).to(u16) for place in (tap % taps, tap // taps)]
@@ -92,8 +95,10 @@ def launch(loaded: nvb.runtime.LoadedKernel, x: Any, filters: Any, y: Any) -> No
     loaded.launch(grid, x, by_tap, matrix, height, width, *tiles, -(-channels // TILE_K))
 
 
-def problem(images: int, size: int, channels: int, count: int, *, taps: int = 3, dilation: int = 1) -> Problem:
-    """Random square images and `count` filters, with the padding that keeps the size."""
+def problem(
+    images: int, size: int, channels: int, count: int, *, taps: int = 3, stride: int = 1, dilation: int = 1
+) -> Problem:
+    """Random square images and `count` filters, with the padding that a stride of 1 needs to keep the size."""
     import numpy as np
 
     random = np.random.default_rng(images + size)
@@ -101,12 +106,12 @@ def problem(images: int, size: int, channels: int, count: int, *, taps: int = 3,
     x = random.standard_normal((images, size, size, channels), np.float32).astype(np.float16)
     filters = random.standard_normal((count, taps, taps, channels), np.float32).astype(np.float16)
     wide = np.pad(x.astype(np.float32), ((0, 0), (padding, padding), (padding, padding), (0, 0)))
-    expected = np.zeros((images, size, size, count), np.float32)
-    for r in range(taps):
-        for s in range(taps):
-            moved = wide[:, r * dilation : r * dilation + size, s * dilation : s * dilation + size]
-            expected += moved @ filters[:, r, s].astype(np.float32).T
-    kernel = convolution.with_(taps=taps, padding=padding, dilation=dilation)
+    parts = []
+    for r, s in itertools.product(range(taps), repeat=2):
+        rows, columns = (slice(tap * dilation, tap * dilation + size, stride) for tap in (r, s))
+        parts.append(wide[:, rows, columns] @ filters[:, r, s].astype(np.float32).T)
+    expected = sum(parts[1:], parts[0])
+    kernel = convolution.with_(taps=taps, padding=padding, stride=stride, dilation=dilation)
     return Problem(kernel, launch, (x, filters), expected, np.full(expected.shape, np.nan, np.float16), 2**-10)
 
 

@@ -22,6 +22,7 @@ PROBLEMS = {
     "block_scaled_gemm": (lambda: block_scaled_gemm.problem(200, 136, 400), 2),
     "convolution": (lambda: convolution.problem(2, 9, 72, 136), 3),
     "convolution, dilated": (lambda: convolution.problem(1, 12, 136, 72, dilation=2), 1),
+    "convolution, every second pixel": (lambda: convolution.problem(2, 13, 72, 136, stride=2), 1),
     "convolution, one tap": (lambda: convolution.problem(2, 9, 72, 72, taps=1), 1),
     "dynamic_gemm": (lambda: dynamic_gemm.problem(300, 264, 136), 3),
     "grouped_gemm": (lambda: grouped_gemm.problem(3, 300, 136, 136), 2),
