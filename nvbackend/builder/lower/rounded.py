@@ -62,7 +62,7 @@ def converted(
         return conversions.converted(builder, target, value, source, element)
     if source in _BITS:
         value, source = _decoded(builder, target, value, source)
-        if source is element:
+        if source is element and not saturate:
             return value
     if element in _BITS:
         _check(source, element, rounding, ("rz", "rp") if element is ue8m0 else ("rn",))

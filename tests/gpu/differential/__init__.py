@@ -1,0 +1,1 @@
+"""Every scalar and packed operation of the builder against NumPy: special values and a million random ones each."""
