@@ -24,7 +24,7 @@ from nvbackend.builder.kernel.compiled_again import CompiledBefore
 from nvbackend.builder.kernel.python_function import check_function, first_line, last_line, misused
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.math_policy import MathPolicy
-from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, printed, user_facing
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Severity, printed, user_facing
 from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import NotLoaded
 from nvbackend.signature import Extents, Parameter, shape_of
@@ -49,6 +49,7 @@ def kernel(
     name: str | None = None,
     examples: Sequence[Mapping[str, int]] = (),
     allow: Mapping[str, str] | Sequence[str] = (),
+    severity: Mapping[str, str | Severity] | None = None,
 ) -> Callable[[Callable[..., None]], KernelDefinition]:
     """Decorate a function that builds a kernel.
 
@@ -60,7 +61,8 @@ def kernel(
     of a parameter, `Annotated[nvb.TensorMap, lambda rows: nvb.TensorMap(nvb.f16, box=(rows, 64))]`. `examples` are
     typical values of the integer parameters, by name: with those the kernel is checked when it is built, in place of
     the build's own choice.
-    `allow` are the ids of rules of protocols that are not reported, or a mapping of them to reasons.
+    `allow` are the ids of rules of protocols that are not reported, or a mapping of them to reasons; `severity` maps
+    ids of such rules to "warning" or "error", by which they are reported.
     `math` says what its floating-point arithmetic may do: see MathPolicy. Raises target.unknown at the decorated line.
     """
     parsed = Target.parse(target)
@@ -69,7 +71,7 @@ def kernel(
         check_function(function)
         chosen = name or function.__name__
         bounds = threads, cluster, min_ctas, max_registers
-        return KernelDefinition(function, parsed, *bounds, chosen, examples, allow=allow, math=math)
+        return KernelDefinition(function, parsed, *bounds, chosen, examples, None, allow, math, severity)
 
     return decorate
 
@@ -91,6 +93,7 @@ class KernelDefinition(NotLoaded):
         bound: Mapping[str, Any] | None = None,
         allow: Mapping[str, str] | Sequence[str] = (),
         math: MathPolicy | None = None,
+        severity: Mapping[str, str | Severity] | None = None,
     ) -> None:
         functools.update_wrapper(cast(Any, self), function)
         self._function = function
@@ -103,7 +106,7 @@ class KernelDefinition(NotLoaded):
         self.examples = tuple(examples)
         self._bound = dict(bound or {})
         """The constants of the build that `with_` has set."""
-        self.allow = allow
+        self.allow, self.severity = allow, severity
         self.math = math
         self._before = CompiledBefore()
 
@@ -130,8 +133,9 @@ class KernelDefinition(NotLoaded):
         try:
             bounds = self._bounds(values)
             parameters = self.parameters(values)
-            allowed: dict[str, Any] = {"allow": self.allow, "math": self.math}
+            allowed: dict[str, Any] = {"allow": self.allow, "severity": self.severity, "math": self.math}
             k = KernelBuilder(self.name, chosen, **bounds, parameters=parameters, debug=debug, **allowed)
+            k.core.allowances.of_function(first_line(self._function))
         except DiagnosticError as error:
             # What is wrong is written at the function, not where it is built.
             first = first_line(self._function)
@@ -155,8 +159,8 @@ class KernelDefinition(NotLoaded):
             self._check_constants({constant: None}, needed=False)
         bound, chosen = {**self._bound, **constants}, name or self.name
         bounds = self.threads, self.cluster, self.min_ctas, self.max_registers
-        more = (self.examples, bound, self.allow, self.math)
-        return KernelDefinition(self._function, self.target, *bounds, chosen, *more)
+        more: dict[str, Any] = {"allow": self.allow, "math": self.math, "severity": self.severity}
+        return KernelDefinition(self._function, self.target, *bounds, chosen, self.examples, bound, **more)
 
     def _bounds(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The launch bounds for constants of the build, each of its own or of its default."""

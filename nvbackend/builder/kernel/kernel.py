@@ -30,7 +30,7 @@ from nvbackend.builder.scopes.calls import spliced
 from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
 from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.builder.values.values import GLOBAL_SPACE, Value
-from nvbackend.diagnostics import Diagnostic, Location, caller_location, raise_all, user_facing
+from nvbackend.diagnostics import Diagnostic, Location, Severity, caller_location, raise_all, user_facing
 from nvbackend.diagnostics.announce import Suppressed, announce
 from nvbackend.intrinsics.sync.register_budget import launch_limit
 from nvbackend.isel.machine.function import MachineFunction
@@ -73,6 +73,7 @@ class KernelBuilder(Operations):
         parameters: Sequence[Parameter] = (),
         debug: bool = True,
         allow: Mapping[str, str] | Sequence[str] = (),
+        severity: Mapping[str, str | Severity] | None = None,
     ) -> None:
         parsed = Target.parse(target)
         if not isinstance(name, str) or not is_ptx_name(name):
@@ -92,6 +93,7 @@ class KernelBuilder(Operations):
         super().__init__(core)
         claim(function, self)
         core.allowances.of_kernel(allow)
+        core.allowances.of_severity(severity or {})
         self._parameters = tuple(parameters)
         self.core.execution.start(self._bounds, entered=True, shaped=True)
         if min_ctas is not None or max_registers is not None:

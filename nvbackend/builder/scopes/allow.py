@@ -1,5 +1,7 @@
 """What a kernel's author allows: rules of the protocols that are not reported, in a kernel or in a block of it.
 
+Or that are reported as warnings, or as errors.
+
 Rules on what the target cannot do are never allowed: no author can change that.
 """
 
@@ -9,7 +11,7 @@ import difflib
 import importlib
 import pkgutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -28,14 +30,14 @@ UNKNOWN = Rule(
 )
 LEGALITY = Rule(
     id="allow.legality",
-    message="rule {rule} cannot be allowed: it says what the target, LLVM or the call itself cannot do",
-    fix="remove it from allow, and change what it reports",
+    message="rule {rule} cannot be {done}: it says what the target, LLVM or the call itself cannot do",
+    fix="remove it from {call}, and change what it reports",
     why="The kernel would not build, or be another one than the program says.",
     reference="docs/guide.md, Allowing a rule",
 )
 FORM = Rule(
     id="allow.form",
-    message="{call} takes ids of rules and reasons: {problem}",
+    message="{call} takes ids of rules and {what}: {problem}",
     fix="{advice}",
     why="An allowance is printed with its reason, and letters of one id would be taken for ids.",
     reference="docs/guide.md, Allowing a rule",
@@ -48,6 +50,7 @@ UNUSED = Rule(
     reference="docs/guide.md, Allowing a rule",
     severity=Severity.WARNING,
 )
+_COPY = "copy the id from the brackets of the message, error[id]"
 _NO_REASON = "the author says nothing of it"
 
 
@@ -79,6 +82,7 @@ class Allowances:
     every: list[Allowance] = field(default_factory=list)
     open: list[Allowance] = field(default_factory=list)
     suppressed: list[Suppressed] = field(default_factory=list)
+    severities: dict[str, Severity] = field(default_factory=dict)
 
     def of_kernel(self, allow: Mapping[str, str] | Sequence[str]) -> None:
         """Allow rules in the whole kernel, by their ids, with reasons where it is a mapping.
@@ -87,16 +91,29 @@ class Allowances:
         """
         if isinstance(allow, str):
             problem, advice = f"{allow!r} is one text", f"write allow=({allow!r},), or a mapping of the id to a reason"
-            FORM.fail(call="allow=", problem=problem, advice=advice)
+            FORM.fail(call="allow=", what="reasons", problem=problem, advice=advice)
         for rule in allow:
             if not isinstance(rule, str):
                 problem = f"{rule!r} is not a text"
-                FORM.fail(
-                    call="allow=", problem=problem, advice="copy the id from the brackets of the message, error[id]"
-                )
+                FORM.fail(call="allow=", what="reasons", problem=problem, advice=_COPY)
             reason = allow[rule] if isinstance(allow, Mapping) else _NO_REASON
             _check_reason("allow=", rule, reason)
             self.every.append(Allowance(checked(rule), reason, caller_location()))
+
+    def of_severity(self, severity: Mapping[str, str | Severity]) -> None:
+        """Report rules as warnings or as errors, by their ids. Raises allow.form, allow.unknown, allow.legality."""
+        for rule, given in severity.items():
+            chosen = _SEVERITIES.get(given) if isinstance(given, (str, Severity)) else None
+            if not isinstance(rule, str) or chosen is None:
+                problem = f"{rule!r} is not a text" if chosen is not None else f"{rule!r} is to be {given!r}"
+                advice = _COPY if chosen is not None else 'use "warning" or "error"'
+                FORM.fail(call="severity=", what="severities", problem=problem, advice=advice)
+            self.severities[checked(rule, "of another severity", "severity")] = chosen
+
+    def of_function(self, place: Location) -> None:
+        """What the whole kernel allows is written at this place."""
+        for each in self.every:
+            each.at = place
 
     def begin(self, rules: Sequence[str], reason: str) -> list[Allowance]:
         """Allow rules in a block that begins here."""
@@ -124,12 +141,16 @@ class Allowances:
             allowance.places.add((at.file, at.line))
 
     def kept(self, diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-        """The diagnostics that are not allowed."""
+        """The diagnostics that are not allowed, each of the severity that the kernel gives its rule."""
         kept = []
         for diagnostic in diagnostics:
             by = next((each for each in self.every if each.covers(diagnostic)), None)
             if by is None:
-                kept.append(diagnostic)
+                severity = self.severities.get(diagnostic.rule_id, diagnostic.severity)
+                rule = (
+                    diagnostic.rule if severity is diagnostic.severity else replace(diagnostic.rule, severity=severity)
+                )
+                kept.append(replace(diagnostic, rule=rule))
                 continue
             by.used = True
             if not any(_is_same(diagnostic, each.diagnostic) for each in self.suppressed):
@@ -152,20 +173,26 @@ def _is_same(diagnostic: Diagnostic, other: Diagnostic) -> bool:
 def _check_reason(call: str, rule: str, reason: object) -> None:
     if not isinstance(reason, str):
         problem = f"the reason of {rule!r} is {reason!r}, which is not a text"
-        FORM.fail(call=call, problem=problem, advice="say in words why the rule may be broken")
+        FORM.fail(call=call, what="reasons", problem=problem, advice="say in words why the rule may be broken")
 
 
-def checked(rule: str) -> str:
-    """`rule`, if it is the id of a rule that can be allowed. Raises allow.unknown, allow.legality."""
+_SEVERITIES: dict[str | Severity, Severity] = {
+    **{each.value: each for each in Severity},
+    **{each: each for each in Severity},
+}
+
+
+def checked(rule: str, done: str = "allowed", call: str = "allow") -> str:
+    """`rule`, if it is the id of a rule that can be `done`. Raises allow.unknown, allow.legality."""
     if not isinstance(rule, str):
         raise TypeError("rules are named by their ids")  # the boundary knows which argument of the call it is
     if rule in _ids(_PROTOCOLS):
         return rule
     known = _ids((__name__.partition(".")[0],))
     if rule in known:
-        LEGALITY.fail(rule=rule)
+        LEGALITY.fail(rule=rule, done=done, call=call)
     near = difflib.get_close_matches(rule, sorted(_ids(_PROTOCOLS)), 1, 0.5)
-    advice = f"use {near[0]!r}" if near else "copy the id from the brackets of the message, error[id]"
+    advice = f"use {near[0]!r}" if near else _COPY
     UNKNOWN.fail(given=rule, advice=advice)
 
 
