@@ -52,6 +52,9 @@ from nvbackend.signature import LaunchBounds
 class Core:
     """Blocks, regions, mutable storage and the machine record of one function."""
 
+    cta_wide: dict[tuple[str, int], str]
+    """The calls that all threads of the CTA execute, by the user's line."""
+
     def __init__(
         self,
         name: str,
@@ -103,7 +106,7 @@ class Core:
         self.homes: dict[ir.Block, Region] = {}
         """The region of each block that this builder made."""
         self._torn: tuple[Region, str] | None = None
-        self.allowances = Allowances()
+        self.allowances, self.cta_wide = Allowances(), {}
         self.finished = False
         self.inner: str | None = None
         """The kernel being built inside this one: everything emitted now belongs to it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from nvbackend.builder.core.control import Control
@@ -26,14 +27,17 @@ from nvbackend.builder.ops.warp import Warp
 from nvbackend.builder.ops.warp_reductions import reduced, scanned, shifted
 from nvbackend.builder.ops.words import MOST_BYTES, keep, kept, stored_type
 from nvbackend.builder.values.values import Operand, Value, as_index, as_value
-from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.diagnostics import Diagnostic, Rule, caller_location, user_facing
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.intrinsics.row.types import u8
+from nvbackend.isel.protocols.convergence.rules import BARRIER_DIVERGENT, BARRIER_SKIPPED, WARP_DIVERGENT
 
+_PARTINGS = (WARP_DIVERGENT, BARRIER_DIVERGENT, BARRIER_SKIPPED)
 THREADS = Rule(
     id="cta.threads",
     message="{call} is executed by {count} of the CTA's {threads} threads",
-    fix="call it after the block, where all threads come, with a value that changes nothing in those left out",
+    fix="call it where all threads come, before any of them returns, with a value that changes nothing in those left "
+    "out: k.select(condition, value, 0)",
     why="It waits at a barrier for all threads of the CTA, and those that never come would leave the others waiting.",
     reference="PTX ISA 9.7.13.1 (barrier)",
 )
@@ -163,9 +167,28 @@ class CtaWide(Noun):
 
 def check_all_come(k: Core, call: str) -> None:
     """Raises cta.threads where only a part of the CTA comes here for certain."""
+    if (at := caller_location()) is not None:
+        k.cta_wide.setdefault((at.file, at.line), call)
     here = k.execution.here()
     if here is not None and here.count is not None and here.count < k.threads:
         THREADS.fail(call=call, count=here.count, threads=k.threads)
+
+
+def of_whole_calls(k: Core, diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """The same, with cta.threads for what parts the threads of a call that the whole CTA executes.
+
+    Their instructions are not the author's, and the advice on a warp leads to the next mistake.
+    """
+    reported: list[Diagnostic] = []
+    for each in diagnostics:
+        at = each.location
+        call = None if at is None or each.rule not in _PARTINGS else k.cta_wide.get((at.file, at.line))
+        if call is None:
+            reported.append(each)
+            continue
+        whole = THREADS.diagnose(at=at, notes=each.notes, call=call, count="only some", threads=k.threads)
+        reported += [whole] if whole not in reported else []
+    return reported
 
 
 def _loaded(cells: Address, count: int) -> list[Value]:

@@ -102,10 +102,10 @@ class Allowances:
 
     def of_severity(self, severity: Mapping[str, str | Severity]) -> None:
         """Report rules as warnings or as errors, by their ids. Raises allow.form, allow.unknown, allow.legality."""
-        for rule, given in severity.items():
-            chosen = _SEVERITIES.get(given) if isinstance(given, (str, Severity)) else None
+        for rule, wanted in severity.items():
+            chosen = _SEVERITIES.get(wanted) if isinstance(wanted, (str, Severity)) else None
             if not isinstance(rule, str) or chosen is None:
-                problem = f"{rule!r} is not a text" if chosen is not None else f"{rule!r} is to be {given!r}"
+                problem = f"{rule!r} is not a text" if chosen is not None else f"{rule!r} is to be {wanted!r}"
                 advice = _COPY if chosen is not None else 'use "warning" or "error"'
                 FORM.fail(call="severity=", what="severities", problem=problem, advice=advice)
             self.severities[checked(rule, "of another severity", "severity")] = chosen

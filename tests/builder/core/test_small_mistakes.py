@@ -94,3 +94,32 @@ def test_a_variable_of_rows_is_what_its_values_are() -> None:
         scale.set(rows)
     scale.set(scale)
     k.finish(check=False)
+
+
+@pytest.mark.parametrize("part", ["return", "warps", "lanes"])
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("k.cta.reduce", lambda k, v: k.cta.reduce("add", v)),
+        ("k.cta.scan", lambda k, v: k.cta.scan("max", v)),
+        ("k.cta.argmax", lambda k, v: k.cta.argmax(v)[0]),
+        ("k.cluster.reduce", lambda k, v: k.cluster.reduce("add", v)),
+    ],
+)
+def test_a_call_of_the_whole_cta_that_some_threads_skip(part: str, name: str, call: Any) -> None:
+    """However they are parted, by data that the build does not know."""
+
+    def body(k: Any, p: Any, n: Any, x: Any) -> None:
+        value = x[k.thread_id()]
+        if part == "return":
+            k.return_if(value < 0.0)
+            x[0] = call(k, value)
+        else:
+            with k.if_(value < 0.0 if part == "lanes" else k.warp_id() < n):
+                x[0] = call(k, value)
+        k.finish()
+
+    rule, text = _text(body)
+    assert rule == "cta.threads"
+    assert f"{name} is executed by only some of the CTA's 128 threads" in text
+    assert "before any of them returns" in text

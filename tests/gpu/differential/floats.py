@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from nvbackend.intrinsics.row.types import bf16, f16, f32, f64, pred, s32, s64, u32, u64
-from tests.gpu.differential.case import Case, same
-from tests.gpu.differential.rounding import Array, flushed, odd_sum, quotient, root, rounded
+from tests.gpu.differential.case import Case, Judge, same
+from tests.gpu.differential.rounding import SHAPES, Array, flushed, odd_sum, quotient, root, rounded
 
 _EXACT: dict[str, Callable[..., Array]] = {
     "add": odd_sum,
@@ -78,7 +79,7 @@ def arithmetic() -> Iterator[Case]:
                         *v, ftz=ftz, saturate=saturate
                     ),
                     computed(name, kind.name, ftz=ftz, saturate=saturate),
-                    zeros_alike if saturate else near_the_least if ftz else same,
+                    near_the_least(kind.name, zeros=saturate) if ftz else zeros_alike,
                 )
         if name != "fma":
             yield Case(
@@ -93,6 +94,11 @@ def arithmetic() -> Iterator[Case]:
             computed("fma", kind.name, relu=True),
             zeros_alike,
         )
+    yield from _operators()
+    yield from _quotients()
+
+
+def _operators() -> Iterator[Case]:
     operators = {"+": "add", "-": "sub", "*": "mul"}
     for sign, name in operators.items():
         for kind in (f16, bf16, f32, f64):
@@ -108,6 +114,9 @@ def arithmetic() -> Iterator[Case]:
             np.divide if kind is f64 else lambda a, b, kind=kind: rounded(np.divide(a, b), kind.name),
         )
         yield Case("operator neg", "", (kind,), kind, lambda k, a: -a, np.negative)
+
+
+def _quotients() -> Iterator[Case]:
     for mode in ("rn", "rz", "rm", "rp"):
         for ftz in (False, True):
             text = f"{mode}, ftz={ftz}"
@@ -115,13 +124,13 @@ def arithmetic() -> Iterator[Case]:
                 *("math.divide", text, (f32, f32), f32),
                 lambda k, a, b, mode=mode, ftz=ftz: k.math.divide(a, b, rounding=mode, ftz=ftz, approx=False),
                 lambda a, b, mode=mode, ftz=ftz: quotient(*_in(ftz, a, b), mode, ftz=ftz),
-                near_the_least if ftz else same,
+                near_the_least("f32") if ftz else same,
             )
             yield Case(
                 *("math.reciprocal", text, (f32,), f32),
                 lambda k, a, mode=mode, ftz=ftz: k.math.reciprocal(a, rounding=mode, ftz=ftz, approx=False),
                 lambda a, mode=mode, ftz=ftz: quotient(np.ones(a.shape), *_in(ftz, a), mode, ftz=ftz),
-                near_the_least if ftz else same,
+                near_the_least("f32") if ftz else same,
             )
             yield Case(
                 *("math.sqrt", text, (f32,), f32),
@@ -136,10 +145,15 @@ def _in(ftz: bool, *values: Array) -> list[Array]:
     return [flushed(value, "f32") if ftz else value for value in values]
 
 
-def near_the_least(got: Array, wanted: Array, *_: Array) -> Array:
-    """`same`, but what rounds to the least normal number may have been flushed before it was rounded."""
-    least = 2.0**-126 if np.abs(wanted[np.isfinite(wanted)]).max(initial=0) > 70000 else 2.0**-14
-    return same(got, wanted) & ~((np.abs(wanted) == least) & (got == 0)) & ~((np.abs(got) == least) & (wanted == 0))
+def near_the_least(name: str, *, zeros: bool = False) -> Judge:
+    """`same`, but what rounds to the least normal number may have been flushed before; `zeros` are alike."""
+    least = math.ldexp(1.0, SHAPES[name][1])
+
+    def wrong(got: Array, wanted: Array, *_: Array) -> Array:
+        flushed_early = (np.abs(wanted) == least) & (got == 0) | (np.abs(got) == least) & (wanted == 0)
+        return (zeros_alike if zeros else same)(got, wanted) & ~flushed_early
+
+    return wrong
 
 
 def extreme(name: str, nan: bool) -> Callable[..., Array]:

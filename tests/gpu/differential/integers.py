@@ -125,6 +125,11 @@ def integers() -> Iterator[Case]:
             yield Case(f"operator {sign}", "", two, kind, lambda k, a, b, emit=emit: emit(a, b), wanted)
         yield Case("operator ~", "", one, kind, lambda k, a: ~a, np.invert)
         yield Case("operator neg", "", one, kind, lambda k, a: -a, np.negative)
+    yield from _products()
+    yield from _words()
+
+
+def _products() -> Iterator[Case]:
     for kind in (s32, u32):
         wide = s64 if kind is s32 else u64
         yield Case(
@@ -152,6 +157,9 @@ def integers() -> Iterator[Case]:
                 operation(a.astype(np.int64), b.astype(np.int64)), -(1 << 31), (1 << 31) - 1
             ).astype(np.int32),
         )
+
+
+def _words() -> Iterator[Case]:
     three = (u32, u32, u32)
     for direction in "lr":
         for clamp in (False, True):

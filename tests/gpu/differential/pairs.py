@@ -49,7 +49,7 @@ def pairs() -> Iterator[Case]:
                     n,
                     {"ftz": ftz, "saturate": sat},
                     computed(name, "f16", ftz=ftz, saturate=sat),
-                    zeros_alike if sat else near_the_least,
+                    near_the_least("f16", zeros=sat) if ftz else zeros_alike,
                 )
                 for name, n in (("add", 2), ("sub", 2), ("mul", 2), ("fma", 3))
                 for ftz, sat in ((True, False), (False, True), (True, True))

@@ -192,7 +192,7 @@ class Math(Emission):
         return self._function("exp", value, powers.exp, fast if self._approx(approx) else None)
 
     def exp2(self, value: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
-        """2 to the `value`: ex2.approx, at most 2 ulp off; with approx=False at most 1.1.
+        """2 to the `value`: ex2.approx, off by 2**-22 of it; with approx=False at most 1.1 ulp.
 
         With approx=True f16 (sm_75 and later) and bf16 (sm_90 and later) are the machine's own, off by 2**-9.9 and
         2**-7 of the result. PTX ISA 9.7.3, 9.7.4 (ex2).
