@@ -363,6 +363,7 @@ class Core:
 
     def new_storage(self, types: Sequence[ir.Type], name: str) -> Storage:
         """Mutable registers: stack slots, which LLVM turns into registers and phis."""
+        self.check_live()
         check_name(name)
         slots = []
         with self.llvm.goto_entry_block():

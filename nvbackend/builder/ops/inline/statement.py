@@ -145,7 +145,6 @@ def emit_ptx(
     clobbers: Sequence[str],
 ) -> Value | tuple[Value, ...] | None:
     """`k.ptx`."""
-    k.check_live()
     statement = _statement(k, text, outputs, inputs)
     statement.check_names()
     registers = statement.registers()
