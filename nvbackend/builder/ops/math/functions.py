@@ -160,7 +160,7 @@ class Math(Emission):
         With approx=False the reciprocal of the root, each rounded once: at most 1.5 ulp off. PTX ISA 9.7.3 (rsqrt).
         """
         operand = as_value(self._k, value)
-        if approx is not False:
+        if approx is not False or operand.type not in (f16, bf16, f32, f64):
             return self._machine("rsqrt", "approx", ftz, operand)
         wide = operand.to(f32) if operand.type in (f16, bf16) else operand
         return self.reciprocal(self.sqrt(wide, approx=False, ftz=ftz), approx=False, ftz=ftz).to(operand.type)

@@ -37,6 +37,7 @@ APPROXIMATE = {
     "log10": (2.0**-23, 3, 0),
     "tanh": (0, 2.0**13, 0),
     "sigmoid": (0, 5, 1.2),
+    "silu": (2.0**-119, 6, 1.2),
     "sqrt": (0, 1, 0),
     "rsqrt": (0, 2, 0),
     "reciprocal": (0, 1, 0),
@@ -150,6 +151,23 @@ def test_an_approximation_is_within_its_bound(name):
     off = np.abs(got.astype(np.float64) - exact)
     wrong = np.flatnonzero(~(off <= np.maximum(absolute, (units + each * np.abs(x.astype(np.float64))) * unit)))
     assert [(x[place], got[place], exact[place]) for place in wrong[:3]] == []
+
+
+@on_devices
+def test_gelu_is_near_by_approximations_too():
+    x = np.linspace(-4, 12, 1001).astype(np.float32)
+    got = computed(lambda k, value: k.math.gelu(value, approx=True), x)
+    wide = x.astype(np.float64)
+    exact = wide * (1 + np.tanh(np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3))) / 2
+    assert np.abs(got - exact).max() <= 2.0**-20
+
+
+@on_devices
+def test_a_power_is_near_by_approximations_too():
+    base, exponent = (column.ravel() for column in np.meshgrid(np.linspace(0.1, 9, 40), np.linspace(-6, 5, 25)))
+    columns = [base.astype(np.float32), exponent.astype(np.float32)]
+    got = computed(lambda k, *values: k.math.pow(*values, approx=True), *columns)
+    np.testing.assert_allclose(got, np.power(*(one.astype(np.float64) for one in columns)), rtol=2.0**-18)
 
 
 @on_devices
