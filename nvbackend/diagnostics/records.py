@@ -39,9 +39,9 @@ def _checked(function: FunctionType) -> _Call:
 
     @functools.wraps(function)
     def boundary(*args: Any, **kwargs: Any) -> None:
-        if not _is_called_by_us(sys._getframe(1)):
-            args, kwargs = _check(function, args, kwargs)
         try:
+            if not _is_called_by_us(sys._getframe(1)):
+                args, kwargs = _check(function, args, kwargs)
             function(*args, **kwargs)
         except DiagnosticError as error:
             cut(error)

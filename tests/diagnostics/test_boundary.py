@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nvbackend as nvb
 from nvbackend.diagnostics import DiagnosticError, Location, user_facing
+from nvbackend.layout import Layout
 from tests.support.process import run_python
 
 LIBRARY = '''
@@ -215,6 +217,19 @@ def test_only_the_users_frames_are_shown(mistake: Callable[[Any], object], libra
     assert diagnostic.location.file == __file__
     lines, first = inspect.getsourcelines(mistake)
     assert first <= diagnostic.location.line < first + len(lines)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda: nvb.MathPolicy(contract=3),  # type: ignore[arg-type]
+        lambda: nvb.Scalar(nvb.i32, minimum=5, maximum=2),
+        lambda: nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, nvb.f16, 63, 64),
+        lambda: Layout((2, 3), (1,)),
+    ],
+)
+def test_a_record_that_is_wrong_shows_the_users_frames_alone(mistake: Callable[[], object]) -> None:
+    assert _foreign(_raised(mistake)) == []
 
 
 def test_a_boundary_inside_a_boundary_keeps_the_users_frame_between_them(library: dict[str, Any]) -> None:
