@@ -123,9 +123,7 @@ def as_tuples(
 
 
 def _takes_tuples(annotation: object, scope: Mapping[str, Any]) -> bool:
-    if not isinstance(annotation, str):
-        return False
-    kinds = {text(outer(alternative)) for alternative in alternatives(annotation, scope)}
+    kinds = {text(outer(alternative)) for alternative in alternatives(str(annotation), scope)}
     return "tuple" in kinds and not {"list", "Sequence"} & kinds
 
 

@@ -206,7 +206,7 @@ def _of_interface(facts: InterfaceFacts, owner: object) -> DeviceArray:
     pointer, readonly, extents, steps, typestr, name, stream = facts
     shape = tuple(operator.index(extent) for extent in extents)
     dtype, item_bytes = _typestr_dtype(typestr, name)
-    if not 0 <= pointer < ADDRESSES or min(shape, default=0) < 0:
+    if not 0 <= pointer < ADDRESSES or any(extent < 0 for extent in shape):
         raise ValueError("an address has 64 bits, and an extent no sign")
     if steps is not None and len(steps) != len(shape):
         raise ValueError("a stride for each extent")

@@ -41,7 +41,7 @@ def _checked(atom: MmaAtom, atom_layout: Layout, place: int, entry: Any) -> Perm
     if isinstance(entry, bool) or not isinstance(entry, int | Layout):
         fail("it is neither an extent nor a layout", "give an integer, a layout, or _ for what it is without")
     extent = size(entry) if isinstance(entry, Layout) else entry
-    if extent < 1 or extent % step:
+    if extent < step or extent % step:
         nearest = max(1, -(-extent // step)) * step
         fail(f"its {extent} elements are not a multiple of the {step} that all atoms take", f"let it have {nearest}")
     if isinstance(entry, Layout):

@@ -160,7 +160,8 @@ def _order(tensor: Layout, layout: AnyLayout) -> tuple[int, ...]:
     if len(strides) > _MOST_DIMENSIONS:
         _refuse(layout, f"the tensor has {len(strides)} modes, and a map {_MOST_DIMENSIONS}", "group modes")
     others = [place for place in range(len(strides)) if place not in contiguous]
-    return (*contiguous, *sorted(others, key=lambda place: (not known[place], strides[place] if known[place] else 0)))
+    by_stride = sorted((place for place in others if known[place]), key=strides.__getitem__)
+    return (*contiguous, *by_stride, *(place for place in others if not known[place]))
 
 
 def _swizzle_bytes(layout: AnyLayout, element: ElementType) -> int:

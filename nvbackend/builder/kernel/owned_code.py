@@ -153,4 +153,4 @@ def _is_harmless(instr: ir.Instruction) -> bool:
 
 def _is_elsewhere(pointer: ir.Value) -> bool:
     """Whether it certainly points to memory that is not shared."""
-    return isinstance(pointer, ir.AllocaInstr) or getattr(pointer.type, "addrspace", 0) in _PRIVATE_SPACES
+    return isinstance(pointer, ir.AllocaInstr) or pointer.type.addrspace in _PRIVATE_SPACES

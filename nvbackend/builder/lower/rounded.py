@@ -203,10 +203,7 @@ def _encoded(
     else:
         row = rows.pack(_pair_of(element), "rn", True)
     both = _emitted(builder, target, row, high=ir.Constant(single.type, 0.0), low=single)
-    code = builder.trunc(both, llvm_type(element))
-    if element.bits == code.type.width:
-        return code
-    return builder.and_(code, ir.Constant(code.type, (1 << element.bits) - 1))
+    return builder.trunc(both, llvm_type(element))  # codes of less than a byte have zeros above them (PTX ISA, cvt)
 
 
 def _pair_of(element: ElementType) -> str:
