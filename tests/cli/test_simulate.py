@@ -138,6 +138,14 @@ def test_random_bytes_have_every_pattern(name: str, file: str, monkeypatch: pyte
     assert {*given[0].view(np.uint8).ravel().tolist()} == {*range(256)}
 
 
+def test_random_numbers_are_the_same_each_time(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr(SimulatedModule, "launch", lambda *_, args, **__: given.extend(args) or "done")
+    assert main(["simulate", file, "--arg", "f32[5]=random", "--arg", "s16[5]=random"]) == 0
+    assert np.array_equal(given[0], np.random.default_rng(0).random(5).astype(np.float32))
+    assert np.array_equal(given[1], np.random.default_rng(0).integers(-(1 << 15), 1 << 15, 5, np.int16))
+
+
 def test_the_first_elements_of_each_array_are_printed(
     file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

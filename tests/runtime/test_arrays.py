@@ -125,12 +125,15 @@ def test_dlpack_capsule_is_left_unconsumed_and_owned() -> None:
         (15, 6, "float6_e2m3fn"),
         (16, 6, "float6_e3m2fn"),
         (17, 4, "float4_e2m1fn"),
+        (2, 32, "float32_x3"),
+        (1, 8, "uint8_x2"),
     ],
 )
 def test_dlpack_types_that_numpy_lacks(code: int, bits: int, name: str) -> None:
-    """dlpack.h, DLDataTypeCode; the names are those of ml_dtypes."""
-    assert numpy.dtype(getattr(ml_dtypes, name)).name == name
-    size = -(-bits // 8)
+    """dlpack.h, DLDataTypeCode and lanes; the names of scalars are those of ml_dtypes."""
+    scalar, _, lanes = name.partition("_x")
+    assert lanes or numpy.dtype(getattr(ml_dtypes, scalar)).name == name
+    size = -(-bits // 8) * int(lanes or 1)
 
     class Managed(ctypes.Structure):
         # DLManagedTensor, transcribed from dlpack.h: a DLTensor first.
@@ -148,7 +151,7 @@ def test_dlpack_types_that_numpy_lacks(code: int, bits: int, name: str) -> None:
         )
 
     shape = (ctypes.c_longlong * 2)(4, 6)
-    managed = Managed(0x1000, 2, 1, 2, code, bits, 1, shape, None, 32)
+    managed = Managed(0x1000, 2, 1, 2, code, bits, int(lanes or 1), shape, None, 32)
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
         ("PyCapsule_New", ctypes.pythonapi)
     )

@@ -63,6 +63,16 @@ def test_subscript_form_and_prepared_launches() -> None:
     ]
 
 
+def test_a_map_over_an_array_is_an_argument_of_its_own_kind_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, other, given = TensorMap(types.f16, (8, 64)), TensorMap(types.f16, (64, 8)), FakeArray((64, 64))
+    monkeypatch.setattr("nvbackend.runtime.tensor_map.encode", lambda *_: b"map")
+    kernel, device = loaded(signature(kind))
+    for argument in (given, kind.bind(given)):
+        kernel.launch(1, argument)
+    assert len(device.named("launch")) == 2
+    assert rules(lambda: kernel.launch(1, other.bind(given))) == ["launch.argument-kind"]
+
+
 POINTER = Pointer(types.f16)
 
 

@@ -139,6 +139,16 @@ def test_strides_of_run_time_come_after_all_others(steps):
     assert copy.map_box == (2, 4, 64)
 
 
+def test_a_map_has_at_most_five_dimensions():
+    def made(modes):
+        shape = (8,) * modes
+        return make_tma_copy(f16, Layout(shape), Layout(shape))
+
+    assert made(5).order == (0, 1, 2, 3, 4)
+    with pytest.raises(DiagnosticError, match="the tensor has 6 modes, and a map 5"):
+        made(6)
+
+
 def test_ctas_take_turns_at_panels():
     """Four panels of 64 columns for two CTAs."""
     layout = tile_to_shape(gmma_atom(Major.K, SwizzleMode.B128, f16), (128, 256))

@@ -202,6 +202,17 @@ def test_nothing_writes_through_a_const_pointer() -> None:
     assert [refused(call) for call in calls] == [["memory.constant"]] * 3
 
 
+def test_an_instruction_reads_through_a_const_pointer() -> None:
+    k = nvb.KernelBuilder("read", "sm_90a", threads=32, parameters=[nvb.Parameter("x", Pointer(u32, const=True))])
+    (x,) = k.arguments
+    shared = k.shared(u32, 16)
+    k.bulk.load(shared, x, 64, k.shared(nvb.u64, 1, align=8))
+    k.bulk.prefetch(x, 64)
+    k.cp_async.copy(shared, x, 16)
+    k.cache.prefetch(x)
+    assert {one.row.opcode for one in k.machine.instructions() if one.row} >= {"cp.async", "cp.async.bulk", "prefetch"}
+
+
 def test_an_order_of_shared_memory_and_of_a_peer() -> None:
     def body(k: Any, out: Any) -> None:
         own = k.shared(u32, 32)

@@ -78,6 +78,20 @@ def test_break_and_continue():
     assert result(k, 11) == sum(range(0, 11, 2))
 
 
+def test_a_round_is_left_and_the_kernel_is():
+    k, out, limit = builder("limit")
+    total = k.var(0)
+    with k.range(100) as i:
+        with k.if_(i % 3 == 1):
+            k.continue_()
+        total += i
+        out[0] = total
+        with k.if_(i == limit):
+            k.return_()
+    out[0] = -2
+    assert result(k, 11) == sum(i for i in range(12) if i % 3 != 1)
+
+
 def test_an_open_loop_ends_by_break_if():
     k, out, a = builder("a")
     x, steps = k.var(a), k.var(0)

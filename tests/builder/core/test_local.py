@@ -116,6 +116,7 @@ def test_a_loop_over_an_array_is_judged_by_no_number_of_it() -> None:
     ("rule", "body"),
     [
         ("local.extent", lambda k, out: k.local.array(f32, 0)),
+        ("local.extent", lambda k, out: k.local.array(u8, 512 * 1024 + 1)),
         ("local.extent", lambda k, out: k.local.array(f32, 1 << 20)),
         ("local.index", lambda k, out: k.local.array(f32, 4, name="a")[4]),
         ("local.index", lambda k, out: k.local.array(f32, 4, name="a")[-1]),
@@ -128,6 +129,30 @@ def test_a_loop_over_an_array_is_judged_by_no_number_of_it() -> None:
 )
 def test_what_is_no_local_array_is_refused(rule: str, body: Any) -> None:
     assert _refused(body) == [rule]
+
+
+def test_one_byte_and_all_of_a_threads_memory_are_arrays() -> None:
+    k: Any = KernelBuilder("local", "sm_90a", threads=THREADS)
+    assert [k.local.array(u8, count).count for count in (1, 512 * 1024)] == [1, 512 * 1024]
+
+
+def test_an_index_of_every_type_counts_elements() -> None:
+    """Of 8 and 16 bits as well: an unsigned one past half of its range is no negative one."""
+    kinds = (nvb.u8, nvb.u16, u32, nvb.u64, nvb.s8, nvb.s16, i32, nvb.s64)
+
+    @nvb.kernel("sm_90a", threads=THREADS)
+    def indexed(k, out: nvb.Pointer[u32]):
+        array = k.local.array(u32, 256)
+        with k.range(256) as i:
+            array[i] = (i * 3).to(u32)
+        for place, kind in enumerate(kinds):
+            index = k.thread_id() + (0 if kind is nvb.s8 else 200)
+            out[place * THREADS + k.thread_id()] = array[index.to(kind)]
+
+    got = np.zeros((len(kinds), THREADS), np.uint32)
+    nvb.runtime.load(indexed.compile(assemble=False), device="simulator").launch(1, got)
+    for kind, row in zip(kinds, got, strict=True):
+        assert row.tolist() == [3 * (lane + (0 if kind is nvb.s8 else 200)) for lane in range(THREADS)], kind
 
 
 def test_an_array_ends_with_its_block() -> None:

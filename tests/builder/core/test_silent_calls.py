@@ -118,10 +118,11 @@ def test_a_stage_is_not_left_early(leave):
     assert rule_of(lambda: in_drain(leave)) == "pipeline.left"
 
 
-def test_a_branch_inside_does_not_help():
+@pytest.mark.parametrize("name", ["break_", "continue_", "return_"])
+def test_a_branch_inside_does_not_help(name):
     def leave(k, i):
         with k.if_(i == 3):
-            k.break_()
+            getattr(k, name)()
 
     assert rule_of(lambda: in_drain(leave)) == "pipeline.left"
 

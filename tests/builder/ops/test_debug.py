@@ -149,6 +149,16 @@ def test_texts_that_do_not_fit_their_values(text: str, values: int, problem: str
     assert str(k.function) == before
 
 
+def test_values_are_passed_as_c_promotes_them() -> None:
+    """To four bytes at least, and floats to eight: the GPU's vprintf reads that many."""
+
+    k = KernelBuilder("promoted", "sm_90a", threads=32)
+    word, kinds = k.thread_id(), (nvb.u8, nvb.s16, nvb.f16, nvb.bf16, f32, nvb.s64)
+    k.print("{} " * 8, word > 3, word, *(word.to(kind) for kind in kinds))
+    (buffer,) = re.findall(r"alloca \{(.*)\}", k.finish().ir)
+    assert buffer == "i32, i32, i32, i32, double, double, double, i64"
+
+
 @nvb.kernel("sm_90a", threads=64)
 def guarded(k, x: nvb.Pointer[f32], n: i32):
     thread, block = k.thread_id(), k.block_id()

@@ -123,6 +123,13 @@ def test_what_is_refused(rule: str, text: str, inputs: tuple[str, ...], options:
     assert wrong(text, inputs=inputs, **options).rule_id == rule
 
 
+def test_an_operand_that_is_not_there_is_named_beside_those_that_are() -> None:
+    texts = [wrong("mov.b32 {d}, {a};", inputs=("v",), outputs={"d": f32}), wrong("nanosleep.u32 {t};", inputs=())]
+    assert ["{a} is not an operand; these are: d, v" in texts[0].message, "these are: none" in texts[1].message] == [
+        True
+    ] * 2
+
+
 def test_the_fix_of_effects_is_taken() -> None:
     found = wrong("atom.global.add.f32 {d}, [{x}], {v};", inputs=("x", "v"), outputs={"d": f32})
     assert found.fix == "write effects=('reads x', 'writes x')"

@@ -71,6 +71,25 @@ def test_a_group_without_steps_is_zero(count_of, element):
     assert np.array_equal(out, np.stack([count * product for count in GROUPS]))
 
 
+def test_registers_that_are_set_are_read_as_they_are():
+    product = nvb.wgmma.mma_async("m64n8k16", f16, f16, f32)
+
+    def selects(*, is_set):
+        k = nvb.KernelBuilder("set", "sm_90a", threads=128, parameters=[nvb.Parameter("counts", nvb.Pointer[i32])])
+        tiles = [k.shared_tile(layout) for layout in (ROWS, COLUMNS)]
+        acc = k.wgmma.accumulator(8, f32)
+        acc.clear()
+        with k.range(k.arguments[0][0]), k.wgmma.group():
+            k.wgmma.mma_async(acc, *tiles, product)
+        if is_set:
+            acc.set([1.0] * 4)
+        before = str(k.function).count("= select")
+        acc.values()
+        return str(k.function).count("= select") - before
+
+    assert [selects(is_set=False), selects(is_set=True)] == [4, 0]
+
+
 @pytest.mark.parametrize("count_of", [of_the_caller, of_the_program])
 def test_it_costs_nothing_where_memory_does_not_decide(count_of):
     assert "selp.f32" in summed(of_memory).compile(assemble=False).ptx

@@ -10,6 +10,7 @@ import nvbackend as nvb
 from nvbackend import Major, SmemLayout, SwizzleMode, f16, f32
 from nvbackend.atoms import atom
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.isel.machine.function import MachineInstr
 from nvbackend.layout import Layout
 from nvbackend.tiled import make_tiled_mma
@@ -106,6 +107,18 @@ def test_parts_take_the_steps_in_turn():
     acc.add_parts()
     assert [one.touches[0].block.name for one in products(k)] == ["acc.0.0.0", "acc.0.0.1"] * 2
     assert k.finish().ir.count("fadd float") == 32
+
+
+@pytest.mark.parametrize(
+    ("begin", "call"), [(lambda acc: acc.fill(2.0), "fill"), (lambda acc: acc.set([2.0] * 32), "set")]
+)
+def test_a_sum_of_parts_begins_with_what_part_0_is_given(begin, call, monkeypatch):
+    """The other parts begin at 0, whatever they held before."""
+    acc, done = builder().tiled_mma(REQUEST).accumulators(parts=2), []
+    for name in ("fill", "set", "clear"):
+        monkeypatch.setattr(Accumulator, name, lambda own, *_, name=name: done.append((name, own.name)))
+    begin(acc)
+    assert done == [(call, "acc.0.0.0"), ("clear", "acc.0.0.1")]
 
 
 def test_the_first_instruction_of_each_accumulator_is_told_what_the_caller_says():

@@ -1,0 +1,117 @@
+"""Collectives: the lanes that take part, the segments there are, and CTAs of one warp or several, against NumPy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nvbackend as nvb
+from nvbackend import KernelBuilder, f32, i32, s32, s64, u32
+
+HALF = 0xFFFF
+OF_SEGMENTS: dict[str, Callable[..., Any]] = {
+    "reduce": lambda warp, x, **how: warp.reduce("mul", x, **how),
+    "reduce by a function": lambda warp, x, **how: warp.reduce(lambda a, b: a + b, x, **how),
+    "redux": lambda warp, x, **how: warp.reduce("add", x.to(s32), **how),
+    "scan": lambda warp, x, **how: warp.scan("add", x, **how),
+    "exclusive scan": lambda warp, x, **how: warp.scan("add", x, exclusive=True, **how),
+    "argmax": lambda warp, x, **how: warp.argmax(x, x.to(i32), **how),
+    "argmin": lambda warp, x, **how: warp.argmin(x, x.to(i32), **how),
+    "shuffle": lambda warp, x, **how: warp.shuffle(x, "down", 1, **how),
+    "broadcast": lambda warp, x, **how: warp.broadcast(x, 0, **how),
+}
+OF_LANES: dict[str, Callable[..., Any]] = {
+    "vote": lambda warp, x, **how: warp.vote("any", x > 0, **how),
+    "ballot": lambda warp, x, **how: warp.ballot(x > 0, **how),
+    "match": lambda warp, x, **how: warp.match("any", x.to(u32), **how),
+    "sync": lambda warp, _, **how: warp.sync(**how),
+}
+
+
+def _kernel(body: Callable[[KernelBuilder, Any], object]) -> KernelBuilder:
+    k = KernelBuilder("lanes", "sm_90a", threads=32, parameters=[nvb.Parameter("x", nvb.Pointer(f32))])
+    body(k, k.arguments[0])
+    return k
+
+
+@pytest.mark.parametrize("call", [*OF_SEGMENTS, *OF_LANES])
+def test_every_instruction_of_a_call_names_its_members(call: str) -> None:
+    def body(k: KernelBuilder, x: Any) -> None:
+        how = {"width": 16} if call in OF_SEGMENTS and call != "redux" else {}
+        with k.if_(k.thread_id() < 16):
+            made = {**OF_SEGMENTS, **OF_LANES}[call](k.warp, x[k.thread_id()], members=HALF, **how)
+            for value in made if isinstance(made, tuple) else [made] if made is not None else []:
+                x[k.thread_id()] = value.to(f32)
+
+    finished = _kernel(body).finish(check=False)
+    masks = re.findall(r"(?:shfl|vote|match|bar\.warp)\S*\.sync.*\s(-?\d+);", finished.compile(assemble=False).ptx)
+    masks += re.findall(r"redux\.sync.*i32 (-?\d+)\)", finished.ir)  # a register in PTX
+    assert masks
+    assert set(masks) == {str(HALF)}
+
+
+@pytest.mark.parametrize("call", list(OF_SEGMENTS))
+@pytest.mark.parametrize("width", [0, -8, 3, 33, 64])
+def test_a_segment_is_a_power_of_two_of_lanes(call: str, width: int) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        _kernel(lambda k, x: OF_SEGMENTS[call](k.warp, x[k.thread_id()], width=width))
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.rule_id == "shuffle.lanes"
+    assert f"segments of {width} lanes" in diagnostic.message
+
+
+@pytest.mark.parametrize("threads", [32, 96])
+def test_a_cta_is_reduced_and_scanned(threads: int) -> None:
+    @nvb.kernel("sm_90a", threads=threads)
+    def combined(k, x: nvb.Pointer[s64], out: nvb.Pointer[s64]):
+        at = k.thread_id()
+
+        def other(a: Any, b: Any) -> Any:  # associative, and 3 changes nothing
+            return a + b - 3
+
+        made = [
+            k.cta.reduce("add", x[at]),
+            k.cta.scan("add", x[at]),
+            k.cta.scan("max", x[at], exclusive=True),
+            k.cta.scan(other, x[at], exclusive=True, initial=100),
+            k.cta.scan(other, x[at]),
+            k.cta.argmin(x[at])[1].to(s64),
+        ]
+        for place, value in enumerate(made):
+            out[place * threads + at] = value
+
+    x = np.random.default_rng(threads).integers(-50, 50, threads)
+    x[-1] = -60
+    got = np.zeros((6, threads), np.int64)
+    nvb.runtime.load(combined.compile(assemble=False), device="simulator").launch(1, x, got)
+    sums = np.cumsum(x)
+    highest = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(x)[:-1]])
+    moved = np.concatenate([[100], 100 + np.cumsum(x - 3)[:-1]])
+    expected = [np.full(threads, sums[-1]), sums, highest, moved, sums - 3 * np.arange(threads), np.full(threads, -1)]
+    expected[5][:] = threads - 1
+    assert np.array_equal(got, np.array(expected))
+
+
+def test_an_exclusive_scan_begins_with_what_changes_nothing() -> None:
+    elements = [(nvb.u8, 8), (nvb.s8, 8), (nvb.u16, 16), (s32, 32), (nvb.u64, 64), (f32, 0)]
+
+    @nvb.kernel("sm_90a", threads=32)
+    def first(k, out: nvb.Pointer[nvb.f64]):
+        for place, (element, bits) in enumerate(elements):
+            names = ("add", "mul", "min", "max", *(("and", "or", "xor") if bits else ()))
+            for number, name in enumerate(names):
+                value = k.warp.scan(name, (k.lane_id() + 3).to(element), exclusive=True)
+                with k.if_(k.lane_id() == 0):
+                    out[place * 7 + number] = value.to(nvb.f64)
+
+    got = np.zeros((len(elements), 7))
+    nvb.runtime.load(first.compile(assemble=False), device="simulator").launch(1, got)
+    for row, (element, bits) in zip(got, elements, strict=True):
+        low, high = (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1) if element.is_signed else (0.0, 2.0**bits - 1)
+        ends = (low, high) if bits else (-np.inf, np.inf)
+        ones = (-1.0 if element.is_signed else 2.0**bits - 1, 0.0, 0.0) if bits else (0.0, 0.0, 0.0)
+        assert row.tolist() == [0.0, 1.0, ends[1], ends[0], *ones], element
