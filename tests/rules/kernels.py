@@ -259,6 +259,16 @@ def epilogue_of_another_width(k, c: nvb.TensorMap(f16, box=(64, 64))):
     output.finish()
 
 
+@kernel("epilogue.threads")
+def epilogue_of_two_warpgroups_where_one_is(k, c: nvb.TensorMap(f16, box=(64, 64))):
+    output = k.tma_epilogue(c, 64, 2)  # breaks
+    output = k.tma_epilogue(c, 64, 1)  # keeps
+    acc = k.wgmma.accumulator(64)
+    acc.fill(0.0)
+    output.reserve((0, 0), 0).store(acc)
+    output.finish()
+
+
 @kernel("accumulator.overlap")
 def rows_on_one_another(k, out: nvb.Pointer[f32]):
     acc = k.wgmma.accumulator(64)

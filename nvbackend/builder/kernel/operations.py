@@ -292,9 +292,16 @@ class Operations(FunctionBuilder):
             descriptor=descriptor,
         )
 
-    def tma_epilogue(self, target: TensorMapParameter, n: int, warpgroups: int) -> TmaEpilogue:
-        """What stores the 64 x `n` accumulators of `warpgroups` warpgroups to the tensor `target`."""
-        return TmaEpilogue(self, target, n, warpgroups)
+    def tma_epilogue(
+        self, target: TensorMapParameter, n: int, warpgroups: int = 1, *, rows: int = 64, threads: int = 128
+    ) -> TmaEpilogue:
+        """What stores the 64 x `n` accumulators of `warpgroups` warpgroups to the tensor `target`.
+
+        Elements of other products, `acc.elements()` of mma.sync or `mma.load(...)` of tcgen05, are a tile of `rows` x
+        `n` of as many `threads`: 128 rows of four warps of tensor memory, or a tile of all threads of the CTA. Raises
+        epilogue.threads, value.operation, and what `k.tma.store` raises.
+        """
+        return TmaEpilogue(self, target, n, warpgroups, rows, threads)
 
     def store_accumulator(self, accumulator: Accumulator, target: Address, stride: Operand) -> None:
         """Write an accumulator straight to global memory, row-major with `stride` elements a row.

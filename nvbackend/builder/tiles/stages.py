@@ -22,7 +22,7 @@ from nvbackend.layout.descriptors.smem_layout import SmemLayout
 _UNIT_BITS = 8 * tma.BULK_ALIGNMENT
 """What each stage of a tile begins at a multiple of, at least."""
 Tile = TypeVar("Tile", bound="SharedTile | Tensor | Address")
-TileLayout: TypeAlias = "SmemLayout | tuple[ElementType, AnyLayout] | tuple[ElementType, int] | int"
+TileLayout: TypeAlias = "SmemLayout | tuple[ElementType, AnyLayout | int] | int"
 """A tile of a stage: the layout of a SharedTile, the element type and the layout of a Tensor, the element type and the
 number of elements at an Address, or a number of bytes."""
 

@@ -23,6 +23,7 @@ from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.copy import matrix_move
 from nvbackend.intrinsics.mma import wgmma
+from nvbackend.intrinsics.mma.wgmma import N_VALUES
 from nvbackend.intrinsics.mma.wgmma import M as ROWS
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import f16, f32, s32
@@ -30,32 +31,39 @@ from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.layout import Layout
 from nvbackend.layout.algebra.swizzle import BYTE_BITS
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
-from nvbackend.tiled import make_tiled_copy_C, make_tiled_mma, stmatrix_copy
+from nvbackend.tiled import TiledMMA, make_tiled_copy_C, make_tiled_mma, stmatrix_copy
 from nvbackend.tiled.ownership import ownership_of_atom
 
 HALF_BITS = 16
 MATRICES = 4
 """How many matrices of 8 x 8 f16 a warp's stmatrix stores."""
-WARPGROUP_WARPS = WARPGROUP_SIZE // WARP_SIZE
 FIRST_NAMED_BARRIER = 1
 
 TILE_OF_ANOTHER_SHAPE = Rule(
     id="epilogue.accumulator",
-    message="the epilogue stores a warpgroup's {rows} x {wanted}; {name} is {given}",
-    fix="make the epilogue with n={columns}, of an accumulator of one instruction whose columns are not permuted",
+    message="the epilogue stores {rows} x {wanted} of {threads} threads; {name} is {given}",
+    fix="make the epilogue with {arguments}; take the elements of several accumulators together",
     why="The rest of the buffer would be stored as it was, or the buffer next to it overwritten.",
     reference="PTX ISA 9.7.15.5.1 (register fragments)",
+)
+
+
+EPILOGUE_THREADS = Rule(
+    id="epilogue.threads",
+    message="an epilogue of {groups} group(s) of {threads} threads, in a kernel of {there}",
+    fix="give whole warps of {warp} threads, no more in all than the kernel has",
+    why="The threads of a group wait for each other: with one that does not exist they wait forever.",
+    reference="PTX ISA 9.7.13.1 (barrier: thread count)",
 )
 
 
 @user_facing
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A warpgroup's buffer, reserved for the tile that goes to (row, column) of the tensor."""
+    """A warpgroup's buffer, reserved for the tile that goes to (..., row, column) of the tensor."""
 
     epilogue: TmaEpilogue
-    row: Value
-    column: Value
+    at: tuple[Value, ...]
     warpgroup: Value
 
     def store(self, accumulator: Accumulator | TileValues) -> None:
@@ -68,80 +76,97 @@ class Reservation:
 
 @user_facing
 class TmaEpilogue:
-    """Stores accumulators as tiles of a tensor of any type, through one buffer of shared memory per warpgroup.
+    """Stores accumulators as tiles of a tensor of any type, through one buffer of shared memory per group of threads.
 
-    Elements of 16 bits go to the buffer by stmatrix, others by stores as wide as the layout allows. A store stays in
-    flight: the next store waits for the buffer, and so does `finish` before the kernel ends.
+    A group is a warpgroup, or the `threads` that hold a tile of `rows`. 16-bit elements of a wgmma go to the buffer by
+    stmatrix, others by stores as wide as the layout allows. A store stays in flight: the next store waits for the
+    buffer, and so does `finish` before the kernel ends. What lies past the end of the tensor is not written.
     """
 
-    def __init__(self, k: FunctionBuilder, target: TensorMapParameter, n: int, warpgroups: int) -> None:
+    def __init__(
+        self, k: FunctionBuilder, target: TensorMapParameter, n: int, warpgroups: int, rows: int, threads: int
+    ) -> None:
         element = target.type.element
         if element.bits % BYTE_BITS:
             advice = "store from registers, packed to bytes"
             UNSUPPORTED_OPERATION.fail(operation="the TMA epilogue", element=element, advice=advice)
+        if threads % WARP_SIZE or not 1 <= threads * warpgroups <= k.threads:
+            EPILOGUE_THREADS.fail(groups=warpgroups, threads=threads, there=k.threads, warp=WARP_SIZE)
         self._k = k
         self._target = target
-        self._layout = SmemLayout(Major.K, SwizzleMode.B128, element, ROWS, n)
-        self._ownership = ownership_of_atom(n)
-        self._atom = make_tiled_mma(atom_of(wgmma.mma_async(n, f32, f16, f16)))
+        self._threads = threads
+        self._layout = SmemLayout(Major.K, SwizzleMode.B128, element, rows, n)
+        by_wgmma = (rows, threads) == (ROWS, WARPGROUP_SIZE) and n in N_VALUES
+        self._ownership = ownership_of_atom(n) if by_wgmma else None
         self._buffers = k.shared_tiles(self._layout, warpgroups, name="epilogue")
         tile_boxes(self._buffers.at(0), target, "k.tma_epilogue", f"k.tma.store_box({target.name}, ...)")
 
     def __repr__(self) -> str:
-        return f"<epilogue of tiles {ROWS} x {self._layout.columns} to {self._target.name}>"
+        return f"<epilogue of tiles {self._layout.rows} x {self._layout.columns} to {self._target.name}>"
 
-    def reserve(self, at: tuple[Operand, Operand], warpgroup: Operand) -> Reservation:
+    def reserve(self, at: Sequence[Operand], warpgroup: Operand) -> Reservation:
         """Wait until the buffer of `warpgroup` is free for the tile at (row, column) `at` of the tensor.
 
-        All 128 threads of the warpgroup execute it. Call it while the last mma of the tile still run: it also computes
-        the tile's place, which would otherwise delay the mma of the next tile.
+        Of a map of more dimensions the other coordinates come first, as for `k.tma.store`. All threads of the group
+        execute it. Call it while the last mma of the tile still run: it also computes the tile's place, which would
+        otherwise delay the mma of the next tile. Raises tma.place.
         """
-        k = self._k
-        if len(at) != 2:
-            TMA_PLACE.fail(name=self._target.name, given=len(at), rank=2)
+        k, rank = self._k, self._target.type.rank
+        if len(at) != rank:
+            TMA_PLACE.fail(name=self._target.name, given=len(at), rank=rank)
         place = tuple(k.uniform(as_value(k.core, coordinate, s32)) for coordinate in at)
         warpgroup = as_value(k.core, warpgroup, s32)
         with k.if_(self._is_leader()):
             k.tma.wait_group(reading=True)
-        k.barrier.sync(warpgroup + FIRST_NAMED_BARRIER, WARPGROUP_SIZE)
-        return Reservation(self, place[0], place[1], warpgroup)
+        k.barrier.sync(warpgroup + FIRST_NAMED_BARRIER, self._threads)
+        return Reservation(self, place, warpgroup)
 
     def _store(self, accumulator: Accumulator | TileValues, reserved: Reservation) -> None:
         k = self._k
         values = self._elements(accumulator)
         buffer = self._buffers.at(reserved.warpgroup)
-        self._to_shared(values, buffer)
+        if isinstance(values, TileValues):
+            values.store(make_tensor(k, buffer.address.cast(self._layout.element), buffer.cute))
+        else:
+            self._to_shared(values, buffer)
         k.fence.proxy_async()
-        k.barrier.sync(reserved.warpgroup + FIRST_NAMED_BARRIER, WARPGROUP_SIZE)
+        k.barrier.sync(reserved.warpgroup + FIRST_NAMED_BARRIER, self._threads)
         with k.if_(self._is_leader()):
-            k.tma.store(self._target, (reserved.row, reserved.column), buffer)
+            k.tma.store(self._target, reserved.at, buffer)
             k.tma.commit_group()
 
     def _is_leader(self) -> Value:
-        """One thread of the warpgroup, the same at each call: bulk groups belong to the thread that made them."""
+        """One thread of the group, the same at each call: bulk groups belong to the thread that made them."""
         k = self._k
-        return (k.warp_id() % WARPGROUP_WARPS == 0) & k.elect()
+        return (k.warp_id() % (self._threads // WARP_SIZE) == 0) & k.elect()
 
     def finish(self) -> None:
         """Wait until every store of this thread has read its buffer. Each thread that stored executes it."""
         self._k.tma.wait_group(reading=True)
 
-    def _elements(self, accumulator: Accumulator | TileValues) -> Sequence[Value]:
-        """The thread's elements, in the order of one instruction's. Raises epilogue.accumulator."""
-        columns = self._layout.columns
+    def _elements(self, accumulator: Accumulator | TileValues) -> Sequence[Value] | TileValues:
+        """The thread's elements: those of one wgmma in its order, or of another tile. Raises epilogue.accumulator."""
         if isinstance(accumulator, Accumulator):
-            if accumulator.n == columns:
+            if self._ownership is not None and accumulator.n == self._layout.columns:
                 return elements_of(accumulator)
-            name, shape = accumulator.name, f"{ROWS} x {accumulator.n}"
-            self._refuse(name, shape, accumulator.n)
-        if accumulator.held.ownership.values != self._ownership.values:
-            rows, n = accumulator.shape
-            self._refuse(repr(accumulator), f"{rows} x {n}", n)
+            self._refuse(accumulator.name, (ROWS, accumulator.n), WARPGROUP_SIZE)
+        ownership = accumulator.held.ownership
+        if self._ownership is not None and ownership.values == self._ownership.values:
+            return list(accumulator)
+        shape, threads = accumulator.shape, len(ownership.firsts)
+        if shape != (self._layout.rows, self._layout.columns) or threads != self._threads:
+            self._refuse(repr(accumulator), shape, threads)
         return accumulator
 
-    def _refuse(self, name: str, shape: str, columns: int) -> NoReturn:
-        wanted = self._layout.columns
-        TILE_OF_ANOTHER_SHAPE.fail(rows=ROWS, wanted=wanted, name=name, given=shape, columns=columns)
+    def _refuse(self, name: str, shape: tuple[int, int], threads: int) -> NoReturn:
+        TILE_OF_ANOTHER_SHAPE.fail(
+            rows=self._layout.rows,
+            wanted=self._layout.columns,
+            threads=self._threads,
+            name=name,
+            given=f"{shape[0]} x {shape[1]} of {threads} threads",
+            arguments=f"n={shape[1]}, rows={shape[0]}, threads={threads}",
+        )
 
     def _to_shared(self, values: Sequence[Value], buffer: SharedTile) -> None:
         """Store the thread's elements, in the order of C, to where the swizzled tile has them."""
@@ -152,14 +177,17 @@ class TmaEpilogue:
         if element.bits == HALF_BITS:
             self._by_matrices(registers, tile, thread)
             return
-        mine = self._atom.get_slice(thread)
+        mine = self._atom().get_slice(thread)
         made = make_registers(k.core, element, Layout(mine.partition_C(buffer.cute).shape), "stored")
         made.set_registers(registers)
         store_fitting(k, made, tile, mine.partition_C, None)
 
+    def _atom(self) -> TiledMMA:
+        return make_tiled_mma(atom_of(wgmma.mma_async(self._layout.columns, f32, f16, f16)))
+
     def _by_matrices(self, pairs: Sequence[Value], tile: Tensor, thread: Value) -> None:
         """Store pairs of elements, four registers to a stmatrix, at the rows that the copy gives the thread."""
-        copy = make_tiled_copy_C(stmatrix_copy(self._layout.element, MATRICES), self._atom)
+        copy = make_tiled_copy_C(stmatrix_copy(self._layout.element, MATRICES), self._atom())
         walker = Walker(tile.partition(copy.get_slice(thread).partition_D))
         for group in range(len(pairs) // MATRICES):
             place = walker.address(((0, group), 0, 0)).bytes
