@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, overload
 
 from nvbackend.codegen.saved.saved import SavedKernel
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing, with_article
@@ -185,7 +185,7 @@ class LoadedKernel(NoLaunches):
         launching.synchronize(stream, device=self.device)
 
 
-@user_facing
+@overload
 def load(
     compiled: Compiled,
     *,
@@ -194,9 +194,34 @@ def load(
     checks: bool | None = None,
     report: bool | None = None,
     limit: int | None = None,
-) -> LoadedKernel:
+) -> LoadedKernel: ...
+
+
+@overload
+def load(
+    compiled: Mapping[str, Compiled],
+    *,
+    device: Device | str | None = None,
+    seed: int | None = None,
+    checks: bool | None = None,
+    report: bool | None = None,
+    limit: int | None = None,
+) -> dict[str, LoadedKernel]: ...
+
+
+@user_facing
+def load(
+    compiled: Compiled | Mapping[str, Compiled],
+    *,
+    device: Device | str | None = None,
+    seed: int | None = None,
+    checks: bool | None = None,
+    report: bool | None = None,
+    limit: int | None = None,
+) -> LoadedKernel | dict[str, LoadedKernel]:
     """Load `compiled` into numba-cuda's current context: its cubin, or its PTX where it has none.
 
+    Of a module, what `nvb.compile_module` returns, it loads every kernel, by name.
     `device="simulator"` runs it in the simulator, on NumPy's arrays; None does so where there is no GPU, and says so on
     standard error; "gpu" does not. Launches in the simulator return when the kernel has run. For them `seed` (0)
     chooses another legal order of threads and operations, `checks` (True) looks for mistakes that numbers do not show,
@@ -205,9 +230,16 @@ def load(
     Raises launch.not-compiled, launch.simulator-option, launch.no-gpu, launch.architecture, launch.load-failed,
     launch.threads, launch.shared-memory, and tensor-map.* for a tensor-map parameter that no array could fill.
     """
+    options = {"seed": seed, "checks": checks, "report": report, "limit": limit}
+    if isinstance(compiled, Mapping):
+        return {name: _load(kernel, device, options) for name, kernel in compiled.items()}
+    return _load(compiled, device, options)
+
+
+def _load(compiled: Compiled, device: Device | str | None, options: Mapping[str, Any]) -> LoadedKernel:
+    """One kernel."""
     if not all(hasattr(compiled, name) for name in ("signature", "target", "ptx", "cubin")):
         NOT_COMPILED.fail(given=with_article(describe(compiled)))
-    options = {"seed": seed, "checks": checks, "report": report, "limit": limit}
     device = _chosen(device, compiled.signature, compiled.target, options)
     if isinstance(compiled, SavedKernel) and not isinstance(device, SimulatedDevice):
         compiled = _suited(compiled, device.limits.capability)

@@ -47,6 +47,8 @@ class SimulatedDevice:
         count = multiprocessors(str(target))
         self.limits = DeviceLimits(0, "the simulator", (major, minor), _THREADS, _SHARED_BYTES, count)
         self.notes: dict[str, Any] = {}
+        self._kernel = ""
+        """The one that is loaded: a module may have others."""
         self._names = names
         self.seed, self.checks, self.report = seed, checks, report
         self._limit = {} if limit is None else {"limit": limit}
@@ -57,12 +59,12 @@ class SimulatedDevice:
         from nvbackend.simulator import Simulator
 
         assert isinstance(image, str)
+        self._kernel = name
         return Simulator().load(image, source=f"<{name}>")
 
     def kernel_limits(self, kernel: SimulatedModule) -> KernelLimits:
         """What the simulator allows a loaded kernel."""
-        (name,) = kernel.kernels
-        return KernelLimits(_THREADS, kernel.static_shared_bytes(name))
+        return KernelLimits(_THREADS, kernel.static_shared_bytes(self._kernel))
 
     def allow(self, kernel: Any, shared_bytes: int, cluster: int) -> None:
         """Everything is allowed already."""
@@ -84,7 +86,7 @@ class SimulatedDevice:
         self._reports.pop(kernel, None)
         try:
             self._reports[kernel] = kernel.launch(
-                kernel.kernels[0],
+                self._kernel,
                 grid=configuration.grid,
                 block=configuration.block,
                 cluster=configuration.cluster,

@@ -48,6 +48,7 @@ def forms_of_a_kernel() -> Iterator[Any]:
     yield from (one for one in body.statements if not isinstance(one, type(body)))
     yield nvb.codegen.compile_ir(built.ir, built.target)
     yield doubled
+    yield nvb.compile_module([hopper_gemm.gemm], assemble=False)
 
 
 def things_of_the_runtime() -> Iterator[Any]:

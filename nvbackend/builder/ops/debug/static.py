@@ -65,9 +65,6 @@ class StaticAssert(Noun):
         constant = test.constant
         return self._k.execution.decided(test.ir) if constant is None else bool(constant)
 
-    def __repr__(self) -> str:
-        return "<k.static_assert>"
-
 
 def _shown(value: object) -> object:
     """A constant of the kernel as its number, so that forms of numbers apply."""

@@ -1,0 +1,121 @@
+"""Several kernels as one module: one PTX text and one cubin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+from nvbackend.builder.kernel.definition import KernelDefinition
+from nvbackend.builder.kernel.kernel import FinishedKernel
+from nvbackend.codegen.compiled import CompiledKernel, check_options, compile_kernel
+from nvbackend.codegen.linked import linked
+from nvbackend.codegen.ptxas import Cubin
+from nvbackend.diagnostics import Rule, printed, user_facing
+from nvbackend.diagnostics.announce import announce
+from nvbackend.isel.target.target import Target
+
+MODULE = Rule(
+    id="module.kernels",
+    message="no module can be made of these kernels: {problem}",
+    fix="{advice}",
+    why="A module is code for one target, and its kernels are found by their names.",
+    reference="PTX ISA 11.1.2 (.target), 7.1 (functions); docs/guide.md, Building and launching",
+)
+
+
+@user_facing
+@dataclass(frozen=True)
+class CompiledModule(Mapping[str, CompiledKernel]):
+    """Kernels of one module by name; each is a CompiledKernel with the PTX and the cubin of the module."""
+
+    target: Target
+    kernels: Mapping[str, CompiledKernel] = field(repr=False)
+
+    @property
+    def ptx(self) -> str:
+        """The PTX text, of all kernels and of the functions that they call."""
+        return self._first.ptx
+
+    @property
+    def cubin(self) -> Cubin | None:
+        """The cubin; None where it was not assembled."""
+        return self._first.cubin
+
+    @property
+    def _first(self) -> CompiledKernel:
+        return next(iter(self.kernels.values()))
+
+    def report(self) -> str:
+        """The reports of the kernels, one after another."""
+        return "\n".join(kernel.report() for kernel in self.kernels.values())
+
+    def __getitem__(self, name: str) -> CompiledKernel:
+        return self.kernels[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.kernels)
+
+    def __len__(self) -> int:
+        return len(self.kernels)
+
+    def __repr__(self) -> str:
+        return f"<compiled module for {self.target}: {', '.join(self.kernels)}>"
+
+
+@user_facing
+def compile_module(
+    kernels: Sequence[KernelDefinition | FinishedKernel], *, target: str | Target | None = None, **options: Any
+) -> CompiledModule:
+    """Compile kernels into one module: `nvb.compile_module([scale, sum_rows])["scale"]`.
+
+    A kernel is a definition, with its constants by `definition.with_(...)`, which is built for `target` or its own, or
+    what `build` returned. `options` are those of nvbackend.codegen.compiled.compile_kernel. Functions that kernels
+    call are in the PTX once where they are the same. `nvb.runtime.load` loads all of them, by name. Raises
+    module.kernels, and what building and compiling raise.
+    """
+    check_options(options)
+    if not isinstance(kernels, Sequence) or not kernels:
+        _refuse(f"{printed(kernels)} is not a list of kernels", "pass one or more: nvb.compile_module([scale])")
+    built = [_built(kernel, target) for kernel in kernels]
+    names = [kernel.signature.name for kernel in built]
+    for name in names:
+        if names.count(name) > 1:
+            _refuse(f"{names.count(name)} of them are called {name}", f'name one: {name}.with_(name="{name}_2")')
+    targets = list(dict.fromkeys(kernel.target for kernel in built))
+    if len(targets) > 1:
+        _refuse(
+            f"they are for {' and '.join(map(str, targets))}", "build them for one: compile_module(..., target=...)"
+        )
+    first, *others = built
+    text = first.ir if not others else linked([kernel.ir for kernel in built])
+    compiled = compile_kernel(text, first.signature, first.machine, first.target, **options)
+    announce(compiled.diagnostics)
+    return CompiledModule(
+        first.target,
+        {
+            kernel.signature.name: replace(
+                compiled,
+                signature=kernel.signature,
+                machine=kernel.machine,
+                suppressed=kernel.suppressed,
+                timings={**kernel.timings, **compiled.timings},
+                diagnostics=(*kernel.diagnostics, *compiled.diagnostics),
+            )
+            for kernel in built
+        },
+    )
+
+
+def _built(kernel: object, target: str | Target | None) -> FinishedKernel:
+    if isinstance(kernel, KernelDefinition):
+        return kernel.build(target=target)
+    if not isinstance(kernel, FinishedKernel):
+        return _refuse(f"{printed(kernel)} is not a kernel", "pass kernels as nvb.kernel made or build() returned them")
+    if target is not None and kernel.target != Target.parse(target):
+        _refuse(f"{kernel.signature.name} was built for {kernel.target}", f"build it for {Target.parse(target)}")
+    return kernel
+
+
+def _refuse(problem: str, advice: str) -> NoReturn:
+    MODULE.fail(problem=problem, advice=advice)
