@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from nvbackend.builder.functions.definition import FunctionDefinition as FunctionDefinition
     from nvbackend.builder.functions.definition import function as function
     from nvbackend.builder.kernel.kernel import FinishedKernel as FinishedKernel, KernelBuilder as KernelBuilder
-    from nvbackend.builder.kernel.module import CompiledModule as CompiledModule, compile_module as compile_module
+    from nvbackend.builder.functions.module import CompiledModule as CompiledModule, compile_module as compile_module
     from nvbackend.builder.ops.matrix.tensor_memory import TensorLoad as TensorLoad
     from nvbackend.builder.ops.matrix.tensor_memory import TmemColumns as TmemColumns
     from nvbackend.builder.ops.matrix.wmma import WmmaAccumulator as WmmaAccumulator, WmmaFragment as WmmaFragment
@@ -158,7 +158,7 @@ _NAMES: dict[str, str] = {
         "builder.kernel.definition": "KernelDefinition kernel",
         "builder.functions.definition": "FunctionDefinition function",
         "builder.kernel.kernel": "FinishedKernel KernelBuilder",
-        "builder.kernel.module": "CompiledModule compile_module",
+        "builder.functions.module": "CompiledModule compile_module",
         "builder.values.math_policy": "MathPolicy",
         "builder.ops.matrix.tensor_memory": "TensorLoad TmemColumns",
         "builder.ops.matrix.wmma": "WmmaAccumulator WmmaFragment",

@@ -8,7 +8,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import DiagnosticError, f32
-from nvbackend.codegen.linked import linked
+from nvbackend.builder.functions.linked import linked
 
 
 def kernels(first_factor=2.0, second_factor=2.0):

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
+from nvbackend.builder.functions.linked import linked
 from nvbackend.builder.kernel.definition import KernelDefinition
 from nvbackend.builder.kernel.kernel import FinishedKernel
 from nvbackend.codegen.compiled import CompiledKernel, check_options, compile_kernel
-from nvbackend.codegen.linked import linked
 from nvbackend.codegen.ptxas import Cubin
 from nvbackend.diagnostics import Rule, printed, user_facing
 from nvbackend.diagnostics.announce import announce
