@@ -1,1 +1,1 @@
-"""Device functions: their declaration, their arguments, and their bodies, expanded in place or called; modules of kernels, which share them."""
+"""Device functions, expanded in place or called, and modules of kernels, which share them."""
