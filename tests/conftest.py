@@ -34,9 +34,10 @@ class Devices:
 
     @staticmethod
     @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
         items[:] = leave_out(items)
-        leave_to_slices(items)
+        if not config.getoption("--update-golden"):
+            leave_to_slices(items)
 
 
 def pytest_configure(config: pytest.Config) -> None:

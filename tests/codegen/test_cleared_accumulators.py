@@ -59,6 +59,7 @@ def ring_gemm(n: int, way: str, persistent: bool) -> KernelDefinition:
     return nvb.kernel("sm_90a", threads=256, min_ctas=1)(gemm)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("n", "persistent"), [(64, False), (256, True)])
 def test_the_loop_stays_asynchronous(n: int, persistent: bool, way: str) -> None:

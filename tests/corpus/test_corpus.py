@@ -20,6 +20,7 @@ def kernels(module: types.ModuleType) -> list[nvb.KernelDefinition]:
 CORPUS = [kernel for module in THEMES for kernel in kernels(module)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kernel", CORPUS, ids=lambda kernel: kernel.__name__)
 def test_nothing_is_said_about_a_right_kernel(kernel):
     finished = kernel.build()

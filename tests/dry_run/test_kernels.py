@@ -26,6 +26,7 @@ UNSEEN: tuple[str, ...] = ()
 """Wrong kernels that neither `build` nor the simulator says anything about today."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("scene", scenes(), ids=lambda scene: scene.name)
 def test_build_says_what_is_noted(scene: Scene, request: pytest.FixtureRequest) -> None:
     """And a mistake or a variant changes the kernel: a name that it does not ask for would leave it right."""

@@ -15,8 +15,8 @@ from nvbackend.isel.target.target import target_names
 from tests.support.random_kernels.program import KINDS, SAME_TARGET
 from tests.support.random_kernels.worker import Campaign, run
 
-BLOCK = 256
-BLOCKS = 8
+BLOCK = 512
+BLOCKS = 4
 LONG_BLOCK = 1024
 LONG_BLOCKS = 98
 FIRST_LONG = 1 << 20

@@ -81,6 +81,7 @@ def test_a_step_is_assembled_or_launched(step: Step, tmp_path: Path) -> None:
     assert re.fullmatch(r"\w+(, in the simulator \(.*\))?: equal to NumPy\n", done.stdout)
 
 
+@pytest.mark.exhaustive(seconds=8)
 def test_a_type_checker_takes_the_steps(tmp_path: Path) -> None:
     files = [f"step{number}.py" for number, _ in enumerate(STEPS)]
     for name, step in zip(files, STEPS, strict=True):

@@ -52,6 +52,7 @@ def run_sample(*arguments, **options):
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, **options)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_program_shows_what_it_built(name):
     done = run_sample(str(ROOT / "samples" / f"{name}.py"), "256", "128", "128", "--show", "ptx")

@@ -22,6 +22,7 @@ def simulated(given: Batch) -> np.ndarray:
     return results
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(5))
 def test_expressions(seed):
     """1,000 expressions, each of 32 rows of inputs."""
@@ -29,6 +30,7 @@ def test_expressions(seed):
     assert drawn.differences(simulated(drawn)) == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", TARGETS)
 def test_expressions_for_other_targets(target):
     """300 expressions; LLVM prints other instructions for older chips and newer ones."""

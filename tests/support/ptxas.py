@@ -31,7 +31,7 @@ OLD_CHIPS = (70, 72, 101)
 """Chips that ptxas 13 does not know and ptxas 12.9 does; it knows 101 as 110."""
 TAKEN_BEFORE_13 = ("fence.acquire.", "fence.release.", "st.async.mmio.release.gpu.")
 """What ptxas 12.9 lets through and ptxas 13 has learned to refuse: one-way fences before sm_90, mmio below `.sys`."""
-ORDINARY = ("sm_70", "sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_101f", "sm_103", "sm_120a")
+ORDINARY = ("sm_70", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_101f", "sm_120")
 """The targets that samples are held to in the ordinary run: each generation, and each kind of suffix."""
 OLD_RELEASE = (12, 9)
 OLD_PTX_VERSION = (8, 8)

@@ -18,8 +18,6 @@ from nvbackend.tiled import MmaOperand, TiledMMA, make_tiled_mma, reduction
 from nvbackend.tiled.fragment import Partition
 from tests.tiled.simulation import atom_places, element, participants, product
 
-pytestmark = pytest.mark.sampled(3)
-
 ATOMS = (
     "SM70_8x8x4_F32F16F16F32_NT",
     "SM70_8x8x4_F16F16F16F16_TN",

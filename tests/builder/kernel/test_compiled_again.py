@@ -42,8 +42,6 @@ from nvbackend.codegen.toolchain import find_ptxas
 from nvbackend.layout import Layout
 from tests.support.compiled_again import BODY, OUT, Runs, compiled, defined, in_module
 
-pytestmark = pytest.mark.sampled(3)
-
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:

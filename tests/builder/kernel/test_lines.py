@@ -242,6 +242,7 @@ def test_an_owner_without_lines_is_left_alone(subprogram):
     assert all(place is None for _, place in located(compile_ir(str(module), k.target).ptx))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.__name__)
 def test_lines_leave_the_code_of_samples_as_it_is(sample):
     """As if there were none: the same PTX but for lines, the same SASS, and no line of the user's is lost."""

@@ -40,8 +40,6 @@ from tests.support.ptxas import assemble
 from tests.support.row_verdicts import acceptance_faults, feature_faults, spelling_faults, version_faults
 from tests.support.rows import compile_batch, kernel_text
 
-pytestmark = pytest.mark.sampled(3)
-
 
 def row(*arguments: object, **options: object) -> Row:
     return mma.mma(request(*arguments, **options).instruction)  # type: ignore[arg-type]

@@ -30,8 +30,6 @@ from tests.support.tcgen05_ptx import (
     mma_neighbourhood,
 )
 
-pytestmark = pytest.mark.sampled(3)
-
 SEED = 20260
 MOVES = [*tcgen05_memory.rows(), *tcgen05_registers.rows()]
 ROWS = [*tcgen05.rows(), *MOVES]

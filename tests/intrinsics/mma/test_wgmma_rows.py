@@ -22,8 +22,6 @@ from tests.support.ptxas import assemble
 from tests.support.rows import compile_batch, compile_rows, joined, kernel_text, spelled_in
 from tests.support.wgmma_text import spelling
 
-pytestmark = pytest.mark.sampled(3)
-
 HOPPER = Target.parse("sm_90a")
 F32, B32 = RegisterClass.F32, RegisterClass.B32
 

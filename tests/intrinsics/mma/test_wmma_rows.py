@@ -15,8 +15,6 @@ from nvbackend.isel.target.target import Target
 from tests.support.row_verdicts import acceptance_faults, feature_faults, spelling_faults, version_faults
 from tests.support.rows import compile_batch, compile_rows, kernel_text, lowest_target, newest_target
 
-pytestmark = pytest.mark.sampled(3)
-
 ROWS = tuple(wmma.rows())
 CUBE = (16, 16, 16)
 ROW_COL = ("row", "col")

@@ -56,6 +56,7 @@ def differences(source: str, name: str, count: int) -> list[str]:
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("source", SOURCES)
 def test_both_say_the_same_of_a_sample(source: str) -> None:
     assert differences(source, random.Random(source).choice(RICHEST), 40) == []

@@ -68,6 +68,7 @@ def function() -> MachineFunction:
 # -- where an access begins -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_lowest_and_the_highest_start_of_each_thread(seed: int) -> None:
     for number in range(100):
@@ -213,6 +214,7 @@ def run_of(accesses: Accesses) -> Run:
     return Run(0, AccessKind.READ, BUFFER, sites)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("most", [1, 4])
 @pytest.mark.parametrize("seed", range(4))
 def test_two_warps_meet_in_a_byte(seed: int, most: int) -> None:

@@ -42,8 +42,6 @@ from tests.support.mma_text import DECLARATIONS, UNDOCUMENTED, instruction, is_u
 from tests.support.ptxas import refusals, witnessed
 from tests.support.rows import PTX_VERSIONS
 
-pytestmark = pytest.mark.sampled(3)
-
 RICHEST = ("sm_120a", "sm_100a", "sm_90a")
 """Every mma there is can be found on one of these."""
 TARGETS = witnessed()
@@ -134,6 +132,7 @@ def sampled(requests: Sequence[MmaRequest], count: int, target: Target) -> list[
     return taken + refused
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target_name", RICHEST)
 @pytest.mark.parametrize("neighbourhood", NEIGHBOURHOODS)
 def test_verdicts_are_those_of_ptxas(neighbourhood, target_name: str) -> None:
@@ -158,6 +157,7 @@ def every_legal_kind() -> list[MmaRequest]:
     return [MmaRequest(one) for one in found.values()]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_a_legal_instruction_has_the_verdict_of_ptxas_everywhere(target: Target) -> None:
     chooser = random.Random(target.name)

@@ -16,8 +16,6 @@ from nvbackend.isel.target.target import Target, dotted, lowest_ptx_version, tar
 from tests.support.ptxas import on_a_sample, refusals, witnessed
 from tests.support.tma_text import DECLARATIONS, UNDOCUMENTED, instruction, neighbourhood
 
-pytestmark = pytest.mark.sampled(3)
-
 SAMPLE = 10
 """Requests a chip in an ordinary run."""
 NEWEST = tuple(map(Target.parse, target_names()))

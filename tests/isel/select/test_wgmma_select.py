@@ -36,8 +36,6 @@ from nvbackend.isel.target.target import Target, dotted, why_not
 from tests.support.ptxas import on_a_sample, refusals, witnessed
 from tests.support.wgmma_text import DECLARATIONS, instruction
 
-pytestmark = pytest.mark.sampled(3)
-
 HOPPER = Target.parse("sm_90a")
 PLAIN = WgmmaRequest(n=64, k=16, d=f32, a=f16, b=f16)
 

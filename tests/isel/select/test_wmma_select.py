@@ -23,8 +23,6 @@ from nvbackend.isel.target.target import Target, dotted, target_names, why_not
 from tests.support.ptxas import refusals, witnessed
 from tests.support.wmma_text import DECLARATIONS, move, multiplication
 
-pytestmark = pytest.mark.sampled(3)
-
 AnyRequest = WmmaRequest | WmmaMoveRequest
 HOPPER = Target.parse("sm_90a")
 
@@ -178,6 +176,7 @@ def test_verdicts_are_those_of_ptxas(neighbourhood, legal: int, illegal: int) ->
     assert disagreements(sampled(neighbourhood(), HOPPER, legal, illegal)) == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["sm_70", "sm_75", "sm_86", "sm_100f", "sm_121a"])
 def test_verdicts_on_other_chips_are_those_of_ptxas(name: str) -> None:
     target = next(each for each in witnessed() if each.name == name)

@@ -20,8 +20,6 @@ from nvbackend.builder.values.values import as_value
 from tests.support.cluster_interpreter import Cluster
 from tests.support.cta_interpreter import Recorded
 
-pytestmark = pytest.mark.sampled(3)
-
 JUDGED = ("mbarrier.", "tma.multicast-mask")
 OfRank = tuple[str, Callable[[Any], Any]]
 """What is computed from the rank of a CTA, with its text: of the builder's value as of Python's number."""
@@ -175,6 +173,7 @@ def check(seed: int) -> bool:
     return right
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("start", range(0, 120, 20))
 def test_a_kernel_is_refused_exactly_where_it_hangs_or_overflows(start):
     right = [check(seed) for seed in range(start, start + 20)]

@@ -118,6 +118,7 @@ def wrong_bytes(before: list[Line], inside: list[Line]) -> set[str]:
     return {"mbarrier.wrong-bytes"} if any(None not in pair and pair[0] != pair[1] for pair in sums) else set()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("first", range(0, 1500, 500))
 def test_sums_are_told_where_all_of_them_are_known(first: int) -> None:
     said: set[str] = set()
@@ -212,6 +213,7 @@ def wrong_sums(lines: dict[str, list[Act]]) -> set[str]:
     return {"mbarrier.arrivals"} if known and count not in sums else set()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("first", range(0, 3000, 1000))
 def test_arrivals_are_summed_where_each_is_known(first: int) -> None:
     said = dict.fromkeys((frozenset(), frozenset({"mbarrier.no-arrival"}), frozenset({"mbarrier.arrivals"})), 0)
@@ -225,6 +227,7 @@ def test_arrivals_are_summed_where_each_is_known(first: int) -> None:
     assert min(said.values()) > 10
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("first", range(0, 3000, 1000))
 def test_one_phase_in_each_round(first: int) -> None:
     """Where all that arrives in the loop is known, is in no loop inside, and is the count."""

@@ -301,6 +301,7 @@ def whole_analysis(reduced: Reduced) -> ProxyAnalysis:
     return ProxyAnalysis([run for run in reduced.runs if run.kind in HAZARDS], reduced.events, OLDEST)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("first", range(0, 1600, 400))
 def test_the_analysis_knows_what_following_every_path_finds(first: int) -> None:
     for seed in range(first, first + 400):
@@ -316,6 +317,7 @@ def test_the_analysis_knows_what_following_every_path_finds(first: int) -> None:
                 assert analysis.waited_for(state, reduced.runs[number]) == walk.waited_for(place, number), seed
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("first", range(0, 1600, 400))
 def test_it_reports_what_no_path_orders(first: int) -> None:
     for seed in range(first, first + 400):

@@ -218,6 +218,7 @@ def labels(build: Build, race: Race) -> Iterator[tuple[int, int]]:
             yield id(build.labels[id(first.instr)]), id(build.labels[id(second.instr)])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_said_is_a_race(seed: int) -> None:
     said = 0
@@ -232,6 +233,7 @@ def test_what_is_said_is_a_race(seed: int) -> None:
     assert said, "nothing was tried"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_what_is_straight_is_found_whole(seed: int) -> None:
     """With one block, no fence and no other condition than on the thread's index, all races of two warps are found."""

@@ -269,6 +269,7 @@ def paths(blocks: dict[str, tuple[list[Word], list[str]]], name: str, seen: dict
             yield [name, *rest]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("first", range(0, 600, 75))
 def test_the_analysis_finds_what_walking_every_path_finds(first: int) -> None:
     for seed in range(first, first + 75):
