@@ -183,6 +183,7 @@ def test_ptx_for_another_chip_is_ptxas_own_error() -> None:
     assert "sm_90a" in str(caught.value)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("version", "looked"), [((12, 8, 93), True), ((13, 2, 0), True), ((13, 3, 0), False)])
 @pytest.mark.parametrize(
     ("sass", "problem"),

@@ -15,6 +15,7 @@ CASES = cases(7, 140)
 """Each atom once, then random ones."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.atom}-{'x'.join(map(str, case.tile))}-{case.threads}")
 def test_products_are_exact(case):
     """Small integers, whose sums all types of accumulators have."""

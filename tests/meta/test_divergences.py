@@ -46,6 +46,7 @@ def test_rows_have_a_claim_evidence_a_command_and_what_is_done() -> None:
     assert [row[0] for row, whole in zip(ROWS, complete, strict=True) if not whole] == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("command", "said"), SHELL, ids=[command[:100] for command, _ in SHELL])
 def test_a_command_shows_what_the_row_says(command: str, said: str, tmp_path: Path) -> None:
     done = run(f"cd {tmp_path}; {command}")

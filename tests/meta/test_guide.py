@@ -74,6 +74,7 @@ def test_the_guide_leads_to_the_hopper_gemm() -> None:
     assert kernel in STEPS[-1].program
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_a_step_is_assembled_or_launched(step: Step, tmp_path: Path) -> None:
     done = run(tmp_path, step.program)
@@ -100,6 +101,7 @@ def test_a_step_computes_what_numpy_does(step: Step, tmp_path: Path) -> None:
     assert done.stdout.endswith(": equal to NumPy\n")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_a_mistake_draws_what_the_guide_prints(step: Step, tmp_path: Path) -> None:
     assert diagnosed(tmp_path, step) == step.said

@@ -87,6 +87,7 @@ def test_the_program_says_what_it_built_and_that_its_numbers_are_right():
     assert run.stdout.splitlines()[-1].startswith(last)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["machine", "ir", "ptx", "sass"])
 def test_every_form_can_be_shown(form):
     run = run_sample("256", "256", "64", "--show", form)

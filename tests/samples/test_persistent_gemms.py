@@ -51,6 +51,7 @@ class OnFew:
         self.loaded.launch(grid, *arguments)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_every_cta_takes_several_tiles(name, device):
     problem, multiprocessors = problem_of(name), PROBLEMS[name][1]

@@ -1,7 +1,8 @@
 """Which variants of a parametrised test are in the ordinary run, where all of them take long.
 
 `@pytest.mark.sampled(4)`, or a module's `pytestmark`, keeps one of four variants, at least FEWEST, and where there are
-several axes every value of each; the others are exhaustive. The test's name alone chooses them.
+several axes every value of each; the others are exhaustive. The test's name alone chooses them. What needs a GPU stays
+as it is.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def leave_to_slices(items: Iterable[pytest.Item]) -> None:
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
         is_sampled = item.get_closest_marker("sampled") is not None and hasattr(item, "callspec")
-        if is_sampled and not item.get_closest_marker("exhaustive"):
+        if is_sampled and not any(item.get_closest_marker(name) for name in ("exhaustive", "gpu")):
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for name, variants in tests.items():
         marker = variants[0].get_closest_marker("sampled")

@@ -64,6 +64,7 @@ def test_every_collection_is_expected() -> None:
     assert {*EXPECTED} == {*COLLECTIONS}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("operation", EXPECTED)
 def test_a_result_is_known_where_it_is_one_for_all_that_the_unknown_may_be(operation: str) -> None:
     chance = random.Random(operation)
