@@ -6,9 +6,11 @@ import argparse
 import difflib
 import json
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from nvbackend.cli import rules
+from nvbackend.cli.own_rows import add_option, own_rows
 from nvbackend.cli.text import columns, count
 from nvbackend.cli.verdicts import every_target, in_short, row_data, target_data, verdict
 from nvbackend.intrinsics.catalogue import FAMILIES
@@ -26,23 +28,28 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--family", metavar="F", help="only this family, such as wgmma")
     parser.add_argument("--target", metavar="T", help="the verdict of this target, such as sm_90a; all without")
     parser.add_argument("--json", action="store_true", help="a JSON list with an object for each row and target")
+    add_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> Iterator[str]:
     """The command's output. Raises cli.family and target.unknown."""
     targets = [Target.parse(arguments.target)] if arguments.target is not None else every_target()
-    rows = rows_of(arguments.family)
+    rows = rows_of(arguments.family, list(own_rows(arguments.rows)))
     if arguments.json:
         return _json(rows, targets)
     return _text_of_one(rows, targets[0]) if arguments.target is not None else _text(rows, targets)
 
 
-def rows_of(family: str | None) -> Iterator[Row]:
-    """The rows of a family, by the name its rows carry or by that of its module; every row for None."""
-    if family is None or family in FAMILIES:
-        makers = FAMILIES.values() if family is None else [FAMILIES[family]]
-        return (row for maker in makers for row in maker())
+def rows_of(family: str | None, others: Sequence[Row] = ()) -> Iterator[Row]:
+    """The rows of a family, by the name its rows carry or by that of its module; every row, and `others`, for None."""
+    alike = [row for row in others if family in (None, row.family)]
+    if family is None:
+        return chain((row for maker in FAMILIES.values() for row in maker()), alike)
+    if alike and family not in FAMILIES:
+        return iter(alike)
+    if family in FAMILIES:
+        return chain(FAMILIES[family](), alike)
     matching = [row for maker in FAMILIES.values() for row in maker() if row.family == family]
     if not matching:
         names = sorted({*FAMILIES, *(row.family for maker in FAMILIES.values() for row in maker())})

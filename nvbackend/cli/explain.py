@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import difflib
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from nvbackend.cli import rules
+from nvbackend.cli.own_rows import add_option, own_rows
 from nvbackend.cli.text import columns, count, paragraph
 from nvbackend.cli.verdicts import every_target, in_short, verdict
 from nvbackend.intrinsics.catalogue import rows as every_row
@@ -117,22 +118,23 @@ def add_to(commands: Commands) -> None:
     parser = commands.add_parser("explain", help="explain one instruction", description=__doc__)
     parser.add_argument("spelling", help="the PTX spelling with all qualifiers; operands may follow")
     parser.add_argument("--target", metavar="T", help="also whether this target has it, such as sm_90a")
+    add_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> Iterator[str]:
     """The command's output. Raises cli.spelling, with the nearest ones, and target.unknown."""
     target = Target.parse(arguments.target) if arguments.target is not None else None
-    for place, row in enumerate(rows_spelled(arguments.spelling)):
+    for place, row in enumerate(rows_spelled(arguments.spelling, own_rows(arguments.rows))):
         if place:
             yield "\n"
         yield from _explained(row, target)
 
 
-def rows_spelled(text: str) -> list[Row]:
+def rows_spelled(text: str, others: Iterable[Row] = ()) -> list[Row]:
     """The forms of the instruction in a line of PTX. Raises cli.spelling, with the nearest ones."""
     wanted = spelling_in(text)
-    every = list(every_row())
+    every = [*every_row(), *others]
     rows = [row for row in every if row.ptx == wanted]
     if not rows:
         near = nearest(wanted, sorted({row.ptx for row in every}))

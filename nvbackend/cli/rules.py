@@ -25,6 +25,14 @@ UNKNOWN_FAMILY = Rule(
     why="An empty list would look as if the family had no rows.",
     reference="nvbackend catalogue --help",
 )
+OWN_ROWS = Rule(
+    id="cli.own-rows",
+    message="no rows come from {source}: {problem}",
+    fix="name a module that Python can import, and in it a function of no arguments that gives nvb.Row objects: "
+    "--rows package.module:function",
+    why="A list without them would look as if they were there.",
+    reference="nvbackend catalogue --help; docs/guide.md, Rows of your own",
+)
 UNKNOWN_SPELLING = Rule(
     id="cli.spelling",
     message="{given!r} is not the spelling of an instruction that nvbackend knows",

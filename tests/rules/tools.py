@@ -161,6 +161,13 @@ def family_with_a_typing_error():
     list(catalogue.run(commands.parser().parse_args(["catalogue", "--family", "cluster"])))  # keeps
 
 
+@program("cli.own-rows")
+def rows_of_a_module_that_has_none():
+    name = "nvbackend.rows"  # breaks
+    name = "nvbackend.intrinsics.catalogue"  # keeps
+    list(catalogue.run(commands.parser().parse_args(["catalogue", "--family", "traps", "--rows", name])))
+
+
 @program("cli.spelling")
 def spelling_cut_short():
     list(explain.run(commands.parser().parse_args(["explain", "wgmma.fence.sync"])))  # breaks

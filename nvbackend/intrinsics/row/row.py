@@ -7,6 +7,7 @@ import enum
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
+from string import Formatter
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -284,9 +285,25 @@ class Row:
             parts.append("~{memory}")
         return ",".join(parts)
 
+    @cached_property
+    def reads_late(self) -> bool:
+        """Whether its text reads an input after it has written an output, so that the two have different registers."""
+        if not isinstance(self.lowering, Asm):
+            return False
+        outputs = {operand.name for operand in self.outputs if not operand.tied}
+        inputs = {operand.name for operand in self.inputs}
+        written = False
+        for statement in self.lowering.template.split(";"):
+            names = {name for _, name, _, _ in Formatter().parse(statement) if name}
+            if written and names & inputs:
+                return True
+            written = written or bool(names & outputs)
+        return False
+
     def _constraint_parts(self) -> Iterator[str]:
+        writes = "=&" if self.reads_late else "="
         for operand in self.outputs:
-            yield from ("=" + operand.register.constraint,) * operand.count
+            yield from (writes + operand.register.constraint,) * operand.count
         for operand in self.inputs:
             yield from (operand.register.constraint,) * operand.count
         for _ in self.immediates:
