@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nvbackend.cli.rules import OUTPUT
 from nvbackend.cli.source_file import definition_at, fail, users_program
 from nvbackend.cli.text import columns, count
 
 if TYPE_CHECKING:
     from nvbackend.builder.kernel.definition import KernelDefinition
     from nvbackend.codegen.compiled import CompiledKernel
-    from nvbackend.codegen.listings import ListedLine, Place
+    from nvbackend.codegen.looking.listings import ListedLine, Place
 
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -43,6 +44,8 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--diff", metavar="T|NAME=VALUE", action="append", default=[], help=help_)
     parser.add_argument("--plain", action="store_true", help="the text alone, without lines of Python")
     parser.add_argument("--json", action="store_true", help="a JSON object")
+    help_ = "write one page with Python, machine form, PTX and SASS side by side, and nothing else"
+    parser.add_argument("--html", metavar="FILE.html", help=help_)
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="auto: in a terminal")
     parser.set_defaults(run=run)
 
@@ -51,7 +54,10 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     """The command's output. Raises cli.build, and what building and compiling the kernel raises."""
     definition = definition_at(arguments.kernel)
     constants = _constants(arguments.constant, definition)
-    first = _compiled(definition, arguments.target, constants, arguments.show)
+    stage = "sass" if arguments.html else arguments.show
+    first = _compiled(definition, arguments.target, constants, stage)
+    if arguments.html:
+        return _written(first, arguments.html)
     if not arguments.diff:
         return _json(first, arguments.show) if arguments.json else _shown(first, arguments)
     target, changed = arguments.target, constants
@@ -63,6 +69,15 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     second = _compiled(definition, target, changed, arguments.show)
     titles = [_title(first, constants), _title(second, changed)]
     return _difference(first, second, titles, arguments)
+
+
+def _written(kernel: CompiledKernel, file: str) -> Iterator[str]:
+    """Write the page. Raises cli.output."""
+    try:
+        Path(file).write_text(kernel.html(), encoding="utf-8")
+    except (OSError, ValueError) as error:
+        OUTPUT.fail(file=file, problem=getattr(error, "strerror", None) or error)
+    yield f"{file}\n"
 
 
 def _constants(given: list[str], definition: KernelDefinition) -> dict[str, Any]:
@@ -125,7 +140,7 @@ def _plain(kernel: CompiledKernel, form: str) -> str:
 
 
 def _lines(kernel: CompiledKernel, form: str) -> list[ListedLine]:
-    from nvbackend.codegen import listings
+    from nvbackend.codegen.looking import listings
 
     return list(listings.FORMS[form](kernel))
 
@@ -158,7 +173,7 @@ def _source(place: Place) -> str:
 
 def _by_source(kernel: CompiledKernel) -> Iterator[str]:
     """The instructions of each line of Python, counted."""
-    from nvbackend.codegen.listings import counts_by_line
+    from nvbackend.codegen.looking.listings import counts_by_line
 
     counts = counts_by_line(kernel, _COUNTED)
     rows = [("PLACE", *(form.upper() for form in _COUNTED), "LINE")]
@@ -175,7 +190,7 @@ def _json(kernel: CompiledKernel, stage: str) -> Iterator[str]:
     if stage == "resources":
         data |= kernel.figures()
     elif stage == "source":
-        from nvbackend.codegen.listings import counts_by_line
+        from nvbackend.codegen.looking.listings import counts_by_line
 
         counted = counts_by_line(kernel, _COUNTED).items()
         data["lines"] = [{"file": file, "line": line, **counts} for (file, line), counts in counted]

@@ -8,12 +8,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from html import escape
 from typing import Any, TypeVar
 
 from nvbackend.codegen.cache import Cache, cache_key, pack, unpack
-from nvbackend.codegen.dump import Dump
 from nvbackend.codegen.llvm import CODE_GENERATOR_LEVEL, OPTIMISE, PRINT, TUNING, compile_ir, llvm_version
-from nvbackend.codegen.occupancy import occupancy, register_limit
+from nvbackend.codegen.looking.dump import Dump
+from nvbackend.codegen.looking.occupancy import occupancy, register_limit
+from nvbackend.codegen.looking.page import page
+from nvbackend.codegen.looking.page import summary as page_summary
 from nvbackend.codegen.ptxas import Assembly, Cubin, assemble, check_request, interpret, is_cubin, run_ptxas
 from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.saved.c_header import c_header
@@ -107,6 +110,15 @@ class CompiledKernel(NotLoaded):
         of the parameters; tensor maps are encoded from addresses and shapes at each launch. CUDA 12 or later.
         """
         return c_header(self)
+
+    def html(self) -> str:
+        """One page of HTML without requests: Python, machine form, PTX and SASS side by side, with linked lines."""
+        return page(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the resources, and the report folded away."""
+        report = escape(self.report())
+        return f"<b>{escape(repr(self))}</b>\n{page_summary(self)}<details><pre>{report}</pre></details>\n"
 
     def report(self) -> str:
         """What was built, as a plain text table; its last section, the times, differs from run to run."""

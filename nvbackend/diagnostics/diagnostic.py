@@ -7,6 +7,7 @@ import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import NoReturn
 
 from nvbackend.diagnostics.brief import cut
@@ -104,6 +105,9 @@ class Diagnostic:
 
     def __str__(self) -> str:
         return self._text(with_callers=True)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
     def _text(self, *, with_callers: bool) -> str:
         lines = [f"{self.severity.value}[{self.rule_id}]: {self.message}"]

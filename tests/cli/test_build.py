@@ -12,7 +12,7 @@ import pytest
 
 from nvbackend.cli import main
 from nvbackend.codegen import count_instructions, find_disassembler
-from nvbackend.codegen.listings import FORMS, ListedLine, is_instruction
+from nvbackend.codegen.looking.listings import FORMS, ListedLine, is_instruction
 
 TEXT = """\
 import nvbackend as nvb
@@ -157,6 +157,15 @@ def test_differences(file: Path, capsys: Printed) -> None:
     assert same == "twice sm_80 and twice sm_80 kind=f16 have the same machine\n"
     data = json.loads(output(capsys, file, "--diff", "sm_90", "--json"))
     assert (data["from"], data["to"], len(data["difference"])) == ("twice sm_80", "twice sm_90", 9)
+
+
+def test_a_page_is_written(file: Path, capsys: Printed) -> None:
+    page = file.with_suffix(".html")
+    assert output(capsys, file, "--html", page) == f"{page}\n"
+    assert page.read_text().startswith("<!DOCTYPE html>\n")
+    nowhere = file.parent / "none" / "page.html"
+    (first, *_) = fault(capsys, file, "--html", nowhere)
+    assert first == f"error[cli.output]: {nowhere} cannot be written: No such file or directory"
 
 
 def test_the_command_line_is_wrong(file: Path, capsys: Printed) -> None:

@@ -5,13 +5,15 @@ The driver is a program of this test: it prints what it is called with. The head
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sysconfig
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
+import numpy as np
 import pytest
 
 import nvbackend as nvb
@@ -274,11 +276,25 @@ def copied(
     k.mbarrier.ready()
     with k.one_thread():
         k.mbarrier.arrive(full, expect_tx=64 * 32 * 4)
-        k.tma.load_box(tile, a, (row, 0), full)
+        k.tma.load_box(tile, a, (0, row), full)
     k.mbarrier.wait(full, 0)
     with k.range(64) as i:
         index = i * 32 + k.thread_id()
         out[index] = tile[index] * factor
+
+
+def test_the_kernel_of_the_program_is_right() -> None:
+    """By the simulator: then a wrong number of the program is one of its launcher."""
+    a, out = np.arange(128 * 64, dtype=np.float32).reshape(128, 64), np.zeros(64 * 64, np.float32)
+    nvb.runtime.load(copied.compile(), device="simulator").launch(1, a, out, 32, 2.0)
+    assert (out[: 64 * 32] == 2 * a[32:96, :32].ravel()).all()
+
+
+def driver() -> str:
+    """The file of the driver's library, which this process has loaded: it may be in no folder of the system."""
+    assert nvb.runtime.gpu_available()
+    maps_of_process = Path("/proc/self/maps").read_text(encoding="utf-8")
+    return next(line.split()[-1] for line in maps_of_process.splitlines() if "/libcuda.so" in line)
 
 
 @pytest.mark.gpu((9, 0))
@@ -289,11 +305,9 @@ def test_a_program_of_c_runs_it(tmp_path: Path) -> None:
         pytest.skip("no cuda.h is installed")
     (tmp_path / "copied.h").write_text(copied.compile().c_header())
     (tmp_path / "main.c").write_text(DRIVER)
-    libraries: Any = ["/lib64/libcuda.so.1", "/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/lib64/libcuda.so.1"]
-    library = next((each for each in libraries if Path(each).exists()), None)
-    if library is None:
-        pytest.skip("libcuda is not in a folder of the system")
+    library = driver()
     command = [str(COMPILER), "-std=c99", "-I", str(folder), "main.c", "-o", "main", library]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
-    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=False, timeout=60)
+    found_there = os.environ | {"LD_LIBRARY_PATH": str(Path(library).parent)}
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=False, timeout=60, env=found_there)
     assert done.stdout == "wrong 0\n", done.stdout

@@ -22,6 +22,7 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
+from html import escape
 from typing import Protocol
 
 from nvbackend.diagnostics import DiagnosticError, Location, record
@@ -394,6 +395,9 @@ class MachineFunction:
     def __repr__(self) -> str:
         count = sum(1 for _ in self.instructions())
         return f"<machine form of {self.name} for {self.target}: {len(self.blocks)} blocks, {count} instructions>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         return "\n".join([*print_header(self.name, self.target, self.attributes), *print_blocks(self.blocks.values())])

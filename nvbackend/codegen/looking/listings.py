@@ -6,14 +6,11 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from nvbackend.codegen.looking.built import BuiltKernel
 from nvbackend.codegen.ptxas import assemble
 from nvbackend.codegen.sass import disassemble
 from nvbackend.isel.machine.function import print_header, print_instr
-
-if TYPE_CHECKING:
-    from nvbackend.codegen.compiled import CompiledKernel
 
 Place = tuple[str, int]
 """A file and a line of it."""
@@ -36,7 +33,7 @@ class ListedLine:
     place: Place | None = None
 
 
-def machine_lines(kernel: CompiledKernel) -> Iterator[ListedLine]:
+def machine_lines(kernel: BuiltKernel) -> Iterator[ListedLine]:
     """The machine form."""
     machine = kernel.machine
     for line in print_header(machine.name, machine.target, machine.attributes):
@@ -48,7 +45,7 @@ def machine_lines(kernel: CompiledKernel) -> Iterator[ListedLine]:
             yield ListedLine(f"  {print_instr(instr)}", None if at is None else (at.file, at.line))
 
 
-def ptx_lines(kernel: CompiledKernel) -> Iterator[ListedLine]:
+def ptx_lines(kernel: BuiltKernel) -> Iterator[ListedLine]:
     """The PTX without its directives of places."""
     lines = kernel.ptx.splitlines()
     files = {match[1]: match[2] for line in lines if (match := _FILE.match(line))}
@@ -93,7 +90,7 @@ def _operands(text: str) -> dict[str, str]:
     return {name: quoted or plain for name, quoted, plain in _OPERAND.findall(text)}
 
 
-def sass_lines(kernel: CompiledKernel) -> Iterator[ListedLine]:
+def sass_lines(kernel: BuiltKernel) -> Iterator[ListedLine]:
     """The SASS without addresses, which is assembled first if it is not there yet. Raises as `CompiledKernel.sass`."""
     cubin = kernel.cubin or assemble(kernel.ptx, kernel.target)
     place: Place | None = None
@@ -108,7 +105,7 @@ def sass_lines(kernel: CompiledKernel) -> Iterator[ListedLine]:
             yield ListedLine(line)
 
 
-FORMS: dict[str, Callable[[CompiledKernel], Iterator[ListedLine]]] = {
+FORMS: dict[str, Callable[[BuiltKernel], Iterator[ListedLine]]] = {
     "machine": machine_lines,
     "ir": lambda kernel: ir_lines(kernel.ir),
     "ir-opt": lambda kernel: ir_lines(kernel.optimized_ir),
@@ -124,7 +121,7 @@ def is_instruction(line: ListedLine) -> bool:
     return line.place is not None and bool(text) and not text.startswith((".", "//", "$", "{", "}", "("))
 
 
-def counts_by_line(kernel: CompiledKernel, forms: tuple[str, ...]) -> dict[Place, dict[str, int]]:
+def counts_by_line(kernel: BuiltKernel, forms: tuple[str, ...]) -> dict[Place, dict[str, int]]:
     """How many instructions of each of the forms come from each line of the user's Python, in its order."""
     counts: dict[Place, dict[str, int]] = {}
     for form in forms:

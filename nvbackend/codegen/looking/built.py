@@ -1,0 +1,29 @@
+"""What is looked at of a compiled kernel."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from nvbackend.codegen.saved.parts import LaunchedKernel
+from nvbackend.diagnostics import Diagnostic
+from nvbackend.isel.machine.function import MachineFunction
+
+
+class BuiltKernel(LaunchedKernel, Protocol):
+    """A kernel with the forms that it had on its way."""
+
+    @property
+    def machine(self) -> MachineFunction:
+        """The machine form."""
+
+    @property
+    def ir(self) -> str:
+        """The IR before optimisation."""
+
+    @property
+    def optimized_ir(self) -> str:
+        """The IR that the PTX was printed from."""
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Its warnings."""
