@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nvbackend.diagnostics import Diagnostic, Rule
-from nvbackend.isel.flow.paths import wrong_mask
+from nvbackend.isel.flow.paths import cluster_size, wrong_mask
 from nvbackend.isel.machine.function import MachineFunction
+from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 
 MULTICAST_MASK = Rule(
     id="tma.multicast-mask",
@@ -20,9 +21,9 @@ _PAIR = 2
 
 def check_multicast_masks(function: MachineFunction) -> Iterator[Diagnostic]:
     """tma.multicast-mask where a mask is known to name no CTA, or one past the cluster that the kernel has."""
-    cluster = function.attributes.get("cluster")
-    if not isinstance(cluster, int) or function.attributes.get("attached"):
+    if function.attributes.get(ATTACHED):
         return
+    cluster = cluster_size(function)
     for block in function.blocks.values():
         for instr in block.instructions:
             mask = wrong_mask(instr, cluster)

@@ -15,6 +15,7 @@ from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.finished import semantics_in
 from nvbackend.isel.flow.paths import coming, everyone
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
+from nvbackend.isel.machine.words import with_line
 from nvbackend.isel.protocols.groups import rules
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 
@@ -136,7 +137,7 @@ class _GroupThreads:
             notes=(("it is issued here", site.instr.location),),
             completion=f"the {completion.instr.opcode}",
             others=self._named(self._coming[completion.block]),
-            issue=_place(site.instr),
+            issue=with_line(site.instr),
             issuers=self._named(threads),
         )
 
@@ -148,7 +149,3 @@ class _GroupThreads:
             return f"thread {first}"
         some = "" if threads.bit_count() == last - first + 1 else "some of "
         return f"{some}threads {first} to {last}"
-
-
-def _place(instr: MachineInstr) -> str:
-    return f"the {instr.opcode}" + (f" of line {instr.location.line}" if instr.location else "")

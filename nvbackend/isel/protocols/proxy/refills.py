@@ -15,6 +15,7 @@ from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.flow.accesses import AccessKind, Relation, Run, relation
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import Crew, MachineFunction, MemoryObject, MemoryUse
+from nvbackend.isel.machine.words import with_line
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 from nvbackend.isel.protocols.proxy import rules
 from nvbackend.isel.protocols.proxy.protocol import find_meetings, reduce_function, waits_are_wrong
@@ -122,12 +123,11 @@ def _concerns_all_warps(first: Run, second: Run) -> bool:
 
 def _diagnose(first: Run, second: Run) -> Diagnostic:
     reader, writer = first.site.instr, second.site.instr
-    line = f" of line {reader.location.line}" if reader.location else ""
     rule = rules.REFILL if first.kind is AccessKind.MULTIPLY else rules.REFILL_IN_FLIGHT
     return rule.diagnose(
         at=writer.location,
         notes=(("it is read from here on", reader.location),),
         writer=f"the {writer.opcode}",
-        reader=f"the {reader.opcode}{line}",
+        reader=with_line(reader),
         memory=first.object.called("shared memory"),
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.isel.flow.accesses import AccessKind, Run
 from nvbackend.isel.flow.dataflow import Site
+from nvbackend.isel.machine.words import with_line
 from nvbackend.isel.protocols.proxy import rules
 from nvbackend.isel.protocols.proxy.state import Meeting
 
@@ -33,7 +34,7 @@ def diagnose(causes: Sequence[Meeting]) -> Diagnostic:
     told = causes[0]
     at = told.second.site.instr.location
     memory = _memory([meeting.first for meeting in causes])
-    first, second = _instruction(told.first.site), _instruction(told.second.site)
+    first, second = with_line(told.first.site.instr), with_line(told.second.site.instr)
     writes = ((f"{cause.first.object.name} is written here", cause.first.site) for cause in causes)
     if told.first.kind is AccessKind.WRITE:
         return rules.MISSING_FENCE.diagnose(at=at, notes=_notes(writes), reader=second, writer=first, memory=memory)
@@ -67,7 +68,7 @@ def diagnose(causes: Sequence[Meeting]) -> Diagnostic:
 def diagnose_exit(run: Run, site: Site, ages: frozenset[int]) -> Diagnostic:
     """A bulk store that is pending at the end of the kernel, reported where it is issued."""
     notes = _notes([("the kernel ends here", site)])
-    at, reader, memory = run.site.instr.location, _instruction(run.site, here=True), _memory([run])
+    at, reader, memory = run.site.instr.location, f"the {run.site.instr.opcode}", _memory([run])
     if 0 in ages:
         return rules.STORE_NOT_COMMITTED.diagnose(at=at, notes=notes, reader=reader, memory=memory)
     reason = f"no {_WAITS[AccessKind.STORE]} that leaves fewer than {min(ages)} groups is between the two"
@@ -81,12 +82,6 @@ def _reason(meeting: Meeting) -> str:
         return f"no {_COMMITS[kind]} has closed its group, so no wait covers it"
     groups = "group" if age == 1 else "groups"
     return f"no {_WAITS[kind]} that leaves fewer than {age} {groups} is between them"
-
-
-def _instruction(site: Site, *, here: bool = False) -> str:
-    location = site.instr.location
-    name = site.instr.opcode
-    return f"the {name}" + (f" of line {location.line}" if location and not here else "")
 
 
 def _memory(runs: Iterable[Run]) -> str:

@@ -23,7 +23,8 @@ from nvbackend.isel.flow.accesses import AccessKind, Run, shared_accesses
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.flow.footprints import Footprints, Overlap
 from nvbackend.isel.flow.loops import Loop
-from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryObject
+from nvbackend.isel.machine.function import Crew, MachineFunction, MemoryObject
+from nvbackend.isel.machine.words import with_line
 from nvbackend.isel.protocols.convergence.regions import Divergence, divergence_of
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, find_uses
 from nvbackend.isel.protocols.shared import rules
@@ -166,7 +167,7 @@ def _diagnose(race: Race, divergence: Divergence | None) -> Diagnostic:
     first, second = race.first.site.instr, race.second.site.instr
     is_written = race.first.kind in _WRITES
     rule = rules.MISSING_BARRIER if is_written else rules.OVERWRITTEN_EARLY
-    before, behind = _named(first), _named(second)
+    before, behind = with_line(first), with_line(second)
     return rule.diagnose(
         at=second.location,
         notes=((f"it is {'written' if is_written else 'read'} here", first.location),),
@@ -194,8 +195,3 @@ def _barrier_between(race: Race, divergence: Divergence | None) -> str:
             "a named barrier that counts the threads that come here"
         )
     return f"end the block of {parting.described()} between the two, put k.barrier.sync() there, and open it again"
-
-
-def _named(instr: MachineInstr) -> str:
-    line = f" of line {instr.location.line}" if instr.location else ""
-    return f"the {instr.opcode}{line}"

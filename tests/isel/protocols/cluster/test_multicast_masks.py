@@ -13,8 +13,8 @@ from nvbackend.isel.target.target import Target
 ROW = tma_bulk.load_bulk(multicast=True)
 
 
-def told(cluster: int, instr: MachineInstr) -> list[str]:
-    function = MachineFunction("f", Target.parse("sm_90a"), attributes={"cluster": cluster})
+def told(cluster: int, instr: MachineInstr, *, attached: bool = False) -> list[str]:
+    function = MachineFunction("f", Target.parse("sm_90a"), attributes={"cluster": cluster, "attached": attached})
     function.block("entry").instructions = [instr]
     return [one.fix for one in check_multicast_masks(function)]
 
@@ -34,6 +34,7 @@ def test_a_mask_that_is_a_constant(cluster: int) -> None:
         assert (
             told(cluster, instr) == [f"give a bit for each CTA that is to have it, by its rank: 1 to {most:#b}"] * wrong
         )
+        assert told(cluster, instr, attached=True) == []  # the cluster is its caller's
 
 
 @pytest.mark.parametrize(

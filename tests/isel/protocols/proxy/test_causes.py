@@ -19,7 +19,13 @@ def test_what_one_fence_does_not_put_right_is_told_by_itself(second: str, expect
     p.write() if second == "write" else p.load()
     with p.k.wgmma.group():
         p.mma(p.accumulator(), p.tile, p.other)
-    assert [one.rule_id for one in p.found()] == expected
+    found = p.found()
+    assert [one.rule_id for one in found] == expected
+    names = ["tile, other"] if second == "write" else ["other", "tile"]
+    assert [[note for note, _ in one.notes] for one in found] == [
+        [f"{name} is written here" for name in reversed(text.split(", "))] for text in names
+    ]
+    assert all(f"shared memory {text}" in one.message for one, text in zip(found, names, strict=True))
 
 
 @pytest.mark.parametrize(("name", "called"), [("full", "mbarrier full"), (None, "the mbarrier of the copy")])
