@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import nvbackend as nvb
@@ -17,12 +17,18 @@ from samples.problem import Problem
 from samples.problem import main as solve
 
 VECTORS = 4  # 16-byte loads that a thread has in flight
+RESIDENT = 1280  # threads that run at once, each with its loads in flight: so many have registers
 EPSILON = 1e-5
 
 Elements = Annotated[nvb.Pointer, lambda element: nvb.Pointer(element, align=16)]
 Shared = Annotated[nvb.Pointer, lambda element: nvb.Pointer(element, const=True)]
 Columns = Annotated[i32, nvb.Scalar(i32, minimum=8, multiple_of=8)]
-kernel = nvb.kernel("sm_80", threads=lambda threads: threads, math=nvb.MathPolicy(contract=True, ftz=True, approx=True))
+kernel = nvb.kernel(
+    "sm_80",
+    threads=lambda threads: threads,
+    min_ctas=lambda threads: min(max(1, RESIDENT // threads), 16),
+    math=nvb.MathPolicy(contract=True, ftz=True, approx=True),
+)
 
 
 class Row:
@@ -35,21 +41,24 @@ class Row:
 
     def load(self, matrix: nvb.Address, otherwise: float = 0.0) -> list[nvb.Value]:
         """The thread's elements, with `otherwise` past the end of the row; the lines need not stay in L1."""
-        return self.shared(matrix + self._begin, otherwise, evict="L1::no_allocate")
-
-    def shared(self, row: nvb.Address, otherwise: float = 0.0, **how: Any) -> list[nvb.Value]:
-        """The thread's elements of a row that all CTAs read."""
         vectors = [
-            (row + at).load(self._width, where=at < self._columns, otherwise=otherwise, **how) for at in self._places
+            (matrix + self._begin + at).load(
+                self._width, where=at < self._columns, otherwise=otherwise, evict="L1::no_allocate"
+            )
+            for at in self._places
         ]
         return [value.to(f32) for vector in vectors for value in vector]
 
-    def store(self, matrix: nvb.Address, values: Sequence[nvb.Value]) -> None:
-        """Write the thread's elements; nothing reads them again soon."""
-        converted = [value.to(matrix.element) for value in values]
+    def store(
+        self, matrix: nvb.Address, values: list[nvb.Value], finish: Callable[..., nvb.Value], *shared: nvb.Address
+    ) -> None:
+        """Write `finish` of each value and of what the `shared` rows have in its column: a vector at a time."""
         for at in self._places:
-            vector, converted = converted[: self._width], converted[self._width :]
-            (matrix + self._begin + at).store(*vector, where=at < self._columns, cache="cs")
+            inside = at < self._columns
+            parts = [[one.to(f32) for one in (row + at).load(self._width, where=inside)] for row in shared]
+            vector, values = values[: self._width], values[self._width :]
+            results = [finish(*column).to(matrix.element) for column in zip(vector, *parts, strict=True)]
+            (matrix + self._begin + at).store(*results, where=inside, cache="cs")  # nothing reads them again soon
 
     def inside(self, values: Sequence[nvb.Value]) -> list[nvb.Value]:
         """The values, and 0 past the end of the row."""
@@ -81,7 +90,7 @@ def softmax(
     most = row.reduce("max", values) * math.log2(math.e)
     powers = [k.math.exp2(value * math.log2(math.e) - most) for value in values]
     scale = 1.0 / row.reduce("add", powers)
-    row.store(y, [power * scale for power in powers])
+    row.store(y, powers, lambda power: power * scale)
 
 
 @kernel
@@ -102,8 +111,7 @@ def layer_norm(
     mean = row.reduce("add", values) / count
     centred = row.inside([value - mean for value in values])
     scale = k.math.rsqrt(row.reduce("add", [value * value for value in centred]) / count + EPSILON)
-    parts = zip(centred, row.shared(weight), row.shared(bias), strict=True)
-    row.store(y, [value * scale * factor + offset for value, factor, offset in parts])
+    row.store(y, centred, lambda value, factor, offset: value * scale * factor + offset, weight, bias)
 
 
 @kernel
@@ -120,7 +128,7 @@ def rms_norm(
     row = Row(k, columns, element, threads)
     values = row.load(x)
     scale = k.math.rsqrt(row.reduce("add", [value * value for value in values]) / columns.to(f32) + EPSILON)
-    row.store(y, [value * scale * factor for value, factor in zip(values, row.shared(weight), strict=True)])
+    row.store(y, values, lambda value, factor: value * scale * factor, weight)
 
 
 def fitting(definition: nvb.KernelDefinition, columns: int, element: nvb.ElementType = f16) -> nvb.KernelDefinition:
