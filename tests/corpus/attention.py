@@ -53,7 +53,8 @@ class Softmax:
 
 
 def packed(k, weights):
-    return [k.math.pack_pair("f16x2", high, low) for low, high in zip(weights[::2], weights[1::2], strict=True)]
+    pairs = zip(weights[::2], weights[1::2], strict=True)
+    return [k.convert.pack("f16x2", low, high).bitcast(nvb.u32) for low, high in pairs]
 
 
 def fragments_of(k, words):

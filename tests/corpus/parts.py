@@ -27,7 +27,8 @@ def store_chunks(k: nvb.KernelBuilder, tile: nvb.SharedTile, acc: nvb.Accumulato
     values = acc.values()
     for group in range(EXTENT // 16):
         part = values[8 * group : 8 * group + 8]
-        words = [k.math.pack_pair("f16x2", high, low) for low, high in zip(part[::2], part[1::2], strict=True)]
+        pairs = zip(part[::2], part[1::2], strict=True)
+        words = [k.convert.pack("f16x2", low, high).bitcast(nvb.u32) for low, high in pairs]
         chunk = (2 * group + lane // 16) ^ (row % 8)
         k.mma.stmatrix(tile.address.byte_offset(row * 128 + chunk * 16, align=16), words)
 

@@ -112,7 +112,7 @@ def weights_in_tensor_memory(k, q: MATRIX, keys: MATRIX, values: MATRIX, c: F32)
             for half in (0, 64):
                 found = [k.math.exp2(value) for value in _read(k, scores.columns(half, 64), 64)]
                 pairs = zip(found[::2], found[1::2], strict=True)
-                words = [k.math.pack_pair("f16x2", high, low) for low, high in pairs]
+                words = [k.convert.pack("f16x2", low, high).bitcast(nvb.u32) for low, high in pairs]
                 k.tcgen05.st(weights.columns(half // 2, 32).lanes(k.warp_id() * 32), "32x32b", words)
             k.tcgen05.wait_st()
             k.tcgen05.fence_before_thread_sync()

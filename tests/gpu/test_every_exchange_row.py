@@ -210,7 +210,8 @@ def test_every_packing(pair, relu):
     def body(k, source, out):
         lane = k.thread_id()
         given = source.cast(f32)
-        out[lane] = k.math.pack_pair(pair, given[lane], given[32 + lane], relu=relu).to(u32)  # the upper half first
+        packed = k.convert.pack(pair, given[32 + lane], given[lane], relu=relu)
+        out[lane] = packed.bitcast(u32) if packed.type.bits == 32 else packed.to(u32)
 
     values = np.random.default_rng(7).standard_normal(64).astype(np.float32) * 8
     kept = np.maximum(values, 0) if relu else values

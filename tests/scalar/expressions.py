@@ -225,7 +225,8 @@ class Expressions:
         pair = self._random.choice([name for name, half in numbers.HALVES.items() if 2 * half.bits == element.bits])
         high, low = (self._number(self.of(f32, depth)) for _ in range(2))
         rows = numbers.packed(pair, element, high.rows, low.rows)
-        return Node(element, pair, (high, low), lambda memory, *given: memory[0].math.pack_pair(pair, *given), rows)
+        pack = lambda memory, above, below: memory[0].convert.pack(pair, below, above).bitcast(element)  # noqa: E731
+        return Node(element, pair, (high, low), pack, rows)
 
     @staticmethod
     def _number(a: Node) -> Node:

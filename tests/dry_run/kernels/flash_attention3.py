@@ -144,7 +144,7 @@ class Consumer:
     def keep(self):
         values = self.scores.values()
         for word, low, high in zip(self.words, values[::2], values[1::2], strict=True):
-            word.set(self.k.math.pack_pair("f16x2", high, low))
+            word.set(self.k.convert.pack("f16x2", low, high).bitcast(nvb.u32))
 
     def blocks(self, count):
         """All blocks of keys: the next scores while the last weights multiply."""

@@ -87,7 +87,7 @@ def packed(w: Writer) -> None:
         w.keep(w.call(w.k.math.permute_bytes, w.value(u32), w.operand(u32), w.operand(u32)))
     else:
         pair = w.one("f16x2", "bf16x2", "e4m3x2", "e5m2x2", "x")
-        w.keep(w.call(w.k.math.pack_pair, pair, w.operand(f32), w.operand(f32), relu=w.chance(0.3)))
+        w.keep(w.call(w.k.convert.pack, pair, w.operand(f32), w.operand(f32), relu=w.chance(0.3)))
 
 
 def variable(w: Writer) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nvbackend.builder.core.core import Core
-from nvbackend.builder.ops.math.functions import Math
+from nvbackend.builder.ops.conversion import Convert
 from nvbackend.builder.tiles.register_tensor import REGISTER_BITS
 from nvbackend.builder.values.values import Value
 from nvbackend.intrinsics.copy import matrix_move
@@ -22,8 +22,9 @@ def packed(k: Core, values: Sequence[Value], element: ElementType) -> list[Value
     if element.bits >= REGISTER_BITS:
         return [value.to(element) for value in values]
     if values[0].type is f32 and _has_pairs(k.target, element):
-        math, pairs = Math(k), zip(values[::_PAIR], values[1::_PAIR], strict=True)
-        return _joined([math.pack_pair(f"{element}x2", high, low) for low, high in pairs], _PAIR * element.bits)
+        pack, pairs = Convert(k).pack, zip(values[::_PAIR], values[1::_PAIR], strict=True)
+        word = BY_NAME[f"u{_PAIR * element.bits}"]
+        return _joined([pack(f"{element}x2", *pair).bitcast(word) for pair in pairs], word.bits)
     bits = [value.to(element).bitcast(BY_NAME[f"u{element.bits}"]) for value in values]
     return _joined(bits, element.bits)
 

@@ -46,7 +46,8 @@ def the_next_weights_while_the_last_multiply(
         k.wgmma.wait_group(1, drains=[scores])
         found = scores.values()
         following = [
-            k.math.pack_pair("f16x2", high * 0.5, low * 0.5) for low, high in zip(found[::2], found[1::2], strict=True)
+            k.convert.pack("f16x2", low * 0.5, high * 0.5).bitcast(u32)
+            for low, high in zip(found[::2], found[1::2], strict=True)
         ]
         k.wgmma.wait_group(0, drains=[sums])
         for word, value in zip(words, following, strict=True):
