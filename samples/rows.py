@@ -17,7 +17,7 @@ from samples.problem import Problem
 from samples.problem import main as solve
 
 VECTORS = 4  # 16-byte loads that a thread has in flight
-RESIDENT = 1280  # threads that run at once, each with its loads in flight: so many have registers
+RESIDENT = 1024  # threads that run at once, each with its loads in flight: so many have registers
 EPSILON = 1e-5
 
 Elements = Annotated[nvb.Pointer, lambda element: nvb.Pointer(element, align=16)]
