@@ -8,7 +8,21 @@ from nvbackend.builder.core.memory import Address
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.values.values import Value
 from nvbackend.intrinsics.row.row import RegisterClass, Row
-from nvbackend.intrinsics.row.types import BY_NAME, ElementType, f32, f64, pred, s8, s32, s64, u8, u16, u32, u64
+from nvbackend.intrinsics.row.types import (
+    BY_NAME,
+    PAIR_TYPES,
+    ElementType,
+    f32,
+    f64,
+    pred,
+    s8,
+    s32,
+    s64,
+    u8,
+    u16,
+    u32,
+    u64,
+)
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import Im2col, Parameter, Pointer, Scalar, TensorMap
 
@@ -56,6 +70,7 @@ class Bench:
         self.maps = {one.name: given[one.name] for one in mapped}
         self.values: dict[ElementType, Any] = {element: given[name] for name, element in _SCALARS.items()}
         self.values |= {element: self.values[u16].to(element) for element in (s8, u8)}
+        self.values |= {pair: self.values[BY_NAME[f"u{pair.bits}"]].bitcast(pair) for pair in PAIR_TYPES}
         self.values[pred] = self.values[u32] == 1
         self.shared: Address = self.k.shared(u8, 4096, align=1024)
         self.barrier: Address = self.k.shared(u64, 1, align=8)
