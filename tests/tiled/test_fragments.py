@@ -293,3 +293,14 @@ def test_the_fragment_of_one_stage_begins_at_its_descriptor(stage: int) -> None:
     fragment = one.make_fragment_A(part)
     assert fragment.offset == 1024 * stage
     assert fragment.offsets()[:2] == [1024 * stage, 1024 * stage + 64]
+
+
+@pytest.mark.parametrize("thread", ["0", 1.5, None, -1, 256])
+def test_a_thread_is_a_number_of_one_or_a_value(thread):
+    mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", Layout((8, 1, 1)))
+    for cut in (mma.get_slice, mma.get_atom):
+        with pytest.raises(DiagnosticError) as caught:
+            cut(thread)
+        (diagnostic,) = caught.value.diagnostics
+        assert diagnostic.rule_id == "tiled-mma.thread"
+        assert str(thread) in diagnostic.message

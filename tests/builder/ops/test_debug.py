@@ -149,6 +149,13 @@ def test_texts_that_do_not_fit_their_values(text: str, values: int, problem: str
     assert str(k.function) == before
 
 
+def test_a_print_shows_as_many_values_as_vprintf_takes() -> None:
+    k = KernelBuilder("many", "sm_90a", threads=32)
+    k.print("{}" * 32, *[k.thread_id()] * 32)
+    with pytest.raises(DiagnosticError, match="vprintf takes 32"):
+        k.print("{}" * 33, *[k.thread_id()] * 33)
+
+
 def test_values_are_passed_as_c_promotes_them() -> None:
     """To four bytes at least, and floats to eight: the GPU's vprintf reads that many."""
 
