@@ -163,8 +163,7 @@ def _to_wide(
             return conversions.converted(builder, target, value, source, element)  # exact
         name = f"llvm.nvvm.d2f.{mode}"
     else:
-        exact = source is pred or source.bits < (f32.bits if element is f32 else f64.bits)
-        if exact and (source is pred or element is f64 or source.bits < conversions.EXACT_BITS):
+        if source.bits < (conversions.EXACT_BITS if element is f32 else f64.bits):  # exact
             return conversions.converted(builder, target, value, source, element)
         letters = ("" if source.is_signed else "u") + ("ll" if source.bits == f64.bits else "i")
         name = f"llvm.nvvm.{letters}2{'f' if element is f32 else 'd'}.{mode}"

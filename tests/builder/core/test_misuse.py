@@ -74,6 +74,12 @@ def builder() -> KernelBuilder:
         (lambda k: nvb.SmemDescriptor(16.0, 16, 16), "descriptor.range", "16.0"),
         (lambda k: k.arguments[0].steps(64, 10**5000), "call.argument", "has a number of 16610 bits"),
         (lambda k: k.arguments[0].steps(64, 10**5000), "call.argument", "Address.steps: "),
+        (
+            lambda k: k.shared_address(k.thread_id(), "f32", 4),
+            "call.argument",
+            "element must be ElementType, not 'f32'",
+        ),
+        (lambda k: k.shared_address(k.thread_id(), f16, "4"), "call.argument", "align must be int, not '4'"),
         (lambda k: fragments.accumulator_position("0", 0), "call.argument", "thread must be int, not '0'"),
         (lambda k: fragments.accumulator_position(0), "call.argument", "missing a required argument: 'index'"),
     ],

@@ -80,19 +80,22 @@ def test_a_cta_is_reduced_and_scanned(threads: int) -> None:
             k.cta.scan(other, x[at], exclusive=True, initial=100),
             k.cta.scan(other, x[at]),
             k.cta.argmin(x[at])[1].to(s64),
+            k.cta.argmax(x[at])[0],
+            k.warp.argmax(x[at], at)[1].to(s64),
         ]
         for place, value in enumerate(made):
             out[place * threads + at] = value
 
     x = np.random.default_rng(threads).integers(-50, 50, threads)
     x[-1] = -60
-    got = np.zeros((6, threads), np.int64)
+    got = np.zeros((8, threads), np.int64)
     nvb.runtime.load(combined.compile(assemble=False), device="simulator").launch(1, x, got)
     sums = np.cumsum(x)
     highest = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(x)[:-1]])
     moved = np.concatenate([[100], 100 + np.cumsum(x - 3)[:-1]])
-    expected = [np.full(threads, sums[-1]), sums, highest, moved, sums - 3 * np.arange(threads), np.full(threads, -1)]
-    expected[5][:] = threads - 1
+    expected = [np.full(threads, sums[-1]), sums, highest, moved, sums - 3 * np.arange(threads)]
+    first = np.arange(0, threads, 32) + x.reshape(-1, 32).argmax(1)
+    expected += [np.full(threads, threads - 1), np.full(threads, x.max()), first.repeat(32)]
     assert np.array_equal(got, np.array(expected))
 
 

@@ -37,6 +37,33 @@ def refused(name: str, element: nvb.ElementType, **options: Any) -> list[str]:
     return []
 
 
+FAST_UNLESS_SAID = {"exp2", "log2", "rsqrt", "reciprocal"}
+BY_SERIES = {"exp", "exp2", "log", "log2", "log10", "pow", "sin", "cos"}
+"""Their accurate forms are made of operations that keep subnormal numbers."""
+
+
+def ptx(name: str, **options: Any) -> str:
+    k = KernelBuilder("one", "sm_90a", threads=32, parameters=[Parameter("x", nvb.Pointer(f32))])
+    (x,), function = k.arguments, getattr(k.math, name)
+    kinds = [one.kind for one in inspect.signature(function).parameters.values()]
+    x[0] = function(*[x[place] for place in range(kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD))], **options)
+    return str(k.finish().compile(assemble=False).ptx)
+
+
+def test_what_is_left_out_of_a_call() -> None:
+    """Nothing is approximate or flushed but what the docstrings say."""
+    math = KernelBuilder("all", "sm_90a", threads=32).math
+    for name in functions():
+        takes = inspect.signature(getattr(math, name)).parameters
+        if "approx" in takes:
+            assert ptx(name) == ptx(name, approx=name in FAST_UNLESS_SAID), name
+            assert ptx(name) != ptx(name, approx=name not in FAST_UNLESS_SAID), name
+        for approx in ([{"approx": True}, {"approx": False}] if "approx" in takes else [{}]) if "ftz" in takes else []:
+            flushed = [".ftz" in ptx(name, ftz=ftz, **approx) for ftz in (None, True, False)]
+            by_series = name in BY_SERIES and not approx["approx"]
+            assert flushed == [name == "reciprocal" and approx["approx"], not by_series, False], (name, approx)
+
+
 @pytest.mark.parametrize("name", functions())
 def test_a_type_that_it_has_not(name: str) -> None:
     fast: list[dict[str, Any]] = [{"approx": True}, {"approx": False}]
