@@ -31,7 +31,7 @@ OWN_ROWS = Rule(
     fix="name a module that Python can import, and in it a function of no arguments that gives nvb.Row objects: "
     "--rows package.module:function",
     why="A list without them would look as if they were there.",
-    reference="nvbackend catalogue --help; docs/guide.md, Rows of your own",
+    reference="nvbackend catalogue --help; docs/guide.md, The way out",
 )
 UNKNOWN_SPELLING = Rule(
     id="cli.spelling",

@@ -54,6 +54,8 @@ def forms_of_a_kernel() -> Iterator[Any]:
 def things_of_the_runtime() -> Iterator[Any]:
     """A loaded kernel on a device that is none, and what it is given."""
     yield nvb.MathPolicy(contract=True)
+    yield from (nvb.rows.Asm("{ptx} {d}, {a};"), nvb.rows.Intrinsic("llvm.nvvm.bar.sync", ("number",)))
+    yield from (nvb.rows.operand("a", nvb.rows.RegisterClass.B32), nvb.rows.writes("address", 4))
     signature = nvb.Signature("scale", (nvb.Parameter("x", nvb.Pointer(f16)),), nvb.LaunchBounds(threads=32))
     loaded, array = nvb.runtime.load(FakeCompiled(signature), device=FakeDevice()), FakeArray((64, 64))
     yield from (loaded, loaded.prepare(1, array), nvb.runtime.read_array(array), nvb.runtime.DriverError("CUDA_ERROR"))
