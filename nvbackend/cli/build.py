@@ -17,7 +17,7 @@ from nvbackend.cli.source_file import definition_at, fail, users_program
 from nvbackend.cli.text import columns, count
 
 if TYPE_CHECKING:
-    from nvbackend.builder.kernel.definition import KernelDefinition
+    import nvbackend as nvb
     from nvbackend.codegen.compiled import CompiledKernel
     from nvbackend.codegen.looking.listings import ListedLine, Place
 
@@ -80,10 +80,10 @@ def _written(kernel: CompiledKernel, file: str) -> Iterator[str]:
     yield f"{file}\n"
 
 
-def _constants(given: list[str], definition: KernelDefinition) -> dict[str, Any]:
+def _constants(spellings: list[str], definition: nvb.KernelDefinition) -> dict[str, Any]:
     """The constants of the build by name. Raises cli.build; names are judged by the kernel itself."""
     constants = {}
-    for each in given:
+    for each in spellings:
         name, equals, text = each.partition("=")
         if not equals:
             fail(f"{each!r} is not a constant of the build", "write NAME=VALUE")
@@ -94,7 +94,7 @@ def _constants(given: list[str], definition: KernelDefinition) -> dict[str, Any]
     return constants
 
 
-def _named(text: str, definition: KernelDefinition) -> Any:
+def _named(text: str, definition: nvb.KernelDefinition) -> Any:
     """The element type of this name, or what the kernel's file calls so. Raises cli.build."""
     from nvbackend.intrinsics.row.types import BY_NAME
 
@@ -105,7 +105,7 @@ def _named(text: str, definition: KernelDefinition) -> Any:
 
 
 def _compiled(
-    definition: KernelDefinition, target: str | None, constants: dict[str, Any], stage: str
+    definition: nvb.KernelDefinition, target: str | None, constants: dict[str, Any], stage: str
 ) -> CompiledKernel:
     """Assembled where the stage needs it. Diagnostics have their places in the user's file."""
     from nvbackend.isel.target.target import Target

@@ -17,7 +17,7 @@ from nvbackend.diagnostics import Diagnostic, DiagnosticError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nvbackend.builder.kernel.definition import KernelDefinition
+    import nvbackend as nvb
 
 
 class ProgramError(DiagnosticError):
@@ -40,15 +40,15 @@ def _placed(diagnostic: Diagnostic) -> Diagnostic:
     return dataclasses.replace(diagnostic, location=None) if is_ours else diagnostic
 
 
-def definition_at(spec: str) -> KernelDefinition:
+def definition_at(spec: str) -> nvb.KernelDefinition:
     """The kernel that `spec` names: FILE.py:kernel, or FILE.py where it has one kernel. Raises cli.build."""
-    from nvbackend.builder.kernel.definition import KernelDefinition
+    import nvbackend as nvb
 
     file, colon, name = spec.rpartition(":") if ":" in spec else (spec, "", "")
     if not file.endswith(".py"):
         fail(f"{spec!r} does not name a Python file and a kernel", "write FILE.py:kernel")
     module = _run(Path(file))
-    kernels = {key: each for key, each in vars(module).items() if isinstance(each, KernelDefinition)}
+    kernels = {key: each for key, each in vars(module).items() if isinstance(each, nvb.KernelDefinition)}
     if not kernels:
         fail(f"{file} has no kernel", "define one at its top level: @nvb.kernel(...)")
     if not colon:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, overload
 
-from nvbackend.codegen.saved.saved import SavedKernel
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing, with_article
 from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import LAUNCH_CALL, NoLaunches
@@ -241,7 +240,7 @@ def _load(compiled: Compiled, device: Device | str | None, options: Mapping[str,
     if not all(hasattr(compiled, name) for name in ("signature", "target", "ptx", "cubin")):
         NOT_COMPILED.fail(given=with_article(describe(compiled)))
     device = _chosen(device, compiled.signature, compiled.target, options)
-    if isinstance(compiled, SavedKernel) and not isinstance(device, SimulatedDevice):
+    if hasattr(compiled, "variants") and not isinstance(device, SimulatedDevice):
         compiled = _suited(compiled, device.limits.capability)
     signature, target = compiled.signature, compiled.target
     cubin = None if isinstance(device, SimulatedDevice) else compiled.cubin
@@ -259,7 +258,7 @@ def _load(compiled: Compiled, device: Device | str | None, options: Mapping[str,
     return LoadedKernel(signature, kernel, device)
 
 
-def _suited(saved: SavedKernel, capability: tuple[int, int]) -> SavedKernel:
+def _suited(saved: Any, capability: tuple[int, int]) -> Any:
     """What a file has for a device: a cubin, else PTX, each of the newest target that runs; else its first target."""
     cubins = [each for each in saved.variants if each.cubin is not None and runs_on(each.target, capability)]
     texts = [replace(each, cubin=None) for each in saved.variants if runs_on(each.target, capability, as_ptx=True)]

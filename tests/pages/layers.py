@@ -31,7 +31,7 @@ BRICKS = {
     "samples": (0, 6, 7, 7),
 }
 """The drawing's wall: first and last column of each layer, first and last row from the ground."""
-BESIDE = {"builder": frozenset({"ptx"})}
+BESIDE = {"builder": frozenset({"ptx"}), "cli": frozenset({"codegen"})}
 """Layers that one imports and that cannot carry it in a wall of rectangles: the drawing names them."""
 COLUMN, ROW, JOINT, MARGIN = 106, 74, 4, 8
 LAYER, USER = "#e8eef7", "#fdf3e0"

@@ -32,8 +32,8 @@ def encoder(name: str, map_: TensorMap) -> Iterator[str]:
     yield f"    const uint32_t steps[{rank}] = {_list([1] * rank)};"
     yield f"    uint64_t strides[{max(rank - 1, 1)}] = {{0}};"
     for at in range(rank - 1):
-        given, dense = f"array->strides[{rank - 2 - at}]", f"strides[{at - 1}]" if at else str(bytes_)
-        yield f"    strides[{at}] = {given} ? {given} : extents[{at}] * {dense};"
+        stride, dense = f"array->strides[{rank - 2 - at}]", f"strides[{at - 1}]" if at else str(bytes_)
+        yield f"    strides[{at}] = {stride} ? {stride} : extents[{at}] * {dense};"
     box = stored_box(map_)
     yield from _areas(map_.im2col, box)
     encode = "Tiled" if map_.im2col is None else "Im2col" if map_.im2col.wide is None else "Im2colWide"
