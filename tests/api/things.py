@@ -116,6 +116,14 @@ def plain_things() -> Iterator[Any]:
     (diagnostic,) = caught.value.diagnostics
     yield from (caught.value, diagnostic, diagnostic.rule)
     yield from (nvb.Suppressed(diagnostic, "the chip is new"), nvb.DiagnosticWarning(str(diagnostic)))
+    yield from _parts_of_a_row()
+
+
+def _parts_of_a_row() -> Iterator[Any]:
+    """What an instruction of a user's own is made of."""
+    rows = nvb.rows
+    form = rows.Asm("min.s32 $0, $1, $2;")
+    yield from (form, rows.Intrinsic("llvm.nvvm.clz.i"), rows.operand("a", f32), rows.MemoryOperand("a", writes=False))
 
 
 def layouts_and_tiles() -> Iterator[Any]:

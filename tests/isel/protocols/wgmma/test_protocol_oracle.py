@@ -281,10 +281,10 @@ def text_of(program: dict[str, tuple[list[str], list[Line]]]) -> str:
 def test_the_analysis_finds_what_some_path_breaks(program: dict[str, tuple[list[str], list[Line]]]) -> None:
     oracle = Oracle(program)
     assume(oracle.states < MOST_STATES)
-    compare(oracle)
+    assert_same(oracle)
 
 
-def compare(oracle: Oracle) -> None:
+def assert_same(oracle: Oracle) -> None:
     """The analysis has found the same, with the same histories."""
     function = Program(text_of(oracle.program)).function
     sites = [site for of_block in sites_of(function).values() for site in of_block]
@@ -367,5 +367,5 @@ def test_the_analysis_finds_it_in_programs_by_chance(first: int) -> None:
         oracle = Oracle(program)
         tried += oracle.states < MOST_STATES
         if oracle.states < MOST_STATES:
-            compare(oracle)
+            assert_same(oracle)
     assert tried > 270
