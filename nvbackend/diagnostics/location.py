@@ -7,6 +7,8 @@ import linecache
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -19,6 +21,9 @@ _LLVMLITE = "llvmlite"
 """Where an IRBuilder of the user's calls into this package, and this package into llvmlite's."""
 MARK_OF_ENTRANCE = "RUNS_THE_USERS_FUNCTION"
 """The global of a module of this package that runs a user's function: callers of that module do not matter."""
+
+_PLACES: ContextVar[tuple[Location, ...]] = ContextVar("places", default=())
+"""The places that the code which is running was said to come from, innermost first."""
 
 _Call = tuple[FrameType, TracebackType | None]
 """A frame, and the entry of a traceback that says where it is, None for one that runs. To ask for a line is slow."""
@@ -45,9 +50,24 @@ class Location:
         return f"{self.file}:{self.line}"
 
 
+@contextmanager
+def placed(*places: Location) -> Iterator[None]:
+    """Inside, the user's line is the first of `places`, which the others call; without any, it is a line of Python."""
+    before = _PLACES.set(places)
+    try:
+        yield
+    finally:
+        _PLACES.reset(before)
+
+
+def stated_place() -> Location | None:
+    """The innermost place of `placed`."""
+    return next(iter(_PLACES.get()), None)
+
+
 def caller_location() -> Location | None:
     """The innermost line of the user's, or None (this package run as a program)."""
-    return _located(_calls_from(sys._getframe(1)))
+    return _located(_calls_from(sys._getframe(1)), _PLACES.get())
 
 
 def caller_frame() -> FrameType | None:
@@ -78,12 +98,12 @@ def _calls_from(frame: FrameType | None) -> Iterator[_Call]:
         frame = frame.f_back
 
 
-def _located(calls: Iterable[_Call]) -> Location | None:
-    """The user's innermost line with its callers, of calls that are given innermost first.
+def _located(calls: Iterable[_Call], places: tuple[Location, ...] = ()) -> Location | None:
+    """The user's innermost line with its callers, of calls that are given innermost first and made at `places`.
 
     What started the user's program is left out: the test runner, the notebook, and who asked for the kernel.
     """
-    lines: list[Location] = []
+    lines = list(places)
     in_users_program = False
     for frame, trace in calls:
         code, module = frame.f_code, frame.f_globals

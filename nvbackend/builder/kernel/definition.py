@@ -25,6 +25,7 @@ from nvbackend.builder.kernel.python_function import check_function, first_line,
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Severity, printed, user_facing
+from nvbackend.diagnostics.location import placed
 from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import NotLoaded
 from nvbackend.signature import Extents, Parameter, shape_of
@@ -130,15 +131,15 @@ class KernelDefinition(NotLoaded):
         values = self._together(constants, more)
         check = self.examples if check is True and self.examples else check
         chosen = self.target if target is None else Target.parse(target)
+        first = first_line(self._function)
         try:
             bounds = self._bounds(values)
             parameters = self.parameters(values)
             allowed: dict[str, Any] = {"allow": self.allow, "severity": self.severity, "math": self.math}
-            k = KernelBuilder(self.name, chosen, **bounds, parameters=parameters, debug=debug, **allowed)
-            k.core.allowances.of_function(first_line(self._function))
+            with placed(first):  # code that its parameters need is the same for every caller
+                k = KernelBuilder(self.name, chosen, **bounds, parameters=parameters, debug=debug, **allowed)
         except DiagnosticError as error:
             # What is wrong is written at the function, not where it is built.
-            first = first_line(self._function)
             raise DiagnosticError([replace(diagnostic, location=first) for diagnostic in error.diagnostics]) from None
         self._check_options(values, check, debug=debug)
         self._check_constants(values)
@@ -148,7 +149,8 @@ class KernelDefinition(NotLoaded):
             if (fault := misused(error)) is None:
                 raise
             raise DiagnosticError([fault]) from None
-        return k._finish(last_line(self._function), check)
+        with placed():
+            return k._finish(last_line(self._function), check)
 
     def with_(self, *, name: str | None = None, **constants: Any) -> KernelDefinition:
         """The same kernel with some constants of the build set, which `build` and `compile` can set again.
@@ -210,7 +212,8 @@ class KernelDefinition(NotLoaded):
         for core in around:
             core.inner = self.name
         try:
-            result = self._function(k, *k.arguments, **{**self._bound, **values})
+            with placed():
+                result = self._function(k, *k.arguments, **{**self._bound, **values})
         finally:
             for core in around:
                 core.inner = None

@@ -110,11 +110,6 @@ class Allowances:
                 FORM.fail(call="severity=", what="severities", problem=problem, advice=advice)
             self.severities[checked(rule, "of another severity", "severity")] = chosen
 
-    def of_function(self, place: Location) -> None:
-        """What the whole kernel allows is written at this place."""
-        for each in self.every:
-            each.at = place
-
     def begin(self, rules: Sequence[str], reason: str) -> list[Allowance]:
         """Allow rules in a block that begins here."""
         for rule in rules:

@@ -8,7 +8,7 @@ from typing import Any
 from llvmlite import ir
 
 from nvbackend.diagnostics.ascii_paths import ascii_path
-from nvbackend.diagnostics.location import caller_frame
+from nvbackend.diagnostics.location import caller_frame, stated_place
 
 _KIND = "DebugDirectivesOnly"
 """LLVM prints only `.loc` for it. For LineTablesOnly it writes `.target ..., debug`, and ptxas spills."""
@@ -43,6 +43,8 @@ class Lines:
 
     def here(self) -> Any:
         """The location of the line of the user's code that is running; None if only this package is."""
+        if (stated := stated_place()) is not None:
+            return self.at(stated.file, stated.line)
         frame = caller_frame()
         if frame is None:
             return None
