@@ -50,6 +50,12 @@ def remainder_of_floats(k, x: nvb.Pointer[f32]):
     x[0] = (x[0].to(i32) % 2).to(f32)  # keeps
 
 
+@kernel("call.no-effect")
+def accurate_and_flushed(k, x: nvb.Pointer[f32]):
+    x[0] = k.math.exp(x[0], ftz=True)  # breaks
+    x[0] = k.math.exp(x[0], approx=True, ftz=True)  # keeps
+
+
 @kernel("value.scope")
 def value_behind_its_block(k, out: nvb.Pointer[i32], count: i32):
     last = k.var(0)

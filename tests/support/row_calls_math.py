@@ -33,7 +33,7 @@ def _function(u: Bench, row: Row) -> None:
     axes: dict[str, Any] = dict(row.axes)
     approximate = axes["form"] in ("approx", "full")
     rounding = {} if approximate else {"rounding": axes["form"]}
-    ftz = {} if row.opcode == "tanh" or axes["element"] == "bf16" else {"ftz": axes["ftz"]}
+    ftz = {} if row.opcode == "tanh" else {"ftz": axes["ftz"]}
     call = getattr(u.k.math, _FUNCTIONS.get(row.opcode, row.opcode))
     call(*_numbers(u, row), approx=approximate, **rounding, **ftz)
 

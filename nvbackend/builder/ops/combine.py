@@ -20,7 +20,8 @@ Several: TypeAlias = "tuple[Value, ...]"
 """What each thread brings: one value, or some that belong together."""
 Combine: TypeAlias = "Callable[[Several, Several], Several]"
 
-ARITHMETIC = ("add", "mul", "min", "max")
+EXTREMES = ("min", "max")
+ARITHMETIC = ("add", "mul", *EXTREMES)
 BITWISE = ("and", "or", "xor")
 NAMES = (*ARITHMETIC, *BITWISE)
 
@@ -48,12 +49,15 @@ def brought(k: Core, value: Any) -> Several:
 def combining(k: Core, call: str, operation: Operation, values: Several, *, nan: bool = False) -> Combine:
     """What combines two times what threads bring, of the types of `values`: a named operation one by one.
 
-    Raises reduce.operation, value.operation for bits of floats, and value.type for a function that gives other types.
+    `nan` is of min and max of floats. Raises reduce.operation, value.operation for bits of floats, value.type for a
+    function that gives other types, and call.no-effect for `nan` elsewhere.
     """
+    if isinstance(operation, str) and operation not in NAMES:
+        OPERATION.fail(call=call, given=operation, names=", ".join(NAMES))
+    if nan:
+        _check_nan(call, operation, values)
     if callable(operation):
         return _by_function(k, operation, values)
-    if operation not in NAMES:
-        OPERATION.fail(call=call, given=operation, names=", ".join(NAMES))
     if operation in BITWISE and (floats := [each.type for each in values if each.type.is_float]):
         advice = "take add, mul, min or max, or the bits: .bitcast(nvb.u32)"
         rules.UNSUPPORTED_OPERATION.fail(operation=f"{call} by {operation}", element=floats[0], advice=advice)
@@ -61,13 +65,37 @@ def combining(k: Core, call: str, operation: Operation, values: Several, *, nan:
     table: dict[str, Callable[[Value, Value], Value]] = {
         "add": lambda a, b: a + b,
         "mul": lambda a, b: a * b,
-        "min": lambda a, b: calls.min(a, b, nan=nan),
-        "max": lambda a, b: calls.max(a, b, nan=nan),
+        "min": lambda a, b: calls.min(a, b, nan=nan and a.type.is_float),
+        "max": lambda a, b: calls.max(a, b, nan=nan and a.type.is_float),
         "and": lambda a, b: a & b,
         "or": lambda a, b: a | b,
         "xor": lambda a, b: a ^ b,
     }
     return lambda a, b: tuple(table[operation](x, y) for x, y in zip(a, b, strict=True))
+
+
+def _check_nan(call: str, operation: Operation, values: Several) -> None:
+    """Raises call.no-effect where nothing is the greater or the lesser of two floats."""
+    kinds = " and ".join(str(each.type) for each in values)
+    if operation not in EXTREMES:
+        by = f"by {operation!r}" if isinstance(operation, str) else "by a function"
+        reason = "it is of min and max; a sum or a product of NaN is NaN, and a function says for itself what it gives"
+    elif not any(each.type.is_float for each in values):
+        by, reason = f"by {operation!r} of {kinds}", "integers have no NaN"
+    else:
+        return
+    rules.NO_EFFECT.fail(argument="nan=True", call=f"{call} {by}", reason=reason, advice="leave it out")
+
+
+def check_initial(call: str, initial: object, *, exclusive: bool) -> None:
+    """Raises call.no-effect for what the first thread would get of a scan that gives it its own value."""
+    if initial is not None and not exclusive:
+        rules.NO_EFFECT.fail(
+            argument=f"initial={initial!r}",
+            call=call,
+            reason="the first thread of an inclusive scan gets its own value",
+            advice="say exclusive=True, or combine the result with it",
+        )
 
 
 def _by_function(k: Core, function: Callable[..., Any], values: Several) -> Combine:

@@ -113,7 +113,8 @@ class Convert(Noun):
         """cvt from one pair to another, register to register.
 
         From e4m3x2, e5m2x2, e2m3x2, e3m2x2 and e2m1x2 to f16x2, from ue8m0x2 to bf16x2; from f16x2 to e4m3x2 and
-        e5m2x2, and from bf16x2 to ue8m0x2 (`rounding` rz or rp). Raises instruction.variant, target.feature.
+        e5m2x2, and from bf16x2 to ue8m0x2 (`rounding` rz or rp, `saturate` to its largest number, as
+        e4m3x2 and e5m2x2 always do). Raises instruction.variant, target.feature.
         """
         mode = rounding or ("rz" if to == conversions.SCALES else "rn")
         row = variant("cvt", conversions.pair, to, source, mode, saturate or to in conversions.BYTES, relu)

@@ -17,6 +17,7 @@ from nvbackend.builder.ops.combine import (
     Operation,
     Several,
     brought,
+    check_initial,
     combining,
     extreme_of_pairs,
     first_of,
@@ -101,6 +102,7 @@ class CtaWide(Noun):
         for a function). Otherwise as `reduce`; a function need not commute.
         """
         call = "k.cta.scan"
+        check_initial(call, initial, exclusive=exclusive)
         values = brought(self._k, value)
         combine = combining(self._k, call, operation, values, nan=nan)
         first = first_of(self._k, call, operation, values, initial) if exclusive else ()

@@ -10,6 +10,7 @@ from nvbackend.builder.ops.combine import (
     Operation,
     Several,
     brought,
+    check_initial,
     combining,
     extreme_of_pairs,
     first_of,
@@ -217,6 +218,7 @@ class Warp(Noun):
         not commute.
         """
         call = "k.warp.scan"
+        check_initial(call, initial, exclusive=exclusive)
         values = brought(self._k, value)
         combine = combining(self._k, call, operation, values, nan=nan)
         check_exchange("up", None, width)

@@ -18,6 +18,13 @@ UNSUPPORTED_OPERATION = Rule(
     why="LLVM would refuse the module, far from the line that asked for it.",
     reference="docs/guide.md, Values and variables; PTX ISA 9.7 (the types that each instruction has)",
 )
+NO_EFFECT = Rule(
+    id="call.no-effect",
+    message="{argument} has no effect on {call}: {reason}",
+    fix="{advice}",
+    why="The numbers would be the same as without it, and not those that the call asks for.",
+    reference="docs/api.md",
+)
 CONSTANT_RANGE = Rule(
     id="value.constant",
     message="{problem}",

@@ -43,9 +43,45 @@ class Emission(Noun):
     def _approx(self, approx: bool | None) -> bool:
         return self._k.math.approx if approx is None else approx
 
+    def _approximates(self, call: str, operand: Value, approx: bool | None, rounding: str | None) -> bool:
+        """Whether a root or a quotient is the chip's approximation: as is said, else the policy's, not of f64."""
+        self._rounds(call, approx, rounding)
+        return approx or (approx is None and rounding is None and self._k.math.approx and operand.type is not f64)
+
+    def _rounds(self, call: str, approx: bool | None, rounding: str | None) -> None:
+        """Raises call.no-effect for a rounding of what is approximated."""
+        if approx and rounding is not None:
+            rules.NO_EFFECT.fail(
+                argument=f"rounding={rounding!r}",
+                call=f"k.math.{call}(approx=True)",
+                reason="the chip's approximation has no rounding to choose",
+                advice="leave out rounding, or approx=True",
+            )
+
+    def _flushes_as(self, call: str, ftz: bool | None) -> None:
+        """Raises call.no-effect for an accurate function that is to flush otherwise than the kernel does."""
+        policy = self._k.math.ftz
+        if ftz in (None, policy):
+            return
+        kernel = "flushes the subnormal numbers" if policy else "keeps the subnormal numbers"
+        rules.NO_EFFECT.fail(
+            argument=f"ftz={ftz}",
+            call=f"the accurate k.math.{call}",
+            reason=f"it is made of operations of f32, of which the kernel {kernel}",
+            advice="leave it out, take approx=True, or choose for the whole kernel: "
+            f"math=nvb.MathPolicy(ftz={ftz}) in nvb.kernel",
+        )
+
     def _extreme(self, operation: str, left: Operand, right: Operand, *, nan: bool, ftz: bool | None) -> Value:
         a, b = pair_of(self._k, operation, left, right)
         if not a.type.is_float:
+            if nan or ftz is not None:
+                rules.NO_EFFECT.fail(
+                    argument="nan=True" if nan else f"ftz={ftz}",
+                    call=f"k.math.{operation} of {a.type}",
+                    reason="integers have neither NaN nor subnormal numbers",
+                    advice="leave it out",
+                )
             return select(self._k, a < b if operation == "min" else a > b, a, b)
         if ftz is not None:
             return self._of_row(variant(operation, floats.extreme, operation, a.type.name, ftz, nan), a, b)
@@ -120,8 +156,12 @@ class Emission(Noun):
         accurate: Accurate,
         fast: Callable[..., Value] | None,
         *more: Value,
+        ftz: bool | None = None,
     ) -> Value:
-        """A function of f32, which f16 and bf16 are converted to: `fast`, or the accurate one."""
+        """A function of f32, which f16 and bf16 are converted to: `fast`, or the accurate one.
+
+        Raises call.no-effect for an accurate one with an `ftz` that is not the kernel's.
+        """
         operand = as_value(self._k, value)
         element = operand.type
         if element not in (f16, bf16, f32):
@@ -129,6 +169,7 @@ class Emission(Noun):
         singles = [argument.to(f32) for argument in (operand, *more)]
         if fast is not None:
             return fast(*singles).to(element)
+        self._flushes_as(name, ftz)
         with self._k.llvm.of_line(caller_location()):
             outcome = accurate(Singles(self._k), *(argument.ir for argument in singles))
         return self._k.wrap(outcome, f32).to(element)
@@ -140,13 +181,14 @@ class Emission(Noun):
             of_two = self._machine("lg2", "approx", ftz, x)
             return of_two if factor == 1 else self._product(of_two, factor, ftz)
 
-        return self._function(name, value, partial(powers.log, base=base), fast if approx else None)
+        return self._function(name, value, partial(powers.log, base=base), fast if approx else None, ftz=ftz)
 
     def _wave(self, name: str, value: Operand, approx: bool | None, ftz: bool | None) -> Value:
         def fast(x: Value) -> Value:
             return self._machine(name, "approx", ftz, x)
 
-        return self._function(name, value, partial(waves.wave, name=name), fast if self._approx(approx) else None)
+        accurate = partial(waves.wave, name=name)
+        return self._function(name, value, accurate, fast if self._approx(approx) else None, ftz=ftz)
 
     def _product(self, x: Value, factor: Operand, ftz: bool | None) -> Value:
         return self._rounded("mul", "rn", ftz, False, False, x, as_value(self._k, factor, f32))

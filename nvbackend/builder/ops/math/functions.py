@@ -19,9 +19,10 @@ class Math(Emission):
     """Mathematics of floats (PTX ISA 9.7.3, 9.7.4).
 
     f16 and bf16 are computed in f32 and rounded, unless a call says that the machine has it for them. `approx` and
-    `ftz` that are left out are those of the kernel's `math=`. Accurate functions give the same bits on every GPU and in
-    the simulator; the errors are in units in the last place (ulp) of f32, whose subnormal numbers are exact unless the
-    kernel's math policy flushes them.
+    `ftz` that are left out are those of the kernel's `math=` (nvb.MathPolicy); an argument that a form of a function
+    has no use for is refused (call.no-effect, instruction.variant). Accurate functions give the same bits on every GPU
+    and in the simulator; the errors are in units in the last place (ulp) of f32, whose subnormal numbers are exact
+    unless the kernel's math policy flushes them.
     """
 
     __noun__ = "math"
@@ -40,7 +41,7 @@ class Math(Emission):
         """The lesser of two values of one type: of -0.0 and 0.0 the first, of NaN and a number the number.
 
         With `nan`, NaN where either is NaN (min.NaN: f16, bf16 and f32, from sm_80 on; target.feature). `ftz`: of f32
-        and f16, subnormal numbers are 0. PTX ISA 9.7.3.
+        and f16, subnormal numbers are 0. Integers take neither (call.no-effect). PTX ISA 9.7.3.
         """
         return self._extreme("min", left, right, nan=nan, ftz=ftz)
 
@@ -48,7 +49,7 @@ class Math(Emission):
         """The greater of two values of one type: of -0.0 and 0.0 the second, of NaN and a number the number.
 
         With `nan`, NaN where either is NaN (max.NaN: f16, bf16 and f32, from sm_80 on; target.feature). `ftz`: of f32
-        and f16, subnormal numbers are 0. PTX ISA 9.7.3.
+        and f16, subnormal numbers are 0. Integers take neither (call.no-effect). PTX ISA 9.7.3.
         """
         return self._extreme("max", left, right, nan=nan, ftz=ftz)
 
@@ -122,29 +123,37 @@ class Math(Emission):
         return self._rounded("fma", rounding, ftz, saturate, relu, x, y, as_value(self._k, c, x.type))
 
     def divide(
-        self, a: Operand, b: Operand, *, approx: bool | None = None, rounding: str = "rn", ftz: bool | None = None
+        self,
+        a: Operand,
+        b: Operand,
+        *,
+        approx: bool | None = None,
+        rounding: str | None = None,
+        ftz: bool | None = None,
     ) -> Value:
-        """a / b, rounded once; `rounding` as of `fma`.
+        """a / b, rounded once: to nearest even, or by `rounding` as of `fma`.
 
-        `approx`, not of f64: div.full, at most 2 ulp off. Raises instruction.variant. PTX ISA 9.7.3 (div).
+        `approx`, not of f64: div.full, at most 2 ulp off. A `rounding` goes before the kernel's policy. Raises
+        call.no-effect for both, instruction.variant. PTX ISA 9.7.3 (div).
         """
         x, y = pair_of(self._k, "divide", a, b)
-        form = "full" if self._approx(approx) and x.type is not f64 else rounding
+        form = "full" if self._approximates("divide", x, approx, rounding) else rounding or "rn"
         return self._machine("div", form, ftz, x, y, name="divide")
 
     def sqrt(
-        self, value: Operand, *, approx: bool | None = None, rounding: str = "rn", ftz: bool | None = None
+        self, value: Operand, *, approx: bool | None = None, rounding: str | None = None, ftz: bool | None = None
     ) -> Value:
-        """The square root of `value`, rounded once; `rounding` as of `fma`.
+        """The square root of `value`, rounded once: to nearest even, or by `rounding` as of `fma`.
 
-        `approx`, not of f64: at most 1 ulp off. Raises instruction.variant. PTX ISA 9.7.3 (sqrt).
+        `approx`, not of f64: at most 1 ulp off. A `rounding` goes before the kernel's policy. Raises call.no-effect for
+        both, instruction.variant. PTX ISA 9.7.3 (sqrt).
         """
         operand = as_value(self._k, value)
-        if self._approx(approx) and operand.type is not f64:
+        if self._approximates("sqrt", operand, approx, rounding):
             return self._machine("sqrt", "approx", ftz, operand)
-        if rounding == "rn" and ftz is None and operand.type is f32:
+        if rounding in (None, "rn") and ftz is None and operand.type is f32:
             return self._native("sqrt", operand)
-        return self._machine("sqrt", rounding, ftz, operand)
+        return self._machine("sqrt", rounding or "rn", ftz, operand)
 
     def rsqrt(self, value: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
         """One over the square root of `value`: rsqrt.approx, at most 2 ulp off.
@@ -158,16 +167,17 @@ class Math(Emission):
         return self.reciprocal(self.sqrt(wide, approx=False, ftz=ftz), approx=False, ftz=ftz).to(operand.type)
 
     def reciprocal(
-        self, value: Operand, *, approx: bool | None = None, rounding: str = "rn", ftz: bool | None = None
+        self, value: Operand, *, approx: bool | None = None, rounding: str | None = None, ftz: bool | None = None
     ) -> Value:
         """One over `value`: rcp.approx.ftz, at most 1 ulp off, where subnormal numbers are 0; not with ftz=False.
 
-        With approx=False, and of f64 unless approx=True (off by 2**-20), it is rounded once; `rounding` as of `fma`.
-        PTX ISA 9.7.3 (rcp).
+        With approx=False, with a `rounding` as of `fma`, and of f64 unless approx=True (off by 2**-20), it is rounded
+        once. Raises call.no-effect for a rounding with approx=True, instruction.variant. PTX ISA 9.7.3 (rcp).
         """
         operand = as_value(self._k, value)
-        if approx is False or (operand.type is f64 and not approx):
-            return self._machine("rcp", rounding, ftz, operand, name="reciprocal")
+        self._rounds("reciprocal", approx, rounding)
+        if approx is False or rounding is not None or (operand.type is f64 and not approx):
+            return self._machine("rcp", rounding or "rn", ftz, operand, name="reciprocal")
         return self._machine("rcp", "approx", ftz is not False, operand, name="reciprocal")
 
     # -- exponentials and logarithms ----------------------------------------------------------------------------------
@@ -175,46 +185,50 @@ class Math(Emission):
     def exp(self, value: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
         """e to the `value`, at most 1.1 ulp off.
 
-        `approx`: ex2.approx of the product with log2(e), off by 2 + 1.2 |value| ulp. PTX ISA 9.7.3 (ex2).
+        `approx`: ex2.approx of the product with log2(e), off by 2 + 1.2 |value| ulp; `ftz` is of that, and the accurate
+        form flushes as the kernel does (else call.no-effect). PTX ISA 9.7.3 (ex2).
         """
 
         def fast(x: Value) -> Value:
             return self._exponential(x, ftz)
 
-        return self._function("exp", value, powers.exp, fast if self._approx(approx) else None)
+        return self._function("exp", value, powers.exp, fast if self._approx(approx) else None, ftz=ftz)
 
     def exp2(self, value: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
         """2 to the `value`: ex2.approx, off by 2**-22 of it; with approx=False at most 1.1 ulp.
 
         With approx=True f16 (sm_75 and later) and bf16 (sm_90 and later) are the machine's own, off by 2**-9.9 and
-        2**-7 of the result. PTX ISA 9.7.3, 9.7.4 (ex2).
+        2**-7 of the result; they keep (f16) or flush (bf16) subnormal numbers. `ftz` else as of `exp`. PTX ISA 9.7.3,
+        9.7.4 (ex2).
         """
         if approx and (operand := as_value(self._k, value)).type in (f16, bf16):
-            return self._machine("ex2", "approx", operand.type is bf16, operand)
+            return self._machine("ex2", "approx", operand.type is bf16 if ftz is None else ftz, operand)
 
         def fast(x: Value) -> Value:
             return self._native("exp2", x) if ftz is None else self._machine("ex2", "approx", ftz, x)
 
-        return self._function("exp2", value, powers.exp2, None if approx is False else fast)
+        return self._function("exp2", value, powers.exp2, None if approx is False else fast, ftz=ftz)
 
     def log(self, value: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
         """The natural logarithm of `value`, at most 1 ulp off; NaN of negative numbers.
 
-        `approx`: lg2.approx times ln(2), off by 2**-22 for values from 0.5 to 2, else by 3 ulp. PTX ISA 9.7.3 (lg2).
+        `approx`: lg2.approx times ln(2), off by 2**-22 for values from 0.5 to 2, else by 3 ulp; `ftz` as of `exp`. PTX
+        ISA 9.7.3 (lg2).
         """
         return self._logarithm("log", "e", value, approx=self._approx(approx), ftz=ftz)
 
     def log2(self, value: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
         """The logarithm of `value` to base 2: lg2.approx, off by 2**-22 for values from 0.5 to 2, else by 2**-22 of it.
 
-        With approx=False at most 1.2 ulp off. PTX ISA 9.7.3 (lg2).
+        With approx=False at most 1.2 ulp off; `ftz` as of `exp`. PTX ISA 9.7.3 (lg2).
         """
         return self._logarithm("log2", "2", value, approx=approx is not False, ftz=ftz)
 
     def log10(self, value: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
         """The logarithm of `value` to base 10, at most 1.1 ulp off.
 
-        `approx`: lg2.approx times log10(2), off by 2**-23 for values from 0.5 to 2, else by 3 ulp. PTX ISA 9.7.3 (lg2).
+        `approx`: lg2.approx times log10(2), off by 2**-23 for values from 0.5 to 2, else by 3 ulp; `ftz` as of `exp`.
+        PTX ISA 9.7.3 (lg2).
         """
         return self._logarithm("log10", "10", value, approx=self._approx(approx), ftz=ftz)
 
@@ -222,28 +236,30 @@ class Math(Emission):
         """`base` to the power of `exponent`, at most 1.3 ulp off, with C's results for 0, 1, infinity and NaN.
 
         `approx`: ex2.approx of lg2.approx times the exponent: NaN of negative bases, and its error grows with the size
-        of the exponent of 2. PTX ISA 9.7.3 (lg2, ex2).
+        of the exponent of 2; `ftz` as of `exp`. PTX ISA 9.7.3 (lg2, ex2).
         """
         x, y = pair_of(self._k, "pow", base, exponent)
 
         def fast(a: Value, b: Value) -> Value:
             return self._machine("ex2", "approx", ftz, self._product(self._machine("lg2", "approx", ftz, a), b, ftz))
 
-        return self._function("pow", x, power, fast if self._approx(approx) else None, y)
+        return self._function("pow", x, power, fast if self._approx(approx) else None, y, ftz=ftz)
 
     # -- waves and activations ----------------------------------------------------------------------------------------
 
     def sin(self, value: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
         """The sine of `value` radians, at most 1.1 ulp off for every finite one.
 
-        `approx`: sin.approx, off by 2**-20.5 from -pi to pi, and by more outside. PTX ISA 9.7.3 (sin).
+        `approx`: sin.approx, off by 2**-20.5 from -pi to pi, and by more outside; `ftz` as of `exp`. PTX ISA 9.7.3
+        (sin).
         """
         return self._wave("sin", value, approx, ftz)
 
     def cos(self, value: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
         """The cosine of `value` radians, at most 1.1 ulp off for every finite one.
 
-        `approx`: cos.approx, off by 2**-20.5 from -pi to pi, and by more outside. PTX ISA 9.7.3 (cos).
+        `approx`: cos.approx, off by 2**-20.5 from -pi to pi, and by more outside; `ftz` as of `exp`. PTX ISA 9.7.3
+        (cos).
         """
         return self._wave("cos", value, approx, ftz)
 
@@ -276,16 +292,24 @@ class Math(Emission):
         """`value` times its sigmoid, at most 4 ulp off, with `approx` as far as `sigmoid`; NaN of minus infinity."""
         return self._function("silu", value, waves.silu, self._silu if self._approx(approx) else None)
 
-    def gelu(self, value: Operand, *, form: str = "erf", approx: bool | None = None) -> Value:
+    def gelu(self, value: Operand, *, form: str | None = None, approx: bool | None = None) -> Value:
         """value * (1 + erf(value / sqrt(2))) / 2, off by at most 2**-23 of `value`; NaN of minus infinity.
 
         `form` "tanh": the usual approximation of it, value * (1 + tanh(sqrt(2 / pi) (value + 0.044715 value**3))) / 2,
-        as a product with a sigmoid, off by at most 2**-21 of `value`. `approx`: that form with the sigmoid of `approx`.
+        as a product with a sigmoid, off by at most 2**-21 of `value`. `approx`: that form with the sigmoid of `approx`;
+        `form` "erf" has none (call.no-effect), and is accurate whatever the kernel's policy.
         """
-        if form not in ("erf", "tanh"):
+        if form not in (None, "erf", "tanh"):
             rules.UNSUPPORTED_OPERATION.fail(
                 operation=f"k.math.gelu(form={form!r})", element=f32, advice='use "erf" or "tanh"'
             )
-        if self._approx(approx):
+        if form == "erf" and approx:
+            rules.NO_EFFECT.fail(
+                argument='form="erf"',
+                call="k.math.gelu(approx=True)",
+                reason='the approximation is of the form "tanh"',
+                advice="leave out form, or approx=True",
+            )
+        if form != "erf" and self._approx(approx):
             return self._function("gelu", value, waves.gelu_tanh, self._gelu)
-        return self._function("gelu", value, waves.gelu if form == "erf" else waves.gelu_tanh, None)
+        return self._function("gelu", value, waves.gelu_tanh if form == "tanh" else waves.gelu, None)

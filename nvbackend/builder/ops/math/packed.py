@@ -23,9 +23,10 @@ class PackedOperations(Noun):
 
     The first argument names the pair; the lower half is its first element. Pairs have a type, nvb.f16x2, bf16x2 or
     f32x2, also as elements of a `Pointer`; `.bitcast(nvb.u32)` gives the bits of one. A u32 (or u64 of f32x2) is taken
-    as the bits of what the call names. `ftz` (f16x2, f32x2) makes subnormal operands and results 0, `saturate` (f16x2)
-    clamps to 0 to 1, `relu` (fma of f16x2 and bf16x2) makes negative results 0. Raises value.type for a pair of another
-    type, instruction.variant for what a pair does not have, target.feature where the target does not have it.
+    as the bits of what the call names. `ftz` (f16x2, f32x2) makes subnormal operands and results 0, and left out it is
+    of f32x2 that of the kernel's math policy; `saturate` (f16x2) clamps to 0 to 1, `relu` (fma of f16x2 and bf16x2)
+    makes negative results 0. Raises value.type for a pair of another type, instruction.variant for what a pair does not
+    have, target.feature where the target does not have it.
     """
 
     __noun__ = "packed"
@@ -55,19 +56,40 @@ class PackedOperations(Noun):
     # -- arithmetic ---------------------------------------------------------------------------------------------------
 
     def add(
-        self, pair: str, a: Operand, b: Operand, *, rounding: str = "rn", ftz: bool = False, saturate: bool = False
+        self,
+        pair: str,
+        a: Operand,
+        b: Operand,
+        *,
+        rounding: str = "rn",
+        ftz: bool | None = None,
+        saturate: bool = False,
     ) -> Value:
         """a + b; bf16x2 from sm_90 on. `rounding` as of `fma`. PTX ISA 9.7.3, 9.7.4 (add)."""
         return self._rounded("add", pair, rounding, ftz, saturate, False, a, b)
 
     def sub(
-        self, pair: str, a: Operand, b: Operand, *, rounding: str = "rn", ftz: bool = False, saturate: bool = False
+        self,
+        pair: str,
+        a: Operand,
+        b: Operand,
+        *,
+        rounding: str = "rn",
+        ftz: bool | None = None,
+        saturate: bool = False,
     ) -> Value:
         """a - b; bf16x2 from sm_90 on. `rounding` as of `fma`. PTX ISA 9.7.3, 9.7.4 (sub)."""
         return self._rounded("sub", pair, rounding, ftz, saturate, False, a, b)
 
     def mul(
-        self, pair: str, a: Operand, b: Operand, *, rounding: str = "rn", ftz: bool = False, saturate: bool = False
+        self,
+        pair: str,
+        a: Operand,
+        b: Operand,
+        *,
+        rounding: str = "rn",
+        ftz: bool | None = None,
+        saturate: bool = False,
     ) -> Value:
         """a * b; bf16x2 from sm_90 on. `rounding` as of `fma`. PTX ISA 9.7.3, 9.7.4 (mul)."""
         return self._rounded("mul", pair, rounding, ftz, saturate, False, a, b)
@@ -80,7 +102,7 @@ class PackedOperations(Noun):
         c: Operand,
         *,
         rounding: str = "rn",
-        ftz: bool = False,
+        ftz: bool | None = None,
         saturate: bool = False,
         relu: bool = False,
     ) -> Value:
@@ -90,19 +112,19 @@ class PackedOperations(Noun):
         """
         return self._rounded("fma", pair, rounding, ftz, saturate, relu, a, b, c)
 
-    def min(self, pair: str, a: Operand, b: Operand, *, nan: bool = False, ftz: bool = False) -> Value:
+    def min(self, pair: str, a: Operand, b: Operand, *, nan: bool = False, ftz: bool | None = None) -> Value:
         """The lesser elements, of NaN and a number the number; f16x2 and bf16x2, from sm_80 on.
 
         With `nan`, NaN where either is NaN. PTX ISA 9.7.4 (min).
         """
-        return self._of(variant("min", packed.extreme, "min", pair, ftz, nan), a, b)
+        return self._of(variant("min", packed.extreme, "min", pair, bool(ftz), nan), a, b)
 
-    def max(self, pair: str, a: Operand, b: Operand, *, nan: bool = False, ftz: bool = False) -> Value:
+    def max(self, pair: str, a: Operand, b: Operand, *, nan: bool = False, ftz: bool | None = None) -> Value:
         """The greater elements, of NaN and a number the number; f16x2 and bf16x2, from sm_80 on.
 
         With `nan`, NaN where either is NaN. PTX ISA 9.7.4 (max).
         """
-        return self._of(variant("max", packed.extreme, "max", pair, ftz, nan), a, b)
+        return self._of(variant("max", packed.extreme, "max", pair, bool(ftz), nan), a, b)
 
     def abs(self, pair: str, value: Operand) -> Value:
         """Both elements without their signs; f16x2, and bf16x2 from sm_80 on. PTX ISA 9.7.4 (abs)."""
@@ -144,9 +166,11 @@ class PackedOperations(Noun):
         return _PAIRS[element]
 
     def _rounded(
-        self, operation: str, pair: str, rounding: str, ftz: bool, saturate: bool, relu: bool, *values: Operand
+        self, operation: str, pair: str, rounding: str, ftz: bool | None, saturate: bool, relu: bool, *values: Operand
     ) -> Value:
-        return self._of(variant(operation, packed.arithmetic, operation, pair, rounding, ftz, saturate, relu), *values)
+        flushes = self._k.math.ftz and pair == f32x2.name if ftz is None else ftz
+        row = variant(operation, packed.arithmetic, operation, pair, rounding, flushes, saturate, relu)
+        return self._of(row, *values)
 
     def _held(self, pair: ElementType, value: Operand) -> Value:
         """`value`, a pair or its bits."""
