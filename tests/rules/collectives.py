@@ -18,6 +18,15 @@ def a_sum_of_a_part_of_the_cta(k, x: nvb.Pointer[f32], out: nvb.Pointer[f32]):
     out[thread] = k.cta.reduce("add", value)  # keeps
 
 
+@kernel("cta.group", threads=384)
+def two_groups_at_one_barrier(k, x: nvb.Pointer[f32], out: nvb.Pointer[f32]):
+    thread, group = k.thread_id(), k.warpgroup_id()
+    with k.if_(group > 0):
+        barrier = 1  # breaks
+        barrier = group  # keeps
+        out[thread] = k.cta.reduce("add", x[thread], threads=128, barrier=barrier)
+
+
 @kernel("reduce.initial")
 def nothing_before_the_first_lane(k, x: nvb.Pointer[f32]):
     thread = k.thread_id()

@@ -35,7 +35,7 @@ from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.builder.values.math_policy import NOTHING_ALLOWED, MathPolicy
 from nvbackend.builder.values.placed import TilePlaces
 from nvbackend.builder.values.values import Value
-from nvbackend.diagnostics import Location, caller_location, raise_all
+from nvbackend.diagnostics import Diagnostic, Location, caller_location, raise_all
 from nvbackend.dry_run.anchors import Anchors
 from nvbackend.intrinsics.row.row import Effect, Row
 from nvbackend.intrinsics.row.semantics import BARRIER, Scope
@@ -52,8 +52,8 @@ from nvbackend.signature import LaunchBounds
 class Core:
     """Blocks, regions, mutable storage and the machine record of one function."""
 
-    cta_wide: dict[tuple[str, int], str]
-    """The calls that all threads of the CTA execute, by the user's line."""
+    cta_wide: dict[tuple[str, int], Callable[..., Diagnostic]]
+    """What says that only some come to a call of all threads of the CTA, or of a group, by the user's line."""
 
     def __init__(
         self,

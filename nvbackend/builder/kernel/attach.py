@@ -12,7 +12,7 @@ from nvbackend.builder.kernel.bounds import checked_bounds
 from nvbackend.builder.kernel.operations import Operations
 from nvbackend.builder.kernel.owned_code import FollowingBuilder, is_transparent, late_code, wrong_ends
 from nvbackend.builder.kernel.owners import AGAIN, BASE, builder_of, claim, is_kernel, owner_faults
-from nvbackend.builder.ops.cta import of_whole_calls
+from nvbackend.builder.ops.groups import of_whole_calls
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
 from nvbackend.diagnostics import Diagnostic, caller_location, raise_all, user_facing
@@ -133,7 +133,8 @@ class AttachedBuilder(Operations):
         self.core.check_blocks()
         raise_all([*wrong_ends(self.function), *late_code(self.function)])
         self.core.link()
-        faults = [*self._warnings, *owner_faults(self), *self.core.peers.faults(), *verify(self._judged())]
+        of_calls = [*owner_faults(self), *self.core.peers.faults(), *self._groups.faults()]
+        faults = [*self._warnings, *of_calls, *verify(self._judged())]
         allowed = self.core.allowances
         warnings = (*raise_all(of_whole_calls(self.core, allowed.kept(faults))), *allowed.unused())
         announce(warnings, allowed.suppressed)

@@ -25,7 +25,7 @@ from nvbackend.builder.kernel.dry_run import dry_run
 from nvbackend.builder.kernel.operations import Operations
 from nvbackend.builder.kernel.owners import claim, owner_faults
 from nvbackend.builder.lower.conversions import llvm_type
-from nvbackend.builder.ops.cta import of_whole_calls
+from nvbackend.builder.ops.groups import of_whole_calls
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.calls import spliced
 from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
@@ -141,7 +141,8 @@ class KernelBuilder(Operations):
         self.core.link()
         built = time.perf_counter()
         allowed = self.core.allowances
-        faults = [*self._warnings, *owner_faults(self), *self.core.peers.faults(), *verify(self.machine)]
+        of_calls = [*owner_faults(self), *self.core.peers.faults(), *self._groups.faults()]
+        faults = [*self._warnings, *of_calls, *verify(self.machine)]
         warnings = raise_all(of_whole_calls(self.core, allowed.kept(faults)))
         verified = time.perf_counter()
         if sizes is not None:

@@ -9,7 +9,8 @@ from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Memory
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.ops.combine import Operation, brought, combining, result_of
-from nvbackend.builder.ops.cta import CtaWide, check_all_come
+from nvbackend.builder.ops.cta import CtaWide
+from nvbackend.builder.ops.groups import check_all_come
 from nvbackend.builder.ops.sync.cluster import Cluster
 from nvbackend.builder.ops.words import MOST_BYTES, keep, kept, stored_type
 from nvbackend.intrinsics.row.types import u8

@@ -34,6 +34,7 @@ from nvbackend.builder.ops.copy.tma import Tma
 from nvbackend.builder.ops.cta import CtaWide
 from nvbackend.builder.ops.debug.debug import Debug
 from nvbackend.builder.ops.debug.static import StaticAssert
+from nvbackend.builder.ops.groups import Groups
 from nvbackend.builder.ops.inline.statement import emit_ptx, from_llvm
 from nvbackend.builder.ops.launch_control import LaunchControl
 from nvbackend.builder.ops.math.functions import Math
@@ -83,7 +84,8 @@ class FunctionBuilder:
         self.fence = Fence(core)
         self.setmaxnreg = SetMaxNReg(core)
         self.warp = Warp(core)
-        self.cta = CtaWide(core, self.memory, self._threads, self.control, self.barrier, self.warp)
+        self._groups = Groups(core, self.memory, self._threads, self.barrier)
+        self.cta = CtaWide(core, self._threads, self.control, self._groups, self.warp)
         of_cluster = ClusterReduction(core, self.memory, self._threads, self.control, self.cta)
         self.cluster = Cluster(core, self.memory, self._threads, self.barrier, of_cluster)
         self.mbarrier = Mbarrier(core, self.control, self.memory, self._threads, self.barrier, self.cluster, self.fence)

@@ -178,6 +178,11 @@ class Execution:
         here = self._regions[-1].executing
         return None if here is None else here.of_cta
 
+    def around(self) -> ThreadSet | None:
+        """The threads of the innermost region around this place of which it is known who they are."""
+        known = (region.executing for region in reversed(self._regions) if region.executing is not None)
+        return None if (threads := next(known, None)) is None else threads.of_cta
+
     def narrow(self, condition: ir.Value, *, holds: bool) -> None:
         """The innermost region is entered only by threads for which `condition` holds, or fails."""
         sides, region = self.sides(condition), self._regions[-1]

@@ -1,0 +1,108 @@
+"""Groups that do not come whole, or whose barrier is not theirs alone: refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import KernelBuilder, s32
+
+THREADS = 384
+
+
+def _sum(k: KernelBuilder, x: Any, **group: Any) -> None:
+    x[k.thread_id()] = k.cta.reduce("add", x[k.thread_id()], **group)
+
+
+def _one_lane(k: KernelBuilder, x: Any) -> None:
+    with k.one_thread():
+        _sum(k, x, threads=32, barrier=1)
+
+
+def _every_second(k: KernelBuilder, x: Any) -> None:
+    with k.if_(k.warp_id() % 2 == 0):
+        _sum(k, x, threads=192, barrier=1)
+
+
+def _not_in_line(k: KernelBuilder, x: Any) -> None:
+    warp = k.warp_id()
+    with k.if_((warp < 2) | (warp == 3) | (warp == 4)):
+        _sum(k, x, threads=64, barrier=k.select(warp < 2, 1, 2))
+
+
+def _unknown(k: KernelBuilder, x: Any) -> None:
+    with k.if_(k.warp_id() < x[0]):
+        _sum(k, x, threads=128, barrier=1)
+
+
+def _lanes_apart(k: KernelBuilder, x: Any) -> None:
+    with k.if_(k.warpgroup_id() == 1), k.if_(x[k.thread_id()] > 0):
+        _sum(k, x, threads=128, barrier=1)
+
+
+def _zero(k: KernelBuilder, x: Any) -> None:
+    with k.if_(k.warpgroup_id() == 1):
+        _sum(k, x, threads=128, barrier=0)
+    k.barrier.sync()
+
+
+def _used_elsewhere(k: KernelBuilder, x: Any) -> None:
+    with k.if_(k.warpgroup_id() == 1):
+        _sum(k, x, threads=128, barrier=1)
+    with k.else_():
+        k.barrier.sync(1, 256)
+
+
+def _two_groups(k: KernelBuilder, x: Any) -> None:
+    for group in (1, 2):
+        with k.if_(k.warpgroup_id() == group):
+            _sum(k, x, threads=128, barrier=1)
+
+
+WRONG: dict[str, tuple[Callable[[KernelBuilder, Any], None], str, str]] = {
+    "too many": (lambda k, x: _sum(k, x, threads=128, barrier=1), "cta.group", "384 threads come"),
+    "no barrier": (lambda k, x: _sum(k, x, threads=128), "cta.group", "barrier= is missing"),
+    "no threads": (lambda k, x: _sum(k, x, barrier=1), "cta.group", "threads= is missing"),
+    "half a warp": (lambda k, x: _sum(k, x, threads=48, barrier=1), "barrier.threads", "48 threads"),
+    "more than there are": (lambda k, x: _sum(k, x, threads=512, barrier=1), "barrier.waits", "512 threads"),
+    "no such barrier": (lambda k, x: _sum(k, x, threads=384, barrier=16), "barrier.id", "not 16"),
+    "a number from memory": (lambda k, x: _sum(k, x, threads=128, barrier=x[0]), "cta.group", "number of the barrier"),
+    "one lane": (_one_lane, "cta.group", "one lane of each warp"),
+    "warps apart": (_every_second, "cta.group", "warps 0 to 10 come"),
+    "groups not in line": (_not_in_line, "cta.group", "no multiple away"),
+    "unknown warps": (_unknown, "cta.group", "which of 384 threads come is not known"),
+    "lanes apart": (_lanes_apart, "cta.group", "only some come"),
+    "the CTA's barrier": (_zero, "cta.group", "barrier 0 is used for 384 threads elsewhere"),
+    "another count": (_used_elsewhere, "cta.group", "barrier 1 is used for 256 threads elsewhere"),
+    "another group": (_two_groups, "cta.group", "barrier 1 is for warps 4 to 7"),
+}
+
+
+def _finish(k: KernelBuilder, body: Callable[[KernelBuilder, Any], None]) -> None:
+    body(k, k.arguments[0])
+    k.finish(check=False)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_group_comes_whole_to_a_barrier_of_its_own(name: str) -> None:
+    body, rule, text = WRONG[name]
+    k = KernelBuilder("group", "sm_90a", threads=THREADS, parameters=[nvb.Parameter("x", nvb.Pointer(s32))])
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        _finish(k, body)
+    assert [each.rule_id for each in caught.value.diagnostics] == [rule]
+    assert text in caught.value.diagnostics[0].message
+
+
+def test_a_group_in_a_loop_that_data_ends() -> None:
+    k = KernelBuilder("group", "sm_90a", threads=THREADS, parameters=[nvb.Parameter("x", nvb.Pointer(s32))])
+    x = k.arguments[0]
+    with k.if_(k.warpgroup_id() > 0):
+        left = k.var(x[0])
+        with k.loop():
+            k.break_if(left <= 0)
+            left -= 1
+            _sum(k, x, threads=128, barrier=k.warpgroup_id())
+    assert "bar.sync" in k.finish().compile(assemble=False).ptx
