@@ -166,24 +166,24 @@ class Groups:
             fail(problem=f"which of {count} threads come is not known when the kernel is built", instead=enter)
         if count != threads:
             fail(problem=f"{count} threads come", instead=_WHOLE)
-        found = {each: range(comers[0] // WARP_SIZE, comers[-1] // WARP_SIZE + 1) for each, comers in of.items()}
-        first = min(warps.start for warps in found.values())
-        for warps in found.values():
+        groups = {each: range(comers[0] // WARP_SIZE, comers[-1] // WARP_SIZE + 1) for each, comers in of.items()}
+        first = min(warps.start for warps in groups.values())
+        for warps in groups.values():
             if len(warps) * WARP_SIZE != threads or (warps.start - first) * WARP_SIZE % threads:
                 problem = f"{_shown(warps)} come, of which not each is in the group"
                 if len(warps) * WARP_SIZE == threads:
                     problem = f"warps from {warps.start} on come, and others from {first} on, which is no multiple away"
                 fail(problem=problem, instead="let the warps of a group follow one another, and group after group")
-        return found
+        return groups
 
     def _warp(self) -> Value:
         return self._threads.thread_id("linear") // WARP_SIZE
 
     def faults(self) -> list[Diagnostic]:
         """cta.group for each barrier of a group that another place uses for another number of threads."""
-        found: list[Diagnostic] = []
+        faults: list[Diagnostic] = []
         if not self._owners:
-            return found
+            return faults
         for block in self._k.machine.blocks.values():
             for instr in block.instructions:
                 barrier = None if instr.row is None else instr.row.semantics.barrier
@@ -203,8 +203,8 @@ class Groups:
                     problem=problem,
                     instead=f"give the group a number that nothing else uses; it is at {owner.place}",
                 )
-                found += [] if said in found else [said]
-        return found
+                faults += [] if said in faults else [said]
+        return faults
 
 
 def _shown(warps: range) -> str:
