@@ -105,7 +105,14 @@ def problem(m: int, n: int, depth: int) -> Problem:
 
 
 def main() -> int:
-    return solve(__doc__, problem, sizes="M, N and K", on_the_gpu=(4096, 4096, 4096), in_the_simulator=(300, 264, 400))
+    return solve(
+        __doc__,
+        problem,
+        sizes="M, N and K",
+        multiples=(1, 8, 16),
+        on_the_gpu=(4096, 4096, 4096),
+        in_the_simulator=(300, 264, 400),
+    )
 
 
 if __name__ == "__main__":

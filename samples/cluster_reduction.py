@@ -58,7 +58,14 @@ def problem(rows: int, columns: int) -> Problem:
 
 
 def main() -> int:
-    return solve(__doc__, problem, sizes="rows and columns", on_the_gpu=(1000, 60000), in_the_simulator=(2, 9000))
+    return solve(
+        __doc__,
+        problem,
+        sizes="rows and columns",
+        multiples=(1, WIDTH),
+        on_the_gpu=(1000, 60000),
+        in_the_simulator=(2, 9000),
+    )
 
 
 if __name__ == "__main__":

@@ -117,7 +117,14 @@ def problem(
 
 def main() -> int:
     sizes = "images, their size, channels and filters"
-    return solve(__doc__, problem, sizes=sizes, on_the_gpu=(32, 56, 256, 256), in_the_simulator=(2, 9, 72, 136))
+    return solve(
+        __doc__,
+        problem,
+        sizes=sizes,
+        multiples=(1, 1, 8, 8),
+        on_the_gpu=(32, 56, 256, 256),
+        in_the_simulator=(2, 9, 72, 136),
+    )
 
 
 if __name__ == "__main__":

@@ -77,7 +77,14 @@ def problem(m: int, n: int, k: int) -> Problem:
 
 
 def main() -> int:
-    return solve(__doc__, problem, sizes="M, N and K", on_the_gpu=(4096, 4096, 4096), in_the_simulator=(200, 304, 72))
+    return solve(
+        __doc__,
+        problem,
+        sizes="M, N and K",
+        multiples=(1, 8, 8),
+        on_the_gpu=(4096, 4096, 4096),
+        in_the_simulator=(200, 304, 72),
+    )
 
 
 if __name__ == "__main__":

@@ -106,6 +106,7 @@ def main() -> int:
         __doc__,
         problem,
         sizes="groups, M, N and K",
+        multiples=(1, 1, 8, 8),
         on_the_gpu=(16, 8192, 4096, 4096),
         in_the_simulator=(4, 500, 264, 200),
     )

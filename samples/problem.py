@@ -38,12 +38,13 @@ def main(
     sizes: str,
     on_the_gpu: Sequence[int],
     in_the_simulator: Sequence[int],
+    multiples: Sequence[int] = (),
     forms: Sequence[str] = (),
 ) -> int:
     """The program's exit status: 0 where the numbers are right.
 
-    `make(*size)` gives the problem of a size, which is the numbers that `sizes` names; where a sample has several
-    `forms`, `make(form, *size)`.
+    `make(*size)` gives the problem of a size, which is the numbers that `sizes` names, each a multiple of what
+    `multiples` has; where a sample has several `forms`, `make(form, *size)`.
     """
     arguments = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     if forms:
@@ -55,6 +56,9 @@ def main(
     chosen = arguments.parse_args()
     if len(chosen.size) not in (0, len(on_the_gpu)):
         arguments.error(f"{sizes} are {len(on_the_gpu)} numbers, not {len(chosen.size)}")
+    for extent, unit in zip(chosen.size, multiples or [1] * len(chosen.size), strict=False):
+        if extent < 1 or extent % unit:
+            arguments.error(f"of {sizes}, {extent} should be a positive multiple of {unit}")
 
     form = [chosen.form] if forms else []
     kernel = make(*form, *in_the_simulator).kernel

@@ -176,6 +176,7 @@ def main() -> int:
         __doc__,
         problem,
         sizes="rows and columns",
+        multiples=(1, 8),
         on_the_gpu=(8192, 8192),
         in_the_simulator=(5, 1000),
         forms=tuple(KERNELS),

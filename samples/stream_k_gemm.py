@@ -162,6 +162,7 @@ def main() -> int:
         __doc__,
         problem,
         sizes="M, N and K",
+        multiples=(1, 8, 8),
         on_the_gpu=(512, 384, 16384),
         in_the_simulator=(136, 200, 320),
         forms=("stream_k", "split_k"),

@@ -110,7 +110,14 @@ def problem(m: int, n: int, k: int) -> Problem:
 
 
 def main() -> int:
-    return solve(__doc__, problem, sizes="M, N and K", on_the_gpu=(64, 8192, 8192), in_the_simulator=(40, 128, 256))
+    return solve(
+        __doc__,
+        problem,
+        sizes="M, N and K",
+        multiples=(1, TILE_N, 2 * TILE_K),
+        on_the_gpu=(64, 8192, 8192),
+        in_the_simulator=(40, 128, 256),
+    )
 
 
 if __name__ == "__main__":

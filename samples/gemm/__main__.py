@@ -37,7 +37,14 @@ def problem(m: int, n: int, depth: int) -> Problem:
 
 
 def main() -> int:
-    return solve(__doc__, problem, sizes="M, N and K", on_the_gpu=(1024, 1024, 1024), in_the_simulator=(16, 136, 512))
+    return solve(
+        __doc__,
+        problem,
+        sizes="M, N and K",
+        multiples=(1, 8, 8),
+        on_the_gpu=(1024, 1024, 1024),
+        in_the_simulator=(16, 136, 512),
+    )
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from nvbackend.atoms import MmaAtom
 from nvbackend.builder.core.core import Core
@@ -139,7 +139,7 @@ class Operations(FunctionBuilder):
         *,
         copies: str = "tma",
         multicast: bool = False,
-        apart: None = None,
+        apart: Literal[False] = False,
         **tiles: SmemLayout,
     ) -> Ring[SharedTile]: ...
 
@@ -151,7 +151,7 @@ class Operations(FunctionBuilder):
         *,
         copies: str = "tma",
         multicast: bool = False,
-        apart: None = None,
+        apart: Literal[False] = False,
         **tiles: tuple[ElementType, AnyLayout],
     ) -> Ring[Tensor]: ...
 
@@ -163,7 +163,7 @@ class Operations(FunctionBuilder):
         *,
         copies: str = "tma",
         multicast: bool = False,
-        apart: None = None,
+        apart: Literal[False] = False,
         **tiles: TileLayout,
     ) -> Ring[Any]: ...
 
@@ -175,7 +175,7 @@ class Operations(FunctionBuilder):
         *,
         copies: str = "tma",
         multicast: bool = False,
-        apart: bool | Sequence[str | Sequence[str]],
+        apart: Literal[True] | Sequence[str | Sequence[str]],
         **tiles: TileLayout,
     ) -> RingParts: ...
 
@@ -186,7 +186,7 @@ class Operations(FunctionBuilder):
         *,
         copies: str = "tma",
         multicast: bool = False,
-        apart: bool | Sequence[str | Sequence[str]] | None = None,
+        apart: bool | Sequence[str | Sequence[str]] = False,
         **tiles: TileLayout,
     ) -> Ring[Any] | RingParts:
         """A ring of `stages` stages, each with a tile of every name: a SharedTile, or of (element, layout) a Tensor.
@@ -204,7 +204,7 @@ class Operations(FunctionBuilder):
         def ring(part: Mapping[str, TileLayout]) -> Ring[Any]:
             return Ring(self, self._roles, stages, consumers, part, copies=copies, multicast=multicast)
 
-        return ring(tiles) if apart is None else part_ring(tiles, apart, ring)
+        return ring(tiles) if apart is False else part_ring(tiles, apart, ring)
 
     def grouped(self, tile: Operand, rows: Operand, columns: Operand, group: int) -> tuple[Value, Value]:
         """Row and column of tile number `tile` of a grid of `rows` x `columns`, walked `group` rows at a time.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from nvbackend.builder.tiles import ring_rules
 from nvbackend.builder.tiles.ring import Ring
@@ -42,11 +42,11 @@ class RingParts:
 
 def part_ring(
     tiles: Mapping[str, TileLayout],
-    apart: bool | Sequence[str | Sequence[str]],
+    apart: Literal[True] | Sequence[str | Sequence[str]],
     make: Callable[[Mapping[str, TileLayout]], Ring[Any]],
 ) -> RingParts:
     """A ring for each part: `apart` names the tiles of each, or is True for a part a tile. Raises pipeline.apart."""
-    groups = list(tiles) if apart is True else list(apart or ())
+    groups = list(tiles) if apart is True else list(apart)
     parts = [(group,) if isinstance(group, str) else tuple(group) for group in groups]
     named = [name for part in parts for name in part]
     problems = [

@@ -76,6 +76,9 @@ def test_an_mn_major_tile_has_its_contiguous_dimension_innermost():
     k.finish()
 
 
+PIXELS = nvb.Im2col.of_convolution((3, 3), padding=(1, 1))
+
+
 @pytest.mark.parametrize(
     ("tensor_map", "rule", "says"),
     [
@@ -83,6 +86,7 @@ def test_an_mn_major_tile_has_its_contiguous_dimension_innermost():
         (nvb.TensorMap(f16, box=(128, 32)), "tma.box", "(128, 64)"),
         (nvb.TensorMap(f16, box=(2, 64, 64)), "tma.tile-rank", "(2, 64, 64)"),
         (nvb.TensorMap(f16, box=(64,)), "tma.tile-rank", "(64,)"),
+        (nvb.TensorMap(f16, box=(128, 64), im2col=PIXELS), "tma.map-mode", "of pixels"),
         (nvb.TensorMap(f16, box=(1, 100, 64)), "tma.box", "(1, 128, 64)"),
         (nvb.TensorMap(f16, box=(100, 1, 64)), "tma.box", "(128, 1, 64)"),
         (nvb.TensorMap(f16, box=(128, 64), swizzle=64), "tma.swizzle", "64"),

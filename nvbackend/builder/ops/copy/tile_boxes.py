@@ -10,9 +10,11 @@ from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.core.tile import SharedTile
+from nvbackend.builder.ops.copy.map_modes import check_mode
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import raise_all
+from nvbackend.intrinsics.copy import tma_tensor
 from nvbackend.intrinsics.row.types import s32
 from nvbackend.intrinsics.words.smem_descriptor import Major
 
@@ -67,8 +69,10 @@ class TileBoxes:
 def tile_boxes(tile: SharedTile, tensor_map: TensorMapParameter, call: str, instead: str) -> TileBoxes:
     """The boxes of the map that make the tile, once the two are known to fit `call`.
 
-    Raises tma.tile-rank, tma.element, tma.swizzle and tma.box.
+    Raises tma.map-mode, tma.tile-rank, tma.element, tma.swizzle and tma.box.
     """
+    if tensor_map.type.im2col is not None:
+        check_mode(tensor_map, tma_tensor.load_tensor(tensor_map.type.rank))
     kind, layout = tensor_map.type, tile.layout
     wide = [dimension for dimension, extent in enumerate(kind.box[:-1]) if extent != 1]
     if kind.rank < len(layout.tma_box) or len(wide) > 1:

@@ -14,6 +14,7 @@ from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.core.threads import LINEAR, Threads
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.lower.lowering import Operands, values_of
+from nvbackend.builder.ops.copy.map_modes import check_mode
 from nvbackend.builder.ops.copy.tile_boxes import tile_boxes
 from nvbackend.builder.ops.sync.cluster import Cluster
 from nvbackend.builder.scopes import rules
@@ -43,16 +44,6 @@ PLACE = Rule(
     reference="PTX ISA 9.7.9 (cp.async.bulk.tensor), tensorCoords and im2colInfo",
 )
 
-MAP_MODE = Rule(
-    id="tma.map-mode",
-    message="{name} is a map {made}, and {instruction} in mode {mode} takes one {wanted}",
-    fix="use the mode of the map, or declare the parameter as TensorMap(..., im2col={im2col})",
-    why="The map means another thing in the other mode: the copy stops the kernel, or moves other elements.",
-    reference="PTX ISA 5.5.3 to 5.5.5 (tiled, im2col and im2col::w modes), 9.7.9 (cp.async.bulk.tensor)",
-)
-
-_WIDE_OF_MODE = {"im2col::w": "w", "im2col::w::128": "w128"}
-
 
 def box_extent(kind: TensorMap, mode: str, place: str) -> dict[str, int]:
     """The bytes of a box in shared memory, at the operand `place`; nothing where the map does not say them."""
@@ -70,26 +61,12 @@ def reduced_element(row: Row, element: ElementType) -> dict[str, int]:
     return {facts.ELEMENT: tensormap.ELEMENT_TYPES.index(name)}
 
 
-def check_mode(tensor_map: TensorMapParameter, row: Row) -> None:
-    """Raises tma.map-mode where the map was declared for another mode than `row` has."""
-    mode, walk = str(row.axes["mode"]), tensor_map.type.im2col
-    made = _kind(walk is not None, None if walk is None else walk.wide)
-    wanted = _kind(mode.startswith("im2col"), _WIDE_OF_MODE.get(mode))
-    if made != wanted:
-        im2col = "Im2col(rank, lower, upper, wide)" if mode.startswith("im2col") else None
-        MAP_MODE.fail(name=tensor_map.name, made=made, instruction=row.opcode, mode=mode, wanted=wanted, im2col=im2col)
-
-
 def check_counts(row: Row, **operands: Sequence[object]) -> None:
     """Raises tma.box-operands if an operand does not have as many registers as `row` takes."""
     for name, registers in operands.items():
         wanted = row.operand(name).count if row.has_operand(name) else 0
         if len(registers) != wanted:
             PLACE.fail(instruction=row.ptx, wanted=wanted, name=name, given=len(registers))
-
-
-def _kind(im2col: bool, wide: str | None) -> str:
-    return f"of pixels along W ({wide!r})" if wide else "of pixels" if im2col else "of boxes"
 
 
 @user_facing
@@ -121,8 +98,8 @@ class Tma(Noun):
 
         One thread executes it. With `multicast`, every CTA of the cluster loads its share of each panel into all of
         them; all must load the same tile. The coordinate along the map's innermost dimension must be a multiple of 16
-        bytes, or the kernel stops with an error. Raises tma.start if it certainly is not, tma.tile-rank, tma.place,
-        tma.box, tma.swizzle, tma.element, tma.multicast, tma.multicast-target.
+        bytes, or the kernel stops with an error. Raises tma.start if it certainly is not, tma.map-mode, tma.tile-rank,
+        tma.place, tma.box, tma.swizzle, tma.element, tma.multicast, tma.multicast-target.
         """
         if multicast:
             check_multicast_target(self._k.target)
