@@ -40,6 +40,8 @@ class Location:
     line: int
     function: str
     callers: tuple[Location, ...] = field(default=(), compare=False)
+    column: int = field(default=0, compare=False)
+    """From 1; 0 where it is not known."""
 
     @property
     def source(self) -> str:
@@ -47,7 +49,16 @@ class Location:
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}" + (f":{self.column}" if self.column else "")
+
+
+@dataclass(frozen=True, slots=True)
+class StatedLocation(Location):
+    """A place that a compiler gives in the source of its own language; it may have no function."""
+
+    def __str__(self) -> str:
+        place = Location.__str__(self)
+        return f"{place} in {self.function}" if self.function else place
 
 
 @contextmanager
@@ -60,9 +71,9 @@ def placed(*places: Location) -> Iterator[None]:
         _PLACES.reset(before)
 
 
-def stated_place() -> Location | None:
-    """The innermost place of `placed`."""
-    return next(iter(_PLACES.get()), None)
+def stated_places() -> tuple[Location, ...]:
+    """The places of the innermost `placed`."""
+    return _PLACES.get()
 
 
 def caller_location() -> Location | None:

@@ -34,3 +34,11 @@ def an_index_past_the_end():
     count = 24  # breaks
     count = 32  # keeps
     nvb.runtime.load(scale.compile(assemble=False), device="simulator").launch(1, np.zeros(32, np.float32), count)
+
+
+@kernel("location.place")
+def place_on_no_line(k, out: nvb.Pointer[f32]):
+    line = -3  # breaks
+    line = 3  # keeps
+    with k.location("relu.dsl", line, name="relu"):
+        out[k.thread_id()] = 0.0

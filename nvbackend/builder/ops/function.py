@@ -33,6 +33,7 @@ from nvbackend.builder.ops.copy.tensormap import TensorMaps
 from nvbackend.builder.ops.copy.tma import Tma
 from nvbackend.builder.ops.cta import CtaWide
 from nvbackend.builder.ops.debug.debug import Debug
+from nvbackend.builder.ops.debug.places import SourceLocation
 from nvbackend.builder.ops.debug.static import StaticAssert
 from nvbackend.builder.ops.groups import Groups
 from nvbackend.builder.ops.inline.statement import emit_ptx, from_llvm
@@ -80,6 +81,7 @@ class FunctionBuilder:
         self._threads = Threads(core, self.control)
         self._debug = Debug(core, self.control, self._threads)
         self.static_assert = StaticAssert(core)
+        self.location = SourceLocation(core)
         self.barrier = Barrier(core, self._threads)
         self.fence = Fence(core)
         self.setmaxnreg = SetMaxNReg(core)

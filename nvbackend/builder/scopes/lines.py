@@ -8,7 +8,7 @@ from typing import Any
 from llvmlite import ir
 
 from nvbackend.diagnostics.ascii_paths import ascii_path
-from nvbackend.diagnostics.location import caller_frame, stated_place
+from nvbackend.diagnostics.location import caller_frame, stated_places
 
 _KIND = "DebugDirectivesOnly"
 """LLVM prints only `.loc` for it. For LineTablesOnly it writes `.target ..., debug`, and ptxas spills."""
@@ -38,13 +38,13 @@ class Lines:
         self._function = function
         self._subprogram: Any = None
         self._scopes: dict[str, Any] = {}
-        self._lines: dict[tuple[str, int], Any] = {}
+        self._lines: dict[tuple[str, int, int], Any] = {}
         self._steps: dict[tuple[int, int], tuple[CodeType, Any]] = {}
 
     def here(self) -> Any:
         """The location of the line of the user's code that is running; None if only this package is."""
-        if (stated := stated_place()) is not None:
-            return self.at(stated.file, stated.line)
+        if stated := stated_places():
+            return self.at(stated[0].file, stated[0].line, stated[0].column)
         frame = caller_frame()
         if frame is None:
             return None
@@ -55,13 +55,13 @@ class Lines:
             known = self._steps[step] = code, self.at(code.co_filename, frame.f_lineno or 0)
         return known[1]
 
-    def at(self, file: str, line: int) -> Any:
-        """The location of a line."""
-        location = self._lines.get((file, line))
+    def at(self, file: str, line: int, column: int = 0) -> Any:
+        """The location of a line; column 0 is the whole line."""
+        location = self._lines.get((file, line, column))
         if location is None:
             scope = self._scopes.get(file) or self._scope(file)
-            location = self._node("DILocation", line=line, column=0, scope=scope)
-            self._lines[file, line] = location
+            location = self._node("DILocation", line=line, column=column, scope=scope)
+            self._lines[file, line, column] = location
         return location
 
     def _scope(self, file: str) -> Any:
