@@ -31,7 +31,7 @@ def _of_nan(call: str, x: np.ndarray[Any, Any], *, nan: bool) -> np.ndarray[Any,
     by = {(False, False): np.fmax, (False, True): np.maximum, (True, False): np.fmin, (True, True): np.minimum}
     ufunc: Any = by[call in low, nan]
     width = 16 if "segment" in call else 32 if "warp" in call else THREADS
-    parts = x.reshape(-1, THREADS if "cluster" not in call else x.size)
+    parts = x.reshape(-1, 2 * THREADS)
     parts = parts if "cluster" in call else parts.reshape(-1, width)
     if "scan" not in call:
         return ufunc.reduce(parts, axis=1).repeat(parts.shape[1])  # type: ignore[no-any-return]
@@ -48,12 +48,12 @@ def test_a_nan_wins_where_it_is_asked_for_in_every_collective(nan: bool) -> None
         at = k.block_id() * THREADS + k.thread_id()
         value = x[at]
         for place, call in enumerate(NAN_CALLS.values()):
-            out[place * 2 * THREADS + at] = call(k, value, **({"nan": True} if nan else {}))
+            out[place * 4 * THREADS + at] = call(k, value, **({"nan": True} if nan else {}))
 
-    x = np.random.default_rng(7).integers(-50, 50, 2 * THREADS).astype(np.float32)
-    x[[5, 40, 41, 100]] = np.nan
+    x = np.random.default_rng(7).integers(-50, 50, 4 * THREADS).astype(np.float32)
+    x[[5, 40, 41, 130, 255]] = np.nan  # a warp and a CTA have none, too
     got = np.zeros((len(NAN_CALLS), x.size), np.float32)
-    nvb.runtime.load(kernel.compile(assemble=False), device="simulator").launch(2, x, got)
+    nvb.runtime.load(kernel.compile(assemble=False), device="simulator").launch(4, x, got)
     for row, call in zip(got, NAN_CALLS, strict=True):
         assert np.array_equal(row, _of_nan(call, x, nan=nan), equal_nan=True), call
 
