@@ -12,8 +12,9 @@ from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles import ring_rules
 from nvbackend.builder.tiles.tensor import Tensor, make_tensor
+from nvbackend.builder.values.attributes import ATTRIBUTE
 from nvbackend.builder.values.values import Operand, Value, as_index
-from nvbackend.diagnostics import record
+from nvbackend.diagnostics import MissingAttribute, record
 from nvbackend.intrinsics.copy import tma
 from nvbackend.intrinsics.row.types import ElementType, s32, u8
 from nvbackend.layout import AnyLayout, ComposedLayout, cosize, size
@@ -40,9 +41,12 @@ class Stage(Generic[Tile]):
             self.full = full
 
     def __getattr__(self, name: str) -> Tile:
-        if name not in self.tiles:
-            raise AttributeError(f"a stage of this ring has the tiles {', '.join(self.tiles)}, and no {name}")
-        return self.tiles[name]
+        if name in self.tiles:
+            return self.tiles[name]
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        advice = f"use one of its tiles: {', '.join(self.tiles)}"
+        raise MissingAttribute([ATTRIBUTE.diagnose(owner="a stage of this ring", name=name, advice=advice)])
 
     def __repr__(self) -> str:
         return f"<stage of {', '.join(self.tiles)}>"

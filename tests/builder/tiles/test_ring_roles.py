@@ -133,5 +133,13 @@ def test_the_registers_of_the_roles_come_from_the_launch(threads, registers, fit
 def test_a_stage_says_which_tiles_it_has():
     k = builder()
     made = ring(k, left=LAYOUT, right=LAYOUT)
-    with k.producer(40), made.fill() as stage, pytest.raises(AttributeError, match="left, right, and no middle"):
+    with k.producer(40), made.fill() as stage, pytest.raises(AttributeError) as missing:
         _ = stage.middle
+    assert isinstance(missing.value, nvb.DiagnosticError)
+    (diagnostic,) = missing.value.diagnostics
+    assert diagnostic.rule_id == "value.attribute"
+    assert diagnostic.message == "a stage of this ring has no middle"
+    assert diagnostic.fix == "use one of its tiles: left, right"
+    assert diagnostic.location is not None
+    assert diagnostic.location.file == __file__
+    assert not hasattr(stage, "middle")
