@@ -24,7 +24,7 @@ def spliced(function: ir.Function, calls: Sequence[Call]) -> Iterator[None]:
         for block, instructions in ends:
             block.instructions[:] = instructions
         for instr, old, new in reversed(replaced):
-            instr.replace_usage(new, old)
+            _replace(instr, new, old)
 
 
 def splice(function: ir.Function, calls: Sequence[Call]) -> list[tuple[ir.Instruction, ir.Value, ir.Value]]:
@@ -40,12 +40,23 @@ def splice(function: ir.Function, calls: Sequence[Call]) -> list[tuple[ir.Instru
         for instr in block.instructions:
             for old in {id(operand): operand for operand in instr.operands}.values():
                 if old in named:
-                    instr.replace_usage(old, named[old])
+                    _replace(instr, old, named[old])
                     replaced.append((instr, old, named[old]))
                 elif isinstance(old, ir.Instruction) and old.parent in inside:
                     of = next(each for each in own if old.parent in each.body)
                     ESCAPE.fail(at=of.place, value=old.get_reference(), function=of.function.name)
     return replaced
+
+
+def _replace(instr: ir.Instruction, old: ir.Value, new: ir.Value) -> None:
+    """Have `instr` use `new` for `old`, also where llvmlite prints fields of the class in place of the operands."""
+    instr.replace_usage(old, new)
+    if isinstance(instr, ir.GEPInstr):
+        instr.pointer, *instr.indices = instr.operands
+    elif isinstance(instr, ir.InsertValue):
+        instr.aggregate, instr.value = instr.operands
+    elif isinstance(instr, ir.ExtractValue):
+        (instr.aggregate,) = instr.operands
 
 
 def _put(each: Call) -> dict[ir.Value, ir.Value]:
