@@ -49,7 +49,7 @@ class Pointer:
     else: loads are non-coherent (ld.global.nc), a store through it is refused (memory.constant). `restrict` promises
     that what the kernel writes by this pointer it reaches by no other parameter, and the reverse. The PTX states the
     alignment of parameters that have either. `Pointer[f32]` is `Pointer(f32)`, and what type checkers take for a type.
-    A parameter of a device function may be a pointer of `space` "shared" too.
+    A parameter of a device function may be a pointer of `space` "shared" too; its `restrict` promises nothing.
     """
 
     element: ElementType

@@ -148,8 +148,6 @@ def _llvm_kind(kind: Kind) -> ir.Type:
 
 def _argument(k: FunctionBuilder, name: str, kind: Kind, argument: ir.Argument) -> Value | Address:
     argument.name = name
-    if isinstance(kind, Pointer) and kind.restrict and kind.space == "global":
-        argument.add_attribute("noalias")
     parameter = _parameter(k, kind, argument)
     if isinstance(kind, Scalar) and isinstance(parameter, Value):
         assume_values(k.core, parameter, kind)
