@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 _DEFINED = re.compile(r'^define internal [^\n]*?@"([^"]+)"\([^\n]*\n\{\n.*?^\}$', re.MULTILINE | re.DOTALL)
+_KERNEL = re.compile(r'^define (?!internal )[^\n]*?@"([^"]+)"\(', re.MULTILINE)
 _NAME = re.compile(r'@"([^"]+)"')
 _DEBUG = re.compile(r",? !(dbg|llvm\.loop) !\d+")
 _SHARED, _OWN = "define linkonce_odr ", "define internal "
@@ -15,7 +16,8 @@ def linked(texts: Sequence[str]) -> str:
     """One module of all `texts`. Functions of one name and one code are one; others of one name get new names."""
     import llvmlite.binding as llvm
 
-    shared = _shared([_functions(text) for text in texts])
+    kernels = {name for text in texts for name in _KERNEL.findall(text)}
+    shared = _shared([_functions(text) for text in texts], kernels)
     with llvm.create_context() as context:
         whole, *others = [llvm.parse_assembly(_with_linkage(text, shared), context) for text in texts]
         for other in others:
@@ -30,13 +32,16 @@ def _functions(text: str) -> dict[str, str]:
     return {match[1]: _DEBUG.sub("", match[0]) for match in _DEFINED.finditer(text)}
 
 
-def _shared(modules: Sequence[Mapping[str, str]]) -> set[str]:
-    """The functions that are the same in every module that has one of that name, with all that they call."""
+def _shared(modules: Sequence[Mapping[str, str]], kernels: Set[str]) -> set[str]:
+    """The functions that are the same in every module that has one of that name, with all that they call.
+
+    One with the name of a kernel is not shared: LLVM would take the kernel for it, and so it gets a new name.
+    """
     by_name: dict[str, set[str]] = {}
     for functions in modules:
         for name, text in functions.items():
             by_name.setdefault(name, set()).add(text)
-    same = {name for name, texts in by_name.items() if len(texts) == 1}
+    same = {name for name, texts in by_name.items() if len(texts) == 1} - kernels
     while True:
         kept = {name for name in same if _called(by_name[name], by_name) <= same}
         if kept == same:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 import nvbackend as nvb
@@ -71,6 +72,27 @@ def test_a_kernel_is_the_same_code_in_a_module() -> None:
     first, second = kernels()
     module = nvb.compile_module([first, second], assemble=False)
     assert code(module.ptx, "first") == code(first.compile(assemble=False).ptx, "first")
+
+
+def test_a_function_with_the_name_of_another_kernel_stays_what_it_is() -> None:
+    def made(name, factor, called):
+        @nvb.function(inline=False, name=called)
+        def scaled(k, x: f32) -> f32:
+            return x * factor
+
+        @nvb.kernel("sm_90a", threads=32, name=name)
+        def kernel(k, out: nvb.Pointer[f32]):
+            out[k.thread_id()] = scaled(k, out[k.thread_id()])
+
+        return kernel
+
+    for names in (("a", "g", "b", "a"), ("b", "a", "a", "g"), ("a", "b", "b", "a")):
+        first, its, second, other = names
+        module = nvb.compile_module([made(first, 2.0, its), made(second, 3.0, other)], assemble=False)
+        for name, factor in ((first, 2.0), (second, 3.0)):
+            out = np.ones(32, np.float32)
+            nvb.runtime.load(module[name], device="simulator").launch(1, out)
+            assert out.tolist() == [factor] * 32
 
 
 def test_functions_are_compared_with_all_that_they_call() -> None:
