@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nvbackend.cli.rules import OUTPUT
-from nvbackend.cli.source_file import definition_at, fail, users_program
+from nvbackend.cli.source_file import definition_at, fail, file_of, users_program
 from nvbackend.cli.text import columns, count
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     definition = definition_at(arguments.kernel)
     constants = _constants(arguments.constant, definition)
     stage = "sass" if arguments.html else arguments.show
-    first = _compiled(definition, arguments.target, constants, stage)
+    file = file_of(arguments.kernel)
+    first = _compiled(file, definition, arguments.target, constants, stage)
     if arguments.html:
         return _written(first, arguments.html)
     if not arguments.diff:
@@ -66,7 +67,7 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
             changed = changed | _constants([each], definition)
         else:
             target = each
-    second = _compiled(definition, target, changed, arguments.show)
+    second = _compiled(file, definition, target, changed, arguments.show)
     titles = [_title(first, constants), _title(second, changed)]
     return _difference(first, second, titles, arguments)
 
@@ -105,13 +106,13 @@ def _named(text: str, definition: nvb.KernelDefinition) -> Any:
 
 
 def _compiled(
-    definition: nvb.KernelDefinition, target: str | None, constants: dict[str, Any], stage: str
+    file: Path, definition: nvb.KernelDefinition, target: str | None, constants: dict[str, Any], stage: str
 ) -> CompiledKernel:
     """Assembled where the stage needs it. Diagnostics have their places in the user's file."""
     from nvbackend.isel.target.target import Target
 
     chosen = None if target is None else Target.parse(target)
-    with users_program():
+    with users_program(file, definition.name):
         needs_cubin = stage in ("sass", "source", "resources")
         return definition.compile(target=chosen, constants=constants, assemble=needs_cubin)
 

@@ -11,11 +11,13 @@ from typing import NoReturn
 
 from nvbackend.cli import build, catalogue, decode, draw, encode, explain, simulate, targets
 from nvbackend.cli.rules import USAGE
-from nvbackend.cli.source_file import ProgramError
+from nvbackend.cli.source_file import ProgramError, ProgramFailed
 from nvbackend.diagnostics import DiagnosticError, Interrupted
 
 FAILED = 2
 """Exit status where a diagnostic was printed."""
+RAISED = 1
+"""Exit status where the user's own program raised an exception: that of Python."""
 BROKEN_PIPE = 141
 """Exit status when the reader has gone: that of a program ended by SIGPIPE."""
 INTERRUPTED = 130
@@ -48,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _print(parsed.run(parsed))
     except ProgramError as error:
         sys.stderr.write("\n".join(map(str, error.diagnostics)) + "\n")
-        return FAILED
+        return RAISED if isinstance(error, ProgramFailed) else FAILED
     except DiagnosticError as error:
         # The place is a line of the shell, not of a program.
         faults = [dataclasses.replace(diagnostic, location=None) for diagnostic in error.diagnostics]

@@ -6,31 +6,50 @@ import dataclasses
 import importlib.util
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
+from traceback import StackSummary, TracebackException
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from nvbackend.cli import rules
 from nvbackend.cli.words import nearest
 from nvbackend.diagnostics import Diagnostic, DiagnosticError
+from nvbackend.diagnostics.location import error_location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import nvbackend as nvb
 
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
 
 class ProgramError(DiagnosticError):
     """Diagnostics of the user's own program, whose places are lines of it."""
 
 
+class ProgramFailed(ProgramError):
+    """Any other exception that the user's own program raised."""
+
+
 @contextmanager
-def users_program() -> Iterator[None]:
-    """Diagnostics inside are of the user's program."""
+def users_program(path: Path, kernel: str = "") -> Iterator[None]:
+    """What runs inside is the user's program: its diagnostics, its exceptions, and its prints, which go to stderr.
+
+    An exception that comes from this package's code is a mistake of this package and is left as it is.
+    """
     try:
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
     except DiagnosticError as error:
         raise ProgramError(map(_placed, error.diagnostics)) from None
+    except (Exception, SystemExit, GeneratorExit) as error:
+        if kernel and error_location(error) is None:
+            raise
+        who = f"{path}: kernel {kernel}" if kernel else str(path)
+        problem = f"{who} ends with {_summary(error)}{_line_of(error, path)}\n{_users_traceback(error)}"
+        failed = rules.BUILD.diagnose(problem=problem, fix="mend the file, then build again")
+        raise ProgramFailed([dataclasses.replace(failed, location=None)]) from None
 
 
 def _placed(diagnostic: Diagnostic) -> Diagnostic:
@@ -44,11 +63,15 @@ def definition_at(spec: str) -> nvb.KernelDefinition:
     """The kernel that `spec` names: FILE.py:kernel, or FILE.py where it has one kernel. Raises cli.build."""
     import nvbackend as nvb
 
-    file, colon, name = spec.rpartition(":") if ":" in spec else (spec, "", "")
+    file, colon, name = _parts(spec)
     if not file.endswith(".py"):
         fail(f"{spec!r} does not name a Python file and a kernel", "write FILE.py:kernel")
     module = _run(Path(file))
-    kernels = {key: each for key, each in vars(module).items() if isinstance(each, nvb.KernelDefinition)}
+    # type(), since isinstance() asks an object for its class, and any object of the file may refuse to answer
+    every: dict[str, Any] = vars(module)
+    kernels: dict[str, nvb.KernelDefinition] = {
+        key: each for key, each in every.items() if issubclass(type(each), nvb.KernelDefinition)
+    }
     if not kernels:
         fail(f"{file} has no kernel", "define one at its top level: @nvb.kernel(...)")
     if not colon:
@@ -59,6 +82,15 @@ def definition_at(spec: str) -> nvb.KernelDefinition:
         what = "a kernel" if name in vars(module) else "a name"
         fail(f"{name!r} is not {what} in {file}", nearest(name, kernels))
     return kernels[name]
+
+
+def file_of(spec: str) -> Path:
+    """The file of `spec`."""
+    return Path(_parts(spec)[0])
+
+
+def _parts(spec: str) -> tuple[str, str, str]:
+    return spec.rpartition(":") if ":" in spec else (spec, "", "")
 
 
 def fail(problem: str, fix: str) -> NoReturn:
@@ -77,15 +109,8 @@ def _run(path: Path) -> Any:
     sys.path[:0] = [str(path.resolve().parent), os.getcwd()]
     sys.modules[name] = module
     try:
-        with users_program():
+        with users_program(path):
             spec.loader.exec_module(module)
-    except DiagnosticError:
-        raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001 (a user's file raises what it likes)
-        fail(
-            f"{path} ends with {type(error).__name__}: {error}{_line_of(error, path)}",
-            "mend the file, then build again",
-        )
     finally:
         sys.path[:] = before
         if known is not None:
@@ -104,3 +129,32 @@ def _line_of(error: BaseException, path: Path) -> str:
             lines.append(trace.tb_lineno)
         trace = trace.tb_next
     return f" (line {lines[-1]})" if lines else ""
+
+
+def _summary(error: BaseException) -> str:
+    """The exception's type and the first line of its text."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 (a __str__ of the user's raises what it likes)
+        text = "its str() raises"
+    lines = text.splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _users_traceback(error: BaseException) -> str:
+    """The traceback as Python prints it, cut to the user's own lines, also in what the exception was raised from."""
+    shown = TracebackException.from_exception(error)
+    _cut(shown)
+    return "".join(shown.format()).rstrip("\n")
+
+
+def _cut(shown: TracebackException) -> None:
+    frames = [each for each in shown.stack if not _is_passed_by(each.filename)]
+    shown.stack = StackSummary.from_list(frames)
+    for other in (shown.__cause__, shown.__context__, *(getattr(shown, "exceptions", None) or ())):
+        if other is not None:
+            _cut(other)
+
+
+def _is_passed_by(file: str) -> bool:
+    return file.startswith("<frozen ") or os.path.abspath(file).startswith(_PACKAGE)
