@@ -242,7 +242,7 @@ CALLS: dict[str, Callable[[Bench, Row], object]] = {
     **dict.fromkeys(("mma", "mma.sp"), mma),
     **dict.fromkeys(("ldmatrix", "stmatrix"), _matrix),
     "movmatrix": lambda u, _: u.k.mma.movmatrix(u.word),
-    "cvt": lambda u, row: u.k.convert.pack(row.axes["pair"], u.values[f32], u.values[f32], relu=row.axes["relu"]),
+    "cvt": lambda u, row: u.k.math.pack_pair(row.axes["pair"], u.values[f32], u.values[f32], relu=row.axes["relu"]),
     "prmt": lambda u, _: u.k.math.permute_bytes(u.word, u.word, u.word),
     **dict.fromkeys(("tcgen05.mma", "tcgen05.mma.ws"), tcgen05),
     "tcgen05.alloc": tmem("tcgen05_alloc"),

@@ -130,7 +130,7 @@ OLD_CALLS = {
     "sqrt": "k.math.sqrt",
     "rsqrt": "k.math.rsqrt",
     "reciprocal": "k.math.reciprocal",
-    "pack_pair": "k.convert.pack(pair, low, high)",
+    "pack_pair": "k.math.pack_pair",
     "permute_bytes": "k.math.permute_bytes",
     "multimem_load_reduce": "k.multimem.load_reduce",
     "multimem_store": "k.multimem.store",

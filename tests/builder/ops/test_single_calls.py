@@ -90,8 +90,7 @@ def test_caches_policies_clearing_and_packing():
         k.mbarrier.arrive(full, expect_tx=64)
         k.bulk.load(u.shared, u.out, 64, full, cache_policy=k.cache.policy_of_property(0))
     k.mbarrier.wait(full, 0)
-    pair = k.convert.pack("f16x2", k.thread_id().to(f32), 1.0, relu=True).bitcast(u32)
-    u.out[0] = k.math.permute_bytes(pair, 7, 0x3210)
+    u.out[0] = k.math.permute_bytes(k.math.pack_pair("f16x2", 1.0, k.thread_id().to(f32), relu=True), 7, 0x3210)
     value, inside = k.warp.shuffle(k.thread_id().to(u32), "down", 1, in_range=True)
     mask, equal = k.warp.match("all", value, equal=True)
     u.out[1] = k.select(inside & equal, mask, value)
@@ -173,7 +172,7 @@ def test_what_can_not_be_is_told_by_its_rule():
         lambda: k.fence.membar("gpu"),
         lambda: k.griddepcontrol("go"),
         lambda: k.cache.prefetch(u.out, "L3"),
-        lambda: k.convert.pack("f32x2", 1.0, 2.0),
+        lambda: k.math.pack_pair("f32x2", 1.0, 2.0),
         lambda: k.bulk.load(u.shared, u.out, 16, u.barrier, space="cta", multicast_mask=3),
         lambda: k.bulk.reduce(u.shared, u.shared, 16, "add", "f32", barrier=u.barrier, rank=1),
         lambda: k.async_store.store(u.out, k.thread_id(), scope="cta"),

@@ -117,6 +117,11 @@ def named() -> Iterator[Case]:
                     zeros_alike if relu else same,
                 )
         yield Case(
+            *("math.pack_pair", f"{name}x2", (f32, f32), kind),
+            lambda k, a, b, name=name: k.packed.unpack(f"{name}x2", k.math.pack_pair(f"{name}x2", a, b))[1],
+            lambda a, b, name=name: rounded(a, name),
+        )
+        yield Case(
             *("convert.pack", f"{name}x2", (f32, f32), kind),
             lambda k, a, b, name=name: k.packed.unpack(f"{name}x2", k.convert.pack(f"{name}x2", b, a))[1],
             lambda a, b, name=name: rounded(a, name),

@@ -12,6 +12,7 @@ from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import matrix_move
 from nvbackend.intrinsics.row.types import bf16, f16, f32, f64
+from nvbackend.isel.target.target import variant
 
 
 @user_facing
@@ -27,6 +28,13 @@ class Math(Emission):
 
     __noun__ = "math"
     __usual__ = "sqrt"
+
+    def pack_pair(self, pair: str, high: Operand, low: Operand, *, relu: bool = False) -> Value:
+        """cvt.rn: two f32 to a pair ("f16x2", "bf16x2": u32; "e4m3x2", "e5m2x2": u16), `low` in the lower half.
+
+        `relu` makes negative values zero. Raises instruction.variant, target.feature. PTX ISA 9.7.9 (cvt).
+        """
+        return result(self._k, variant("cvt", matrix_move.pack, pair, relu), high=high, low=low)
 
     def permute_bytes(self, low: Operand, high: Operand, selector: Operand) -> Value:
         """prmt: four bytes (u32) out of `low` (bytes 0 to 3) and `high` (4 to 7), picked by the nibbles of `selector`.

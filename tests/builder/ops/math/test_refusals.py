@@ -10,7 +10,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import KernelBuilder, Parameter, e4m3, f32, f64, s32, s64
 
-OTHERS = {"permute_bytes"}
+OTHERS = {"pack_pair", "permute_bytes"}
 OF_INTEGERS = {"abs", "min", "max"}
 OF_F64 = {
     *("abs", "min", "max", "copysign", "floor", "ceil", "trunc", "rint", "add", "sub", "mul", "fma"),
