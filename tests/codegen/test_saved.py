@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import multiprocessing
+import os
 import pickle
 import random
 import zipfile
@@ -160,6 +161,19 @@ def test_other_files_are_refused_in_words(tmp_path: Path) -> None:
     )
     assert rule_of(tmp_path)[0] == "saved.file"
     assert rule_of("zero\0byte")[0] == "saved.file"
+
+
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    """A pipe that nobody writes to would be waited for; zeros and a large sparse file would fill the memory."""
+    pipe, large = tmp_path / "pipe", tmp_path / "large"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/zero")):
+        assert rule_of(path) == ("saved.file", f"{path} cannot be read: it is not a regular file")
+    assert rule_of(tmp_path) == ("saved.file", f"{tmp_path} cannot be read: it is a directory")
+    with large.open("wb") as file:
+        file.truncate(1 << 40)
+    said = f"{large} cannot be read: it has 1099511627776 bytes, more than any saved kernel (1073741824)"
+    assert rule_of(large) == ("saved.file", said)
 
 
 def test_a_file_of_another_version(saved: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +27,8 @@ from nvbackend.signature import Parameter, Signature
 
 FORMAT_VERSION = 1
 """The version of what is written; a file of any other is refused."""
+_MOST_BYTES = 1 << 30
+"""More than a file of every target takes; a larger one is not read at all."""
 _MANIFEST, _PTX, _CUBIN, _MACHINE = "manifest.json", "kernel.ptx", "kernel.cubin", "machine.txt"
 
 
@@ -104,11 +107,7 @@ def load_compiled(path: str | os.PathLike[str]) -> SavedKernel:
     Neither LLVM nor ptxas is loaded, and nothing of the file is run. Raises saved.file where it cannot be read,
     saved.damaged where it is not a whole file of a kernel, saved.format for one of another version of nvbackend.
     """
-    try:
-        data = Path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        problem = getattr(error, "strerror", None) or error
-        FILE.fail(path=path, done="read", problem=problem, advice="name a file that compiled.save(path) wrote")
+    data = _read(Path(path))
     try:
         members = unpacked(data)
         manifest = _manifest(members)
@@ -120,6 +119,21 @@ def load_compiled(path: str | os.PathLike[str]) -> SavedKernel:
     except (NotWhole, ValueError) as error:
         DAMAGED.fail(path=path, problem=error)
     return replace(variants[0], others=tuple(variants[1:]))
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of a regular file: a pipe may never end, nor a device. Raises saved.file."""
+    try:
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode):
+            problem: object = "it is a directory" if stat.S_ISDIR(about.st_mode) else "it is not a regular file"
+        elif about.st_size > _MOST_BYTES:
+            problem = f"it has {about.st_size} bytes, more than any saved kernel ({_MOST_BYTES})"
+        else:
+            return path.read_bytes()
+    except (OSError, ValueError) as error:
+        problem = getattr(error, "strerror", None) or error
+    FILE.fail(path=path, done="read", problem=problem, advice="name a file that compiled.save(path) wrote")
 
 
 def _check_together(kernels: Sequence[WholeKernel]) -> None:
