@@ -182,6 +182,10 @@ class SimulatedModule:
             self._refuse(program, f"a CTA of {threads} threads", f"launch 1 to {_MOST_THREADS_OF_A_CTA} threads a CTA")
         if any(extent % each for extent, each in zip(grid, dims, strict=True)) or min(*grid, *dims) < 1:
             self._refuse(program, f"a grid of {grid} with clusters of {dims}", "launch whole clusters")
+        if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or limit < 1:
+            self._refuse(program, f"limit={limit!r}", "give a whole number of instructions, such as limit=10**6")
+        if shared < 0:
+            self._refuse(program, f"{shared} bytes of dynamic shared memory", "give 0 bytes or more")
         heap, parameters = Heap(self._image.globals.next, windows.WIDE_GAP), Heap(windows.PARAMETERS)
         variables = [variable for variable, _ in program.parameters]
         values = Binder(program.kernel, heap, names).bind(variables, args)

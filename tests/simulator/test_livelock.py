@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -151,3 +153,15 @@ def test_a_launch_that_is_stepped_ends_too() -> None:
     started = Simulator().load(ptx(LIVELOCKS["nobody sets the flag"])).start("k", block=(64, 1, 1))
     with pytest.raises(nvb.DiagnosticError, match="never ends"):
         started.finish()
+
+
+@pytest.mark.parametrize(
+    "option", [{"limit": 0}, {"limit": -5}, {"limit": 1e3}, {"limit": "10"}, {"shared": -4}], ids=str
+)
+def test_a_launch_that_ends_early_refuses_numbers_that_cannot_be(option: dict[str, Any]) -> None:
+    module = Simulator().load(ptx("bar.sync 0;"))
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        module.launch("k", block=(32, 1, 1), **option)
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.rule_id in ("simulator.launch", "call.argument")
+    assert str(next(iter(option.values()))) in diagnostic.message
