@@ -286,7 +286,9 @@ class KernelDefinition(NotLoaded):
 
         known = compile_options()
         constants = self._together(constants, {name: options.pop(name) for name in list(options) if name not in known})
-        self._check_constants(constants, f"; options of compile are: check, debug, {', '.join(known)}")
+        self._check_constants(
+            constants, f"; options of compile are: target, constants, check, debug, {', '.join(known)}"
+        )
         self._check_options(constants, check, debug=debug)
         bounds = tuple(self._bounds(constants).values())
         facts = (

@@ -11,12 +11,16 @@ from nvbackend.builder.scopes import rules
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.diagnostics.location import error_location
 
-_OF_THE_KERNEL = re.compile(r"\b(Value|Variable|Address|Accumulator|SharedTile|Tensor)\b")
+_OF_THE_KERNEL = re.compile(r"\b(Value|Variable|Address|Accumulator|SharedTile|Tensor|RegisterTensor)\b")
 """The names in Python's messages for objects of a kernel that it cannot use."""
 _AS_AN_ARRAY = re.compile(r"'(Value|Variable)' object (is not subscriptable|does not support item)")
 _NO_ARRAY = "a value of one element is indexed like memory"
-_DECLARE_MEMORY = "annotate a parameter that is an array with Pointer: x: nvb.Pointer(nvb.f32), not x: nvb.f32"
+_DECLARE_MEMORY = (
+    "annotate a parameter that is an array with Pointer: x: nvb.Pointer(nvb.f32), not x: nvb.f32; "
+    'of a pair take k.packed.unpack("f16x2", x)'
+)
 _INSTEAD = {
+    **dict.fromkeys(("'Accumulator'", "'RegisterTensor'"), "compute with its elements: acc.elements() * 2.0"),
     "pow()": "multiply, x * x; for other powers of f32 use k.math.pow(x, y)",
     "abs()": "use k.math.abs(x)",
     "__round__": "use k.math.rint(x); .to(type) rounds towards zero",

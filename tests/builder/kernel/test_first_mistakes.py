@@ -12,6 +12,12 @@ import nvbackend as nvb
 from nvbackend import f32, i32
 from nvbackend.diagnostics import element_name
 
+
+def _accumulator(k: nvb.KernelBuilder, *, scaled: bool = False) -> Any:
+    acc = k.tiled_mma(nvb.mma.sync("m16n8k16", nvb.f16, nvb.f16, f32), tile=(16, 8)).accumulator()
+    return acc.elements() * 2.0 if scaled else acc
+
+
 INSIDE = [
     (lambda k, x, n: x.shape[0], "value.attribute", "an address of f32 has no shape", "as parameters"),
     (lambda k, x, n: x[0].atomic("add", 1.0), "value.attribute", "has no atomic", "(pointer + index).atomic(...)"),
@@ -39,6 +45,8 @@ INSIDE = [
     (lambda k, x, n: k.block_dim(), "call.unknown", "k.block_dim", "the threads that the kernel is declared with"),
     (lambda k, x, n: k.grid_dim(), "call.unknown", "k.grid_dim", "k.block_count"),
     (lambda k, x, n: k.elif_(n < 3), "call.unknown", "k.elif_", "k.else_"),
+    (lambda k, x, n: n[0], "value.type", "indexed like memory", 'k.packed.unpack("f16x2", x)'),
+    (lambda k, x, n: _accumulator(k) * 2.0, "value.number", "'RegisterTensor' and 'float'", "acc.elements() * 2.0"),
     (lambda k, x, n: k.while_(n < 3), "call.unknown", "k.while_", "k.loop with k.break_if"),
 ]
 
@@ -162,3 +170,17 @@ def test_the_package_names_the_type_that_is_meant() -> None:
         nvb.int32  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(AttributeError, match=r"no attribute 'nothing'$"):
         nvb.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_the_elements_of_an_accumulator_are_scaled_as_the_fix_says() -> None:
+    assert _accumulator(nvb.KernelBuilder("k", "sm_80", threads=32), scaled=True) is not None
+
+
+def test_an_unknown_argument_of_compile_names_every_one_that_it_takes() -> None:
+    @nvb.kernel("sm_80", threads=32)
+    def kernel(k: nvb.KernelBuilder, x: nvb.Pointer[f32]) -> None:
+        x[0] = 1.0
+
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        kernel.compile(trget="sm_90")
+    assert "options of compile are: target, constants, check," in str(caught.value)
