@@ -37,6 +37,14 @@ CONVOLUTION = Rule(
     why="The map would walk over other pixels.",
     reference="PTX ISA 5.5.4 (im2col mode: bounding box, traversal stride)",
 )
+WALKED = Rule(
+    id="tensor-map.walked",
+    message="{walk} walks over no array of shape {shape}",
+    fix="give the shape of the images, {rank} integers: batch, space, channels; and a corner and a stride for each "
+    "dimension of space",
+    why="The number of places would be that of another array.",
+    reference="PTX ISA 5.5.4 (im2col mode: bounding box, traversal stride)",
+)
 _MEANT = 128
 
 
@@ -103,11 +111,24 @@ class Im2col:
         return cls(count + 2, lower, upper, stride=None if stride is None else tuple(steps))
 
     def walked(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """How many places there are along each dimension walked, in an array of `shape`: P, Q of a convolution."""
+        """How many places there are along each dimension walked, in an array of `shape`: P, Q of a convolution.
+
+        Raises tensor-map.walked.
+        """
+        count = self.rank - 2 if self.wide is None else 1
+        steps = (1,) * count if self.stride is None else self.stride
+        if not _are_integers(shape, self.rank) or not all(
+            _are_integers(one, count) for one in (self.lower, self.upper, steps)
+        ):
+            WALKED.fail(walk=self, shape=shape, rank=self.rank)
         space = shape[1:-1] if self.wide is None else shape[-2:-1]
-        steps = self.stride or (1,) * len(space)
         every = zip(space, self.lower, self.upper, steps, strict=True)
         return tuple(max(0, -(-(extent + upper - lower) // step)) for extent, lower, upper, step in every)
+
+
+def _are_integers(given: object, count: int) -> bool:
+    """Whether it is a sequence of so many integers."""
+    return isinstance(given, Sequence) and len(given) == count and all(type(one) is int for one in given)
 
 
 @record

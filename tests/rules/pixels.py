@@ -67,3 +67,9 @@ def stride_for_one_of_two_dimensions():
 def filter_of_no_extent():
     Im2col.of_convolution((3, 0), padding=(1, 1))  # breaks
     Im2col.of_convolution((3, 1), padding=(1, 1))  # keeps
+
+
+@program("tensor-map.walked")
+def shape_without_channels():
+    Im2col.of_convolution((3, 3)).walked((8, 32, 32))  # breaks
+    Im2col.of_convolution((3, 3)).walked((8, 32, 32, 64))  # keeps
