@@ -75,6 +75,32 @@ class Ownership:
             for warp in range(0, len(self.firsts), WARP_SIZE)
         )
 
+    def spread(self, axis: int) -> tuple[int, ...] | None:
+        """Where the parts of a row (axis 0) or column (1) begin across it, of the lanes of a warp that share it each.
+
+        All rows have the same parts, and each element is in one of them; None where that does not hold.
+        """
+        lanes, other = self.lanes(axis), 1 - axis
+        mine = [place[other] for place in self.values if place[axis] == self.values[0][axis]]
+        parts: dict[int, list[int]] = {}
+        for thread, first in enumerate(self.firsts):
+            if not thread & sum(lanes):
+                parts.setdefault(first[axis], []).append(first[other])
+        starts = sorted(next(iter(parts.values())))
+        rows = sorted(start + place for start in parts for place in self.along(axis))
+        groups = [0]
+        for bit in lanes:
+            groups += [lane ^ bit for lane in groups]
+        across = sorted(
+            self.firsts[thread ^ lane][other] + place
+            for thread, first in enumerate(self.firsts)
+            if not thread & sum(lanes) and first[axis] == self.firsts[0][axis]
+            for lane in groups
+            for place in mine
+        )
+        whole = rows == list(range(self.shape[axis])) and across == list(range(self.shape[other]))
+        return tuple(starts) if whole and all(sorted(each) == starts for each in parts.values()) else None
+
     def order_of(self, other: Ownership) -> tuple[int, ...] | None:
         """For each value of `other`, which value of this it is; None where a thread has others there."""
         if self.shape != other.shape or self.firsts != other.firsts:

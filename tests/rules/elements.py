@@ -18,10 +18,10 @@ def a_sum_of_two_tiles(k):
 
 
 @kernel("elements.lanes", "sm_80")
-def rows_over_two_warps(k):
-    warps = (2, 2)  # breaks
-    warps = (4, 1)  # keeps
-    mma = k.tiled_mma(nvb.mma.sync("m16n8k16", f16, f16, f32), warps, tile=(64, 64))
+def rows_of_partial_sums(k):
+    atoms = (1, 2, 2)  # breaks
+    atoms = (2, 2, 1)  # keeps
+    mma = k.tiled_mma(nvb.mma.sync("m16n8k16", f16, f16, f32), atom_layout=atoms, tile=(64, 64))
     mma.accumulator().elements().reduce_rows("max")
 
 

@@ -133,7 +133,7 @@ class AttachedBuilder(Operations):
         self.core.check_blocks()
         raise_all([*wrong_ends(self.function), *late_code(self.function)])
         self.core.link()
-        of_calls = [*owner_faults(self), *self.core.peers.faults(), *self._groups.faults()]
+        of_calls = [*owner_faults(self), *self.core.peers.faults(), *self.groups.faults()]
         faults = [*self._warnings, *of_calls, *verify(self._judged())]
         allowed = self.core.allowances
         warnings = (*raise_all(of_whole_calls(self.core, allowed.kept(faults))), *allowed.unused())

@@ -141,7 +141,7 @@ class KernelBuilder(Operations):
         self.core.link()
         built = time.perf_counter()
         allowed = self.core.allowances
-        of_calls = [*owner_faults(self), *self.core.peers.faults(), *self._groups.faults()]
+        of_calls = [*owner_faults(self), *self.core.peers.faults(), *self.groups.faults()]
         faults = [*self._warnings, *of_calls, *verify(self.machine)]
         warnings = raise_all(of_whole_calls(self.core, allowed.kept(faults)))
         verified = time.perf_counter()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NoReturn
 
@@ -40,20 +40,31 @@ GROUP = Rule(
 _WHOLE = "let whole groups come, each with a number of its own, and count the threads of one: threads=..."
 
 
+_ALIGN = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """The shared memory of a group, or of the groups that come to one call."""
+
+    memory: Memory
+    buffers: list[Address] = field(default_factory=list)
+    areas: dict[int, Address] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """Threads that compute together, as the code that each of them executes sees them.
 
     `warps` are those of a group. `warp` is what gives the number of the thread's warp among those of all groups that
-    come to the call, and `buffers` have a cell for each of these `cells` warps.
+    come to the call, and buffers have a cell for each of these `cells` warps.
     """
 
     warps: int
     cells: int
     warp: Callable[[], Value]
     sync: Callable[[], None]
-    buffers: list[Address]
-    memory: Memory
+    shared: _Shared
     name: str
 
     @property
@@ -74,10 +85,19 @@ class Group:
 
     def buffer(self, place: int) -> Address:
         """The shared memory for one value of each warp: that of the calls before, or more."""
-        while len(self.buffers) <= place:
-            name = f"{self.name}_{len(self.buffers)}"
-            self.buffers.append(self.memory.shared(u8, MOST_BYTES * self.cells, align=16, name=name))
-        return self.buffers[place]
+        buffers = self.shared.buffers
+        while len(buffers) <= place:
+            name = f"{self.name}_{len(buffers)}"
+            buffers.append(self.shared.memory.shared(u8, MOST_BYTES * self.cells, align=16, name=name))
+        return buffers[place]
+
+    def area(self, size: int) -> Address:
+        """Shared memory of `size` bytes, another part of it for each group that comes to the call."""
+        areas, part = self.shared.areas, -(-size // _ALIGN) * _ALIGN
+        if part not in areas:
+            count, name = -(-self.cells // self.warps), f"{self.name}_area"
+            areas[part] = self.shared.memory.shared(u8, part * count, align=_ALIGN, name=name)
+        return areas[part] if self.is_alone else areas[part] + self.warp() // self.warps * part
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +118,7 @@ class Groups:
         self._threads = threads
         self._barrier = barrier
         self._owners: dict[int, _Owner] = {}
-        self._buffers: dict[tuple[tuple[int, int], ...], list[Address]] = {}
+        self._shared: dict[tuple[tuple[int, int], ...], _Shared] = {}
 
     def of(self, call: str, threads: int | None, barrier: Operand | None) -> Group:
         """The group that executes `call`: all threads, or groups of `threads` that meet at `barrier`.
@@ -109,7 +129,7 @@ class Groups:
             check_all_come(self._k, call)
             cells = self._k.threads // WARP_SIZE
             return Group(
-                cells, cells, self._warp, self._barrier.sync, self._buffers.setdefault((), []), self._memory, "cta"
+                cells, cells, self._warp, self._barrier.sync, self._shared.setdefault((), _Shared(self._memory)), "cta"
             )
         if threads is None or barrier is None:
             missing, other = ("barrier", f"{threads} threads") if barrier is None else ("threads", "a part of the CTA")
@@ -137,13 +157,13 @@ class Groups:
         note(self._k, partial(GROUP.diagnose, call=call, group=text, problem="only some come", instead=_WHOLE))
         first = min(warps.start for warps in owners.values())
         cells = max(warps.stop for warps in owners.values()) - first
+        key = tuple((each, warps.start) for each, warps in owners.items())
         return Group(
             threads // WARP_SIZE,
             cells,
             lambda: self._warp() - first if first else self._warp(),
             lambda: self._barrier.sync(number, threads),
-            self._buffers.setdefault(tuple((each, warps.start) for each, warps in owners.items()), []),
-            self._memory,
+            self._shared.setdefault(key, _Shared(self._memory)),
             f"group_{min(owners)}",
         )
 
@@ -172,7 +192,7 @@ class Groups:
             if len(warps) * WARP_SIZE != threads or (warps.start - first) * WARP_SIZE % threads:
                 problem = f"{_shown(warps)} come, of which not each is in the group"
                 if len(warps) * WARP_SIZE == threads:
-                    problem = f"warps from {warps.start} on come, and others from {first} on, which is no multiple away"
+                    problem = f"groups begin at warps {first} and {warps.start}, not whole groups apart"
                 fail(problem=problem, instead="let the warps of a group follow one another, and group after group")
         return groups
 

@@ -72,7 +72,7 @@ WRONG: dict[str, tuple[Callable[[KernelBuilder, Any], None], str, str]] = {
     "a number from memory": (lambda k, x: _sum(k, x, threads=128, barrier=x[0]), "cta.group", "number of the barrier"),
     "one lane": (_one_lane, "cta.group", "one lane of each warp"),
     "warps apart": (_every_second, "cta.group", "warps 0 to 10 come"),
-    "groups not in line": (_not_in_line, "cta.group", "no multiple away"),
+    "groups not in line": (_not_in_line, "cta.group", "groups begin at warps 0 and 3"),
     "unknown warps": (_unknown, "cta.group", "which of 384 threads come is not known"),
     "lanes apart": (_lanes_apart, "cta.group", "only some come"),
     "the CTA's barrier": (_zero, "cta.group", "barrier 0 is used for 384 threads elsewhere"),

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from nvbackend.builder.core.variables import Variable, make_variable
 from nvbackend.builder.ops.combine import Operation, combining
-from nvbackend.builder.tiles.elements.rules import OTHER, ROWS
+from nvbackend.builder.tiles.elements.across_warps import AXES, over_threads
+from nvbackend.builder.tiles.elements.rules import OTHER
 from nvbackend.builder.values.attributes import missing_attribute, refuse_assignment
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 
 if TYPE_CHECKING:
     from nvbackend.builder.tiles.elements.held import Held
-
-AXES = ("row", "column")
-_ALONG = (("M", "(4, 1, 1)"), ("N", "(1, 4, 1)"))
 
 
 class _Arithmetic:
@@ -95,15 +93,14 @@ class AxisValues(_Arithmetic):
         made = [as_value(k, function(value, *(each[at] for each in aligned))) for at, value in enumerate(self._values)]
         return AxisValues(self._held, self.axis, made)
 
-    def reduce_lanes(self, operation: Operation, *, nan: bool = False) -> AxisValues:
-        """Each value combined over the lanes that have elements of its row: of what `reduce_rows(lanes=False)` gives.
+    def reduce_lanes(self, operation: Operation, *, nan: bool = False, barrier: Operand | None = None) -> AxisValues:
+        """Each value combined over the threads that have elements of its row: of what `reduce_rows(lanes=False)` gives.
 
-        `operation` and `nan` are those of `reduce_rows`, and all 32 lanes execute it together. Raises elements.lanes
-        where a row is in several warps, reduce.operation, value.operation.
+        `operation`, `nan` and `barrier` are those of `reduce_rows`, and the same threads execute it together. Raises
+        elements.lanes, cta.threads, cta.group, reduce.operation, value.operation.
         """
-        check_lanes(self._held, self.axis, self)
         combine = combining(self._held.core, "reduce_lanes", operation, self._values[:1], nan=nan)
-        made = [over_lanes(self._held, self.axis, combine, value) for value in self._values]
+        made = over_threads(self._held, self.axis, combine, self._values, "reduce_lanes", barrier)
         return AxisValues(self._held, self.axis, made)
 
     def _aligned(self, other: AxisValues | AxisVariable | Operand) -> Sequence[Any]:
@@ -130,20 +127,6 @@ class AxisValues(_Arithmetic):
 
     def __repr__(self) -> str:
         return f"<a value for each of {len(self)} {AXES[self.axis]}s of {self._held}>"
-
-
-def check_lanes(held: Held, axis: int, tile: object) -> None:
-    """Raises elements.lanes where the rows (columns) of `tile` are in several warps."""
-    if not held.ownership.in_lanes(axis):
-        along, layout = _ALONG[axis]
-        ROWS.fail(axis=AXES[axis], tile=tile, along=along, layout=layout)
-
-
-def over_lanes(held: Held, axis: int, combine: Callable[..., Any], value: Value) -> Value:
-    """`value` combined over the lanes of its row (column), in each of them."""
-    for bit in held.ownership.lanes(axis):
-        (value,) = combine((value,), (held.k.warp.shuffle(value, "bfly", bit),))
-    return value
 
 
 @user_facing

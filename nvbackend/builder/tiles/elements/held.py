@@ -33,7 +33,7 @@ class Held:
 
     def coordinates(self) -> list[tuple[Value, Value]]:
         """Row and column of each of the thread's elements."""
-        first = self._first()
+        first = self.first()
         moved = [
             {at: _moved(self.core, start, at) for at in self.ownership.along(axis)} for axis, start in enumerate(first)
         ]
@@ -41,18 +41,19 @@ class Held:
 
     def indices(self, axis: int) -> list[Value]:
         """The rows (axis 0) or columns (1) of which the thread has elements."""
-        first = self._first()[axis]
+        first = self.first()[axis]
         return [_moved(self.core, first, at) for at in self.ownership.along(axis)]
 
     def is_first(self, axis: int) -> Value:
         """Whether the thread has the first element of each of its rows (axis 0) or columns (1)."""
-        first = self._first()[1 - axis]
+        first = self.first()[1 - axis]
         least = min(place[1 - axis] for place in self.ownership.values)
         if isinstance(first, int):
             return as_value(self.core, first + least == 0, pred)
         return as_value(self.core, first) == -least
 
-    def _first(self) -> tuple[Any, Any]:
+    def first(self) -> tuple[Any, Any]:
+        """Row and column of the thread's first element."""
         return self.ownership.first(self._place)
 
     def is_like(self, other: Held) -> bool:

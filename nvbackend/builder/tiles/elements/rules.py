@@ -15,11 +15,10 @@ OTHER = Rule(
 )
 ROWS = Rule(
     id="elements.lanes",
-    message="the {axis}s of {tile} are spread over several warps",
-    fix="lay the atoms along {along} alone, such as atom_layout={layout}; or store the tile to shared memory, and "
-    "after k.barrier.sync() let each thread combine whole {axis}s",
-    why="Lanes exchange values within their warp only, so each would have the result of a part of the {axis}.",
-    reference="PTX ISA 9.7.9 (shfl.sync)",
+    message="several threads have the same elements of a {axis} of a {tile} tile: partial sums along K",
+    fix="lay the atoms along M and N alone: atom_layout=(2, 2, 1)",
+    why="An element would be counted several times, before mma.reduce(acc) has made a sum of its parts.",
+    reference=_LAYOUT,
 )
 OPERAND = Rule(
     id="elements.operand",

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias, overload
 from nvbackend.builder.ops.combine import Operation, combining
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.coordinates import Inside
-from nvbackend.builder.tiles.elements.axis_values import AXES, AxisValues, AxisVariable, check_lanes, over_lanes
+from nvbackend.builder.tiles.elements.across_warps import AXES, over_threads
+from nvbackend.builder.tiles.elements.axis_values import AxisValues, AxisVariable
 from nvbackend.builder.tiles.elements.held import Held
 from nvbackend.builder.tiles.elements.packing import packed
 from nvbackend.builder.tiles.elements.rules import ELEMENT, OTHER
@@ -150,33 +151,45 @@ class TileValues(Sequence[Value]):
 
     # -- rows -------------------------------------------------------------------------------------------------------
 
-    def reduce_rows(self, operation: Operation, *, nan: bool = False, lanes: bool = True) -> AxisValues:
+    def reduce_rows(
+        self, operation: Operation, *, nan: bool = False, lanes: bool = True, barrier: Operand | None = None
+    ) -> AxisValues:
         """Each row combined to one value, which all lanes that hold the row get: a maximum, a sum.
 
         `operation` is add, mul, min, max, and, or, xor, or a function of two values; with `nan`, min and max give NaN
         where there is one. All 32 lanes execute it together: first each its own elements, then `k.warp.shuffle` among
         the lanes of a row, which the layout says. With `lanes=False` each thread keeps what its own elements give, as
-        for a sum that a loop goes on with: `reduce_lanes` of that combines the lanes at its end. Raises
-        elements.lanes where a row is in several warps, reduce.operation, value.operation.
+        for a sum that a loop goes on with: `reduce_lanes` of that combines the lanes at its end.
+
+        Where a row is in several warps, these go on through shared memory, part after part along the row, so the
+        result is the same each time: all threads of the tile execute it together, at two barriers. If they are a part
+        of the CTA, they have `barrier`, a number of their own as in `k.cta.reduce`. Raises cta.threads, cta.group,
+        elements.lanes for atoms along K, reduce.operation, value.operation.
         """
-        return self._reduced(0, operation, nan=nan, lanes=lanes)
+        return self._reduced(0, operation, nan=nan, lanes=lanes, barrier=barrier)
 
-    def reduce_columns(self, operation: Operation, *, nan: bool = False, lanes: bool = True) -> AxisValues:
+    def reduce_columns(
+        self, operation: Operation, *, nan: bool = False, lanes: bool = True, barrier: Operand | None = None
+    ) -> AxisValues:
         """Each column combined to one value, as `reduce_rows` has it of rows."""
-        return self._reduced(1, operation, nan=nan, lanes=lanes)
+        return self._reduced(1, operation, nan=nan, lanes=lanes, barrier=barrier)
 
-    def _reduced(self, axis: int, operation: Operation, *, nan: bool, lanes: bool) -> AxisValues:
-        ownership, k = self._held.ownership, self._held.k
-        combine = combining(k.core, f"reduce_{AXES[axis]}s", operation, self._values[:1], nan=nan)
-        check_lanes(self._held, axis, self)
-        results = []
-        for at in ownership.along(axis):
+    def _reduced(
+        self, axis: int, operation: Operation, *, nan: bool, lanes: bool, barrier: Operand | None
+    ) -> AxisValues:
+        ownership, k, call = self._held.ownership, self._held.k, f"reduce_{AXES[axis]}s"
+        combine = combining(k.core, call, operation, self._values[:1], nan=nan)
+
+        def of_thread(at: int) -> Value:
             places = zip(ownership.values, self._values, strict=True)
             first, *others = [value for place, value in places if place[axis] == at]
             for other in others:
                 (first,) = combine((first,), (other,))
-            results.append(over_lanes(self._held, axis, combine, first) if lanes else first)
-        return AxisValues(self._held, axis, results)
+            return first
+
+        own = map(of_thread, ownership.along(axis))
+        made = over_threads(self._held, axis, combine, own, call, barrier) if lanes else list(own)
+        return AxisValues(self._held, axis, made)
 
     # -- memory -----------------------------------------------------------------------------------------------------
 
