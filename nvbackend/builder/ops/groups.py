@@ -132,9 +132,11 @@ class Groups:
                 cells, cells, self._warp, self._barrier.sync, self._shared.setdefault((), _Shared(self._memory)), "cta"
             )
         if threads is None or barrier is None:
-            missing, other = ("barrier", f"{threads} threads") if barrier is None else ("threads", "a part of the CTA")
-            said = "threads=128, barrier=1"
-            GROUP.fail(call=call, group=other, problem=f"{missing}= is missing", instead=f"say both: {said}")
+            if barrier is None:
+                advice = "give the group a barrier that nothing else uses: barrier=1"
+                GROUP.fail(call=call, group=f"{threads} threads", problem="barrier= is missing", instead=advice)
+            advice = "count the threads of a group: threads=128"
+            GROUP.fail(call=call, group="a part of the CTA", problem="threads= is missing", instead=advice)
         return self._part(call, threads, barrier)
 
     def _part(self, call: str, threads: int, barrier: Operand) -> Group:
