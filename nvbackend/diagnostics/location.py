@@ -22,6 +22,8 @@ _LLVMLITE = "llvmlite"
 MARK_OF_ENTRANCE = "RUNS_THE_USERS_FUNCTION"
 """The global of a module of this package that runs a user's function: callers of that module do not matter."""
 
+MARK_OF_PLUMBING = "__nvbackend_plumbing__"
+"""The global by which a package or module of a compiler says that its lines are not its user's."""
 _PLACES: ContextVar[tuple[Location, ...]] = ContextVar("places", default=())
 """The places that the code which is running was said to come from, innermost first."""
 
@@ -78,19 +80,25 @@ def stated_places() -> tuple[Location, ...]:
 
 def caller_location() -> Location | None:
     """The innermost line of the user's, or None (this package run as a program)."""
-    return _located(_calls_from(sys._getframe(1)), _PLACES.get())
+    return _located(_calls_from(sys._getframe(1)), _PLACES.get(), passes_compilers=True)
 
 
-def caller_frame() -> FrameType | None:
-    """The frame of the user's innermost line, for code that runs too often to collect callers."""
+def caller_frame(*, passes_compilers: bool = True) -> FrameType | None:
+    """The frame of the user's innermost line, for code that runs too often to collect callers.
+
+    Frames of packages that say that they are plumbing are passed, if there is a user's beyond them.
+    """
     frame: FrameType | None = sys._getframe(1)
+    of_compiler = None
     while frame is not None:
         name = frame.f_globals.get("__name__")
         passed = type(name) is str and _is_passed_name(name)  # not is_plumbing: a call a frame would double the time
         if not passed and not _is_pythons(frame.f_code.co_filename):
-            break
+            if not (passes_compilers and _is_of_compiler(frame.f_globals)):
+                return frame
+            of_compiler = of_compiler or frame
         frame = frame.f_back
-    return frame
+    return of_compiler
 
 
 def error_location(error: BaseException) -> Location | None:
@@ -109,24 +117,45 @@ def _calls_from(frame: FrameType | None) -> Iterator[_Call]:
         frame = frame.f_back
 
 
-def _located(calls: Iterable[_Call], places: tuple[Location, ...] = ()) -> Location | None:
+def _located(
+    calls: Iterable[_Call], places: tuple[Location, ...] = (), *, passes_compilers: bool = False
+) -> Location | None:
     """The user's innermost line with its callers, of calls that are given innermost first and made at `places`.
 
-    What started the user's program is left out: the test runner, the notebook, and who asked for the kernel.
+    What started the user's program is left out: the test runner, the notebook, and who asked for the kernel. Lines of
+    packages that say that they are plumbing count only where there are no others.
     """
-    lines = list(places)
+    lines, of_compilers = list(places), list[Location]()
     in_users_program = False
     for frame, trace in calls:
         code, module = frame.f_code, frame.f_globals
         ours, installed = _is_passed_by(module), _is_installed(code.co_filename)
+        line = frame.f_lineno if trace is None else trace.tb_lineno
+        if passes_compilers and not ours and _is_of_compiler(module):
+            of_compilers.append(Location(code.co_filename, line, code.co_name))
+            continue
         if (ours and lines and MARK_OF_ENTRANCE in module) or (installed and in_users_program):
             break
-        if ours or (not lines and _is_pythons(code.co_filename)):
+        if ours or (len(lines) == len(places) and _is_pythons(code.co_filename)):
             continue
         in_users_program = not installed
-        line = frame.f_lineno if trace is None else trace.tb_lineno
         lines.append(Location(code.co_filename, line, code.co_name))
+    lines = lines or of_compilers
     return replace(lines[0], callers=tuple(lines[1:])) if lines else None
+
+
+def _is_of_compiler(module: dict[str, Any]) -> bool:
+    """Whether the module, or else the innermost package around it that says anything, says that it is plumbing."""
+    if MARK_OF_PLUMBING in module:
+        return module[MARK_OF_PLUMBING] is True
+    name = module.get("__name__")
+    package = name.rpartition(".")[0] if type(name) is str else ""
+    while package:
+        names = getattr(sys.modules.get(package), "__dict__", {})
+        if MARK_OF_PLUMBING in names:
+            return names[MARK_OF_PLUMBING] is True
+        package = package.rpartition(".")[0]
+    return False
 
 
 @functools.cache

@@ -253,7 +253,7 @@ class _Block(AbstractContextManager[Yielded]):
 
     def _left(self, region: Region) -> Diagnostic | None:
         """control.left where Python leaves the block by `return`, `break` or `continue`."""
-        frame = caller_frame()
+        frame = caller_frame(passes_compilers=False)  # the statement that Python runs
         taken = None if frame is None else python_exit(frame, loop=region.exit_block is not None)
         if frame is None or taken is None:
             return None
