@@ -11,7 +11,7 @@ needs one raises launch.no-gpu.
 from nvbackend.runtime.arrays import DeviceArray, read_array
 from nvbackend.runtime.driver import DriverError, gpu_available, no_gpu_reason
 from nvbackend.runtime.launch import PreparedLaunch, synchronize
-from nvbackend.runtime.module import Compiled, LoadedKernel, load
+from nvbackend.runtime.module import Compiled, LoadedKernel, LoadedModule, load
 from nvbackend.runtime.timing import Timing, time_launches
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "DeviceArray",
     "DriverError",
     "LoadedKernel",
+    "LoadedModule",
     "PreparedLaunch",
     "Timing",
     "gpu_available",

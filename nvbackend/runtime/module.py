@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, overload
 
-from nvbackend.diagnostics import Diagnostic, raise_all, user_facing, with_article
+from nvbackend.diagnostics import Diagnostic, missing_name, raise_all, user_facing, with_article
 from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import LAUNCH_CALL, NoLaunches
 from nvbackend.runtime import launch as launching
@@ -184,6 +184,33 @@ class LoadedKernel(NoLaunches):
         launching.synchronize(stream, device=self.device)
 
 
+@user_facing
+class LoadedModule(NoLaunches, Mapping[str, LoadedKernel]):
+    """The kernels of a module on the current device, by name: `module["scale"].launch(grid, ...)`."""
+
+    def __init__(self, kernels: Mapping[str, LoadedKernel]) -> None:
+        self._kernels = dict(kernels)
+
+    def __getitem__(self, name: str) -> LoadedKernel:
+        if name not in self._kernels:
+            raise missing_name("the module", "kernel", name, self._kernels)
+        return self._kernels[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kernels)
+
+    def __len__(self) -> int:
+        return len(self._kernels)
+
+    def __repr__(self) -> str:
+        return f"<loaded module: {', '.join(self._kernels)}>"
+
+    def _not_launched(self) -> tuple[str, str, str]:
+        first = next(iter(self._kernels), "name")
+        advice = f'name a kernel: module["{first}"].launch(grid, ...)'
+        return " or ".join(self._kernels), "it is a module of kernels", advice
+
+
 @overload
 def load(
     compiled: Compiled,
@@ -205,7 +232,7 @@ def load(
     checks: bool | None = None,
     report: bool | None = None,
     limit: int | None = None,
-) -> dict[str, LoadedKernel]: ...
+) -> LoadedModule: ...
 
 
 @user_facing
@@ -217,7 +244,7 @@ def load(
     checks: bool | None = None,
     report: bool | None = None,
     limit: int | None = None,
-) -> LoadedKernel | dict[str, LoadedKernel]:
+) -> LoadedKernel | LoadedModule:
     """Load `compiled` into numba-cuda's current context: its cubin, or its PTX where it has none.
 
     Of a module, what `nvb.compile_module` returns, it loads every kernel, by name.
@@ -231,7 +258,7 @@ def load(
     """
     options = {"seed": seed, "checks": checks, "report": report, "limit": limit}
     if isinstance(compiled, Mapping):
-        return {name: _load(kernel, device, options) for name, kernel in compiled.items()}
+        return LoadedModule({name: _load(kernel, device, options) for name, kernel in compiled.items()})
     return _load(compiled, device, options)
 
 

@@ -11,9 +11,10 @@ from nvbackend.builder.kernel.definition import KernelDefinition
 from nvbackend.builder.kernel.kernel import FinishedKernel
 from nvbackend.codegen.compiled import CompiledKernel, check_options, compile_kernel
 from nvbackend.codegen.ptxas import Cubin
-from nvbackend.diagnostics import Rule, printed, user_facing
+from nvbackend.diagnostics import Rule, missing_name, printed, user_facing
 from nvbackend.diagnostics.announce import announce
 from nvbackend.isel.target.target import Target
+from nvbackend.launch_calls import NoLaunches
 
 MODULE = Rule(
     id="module.kernels",
@@ -26,7 +27,7 @@ MODULE = Rule(
 
 @user_facing
 @dataclass(frozen=True)
-class CompiledModule(Mapping[str, CompiledKernel]):
+class CompiledModule(NoLaunches, Mapping[str, CompiledKernel]):
     """Kernels of one module by name; each is a CompiledKernel with the PTX and the cubin of the module."""
 
     target: Target
@@ -51,6 +52,8 @@ class CompiledModule(Mapping[str, CompiledKernel]):
         return "\n".join(kernel.report() for kernel in self.kernels.values())
 
     def __getitem__(self, name: str) -> CompiledKernel:
+        if name not in self.kernels:
+            raise missing_name("the module", "kernel", name, self.kernels)
         return self.kernels[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -58,6 +61,11 @@ class CompiledModule(Mapping[str, CompiledKernel]):
 
     def __len__(self) -> int:
         return len(self.kernels)
+
+    def _not_launched(self) -> tuple[str, str, str]:
+        first = next(iter(self.kernels))
+        advice = f'load it, and name a kernel: nvb.runtime.load(module)["{first}"].launch(grid, ...)'
+        return " or ".join(self.kernels), "it is a module, which is not loaded on a device", advice
 
     def __repr__(self) -> str:
         return f"<compiled module for {self.target}: {', '.join(self.kernels)}>"

@@ -118,3 +118,25 @@ def test_what_is_refused() -> None:
     assert refused([first, 5]) == "module.kernels"
     assert refused(first) == "module.kernels"
     assert refused([first], unknown=1) == "call.argument"
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_names_that_a_module_does_not_have(loaded) -> None:
+    module = nvb.compile_module(kernels(), assemble=False)
+    if loaded:
+        module = nvb.runtime.load(module, device="simulator")
+    for use, rule in (
+        (lambda: module["secnd"], "call.name"),
+        (lambda: module.launch(1), "launch.call"),
+        (lambda: module(1), "launch.call"),
+    ):
+        with pytest.raises(DiagnosticError) as raised:
+            use()
+        fault = raised.value.diagnostics[0]
+        assert fault.rule.id == rule
+        assert "first" in fault.message
+        assert "second" in fault.message
+    assert [*module] == ["first", "second"]
+    assert module.get("secnd") is None
+    assert "secnd" not in module
+    assert not hasattr(module, "launch")
