@@ -23,6 +23,7 @@ from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.calls import splice
 from nvbackend.builder.scopes.function_rules import DIFFERS
 from nvbackend.builder.scopes.in_functions import Call, CalledFunction, Functions
+from nvbackend.builder.scopes.names import has_meaning
 from nvbackend.builder.values.values import GLOBAL_SPACE, SHARED_SPACE, Value
 from nvbackend.diagnostics import caller_location
 from nvbackend.isel.machine.pseudo import CALL
@@ -132,9 +133,9 @@ def _core_of(core: Core, source: Source) -> Core:
 
 
 def _free_name(module: ir.Module, wanted: str) -> str:
-    """`wanted`, with a number after it where the module has a function of that name."""
+    """`wanted`, with a number after it where the module has a function of that name, or the name has a meaning."""
     name, count = wanted, 1
-    while name in module.globals:
+    while name in module.globals or has_meaning(name):
         name, count = f"{wanted}__{count}", count + 1
     return name
 

@@ -26,6 +26,10 @@ NAME = Rule(
 _SHOWN = 40
 PREDEFINED = frozenset({"WARP_SZ"})
 """Names that PTX reserves (PTX ISA 4.4)."""
+_GIVEN_A_MEANING = re.compile(
+    r"vprintf|printf|malloc|free|__assertfail|__cuda\w*|__nvvm_reflect(_ocl)?|param\d+|(func_)?retval\d+|\w+_param_\d+"
+    r"|__local_depot\d+"
+)
 _PTX_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+")
 
 
@@ -52,6 +56,15 @@ def check_name(name: object) -> None:
 def is_ptx_name(text: str) -> bool:
     """Whether PTX takes it for the name of a function (PTX ISA 4.4)."""
     return _PTX_NAME.fullmatch(text) is not None and text not in PREDEFINED
+
+
+def has_meaning(name: str) -> bool:
+    """Whether a function of this name is another one to CUDA (vprintf) or LLVM, or LLVM names a variable so (param0).
+
+    CUDA C++ Programming Guide, Dynamic Global Memory Allocation, Formatted Output and Assertion; LLVM
+    NVPTXAsmPrinter.cpp and NVVMReflect.cpp.
+    """
+    return _GIVEN_A_MEANING.fullmatch(name) is not None
 
 
 def suggested_kernel_name(wanted: object) -> str:

@@ -247,11 +247,11 @@ def call_end(
     """The end of a block that calls."""
     _, function, _, among = _parts(instruction)
     external = place.symbols.names.of.get(function.position) if isinstance(function, Name) else None
-    if isinstance(external, Function) and external.name in _OUTSIDE:
+    named = linkage.named(function)
+    if named is None and isinstance(external, Function) and external.name in _OUTSIDE:
         return Outside(back, place.site, guard, _outside(external.name, place, linkage))
     caller_bytes = linkage.layout.frames[place.site.function]
     linkage.leaving.frames[back] = caller_bytes
-    named = linkage.named(function)
     if named is not None:
         callees, target = {0: linkage.callee(named.name)}, None
     elif isinstance(function, Name) and place.symbols.bits(function) is not None:

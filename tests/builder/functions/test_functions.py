@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend import DiagnosticError, f32, i32, u32
-
-RESTRICT = nvb.Pointer(f32, restrict=True)
+from nvbackend import DiagnosticError, f32, i32
 
 
 @nvb.function
@@ -176,52 +174,6 @@ def test_pointers_are_passed_to_their_own_space_type_and_alignment() -> None:
         fault = refused(body)
         assert fault.rule.id == "function.argument"
         assert text in fault.message
-
-
-def test_the_result_of_a_call_is_an_index_and_a_result() -> None:
-    """llvmlite prints the operands of getelementptr, insertvalue and extractvalue from fields of their own."""
-
-    @nvb.function(inline=False)
-    def next_of(k, x: u32) -> u32:
-        return x + 1
-
-    @nvb.function(inline=False)
-    def next_and_it(k, x: u32) -> tuple[u32, u32]:
-        return next_of(k, x), x
-
-    @nvb.kernel("sm_90a", threads=32)
-    def kernel(k, out: nvb.Pointer[u32]):
-        table, local = k.constant.array(list(range(40)), u32), k.local.array(u32, 64)
-        following, it = next_and_it(k, k.thread_id().to(u32))
-        local[next_of(k, following)] = table[next_of(k, it)]
-        out[it] = following * 100 + local[it + 2]
-
-    finished = kernel.build()
-    before = finished.ir
-    out = np.zeros(32, np.uint32)
-    nvb.runtime.load(finished.compile(assemble=False), device="simulator").launch(1, out)
-    assert out.tolist() == [(t + 1) * 100 + t + 1 for t in range(32)]
-    assert finished.ir == before
-
-
-def test_a_called_function_may_be_passed_one_restrict_pointer_twice() -> None:
-    def numbers(inline):
-        @nvb.function(inline=inline)
-        def written_between(k, a: RESTRICT, b: RESTRICT) -> f32:
-            first = a[0]
-            b[0] = first + 1.0
-            return a[0] + first
-
-        @nvb.kernel("sm_90a", threads=32)
-        def kernel(k, x: nvb.Pointer[f32]):
-            with k.if_(k.thread_id() == 0):
-                x[4] = written_between(k, x, x)
-
-        x = np.zeros(8, np.float32)
-        nvb.runtime.load(kernel.compile(assemble=False), device="simulator").launch(1, x)
-        return x.tolist()
-
-    assert numbers(inline=False) == numbers(inline=True) == [1, 0, 0, 0, 1, 0, 0, 0]
 
 
 def test_recursion_names_the_cycle() -> None:

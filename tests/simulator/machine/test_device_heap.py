@@ -42,3 +42,18 @@ def test_an_access_past_the_end_names_it():
     with pytest.raises(DiagnosticError, match="malloc") as caught:
         run(16)
     assert [one.rule_id for one in caught.value.diagnostics] == ["simulator.bounds"]
+
+
+def test_a_function_of_the_module_is_called_and_not_the_one_of_its_name():
+    text = """.version 9.0
+.target sm_90a
+.address_size 64
+.func free (.param .b64 p) { .reg .b64 %a<2>; ld.param.b64 %a0, [p]; st.u32 [%a0], 7; ret; }
+.visible .entry k(.param .u64 out) {
+.reg .b64 %rd<2>; ld.param.u64 %rd0, [out];
+{ .param .b64 address; st.param.b64 [address], %rd0; call.uni free, (address); }
+ret; }
+"""
+    out = np.zeros(4, np.uint32)
+    Simulator().load(text).launch("k", args=[out])
+    assert out.tolist() == [7, 0, 0, 0]
