@@ -196,7 +196,7 @@ class LoadedModule(NoLaunches, Mapping[str, LoadedKernel]):
             raise missing_name("the module", "kernel", name, self._kernels)
         return self._kernels[name]
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[str]:  # type: ignore[override]
         return iter(self._kernels)
 
     def __len__(self) -> int:

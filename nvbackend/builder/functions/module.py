@@ -56,7 +56,7 @@ class CompiledModule(NoLaunches, Mapping[str, CompiledKernel]):
             raise missing_name("the module", "kernel", name, self.kernels)
         return self.kernels[name]
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[str]:  # type: ignore[override]
         return iter(self.kernels)
 
     def __len__(self) -> int:
