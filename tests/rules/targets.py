@@ -109,6 +109,12 @@ def fence_of_a_space_without_one():
     sync.fence_proxy_async("global")  # keeps
 
 
+@program("row.operand")
+def immediate_without_values():
+    nvb.rows.immediate("count", ())  # breaks
+    nvb.rows.immediate("count", range(1, 9))  # keeps
+
+
 @kernel("row.emulated", "sm_90a")
 def mma_sync_in_fp8(k):
     request = nvb.mma.sync("m16n8k32", e4m3, e4m3, f32)  # breaks

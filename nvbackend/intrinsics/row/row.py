@@ -58,6 +58,13 @@ def spelled(*parts: str | None) -> str:
 
 
 PtxVersion = tuple[int, int]
+LEGAL = Rule(
+    id="row.operand",
+    message="operand {name!r} as {role}, with the legal values {values!r}",
+    fix="give an immediate its legal values, a tuple of integers or a range, and no other operand any",
+    why="What the call may pass would not be what the row says.",
+    reference="PTX ISA, the instruction's syntax",
+)
 Legal = tuple[int, ...] | range
 """The values that an immediate can have: what its field of the instruction holds and the PTX ISA gives a meaning."""
 
@@ -135,8 +142,9 @@ class RowOperand:
     align: int = 1
 
     def __post_init__(self) -> None:
-        if (self.role is Role.IMMEDIATE) != bool(self.values):
-            raise ValueError(f"operand {self.name}: legal values are what an immediate has, and only an immediate")
+        has_values = isinstance(self.values, (tuple, range)) and len(self.values) > 0
+        if (self.role is Role.IMMEDIATE) != has_values or (self.values is not None and not has_values):
+            LEGAL.fail(name=self.name, role=str(getattr(self.role, "name", self.role)).lower(), values=self.values)
 
     @property
     def type(self) -> ElementType:
