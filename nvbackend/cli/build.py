@@ -54,10 +54,10 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     """The command's output. Raises cli.build, and what building and compiling the kernel raises."""
     definition = definition_at(arguments.kernel)
     constants = _constants(arguments.constant, definition)
-    stage = "sass" if arguments.html else arguments.show
+    stage = "sass" if arguments.html is not None else arguments.show
     file = file_of(arguments.kernel)
     first = _compiled(file, definition, arguments.target, constants, stage)
-    if arguments.html:
+    if arguments.html is not None:
         return _written(first, arguments.html)
     if not arguments.diff:
         return _json(first, arguments.show) if arguments.json else _shown(first, arguments)
@@ -77,7 +77,7 @@ def _written(kernel: CompiledKernel, file: str) -> Iterator[str]:
     try:
         Path(file).write_text(kernel.html(), encoding="utf-8")
     except (OSError, ValueError) as error:
-        OUTPUT.fail(file=file, problem=getattr(error, "strerror", None) or error)
+        OUTPUT.fail(file=file or "''", problem=getattr(error, "strerror", None) or error)
     yield f"{file}\n"
 
 

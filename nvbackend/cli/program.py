@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from nvbackend.cli import build, catalogue, decode, draw, encode, explain, simulate, targets
 from nvbackend.cli.rules import USAGE
 from nvbackend.cli.source_file import ProgramError, ProgramFailed
-from nvbackend.diagnostics import DiagnosticError, Interrupted
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Interrupted
 
 FAILED = 2
 """Exit status where a diagnostic was printed."""
@@ -43,22 +44,40 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command with these arguments (those of the process for None); returns the exit status.
 
-    Prints the diagnostics of a wrong command line to stderr and returns 2.
+    Prints the diagnostics of a wrong command line to stderr, or with --json as JSON to stdout, and returns 2.
     """
+    as_json = "--json" in (sys.argv[1:] if arguments is None else arguments)
     try:
         parsed = parser().parse_args(arguments)
+        as_json = getattr(parsed, "json", False)
         return _print(parsed.run(parsed))
     except ProgramError as error:
-        sys.stderr.write("\n".join(map(str, error.diagnostics)) + "\n")
+        _say(error.diagnostics, as_json=as_json)
         return RAISED if isinstance(error, ProgramFailed) else FAILED
     except DiagnosticError as error:
         # The place is a line of the shell, not of a program.
         faults = [dataclasses.replace(diagnostic, location=None) for diagnostic in error.diagnostics]
-        sys.stderr.write("\n".join(map(str, faults)) + "\n")
+        _say(faults, as_json=as_json)
         return FAILED
     except Interrupted as interrupted:
         sys.stderr.write(f"{interrupted}\n")
         return INTERRUPTED
+
+
+def _say(faults: Sequence[Diagnostic], *, as_json: bool) -> None:
+    """Diagnostics as text on stderr; as JSON they are what the command answers."""
+    if not as_json:
+        sys.stderr.write("\n".join(map(str, faults)) + "\n")
+        return
+    _print([json.dumps({"errors": list(map(_data, faults))}, indent=1), "\n"])
+
+
+def _data(fault: Diagnostic) -> dict[str, Any]:
+    at = fault.location
+    data: dict[str, Any] = {"rule": fault.rule_id, "severity": fault.severity.value, "message": fault.message}
+    data |= {"file": at.file, "line": at.line} if at is not None else {}
+    notes = [text if where is None else f"{text} ({where})" for text, where in fault.notes]
+    return data | {"notes": notes, "fix": fault.fix, "see": fault.rule.reference}
 
 
 def _print(parts: Iterable[str]) -> int:

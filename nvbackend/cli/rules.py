@@ -59,8 +59,8 @@ OUTPUT = Rule(
     id="cli.output",
     message="{file} cannot be written: {problem}",
     fix="give a file in a directory that exists and may be written to",
-    why="The picture would be lost.",
-    reference="nvbackend draw --help",
+    why="What was made would be lost.",
+    reference="nvbackend build --help; nvbackend draw --help; nvbackend simulate --help",
 )
 WORD = Rule(
     id="cli.word",

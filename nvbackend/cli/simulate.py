@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nvbackend.cli import rules
 
 if TYPE_CHECKING:
+    from nvbackend.simulator import Report, SimulatedModule
+
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _ARRAY = re.compile(r"(?P<type>[fsu]\d+)\[(?P<shape>\d+(?:,\d+)*)\](?:=(?P<content>\w+))?")
@@ -18,6 +22,8 @@ _INTEGER = re.compile(r"[+-]?(0x[0-9a-fA-F]+|\d+)")
 _KINDS = {"f": "float", "s": "int", "u": "uint"}
 _CONTENTS = ("zeros", "ones", "arange", "normal", "random")
 """`random` is every bit pattern of an integer alike, and of a float 0 to 1."""
+_MOST_BYTES = 1 << 33
+"""Of an array: more would swap for hours before the first instruction."""
 _SHOWN = 8
 """Elements of an array that are printed."""
 
@@ -54,7 +60,21 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     if not module.kernels:
         rules.SIMULATE.fail(problem=f"{arguments.file} has no kernel")
     values = [_value(argument) for argument in arguments.arg]
-    report = module.launch(
+    report = _launched(module, values, arguments)
+    yield f"{report}\n"
+    if arguments.report:
+        yield f"{report.by_line()}\n"
+    if arguments.timeline is not None:
+        yield _drawn(report, arguments.timeline)
+    for place, (spelling, value) in enumerate(zip(arguments.arg, values, strict=True)):
+        if getattr(value, "ndim", 0):
+            yield f"{place}: {spelling}: {_shown(value)}\n"
+
+
+def _launched(module: SimulatedModule, values: list[Any], arguments: argparse.Namespace) -> Report:
+    """Run the kernel. Raises cli.simulate where memory runs out, and what a launch raises."""
+    launch = partial(
+        module.launch,
         arguments.kernel or module.kernels[0],
         grid=arguments.grid or (1,),
         block=arguments.block or (1,),
@@ -66,14 +86,10 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
         args=values,
         **({} if arguments.limit is None else {"limit": arguments.limit}),
     )
-    yield f"{report}\n"
-    if arguments.report:
-        yield f"{report.by_line()}\n"
-    if arguments.timeline is not None:
-        yield _drawn(report, arguments.timeline)
-    for place, (spelling, value) in enumerate(zip(arguments.arg, values, strict=True)):
-        if getattr(value, "ndim", 0):
-            yield f"{place}: {spelling}: {_shown(value)}\n"
+    try:
+        return launch()
+    except MemoryError:
+        rules.SIMULATE.fail(problem="this machine has too little memory for the launch: try smaller arrays or CTAs")
 
 
 def _drawn(report: Any, file: str) -> str:
@@ -96,15 +112,17 @@ def _value(text: str) -> Any:
     import numpy as np
 
     match = _ARRAY.fullmatch(text)
-    if match is not None:
-        return _array(match)
     try:
+        if match is not None:
+            return _array(match)
         if text.endswith(".npy"):
             return np.load(text)
         return int(text, 0) if _INTEGER.fullmatch(text) else float(text)
     except OSError as error:
         rules.SIMULATE.fail(problem=f"{text} cannot be read: {error}")
-    except ValueError as error:
+    except MemoryError:
+        rules.SIMULATE.fail(problem=f"{text} does not fit into the memory of this machine")
+    except (ValueError, EOFError) as error:
         problem = f"{text!r} is not a number, an .npy file or an array such as f32[64,64]=normal: {error}"
         rules.SIMULATE.fail(problem=problem)
 
@@ -118,6 +136,9 @@ def _array(match: re.Match[str]) -> Any:
         dtype = np.dtype(name)
     except TypeError:
         rules.SIMULATE.fail(problem=f"NumPy has no type {name}")
+    size = math.prod(shape) * dtype.itemsize
+    if size > _MOST_BYTES:
+        rules.SIMULATE.fail(problem=f"{match[0]} has {size} bytes; an array has at most {_MOST_BYTES}")
     content = match["content"] or "zeros"
     if content not in _CONTENTS:
         rules.SIMULATE.fail(problem=f"{content} is not what an array is filled with: that is {', '.join(_CONTENTS)}")

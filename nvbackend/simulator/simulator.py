@@ -27,7 +27,10 @@ from nvbackend.simulator.rules import LAUNCH
 from nvbackend.simulator.stepping import SteppedLaunch
 from nvbackend.simulator.sync.registers import share
 
-_MOST_THREADS_OF_A_CTA = 1024
+_MOST_THREADS_OF_A_CTA, _MOST_CTAS_OF_A_CLUSTER = 1024, 16
+_MOST_SHARED = 227 * 1024
+_MOST_OF_A_GRID = ((1 << 31) - 1, 65535, 65535)
+"""Of all chips (CUDA C++ Programming Guide, Technical Specifications per Compute Capability)."""
 
 
 class Known:
@@ -180,12 +183,13 @@ class SimulatedModule:
         threads = block[0] * block[1] * block[2]
         if not 1 <= threads <= _MOST_THREADS_OF_A_CTA:
             self._refuse(program, f"a CTA of {threads} threads", f"launch 1 to {_MOST_THREADS_OF_A_CTA} threads a CTA")
-        if any(extent % each for extent, each in zip(grid, dims, strict=True)) or min(*grid, *dims) < 1:
-            self._refuse(program, f"a grid of {grid} with clusters of {dims}", "launch whole clusters")
+        self._check_grid(program, grid, dims)
         if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or limit < 1:
             self._refuse(program, f"limit={limit!r}", "give a whole number of instructions, such as limit=10**6")
-        if shared < 0:
-            self._refuse(program, f"{shared} bytes of dynamic shared memory", "give 0 bytes or more")
+        if not 0 <= shared <= _MOST_SHARED:
+            self._refuse(program, f"{shared} bytes of dynamic shared memory", f"give 0 to {_MOST_SHARED} bytes")
+        if seed < 0:
+            self._refuse(program, f"a seed of {seed}", "choose 0 or more")
         heap, parameters = Heap(self._image.globals.next, windows.WIDE_GAP), Heap(windows.PARAMETERS)
         variables = [variable for variable, _ in program.parameters]
         values = Binder(program.kernel, heap, names).bind(variables, args)
@@ -207,6 +211,17 @@ class SimulatedModule:
             limit=limit,
         )
         return launch, [heap, self._image.globals, self._image.constants, parameters]
+
+    def _check_grid(self, program: Program, grid: Dim, cluster: Dim) -> None:
+        if not all(1 <= extent <= most for extent, most in zip(grid, _MOST_OF_A_GRID, strict=True)):
+            x, y, z = _MOST_OF_A_GRID
+            self._refuse(program, f"a grid of {grid} CTAs", f"launch 1 to {x}, {y} and {z} along x, y and z")
+        ctas = cluster[0] * cluster[1] * cluster[2]
+        if min(cluster) < 1 or ctas > _MOST_CTAS_OF_A_CLUSTER:
+            advice = f"put 1 to {_MOST_CTAS_OF_A_CLUSTER} CTAs in a cluster"
+            self._refuse(program, f"a cluster of {cluster} CTAs", advice)
+        if any(extent % each for extent, each in zip(grid, cluster, strict=True)):
+            self._refuse(program, f"a grid of {grid} with clusters of {cluster}", "launch whole clusters")
 
     def _refuse(self, program: Program, problem: str, advice: str) -> None:
         LAUNCH.fail(kernel=program.kernel, problem=problem, advice=advice)

@@ -166,6 +166,24 @@ def test_a_page_is_written(file: Path, capsys: Printed) -> None:
     nowhere = file.parent / "none" / "page.html"
     (first, *_) = fault(capsys, file, "--html", nowhere)
     assert first == f"error[cli.output]: {nowhere} cannot be written: No such file or directory"
+    (first, *_) = fault(capsys, file, "--html", "")
+    assert first == "error[cli.output]: '' cannot be written: Is a directory"
+
+
+def test_errors_are_json_where_json_is_asked_for(file: Path, capsys: Printed) -> None:
+    """Of the command line, of the program that is built, and of the parser that never saw --json."""
+    file.write_text(TEXT.replace("    k.barrier.sync()\n", "    k.wgmma.fence()\n"))
+    for arguments, rule, line in (
+        ([file, "--json"], "target.feature", 13),
+        ([f"{file}:twic", "--json"], "cli.build", None),
+        ([file, "--json", "--colour"], "cli.usage", None),
+    ):
+        assert main(["build", *map(str, arguments)]) == 2
+        printed = capsys.readouterr()
+        (error,) = json.loads(printed.out)["errors"]
+        assert printed.err == ""
+        assert (error["rule"], error["severity"], error.get("line")) == (rule, "error", line)
+        assert error["message"] and error["fix"]
 
 
 def test_the_command_line_is_wrong(file: Path, capsys: Printed) -> None:

@@ -77,6 +77,16 @@ def test_arrays_of_files(file: str, tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--arg", "0x1e.5"], "cli.simulate", "'0x1e.5' is not a number"),
         (["--arg", "f8[4]"], "cli.simulate", "NumPy has no type float8"),
         (["--grid", "1,1,1,1"], "cli.usage", "--grid"),
+        (["--arg", "u32[99999999999]"], "cli.simulate", "has 399999999996 bytes; an array has at most 8589934592"),
+        (["--arg", f"u32[{'9' * 5000}]"], "cli.simulate", "is not a number, an .npy file or an array"),
+        (["--shared", "99999999999"], "simulator.launch", "99999999999 bytes of dynamic shared memory"),
+        (["--shared", "-5"], "simulator.launch", "-5 bytes of dynamic shared memory"),
+        (["--grid", "99999999999"], "simulator.launch", "a grid of (99999999999, 1, 1) CTAs"),
+        (["--grid", "0"], "simulator.launch", "launch 1 to 2147483647, 65535 and 65535 along x, y and z"),
+        (["--grid", "1,65536"], "simulator.launch", "a grid of (1, 65536, 1) CTAs"),
+        (["--grid", "64", "--cluster", "64"], "simulator.launch", "put 1 to 16 CTAs in a cluster"),
+        (["--limit", "0"], "simulator.launch", "limit=0"),
+        (["--seed", "-1"], "simulator.launch", "a seed of -1"),
     ],
 )
 def test_what_is_refused(
@@ -86,6 +96,20 @@ def test_what_is_refused(
     printed = capsys.readouterr().err
     assert printed.startswith(f"error[{rule}]")
     assert text in printed
+
+
+def test_memory_runs_out(file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    for where, text in (("numpy.full", "does not fit"), ("numpy.load", "does not fit")):
+        with monkeypatch.context() as patched:
+            patched.setattr(where, full)
+            assert main(["simulate", file, "--arg", "f32[4]" if where == "numpy.full" else "x.npy"]) == 2
+        assert text in capsys.readouterr().err
+    monkeypatch.setattr(SimulatedModule, "launch", full)
+    assert main(["simulate", file]) == 2
+    assert "too little memory for the launch" in capsys.readouterr().err
 
 
 def test_files_that_hold_no_kernel(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
