@@ -118,7 +118,7 @@ class Im2col:
         count = self.rank - 2 if self.wide is None else 1
         steps = (1,) * count if self.stride is None else self.stride
         if not _are_integers(shape, self.rank) or not all(
-            _are_integers(one, count) for one in (self.lower, self.upper, steps)
+            _are_integers(each, count) for each in (self.lower, self.upper, steps)
         ):
             WALKED.fail(walk=self, shape=shape, rank=self.rank)
         space = shape[1:-1] if self.wide is None else shape[-2:-1]
@@ -126,9 +126,9 @@ class Im2col:
         return tuple(max(0, -(-(extent + upper - lower) // step)) for extent, lower, upper, step in every)
 
 
-def _are_integers(given: object, count: int) -> bool:
+def _are_integers(numbers: object, count: int) -> bool:
     """Whether it is a sequence of so many integers."""
-    return isinstance(given, Sequence) and len(given) == count and all(type(one) is int for one in given)
+    return isinstance(numbers, Sequence) and len(numbers) == count and all(type(each) is int for each in numbers)
 
 
 @record

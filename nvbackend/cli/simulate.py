@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 from nvbackend.cli import rules
 
 if TYPE_CHECKING:
-    from nvbackend.simulator import Report, SimulatedModule
-
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _ARRAY = re.compile(r"(?P<type>[fsu]\d+)\[(?P<shape>\d+(?:,\d+)*)\](?:=(?P<content>\w+))?")
@@ -71,7 +69,7 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
             yield f"{place}: {spelling}: {_shown(value)}\n"
 
 
-def _launched(module: SimulatedModule, values: list[Any], arguments: argparse.Namespace) -> Report:
+def _launched(module: Any, values: list[Any], arguments: argparse.Namespace) -> Any:
     """Run the kernel. Raises cli.simulate where memory runs out, and what a launch raises."""
     launch = partial(
         module.launch,

@@ -189,7 +189,7 @@ class SimulatedModule:
         if not 0 <= shared <= _MOST_SHARED:
             self._refuse(program, f"{shared} bytes of dynamic shared memory", f"give 0 to {_MOST_SHARED} bytes")
         if seed < 0:
-            self._refuse(program, f"a seed of {seed}", "choose 0 or more")
+            self._refuse(program, f"seed={seed}", "choose 0 or more")
         heap, parameters = Heap(self._image.globals.next, windows.WIDE_GAP), Heap(windows.PARAMETERS)
         variables = [variable for variable, _ in program.parameters]
         values = Binder(program.kernel, heap, names).bind(variables, args)

@@ -86,7 +86,7 @@ def test_arrays_of_files(file: str, tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--grid", "1,65536"], "simulator.launch", "a grid of (1, 65536, 1) CTAs"),
         (["--grid", "64", "--cluster", "64"], "simulator.launch", "put 1 to 16 CTAs in a cluster"),
         (["--limit", "0"], "simulator.launch", "limit=0"),
-        (["--seed", "-1"], "simulator.launch", "a seed of -1"),
+        (["--seed", "-1"], "simulator.launch", "seed=-1"),
     ],
 )
 def test_what_is_refused(

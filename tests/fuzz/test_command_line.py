@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -66,9 +67,17 @@ def run(seed: int, count: int, capsys: pytest.CaptureFixture[str]) -> tuple[Atte
         statuses.append(status)
         if status == 0 and not said.out:
             attempts.failures[str(line)] = "it printed nothing"
-        if status == FAILED and ("error[" not in said.err or "fix:" not in said.err):
-            attempts.failures[str(line)] = f"it failed without a diagnostic: {said.err:.300}"
+        if status == FAILED and not says_why(said.out if "--json" in line else said.err, "--json" in line):
+            attempts.failures[str(line)] = f"it failed without a diagnostic: {said.out:.300}{said.err:.300}"
     return attempts, statuses
+
+
+def says_why(text: str, as_json: bool) -> bool:
+    """Whether a failed command printed a diagnostic with its fix."""
+    if not as_json:
+        return "error[" in text and "fix:" in text
+    errors = json.loads(text)["errors"]
+    return bool(errors) and all(error["rule"] and error["fix"] for error in errors)
 
 
 def assert_kept(attempts: Attempts, statuses: list[int]) -> None:

@@ -99,7 +99,7 @@ NOUNS = {
     *("async_store", "atomic", "barrier", "bulk", "cache", "cluster", "convert", "cp_async", "cta", "fence"),
     *("launch_control", "local", "math", "mbarrier", "mma", "multimem", "setmaxnreg", "tcgen05", "tensormap", "tma"),
     *("warp", "wgmma", "wmma"),
-    *("integer", "packed", "constant", "static_assert"),
+    *("integer", "packed", "constant", "static_assert", "location"),
 }
 
 

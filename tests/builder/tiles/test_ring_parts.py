@@ -75,7 +75,7 @@ WRONG = {
     "of another tile": (filled({"column": 16}), "pipeline.bytes", "name one of row"),
     "a name that there is not": (lambda k: k.pipeline(2, 1, apart=["b"], a=16), "pipeline.apart", "there is no b"),
     "a tile in no part": (lambda k: k.pipeline(2, 1, apart=["a"], a=16, b=16), "pipeline.apart", "b is in no part"),
-    "no parts": (lambda k: k.pipeline(2, 1, apart=False, a=16), "pipeline.apart", "a is in no part"),
+    "no parts": (lambda k: k.pipeline(2, 1, apart=[], a=16), "pipeline.apart", "a is in no part"),
     "a tile in two": (lambda k: k.pipeline(2, 1, apart=["a", ("a",)], a=16), "pipeline.apart", "a is named 2 times"),
     "an empty part": (lambda k: k.pipeline(2, 1, apart=["a", ()], a=16), "pipeline.apart", "a part has no tile"),
     "a call's name": (lambda k: k.pipeline(2, 1, apart=True, finish=16), "pipeline.apart", "finish is a call"),

@@ -93,9 +93,9 @@ def test_legal_values_fit_the_registers_they_stand_for() -> None:
 
 
 def test_only_immediates_have_legal_values_and_all_of_them_do() -> None:
-    with pytest.raises(ValueError, match="half_split"):
+    with pytest.raises(nvb.DiagnosticError, match="half_split"):
         RowOperand("half_split", RegisterClass.B64, Role.IMMEDIATE)
-    with pytest.raises(ValueError, match="word"):
+    with pytest.raises(nvb.DiagnosticError, match="word"):
         RowOperand("word", RegisterClass.B32, values=(0, 1))
 
 
