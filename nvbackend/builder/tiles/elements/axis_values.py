@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
     from nvbackend.builder.tiles.elements.held import Held
 
 
-class _Arithmetic:
+class _Arithmetic(ABC):
     """Operators that go value by value."""
 
+    @abstractmethod
     def _now(self) -> AxisValues:
-        raise NotImplementedError
+        """The values that they go by."""
 
     def _with(self, function: Callable[..., Operand], other: AxisValues | AxisVariable | Operand) -> AxisValues:
         if isinstance(other, Sequence):  # the elements of the tile know which of them belong to each value
