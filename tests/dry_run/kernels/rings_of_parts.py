@@ -119,7 +119,7 @@ def blocks_with_scales(k, a: MATRIX, b: MATRIX, scales: OUT, c: OUT, steps: COUN
     wrong = named(mistake)
     mma = k.tiled_mma(MMA)
     tiles = {"a": mma.smem_a(64), "b": mma.smem_b(64), "scale": (f32, 64)}
-    apart = (("a", "b"), "scale") if wrong("apart") else None
+    apart = (("a", "b"), "scale") if wrong("apart") else False
     ring = k.pipeline(2, consumers=1, apart=apart, **tiles)
     of_tiles, of_scales = (ring.a, ring.scale) if wrong("apart") else (ring, ring)
     k.mbarrier.ready()
