@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
-from samples.problem import Problem
+from samples.problem import Problem, random_product
 from samples.problem import main as solve
 
 TILE_M, TILE_N, TILE_K = 128, 128, 64
@@ -100,11 +100,8 @@ def problem(m: int, n: int, depth: int) -> Problem:
     """Random matrices."""
     import numpy as np
 
-    random = np.random.default_rng(m + n + depth)
-    a, b = (random.standard_normal((rows, depth), np.float32).astype(np.float16) for rows in (m, n))
-    expected = a.astype(np.float32) @ b.astype(np.float32).T
-    counter = np.zeros(1, np.int32)
-    return Problem(gemm, launch, (a, b, counter), expected, np.full((m, n), np.nan, np.float16), 2**-10)
+    a, b, expected, output = random_product(m, n, depth)
+    return Problem(gemm, launch, (a, b, np.zeros(1, np.int32)), expected, output, 2**-10)
 
 
 def main() -> int:

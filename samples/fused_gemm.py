@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
-from samples.problem import Problem
+from samples.problem import Problem, random_product
 from samples.problem import main as solve
 
 TILE_M, TILE_N, TILE_K = 128, 256, 64
@@ -68,12 +68,11 @@ def problem(m: int, n: int, k: int) -> Problem:
     """Random matrices, and gelu by its usual approximation with tanh."""
     import numpy as np
 
-    random = np.random.default_rng(m + n + k)
-    a, b = (random.standard_normal((rows, k), np.float32).astype(np.float16) for rows in (m, n))
-    bias = (random.standard_normal(n, np.float32) * np.sqrt(k)).astype(np.float32)
-    x = a.astype(np.float32) @ b.astype(np.float32).T + bias
+    a, b, product, output = random_product(m, n, k)
+    bias = (np.random.default_rng(n).standard_normal(n, np.float32) * np.sqrt(k)).astype(np.float32)
+    x = product + bias
     expected = x * 0.5 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x.astype(np.float64) ** 3)))
-    return Problem(gemm, launch, (a, b, bias), expected, np.full((m, n), np.nan, np.float16), 2**-10)
+    return Problem(gemm, launch, (a, b, bias), expected, output, 2**-10)
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import nvbackend as nvb
-from samples.program import Device, largest_error, target_here
+from samples.program import Device, f16_matrix, largest_error, target_here
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,15 @@ class Problem:
         self.launch(loaded, *map(device.array, self.inputs), output)
         loaded.synchronize()
         return largest_error(device.numbers(output).astype("float64"), self.expected)
+
+
+def random_product(m: int, n: int, depth: int) -> tuple[Any, Any, Any, Any]:
+    """Random A (M x K) and B (N x K) in f16, A @ B^T as NumPy has it in f32, and an f16 output of NaN."""
+    import numpy as np
+
+    random = np.random.default_rng(m + n + depth)
+    (a, a_values), (b, b_values) = (f16_matrix(random, rows, depth) for rows in (m, n))
+    return a, b, a_values @ b_values.T, np.full((m, n), np.nan, np.float16)
 
 
 def main(

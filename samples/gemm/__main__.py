@@ -11,22 +11,19 @@ from typing import Any
 
 import nvbackend as nvb
 from samples.gemm.choice import Choice, choose
-from samples.problem import Problem
+from samples.problem import Problem, random_product
 from samples.problem import main as solve
 
 
 def problem_for(choice: Choice, m: int, n: int, depth: int) -> Problem:
     """Random matrices for one of the kernels."""
-    import numpy as np
 
     def launch(loaded: nvb.runtime.LoadedKernel, a: Any, b: Any, c: Any) -> None:
         grid, last = choice.launch_of(m, n, depth, loaded.device.limits.multiprocessors)
         loaded.launch(grid, a, b, c, *last)
 
-    random = np.random.default_rng(m + n + depth)
-    a, b = (random.standard_normal((rows, depth), np.float32).astype(np.float16) for rows in (m, n))
-    expected = a.astype(np.float32) @ b.astype(np.float32).T
-    return Problem(choice.kernel, launch, (a, b), expected, np.full((m, n), np.nan, np.float16), 2**-10)
+    a, b, expected, output = random_product(m, n, depth)
+    return Problem(choice.kernel, launch, (a, b), expected, output, 2**-10)
 
 
 def problem(m: int, n: int, depth: int) -> Problem:
