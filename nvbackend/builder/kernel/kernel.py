@@ -25,6 +25,7 @@ from nvbackend.builder.kernel.dry_run import dry_run
 from nvbackend.builder.kernel.operations import Operations
 from nvbackend.builder.kernel.owners import claim, owner_faults
 from nvbackend.builder.lower.conversions import llvm_type
+from nvbackend.builder.lower.modules import NamingModule
 from nvbackend.builder.ops.groups import of_whole_calls
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.calls import spliced
@@ -84,7 +85,7 @@ class KernelBuilder(Operations):
         """The most registers a thread may have, None where nothing was asked for."""
         check_parameters(name, parameters)
         self._started = time.perf_counter()
-        self.module = ir.Module(name)
+        self.module = NamingModule(name)
         self.module.triple = TRIPLE
         types = [_parameter_type(parameter) for parameter in parameters]
         function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), types), name)

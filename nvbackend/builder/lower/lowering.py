@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from llvmlite import ir
 
+from nvbackend.builder.lower.modules import struct_type
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import owner_of
 from nvbackend.diagnostics import Diagnostic, WrongKind, printed, raise_all, with_article
@@ -169,7 +170,8 @@ def _lower_asm(builder: ir.IRBuilder, row: Row, operands: Operands, name: str) -
     for operand in row.outputs:
         if operand.tied:
             arguments += _values(operands, operand)
-    function = ir.FunctionType(_result_type(row), [argument.type for argument in arguments])
+    result = _result_type(row, lambda members: struct_type(builder.module, members))
+    function = ir.FunctionType(result, [argument.type for argument in arguments])
     asm = ir.InlineAsm(function, row.asm, row.constraints, side_effect=not row.is_pure)
     call = builder.call(asm, arguments, name=name, attrs=_attributes(row))
     return _unpack(builder, row, call)
@@ -186,7 +188,7 @@ def _lower_intrinsic(
             arguments += [_as_vector(builder, values)] if lowering.vectors and len(values) > 1 else values
         else:
             arguments.append(ir.Constant(_SCALARS[argument[0]], argument[1]))
-    result = _result_type(row, of_intrinsic=True)
+    result = _result_type(row, ir.LiteralStructType, of_intrinsic=True)
     if lowering.vectors and isinstance(result, ir.LiteralStructType):
         result = ir.VectorType(result.elements[0], len(result.elements))
     function = declare(builder.module, lowering.name, result, [argument.type for argument in arguments])
@@ -253,14 +255,14 @@ def _in_space(builder: ir.IRBuilder, pointer: ir.Value, register: RegisterClass)
     return builder.addrspacecast(pointer, wanted)
 
 
-def _result_type(row: Row, *, of_intrinsic: bool = False) -> ir.Type:
+def _result_type(row: Row, struct: Callable[[Sequence[ir.Type]], ir.Type], *, of_intrinsic: bool = False) -> ir.Type:
     names = (
         (output.register.intrinsic if of_intrinsic else output.register.llvm, output.count) for output in row.outputs
     )
     types = [_SCALARS[name] for name, count in names for _ in range(count)]
     if not types:
         return ir.VoidType()
-    return types[0] if len(types) == 1 else ir.LiteralStructType(types)
+    return types[0] if len(types) == 1 else struct(types)
 
 
 def _unpack(builder: ir.IRBuilder, row: Row, call: ir.Value) -> dict[str, list[ir.Value]]:

@@ -29,6 +29,8 @@ def spliced(function: ir.Function, calls: Sequence[Call]) -> Iterator[None]:
 
 def splice(function: ir.Function, calls: Sequence[Call]) -> list[tuple[ir.Instruction, ir.Value, ir.Value]]:
     """Put the calls in; returns which use of which value became another one. Raises function.escape."""
+    if not calls:
+        return []
     inside = {block for each in calls for block in each.body}
     own = [each for each in calls if each.before not in inside]
     function.blocks[:] = [block for block in function.blocks if block not in inside]
