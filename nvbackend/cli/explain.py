@@ -132,9 +132,9 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
 
 
 def rows_spelled(text: str, others: Iterable[Row] = ()) -> list[Row]:
-    """The forms of the instruction in a line of PTX. Raises cli.spelling, with the nearest ones."""
+    """The forms of the instruction in a line of PTX, first those of `others`. Raises cli.spelling with the nearest."""
     wanted = spelling_in(text)
-    every = [*every_row(), *others]
+    every = [*others, *every_row()]
     rows = [row for row in every if row.ptx == wanted]
     if not rows:
         near = nearest(wanted, sorted({row.ptx for row in every}))

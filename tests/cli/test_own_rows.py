@@ -53,6 +53,16 @@ def test_a_module_that_is_named(module: str, capsys: pytest.CaptureFixture[str])
     assert printed(capsys, "explain", "add.mine.u32")[0] != 0
 
 
+def test_a_row_of_the_same_spelling_comes_first(
+    module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    same = Row("mine", "mine", "mul.hi.u32", ROW.operands, ROW.lowering, summary="Not the built-in one.")
+    monkeypatch.setattr(sys.modules[module], "rows", lambda: [same])
+    status, text = printed(capsys, "explain", "mul.hi.u32", "--rows", module)
+    assert status == 0
+    assert text.index("Not the built-in one.") < text.index("integers;")
+
+
 def test_an_installed_package(module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     point = metadata.EntryPoint("mine", f"{module}:rows", GROUP)
     monkeypatch.setattr("nvbackend.cli.own_rows.entry_points", lambda group: [point] if group == GROUP else [])

@@ -11,7 +11,7 @@ from llvmlite import ir
 from nvbackend.builder.core.assumptions import assume
 from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import Core
-from nvbackend.builder.core.instructions import Given, emit_row, generic_address
+from nvbackend.builder.core.instructions import Given, generic_address
 from nvbackend.builder.core.local import Local
 from nvbackend.builder.core.memory import Address, Memory
 from nvbackend.builder.core.noun import delete_attribute, get_missing, set_attribute
@@ -36,6 +36,7 @@ from nvbackend.builder.ops.debug.debug import Debug
 from nvbackend.builder.ops.debug.places import SourceLocation
 from nvbackend.builder.ops.debug.static import StaticAssert
 from nvbackend.builder.ops.groups import Groups
+from nvbackend.builder.ops.inline.own_row import emit_judged
 from nvbackend.builder.ops.inline.statement import emit_ptx, from_llvm
 from nvbackend.builder.ops.launch_control import LaunchControl
 from nvbackend.builder.ops.math.functions import Math
@@ -411,9 +412,10 @@ class FunctionBuilder:
 
         Integers are unsigned registers (u16, u32, u64), whatever the type is called in PTX; immediates are Python
         integers. An Address is given in the state space that the row wants. Raises instruction.operands for other names
-        or another number of registers, value.type for other types, and whatever keeps the row from the target.
+        or another number of registers, value.type for other types, row.text and row.semantics where the row's text does
+        what the row does not say, ptx.syntax, ptxas.error, and whatever keeps the row from the target.
         """
-        return emit_row(self.core, row, operands)
+        return emit_judged(self.core, row, operands)
 
     def ptx(
         self,

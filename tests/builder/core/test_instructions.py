@@ -26,7 +26,7 @@ LIMITED = Row(
         operand("parity", RegisterClass.B32, element=s32, rule="mbarrier.parity"),
         operand("scale", RegisterClass.F32),
     ),
-    lowering=Asm("// {ptx} {limited}, {number}, {parity}, {scale}"),
+    lowering=Asm("// {ptx} {limited}, {number}, {parity}, {scale}\nmov.u32 {limited}, {number};"),
 )
 PLACED = Row(
     family="invented",

@@ -30,7 +30,7 @@ _CLOCKS = frozenset(f"%{name}" for name in NAMES if special_register(name).effec
 
 @dataclass(frozen=True, slots=True)
 class TextEffect:
-    """One thing that an instruction does: to memory at the register `base`, of so many `size` bytes where known."""
+    """One thing that an instruction does: to memory `offset` bytes after the register `base`, of `size` bytes."""
 
     instruction: Instruction
     kind: str
@@ -38,6 +38,7 @@ class TextEffect:
     space: str = ""
     size: int | None = None
     atomic: bool = False
+    offset: int = 0
 
 
 def instructions(statements: tuple[Statement, ...]) -> Iterator[Instruction]:
@@ -58,6 +59,16 @@ def effects_of(instruction: Instruction) -> Iterator[TextEffect]:
         call = _ELSEWHERE.get(opcode, "k.async_store").format(opcode)
         advice = f"use {call}; or k.instruction with a Row of your own, whose semantics say what it is"
         _refuse(instruction.opcode, "it is part of a protocol, or ends the statement's thread", advice)
+    for effect in effects_of_lanes_and_memory(instruction):
+        if effect.space.startswith("shared") and effect.offset:
+            advice = "pass the address itself: p + 4 elements, or p.byte_offset(16)"
+            _refuse(instruction.opcode, f"it adds {effect.offset} bytes to an address of shared memory", advice)
+        yield effect
+
+
+def effects_of_lanes_and_memory(instruction: Instruction) -> Iterator[TextEffect]:
+    """What an instruction of no protocol does: exchange between lanes, clocks, memory."""
+    opcode, *parts = instruction.parts
     if opcode in _OF_WARPS or "sync" in parts or "aligned" in parts:
         yield TextEffect(instruction, CONVERGENT)
     if any(isinstance(each, Name) and each.text in _CLOCKS for each in instruction.operands):
@@ -68,9 +79,9 @@ def effects_of(instruction: Instruction) -> Iterator[TextEffect]:
         yield _memory(instruction, WRITES)
 
 
-def written(instruction: Instruction) -> frozenset[str]:
-    """The registers that an instruction writes: those of its first operand, unless that is memory."""
-    return frozenset(_registers(instruction.operands[0])) if instruction.operands else frozenset()
+def written(instruction: Instruction, place: int = 0) -> frozenset[str]:
+    """The registers that an instruction writes: those of its first operand, or another, unless that is memory."""
+    return frozenset(_registers(instruction.operands[place])) if len(instruction.operands) > place else frozenset()
 
 
 def _registers(operand: Operand) -> Iterator[str]:
@@ -88,10 +99,8 @@ def _memory(instruction: Instruction, kind: str) -> TextEffect:
     space = next((part for part in parts if part.startswith(("shared", "global", "local", "const", "param"))), "")
     address = next((each for each in instruction.operands if isinstance(each, Address)), None)
     base = address.base.text if address is not None and isinstance(address.base, Name) else ""
-    if space.startswith("shared") and address is not None and address.offset:
-        advice = "pass the address itself: p + 4 elements, or p.byte_offset(16)"
-        _refuse(instruction.opcode, f"it adds {address.offset} bytes to an address of shared memory", advice)
-    return TextEffect(instruction, kind, base, space, _size(instruction), opcode in ("atom", "red"))
+    offset = address.offset if address is not None else 0
+    return TextEffect(instruction, kind, base, space, _size(instruction), opcode in ("atom", "red"), offset)
 
 
 def _size(instruction: Instruction) -> int | None:

@@ -26,3 +26,17 @@ EFFECTS = Rule(
     why="LLVM moves, merges and drops statements by their effects, and the analyses go by them.",
     reference="docs/guide.md, The way out; LLVM Language Reference, Inline Asm",
 )
+ROW_TEXT = Rule(
+    id="row.text",
+    message="row {family}/{opcode}: {problem}",
+    fix="{advice}",
+    why="The text is a statement of the kernel: LLVM takes its operands for what the row says they are.",
+    reference="docs/guide.md, Rows of your own",
+)
+ROW_SEMANTICS = Rule(
+    id="row.semantics",
+    message="row {family}/{opcode}: {problem}",
+    fix="{advice}",
+    why="LLVM moves, merges and drops statements by their effects, and the analyses go by the semantics.",
+    reference="docs/guide.md, Rows of your own",
+)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import string
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import NoReturn
 
 from llvmlite import ir
@@ -19,19 +18,17 @@ from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.lower.conversions import is_packed, llvm_type
 from nvbackend.builder.ops.inline import effects as of_text
 from nvbackend.builder.ops.inline.rules import EFFECTS, INSTRUCTION, OPERAND
+from nvbackend.builder.ops.inline.text import check_assembled, statements_of, whole_text
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import owner_of
 from nvbackend.builder.values.values import CLUSTER_SPACE, GLOBAL_SPACE, Arithmetic, Value, as_value
-from nvbackend.codegen.ptxas import run_ptxas
 from nvbackend.codegen.ptxas_messages import ERROR as PTXAS_ERROR
-from nvbackend.codegen.toolchain import find_ptxas, locate
 from nvbackend.diagnostics import DiagnosticError, caller_location, printed
 from nvbackend.diagnostics.boundary import plain_number
 from nvbackend.intrinsics.row.row import Asm, Effect, RegisterClass, Row, RowOperand, operand, output
 from nvbackend.intrinsics.row.semantics import MemoryOperand, Semantics, reads, writes
 from nvbackend.intrinsics.row.types import ElementType, b1, f32, f64, pred, tf32, u16
-from nvbackend.isel.target.target import Target, dotted
-from nvbackend.ptx import parse, resolve
+from nvbackend.isel.target.target import Target
 from nvbackend.ptx.syntax import Instruction
 
 WORDS = (of_text.READS, of_text.WRITES, of_text.CONVERGENT, of_text.VOLATILE)
@@ -43,7 +40,6 @@ _SPACES: Mapping[int | None, tuple[str, ...]] = {
     None: ("shared", "shared::cta", "shared::cluster"),
 }
 """The state spaces of instructions that take an address; those of a CTA's own shared memory without a number."""
-_HEADER = ".version {version}\n.target {target}\n.address_size 64\n.visible .entry statement() {{\n{registers}\n"
 _OF_TYPE = {pred: RegisterClass.PRED, f32: RegisterClass.F32, tf32: RegisterClass.F32, f64: RegisterClass.F64}
 _OF_BITS = {16: RegisterClass.B16, 32: RegisterClass.B32, 64: RegisterClass.B64}
 _FLAGS = {
@@ -210,18 +206,11 @@ def _effects_of(statement: _Statement, effects: Sequence[str], clobbers: Sequenc
 def _assembled(statement: _Statement, registers: Mapping[str, _Register], target: Target) -> list[of_text.TextEffect]:
     """What the text does. Raises ptx.*, and what ptxas has against it, at the user's line."""
     text = statement.text.format(**_names(statement, registers))
-    header = _HEADER.format(
-        version=dotted(target.ptx_version), target=target.name, registers=" ".join(_declared(registers))
-    )
-    whole = f"{header}{{\n{text}\n}}\nret;\n}}\n"
+    whole = whole_text(text, _declared(registers), target)
     try:
-        module = parse(whole, "k.ptx")
-        resolve(module)
-        body = module.kernels["statement"].body
-        assert body is not None
-        instructions = [*of_text.instructions(body.statements)][:-1]
+        instructions = [*of_text.instructions(statements_of(whole, "k.ptx"))][:-1]
         performed = [effect for each in instructions for effect in of_text.effects_of(each)]
-        _check_assembled(whole, target)
+        check_assembled(whole, target)
         _check_written(statement, instructions)
     except DiagnosticError as error:
         at = caller_location()
@@ -256,13 +245,6 @@ def _check_written(statement: _Statement, instructions: Sequence[Instruction]) -
         problem = f"it writes the output {name} under one predicate alone" if guards else f"it does not write {name}"
         advice = f"write {name} in every thread, or pass its value as an input of that name too"
         statement.fail(problem, advice)
-
-
-@lru_cache(maxsize=1024)
-def _check_assembled(text: str, target: Target) -> None:
-    """Raises what ptxas has against a text; nothing where no ptxas is installed."""
-    if locate("ptxas") is not None:
-        run_ptxas(text, target, find_ptxas(), opt_level=0, register_limit=None)
 
 
 def _row(

@@ -1,0 +1,263 @@
+"""`k.instruction`: a row whose text is compared with what the row says of itself, once for each row."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import NoReturn
+
+from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.instructions import Given, emit_row
+from nvbackend.builder.ops.inline import effects as of_text
+from nvbackend.builder.ops.inline.rules import ROW_SEMANTICS, ROW_TEXT
+from nvbackend.builder.ops.inline.text import check_assembled, statements_of, whole_text
+from nvbackend.builder.values.values import Value
+from nvbackend.codegen.ptxas_messages import ERROR as PTXAS_ERROR
+from nvbackend.diagnostics import DiagnosticError, caller_location, missing_name
+from nvbackend.intrinsics.catalogue import FAMILIES
+from nvbackend.intrinsics.row.row import Asm, Effect, RegisterClass, Role, Row, RowOperand
+from nvbackend.intrinsics.row.semantics import MbarrierUse
+from nvbackend.isel.select.rows import check_names, general_faults
+from nvbackend.isel.target.target import Target
+from nvbackend.ptx.syntax import Block, Instruction, Label, Statement
+
+_PREFIX = "%nvb_"
+_TYPES = {RegisterClass.PRED: "pred", RegisterClass.F32: "f32", RegisterClass.F64: "f64"}
+_BITS = {"h": "b16", "r": "b32", "l": "b64"}
+"""The types of other registers, by their constraint letters."""
+_READS_FIRST = frozenset({"nanosleep", "bar", "barrier", "setmaxnreg", "st", "red"})
+"""Instructions whose first operand is not written; those of `red` of a barrier have a result."""
+_CONTROL = frozenset({"bra", "brx", "call", "ret", "exit"})
+_MEMORY = {of_text.READS: Effect.READS_MEMORY, of_text.WRITES: Effect.WRITES_MEMORY}
+
+
+def _said(row: Row) -> bool:
+    return row.semantics.completion is not None or any(row.semantics.said())
+
+
+_PROTOCOLS: Mapping[str, tuple[str, Callable[[Row], object]]] = {
+    **dict.fromkeys(("bar", "barrier"), ("barrier=ThreadBarrier(...)", lambda row: row.semantics.barrier)),
+    **dict.fromkeys(("fence", "membar"), ("fence=FenceSemantics(...)", lambda row: row.semantics.fence)),
+    **dict.fromkeys(("wgmma", "tcgen05", "cp", "griddepcontrol", "clusterlaunchcontrol"), ("its part", _said)),
+    "mbarrier": ("mbarrier=MbarrierUse...", lambda row: row.semantics.mbarrier),
+    "setmaxnreg": ("budget=Budget...", lambda row: row.semantics.budget),
+}
+"""By opcode: what the semantics of a row with such an instruction say, and whether they do."""
+
+
+class _Outputs(dict[str, list[Value]]):
+    """The outputs of a row by name; a missing name is call.name."""
+
+    def __init__(self, row: Row, outputs: Mapping[str, list[Value]]) -> None:
+        super().__init__(outputs)
+        self.row = row
+
+    def __missing__(self, name: object) -> NoReturn:
+        raise missing_name(self.row.ptx, "output", name, self)
+
+
+def emit_judged(k: Core, row: Row, operands: Mapping[str, Given | Sequence[Given]]) -> dict[str, list[Value]]:
+    """`k.instruction`."""
+    check_names(row, operands)
+    try:
+        check_row(row)
+        if isinstance(row.lowering, Asm) and row.family not in FAMILIES and not general_faults(row, k.target, {}):
+            _check_assembled(row, k.target)
+    except DiagnosticError as error:
+        at = caller_location()
+        raise DiagnosticError([replace(each, location=at) for each in error.diagnostics]) from None
+    return _Outputs(row, emit_row(k, row, operands))
+
+
+@lru_cache(maxsize=1024)
+def check_row(row: Row) -> None:
+    """Raises row.text and row.semantics, and what the parser of PTX has against the text."""
+    _check_named(row)
+    if not isinstance(row.lowering, Asm):
+        return
+    _check_placeholders(row, row.lowering.template)
+    statements = statements_of(_whole(row, Target.parse("sm_90a")), f"the row {row.ptx}")[:-1]
+    instructions = [*_instructions(row, statements)]
+    _check_registers(row, instructions)
+    for each in instructions:
+        _check_protocol(row, each)
+        for effect in of_text.effects_of_lanes_and_memory(each):
+            _check_effect(row, effect)
+
+
+@lru_cache(maxsize=1024)
+def _check_assembled(row: Row, target: Target) -> None:
+    """Raises what ptxas has against the text, with the fix of a row."""
+    try:
+        check_assembled(_whole(row, target), target)
+    except DiagnosticError as error:
+        taken = ", ".join(f"{{{each.name}}} is {_type(each)}" for each in row.operands)
+        fix = f"correct the row {row.family}/{row.opcode}: compare its text with its operands, of which {taken}"
+        raise DiagnosticError(
+            [replace(each, fix=fix) if each.rule is PTXAS_ERROR else each for each in error.diagnostics]
+        ) from None
+
+
+def _check_named(row: Row) -> None:
+    """Raises row.semantics for an operand that the row does not have."""
+    extents = (use.extent for use in row.semantics.memory if isinstance(use.extent, str))
+    names = (*(use.name for use in row.semantics.memory), *(part.name for part in row.semantics.fragments), *extents)
+    for name in names:
+        if not row.has_operand(name):
+            known = ", ".join(each.name for each in row.operands) or "none"
+            _refuse(row, f"its semantics name the operand {name}, and its operands are: {known}", "name one of them")
+
+
+def _check_placeholders(row: Row, template: str) -> None:
+    """Raises row.text for a brace that is open, a name that is no operand's, an output that is not named."""
+    try:
+        parts = list(string.Formatter().parse(template))
+    except ValueError:
+        _fail(row, "a brace is open, or closed without one", "double the braces of PTX: {{{a}, {b}}} is a vector")
+    for _, name, form, conversion in parts:
+        if form or conversion:
+            _fail(row, f"{{{name}}} has a format", f"write {{{name}}}: an operand is a register or a whole number")
+        if name is not None and name != "ptx" and not row.has_operand(name):
+            known = ", ".join(each.name for each in row.operands) or "none"
+            _fail(row, f"{{{name}}} is not an operand; these are: {known}", "add it to the row's operands")
+
+
+def _instructions(row: Row, statements: Sequence[Statement]) -> Iterator[Instruction]:
+    for statement in statements:
+        if isinstance(statement, Block):
+            yield from _instructions(row, statement.statements)
+        elif isinstance(statement, Instruction):
+            yield statement
+        elif isinstance(statement, Label) and not _waits(row):
+            _refuse_control(row, f"the label {statement.name}")
+
+
+def _waits(row: Row) -> bool:
+    """Whether it waits for an mbarrier, which is a loop of its own."""
+    return MbarrierUse.WAIT in (row.semantics.mbarrier or MbarrierUse(0))
+
+
+def _refuse_control(row: Row, what: str) -> NoReturn:
+    _fail(row, f"{what} is control flow, which the analyses would not see", "use k.if_, k.range, k.loop and k.return_")
+
+
+def _check_protocol(row: Row, instruction: Instruction) -> None:
+    """Raises row.semantics for a step of a protocol, row.text for control flow, unless the semantics say it."""
+    opcode, *parts = instruction.parts
+    if opcode in _CONTROL and not (_waits(row) if opcode == "bra" else row.semantics.exits):
+        _refuse_control(row, instruction.opcode)
+    wanted, holds = _PROTOCOLS.get(opcode, ("issues=Completion...", _said if "async" in parts else bool))
+    computes = "pending_count" in parts or "query_cancel" in parts
+    if not computes and not holds(row):
+        advice = f"write semantics=Semantics(...) with {wanted}, or use nvbackend's own call"
+        _refuse(row, f"{instruction.opcode} is part of a protocol, and its semantics do not say so", advice)
+    if (opcode == "bar" or "aligned" in parts) and Effect.CONVERGENT not in row.effects:
+        _refuse_effect(row, instruction, "is of whole warps", Effect.CONVERGENT)
+
+
+def _check_effect(row: Row, effect: of_text.TextEffect) -> None:
+    """Raises row.semantics for what the row does not say."""
+    instruction = effect.instruction
+    of_threads = instruction.parts[0] == "barrier" and "aligned" not in instruction.parts
+    if effect.kind == of_text.CONVERGENT and not of_threads and Effect.CONVERGENT not in row.effects:
+        _refuse_effect(row, instruction, "is of a whole warp", Effect.CONVERGENT)
+    if effect.kind == of_text.VOLATILE and row.is_pure:
+        _refuse_effect(row, instruction, "gives another number each time", Effect.READS_MEMORY)
+    flag = _MEMORY.get(effect.kind)
+    if flag is None or (instruction.parts[0] == "multimem" and not _of_multimem(instruction, effect.kind)):
+        return
+    if flag not in row.effects:
+        _refuse_effect(row, instruction, f"{effect.kind} memory", flag)
+    if not effect.space.startswith("shared"):
+        return
+    name = effect.base.removeprefix(_PREFIX).rpartition("_")[0]
+    end = None if effect.size is None else effect.offset + effect.size
+    said = [use for use in row.semantics.memory if use.name == name]
+    if not any(use.writes or effect.kind == of_text.READS for use in said):
+        place = f"at {name}" if row.has_operand(name) else "at an address that is no operand"
+        advice = f"write semantics=Semantics(memory=({effect.kind}({name or 'address'!r}, {end or 4}),))"
+        _refuse(row, f"{instruction.opcode} {effect.kind} shared memory {place}, which its semantics leave out", advice)
+    extents = [use.extent for use in said if isinstance(use.extent, int)]
+    if end is not None and len(extents) == len(said) and end > max(extents):
+        advice = f"write {effect.kind}({name!r}, {end})"
+        _refuse(row, f"{instruction.opcode} goes {end} bytes from {name}, of which {max(extents)} are said", advice)
+
+
+def _of_multimem(instruction: Instruction, kind: str) -> bool:
+    return ("ld_reduce" in instruction.parts) is (kind == of_text.READS)
+
+
+def _check_registers(row: Row, instructions: Sequence[Instruction]) -> None:
+    """Raises row.text for an input that is written, and for an output that is not, or in some threads alone."""
+    guards: dict[str, set[tuple[str, bool] | None]] = {}
+    for each in instructions:
+        for register in _written(each):
+            guard = (each.guard.register.text, each.guard.negated) if each.guard else None
+            guards.setdefault(register, set()).add(guard)
+    for operand in row.operands:
+        for register in _registers(operand):
+            found = guards.get(register, set())
+            if operand.role is Role.INPUT and found:
+                advice = "copy it into a register of the text's own first, or make it an output(..., tied=True)"
+                _fail(row, f"it writes its input {operand.name}, which the kernel goes on using", advice)
+            if (
+                operand.role is Role.OUTPUT
+                and not operand.tied
+                and (not found or (len(found) == 1 and None not in found))
+            ):
+                problem = "under one predicate alone" if found else "nowhere"
+                advice = f"write {operand.name} in every thread, or make it an output(..., tied=True)"
+                _fail(row, f"it writes the output {operand.name} {problem}", advice)
+
+
+def _written(instruction: Instruction) -> frozenset[str]:
+    opcode, *parts = instruction.parts
+    keeps = (opcode in _READS_FIRST and "red" not in parts) or "dealloc" in parts
+    if keeps:
+        return frozenset()
+    of_two = instruction.parts[:3] == ("tcgen05", "ld", "red")
+    return of_text.written(instruction) | (of_text.written(instruction, 1) if of_two else frozenset())
+
+
+def _registers(operand: RowOperand) -> list[str]:
+    """The registers of an operand in the kernel that is read."""
+    return [f"{_PREFIX}{operand.name}_{index}" for index in range(operand.count)]
+
+
+def _type(operand: RowOperand) -> str:
+    return (
+        "a number"
+        if operand.role is Role.IMMEDIATE
+        else _TYPES.get(operand.register) or _BITS[operand.register.constraint]
+    )
+
+
+def _whole(row: Row, target: Target) -> str:
+    """The text as a kernel: registers for the operands, the first legal number for immediates."""
+    assert isinstance(row.lowering, Asm)
+    registers = {each.name: each for each in row.operands if each.role is not Role.IMMEDIATE}
+    names = {name: ", ".join(_registers(each)) for name, each in registers.items()}
+    numbers = {each.name: str((each.values or (0,))[0]) for each in row.immediates}
+    text = row.lowering.template.format(ptx=row.ptx, **names, **numbers).replace("$$", "$")
+    return whole_text(
+        text,
+        (f".reg .{_type(each)} {register};" for each in registers.values() for register in _registers(each)),
+        target,
+    )
+
+
+def _refuse_effect(row: Row, instruction: Instruction, does: str, flag: Effect) -> NoReturn:
+    advice = f"add Effect.{flag.name} to effects="
+    _refuse(row, f"{instruction.opcode} {does}, and its effects do not say so", advice)
+
+
+def _refuse(row: Row, problem: str, advice: str) -> NoReturn:
+    """Raises row.semantics."""
+    ROW_SEMANTICS.fail(family=row.family, opcode=row.opcode, problem=problem, advice=advice)
+
+
+def _fail(row: Row, problem: str, advice: str) -> NoReturn:
+    """Raises row.text."""
+    ROW_TEXT.fail(family=row.family, opcode=row.opcode, problem=problem, advice=advice)

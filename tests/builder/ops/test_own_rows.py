@@ -1,0 +1,171 @@
+"""A row of the user's own: its text is compared with what the row says, at the user's line."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import DiagnosticError, u32
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.ops.inline.own_row import check_row
+from nvbackend.codegen.toolchain import locate
+from nvbackend.intrinsics.catalogue import FAMILIES
+from nvbackend.intrinsics.row.semantics import ThreadBarrier
+from nvbackend.rows import Asm, Effect, RegisterClass, Row, Scope, Semantics, operand, output, reads, writes
+from nvbackend.signature import Parameter, Pointer
+
+B32, SHARED = RegisterClass.B32, RegisterClass.SHARED
+PLAIN = "{ptx} {d}, {a}, {a};"
+
+
+def row_of(text: str, *, effects: Effect = Effect.NONE, semantics: Semantics | None = None, at: bool = False) -> Row:
+    return Row(
+        family="mine",
+        opcode="my.op",
+        ptx="min.u32",
+        operands=(output("d", B32), operand("a", B32), *((operand("p", SHARED),) if at else ())),
+        lowering=Asm(text),
+        effects=effects,
+        semantics=semantics or Semantics(),
+        summary="x",
+    )
+
+
+def emitted(row: Row) -> dict[str, list[nvb.Value]]:
+    k = KernelBuilder("own", "sm_90a", threads=32, parameters=[Parameter("x", Pointer(u32))])
+    place = {"p": k.shared(u32, 32)} if row.has_operand("p") else {}
+    return k.instruction(row, a=k.thread_id().to(u32), **place)
+
+
+def failure(row: Row) -> nvb.Diagnostic:
+    with pytest.raises(DiagnosticError) as caught:
+        emitted(row)
+    (diagnostic, *_) = caught.value.diagnostics
+    assert diagnostic.location.file == __file__
+    return diagnostic
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{ptx} {d}, {a}, {q};", "{q} is not an operand; these are: d, a"),
+        ("{ptx} {d}, {a}, {0};", "{0} is not an operand"),
+        ("{ptx} {d}, {a}, {};", "{} is not an operand"),
+        ("{ptx} {d}, {a}, {a;", "a brace is open"),
+        ("{ptx} {d}, {a}, {a}; }", "a brace is open"),
+        ("{ptx} {d}, {a:3}, {a};", "has a format"),
+        ("{ptx} {d}, {a.name}, {a};", "is not an operand"),
+        ("", "it writes the output d nowhere"),
+        ("// {ptx} {d} {a}", "it writes the output d nowhere"),
+        ("{{ .reg .pred p; setp.eq.u32 p, {a}, 1; @p mov.u32 {d}, {a}; }}", "under one predicate alone"),
+        ("add.u32 {a}, {a}, 1; mov.u32 {d}, {a};", "it writes its input a"),
+        ("exit; " + PLAIN, "exit is control flow"),
+        ("ret; " + PLAIN, "ret is control flow"),
+        ("{{ L: " + PLAIN + " bra L; }}", "the label L is control flow"),
+    ],
+)
+def test_a_text_of_no_such_row(text: str, words: str) -> None:
+    refused = failure(row_of(text))
+    assert refused.rule_id == "row.text"
+    assert words in refused.message
+    assert "row mine/my.op" in refused.message
+
+
+ACCESS = Effect.READS_MEMORY | Effect.WRITES_MEMORY
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (row_of("bar.sync 0; " + PLAIN), "bar.sync is part of a protocol"),
+        (row_of("bar.sync 0; " + PLAIN, semantics=Semantics(barrier=ThreadBarrier(Scope.CTA))), "whole warps"),
+        (row_of("fence.proxy.async; " + PLAIN), "fence.proxy.async is part of a protocol"),
+        (row_of("cp.async.wait_all; " + PLAIN), "cp.async.wait_all is part of a protocol"),
+        (row_of("mbarrier.init.shared.b64 [{a}], 1; " + PLAIN), "is part of a protocol"),
+        (row_of("setmaxnreg.inc.sync.aligned.u32 160; " + PLAIN), "is part of a protocol"),
+        (row_of("shfl.sync.bfly.b32 {d}, {a}, 1, 31, -1;"), "is of a whole warp"),
+        (row_of("mov.u32 {d}, %clock;"), "another number each time"),
+        (row_of("st.global.u32 [0], {a}; " + PLAIN), "st.global.u32 writes memory"),
+        (row_of("st.shared.u32 [{a}], {a}; " + PLAIN), "st.shared.u32 writes memory"),
+        (row_of("st.shared.u32 [{p}], {a}; " + PLAIN, at=True, effects=ACCESS), "writes shared memory at p"),
+        (
+            row_of(
+                "st.shared.u32 [{p}], {a}; " + PLAIN, at=True, effects=ACCESS, semantics=Semantics(memory=(reads("p"),))
+            ),
+            "writes shared memory at p",
+        ),
+        (
+            row_of(
+                "st.shared.u32 [{p}+4], {a}; " + PLAIN,
+                at=True,
+                effects=ACCESS,
+                semantics=Semantics(memory=(writes("p", 4),)),
+            ),
+            "goes 8 bytes from p, of which 4 are said",
+        ),
+        (
+            row_of(PLAIN, semantics=Semantics(memory=(writes("q", 4),))),
+            "name the operand q, and its operands are: d, a",
+        ),
+        (row_of(PLAIN, semantics=Semantics(memory=(writes("a", "n"),))), "name the operand n"),
+    ],
+)
+def test_what_the_row_does_not_say(row: Row, words: str) -> None:
+    refused = failure(row)
+    assert refused.rule_id == "row.semantics"
+    assert words in refused.message
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        row_of(PLAIN),
+        row_of("mov.u32 {d}, 1; {ptx} {d}, {d}, {a};"),
+        row_of("{{ .reg .u32 t; mov.u32 t, {a}; add.u32 t, t, 1; mov.u32 {d}, t; }}"),
+        row_of("shfl.sync.bfly.b32 {d}, {a}, 1, 31, -1;", effects=Effect.CONVERGENT),
+        row_of(
+            "bar.sync 0; " + PLAIN,
+            effects=Effect.CONVERGENT | Effect.ORDERS,
+            semantics=Semantics(barrier=ThreadBarrier(Scope.CTA)),
+        ),
+        row_of(
+            "st.shared.v2.u32 [{p}+8], {{{a}, {a}}}; " + PLAIN,
+            at=True,
+            effects=ACCESS,
+            semantics=Semantics(memory=(writes("p", 16),)),
+        ),
+    ],
+)
+def test_rows_that_say_what_they_do(row: Row) -> None:
+    assert emitted(row)["d"][0].type is u32
+
+
+def test_every_form_of_the_catalogue_passes() -> None:
+    """Of each family and opcode one row: what nvbackend's own rows say is what their texts do."""
+    judged = 0
+    for family in FAMILIES.values():
+        opcodes = {}
+        for row in islice(family(), 4000):
+            if isinstance(row.lowering, Asm):
+                opcodes.setdefault((row.opcode, row.lowering.template), row)
+        for row in opcodes.values():
+            check_row(row)
+            judged += 1
+    assert judged > 100
+
+
+def test_a_missing_output_names_those_that_there_are() -> None:
+    outputs = emitted(row_of(PLAIN))
+    with pytest.raises(DiagnosticError, match=r"min\.u32 has no output 'e'"):
+        outputs["e"]
+    assert outputs.get("e") is None
+
+
+@pytest.mark.skipif(locate("ptxas") is None, reason="no ptxas")
+@pytest.mark.parametrize("text", ["min.high.u32 {d}, {a}, {a};", "{ptx} {d}, {a};", "{ptx}.f64 {d}, {a}, {a};"])
+def test_what_ptxas_refuses_names_the_row(text: str) -> None:
+    refused = failure(row_of(text))
+    assert refused.rule_id in ("ptxas.error", "ptx.syntax")
+    assert "mine/my.op" in refused.fix
