@@ -66,6 +66,14 @@ FAMILIES: dict[str, Callable[[], Iterator[Row]]] = {
 }
 """The modules' names and what gives their rows. A new family is one line."""
 
+_OPERATIONS = frozenset({"ldmatrix", "stmatrix", "movmatrix", "convert"})
+"""The other families that rows of these modules say they are of."""
+
+
+def is_of_own_family(row: Row) -> bool:
+    """Whether the row's family is one of nvbackend's, and not of a user's own."""
+    return row.family in FAMILIES or row.family in _OPERATIONS
+
 
 def rows() -> Iterator[Row]:
     """Every row of every family."""

@@ -16,7 +16,7 @@ from nvbackend.builder.ops.inline.text import check_assembled, statements_of, wh
 from nvbackend.builder.values.values import Value
 from nvbackend.codegen.ptxas_messages import ERROR as PTXAS_ERROR
 from nvbackend.diagnostics import DiagnosticError, caller_location, missing_name
-from nvbackend.intrinsics.catalogue import FAMILIES
+from nvbackend.intrinsics.catalogue import is_of_own_family
 from nvbackend.intrinsics.row.row import Asm, Effect, RegisterClass, Role, Row, RowOperand
 from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.select.rows import check_names, general_faults
@@ -63,7 +63,7 @@ def emit_judged(k: Core, row: Row, operands: Mapping[str, Given | Sequence[Given
     check_names(row, operands)
     try:
         check_row(row)
-        if isinstance(row.lowering, Asm) and row.family not in FAMILIES and not general_faults(row, k.target, {}):
+        if isinstance(row.lowering, Asm) and not is_of_own_family(row) and not general_faults(row, k.target, {}):
             _check_assembled(row, k.target)
     except DiagnosticError as error:
         at = caller_location()
@@ -111,7 +111,7 @@ def _check_named(row: Row) -> None:
 
 
 def _check_placeholders(row: Row, template: str) -> None:
-    """Raises row.text for a brace that is open, a name that is no operand's, an output that is not named."""
+    """Raises row.text for a brace that is open, a name that no operand has, an operand with a format."""
     try:
         parts = list(string.Formatter().parse(template))
     except ValueError:
@@ -176,7 +176,7 @@ def _check_effect(row: Row, effect: of_text.TextEffect) -> None:
     end = None if effect.size is None else effect.offset + effect.size
     said = [use for use in row.semantics.memory if use.name == name]
     if not any(use.writes or effect.kind == of_text.READS for use in said):
-        place = f"at {name}" if row.has_operand(name) else "at an address that is no operand"
+        place = f"at {name}" if row.has_operand(name) else "at an address that no operand holds"
         advice = f"write semantics=Semantics(memory=({effect.kind}({name or 'address'!r}, {end or 4}),))"
         _refuse(row, f"{instruction.opcode} {effect.kind} shared memory {place}, which its semantics leave out", advice)
     extents = [use.extent for use in said if isinstance(use.extent, int)]
@@ -198,16 +198,13 @@ def _check_registers(row: Row, instructions: Sequence[Instruction]) -> None:
             guards.setdefault(register, set()).add(guard)
     for operand in row.operands:
         for register in _registers(operand):
-            found = guards.get(register, set())
-            if operand.role is Role.INPUT and found:
+            writers = guards.get(register, set())
+            if operand.role is Role.INPUT and writers:
                 advice = "copy it into a register of the text's own first, or make it an output(..., tied=True)"
                 _fail(row, f"it writes its input {operand.name}, which the kernel goes on using", advice)
-            if (
-                operand.role is Role.OUTPUT
-                and not operand.tied
-                and (not found or (len(found) == 1 and None not in found))
-            ):
-                problem = "under one predicate alone" if found else "nowhere"
+            always = None in writers or len(writers) > 1
+            if operand.role is Role.OUTPUT and not operand.tied and not always:
+                problem = "under one predicate alone" if writers else "nowhere"
                 advice = f"write {operand.name} in every thread, or make it an output(..., tied=True)"
                 _fail(row, f"it writes the output {operand.name} {problem}", advice)
 
