@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import re
 import reprlib
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -183,7 +184,7 @@ def _misfit(place: str, value: object, wanted: str) -> str:
 
 def _shown(annotation: str) -> str:
     """An annotation with words for the aliases of this package."""
-    return annotation.replace("Operand", "a value or a number").replace("Extents", "one to three integers")
+    return re.sub(r"\bOperand\b", "a value or a number", annotation).replace("Extents", "one to three integers")
 
 
 def _short(value: object) -> str:

@@ -61,6 +61,7 @@ def failure(row: Row) -> nvb.Diagnostic:
         ("// {ptx} {d} {a}", "it writes the output d nowhere"),
         ("{{ .reg .pred p; setp.eq.u32 p, {a}, 1; @p mov.u32 {d}, {a}; }}", "under one predicate alone"),
         ("add.u32 {a}, {a}, 1; mov.u32 {d}, {a};", "it writes its input a"),
+        (".reg .u32 t; mov.u32 t, {a}; {ptx} {d}, {a}, t;", "it declares t, and so twice"),
         ("exit; " + PLAIN, "exit is control flow"),
         ("ret; " + PLAIN, "ret is control flow"),
         ("{{ L: " + PLAIN + " bra L; }}", "the label L is control flow"),
@@ -73,6 +74,10 @@ def test_a_text_of_no_such_row(text: str, words: str) -> None:
     assert "row mine/my.op" in refused.message
 
 
+def test_a_brace_that_was_not_opened() -> None:
+    assert failure(row_of(PLAIN + " }} {{")).rule_id == "ptx.syntax"
+
+
 ACCESS = Effect.READS_MEMORY | Effect.WRITES_MEMORY
 
 
@@ -81,6 +86,7 @@ ACCESS = Effect.READS_MEMORY | Effect.WRITES_MEMORY
     [
         (row_of("bar.sync 0; " + PLAIN), "bar.sync is part of a protocol"),
         (row_of("bar.sync 0; " + PLAIN, semantics=Semantics(barrier=ThreadBarrier(Scope.CTA))), "whole warps"),
+        (row_of("trap; " + PLAIN), "trap ends what the thread does"),
         (row_of("fence.proxy.async; " + PLAIN), "fence.proxy.async is part of a protocol"),
         (row_of("cp.async.wait_all; " + PLAIN), "cp.async.wait_all is part of a protocol"),
         (row_of("mbarrier.init.shared.b64 [{a}], 1; " + PLAIN), "is part of a protocol"),

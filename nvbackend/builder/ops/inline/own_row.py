@@ -21,7 +21,7 @@ from nvbackend.intrinsics.row.row import Asm, Effect, RegisterClass, Role, Row, 
 from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.select.rows import check_names, general_faults
 from nvbackend.isel.target.target import Target
-from nvbackend.ptx.syntax import Block, Instruction, Label, Statement
+from nvbackend.ptx.syntax import Block, Instruction, Label, Statement, Variable
 
 _PREFIX = "%nvb_"
 _TYPES = {RegisterClass.PRED: "pred", RegisterClass.F32: "f32", RegisterClass.F64: "f64"}
@@ -29,6 +29,7 @@ _BITS = {"h": "b16", "r": "b32", "l": "b64"}
 """The types of other registers, by their constraint letters."""
 _READS_FIRST = frozenset({"nanosleep", "bar", "barrier", "setmaxnreg", "st", "red"})
 """Instructions whose first operand is not written; those of `red` of a barrier have a result."""
+_TRAPS = frozenset({"trap", "brkpt"})
 _CONTROL = frozenset({"bra", "brx", "call", "ret", "exit"})
 _MEMORY = {of_text.READS: Effect.READS_MEMORY, of_text.WRITES: Effect.WRITES_MEMORY}
 
@@ -78,7 +79,8 @@ def check_row(row: Row) -> None:
     if not isinstance(row.lowering, Asm):
         return
     _check_placeholders(row, row.lowering.template)
-    statements = statements_of(_whole(row, Target.parse("sm_90a")), f"the row {row.ptx}")[:-1]
+    statements = statements_of(_whole(row, Target.parse("sm_90a")), f"the row {row.ptx}")
+    _check_declared(row, statements)
     instructions = [*_instructions(row, statements)]
     _check_registers(row, instructions)
     for each in instructions:
@@ -108,6 +110,14 @@ def _check_named(row: Row) -> None:
         if not row.has_operand(name):
             known = ", ".join(each.name for each in row.operands) or "none"
             _refuse(row, f"its semantics name the operand {name}, and its operands are: {known}", "name one of them")
+
+
+def _check_declared(row: Row, statements: Sequence[Statement]) -> None:
+    """Raises row.text for a register outside of braces: the text may come twice in one function."""
+    for each in statements:
+        if isinstance(each, Variable):
+            problem = f"it declares {each.name}, and so twice where the row is emitted twice"
+            _fail(row, problem, "put the text into braces of its own, doubled: {{ .reg ... }}")
 
 
 def _check_placeholders(row: Row, template: str) -> None:
@@ -155,6 +165,8 @@ def _check_protocol(row: Row, instruction: Instruction) -> None:
         _refuse(row, f"{instruction.opcode} is part of a protocol, and its semantics do not say so", advice)
     if (opcode == "bar" or "aligned" in parts) and Effect.CONVERGENT not in row.effects:
         _refuse_effect(row, instruction, "is of whole warps", Effect.CONVERGENT)
+    if opcode in _TRAPS and Effect.ORDERS not in row.effects:
+        _refuse_effect(row, instruction, "ends what the thread does", Effect.ORDERS)
 
 
 def _check_effect(row: Row, effect: of_text.TextEffect) -> None:

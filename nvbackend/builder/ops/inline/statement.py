@@ -208,7 +208,7 @@ def _assembled(statement: _Statement, registers: Mapping[str, _Register], target
     text = statement.text.format(**_names(statement, registers))
     whole = whole_text(text, _declared(registers), target)
     try:
-        instructions = [*of_text.instructions(statements_of(whole, "k.ptx"))][:-1]
+        instructions = [*of_text.instructions(statements_of(whole, "k.ptx"))]
         performed = [effect for each in instructions for effect in of_text.effects_of(each)]
         check_assembled(whole, target)
         _check_written(statement, instructions)

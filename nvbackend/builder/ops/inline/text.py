@@ -9,7 +9,8 @@ from nvbackend.codegen.ptxas import run_ptxas
 from nvbackend.codegen.toolchain import find_ptxas, locate
 from nvbackend.isel.target.target import Target, dotted
 from nvbackend.ptx import parse, resolve
-from nvbackend.ptx.syntax import Statement
+from nvbackend.ptx.rules import SYNTAX
+from nvbackend.ptx.syntax import Block, Statement, Variable
 
 _WHOLE = """.version {version}
 .target {target}
@@ -22,6 +23,8 @@ _WHOLE = """.version {version}
 ret;
 }}
 """
+_AFTER = 1
+"""The statements of that kernel after the text."""
 
 
 def whole_text(text: str, registers: Iterable[str], target: Target) -> str:
@@ -32,12 +35,15 @@ def whole_text(text: str, registers: Iterable[str], target: Target) -> str:
 
 
 def statements_of(whole: str, source: str) -> tuple[Statement, ...]:
-    """The statements of such a kernel, the text's and `ret`. Raises ptx.syntax and ptx.undeclared, naming `source`."""
+    """The statements of the text in such a kernel. Raises ptx.syntax and ptx.undeclared, naming `source`."""
     module = parse(whole, source)
     resolve(module)
     body = module.kernels["statement"].body
     assert body is not None
-    return body.statements
+    text, *rest = [each for each in body.statements if not isinstance(each, Variable)]
+    if not isinstance(text, Block) or len(rest) != _AFTER:
+        SYNTAX.fail(column=1, found="'}'", expected="a statement", text=f"{source} closes a brace that it did not open")
+    return text.statements
 
 
 @lru_cache(maxsize=1024)
