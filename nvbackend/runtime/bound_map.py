@@ -13,6 +13,7 @@ from nvbackend.runtime.tensor_map import TensorMapPlan, check_array, check_tenso
 from nvbackend.signature import TensorMap
 
 _NAME = "of the simulator"
+_MODES = {None: "im2col", "w": "im2col::w", "w128": "im2col::w::128"}
 
 
 def simulated_bytes(parameter: TensorMap, array: Any, address: int) -> bytes:
@@ -43,19 +44,20 @@ def _bytes(parameter: TensorMap, planned: TensorMapPlan) -> bytes:
     from nvbackend.simulator.copies import tensor_map as simulated
 
     walk = planned.im2col
+    options: dict[str, Any] = {}
+    if walk is not None:
+        options = {
+            "element_strides": element_strides(walk)[::-1],
+            "mode": _MODES[walk.wide],
+            "lower": walk.lower[::-1],
+            "upper": walk.upper[::-1],
+        }
     return simulated.TensorMap(
         address=planned.pointer,
         element=ELEMENT_TYPE_OF[parameter.element.name],
         extents=planned.shape[::-1],
-        strides=planned.strides[-2::-1] if len(planned.shape) > 1 else (),
+        strides=planned.strides[-2::-1],
         box=planned.box[::-1],
-        element_strides=element_strides(walk)[::-1] if walk is not None else (),
         swizzle=planned.swizzle,
-        mode=_mode(walk.wide if walk is not None else None) if walk is not None else "tile",
-        lower=walk.lower[::-1] if walk is not None else (),
-        upper=walk.upper[::-1] if walk is not None else (),
+        **options,
     ).encode()
-
-
-def _mode(wide: str | None) -> str:
-    return {None: "im2col", "w": "im2col::w", "w128": "im2col::w::128"}[wide]

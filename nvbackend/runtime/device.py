@@ -44,8 +44,8 @@ class Configuration:
 
     grid: Shape
     block: Shape
-    cluster: Shape = (1, 1, 1)
-    shared_bytes: int = 0
+    cluster: Shape
+    shared_bytes: int
 
 
 class Device(Protocol):

@@ -95,11 +95,11 @@ def export(argument: Any, stream: int) -> DLTensor:
     The capsule stays unconsumed and owns the memory for as long as the result lives.
     """
     # DLPack forbids the ambiguous handle 0: 1 is the legacy default stream.
-    keywords: dict[str, Any] = {"stream": stream or 1}
+    handle = stream or 1
     try:
-        capsule = argument.__dlpack__(max_version=(1, 1), **keywords)
+        capsule = argument.__dlpack__(max_version=(1, 1), stream=handle)
     except TypeError:
-        capsule = argument.__dlpack__(**keywords)
+        capsule = argument.__dlpack__(stream=handle)
     return read(capsule)
 
 

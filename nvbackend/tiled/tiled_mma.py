@@ -25,7 +25,7 @@ from nvbackend.layout import (
     tiled_product,
     zipped_divide,
 )
-from nvbackend.layout.algebra.inttuple import leaves, text
+from nvbackend.layout.algebra.inttuple import leaves, modes, text
 from nvbackend.layout.drawing.svg import Picture
 from nvbackend.layout.pictures.pictures import CTAS, thread_values
 from nvbackend.tiled.fragment import Fragment, Partition, make_fragment, place_of, thread_coordinate
@@ -214,7 +214,8 @@ class TiledMMA:
         return rows, self.atom.stored_k if operand is MmaOperand.A else columns
 
     def _first(self, operand: MmaOperand, shape: IntTuple) -> IntTuple:
-        return self.partition(operand, Layout(shape), (0, 0, 0, 0)).shape
+        values, rest = self._cut(operand, Layout(shape))[1].modes
+        return values.shape, *modes(rest.shape)
 
     def thrfrg(self, operand: MmaOperand, layout: AnyLayout) -> AnyLayout:
         """((ThrV,(ThrM,ThrK)),(FrgV,(RestM,RestK,...))) of a layout (M,K,...); N for B and C. Raises tiled-mma.tile."""

@@ -11,7 +11,7 @@ from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import name_or
 from nvbackend.builder.values.values import Operand, Value, as_index, as_value
 from nvbackend.diagnostics import Rule, user_facing
-from nvbackend.intrinsics.row.types import ElementType, s32, u32
+from nvbackend.intrinsics.row.types import ElementType, s32
 from nvbackend.isel.machine.function import MemoryUse
 from nvbackend.isel.machine.pseudo import LOAD_LOCAL, STORE_LOCAL
 from nvbackend.isel.protocols.shared.rules import LOCAL_INDEX
@@ -69,7 +69,7 @@ class LocalArray:
         known = number.constant
         if known is not None and not 0 <= known < self.count:
             LOCAL_INDEX.fail(index=known, name=self._name, who="", count=self.count, last=self.count - 1)
-        wide = number if number.type.bits >= s32.bits else number.to(u32 if not number.type.is_signed else s32)
+        wide = number if number.type.bits >= s32.bits else number.to(s32)
         size = self.element.bytes_for(1)
         place = self._start.moved(self._k.places.step(wide.ir), size)
         self._k.pseudo(opcode, memory=(place.touch(use, size=size),))

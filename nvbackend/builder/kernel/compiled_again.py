@@ -69,5 +69,4 @@ class CompiledBefore(Unread):
 
 def _seeks_ptxas(options: dict[str, Any]) -> bool:
     """Whether compiling with `options` takes the ptxas that is found (`assemble` None: where there is one)."""
-    assemble = options.get("assemble", True)
-    return options.get("tool") is None and (assemble is None or bool(assemble))
+    return options.get("tool") is None and options.get("assemble", True) is not False

@@ -73,7 +73,8 @@ class FollowingBuilder(ir.IRBuilder):  # type: ignore[misc]
 
     def _insert(self, instr: ir.Instruction) -> None:
         block = self.block
-        if block.is_terminated and block.terminator in block.instructions[: self._anchor]:
+        before = block.instructions[: self._anchor] if block.is_terminated else ()
+        if block.terminator in before:
             self._check_live()
             problem, advice = "the IRBuilder is after its end", "emit before the block is ended, or in another one"
             rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice=advice)

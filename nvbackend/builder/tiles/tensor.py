@@ -198,14 +198,12 @@ class Walker:
 
     def _swizzled(self, swizzle: Swizzle, index: Any) -> tuple[Address, Any]:
         """An address before the swizzled index and what is left: whole periods of the pattern stay outside of it."""
-        period = swizzle.period
-        outside = index // period * period if isinstance(index, int) else 0
-        inside = index - outside if isinstance(index, int) else index
-        if not isinstance(inside, int):
-            return self._moved(self._base, swizzle(self._start + inside)), 0
+        if not isinstance(index, int):
+            return self._moved(self._base, swizzle(self._start + index)), 0
+        inside = index % swizzle.period
         if inside not in self._places:
             self._places[inside] = self._moved(self._base, swizzle(self._start + inside))
-        return self._places[inside], outside
+        return self._places[inside], index - inside
 
     def _scaled(self, term: Term, index: Any) -> Any:
         if isinstance(index, int) and index == 0:

@@ -21,7 +21,7 @@ from nvbackend.builder.ops.debug.values import Shown, as_word, promoted, shown_v
 from nvbackend.builder.scopes.in_functions import INLINE, check_of_kernel
 from nvbackend.builder.values.values import Operand, Value, as_value, constant
 from nvbackend.diagnostics import caller_location
-from nvbackend.intrinsics.row.types import ElementType, pred, s32, s64
+from nvbackend.intrinsics.row.types import pred, s32, s64
 from nvbackend.intrinsics.sync import traps
 from nvbackend.isel.machine.assertions import ADDRESS, MOST_VALUES, Assertion
 from nvbackend.isel.machine.pseudo import ASSERT, PRINT
@@ -151,7 +151,6 @@ class Debug:
 
 def _c_text(call: str, text: str, parts: Sequence[Piece], shown: Sequence[Shown]) -> str:
     """The format of C. What is known when the kernel is built is in it already."""
-    kinds: list[ElementType | str] = []
     written = list(parts)
     for index, part in enumerate(parts):
         if part.argument is None:

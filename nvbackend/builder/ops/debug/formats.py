@@ -21,7 +21,7 @@ _SPEC = re.compile(
 _SURROGATE = re.compile("[\ud800-\udfff]")
 MOST_WIDTH = 1000
 """The greatest width and precision of a form."""
-_MOST_DIGITS, _SHOWN = 8, 20
+_SHOWN = 20
 _OF_INTEGERS, _OF_FLOATS = "dxXo", "eEfFgG"
 _ENOUGH = {f32: ".9", tf32: ".9", f64: ".17"}
 """The digits that tell the numbers of a type apart, where C's own six are too few (IEEE 754, conversions)."""
@@ -66,7 +66,7 @@ def pieces(call: str, text: str, count: int) -> list[Piece]:
             continue
         if conversion or "{" in (spec or ""):
             fail(f"{{{name}{'!' + conversion if conversion else ''}}} is not a form of a value", "write {} or {:.3f}")
-        if any(len(digits) > _MOST_DIGITS or int(digits) > MOST_WIDTH for digits in re.findall(r"\d+", spec or "")):
+        if any(float(digits) > MOST_WIDTH for digits in re.findall(r"\d+", spec or "")):
             problem = f"{{:{(spec or '')[:_SHOWN]}}} asks for more than {MOST_WIDTH} characters"
             fail(problem, "write a width or precision that fits a line")
         if name and not name.isdecimal():

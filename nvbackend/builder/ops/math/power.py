@@ -15,7 +15,7 @@ _TWO_THIRDS = (_hex("0x1.555556p-1"), _hex("-0x1.555556p-26"))
 _ATANH = tuple(map(_hex, ("0x1.99999ap-2", "0x1.24924ap-2", "0x1.c71c72p-3", "0x1.745d18p-3", "0x1.3b13b2p-3")))
 """2/5, 2/7 and so on: of log((1 + t) / (1 - t)) = 2t + t**3 (2/3 + 2/5 t**2 + ...)."""
 _LOG2_E = (_hex("0x1.715476p+0"), _hex("0x1.4ae0bep-26"))
-_MOST = 2.0**40
+_MOST = _hex("0x1p+40")
 """Of an exponent: a larger one gives 0, 1 or infinity as this one does."""
 
 _FAR = 256.0

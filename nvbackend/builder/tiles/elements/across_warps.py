@@ -51,7 +51,7 @@ def _over_warps(
     is_whole = barrier is None and threads == core.threads
     group = k.groups.of(call, None if is_whole else threads, barrier)
     element, rows = stored_type(values[0].type), held.ownership.shape[axis]
-    step = math.gcd(*(start - starts[0] for start in starts)) or 1
+    step = math.gcd(*(start - starts[0] for start in starts))
     lines = [(start - starts[0]) // step for start in starts]
     cells = group.area(element.bytes_for((lines[-1] + 1) * rows)).cast(element)
     indices = held.indices(axis)
