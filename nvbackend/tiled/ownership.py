@@ -49,57 +49,49 @@ class Ownership:
 
     def goes_with(self, other: Ownership, axis: int) -> bool:
         """Whether each thread has the same rows (axis 0) or columns (1) in both, of tiles of any extent across them."""
-        if self is other or self == other:
-            return True
-        same = self.shape[axis] == other.shape[axis] and self.along(axis) == other.along(axis)
-        return same and [first[axis] for first in self.firsts] == [first[axis] for first in other.firsts]
+        mine, others = ((each.along(axis), [first[axis] for first in each.firsts]) for each in (self, other))
+        return mine == others
 
     def lanes(self, axis: int) -> tuple[int, ...]:
         """The bits of a lane's number that change nothing about which rows (axis 0) or columns (1) it has."""
         starts = [first[axis] for first in self.firsts]
         return tuple(
-            bit
-            for bit in _LANE_BITS
-            if all(thread ^ bit < len(starts) and starts[thread ^ bit] == start for thread, start in enumerate(starts))
+            bit for bit in _LANE_BITS if all(starts[thread ^ bit] == start for thread, start in enumerate(starts))
         )
 
     def in_lanes(self, axis: int) -> bool:
         """Whether the lanes of one warp that differ in `lanes` have each of their rows or columns whole, and once."""
-        mine = [place[1 - axis] for place in self.values if place[axis] == self.values[0][axis]]
-        groups = [0]
+        return all(self._is_whole([warp], axis) for warp in range(len(self.firsts))[::WARP_SIZE])
+
+    def _is_whole(self, threads: list[int], axis: int) -> bool:
+        """Whether a line of these threads is whole, and has each element once, with the lanes that `lanes` gives."""
+        other = 1 - axis
+        across = sorted(place for thread in threads for place in self._shared(thread, axis, other))
+        return across == list(range(self.shape[other]))
+
+    def _shared(self, thread: int, axis: int, other: int) -> list[int]:
+        """The columns (axis 0) or rows (1) of a thread and of all lanes that differ from it in `lanes`."""
+        group = [thread]
         for bit in self.lanes(axis):
-            groups += [lane ^ bit for lane in groups]
-        whole = list(range(self.shape[1 - axis]))
-        return all(
-            sorted(self.firsts[warp ^ lane][1 - axis] + place for lane in groups for place in mine) == whole
-            for warp in range(0, len(self.firsts), WARP_SIZE)
-        )
+            group += [lane ^ bit for lane in group]
+        return [self.firsts[each][other] + place for each in group for place in self.along(other)]
 
     def spread(self, axis: int) -> tuple[int, ...] | None:
         """Where the parts of a row (axis 0) or column (1) begin across it, of the lanes of a warp that share it each.
 
         All rows have the same parts, and each element is in one of them; None where that does not hold.
         """
-        lanes, other = self.lanes(axis), 1 - axis
-        mine = [place[other] for place in self.values if place[axis] == self.values[0][axis]]
-        parts: dict[int, list[int]] = {}
+        others, other = sum(self.lanes(axis)), 1 - axis
+        owners: dict[int, list[int]] = {}
         for thread, first in enumerate(self.firsts):
-            if not thread & sum(lanes):
-                parts.setdefault(first[axis], []).append(first[other])
-        starts = sorted(next(iter(parts.values())))
-        rows = sorted(start + place for start in parts for place in self.along(axis))
-        groups = [0]
-        for bit in lanes:
-            groups += [lane ^ bit for lane in groups]
-        across = sorted(
-            self.firsts[thread ^ lane][other] + place
-            for thread, first in enumerate(self.firsts)
-            if not thread & sum(lanes) and first[axis] == self.firsts[0][axis]
-            for lane in groups
-            for place in mine
+            if not thread & others:
+                owners.setdefault(first[axis], []).append(thread)
+        lines = sorted(start + place for start in owners for place in self.along(axis))
+        is_dealt = lines == list(range(self.shape[axis])) and all(
+            self._is_whole(threads, axis) for threads in owners.values()
         )
-        whole = rows == list(range(self.shape[axis])) and across == list(range(self.shape[other]))
-        return tuple(starts) if whole and all(sorted(each) == starts for each in parts.values()) else None
+        # Threads have equally many elements, at the same distances: only one way to deal a line out leaves none over.
+        return tuple(sorted(self.firsts[thread][other] for thread in next(iter(owners.values())))) if is_dealt else None
 
     def order_of(self, other: Ownership) -> tuple[int, ...] | None:
         """For each value of `other`, which value of this it is; None where a thread has others there."""

@@ -242,6 +242,21 @@ def test_architectures(target: str, capability: tuple[int, int], expected: bool)
     assert re.search(rf"\b{nearest}\b", found.fix)
 
 
+@pytest.mark.parametrize(
+    "capability", [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (10, 3), (11, 0), (12, 0), (12, 1)]
+)
+def test_what_runs_where(capability: tuple[int, int]) -> None:
+    """CUDA C++ Programming Guide, 3.1.2 and 3.1.3: cubins on their major version, PTX on what is newer."""
+    for name in target_names():
+        number, suffix = int(name[3:].rstrip("af")), name[-1] if name[-1] in "af" else ""
+        own = divmod(number, 10)
+        is_newer = capability[1] >= own[1] and capability[0] == own[0]
+        expected = {"a": capability == own, "f": is_newer, "": is_newer}[suffix]
+        assert runs_on(Target.parse(name), capability) == expected
+        later = capability >= own if not suffix else expected
+        assert runs_on(Target.parse(name), capability, as_ptx=True) == later
+
+
 def test_plain_ptx_runs_on_later_chips() -> None:
     for target, expected in (("sm_75", True), ("sm_90", True), ("sm_90a", False), ("sm_100f", True), ("sm_120", False)):
         assert runs_on(Target.parse(target), (10, 3), as_ptx=True) == expected
@@ -332,6 +347,9 @@ def test_stream_handles_of_every_library() -> None:
         assert stream_handle(stream) == expected
     for wrong in ("0", 1.5, object(), True, -1, 3, 4095, 1 << 64, 10**30):
         assert rules(functools.partial(stream_handle, wrong)) == ["launch.stream"]
+    for wrong, words in ((3, "3 "), (1 << 64, f"{1 << 64} "), (object(), "an object"), ("0", "a str")):
+        [diagnostic] = broken(functools.partial(stream_handle, wrong))
+        assert words in f"{diagnostic.message} ", diagnostic.message
     assert same_stream(0, 1)
     assert not same_stream(1, 2)
 

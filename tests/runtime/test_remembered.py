@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from typing import Any
 
 import pytest
@@ -102,3 +103,14 @@ def test_lines_that_differ_in_anything_are_told_apart() -> None:
     found = [(note, place.file, place.line, place.function) for note, place in diagnostic.notes if place]
     assert found == expected[-REMEMBERED_LAUNCHES:]
     assert len(places) == REMEMBERED_LAUNCHES
+
+
+def test_a_launch_that_no_line_makes_has_no_place() -> None:
+    """A thread that calls the launch itself: nothing of the user's is on its stack."""
+    kernel, device = loaded()
+    thread = threading.Thread(target=kernel.launch, args=(1,))
+    thread.start()
+    thread.join()
+    device.failing = "synchronize"
+    [diagnostic] = broken(kernel.synchronize)
+    assert diagnostic.notes == (("launched: k (grid (1, 1, 1))", None),)

@@ -147,9 +147,9 @@ def test_predicates() -> None:
     assert scalar_argument(types.pred, 2) is Misfit.RANGE
 
 
-@pytest.mark.parametrize("value", ["4", None, 1j, [1], numpy.zeros(2), object(), numpy.complex64(1)])
+@pytest.mark.parametrize("value", ["4", None, 1j, [1], numpy.zeros(1), numpy.zeros(2), object(), numpy.complex64(1)])
 @pytest.mark.parametrize("element", [types.s32, types.f32, types.bf16, types.f16], ids=str)
-def test_what_is_no_number(element: types.ElementType, value: object) -> None:
+def test_what_is_not_a_number(element: types.ElementType, value: object) -> None:
     assert scalar_argument(element, value) is Misfit.KIND
 
 
@@ -159,6 +159,26 @@ def test_a_float_is_no_integer_but_an_integer_is_a_float() -> None:
     assert stored(scalar_argument(types.f32, 4)) == numpy.float32(4).tobytes()
     assert stored(scalar_argument(types.f32, ml_dtypes.bfloat16(1.5))) == numpy.float32(1.5).tobytes()
     assert stored(scalar_argument(types.bf16, ml_dtypes.bfloat16(1.5))) == ml_dtypes.bfloat16(1.5).tobytes()
+
+
+class Tensor:
+    """As PyTorch's of no dimension: a number for Python, without NumPy's calls."""
+
+    shape = ()
+    dtype = numpy.dtype("float32")
+
+    def __float__(self) -> float:
+        return 1.5
+
+    def __int__(self) -> int:
+        return 1
+
+
+@pytest.mark.parametrize("element", [types.s32, types.f32, types.bf16, types.f16], ids=str)
+def test_only_numpys_own_arrays_without_dimensions_are_scalars(element: types.ElementType) -> None:
+    assert scalar_argument(element, Tensor()) is Misfit.KIND
+    taken = scalar_argument(element, numpy.array(1.5, "float32"))
+    assert (taken is Misfit.KIND) == element.is_integer
 
 
 def test_packed_bits_fill_their_register() -> None:

@@ -240,3 +240,15 @@ def test_cache_encodes_once_and_forgets_the_oldest(monkeypatch: pytest.MonkeyPat
     assert cache.get("a", plans[0]) is first
     cache.get("a", plans[1])
     assert encoded.count(plans[1].pointer) == 2, "the oldest went"
+
+
+@pytest.mark.parametrize(
+    ("columns", "dtype", "promotion"), [(255, "uint8", 128), (256, "uint8", 256), (128, "float16", 256)]
+)
+def test_rows_of_256_bytes_are_fetched_whole(columns: int, dtype: str, promotion: int) -> None:
+    """CUtensorMapL2promotion: bytes that a miss fetches; those past a row are of no box."""
+    element = types.u8 if dtype == "uint8" else types.f16
+    planned = tensor_map.plan(
+        TensorMap(element, (8, 16)), array((64, columns), dtype, strides=(1024, element.bits // 8))
+    )
+    assert planned.l2_promotion == promotion
