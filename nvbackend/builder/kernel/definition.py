@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import FrameType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from nvbackend.builder.kernel.annotations import (
     annotations_of,
@@ -36,16 +36,28 @@ if TYPE_CHECKING:
 RUNS_THE_USERS_FUNCTION = True
 """A mistake in that function has the lines of the function and of what it calls: see diagnostics.location."""
 _LAMBDA = "<lambda>"
+_T = TypeVar("_T")
+OfConstants: TypeAlias = (
+    Callable[[Any], _T]
+    | Callable[[Any, Any], _T]
+    | Callable[[Any, Any, Any], _T]
+    | Callable[[Any, Any, Any, Any], _T]
+    | Callable[[Any, Any, Any, Any, Any], _T]
+    | Callable[[Any, Any, Any, Any, Any, Any], _T]
+)
+"""A function of those of the build's constants that it names.
+
+`Callable[..., T]` would leave the parameters of a lambda unknown to pyright."""
 
 
 @user_facing
 def kernel(
     target: str | Target,
     *,
-    threads: Extents | Callable[..., Extents],
-    cluster: Extents | Callable[..., Extents] = 1,
-    min_ctas: int | Callable[..., int | None] | None = None,
-    max_registers: int | Callable[..., int | None] | None = None,
+    threads: Extents | OfConstants[Extents],
+    cluster: Extents | OfConstants[Extents] = 1,
+    min_ctas: int | OfConstants[int | None] | None = None,
+    max_registers: int | OfConstants[int | None] | None = None,
     math: MathPolicy | None = None,
     name: str | None = None,
     examples: Sequence[Mapping[str, int]] = (),
@@ -85,10 +97,10 @@ class KernelDefinition(NotLoaded):
         self,
         function: Callable[..., None],
         target: Target,
-        threads: Extents | Callable[..., Extents],
-        cluster: Extents | Callable[..., Extents],
-        min_ctas: int | Callable[..., int | None] | None,
-        max_registers: int | Callable[..., int | None] | None,
+        threads: Extents | OfConstants[Extents],
+        cluster: Extents | OfConstants[Extents],
+        min_ctas: int | OfConstants[int | None] | None,
+        max_registers: int | OfConstants[int | None] | None,
         name: str,
         examples: Sequence[Mapping[str, int]] = (),
         bound: Mapping[str, Any] | None = None,

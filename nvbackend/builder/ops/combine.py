@@ -14,7 +14,7 @@ from nvbackend.builder.values.values import Value, as_value
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.row.types import ElementType, s32
 
-Operation: TypeAlias = "str | Callable[..., Any]"
+Operation: TypeAlias = "str | Callable[[Any, Any], Any]"
 """What combines two values: a name of `NAMES`, or a function that is associative and commutes."""
 Several: TypeAlias = "tuple[Value, ...]"
 """What each thread brings: one value, or some that belong together."""
@@ -98,7 +98,7 @@ def check_initial(call: str, initial: object, *, exclusive: bool) -> None:
         )
 
 
-def _by_function(k: Core, function: Callable[..., Any], values: Several) -> Combine:
+def _by_function(k: Core, function: Callable[[Any, Any], Any], values: Several) -> Combine:
     def combine(a: Several, b: Several) -> Several:
         made = function(a[0], b[0]) if len(values) == 1 else function(a, b)
         parts = made if isinstance(made, tuple) else (made,)

@@ -96,7 +96,7 @@ class Cluster(Noun):
             issue(self._k, cluster.barrier_arrive("relaxed" if relaxed else None, aligned=aligned))
             issue(self._k, cluster.barrier_wait(aligned=aligned))
 
-    def reduce(self, operation: str | Callable[..., Any], value: Any, *, nan: bool = False) -> Any:
+    def reduce(self, operation: str | Callable[[Any, Any], Any], value: Any, *, nan: bool = False) -> Any:
         """`value` of all threads of the cluster combined, in each of them; of the CTA where the kernel has no cluster.
 
         As `k.cta.reduce`, which reduces each CTA's part; then the CTAs read the parts of all through distributed shared

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from nvbackend.builder.core.variables import Variable, make_variable
 from nvbackend.builder.ops.combine import Operation, combining
@@ -88,6 +88,22 @@ class AxisValues(_Arithmetic):
         """Whether this thread is the first of those that have its rows (columns): one of them writes the results."""
         return self._held.is_first(self.axis)
 
+    @overload
+    def map(self, function: Callable[[Value], Operand]) -> AxisValues: ...
+    @overload
+    def map(
+        self, function: Callable[[Value, Value], Operand], other: AxisValues | AxisVariable | Operand, /
+    ) -> AxisValues: ...
+    @overload
+    def map(
+        self,
+        function: Callable[[Value, Value, Value], Operand],
+        a: AxisValues | AxisVariable | Operand,
+        b: AxisValues | AxisVariable | Operand,
+        /,
+    ) -> AxisValues: ...
+    @overload
+    def map(self, function: Callable[..., Operand], *others: AxisValues | AxisVariable | Operand) -> AxisValues: ...
     def map(self, function: Callable[..., Operand], *others: AxisValues | AxisVariable | Operand) -> AxisValues:
         """`function` of each value, and of those of `others` for the same row or column. Raises elements.other."""
         k = self._held.core

@@ -82,6 +82,14 @@ class TileValues(Sequence[Value]):
 
     # -- element by element -----------------------------------------------------------------------------------------
 
+    @overload
+    def map(self, function: Callable[[Value], Operand]) -> TileValues: ...
+    @overload
+    def map(self, function: Callable[[Value, Value], Operand], other: Other, /) -> TileValues: ...
+    @overload
+    def map(self, function: Callable[[Value, Value, Value], Operand], a: Other, b: Other, /) -> TileValues: ...
+    @overload
+    def map(self, function: Callable[..., Operand], *others: Other) -> TileValues: ...
     def map(self, function: Callable[..., Operand], *others: Other) -> TileValues:
         """`function` of each element, and of what `others` have for it: at its place, for its row, or for its column.
 
