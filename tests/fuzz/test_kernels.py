@@ -30,6 +30,7 @@ def assert_campaign(campaign: Campaign, kernels: int) -> None:
     assert sum(campaign.counts.values()) == kernels
     assert campaign.count("built") > kernels // 2
     assert campaign.count("refused") > kernels // 20
+    assert 0 < campaign.files < kernels // 8, "a file for each kernel takes ten times as long"
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))

@@ -39,6 +39,12 @@ OLD_PTX_VERSION = (8, 8)
 _HEADER_LINES = 3
 _COMPLAINT = re.compile(r"^ptxas (?P<file>\S+), line (?P<line>\d+); (?P<gravity>error|fatal)\s*: (?P<text>.*)$", re.M)
 _QUOTED = re.compile(r"'[^']*'")
+_HEADER_END = re.compile(r"^\.address_size 64$", re.M)
+_FILE = re.compile(r"^(\s*\.(?:file|loc)\s+)(\d+)", re.M)
+_MACROS = re.compile(r"^\s*\.section\s+\.debug_macinfo\s*\{\s*\}\s*$", re.M)
+_HELPER = re.compile(r"\b__nvb_")
+_FILES = 1000
+"""Source files of a kernel, at most."""
 
 
 @functools.cache
@@ -82,6 +88,27 @@ def assemble(ptx: str, target_name: str) -> tuple[bool, str]:
             check=False,
         )
     return done.returncode == 0, done.stdout + done.stderr
+
+
+def together(texts: Sequence[str]) -> str:
+    """Several PTX files of one target and version as one; their kernels differ in name.
+
+    What each numbers or names from the start, source files and helpers, gets another number or name in each.
+    """
+    first = texts[0]
+    return "\n".join([first[: _end_of_header(first)], *(_apart(text, place) for place, text in enumerate(texts))])
+
+
+def _end_of_header(text: str) -> int:
+    found = _HEADER_END.search(text)
+    assert found, text
+    return found.end()
+
+
+def _apart(text: str, place: int) -> str:
+    body = _MACROS.sub("", text[_end_of_header(text) :])
+    body = _FILE.sub(lambda found: f"{found[1]}{int(found[2]) + _FILES * place}", body)
+    return _HELPER.sub(f"__nvb{place}_", body)
 
 
 def refusals(instructions: Sequence[str], declarations: str, target_name: str, version: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,8 +37,13 @@ class Source:
 
     @functools.cached_property
     def tree(self) -> ast.Module:
-        """The file's syntax tree."""
-        return ast.parse(self.text, str(self.path))
+        """The file's syntax tree; those of all files are millions of objects, kept from the garbage collector."""
+        gc.disable()
+        try:
+            return ast.parse(self.text, str(self.path))
+        finally:
+            gc.freeze()
+            gc.enable()
 
     def __str__(self) -> str:
         return self.module

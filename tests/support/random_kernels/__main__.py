@@ -13,6 +13,6 @@ if __name__ == "__main__":
         lines = [f"seed {text}: {outcome.kind} on {outcome.target}", *outcome.trace]
         if "--ptx" in sys.argv:
             lines.append(outcome.ptx)
-        said = refused_by_ptxas([outcome]) if outcome.ptx else {}
+        said = refused_by_ptxas([outcome])[0] if outcome.ptx else {}
         verdict = f"failed: {said}" if said else f"{outcome.verdict}: {outcome.failure or ', '.join(outcome.rules)}"
         sys.stdout.write("\n".join([*lines, verdict]) + "\n")

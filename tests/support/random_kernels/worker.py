@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import resource
 import select
 import signal
@@ -23,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 
 from tests.support.process import ROOT
-from tests.support.ptxas import assemble
+from tests.support.ptxas import assemble, together
 from tests.support.random_kernels.program import SAME_TARGET, Outcome, write
 
 LONGEST_S = 10
@@ -68,23 +67,21 @@ def _failed(seed: int, failure: str) -> Outcome:
 
 # -- ptxas --------------------------------------------------------------------------------------------------------
 
-_BODY = re.compile(r"^\.address_size 64$", re.M)
 
+def refused_by_ptxas(outcomes: Sequence[Outcome]) -> tuple[dict[int, str], int]:
+    """What ptxas says against kernels of one target, by seed, and the files that it was asked about.
 
-def refused_by_ptxas(outcomes: Sequence[Outcome]) -> dict[int, str]:
-    """What ptxas says against kernels of one target, by seed; all in one file, and where it fails each alone."""
-    if not outcomes:
-        return {}
-    name = outcomes[0].target.name
-    if len(outcomes) > 1:
-        first = outcomes[0].ptx
-        head = first[: _BODY.search(first).end()]  # type: ignore[union-attr]
-        together = "\n".join([head, *(each.ptx[_BODY.search(each.ptx).end() :] for each in outcomes)])  # type: ignore[union-attr]
-        fine, _ = assemble(together, name)
-        if fine:
-            return {}
-    said = {each.seed: assemble(each.ptx, name) for each in outcomes}
-    return {seed: text or "ptxas ended without a word" for seed, (fine, text) in said.items() if not fine}
+    All are in one file, and where it refuses that, each half is in one.
+    """
+    fine, text = assemble(together([each.ptx for each in outcomes]), outcomes[0].target.name)
+    if fine:
+        return {}, 1
+    if len(outcomes) == 1:
+        return {outcomes[0].seed: text or "ptxas ended without a word"}, 1
+    middle = len(outcomes) // 2
+    first, asked = refused_by_ptxas(outcomes[:middle])
+    second, asked_too = refused_by_ptxas(outcomes[middle:])
+    return first | second, 1 + asked + asked_too
 
 
 def _groups(outcomes: Sequence[Outcome]) -> Iterator[list[Outcome]]:
@@ -112,7 +109,9 @@ def main(arguments: Sequence[str]) -> None:
             outcomes.append(watched(seed))
         built = [each for each in outcomes if each.verdict == "built"]
         for group in _groups(built) if assembled else ():
-            for seed, text in refused_by_ptxas(group).items():
+            refused, asked = refused_by_ptxas(group)
+            _say({"files": asked})
+            for seed, text in refused.items():
                 next(each for each in outcomes if each.seed == seed).failure = f"ptxas refuses it: {text.strip()}"
         for each in outcomes:
             digest = hashlib.sha256(
@@ -139,6 +138,8 @@ class Campaign:
     targets: set[str] = field(default_factory=set)
     failures: dict[int, str] = field(default_factory=dict)
     digests: dict[int, str] = field(default_factory=dict)
+    files: int = 0
+    """Those that ptxas was asked about."""
 
     def count(self, verdict: str) -> int:
         """How many kernels met it."""
@@ -175,6 +176,8 @@ def _run_until_death(
         answer = json.loads(line)
         if "begin" in answer:
             begun = answer["begin"]
+        elif "files" in answer:
+            campaign.files += answer["files"]
         else:
             done.add(answer["seed"])
             _count(campaign, answer)
