@@ -279,8 +279,7 @@ class ThreadSet:
     @cached_property
     def of_cta(self) -> ThreadSet | None:
         """Those of one CTA; None where they are not the same in all."""
-        alike = self.present.shape[1] == 1 or bool((self.present == self.present[:, :1]).all())
-        return self.in_cta(0) if alike else None
+        return self.in_cta(0) if (self.present == self.present[:, :1]).all() else None
 
     def in_cta(self, rank: int) -> ThreadSet:
         """Those of the CTA of that rank."""

@@ -67,9 +67,6 @@ class OperandNumbers:
 
     def _certain(self, value: ir.Value) -> tuple[int, ...]:
         """The distinct numbers of an integer in the threads here; empty if unknown."""
-        mask, number = self._bits.known(value)
-        if mask == (1 << value.type.width) - 1:
-            return (number,)
         return self._execution.values_here(value)
 
     def _candidates(self, value: ir.Value) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -61,8 +62,7 @@ def float_result(instruction: ir.Instruction, operands: Sequence[Known]) -> Resu
     else:
         numbers = operand.numbers
         exact = numbers <= np.uint64(limit)
-    where = exact if operand.where is None else exact & operand.where
-    return numbers.astype(np.float64), None if where.all() else where
+    return numbers.astype(np.float64), _together(_only(exact), operand.where)
 
 
 def _compared(instruction: ir.Instruction, left: Known, right: Known) -> Result | None:
@@ -70,9 +70,7 @@ def _compared(instruction: ir.Instruction, left: Known, right: Known) -> Result 
     compare = _COMPARED.get(instruction.op[1:])
     if compare is None or left.numbers is None or right.numbers is None:
         return None
-    parts = [side.where for side in (left, right) if side.where is not None]
-    where = None if not parts else parts[0] if len(parts) == 1 else parts[0] & parts[1]
-    return compare(left.numbers, right.numbers).astype(np.uint64), where
+    return compare(left.numbers, right.numbers).astype(np.uint64), _together(left.where, right.where)
 
 
 _SHARED = 3
@@ -169,6 +167,12 @@ def _sure(known: Known) -> Mask:
     return np.ones((1, 1, 1), bool) if known.where is None else known.where
 
 
+def _together(*masks: Mask | None) -> Mask | None:
+    """Where all of them hold; None for everywhere."""
+    limiting = [mask for mask in masks if mask is not None]
+    return reduce(operator.and_, limiting) if limiting else None
+
+
 def _only(where: Mask) -> Mask | None:
     return None if where.all() else where
 
@@ -189,36 +193,30 @@ def _binary(operation: str, instruction: ir.Instruction, operands: Sequence[Know
     if width is None or to is None:
         return None
     if left.numbers is None or right.numbers is None:
-        return _decided(operation, left, right, width)
+        decided = _decided(operation, left, right, width)
+        return None if decided is None else (decided[0], _only(decided[1]))
     numbers, defined = tables.binary(operation, left.numbers, right.numbers, width, to)
     flags = tuple(getattr(instruction, "flags", ()))
     if flags and (broken := tables.broken(operation, flags, left.numbers, right.numbers, width)) is not None:
-        defined = ~broken if defined is None else defined & ~broken
-    if left.is_whole and right.is_whole:
-        return numbers, defined
-    where = _sure(left) & _sure(right)
-    where = where if defined is None else where & defined
-    decided = _decided(operation, left, right, width)
-    if decided is not None and decided[1] is not None:
-        numbers, where = np.where(where, numbers, decided[0]), where | decided[1]
-    elif decided is not None:
-        return decided
-    return numbers, _only(where)
+        defined = _together(defined, ~broken)
+    where = _together(left.where, right.where, defined)
+    decided = None if where is None else _decided(operation, left, right, width)
+    if where is None or decided is None:
+        return numbers, where
+    return np.where(where, numbers, decided[0]), _only(where | decided[1])
 
 
-def _decided(operation: str, left: Known, right: Known, width: int) -> tables.Result | None:
-    """The result where one operand is enough to know it."""
+def _decided(operation: str, left: Known, right: Known, width: int) -> tuple[Numbers, Mask] | None:
+    """The result, and where one operand is enough to know it; None for nowhere."""
     if operation in _ZERO_RULES:
         number = 0
     elif operation == "or":
         number = (1 << width) - 1
     else:
         return None
-    deciding = [(side.numbers == number) & _sure(side) for side in (left, right) if side.numbers is not None]
-    if not deciding:
-        return None
-    where = deciding[0] if len(deciding) == 1 else deciding[0] | deciding[1]
-    return (tables.constant(number, width), _only(where)) if where.any() else None
+    in_left, in_right = ((side.numbers == number) & _sure(side) for side in (left, right))
+    where = in_left | in_right
+    return (tables.constant(number, width), where) if where.any() else None
 
 
 def key_of(node: object, sources: tuple[int, ...]) -> Key:

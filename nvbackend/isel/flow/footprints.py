@@ -14,7 +14,7 @@ from nvbackend.intrinsics.row.row import GUARD, Effect, RegisterClass, Row
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, Proxy
 from nvbackend.isel.flow.accesses import Run
 from nvbackend.isel.flow.memory_uses import dense_extent, symbol_terms
-from nvbackend.isel.flow.paths import thread_count
+from nvbackend.isel.flow.paths import everyone, thread_count
 from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryTouch, RunTimeValues
 
 _WARP = (1 << WARP_SIZE) - 1
@@ -56,6 +56,7 @@ class Footprints:
     def __init__(self, function: MachineFunction, values: RunTimeValues | None = None) -> None:
         self._values = values or function.values
         self._threads = thread_count(function)
+        self._everyone = everyone(function)
         self._offsets: dict[str, tuple[Sequence[int], Terms] | None] = {}
         self._found: dict[Hashable, _Footprint] = {}
         self._overlaps: dict[Hashable, Overlap | None] = {}
@@ -83,9 +84,8 @@ class Footprints:
         if self._terms(first).isdisjoint(others._terms(second)):
             return None
         mine, other = self._footprint(first, by), others._footprint(second, also)
-        everybody = (1 << self._threads) - 1
         for terms, accesses in mine.accesses.items():
-            meeting = next(_meetings(accesses, other.accesses.get(terms, ()), everybody, same_warp=True), None)
+            meeting = next(_meetings(accesses, other.accesses.get(terms, ()), self._everyone, same_warp=True), None)
             if meeting is not None:
                 return meeting
         return None
@@ -169,9 +169,9 @@ def _of_threads(crew: Crew, starts: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield from ((1 << thread, start) for thread, start in enumerate(starts) if crew.bits >> thread & 1)
         return
     for first in range(0, len(starts), WARP_SIZE):
-        lanes = starts[first : first + WARP_SIZE]
-        if crew.bits >> first & _WARP and len(set(lanes)) == 1:
-            yield _WARP << first, lanes[0]
+        start, *others = {*starts[first : first + WARP_SIZE]}
+        if crew.bits >> first & _WARP and not others:
+            yield _WARP << first, start
 
 
 def _of_a_warp(row: Row, touch: MemoryTouch, starts: Sequence[int]) -> Iterator[tuple[int, int]]:

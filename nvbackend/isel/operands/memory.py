@@ -196,10 +196,12 @@ def check_cleared(size: int, align: int) -> None:
 
 def check_sleep(nanoseconds: int) -> None:
     """Raises nanosleep.range unless a thread can sleep so long."""
-    if not 0 <= nanoseconds <= LONGEST_SLEEP:
+    advice = ""
+    if nanoseconds > LONGEST_SLEEP:
         advice = "sleep several times, and look in between whether there is work"
-        if nanoseconds < 0:
-            advice = "count from 0 on: a time that has passed already is 0"
+    elif nanoseconds < 0:
+        advice = "count from 0 on: a time that has passed already is 0"
+    if advice:
         SLEEP.fail(longest=LONGEST_SLEEP, given=nanoseconds, advice=advice)
 
 
@@ -257,5 +259,5 @@ def check_columns(columns: int) -> None:
     """Raises tcgen05.columns unless one allocation can have this many columns."""
     if columns not in tcgen05_memory.ALLOCATIONS or isinstance(columns, bool):
         legal = tcgen05_memory.ALLOCATIONS
-        larger = [candidate for candidate in legal if candidate >= columns]
-        COLUMNS.fail(legal=" or ".join(map(str, legal)), given=columns, nearest=min(larger or legal[-1:]))
+        nearest = next((candidate for candidate in legal if candidate >= columns), max(legal))
+        COLUMNS.fail(legal=" or ".join(map(str, legal)), given=columns, nearest=nearest)

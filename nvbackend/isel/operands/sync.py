@@ -106,7 +106,7 @@ BARRIER_THREADS = Rule(
 
 def check_barrier_threads(threads: int) -> None:
     """Raises barrier.threads unless `threads` can take part in a counted barrier."""
-    if not 0 < threads <= sync.MAX_CTA_THREADS or threads % WARP_SIZE:
+    if threads not in range(WARP_SIZE, sync.MAX_CTA_THREADS + WARP_SIZE, WARP_SIZE):
         BARRIER_THREADS.fail(threads=threads, warp=WARP_SIZE, most=sync.MAX_CTA_THREADS)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, raise_all
@@ -180,9 +181,10 @@ def _immediate_faults(row: Row, immediates: Mapping[str, int], at: Location | No
 def in_words(values: Iterable[int]) -> str:
     """Legal values for people: `24 to 256 by 8`, or each of them where they are not such a run."""
     run = sorted(values)
-    step = run[1] - run[0] if len(run) > 1 else 1
-    if len(run) > 2 and run == list(range(run[0], run[-1] + 1, step)):
-        return f"{run[0]} to {run[-1]}" + (f" by {step}" if step > 1 else "")
+    steps = {later - value for value, later in pairwise(run)}
+    if len(run) > 2 and len(steps) == 1:
+        by = f" by {steps.pop()}" if steps != {1} else ""
+        return f"{run[0]} to {run[-1]}{by}"
     return " or ".join(str(value) for value in run)
 
 

@@ -73,13 +73,10 @@ class Peers:
         """For each variable, the variables that were set to something computed from it."""
         self._taken: list[_Taken] = []
 
-    def map(
-        self, value: ir.Value, peers: int | None = None, rank: ir.Value | None = None, *, is_own: bool = False
-    ) -> None:
+    def map(self, value: ir.Value, peers: int | None, rank: ir.Value, *, is_own: bool) -> None:
         """Remember that `value` is such an address, in the CTAs of `peers` (`facts.PEERS`), where that is known."""
         self._mapped[value] = peers
-        if rank is not None:
-            self._ranks[value] = rank
+        self._ranks[value] = rank
         if is_own:
             self._own.add(value)
 
@@ -122,7 +119,7 @@ class Peers:
     def map_unknown(self, number: ir.Value) -> None:
         """As `map`, unless `number` shows that it is this CTA's."""
         if not self.has(number) and is_unknown(number, self._mapped):
-            self.map(number)
+            self._mapped[number] = None
 
     def check_number(self, number: ir.Value) -> None:
         """Raises cluster.window where nothing shows whose shared memory `number` is in, of a cluster's CTAs.

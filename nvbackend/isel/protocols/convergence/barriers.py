@@ -158,5 +158,5 @@ def _barrier(block: str, instr: MachineInstr) -> _Barrier | None:
         block,
         barrier,
         int(number) if number.isdigit() else None,
-        barrier.scope is Scope.CLUSTER or not (instr.row.has_operand(_COUNT) or number == ""),
+        barrier.scope is Scope.CLUSTER or not instr.row.has_operand(_COUNT),
     )

@@ -51,7 +51,7 @@ class Divergence:
         self.partings = [
             Parting(name, block.branch)
             for name, block in function.blocks.items()
-            if block.branch is not None and name in flow.successors and len(flow.successors[name]) > 1
+            if block.branch is not None and name in flow.successors
         ]
         self._regions: dict[str, set[str]] = {}
         decided: dict[Scope, set[str]] = {scope: set() for scope in Scope}

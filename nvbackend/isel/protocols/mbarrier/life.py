@@ -216,7 +216,7 @@ class LifeAnalysis:
         if not touch.symbol:
             return (touch.bytes is None or start < touch.offset + touch.bytes) and touch.offset < end
         crew = self._function.blocks[site.block].crew
-        run = Run(0, AccessKind.WRITE, touch.object, ((site, touch),))
+        run = Run(site.position, AccessKind.WRITE, touch.object, ((site, touch),))
         return crew is not None and self._footprints.reaches(run, crew, start, end)
 
 

@@ -21,7 +21,7 @@ class Reaches:
         self._loops = loops
         self.size = cluster_size(function)
         self.ranks = range(self.size)
-        self.peers = self.ranks if self.size > 1 else range(0)
+        self.peers = self.ranks if self.size > 1 else ()
         """The CTAs that may do something to one another."""
         self._certain: dict[tuple[str, int], bool] = {}
         self._even: dict[tuple[str, Scope], bool] = {}

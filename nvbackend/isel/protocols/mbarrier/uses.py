@@ -6,7 +6,7 @@ A cell is one mbarrier, or an array of them where they are chosen at run time.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import groupby
 
@@ -79,7 +79,7 @@ class Uses:
     """All uses, in the order of the text.
 
     `lost` are the roles of instructions that use an unknown or unrecorded mbarrier; `escaped` are
-    the allocations that ordinary code touches as well: their uses are incomplete; `arrays` those that are
+    the allocations that ordinary code touches: an mbarrier's uses there are incomplete; `arrays` those that are
     one cell each.
     """
 
@@ -88,10 +88,14 @@ class Uses:
     lost: MbarrierUse
     escaped: frozenset[MemoryObject]
     arrays: frozenset[MemoryObject]
-    _by_role: dict[MbarrierUse, Mapping[Cell, Sequence[Use]]] = field(default_factory=dict, compare=False, repr=False)
-    _placed: dict[tuple[Cell, MbarrierUse], Mapping[str, list[Use]]] = field(
-        default_factory=dict, compare=False, repr=False
-    )
+
+    @cached_property
+    def _by_role(self) -> dict[MbarrierUse, Mapping[Cell, Sequence[Use]]]:
+        return {}
+
+    @cached_property
+    def _placed(self) -> dict[tuple[Cell, MbarrierUse], Mapping[str, list[Use]]]:
+        return {}
 
     def of(self, cell: Cell, role: MbarrierUse) -> Sequence[Use]:
         """The uses of a cell in one of the roles, in the order of the text."""
@@ -175,12 +179,8 @@ def find_uses(function: MachineFunction) -> Uses:
             all_uses.append(Use(site, cell, exact, role_of(site.instr)))
         elif site.instr.row is not None and site.instr.row.has_operand(BARRIER):
             lost |= role_of(site.instr)
-    barriers = {use.cell.object for use in all_uses}
     escaped = frozenset(
-        touch.object
-        for site in sites
-        for touch in site.instr.memory
-        if touch.use is not MemoryUse.SYNCHRONIZE and touch.object in barriers
+        touch.object for site in sites for touch in site.instr.memory if touch.use is not MemoryUse.SYNCHRONIZE
     )
     by_block: dict[str, tuple[Use, ...]] = {
         block: tuple(uses) for block, uses in groupby(all_uses, lambda use: use.site.block)

@@ -7,6 +7,7 @@ fences, named barriers whose threads are not known) it is not known whom they or
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from nvbackend.intrinsics.row.semantics import Scope
@@ -68,10 +69,10 @@ class Syncs:
         if number.isdigit():
             return [crew.bits]
         known = None if self._function.values is None else self._function.values.numbers(number)
-        threads: dict[int, int] = {}
+        threads = defaultdict[int, int](int)
         for thread, token in enumerate(known or ()):
             if crew.bits >> thread & 1:
-                threads[token] = threads.get(token, 0) | 1 << thread
+                threads[token] |= 1 << thread
         return threads.values()
 
     def first_release(self, site: Site) -> Groups:

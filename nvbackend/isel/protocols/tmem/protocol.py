@@ -178,15 +178,15 @@ class _Whole:
         at = site.instr.location
         if begun is not None and (at is None or begins):
             at = begun.instr.location
-        if finding.rule is BOUNDS and finding.touch is not None:
-            touch = finding.touch
-            values["what"] = f"columns {touch.offset} to {(touch.offset or 0) + (touch.bytes or 1) - 1}"
         return finding.rule.diagnose(at=at, notes=notes, **values)
 
     def _what(self, finding: TmemFinding) -> str:
+        touch = finding.touch
+        if finding.rule is BOUNDS and touch is not None:
+            return f"columns {touch.offset} to {touch.offset + (touch.bytes or 1) - 1}"
         if finding.site.instr.semantics.exits:
             return "the kernel ends here"
-        name = finding.touch.object.name if finding.touch else "tensor memory"
+        name = touch.object.name if touch else "tensor memory"
         return f"{finding.site.instr.opcode} reads {name} here"
 
     @staticmethod
