@@ -241,6 +241,15 @@ def test_two_warps_meet_in_a_byte(seed: int, most: int) -> None:
             if not (fixed and base is not None) and mine // 32 != theirs // 32 and threads | inside == inside
         }
         footprints = Footprints(function())
+        start = chance.randrange(-16, 256, 4)
+        inside_of = [(start, start + 4), (start - 4096, start), (start, start + 4096)]
+        for low_end, high_end in inside_of:
+            reached = any(
+                base is None and bytes_.start < high_end and low_end < bytes_.stop
+                for one in ours
+                for _, bytes_, base in accessed(*one, by)
+            )
+            assert footprints.reaches(first, by, low_end, high_end) is reached
         met += is_one_of(footprints.overlap(first, by, second, also, inside, fixed), expected)
         met += is_one_of(
             footprints.common(first, by, Footprints(function()), second, also), {one[:3] for one in shared}

@@ -234,6 +234,21 @@ def test_the_limits_of_an_sm_are_of_chips_that_there_are() -> None:
     assert {*SM_CTAS, *SM_THREADS} <= numbers
 
 
+def test_one_chip_with_two_names_has_one_room() -> None:
+    """sm_101 became sm_110 with PTX 9.0, and no ptxas knows both names."""
+    assert [SM_CTAS[101], SM_THREADS[101]] == [SM_CTAS[110], SM_THREADS[110]]
+
+
+def test_what_any_limit_does_for_needs_none() -> None:
+    """Every thread is launched with 24 registers at least."""
+    rows = [*mma.rows(), *wmma.rows()]
+    needed = {
+        registers_needed(row, target) for row in rows for target in map(Target.parse, ("sm_70", "sm_75", "sm_120a"))
+    }
+    assert 0 in needed
+    assert min(needed - {0}) > 16
+
+
 @pytest.mark.parametrize("given", [0, -1, 2**31, 2**32, 2**32 + 1, 2**40, 2**64, 10**30])
 def test_min_ctas_that_ptxas_would_cut_to_32_bits_are_refused(given: int) -> None:
     with pytest.raises(nvb.DiagnosticError, match=r"kernel\.bounds"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from types import ModuleType
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from nvbackend.intrinsics.copy import tma_tensor
 from nvbackend.intrinsics.mma import mma, tcgen05, wgmma, wmma
 from nvbackend.intrinsics.sync import barriers
-from nvbackend.isel.select.rows import asked_of, faults, general_faults
+from nvbackend.isel.select.rows import asked_of, faults, general_faults, in_words
 from nvbackend.isel.target.target import Target, lowest_ptx_version, target_names, why_not
 
 FAMILIES = (mma, tcgen05, tma_tensor, wgmma, wmma)
@@ -41,3 +42,20 @@ def test_a_row_that_no_request_asks_for_has_its_own_gates_alone() -> None:
         "target.feature",
         "target.row-ptx-version",
     ][:1]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([], ""),
+        ([5], "5"),
+        ([1, 0], "0 or 1"),
+        ([4, 8], "4 or 8"),
+        (range(1, 4), "1 to 3"),
+        (range(24, 257, 8), "24 to 256 by 8"),
+        ([4, 0, 2], "0 to 4 by 2"),
+        ([1, 2, 4], "1 or 2 or 4"),
+    ],
+)
+def test_legal_values_in_words(values: Iterable[int], words: str) -> None:
+    assert in_words(values) == words
