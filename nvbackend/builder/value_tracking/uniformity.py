@@ -57,8 +57,7 @@ _DEPTH = 4
 
 def described(value: ir.Value, depth: int = _DEPTH) -> str:
     """`value` as an expression over special registers, parameters and variables."""
-    while isinstance(value, (ir.CastInstr, ir.ExtractValue)):
-        value = value.aggregate if isinstance(value, ir.ExtractValue) else value.operands[0]
+    value = _source(value)
     if not isinstance(value, ir.Instruction):
         return str(value.constant if isinstance(value, ir.Constant) else getattr(value, "name", _CUT))
     if isinstance(value, ir.LoadInstr):
@@ -74,7 +73,14 @@ def described(value: ir.Value, depth: int = _DEPTH) -> str:
 
 def _inner(value: ir.Value, depth: int) -> str:
     text = described(value, depth - 1)
-    return f"({text})" if " " in text and not text.endswith(")") else text
+    return f"({text})" if " " in text and not isinstance(_source(value), ir.CallInstr) else text
+
+
+def _source(value: ir.Value) -> ir.Value:
+    """What a value is a part of, or is converted from."""
+    while isinstance(value, (ir.CastInstr, ir.ExtractValue)):
+        value = value.aggregate if isinstance(value, ir.ExtractValue) else value.operands[0]
+    return value
 
 
 def _call(call: ir.CallInstr, depth: int) -> str:

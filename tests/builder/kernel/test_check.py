@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Parameter, Pointer, Scalar, f16, f32, i32, u32, u64
+from nvbackend import Parameter, Pointer, Scalar, f16, f32, i32, i64, u8, u32, u64
+from nvbackend.builder.kernel.check import sizes_of
 from tests.support.runtime import broken, rules
 
 RACE = "shared.missing-barrier"
@@ -121,3 +122,18 @@ def test_a_constant_that_is_called_check(options):
     assert f"constants={{'check': {options.get('check', True)}}}" in found.fix
     texts = {named.build(constants={"check": value}, **options).ir for value in (True, False)}
     assert len(texts) == 2
+
+
+def test_a_size_is_what_a_register_holds_of_it():
+    """Of each type: the bits of the number, in two's complement, and its own limits."""
+    limits = {i32: (-(1 << 31), (1 << 31) - 1), u32: (0, (1 << 32) - 1), u8: (0, 255), i64: (-(1 << 63), (1 << 63) - 1)}
+    for element, (lowest, highest) in limits.items():
+        parameters = [Parameter("n", Scalar(element))]
+        for number in (lowest, -1, 0, 1, highest):
+            if lowest <= number:
+                assert sizes_of([{"n": number}], "kernel", parameters) == [{"n": number % (1 << element.bits)}]
+        for number in (lowest - 1, highest + 1):
+            with pytest.raises(nvb.DiagnosticError, match=f"from {lowest} to {highest}"):
+                sizes_of([{"n": number}], "kernel", parameters)
+    assert sizes_of(True, "kernel", ()) == ()
+    assert sizes_of(False, "kernel", ()) is None

@@ -38,6 +38,7 @@ TEXTS = {
         "f.__annotations__['out'] = nvb.Pointer(nvb.f64)",
     ),
     "a list": ("L = [1.0]\n" + BODY + "L[0]", "L[0] = 2.0"),
+    "which of two lists": ("A, B = [1.0], [2.0]\nL = [A, B, A]\n" + BODY + "L[2][0]", "L[2] = B"),
     "a list in a dictionary": ("D = {'a': [1.0, 1.0]}\n" + BODY + "D['a'][1]", "D['a'][1] = 2.0"),
     "a key": ("D = {'a': 1.0}\n" + BODY + "float(len(list(D)[0]))", "D.clear(); D['bc'] = 1.0"),
     "the order of a dictionary": ("D = {1.0: 0, 2.0: 0}\n" + BODY + "list(D)[0]", "D.pop(1.0); D[1.0] = 0"),

@@ -173,7 +173,7 @@ class _Whole:
             "names": ", ".join(sorted({block.name for block in self.allocated})),
         }
         begins = finding.rule in _TOLD_WHERE_BEGUN and site.instr.semantics.exits
-        told = begun is None or begun is site or begins
+        told = begun is None or fact.place == site.position or begins
         notes = () if told or begun is None else ((f"{fact.known.value}: here", begun.instr.location),)
         at = site.instr.location
         if begun is not None and (at is None or begins):

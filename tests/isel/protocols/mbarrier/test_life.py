@@ -38,6 +38,10 @@ AT_A_PEER = next(
 )
 
 
+LOST = "init of one that is not known"
+INIT = next(row for row in mbarrier.rows() if row.opcode == OPCODES["init"])
+
+
 @dataclass(frozen=True)
 class Line:
     """What is done, with which mbarrier (offset None: some one), by how many threads and which (None: not known)."""
@@ -79,9 +83,10 @@ def program(seed: int) -> Program:
     chance = random.Random(seed)
     names = [f"b{index}" for index in range(chance.randint(1, 4))]
     arrays = chance.random() < 0.4
+    lost = [Line(LOST)] if chance.random() < 0.1 else []
     return {
         name: (
-            [line(chance, arrays=arrays) for _ in range(chance.randint(0, 7))],
+            [line(chance, arrays=arrays) for _ in range(chance.randint(0, 7))] + lost * (name == names[-1]),
             chance.sample(names, min(len(names), chance.choice((0, 1, 1, 2)))),
         )
         for name in names
@@ -91,6 +96,8 @@ def program(seed: int) -> Program:
 def instruction(one: Line) -> MachineInstr:
     if one.what in ORDERS:
         return MachineInstr(OPCODES[one.what], semantics=semantics_of(OPCODES[one.what]))
+    if one.what == LOST:
+        return MachineInstr(INIT.opcode, INIT)
     use = MemoryUse.WRITE if one.what == "write" else MemoryUse.SYNCHRONIZE
     symbol = "%i@b0*8" if one.offset is None else ""
     touch = MemoryTouch(one.memory, use, "barrier", one.offset or 0, symbol, one.size or None)
@@ -173,7 +180,7 @@ class Walk:
                     yield position, "double-init", "", Marks(live)
             elif one.what == "write":
                 yield from self.overwritten(position, sets["live"])
-            elif one.what not in ORDERS:
+            elif one.what not in (*ORDERS, LOST):
                 if not met["begun"]:
                     yield from self.uninitialised(position)
                 elif one.what != "inval" and met["dead"]:
@@ -199,12 +206,14 @@ class Walk:
                 return
 
     def uninitialised(self, position: int) -> Iterator[tuple[int, str, str, Marks]]:
-        """Told where no initialisation is anywhere, or one that comes later; not where others write to the memory."""
+        """Told where no initialisation is anywhere, or one that comes later; not where others may make it one."""
         one = self.lines[position]
+        if any(each.what == LOST for each in self.lines):
+            return
         array = any(
             each.memory is one.memory and each.offset is None
             for each in self.lines
-            if each.what not in (*ORDERS, "write")
+            if each.what not in (*ORDERS, LOST, "write")
         )
         inits = [each for each in self.lines if each.what == "init" and each.memory is one.memory]
         later = bool(inits) if array else any(each.is_exactly(one) for each in inits)

@@ -46,7 +46,13 @@ def test_said_exactly_where_some_thread_leaves(extent, factors, first, rounds, i
     leaving = {4 * place for place in places if not 0 <= place < extent}
     found = [one for one in broken(walk.build) if one.rule_id == RULE] if leaving else []
     assert bool(found) is bool(leaving)
-    assert all(one.values["start"] in leaving for one in found)
+    for one in found:
+        assert one.values["start"] in leaving
+        assert (one.values["who"] == "") is (by_thread == 0)
+        if by_thread:
+            thread = int(one.values["who"].removeprefix(" in thread "))
+            rest = one.values["start"] // 4 - first - by_thread * thread
+            assert rest in {by_round * i + by_inner * j for i in range(begin, begin + length, step) for j in range(2)}
     assert leaving or RULE not in rules(walk.build)
 
 
