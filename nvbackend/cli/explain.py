@@ -223,8 +223,7 @@ def _held(held: FragmentMap) -> Iterator[str]:
         yield f"  {held.counted}\n"
     shown = min(held.elements, _ELEMENTS_SHOWN)
     more = " ..." if held.elements > shown else ""
-    threads = [thread for thread in (*_THREADS_SHOWN, held.threads - 1) if thread < held.threads]
-    for thread in threads:
+    for thread in (*_THREADS_SHOWN, held.threads - 1):
         places = " ".join(
             f"({', '.join(map(str, held.position(thread, index)))})".replace(", ", ",") for index in range(shown)
         )

@@ -88,8 +88,9 @@ def _marked(boundary: _Call) -> _Call:
     return boundary
 
 
-def _is_called_by_us(frame: FrameType | None) -> bool:
+def _is_called_by_us(frame: FrameType) -> bool:
     """Whether this package makes the record, also as a changed copy of another."""
-    while frame is not None and frame.f_globals.get("__name__") == dataclasses.__name__:
+    while frame.f_globals.get("__name__") == dataclasses.__name__:
+        assert frame.f_back is not None, "dataclasses is called"
         frame = frame.f_back
-    return frame is not None and is_plumbing(frame)
+    return is_plumbing(frame)

@@ -237,3 +237,11 @@ def test_it_leaves_the_search_path_as_it_was(file: Path, capsys: Printed) -> Non
     before = list(sys.path)
     output(capsys, file)
     assert sys.path == before
+
+
+def test_a_line_of_python_comes_once_above_all_that_it_becomes(file: Path, capsys: Printed) -> None:
+    """A load and a store each: three copies are six instructions of one line."""
+    said = output(capsys, f"{file}:twice", "--constant", "copies=3", "--show", "ptx", "--color", "never")
+    number = TEXT.splitlines().index("        y[thread + 64 * (copy + 1)] = x[thread]") + 1
+    assert said.count(f"# twice.py:{number}  ") == 1
+    assert len(re.findall(rf"^ *{number} +st\.global", said, re.M)) == 3

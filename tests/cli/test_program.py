@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 
 import nvbackend.cli
 from nvbackend.cli import main
 from nvbackend.cli.program import parser
+from nvbackend.diagnostics.boundary import Interrupted
 from tests.support.process import ROOT
 
 Printed = pytest.CaptureFixture[str]
@@ -89,3 +92,29 @@ def test_help_says_what_each_argument_is() -> None:
             assert argument.help, (command.prog, argument.dest)
             if argument.option_strings and argument.nargs != 0 and argument.choices is None:
                 assert argument.metavar, (command.prog, argument.dest)
+
+
+def test_a_program_that_is_interrupted_ends_as_by_the_signal(capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: argparse.Namespace) -> list[str]:
+        raise Interrupted("where it was")
+
+    monkeypatch.setattr(nvbackend.cli.targets, "run", interrupted)
+    assert main(["targets"]) == 128 + signal.SIGINT
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "where it was\n")
+
+
+def test_the_place_of_a_wrong_constant_is_not_the_programs(
+    tmp_path: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a kernel's own mistake the place is a line of its file, of a wrong option nothing: here this file is main."""
+    file = tmp_path / "kernels.py"
+    file.write_text(
+        'import nvbackend as nvb\n@nvb.kernel("sm_80", threads=32)\ndef k(k, *, n=1):\n    k.range(0, 4, n)\n'
+    )
+    for program in (__file__, str(file), "/elsewhere/main.py"):
+        monkeypatch.setattr(sys.modules["__main__"], "__file__", program)
+        assert main(["build", str(file), "--constant", "m=1"]) == 2
+        assert (f"{Path(__file__).name}:" in capsys.readouterr().err) == (program != __file__)
+        assert main(["build", str(file), "--constant", "n=0"]) == 2
+        assert (f"at {file}:4" in capsys.readouterr().err) == (program != str(file))

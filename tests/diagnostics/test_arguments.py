@@ -8,13 +8,14 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Literal, Protocol, TypeVar
 
+import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend import ElementType, f16, i32
+from nvbackend import DiagnosticError, ElementType, f16, i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.diagnostics import record
-from nvbackend.diagnostics.arguments import wrong_arguments
+from nvbackend.diagnostics.arguments import Kinds, wrong_arguments, wrong_entries
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.signature import Parameter, Pointer, Scalar
 
@@ -238,6 +239,56 @@ def test_what_cannot_have_changed_is_compared_when_it_is_made(again: bool, wrong
     object.__setattr__(firm, "bits", "1")
     found = wrong_arguments(of_records, (loose, firm), {}, again=again)
     assert [one.message.split(": ", 1)[1].split(" ", 1)[0] for one in found] == wrong
+
+
+def in_dict(of: dict[str, Firm]) -> None:
+    """Takes several by name."""
+
+
+def test_entries_are_looked_into_again() -> None:
+    firm = Firm(1)
+    object.__setattr__(firm, "bits", "1")
+    (found,) = wrong_entries(in_dict, ({"x": firm},), {})
+    assert "of['x'].bits must be int" in found.message
+    assert wrong_entries(in_dict, ({"x": Firm(1)},), {}) == []
+    (found,) = wrong_entries(in_dict, ({1: Firm(1)},), {})
+    assert "a key of of must be str" in found.message
+
+
+def of_an_element(kind: ElementType) -> None:
+    """Takes an element type."""
+
+
+def of_a_name(name: str) -> None:
+    """Takes a name."""
+
+
+def of_a_flag(flag: bool) -> None:
+    """Takes a flag."""
+
+
+def of_a_number(number: int) -> None:
+    """Takes a number."""
+
+
+def test_what_is_looked_at_before_the_call() -> None:
+    """A flag of any kind of thing, a run-time value as a name, a name as an element type; numbers once they failed."""
+    _, _, value = builder()
+    flag = type("boolean", (), {})()
+    for function, wrong, right in (
+        (of_an_element, "f16", f16),
+        (of_a_name, value, "a"),
+        (of_a_flag, flag, np.bool_(1)),
+        (of_a_flag, np.float32(1), 1),
+        (of_a_flag, 2, False),
+    ):
+        kinds = Kinds(function)
+        assert kinds.always
+        kinds.check((right,), {})
+        for given in (((wrong,), {}), ((), {next(iter(function.__annotations__)): wrong})):
+            with pytest.raises(DiagnosticError, match=r"call\.argument"):
+                kinds.check(*given)
+    assert not Kinds(of_a_number).always
 
 
 def _of_kinds(number: int, name: str, operand: ElementType) -> None:
