@@ -16,6 +16,7 @@ from nvbackend.atoms import Residency
 from nvbackend.layout import Layout, size
 from nvbackend.tiled import MmaOperand, TiledMMA, make_tiled_mma, reduction
 from nvbackend.tiled.fragment import Partition
+from nvbackend.tiled.operand import Beside
 from tests.tiled.simulation import atom_places, element, participants, product
 
 ATOMS = (
@@ -217,3 +218,24 @@ def test_an_offset_in_larger_units_is_the_whole_number_of_them(threads: Layout, 
 )
 def test_its_representation_makes_the_same(mma: TiledMMA) -> None:
     assert eval(repr(mma)) == mma
+
+
+@pytest.mark.parametrize("beside", list(Beside))
+def test_what_an_instruction_does_not_take(beside: Beside) -> None:
+    mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN")
+    with pytest.raises(DiagnosticError, match=rf"tiled-mma\.operand.*'{beside.value} of SM80_16x8x16"):
+        mma.get_slice(0).partition_beside(beside, Layout((16, 16)))
+
+
+@pytest.mark.parametrize(
+    ("permutation", "shown"),
+    [
+        (None, ""),
+        ((32,), " permuted by (_32,_,_)"),
+        ((32, 16), " permuted by (_32,_16,_)"),
+    ],
+)
+def test_a_permutation_is_shown_where_there_is_one(permutation: Any, shown: str) -> None:
+    mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 1, 1), permutation)
+    assert str(mma) == f"SM80_16x8x16_F32F16F16F32_TN x (_2,_1,_1):(_1,_0,_0){shown}"
+    assert str(make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (1, 1, 1))) == "SM80_16x8x16_F32F16F16F32_TN"

@@ -200,3 +200,30 @@ def test_as_many_parts_as_warpgroups(warpgroups):
 def test_a_number_of_the_users_own_may_be_any():
     assert multiply((4, 1), lambda warpgroup: warpgroup * 2 + 1) == STEPS
     assert multiply((4, 1), lambda _: 3) == STEPS
+
+
+def test_a_pointer_that_is_there_already_takes_no_instruction():
+    """Of global memory without an offset it is the kernel's own argument, in a cluster too."""
+    for cluster in (1, 2):
+        k = KernelBuilder("k", "sm_90a", threads=128, cluster=cluster, parameters=[Parameter("x", nvb.Pointer(f32))])
+        (x,) = k.arguments
+        before = str(k.llvm.function)
+        assert x.pointer() is k.llvm.function.args[0]
+        assert str(k.llvm.function) == before
+        (x + 1).pointer()
+        assert "ptrtoint" not in str(k.llvm.function)
+
+
+def test_another_cta_needs_a_cluster():
+    """The same words, and the same advice, for each call that is about another CTA."""
+    said = []
+    for call in (
+        lambda k, at: k.shared_address(at.bytes, f32, 4, window="cluster"),
+        lambda k, at: k.cluster.map_to_peer(at, k.arguments[1]),
+    ):
+        k = builder()
+        with pytest.raises(nvb.DiagnosticError, match=r"cluster\.no-peer.*in clusters of 1\n") as caught:
+            call(k, k.shared(f32, 32))
+        said.append(caught.value.diagnostics[0].fix)
+    assert said[0] == said[1]
+    assert "cluster=2" in said[0]

@@ -174,6 +174,16 @@ def test_what_the_owner_may_have_ordered_is_left_alone(mine):
     assert said(k) == []
 
 
+@pytest.mark.parametrize("mine", [of_shared_memory, of_a_call, of_assembly], ids=lambda one: one.__name__)
+def test_who_comes_after_the_owners_own_is_open(mine):
+    """Those threads that would write past the end may have left, or never come."""
+    k, builder, out, n = attached()
+    mine(builder)
+    past_the_end(k, out, n)
+    builder.ret_void()
+    assert said(k) == []
+
+
 def test_blocks_of_the_owner_are_run_by_who_knows():
     """Only some threads may come to the owner's block: there the reads are of one warp."""
     k, builder, out, n = attached()

@@ -163,3 +163,15 @@ def test_a_stride_of_nothing_takes_any_index():
     assert k.finish().diagnostics == ()
     with pytest.raises(nvb.DiagnosticError, match="an integer of 16610 bits"):
         tensor[0, 10**5000]
+
+
+@pytest.mark.parametrize("operation", ["<<", ">>"])
+@pytest.mark.parametrize("element", [nvb.u8, nvb.s8, nvb.u32, nvb.s32, nvb.u64, nvb.s64, nvb.u4, nvb.s4], ids=str)
+def test_a_shift_masks_what_its_register_has_above_the_type(element, operation):
+    """Of s4 in a byte the amount has copies of its sign above it, of u4 zeros, which a result must get again."""
+    parameters = [nvb.Parameter(name, nvb.Scalar(element)) for name in ("a", "b")]
+    k = KernelBuilder("shifts", "sm_90a", threads=32, parameters=parameters)
+    a, b = k.arguments
+    _ = a << b if operation == "<<" else a >> b
+    masks = str(k.llvm.function).count(" and ")
+    assert masks == (element.bits < 8)

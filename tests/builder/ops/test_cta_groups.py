@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 import nvbackend as nvb
 from nvbackend import KernelBuilder, s32
+from nvbackend.builder.ops.groups import GROUP, of_whole_calls
+from nvbackend.builder.ops.groups import THREADS as PARTED
+from nvbackend.diagnostics import Location
+from nvbackend.isel.protocols.convergence.rules import WARP_DIVERGENT
 
 THREADS = 384
 
@@ -106,3 +112,17 @@ def test_a_group_in_a_loop_that_data_ends() -> None:
             left -= 1
             _sum(k, x, threads=128, barrier=k.warpgroup_id())
     assert "bar.sync" in k.finish().compile(assemble=False).ptx
+
+
+def test_what_has_no_place_or_another_cause_is_said_as_it_is() -> None:
+    """Only what parts the threads at the line of a call of all threads is said in the words of that call."""
+    k = KernelBuilder("k", "sm_90a", threads=64)
+    here, there = Location("a.py", 1, "f"), Location("a.py", 2, "f")
+    k.core.cta_wide[here.file, here.line] = partial(GROUP.diagnose, call="sum", group="g", problem="p", instead="i")
+    parting = replace(PARTED.diagnose(at=here, call="c", count=1, threads=2), rule=WARP_DIVERGENT)
+    elsewhere, nowhere = replace(parting, location=there), replace(parting, location=None)
+    other = PARTED.diagnose(at=here, call="sum", count=1, threads=2)
+    said = of_whole_calls(k.core, [elsewhere, parting, nowhere, other, parting])
+    assert [one.rule_id for one in said] == [elsewhere.rule_id, "cta.group", elsewhere.rule_id, "cta.threads"]
+    assert said[0] is elsewhere
+    assert said[2:] == [nowhere, other]

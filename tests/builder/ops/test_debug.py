@@ -353,6 +353,8 @@ def test_every_target_name_is_one() -> None:
         lambda k: k.print("\ud800"),
         lambda k: k.print("x", end="\udfff"),
         lambda k: k.print("x", end="\0"),
+        lambda k: k.print("{}", "a\0b"),
+        lambda k: k.print("{} {}", k.thread_id(), "\ud800"),
         lambda k: k.print("{:\ud800>4}", 1),
         lambda k: k.assert_(k.thread_id() < 3, "\ud800"),
         lambda k: k.trap("\ud800"),

@@ -155,3 +155,12 @@ def test_mbarriers_refused_by_a_target_leave_the_kernel_whole() -> None:
     with pytest.raises(nvb.DiagnosticError, match=r"target\.feature"):
         k.mbarrier.array(2, 1)
     assert k.finish().diagnostics == ()
+
+
+def test_a_diagnostic_names_the_handle_by_its_tag() -> None:
+    k = kernel()
+    done = k.mbarrier.handle(2, tag="of_the_tile")
+    done.wait()
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        k.finish()
+    assert all("mbarrier of_the_tile" in one.message for one in caught.value.diagnostics)

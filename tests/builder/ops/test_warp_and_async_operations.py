@@ -273,3 +273,10 @@ def test_what_no_register_has_is_refused_by_an_asynchronous_store() -> None:
     target, done = k.shared(nvb.u32, 2, align=8), k.mbarrier.array(1, 1)
     with pytest.raises(nvb.DiagnosticError, match=r"value\.kind"):
         k.async_store.store(target, [None, "x"], done, 0)
+
+
+def test_what_a_broadcast_leaves_open():
+    """Lane 0 of the whole warp (32 lanes: no segment mask, 31 as the last lane), by all lanes."""
+    u = Using()
+    u.out[0] = u.k.warp.broadcast(u.k.thread_id().to(u32))
+    assert re.search(r"shfl\.sync\.idx\.b32 %r\d+(\|%p\d+)?, %r\d+, 0, 31, -1;", u.ptx())

@@ -141,3 +141,17 @@ def test_plain_sm_90_has_no_register_budget():
         k.producer(registers=40),
     ):
         pass
+
+
+@pytest.mark.parametrize("copies", ["", "TMA", "bulk"])
+def test_copies_that_a_ring_does_not_have(copies):
+    k = KernelBuilder("ring", "sm_90a", threads=256)
+    with pytest.raises(nvb.DiagnosticError, match=r"instruction\.variant.*is not one of tma, cp\.async"):
+        k.pipeline(2, 1, copies=copies, a=(f16, 64))
+
+
+def test_registers_of_negative_strides_are_refused():
+    k = KernelBuilder("registers", "sm_90a", threads=32)
+    for stride, problem in (((-1,), "a stride is negative"), ((4, -1), "a stride is negative")):
+        with pytest.raises(nvb.DiagnosticError, match=rf"tensor\.registers.*of f16 from element 0 .*{problem}"):
+            k.register_tensor(f16, Layout((4,) * len(stride), stride))

@@ -377,7 +377,7 @@ class TiledWgmma:
 
     def _check_k(self, a: SharedTile, b: SharedTile) -> None:
         columns, step = a.layout.columns * self.instruction.k // self.layouts.atom.stored_k, self.instruction.k
-        if columns != b.layout.columns or columns % step:
+        if columns != b.layout.columns:
             TILE_MISMATCH.fail(a=columns, b=b.layout.columns, k=step)
 
     def _check_parts(self) -> None:

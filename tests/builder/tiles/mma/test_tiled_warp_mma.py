@@ -11,7 +11,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import DiagnosticError, Pointer, e4m3, f16, f32, i32, ue8m0
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.layout import ComposedLayout, Layout, Swizzle
+from nvbackend.layout import ComposedLayout, Layout, Swizzle, composition, size
 from nvbackend.signature import Parameter, Scalar
 from nvbackend.tiled import gemm as layout_gemm
 from nvbackend.tiled import make_tiled_mma
@@ -178,6 +178,23 @@ def test_ldmatrix_reads_what_its_rows_are(element, major, form):
     mma.load_a(k.tensor(k.shared(element, 64 * 64, align=1024, name="tile"), layout))
     found = {one.row.ptx for one in k.machine.instructions() if "ldmatrix" in one.opcode}
     assert found == ({f"ldmatrix.sync.aligned.m8n8.{form}.b16"} if form else set())
+
+
+def test_tiles_of_parts_of_a_byte_are_of_plain_words():
+    """Of s4 a tile is of u32, eight elements each; a swizzled one has no layout of elements."""
+    k = KernelBuilder("words", "sm_80", threads=32)
+    mma = k.tiled_mma(nvb.mma.sync("m16n8k64", nvb.s4, nvb.s4, nvb.s32))
+    words = Layout((16, 8), (8, 1))
+    assert size(mma.load_a(k.tensor(k.shared(nvb.u32, 128, align=1024), words)).layout) == 32
+    swizzled = composition(Swizzle(3, 4, 3), words)
+    for element, layout, problem in (
+        (nvb.u32, swizzled, "the words of its tile are swizzled"),
+        (nvb.u8, words, "the tile is of u8, and u32 is wanted"),
+    ):
+        with pytest.raises(nvb.DiagnosticError, match=rf"warp-mma\.fragment.*{problem}"):
+            mma.load_a(k.tensor(k.shared(element, 128, align=1024), layout))
+    halves = k.tiled_mma(nvb.mma.sync("m16n8k16", f16, f16, nvb.f32))
+    halves.load_a(k.tensor(k.shared(f16, 256, align=1024), composition(Swizzle(1, 3, 3), Layout((16, 16), (16, 1)))))
 
 
 # -- rings -------------------------------------------------------------------------------------------------------------
