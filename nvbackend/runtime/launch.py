@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import reprlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any, NoReturn, TypeVar
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, user_facing
@@ -117,7 +119,8 @@ class Launches:
         self._device = device
         self.kernel = kernel
         self._shapes: dict[Grid, tuple[tuple[int, int, int], Any]] = {}
-        self._records: dict[tuple[object, ...], LaunchRecord] = {}
+        self._records: dict[tuple[object, ...], tuple[LaunchRecord, CodeType | None]] = {}
+        """Launches by grid and place in the user's code, which is kept: another's id would be the same after it."""
         self._streams: dict[int, Any] = {}
 
     def stream(self, handle: int) -> Any:
@@ -156,12 +159,14 @@ class Launches:
     def record(self, grid: tuple[int, int, int]) -> LaunchRecord:
         """The launch by the user's current line."""
         frame = caller_frame()
-        place = frame and (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-        record = self._records.get((grid, place))
-        if record is None:
-            record = LaunchRecord(self._signature.name, grid, place and Location(*place))
-            _remember(self._records, (grid, place), record)
-        return record
+        place = frame and (id(frame.f_code), frame.f_lasti)  # to ask a frame for its line is slow
+        known = self._records.get((grid, place))
+        if known is None:
+            code = frame.f_code if frame else None
+            line = Location(code.co_filename, frame.f_lineno, code.co_name) if frame and code else None
+            known = LaunchRecord(self._signature.name, grid, line), code
+            _remember(self._records, (grid, place), known)
+        return known[0]
 
     def order(self, streams: Iterable[int], handle: int, record: LaunchRecord) -> None:
         """Make the launch on `handle` wait for the work on `streams`. Raises launch.failed with the driver's answer."""
@@ -171,18 +176,34 @@ class Launches:
         except driver_errors() as error:
             self._fail(error, record, history(self._device, handle))
 
-    def start(
-        self, configuration: Any, stream: Any, handle: int, record: LaunchRecord, arguments: Sequence[Any]
-    ) -> None:
-        """Launch on `stream`, the driver's form of `handle`, without a check. Raises launch.failed."""
+    def start(self, configuration: Any, handle: int, record: LaunchRecord, arguments: Sequence[Any]) -> None:
+        """Launch on the stream `handle` without a check. Raises launch.failed."""
         device = self._device
         launched = history(device, handle)
         try:
-            device.launch(stream, configuration, self.kernel, *arguments)
+            device.launch(self.stream(handle), configuration, self.kernel, *arguments)
         except driver_errors() as error:
             self._fail(error, record, launched)
         if not launched or launched[-1] is not record:
             launched.append(record)
+
+    def prepared(
+        self, configuration: Any, handle: int, record: LaunchRecord, arguments: Sequence[Any]
+    ) -> Callable[[], None]:
+        """What `start` does with the same arguments, without looking anything up."""
+        device = self._device
+        launched = history(device, handle)
+        launch = functools.partial(device.launch, self.stream(handle), configuration, self.kernel, *arguments)
+
+        def run() -> None:
+            try:
+                launch()
+            except driver_errors() as error:
+                self._fail(error, record, launched)
+            if not launched or launched[-1] is not record:
+                launched.append(record)
+
+        return run
 
     def _fail(self, error: Exception, record: LaunchRecord, launched: History) -> NoReturn:
         """Raise launch.assertion where a kernel said why, else launch.failed."""
@@ -272,24 +293,10 @@ class PreparedLaunch(NoLaunches):
     ordered before the launch when it is prepared, not at each run.
     """
 
-    __slots__ = ("_arguments", "_configuration", "_handle", "_launches", "_owners", "_stream", "record")
+    __slots__ = ("_owners", "_run", "record")
 
-    def __init__(
-        self,
-        *,
-        launches: Launches,
-        configuration: Any,
-        stream: Any,
-        handle: int,
-        record: LaunchRecord,
-        arguments: Sequence[Any],
-        owners: object,
-    ) -> None:
-        self._launches = launches
-        self._configuration = configuration
-        self._stream = stream
-        self._handle = handle
-        self._arguments = arguments
+    def __init__(self, run: Callable[[], None], record: LaunchRecord, owners: object) -> None:
+        self._run = run
         self._owners = owners
         self.record = record
 
@@ -302,7 +309,7 @@ class PreparedLaunch(NoLaunches):
 
     def run(self) -> None:
         """Launch. Returns before the kernel has run. Raises launch.failed with the driver's answer."""
-        self._launches.start(self._configuration, self._stream, self._handle, self.record, self._arguments)
+        self._run()
 
 
 @user_facing

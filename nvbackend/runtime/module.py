@@ -101,15 +101,8 @@ class LoadedKernel(NoLaunches):
         """
         handle = stream_handle(stream)
         record, configuration, bound = self._checked(grid, arguments, handle)
-        return PreparedLaunch(
-            launches=self._launches,
-            configuration=configuration,
-            stream=self._launches.stream(handle),
-            handle=handle,
-            record=record,
-            arguments=self._binder.encoded(bound),
-            owners=(bound.owners, stream),
-        )
+        run = self._launches.prepared(configuration, handle, record, self._binder.encoded(bound))
+        return PreparedLaunch(run, record, owners=(bound.owners, stream))
 
     def _checked(self, grid: Grid, arguments: tuple[object, ...], handle: int) -> tuple[LaunchRecord, Any, Bound]:
         """The launch's record, the driver's form of it, and its arguments, with other streams' work ordered before."""
@@ -139,7 +132,7 @@ class LoadedKernel(NoLaunches):
         else:
             full, configuration = shape
             record = launches.record(full)
-        launches.start(configuration, launches.stream(handle), handle, record, values)
+        launches.start(configuration, handle, record, values)
 
     def __getitem__(self, configuration: Any) -> Callable[..., None]:
         """`kernel[grid](...)` and `kernel[grid, stream](...)`, numba's way to write a launch.
