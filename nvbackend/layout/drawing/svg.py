@@ -6,8 +6,8 @@ import colorsys
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from nvbackend.diagnostics import Rule
 
@@ -146,7 +146,7 @@ def _headings(headings: Sequence[str]) -> list[str]:
     weights = (' font-weight="bold"', *("",) * len(headings))
     return [
         f'<text class="{kind}" x="{_MARGIN}" y="{_HEADING * (place + 1) - _MARGIN}" text-anchor="start"{weight}>'
-        f"{escape(heading)}</text>"
+        f"{escape(heading, quote=False)}</text>"
         for place, (heading, kind, weight) in enumerate(zip(headings, kinds, weights, strict=False))
     ]
 
@@ -172,20 +172,20 @@ def _axes(down: Axis, across: Axis, origin: tuple[float, float], step: tuple[flo
 
 def _text(kind: str, text: str, x: float, y: float, *, anchor: str = "") -> str:
     start = f' text-anchor="{anchor}"' if anchor else ""
-    return f'<text class="{kind}" x="{x:g}" y="{y:g}" fill="#444"{start}>{escape(text)}</text>'
+    return f'<text class="{kind}" x="{x:g}" y="{y:g}" fill="#444"{start}>{escape(text, quote=False)}</text>'
 
 
 def _box(cell: GridCell, x: float, y: float, width: float, height: float) -> str:
     place = f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{cell.fill}"'
-    return f"{place}><title>{escape(cell.hint)}</title></rect>" if cell.hint else f"{place}/>"
+    return f"{place}><title>{escape(cell.hint, quote=False)}</title></rect>" if cell.hint else f"{place}/>"
 
 
 def _words(cell: GridCell, x: float, middle: float) -> str:
     first = middle - _LINE * (len(cell.lines) - 1) / 2 + _FONT / 3
     if len(cell.lines) == 1:
-        return f'<text class="cell" x="{x:g}" y="{first:g}">{escape(cell.lines[0])}</text>'
+        return f'<text class="cell" x="{x:g}" y="{first:g}">{escape(cell.lines[0], quote=False)}</text>'
     spans = "".join(
-        f'<tspan x="{x:g}" y="{first + _LINE * place:g}">{escape(line)}</tspan>'
+        f'<tspan x="{x:g}" y="{first + _LINE * place:g}">{escape(line, quote=False)}</tspan>'
         for place, line in enumerate(cell.lines)
     )
     return f'<text class="cell">{spans}</text>'

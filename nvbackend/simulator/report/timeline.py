@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from nvbackend.simulator.report.clock import COPY_STEPS, PRODUCT_STEPS
 from nvbackend.simulator.report.facts import Facts
@@ -246,7 +246,7 @@ def _bar(start: float, end: float, y: float, height: float, fill: str, hint: str
     faint = f' fill-opacity="{opacity}"' if opacity < 1 else ""
     return (
         f'<rect x="{start:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:g}" fill="{fill}"{faint}>'
-        f"<title>{escape(hint)}</title></rect>"
+        f"<title>{escape(hint, quote=False)}</title></rect>"
     )
 
 
@@ -327,4 +327,4 @@ def _legend(rows: list[_Row], left: float, top: float) -> tuple[list[str], float
 
 def _text(words: str, x: float, y: float, kind: str) -> str:
     weight = ' font-weight="bold"' if kind == "title" else ""
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}"{weight}>{escape(words)}</text>'
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}"{weight}>{escape(words, quote=False)}</text>'
