@@ -222,7 +222,7 @@ class Footprints:
                 else moved.columns_of_k(rows * bits // 8, _ROW_BYTES * 8 // bits)
             )
             made = made if warp < 0 else made[_ROWS * warp : _ROWS * (warp + 1)]
-            near = self._matrices[key] = np.unique(made.astype(np.int64))
+            near = self._matrices[key] = np.array(sorted(set(made.ravel().tolist())), np.int64)
         return near + (matrix.start - low)
 
 

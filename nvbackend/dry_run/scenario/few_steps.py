@@ -126,7 +126,7 @@ def derived_from(function: ir.Function, roots: Iterable[ir.Value]) -> list[ir.In
     for _ in range(2):  # a variable may be read before the line that sets it, in a loop
         for block in function.blocks:
             for one in block.instructions:
-                if one in found or not any(each in found for each in one.operands):
+                if one in found or found.isdisjoint(one.operands):
                     continue
                 target = one.operands[1] if one.opname == "store" else one
                 if one.opname == "store" and not isinstance(target, ir.AllocaInstr):

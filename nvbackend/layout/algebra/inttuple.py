@@ -6,6 +6,7 @@ would know at run time only, printed without; what is computed with one is dynam
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import numbers
@@ -161,8 +162,14 @@ def index_of(value: Any) -> int | None:
 
 def is_run_time(value: Any) -> bool:
     """Whether it computes like an integer without being one: a builder's value."""
-    arithmetic = hasattr(value, "__floordiv__") and hasattr(value, "__mod__")
-    return arithmetic and not hasattr(value, "__index__") and not isinstance(value, numbers.Number)
+    kind: Any = type(value)
+    return _is_of_run_time(kind)
+
+
+@functools.lru_cache(1024)
+def _is_of_run_time(kind: type) -> bool:
+    arithmetic = hasattr(kind, "__floordiv__") and hasattr(kind, "__mod__")
+    return arithmetic and not hasattr(kind, "__index__") and not issubclass(kind, numbers.Number)
 
 
 def widened(index: Any, largest: int) -> Any:
