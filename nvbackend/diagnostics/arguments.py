@@ -229,19 +229,23 @@ class Kinds:
         annotations = getattr(self._function, "__annotations__", {})
         by_name = {name: annotation for name, annotation in annotations.items() if name != "return"}
         self._flags = {name: annotation for name, annotation in by_name.items() if annotation in _FLAGS}
-        self._values = {name for name, annotation in by_name.items() if _is_a_values(annotation)}
+        self._values = {name for name, annotation in by_name.items() if _is_a_values(str(annotation))}
         self._texts = {name for name, annotation in by_name.items() if annotation in _TEXTS}
         self._elements = {name for name, annotation in by_name.items() if annotation in _ELEMENTS}
         self.always = bool(self._flags or self._values or self._texts or self._elements)
         """Whether arguments of any class are to be looked at."""
         code = self._function.__code__
         self._names = code.co_varnames[: code.co_argcount]
+        of_any_number = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+        self.may_be_odd = not of_any_number and (self._names != ("self",) or code.co_kwonlyargcount > 0)
+        """Whether there may be NumPy's numbers and containers among the arguments, where these are looked into: any
+        number of arguments may be the user's own objects and are passed on unchanged."""
         self._allowed: dict[tuple[str, type], bool] = {}
 
     def check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Raises call.argument for every such argument."""
-        arguments = {**dict(zip(self._names, args, strict=False)), **kwargs}
-        if not all(self._is_allowed(name, argument) for name, argument in arguments.items()):
+        are_allowed = all(map(self._is_allowed, self._names, args))
+        if not (are_allowed and all(map(self._is_allowed, kwargs, kwargs.values()))):
             call = self._function, args, kwargs
             if faults := [*wrong_arguments(*call), *truth_values(*call)]:
                 raise DiagnosticError(faults)
@@ -277,9 +281,10 @@ _ELEMENTS = ("ElementType", "ElementType | None")
 _WITH_NUMBERS = {"Operand", "Number", "int", "float", "bool", "object", "Any"}
 
 
-def _is_a_values(annotation: object) -> bool:
+@lru_cache(1024)
+def _is_a_values(annotation: str) -> bool:
     """Whether it takes run-time values and no numbers of Python's: a state, a policy, a descriptor."""
-    parts = set(str(annotation).split(" | "))
+    parts = set(annotation.split(" | "))
     return "Value" in parts and parts.isdisjoint(_WITH_NUMBERS)
 
 

@@ -97,24 +97,18 @@ def _makes_block(function: FunctionType) -> bool:
     return made or str(function.__annotations__.get("return")).startswith(AbstractContextManager.__name__)
 
 
-def _passes_on(function: Callable[..., Any]) -> bool:
-    """Whether it takes any number of arguments: they may be the user's own objects and are passed on unchanged."""
-    flags = inspect.unwrap(function).__code__.co_flags
-    return bool(flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS))
-
-
 def _cutting(function: Callable[..., Any]) -> Callable[..., Any]:
-    passes_on = _passes_on(function)
     kinds = Kinds(function)
+    may_be_odd = kinds.may_be_odd
 
     @functools.wraps(function)
     def boundary(*args: Any, **kwargs: Any) -> Any:
         is_odd = kinds.always
-        if not passes_on:
-            plain, named = plain_numbers(args), tuple(kwargs.values())
+        if may_be_odd:
+            plain = plain_numbers(args)
             is_odd = is_odd or plain is not args
             args = plain
-            if named and (plain := plain_numbers(named)) is not named:
+            if kwargs and (plain := plain_numbers(named := tuple(kwargs.values()))) is not named:
                 kwargs, is_odd = dict(zip(kwargs, plain, strict=True)), True
         try:
             try:
@@ -136,9 +130,11 @@ def _cutting(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _cutting_blocks(function: Callable[..., AbstractContextManager[Any]]) -> Callable[..., _Block]:
+    make = _cutting(function)
+
     @functools.wraps(function)
     def boundary(*args: Any, **kwargs: Any) -> _Block:
-        return _Block(_cutting(function)(*args, **kwargs), lambda error: blame(error, function, args, kwargs))
+        return _Block(make(*args, **kwargs), lambda error: blame(error, function, args, kwargs))
 
     return boundary
 
