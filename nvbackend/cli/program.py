@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
+import nvbackend
 from nvbackend.cli import build, catalogue, decode, draw, encode, explain, simulate, targets
 from nvbackend.cli.rules import USAGE
 from nvbackend.cli.source_file import ProgramError, ProgramFailed
@@ -32,9 +33,29 @@ class _Parser(argparse.ArgumentParser):
         USAGE.fail(problem=message, usage=" ".join(self.format_usage().split()))
 
 
+class _Completion(argparse.Action):
+    """Prints a script for a shell, by shtab."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, _namespace: object, values: object, _option: object = None
+    ) -> None:
+        try:
+            import shtab
+        except ImportError:
+            USAGE.fail(
+                problem="there is no shtab, which writes the script", usage='pip install "nvbackend[completion]"'
+            )
+        sys.stdout.write(shtab.complete(parser, str(values)))
+        parser.exit()
+
+
 def parser() -> argparse.ArgumentParser:
     """The arguments of every command."""
     whole = _Parser(prog="nvbackend", description="NVIDIA tensor-core instructions: what there is, and where.")
+    whole.add_argument("--version", action="version", version=f"nvbackend {nvbackend.__version__}")
+    whole.add_argument(
+        "--print-completion", choices=("bash", "zsh", "tcsh"), action=_Completion, help="print what completes commands"
+    )
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
         command.add_to(commands)

@@ -85,17 +85,23 @@ def is_made_by_calls(cls: type) -> bool:
 
 def members(cls: type, owner: str, indent: str) -> Iterator[str]:
     """The public methods and properties that nvbackend gives a class."""
+    for name, member in members_of(cls):
+        shown = f"{owner}.{name}" if owner else f".{name}"
+        taken = "" if isinstance(member, property) else arguments(member)
+        yield f"{indent}- `{shown}{taken}`: {sentence(member)}"
+
+
+def members_of(cls: type) -> Iterator[tuple[str, Any]]:
+    """The name of each of them with what has its docstring: a property, or the method."""
     for name in sorted(dir(cls)):
         member = inspect.getattr_static(cls, name)
         is_of_k = cls is nvb.AttachedBuilder and hasattr(nvb.KernelBuilder, name)
         if name.startswith("_") or is_of_k or not is_ours(cls, name):
             continue
-        shown = f"{owner}.{name}" if owner else f".{name}"
         if isinstance(member, property | cached_property):
-            function = member.fget if isinstance(member, property) else member.func
-            yield f"{indent}- `{shown}`: {sentence(function)}"
+            yield name, member if isinstance(member, property) else property(member.func)
         elif isinstance(member, FunctionType | classmethod | staticmethod):
-            yield f"{indent}- `{shown}{arguments(getattr(cls, name))}`: {sentence(getattr(cls, name))}"
+            yield name, getattr(cls, name)
 
 
 def is_ours(cls: type, name: str) -> bool:
@@ -110,6 +116,7 @@ def arguments(function: Any, *, of_class: bool = False) -> str:
     parameters = [one for one in signature.parameters.values() if one.name not in ("self", "cls")]
     text = str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
     text = re.sub(r": '([^']*)'", r": \1", text)
+    text = re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", text).replace("<factory>", "...")
     returned = signature.return_annotation
     return text if of_class or returned in (inspect.Signature.empty, "None") else f"{text} -> {returned}"
 

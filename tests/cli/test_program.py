@@ -82,6 +82,31 @@ def test_the_script_that_is_installed_calls_main() -> None:
     assert getattr(nvbackend.cli, name) is main
 
 
+def test_the_version_is_the_packages(capsys: Printed) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert (ended.value.code, capsys.readouterr().out) == (0, f"nvbackend {nvbackend.__version__}\n")
+
+
+def test_a_shell_completes_commands_and_options(capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--print-completion", "bash"])
+    assert ended.value.code == 0
+    script = capsys.readouterr().out
+    syntax = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
+    assert (syntax.returncode, syntax.stderr) == (0, "")
+    tries = ["COMP_WORDS=(nvbackend cata)", "COMP_WORDS=(nvbackend catalogue --fam)"]
+    calls = [
+        f"{words}; COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _shtab_nvbackend; echo ${{COMPREPLY[@]}}" for words in tries
+    ]
+    done = subprocess.run(["bash"], input="\n".join([script, *calls]), capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["catalogue", "--family"]
+
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert main(["--print-completion", "bash"]) == 2
+    assert "nvbackend[completion]" in capsys.readouterr().err
+
+
 def test_help_says_what_each_argument_is() -> None:
     """And in which words it is written, where argparse would repeat its name."""
     (commands,) = (one for one in parser()._actions if isinstance(one, argparse._SubParsersAction))
