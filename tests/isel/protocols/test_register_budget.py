@@ -139,3 +139,20 @@ def test_registers_that_no_order_of_the_warpgroups_finds_are_refused(seed: int) 
         elif most == 1 and not refused:
             assert ends(share, steps), steps
     assert told > 5
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_what_another_way_asks_for_comes_after_nothing(apart: bool) -> None:
+    """On the way that gives too much, no warpgroup comes to the count of the other way, in either order of the text."""
+    k = KernelBuilder("kernel", "sm_90a", threads=THREADS, min_ctas=1, parameters=[Parameter("n", Scalar(i32))])
+    with k.if_(k.arguments[0] > 3):
+        for group in range(2):
+            with k.if_(k.warpgroup_id() == group):
+                k.setmaxnreg.inc(240)
+                if not apart:
+                    k.setmaxnreg.dec(24)
+    with k.else_():
+        for group in range(2):
+            with k.if_(k.warpgroup_id() == group):
+                k.setmaxnreg.dec(24)
+    assert {one.rule_id for one in gather(k.finish)} == ({"setmaxnreg.pool"} if apart else set())

@@ -75,6 +75,22 @@ def test_an_operand_of_wgmma_has_gaps() -> None:
     assert relation(whole, run(AccessKind.WRITE, TILES, (64, "%t*16", 16))) is Relation.SURE
 
 
+@pytest.mark.parametrize(
+    ("places", "whole"),
+    [
+        ([(0, "", 8192), (8192, "", 8192)], True),
+        ([(0, "", 16384)], True),
+        ([(0, "", 8192)], False),
+        ([(0, "", 8192), (8192, "", 8191)], False),
+        ([(0, "%i*8192", 8192), (8192, "%i*8192", 8192)], False),
+        ([(0, "", 8192), (0, "%i*8192", 8192)], False),
+    ],
+)
+def test_an_allocation_is_whole_by_tiles_that_are_constants(places: list[Place], whole: bool) -> None:
+    """A stage that a run-time number chooses may be the same as another."""
+    assert run(AccessKind.WRITE, MemoryObject(6, "two", "shared", 16384, 8192), *places).whole is whole
+
+
 @pytest.mark.parametrize(("operand", "rows"), [("a_desc", 64), ("b_desc", 128)])
 def test_an_operand_of_wgmma_has_the_rows_of_its_side(operand: str, rows: int) -> None:
     """K is 16 elements of 16 bits: 64 rows of A are 2048 bytes, and 128 columns of B are 4096."""
