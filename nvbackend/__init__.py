@@ -1,8 +1,8 @@
 """nvbackend builds NVIDIA tensor-core kernels from Python and compiles them through llvmlite's NVPTX target.
 
 Everything a user needs is a name of this package or of its packages `atoms`, `codegen`, `layout`, `ptx`, `rows`,
-`runtime`, `simulator`, `tiled` and `tileiras`: docs/api.md lists them. Each is imported on first use, so that `import
-nvbackend` loads neither LLVM nor CUDA.
+`rules`, `runtime`, `simulator`, `tiled` and `tileiras`: docs/api.md lists them. Each is imported on first use, so that
+`import nvbackend` loads neither LLVM nor CUDA.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         layout as layout,
         ptx as ptx,
         rows as rows,
+        rules as rules,
         runtime as runtime,
         simulator as simulator,
         tiled as tiled,
@@ -204,7 +205,7 @@ _NAMES: dict[str, str] = {
 }
 _MODULES = {
     name: f"{__name__}.{name}"
-    for name in ("atoms", "codegen", "layout", "ptx", "rows", "runtime", "simulator", "tiled", "tileiras")
+    for name in ("atoms", "codegen", "layout", "ptx", "rows", "rules", "runtime", "simulator", "tiled", "tileiras")
 }
 _MODULES |= {name: f"{__name__}.requests.{name}" for name in ("mma", "tcgen05", "tma", "wgmma", "wmma")}
 

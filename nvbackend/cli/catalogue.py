@@ -1,4 +1,4 @@
-"""`nvbackend catalogue`: every row, and where it is legal."""
+"""`nvbackend catalogue`: every row, and where it is legal; with `--all-rules` or `--rules`, every rule instead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from nvbackend.cli import rules
-from nvbackend.cli.own_rows import add_option, own_rows
+from nvbackend.cli.explained_rule import listed_rules, rule_data, rules_by_id
+from nvbackend.cli.own_rows import add_option, add_rules_option, own_rows, own_rules
 from nvbackend.cli.text import columns, count
 from nvbackend.cli.verdicts import every_target, in_short, row_data, target_data, verdict
 from nvbackend.intrinsics.catalogue import FAMILIES
@@ -29,11 +30,17 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--target", metavar="T", help="the verdict of this target, such as sm_90a; all without")
     parser.add_argument("--json", action="store_true", help="a JSON list with an object for each row and target")
     add_option(parser)
+    add_rules_option(parser)
+    parser.add_argument("--all-rules", action="store_true", help="list the rules, those of --rules with them")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> Iterator[str]:
     """The command's output. Raises cli.family and target.unknown."""
+    if arguments.rules or arguments.all_rules:
+        known = rules_by_id(own_rules(arguments.rules))
+        every = [json.dumps(rule_data(rule)) for rule in known.values()]
+        return iter(["[\n", ",\n".join(every), "\n]\n"]) if arguments.json else listed_rules(known)
     targets = [Target.parse(arguments.target)] if arguments.target is not None else every_target()
     rows = rows_of(arguments.family, list(own_rows(arguments.rows)))
     if arguments.json:

@@ -1,4 +1,7 @@
-"""`nvbackend explain`: what an instruction does, is to the analyses, and needs, and which thread or cell holds what."""
+"""`nvbackend explain`: what an instruction does, is to the analyses, and needs, and which thread or cell holds what.
+
+A rule's id has its texts in place of that.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from nvbackend.cli import rules
-from nvbackend.cli.own_rows import add_option, own_rows
+from nvbackend.cli.explained_rule import explained_rule, rules_by_id
+from nvbackend.cli.own_rows import add_option, add_rules_option, own_rows, own_rules
 from nvbackend.cli.text import columns, count, paragraph
 from nvbackend.cli.verdicts import every_target, in_short, verdict
+from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.catalogue import rows as every_row
 from nvbackend.intrinsics.maps.rows import CellMap, FragmentMap, cell_maps, fragment_maps
 from nvbackend.intrinsics.mma import tcgen05
@@ -115,17 +120,26 @@ _EFFECTS = {
 
 def add_to(commands: Commands) -> None:
     """The command's arguments."""
-    parser = commands.add_parser("explain", help="explain one instruction", description=__doc__)
-    parser.add_argument("spelling", help="the PTX spelling with all qualifiers; operands may follow")
+    parser = commands.add_parser("explain", help="explain one instruction or rule", description=__doc__)
+    parser.add_argument("spelling", help="the PTX spelling with all qualifiers; operands may follow; or a rule's id")
     parser.add_argument("--target", metavar="T", help="also whether this target has it, such as sm_90a")
     add_option(parser)
+    add_rules_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> Iterator[str]:
     """The command's output. Raises cli.spelling, with the nearest ones, and target.unknown."""
     target = Target.parse(arguments.target) if arguments.target is not None else None
-    for place, row in enumerate(rows_spelled(arguments.spelling, own_rows(arguments.rows))):
+    try:
+        rows = rows_spelled(arguments.spelling, own_rows(arguments.rows))
+    except DiagnosticError:
+        rule = rules_by_id(own_rules(arguments.rules)).get(arguments.spelling)
+        if rule is None:
+            raise
+        yield from explained_rule(rule)
+        return
+    for place, row in enumerate(rows):
         if place:
             yield "\n"
         yield from _explained(row, target)

@@ -1,4 +1,4 @@
-"""Rows that are not nvbackend's own: of installed packages, and of modules that the command line names."""
+"""Rows and rules that are not nvbackend's own: of installed packages, and of modules that the command line names."""
 
 from __future__ import annotations
 
@@ -10,41 +10,57 @@ from itertools import chain
 from typing import Any, NoReturn
 
 from nvbackend.cli.rules import OWN_ROWS
+from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.row.row import Row
+from nvbackend.isel.verify.own_rules import checked_rules
 
 GROUP = "nvbackend.rows"
-"""The entry points of packages that have rows: functions that give them."""
-_FUNCTION = "rows"
+"""The entry points of packages that have rows: functions that give them. Those that have rules are in RULES_GROUP."""
+RULES_GROUP = "nvbackend.rules"
+_ROWS, _RULES = "rows", "rules"
+"""The options, and the functions of a module that are called where none is named."""
 
 
-def add_option(parser: argparse.ArgumentParser) -> None:
-    """`--rows` of a command."""
-    text = "rows of your own: what rows() of this module, or another function, gives; may be repeated"
-    parser.add_argument("--rows", metavar="MODULE[:FUNCTION]", action="append", default=[], help=text)
+def add_option(parser: argparse.ArgumentParser, what: str = _ROWS) -> None:
+    """`--rows` of a command, or `--rules`."""
+    text = f"{what} of your own: what {what}() of this module, or another function, gives; may be repeated"
+    parser.add_argument(f"--{what}", metavar="MODULE[:FUNCTION]", action="append", default=[], help=text)
+
+
+def add_rules_option(parser: argparse.ArgumentParser) -> None:
+    """`--rules` of a command."""
+    add_option(parser, _RULES)
 
 
 def own_rows(named: Sequence[str]) -> Iterator[Row]:
     """The rows of the modules that are named, and of installed packages. Raises cli.own-rows."""
-    installed = ((each.value, each.load) for each in entry_points(group=GROUP))
-    for source, load in chain(installed, ((text, _loader(text)) for text in named)):
-        yield from _rows(source, load)
-
-
-def _loader(text: str) -> Callable[[], Any]:
-    module, _, function = text.partition(":")
-    return lambda: getattr(importlib.import_module(module), function or _FUNCTION)
-
-
-def _rows(source: str, load: Callable[[], Any]) -> Iterator[Row]:
-    try:
-        rows = list(load()())
-    except Exception as error:  # noqa: BLE001 (the code of others raises whatever it likes)
-        _refuse(source, f"{type(error).__name__}: {error}")
-    for row in rows:
+    for source, row in _objects(_ROWS, GROUP, named):
         if not isinstance(row, Row):
-            _refuse(source, f"it gives {row!r}, which is not a Row")
+            _refuse(_ROWS, source, f"it gives {row!r}, which is not a Row")
         yield row
 
 
-def _refuse(source: str, problem: str) -> NoReturn:
-    OWN_ROWS.fail(source=source, problem=problem)
+def own_rules(named: Sequence[str]) -> tuple[Rule, ...]:
+    """The rules of the modules that are named, and of installed packages. Raises cli.own-rows and rule.form."""
+    return checked_rules([rule for _, rule in _objects(_RULES, RULES_GROUP, named)])
+
+
+def _objects(what: str, group: str, named: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """What the functions give, each with the function's name."""
+    installed = ((each.value, each.load) for each in entry_points(group=group))
+    for source, load in chain(installed, ((text, _loader(text, what)) for text in named)):
+        try:
+            objects = list(load()())
+        except Exception as error:  # noqa: BLE001 (the code of others raises whatever it likes)
+            _refuse(what, source, f"{type(error).__name__}: {error}")
+        yield from ((source, each) for each in objects)
+
+
+def _loader(text: str, what: str) -> Callable[[], Any]:
+    module, _, function = text.partition(":")
+    return lambda: getattr(importlib.import_module(module), function or what)
+
+
+def _refuse(what: str, source: str, problem: str) -> NoReturn:
+    kind = {_ROWS: "Row", _RULES: "Rule"}[what]
+    OWN_ROWS.fail(what=what, source=source, problem=problem, kind=kind)

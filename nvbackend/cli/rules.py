@@ -27,11 +27,11 @@ UNKNOWN_FAMILY = Rule(
 )
 OWN_ROWS = Rule(
     id="cli.own-rows",
-    message="no rows come from {source}: {problem}",
-    fix="name a module that Python can import, and in it a function of no arguments that gives nvb.Row objects: "
-    "--rows package.module:function",
+    message="no {what} come from {source}: {problem}",
+    fix="name a module that Python can import, and in it a function of no arguments that gives nvb.{kind} objects: "
+    "--{what} package.module:function",
     why="A list without them would look as if they were there.",
-    reference="nvbackend catalogue --help; docs/guide.md, The way out",
+    reference="nvbackend catalogue --help; docs/guide.md, Rows of your own; docs/guide.md, Rules of your own",
 )
 UNKNOWN_SPELLING = Rule(
     id="cli.spelling",

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from nvbackend.diagnostics.brief import cut
 from nvbackend.diagnostics.location import Location, caller_location
@@ -30,14 +30,17 @@ class Rule:
 
     `message` and `fix` are format strings over the values of the diagnostic; `why` says what happens on
     the hardware without the check; `reference` names the source (PTX ISA section, LLVM file, measured fact).
+    A rule of a user's own has an `analysis`: of the `nvb.rules.Flow` of a finished kernel it gives each
+    `nvb.rules.Finding`; its id is of its author's, with a dot, as in `house.atomic-in-loop`.
     """
 
     id: str
     message: str
     fix: str
-    why: str
+    why: str = ""
     reference: str = ""
     severity: Severity = Severity.ERROR
+    analysis: Callable[[Any], Iterable[Any]] | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return f"<rule {self.id}>"

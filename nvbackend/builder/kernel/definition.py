@@ -24,7 +24,7 @@ from nvbackend.builder.kernel.compiled_again import CompiledBefore
 from nvbackend.builder.kernel.python_function import check_function, first_line, last_line, misused
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.math_policy import MathPolicy
-from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Severity, printed, user_facing
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, Severity, printed, user_facing
 from nvbackend.diagnostics.location import placed
 from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import NotLoaded
@@ -63,6 +63,7 @@ def kernel(
     examples: Sequence[Mapping[str, int]] = (),
     allow: Mapping[str, str] | Sequence[str] = (),
     severity: Mapping[str, str | Severity] | None = None,
+    rules: Sequence[Rule] = (),
 ) -> Callable[[Callable[..., None]], KernelDefinition]:
     """Decorate a function that builds a kernel.
 
@@ -75,7 +76,8 @@ def kernel(
     typical values of the integer parameters, by name: with those the kernel is checked when it is built, in place of
     the build's own choice.
     `allow` are the ids of rules of protocols that are not reported, or a mapping of them to reasons; `severity` maps
-    ids of such rules to "warning" or "error", by which they are reported.
+    ids of such rules to "warning" or "error", by which they are reported. `rules` are rules of your own, which look at
+    the finished kernel: see `nvb.rules`.
     `math` says what its floating-point arithmetic may do: see MathPolicy. Raises target.unknown at the decorated line.
     """
     parsed = Target.parse(target)
@@ -84,7 +86,7 @@ def kernel(
         check_function(function)
         chosen = name or function.__name__
         bounds = threads, cluster, min_ctas, max_registers
-        return KernelDefinition(function, parsed, *bounds, chosen, examples, None, allow, math, severity)
+        return KernelDefinition(function, parsed, *bounds, chosen, examples, None, allow, math, severity, rules)
 
     return decorate
 
@@ -107,6 +109,7 @@ class KernelDefinition(NotLoaded):
         allow: Mapping[str, str] | Sequence[str] = (),
         math: MathPolicy | None = None,
         severity: Mapping[str, str | Severity] | None = None,
+        rules: Sequence[Rule] = (),
     ) -> None:
         functools.update_wrapper(cast(Any, self), function)
         self._function = function
@@ -119,7 +122,7 @@ class KernelDefinition(NotLoaded):
         self.examples = tuple(examples)
         self._bound = dict(bound or {})
         """The constants of the build that `with_` has set."""
-        self.allow, self.severity = allow, severity
+        self.allow, self.severity, self.rules = allow, severity, rules
         self.math = math
         self._before = CompiledBefore()
 
@@ -147,7 +150,12 @@ class KernelDefinition(NotLoaded):
         try:
             bounds = self._bounds(values)
             parameters = self.parameters(values)
-            allowed: dict[str, Any] = {"allow": self.allow, "severity": self.severity, "math": self.math}
+            allowed: dict[str, Any] = {
+                "allow": self.allow,
+                "severity": self.severity,
+                "math": self.math,
+                "rules": self.rules,
+            }
             with placed(first):  # code that its parameters need is the same for every caller
                 k = KernelBuilder(self.name, chosen, **bounds, parameters=parameters, debug=debug, **allowed)
         except DiagnosticError as error:
@@ -173,7 +181,7 @@ class KernelDefinition(NotLoaded):
             self._check_constants({constant: None}, needed=False)
         bound, chosen = {**self._bound, **constants}, name or self.name
         bounds = self.threads, self.cluster, self.min_ctas, self.max_registers
-        more: dict[str, Any] = {"allow": self.allow, "math": self.math, "severity": self.severity}
+        more: dict[str, Any] = {"allow": self.allow, "math": self.math, "severity": self.severity, "rules": self.rules}
         return KernelDefinition(self._function, self.target, *bounds, chosen, self.examples, bound, **more)
 
     def _bounds(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -292,7 +300,8 @@ class KernelDefinition(NotLoaded):
         Compiling again gives the kernel of the last time, at no cost, while everything is as it was: target, constants,
         options, the ptxas that is found, and all that the function reads (globals, closures, defaults, and those of the
         helpers, classes and modules that it uses). A function that reads what cannot be compared (files, the clock,
-        random numbers), prints, or changes what it reads is run each time, as is every function with Cache.disabled().
+        random numbers), prints, or changes what it reads is run each time, as is every function with Cache.disabled()
+        or with rules of your own.
         """
         from nvbackend.codegen.compiled import compile_options
 
@@ -311,12 +320,13 @@ class KernelDefinition(NotLoaded):
             self._bound,
             self.math,
         )
-        return self._before.get(
-            self._function,
-            (facts, target, constants, check, debug),
-            options,
-            lambda: self.build(target=target, constants=constants, check=check, debug=debug).compile(**options),
-        )
+
+        def compile_() -> CompiledKernel:
+            return self.build(target=target, constants=constants, check=check, debug=debug).compile(**options)
+
+        if self.rules:  # what their analyses read is not known
+            return compile_()
+        return self._before.get(self._function, (facts, target, constants, check, debug), options, compile_)
 
     @functools.cached_property
     def _depends(self) -> bool:

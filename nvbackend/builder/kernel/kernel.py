@@ -27,17 +27,18 @@ from nvbackend.builder.kernel.owners import claim, owner_faults
 from nvbackend.builder.lower.conversions import llvm_type
 from nvbackend.builder.lower.modules import NamingModule
 from nvbackend.builder.ops.groups import of_whole_calls
-from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.calls import spliced
 from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
+from nvbackend.builder.scopes.rules import FINISHED, KERNEL_NAME
 from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.builder.values.values import GLOBAL_SPACE, Value
-from nvbackend.diagnostics import Diagnostic, Location, Severity, caller_location, raise_all, user_facing
+from nvbackend.diagnostics import Diagnostic, Location, Rule, Severity, caller_location, raise_all, user_facing
 from nvbackend.diagnostics.announce import Suppressed, announce
 from nvbackend.intrinsics.sync.register_budget import launch_limit
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.machine.register_room import LAUNCH_REGISTERS
 from nvbackend.isel.target.target import Target
+from nvbackend.isel.verify.own_rules import checked_rules
 from nvbackend.isel.verify.verify import verify
 from nvbackend.launch_calls import NotLoaded
 from nvbackend.signature import Extents, Parameter, Pointer, Scalar, Shape, Signature, TensorMap
@@ -57,7 +58,8 @@ class KernelBuilder(Operations):
     each a number along x or a tuple (x, y, z);
     `min_ctas` the CTAs that must fit an SM and `max_registers` the registers of a thread: both bound what ptxas may
     use. `debug=False` leaves out prints, assertions, traps and clocks; `allow` are rules of protocols that are not
-    reported, with reasons where it is a mapping; `math` says what arithmetic of floats may do. Emit with the
+    reported, with reasons where it is a mapping; `rules` are rules of your own (`nvb.rules`); `math` says what
+    arithmetic of floats may do. Emit with the
     calls of this object, then `finish()`, or `compile()`
     which finishes too.
     """
@@ -76,10 +78,11 @@ class KernelBuilder(Operations):
         debug: bool = True,
         allow: Mapping[str, str] | Sequence[str] = (),
         severity: Mapping[str, str | Severity] | None = None,
+        rules: Sequence[Rule] = (),
     ) -> None:
         parsed = Target.parse(target)
         if not isinstance(name, str) or not is_ptx_name(name):
-            rules.KERNEL_NAME.fail(given=name, suggested=suggested_kernel_name(name))
+            KERNEL_NAME.fail(given=name, suggested=suggested_kernel_name(name))
         self._bounds, self._warnings = checked_bounds(parsed, threads, cluster, min_ctas, max_registers)
         self.max_registers = max_registers
         """The most registers a thread may have, None where nothing was asked for."""
@@ -94,6 +97,8 @@ class KernelBuilder(Operations):
         core = Core(name, parsed, function, bounds=self._bounds, cached_storage=True, debug=debug, math=policy)
         super().__init__(core)
         claim(function, self)
+        self._rules = checked_rules(rules)
+        core.allowances.own = [rule.id for rule in self._rules]
         core.allowances.of_kernel(allow)
         core.allowances.of_severity(severity or {})
         self._parameters = tuple(parameters)
@@ -133,7 +138,7 @@ class KernelBuilder(Operations):
     def _finish(self, end: Location | None, check: Check) -> FinishedKernel:
         """As `finish`; `end` is the line where the kernel ends for threads that leave nowhere else."""
         if self.core.finished:
-            rules.FINISHED.fail(name=self.name)
+            FINISHED.fail(name=self.name)
         sizes = sizes_of(check, self.name, self._parameters)
         self.core.check_blocks()
         if self.core.exit_kind is None:
@@ -143,7 +148,7 @@ class KernelBuilder(Operations):
         built = time.perf_counter()
         allowed = self.core.allowances
         of_calls = [*owner_faults(self), *self.core.peers.faults(), *self.groups.faults()]
-        faults = [*self._warnings, *of_calls, *verify(self.machine)]
+        faults = [*self._warnings, *of_calls, *verify(self.machine, rules=self._rules)]
         warnings = raise_all(of_whole_calls(self.core, allowed.kept(faults)))
         verified = time.perf_counter()
         if sizes is not None:

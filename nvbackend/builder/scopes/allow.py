@@ -8,15 +8,12 @@ Rules on what the target cannot do are never allowed: no author can change that.
 from __future__ import annotations
 
 import difflib
-import importlib
-import pkgutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule, Severity, caller_location
 from nvbackend.diagnostics.announce import Suppressed
+from nvbackend.diagnostics.declared import PACKAGE, declared
 
 _PROTOCOLS = ("nvbackend.isel.protocols", "nvbackend.dry_run")
 """The packages whose rules may be allowed: they follow what a kernel does, and an author may know more."""
@@ -77,12 +74,13 @@ class Allowance:
 
 @dataclass(slots=True)
 class Allowances:
-    """All that a kernel allows, and what was suppressed by it."""
+    """All that a kernel allows, and what was suppressed by it; `own` are the ids of rules that its author has added."""
 
     every: list[Allowance] = field(default_factory=list)
     open: list[Allowance] = field(default_factory=list)
     suppressed: list[Suppressed] = field(default_factory=list)
     severities: dict[str, Severity] = field(default_factory=dict)
+    own: Collection[str] = ()
 
     def of_kernel(self, allow: Mapping[str, str] | Sequence[str]) -> None:
         """Allow rules in the whole kernel, by their ids, with reasons where it is a mapping.
@@ -98,7 +96,7 @@ class Allowances:
                 FORM.fail(call="allow=", what="reasons", problem=problem, advice=_COPY)
             reason = allow[rule] if isinstance(allow, Mapping) else _NO_REASON
             _check_reason("allow=", rule, reason)
-            self.every.append(Allowance(checked(rule), reason, caller_location()))
+            self.every.append(Allowance(checked(rule, self.own), reason, caller_location()))
 
     def of_severity(self, severity: Mapping[str, str | Severity]) -> None:
         """Report rules as warnings or as errors, by their ids. Raises allow.form, allow.unknown, allow.legality."""
@@ -108,13 +106,13 @@ class Allowances:
                 problem = f"{rule!r} is not a text" if chosen is not None else f"{rule!r} is to be {wanted!r}"
                 advice = _COPY if chosen is not None else 'use "warning" or "error"'
                 FORM.fail(call="severity=", what="severities", problem=problem, advice=advice)
-            self.severities[checked(rule, "of another severity", "severity")] = chosen
+            self.severities[checked(rule, self.own, "of another severity", "severity")] = chosen
 
     def begin(self, rules: Sequence[str], reason: str) -> list[Allowance]:
         """Allow rules in a block that begins here."""
         for rule in rules:
             _check_reason("k.allow", rule, reason)
-        begun = [Allowance(checked(rule), reason or _NO_REASON, caller_location(), set()) for rule in rules]
+        begun = [Allowance(checked(rule, self.own), reason or _NO_REASON, caller_location(), set()) for rule in rules]
         for each in begun:
             self._note(each, each.at)
         self.every += begun
@@ -177,41 +175,17 @@ _SEVERITIES: dict[str | Severity, Severity] = {
 }
 
 
-def checked(rule: str, done: str = "allowed", call: str = "allow") -> str:
-    """`rule`, if it is the id of a rule that can be `done`. Raises allow.unknown, allow.legality."""
+def checked(rule: str, own: Collection[str], done: str = "allowed", call: str = "allow") -> str:
+    """`rule`, if it is the id of a rule, or one of the kernel's `own`, that can be `done`.
+
+    Raises allow.unknown, allow.legality.
+    """
     if not isinstance(rule, str):
         raise TypeError("rules are named by their ids")  # the boundary knows which argument of the call it is
-    if rule in _ids(_PROTOCOLS):
+    if rule in own or rule in declared(*_PROTOCOLS):
         return rule
-    known = _ids((__name__.partition(".")[0],))
-    if rule in known:
+    if rule in declared(PACKAGE):
         LEGALITY.fail(rule=rule, done=done, call=call)
-    near = difflib.get_close_matches(rule, sorted(_ids(_PROTOCOLS)), 1, 0.5)
+    near = difflib.get_close_matches(rule, sorted([*own, *declared(*_PROTOCOLS)]), 1, 0.5)
     advice = f"use {near[0]!r}" if near else _COPY
     UNKNOWN.fail(given=rule, advice=advice)
-
-
-@cache
-def _ids(packages: tuple[str, ...]) -> frozenset[str]:
-    """The ids of the rules that the modules of some packages declare."""
-    return frozenset(rule.id for package in packages for module in _modules(package) for rule in _rules(module))
-
-
-def _modules(package: str) -> Iterator[Any]:
-    root = importlib.import_module(package)
-    yield root
-    for module in pkgutil.walk_packages(root.__path__, f"{package}."):
-        if not module.name.endswith(("__main__", "pytest_plugin")):
-            yield importlib.import_module(module.name)
-
-
-def _rules(module: Any) -> Iterator[Rule]:
-    for value in vars(module).values():
-        if isinstance(value, Rule):
-            yield value
-        elif isinstance(getattr(value, "rule", None), Rule):
-            yield value.rule
-        elif isinstance(value, (tuple, list)):
-            yield from (each for each in value if isinstance(each, Rule))
-        elif isinstance(value, dict):
-            yield from (each for each in value.values() if isinstance(each, Rule))

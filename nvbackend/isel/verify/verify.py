@@ -5,7 +5,7 @@ The gates of a row are checked here and, by the same functions, where the row is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule, told_once, user_facing
@@ -33,6 +33,7 @@ from nvbackend.isel.protocols.wmma.fragments import check_fragments, move_faults
 from nvbackend.isel.select.rows import constant_faults, constants, faults
 from nvbackend.isel.target.target import Target
 from nvbackend.isel.verify.instructions import count_faults, emulation_warnings, row_faults
+from nvbackend.isel.verify.own_rules import checked_rules, own_findings
 from nvbackend.isel.verify.tcgen05_words import word_faults
 
 SUCCESSOR = Rule(
@@ -48,11 +49,12 @@ Protocol = Callable[[MachineFunction], Iterable[Diagnostic]]
 
 
 @user_facing
-def verify(function: MachineFunction) -> list[Diagnostic]:
+def verify(function: MachineFunction, *, rules: Sequence[Rule] = ()) -> list[Diagnostic]:
     """Everything that is wrong with `function`: its instructions in the order of the text, then its protocols.
 
-    Diagnostics equal in every word and place (a line that the user's Python ran more than once) appear once. Never
-    raises for the program's mistakes; `raise_all` does.
+    `rules` are rules of the caller's own, which are asked last (rule.form, rule.analysis). Diagnostics equal in every
+    word and place (a line that the user's Python ran more than once) appear once. Never raises for the program's
+    mistakes; `raise_all` does.
     """
     broken = list(_successors(function))
     if broken:
@@ -61,6 +63,8 @@ def verify(function: MachineFunction) -> list[Diagnostic]:
     faults = list(_instruction_faults(function))
     for protocol in PROTOCOLS:
         faults += protocol(function)
+    if rules:
+        faults += own_findings(function, checked_rules(rules))
     return told_once(faults)
 
 

@@ -1,0 +1,40 @@
+"""The rules that the modules of a package declare, by their ids: all modules are imported to see them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from nvbackend.diagnostics.diagnostic import Rule
+
+PACKAGE = __name__.partition(".")[0]
+"""The package all of whose rules are declared by nvbackend itself."""
+
+
+@cache
+def declared(*packages: str) -> Mapping[str, Rule]:
+    """The rules of some packages, by their ids."""
+    return {rule.id: rule for package in packages for module in _modules(package) for rule in _rules(module)}
+
+
+def _modules(package: str) -> Iterator[Any]:
+    root = importlib.import_module(package)
+    yield root
+    for module in pkgutil.walk_packages(root.__path__, f"{package}."):
+        if not module.name.endswith(("__main__", "pytest_plugin")):
+            yield importlib.import_module(module.name)
+
+
+def _rules(module: Any) -> Iterator[Rule]:
+    for value in vars(module).values():
+        if isinstance(value, Rule):
+            yield value
+        elif isinstance(getattr(value, "rule", None), Rule):
+            yield value.rule
+        elif isinstance(value, (tuple, list)):
+            yield from (each for each in value if isinstance(each, Rule))
+        elif isinstance(value, dict):
+            yield from (each for each in value.values() if isinstance(each, Rule))

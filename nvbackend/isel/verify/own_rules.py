@@ -1,0 +1,117 @@
+"""Rules of a user's own: each has an analysis of the finished kernel, whose findings become diagnostics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NoReturn
+
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, caller_location, printed
+from nvbackend.diagnostics.declared import PACKAGE, declared
+from nvbackend.diagnostics.location import error_location
+from nvbackend.isel.flow.dataflow import Site
+from nvbackend.isel.flow.view import Flow
+from nvbackend.isel.machine.function import MachineFunction
+
+_WHERE = "docs/guide.md, Rules of your own"
+FORM = Rule(
+    id="rule.form",
+    message="{problem}",
+    fix="{advice}",
+    why="A rule that is not asked, or that shares its id, would say nothing or be taken for another one.",
+    reference=_WHERE,
+)
+ANALYSIS = Rule(
+    id="rule.analysis",
+    message="the analysis of rule {rule} {problem}",
+    fix="{advice}",
+    why="The kernel would count as one that the rule has nothing against.",
+    reference=_WHERE,
+)
+_ID = re.compile(r"[\w-]+(\.[\w-]+)+")
+
+
+class Finding:
+    """What an analysis finds at `site`; `values` fill in the texts of its rule, `notes` are other sites that matter."""
+
+    def __init__(self, site: Site, /, *, notes: Sequence[tuple[str, Site]] = (), **values: object) -> None:
+        self.site = site
+        self.notes = tuple(notes)
+        self.values = values
+
+    def __repr__(self) -> str:
+        return f"<finding at {self.site!r}>"
+
+
+def checked_rules(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """`rules`, each once. Raises rule.form for what is not a rule of a user's own."""
+    if isinstance(rules, Rule) or not isinstance(rules, Iterable):
+        _refuse(f"rules={printed(rules)} is not a sequence of rules", "write rules=(RULE,)")
+    ids: dict[str, Rule] = {}
+    for rule in rules:
+        if not isinstance(rule, Rule):
+            _refuse(f"{printed(rule)} is not an nvb.Rule", "give nvb.Rule objects")
+        if not isinstance(rule.id, str) or not _ID.fullmatch(rule.id):
+            advice = "name who makes it and what it is about, with a dot between: house.atomic-in-loop"
+            _refuse(f"{rule.id!r} is not the id of a rule", advice)
+        if rule.id in declared(PACKAGE) or ids.setdefault(rule.id, rule) is not rule:
+            _refuse(f"the id {rule.id} is that of another rule", "give each rule an id of its own")
+        if not callable(rule.analysis):
+            advice = "write nvb.Rule(..., analysis=function), where function(flow) yields nvb.rules.Finding(site)"
+            _refuse(f"rule {rule.id} has no analysis: {printed(rule.analysis)} cannot be called", advice)
+    return tuple(ids.values())
+
+
+def own_findings(function: MachineFunction, rules: Collection[Rule]) -> Iterator[Diagnostic]:
+    """What the analyses of `rules` find in a finished function, and rule.analysis for one that fails."""
+    flow = Flow(function)
+    for rule in rules:
+        try:
+            assert rule.analysis is not None
+            answer = rule.analysis(flow)
+            findings = [*answer] if isinstance(answer, Iterable) else answer
+        except DiagnosticError as error:
+            yield from error.diagnostics
+        except Exception as error:  # noqa: BLE001 (a user's function raises whatever it likes)
+            problem = f"raises {type(error).__name__}: {error}"
+            yield _wrong(rule, problem, "correct the analysis", error_location(error))
+        else:
+            yield from _diagnostics(rule, findings, flow)
+
+
+def _diagnostics(rule: Rule, findings: object, flow: Flow) -> Iterator[Diagnostic]:
+    if not isinstance(findings, list):
+        yield _wrong(rule, f"returns {printed(findings)}", _YIELD)
+        return
+    sites = flow.sites
+    for finding in findings:
+        if not isinstance(finding, Finding):
+            yield _wrong(rule, f"gives {printed(finding)}, which is not a finding", _YIELD)
+            continue
+        places = [finding.site, *(site for _, site in finding.notes)]
+        strange = [site for site in places if not (isinstance(site, Site) and site in sites)]
+        if strange:
+            problem = f"gives a finding at {printed(strange[0])}, which is not a site of this kernel"
+            yield _wrong(rule, problem, "pass a site of flow.sites: nvb.rules.Finding(site)")
+            continue
+        notes = tuple((text, site.instr.location) for text, site in finding.notes)
+        try:
+            yield rule.diagnose(at=finding.site.instr.location, notes=notes, **finding.values)
+        except (LookupError, ValueError, AttributeError, TypeError) as error:
+            known = ", ".join(finding.values) or "none"
+            problem = f"gives a finding whose values ({known}) do not fill in its texts: {type(error).__name__} {error}"
+            yield _wrong(rule, problem, "pass each name in braces: nvb.rules.Finding(site, name=value)")
+
+
+_YIELD = "yield nvb.rules.Finding(site) for each mistake, or return a list of them"
+
+
+def _wrong(rule: Rule, problem: str, advice: str, at: Location | None = None) -> Diagnostic:
+    """rule.analysis at a line of the analysis, or else where that begins."""
+    code = getattr(rule.analysis, "__code__", None)
+    begins = None if code is None else Location(code.co_filename, code.co_firstlineno, code.co_name)
+    return ANALYSIS.diagnose(at=at or begins or caller_location(), rule=rule.id, problem=problem, advice=advice)
+
+
+def _refuse(problem: str, advice: str) -> NoReturn:
+    FORM.fail(problem=problem, advice=advice)

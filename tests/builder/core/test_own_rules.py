@@ -1,0 +1,192 @@
+"""Rules of a user's own: found, allowed, of another severity, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import Diagnostic, DiagnosticError, Severity, u32
+from nvbackend.rules import Finding, Flow, Rule
+
+ID = "house.atomic-in-loop"
+
+
+def atomics_in_loops(flow: Flow) -> Iterator[Finding]:
+    for site in flow.sites:
+        if site.instr.semantics.atomic and flow.reaches(site, site):
+            assert site.instr.row is not None
+            yield Finding(site, notes=[("the kernel begins", flow.sites[0])], spelling=site.instr.row.ptx)
+
+
+def rule(
+    analysis: Any = atomics_in_loops, name: str = ID, message: str = "{spelling} is in a loop", **more: Any
+) -> Rule:
+    return Rule(name, message=message, fix="use one after it", reference="house rules", analysis=analysis, **more)
+
+
+def kernel(in_loop: bool, rules: Any, **more: Any) -> nvb.KernelDefinition:
+    @nvb.kernel("sm_90a", threads=32, rules=rules, **more)
+    def count(k, x: nvb.Pointer[u32], total: nvb.Pointer[u32]):
+        with k.range(8) as i:
+            value = x[i * 32 + k.thread_id()]
+            if in_loop:
+                k.atomic.add(total, value)  # here
+        k.atomic.add(total, 1)
+
+    return count
+
+
+def failures(build: Callable[[], object]) -> tuple[Diagnostic, ...]:
+    with pytest.raises(DiagnosticError) as caught:
+        build()
+    return caught.value.diagnostics
+
+
+def test_a_finding_is_a_diagnostic_at_its_line() -> None:
+    (fault,) = failures(kernel(in_loop=True, rules=(rule(),)).build)
+    assert (fault.rule_id, fault.severity, fault.fix) == (ID, Severity.ERROR, "use one after it")
+    assert fault.message == "atom.relaxed.gpu.global.add.u32 is in a loop"
+    assert fault.location is not None
+    assert fault.location.source.endswith("# here")
+    assert [text for text, _ in fault.notes] == ["the kernel begins"]
+    assert "see: house rules" in str(fault)
+
+
+def test_what_keeps_the_rule_builds() -> None:
+    assert kernel(in_loop=False, rules=(rule(), rule(lambda flow: [], "house.other"))).build().diagnostics == ()
+
+
+def test_it_may_be_allowed_as_ours() -> None:
+    finished = kernel(in_loop=True, rules=(rule(),), allow={ID: "few rounds"}).build()
+    (suppressed,) = finished.suppressed
+    assert (suppressed.diagnostic.rule_id, suppressed.reason) == (ID, "few rounds")
+
+
+def test_it_may_be_allowed_in_a_block() -> None:
+    @nvb.kernel("sm_90a", threads=32, rules=(rule(),))
+    def count(k, total: nvb.Pointer[u32]):
+        with k.range(8), k.allow(ID, reason="few rounds"):
+            k.atomic.add(total, 1)
+
+    assert [each.diagnostic.rule_id for each in count.build().suppressed] == [ID]
+
+
+def test_an_allowance_of_what_is_not_found_is_unused() -> None:
+    with pytest.warns(nvb.DiagnosticWarning, match=ID):
+        (fault,) = kernel(in_loop=False, rules=(rule(),), allow=(ID,)).build().diagnostics
+    assert fault.rule_id == "allow.unused"
+
+
+def test_its_id_is_unknown_without_it() -> None:
+    (fault,) = failures(kernel(in_loop=False, rules=(), allow=(ID,)).build)
+    assert fault.rule_id == "allow.unknown"
+
+
+@pytest.mark.parametrize("more", [{"severity": {ID: "warning"}}, {}])
+def test_its_severity(more: dict[str, Any]) -> None:
+    own = rule() if more else rule(severity=Severity.WARNING)
+    with pytest.warns(nvb.DiagnosticWarning, match=ID):
+        (fault,) = kernel(in_loop=True, rules=(own,), **more).build().diagnostics
+    assert (fault.rule_id, fault.severity) == (ID, Severity.WARNING)
+
+
+def test_a_machine_form_is_judged_afterwards() -> None:
+    machine = kernel(in_loop=True, rules=()).build().machine
+    assert nvb.verify(machine) == []
+    assert [fault.rule_id for fault in nvb.verify(machine, rules=[rule()])] == [ID]
+
+
+def test_a_definition_of_other_constants_keeps_its_rules() -> None:
+    (fault,) = failures(kernel(in_loop=True, rules=(rule(),)).with_(name="other").build)
+    assert fault.rule_id == ID
+
+
+def test_a_kernel_is_judged_at_every_compilation() -> None:
+    """What the analysis reads is not compared, so that no earlier kernel counts."""
+    answers: list[bool] = []
+
+    def analysis(flow: Flow) -> list[Finding]:
+        answers.append(True)
+        return [Finding(site) for site in flow.sites[: len(answers) - 1]]
+
+    definition = kernel(in_loop=False, rules=(rule(analysis, message="a site"),))
+    definition.compile(assemble=False)
+    assert failures(lambda: definition.compile(assemble=False))
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        (rule(), "is not a sequence of rules"),
+        (None, "is not a sequence of rules"),
+        ((ID,), "is not an nvb.Rule"),
+        ((rule(name="house"),), "'house' is not the id of a rule"),
+        ((rule(name="house."),), "'house.' is not the id of a rule"),
+        ((rule(name="mbarrier.arrivals"),), "the id mbarrier.arrivals is that of another rule"),
+        ((rule(), rule(message="x")), f"the id {ID} is that of another rule"),
+        ((rule(analysis=None),), "has no analysis: None cannot be called"),
+    ],
+)
+def test_what_is_not_a_rule(rules: Any, words: str) -> None:
+    (fault,) = failures(kernel(in_loop=False, rules=rules).build)
+    assert fault.rule_id == "rule.form"
+    assert words in fault.message
+    assert fault.location is not None
+    assert fault.location.file == __file__
+
+
+def test_one_rule_twice_is_asked_once() -> None:
+    own = rule()
+    assert len(failures(kernel(in_loop=True, rules=(own, own)).build)) == 1
+
+
+def raises(flow: Flow) -> list[Finding]:
+    raise KeyError(flow.sites[0].block)
+
+
+def raises_later(flow: Flow) -> Iterator[Finding]:
+    yield Finding(flow.sites[0])
+    raise ValueError("later")
+
+
+def takes_nothing() -> list[Finding]:
+    return []
+
+
+@pytest.mark.parametrize(
+    ("analysis", "words"),
+    [
+        (raises, "raises KeyError: 'for.body'"),
+        (raises_later, "raises ValueError: later"),
+        (lambda flow: flow.nothing, "raises AttributeError"),
+        (takes_nothing, "raises TypeError"),
+        (lambda flow: None, "returns None"),
+        (lambda flow: 5, "returns 5"),
+        (lambda flow: flow.sites[:1], "which is not a finding"),
+        (lambda flow: [Finding(None)], "a finding at None, which is not a site of this kernel"),  # type: ignore[arg-type]
+        (lambda flow: [Finding(flow.sites[0].instr)], "which is not a site of this kernel"),
+        (lambda flow: [Finding(flow.sites[0], notes=[("x", 5)])], "a finding at 5"),
+        (lambda flow: [Finding(flow.sites[0], other=1)], "whose values (other) do not fill in its texts: KeyError"),
+        (lambda flow: [Finding()], "raises TypeError"),  # type: ignore[call-arg]
+    ],
+)
+def test_an_analysis_that_fails(analysis: Any, words: str) -> None:
+    (fault,) = failures(kernel(in_loop=False, rules=(rule(analysis),)).build)
+    assert fault.rule_id == "rule.analysis"
+    assert words in fault.message
+    assert fault.location is not None
+    assert fault.location.file == __file__
+
+
+def test_a_wrong_question_is_named_at_its_line() -> None:
+    (fault,) = failures(kernel(in_loop=False, rules=(rule(lambda flow: [flow.reaches(None, 4)]),)).build)
+    assert fault.rule_id == "call.argument"
+    assert "Flow.reaches: second must be Site" in fault.message
+
+
+def test_one_that_fails_leaves_the_others() -> None:
+    faults = failures(kernel(in_loop=True, rules=(rule(raises, "house.first"), rule())).build)
+    assert [fault.rule_id for fault in faults] == ["rule.analysis", ID]
