@@ -42,6 +42,10 @@ def forms_of_a_kernel() -> Iterator[Any]:
         yield instruction
         if instruction.row is not None:
             yield from (instruction.row, instruction.row.semantics)
+    flow = nvb.rules.Flow(built.machine)
+    yield from (flow, nvb.rules.Finding(flow.sites[0]), *flow.sites, *built.machine.blocks.values())
+    touches = [touch for site in flow.sites for touch in (*site.instr.memory, *site.instr.touches)]
+    yield from (*touches, *(getattr(touch, "object", None) or touch.block for touch in touches))
     module = nvb.ptx.parse(compiled.ptx)
     body = module.functions[0].body
     yield from (module, nvb.ptx.resolve(module), *module.items)

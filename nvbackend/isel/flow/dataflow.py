@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from nvbackend.diagnostics.brief import cut
 from nvbackend.isel.flow.finished import kept, kept_of_text
 from nvbackend.isel.flow.graphs import postorder
-from nvbackend.isel.machine.function import MachineFunction, MachineInstr
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr, print_instr
 
 State = TypeVar("State")
 
@@ -25,6 +26,9 @@ class Site:
     position: int
     block: str
     instr: MachineInstr
+
+    def __repr__(self) -> str:
+        return cut(f"<instruction {self.position} of block {self.block}: {print_instr(self.instr)}>")
 
 
 class Analysis(Protocol[State]):

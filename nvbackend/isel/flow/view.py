@@ -22,6 +22,9 @@ class Flow:
         self.function = function
         self._by_block = sites_of(function)
 
+    def __repr__(self) -> str:
+        return f"<flow of {self.function!r}>"
+
     @property
     def sites(self) -> Sequence[Site]:
         """Every instruction with its block, in the order of the text."""

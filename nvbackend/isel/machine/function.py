@@ -122,6 +122,8 @@ class MemoryTouch:
     symbol: str = ""
     bytes: int | None = None
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Branch:
@@ -249,6 +251,8 @@ class MachineBlock:
     sides: tuple[int, int] | None = None
     ranks: tuple[int, int] = (0, 0)
     crew: Crew | None = None
+
+    __repr__ = short_repr
 
 
 Decoded = SmemDescriptor | Tcgen05SmemDescriptor | InstructionDescriptor | Tcgen05Ctrl | Tcgen05Collector
