@@ -10,8 +10,15 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from nvbackend.cli import rules
-from nvbackend.cli.explained_rule import listed_rules, rule_data, rules_by_id
-from nvbackend.cli.own_rows import add_option, add_rules_option, own_rows, own_rules
+from nvbackend.cli.own_rows import (
+    add_option,
+    add_rules_option,
+    listed_rules,
+    own_rows,
+    own_rules,
+    rule_data,
+    rules_by_id,
+)
 from nvbackend.cli.text import columns, count
 from nvbackend.cli.verdicts import every_target, in_short, row_data, target_data, verdict
 from nvbackend.intrinsics.catalogue import FAMILIES

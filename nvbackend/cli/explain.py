@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from nvbackend.cli import rules
-from nvbackend.cli.explained_rule import explained_rule, rules_by_id
-from nvbackend.cli.own_rows import add_option, add_rules_option, own_rows, own_rules
+from nvbackend.cli.own_rows import add_option, add_rules_option, explained_rule, own_rows, own_rules, rules_by_id
 from nvbackend.cli.text import columns, count, paragraph
 from nvbackend.cli.verdicts import every_target, in_short, verdict
 from nvbackend.diagnostics import DiagnosticError

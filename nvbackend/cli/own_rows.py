@@ -1,16 +1,21 @@
-"""Rows and rules that are not nvbackend's own: of installed packages, and of modules that the command line names."""
+"""Rows and rules that are not nvbackend's own: of installed packages, and of modules that the command line names.
+
+And rules in words, theirs and nvbackend's.
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from itertools import chain
 from typing import Any, NoReturn
 
 from nvbackend.cli.rules import OWN_ROWS
+from nvbackend.cli.text import columns, count, paragraph
 from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics.declared import PACKAGE, declared
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.isel.verify.own_rules import checked_rules
 
@@ -64,3 +69,34 @@ def _loader(text: str, what: str) -> Callable[[], Any]:
 def _refuse(what: str, source: str, problem: str) -> NoReturn:
     kind = {_ROWS: "Row", _RULES: "Rule"}[what]
     OWN_ROWS.fail(what=what, source=source, problem=problem, kind=kind)
+
+
+def rules_by_id(others: Iterable[Rule] = ()) -> Mapping[str, Rule]:
+    """nvbackend's own rules and `others`, by their ids, in the order of those."""
+    every = {**declared(PACKAGE), **{rule.id: rule for rule in others}}
+    return {rule: every[rule] for rule in sorted(every)}
+
+
+def explained_rule(rule: Rule) -> Iterator[str]:
+    """A rule's texts, with the values that a program fills in, in braces."""
+    yield f"{rule.id}, {rule.severity.value}\n"
+    yield paragraph(f"Message: {rule.message}", "  ")
+    yield paragraph(f"Why: {rule.why}", "  ") if rule.why else ""
+    yield paragraph(f"Fix: {rule.fix}", "  ")
+    yield paragraph(f"See: {rule.reference}", "  ") if rule.reference else ""
+
+
+def listed_rules(rules: Mapping[str, Rule]) -> Iterator[str]:
+    """A line for each rule."""
+    cells = [
+        ("RULE", "SEVERITY", "MESSAGE"),
+        *((each.id, each.severity.value, each.message) for each in rules.values()),
+    ]
+    yield from columns(cells)
+    yield f"\n{count(len(rules), 'rule')}\n"
+
+
+def rule_data(rule: Rule) -> dict[str, str]:
+    """A rule as JSON has it."""
+    texts = {"message": rule.message, "why": rule.why, "fix": rule.fix, "see": rule.reference}
+    return {"rule": rule.id, "severity": rule.severity.value, **texts}
