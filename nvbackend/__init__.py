@@ -1,8 +1,8 @@
 """nvbackend builds NVIDIA tensor-core kernels from Python and compiles them through llvmlite's NVPTX target.
 
-Everything a user needs is a name of this package or of its packages `atoms`, `codegen`, `layout`, `ptx`, `rows`,
-`rules`, `runtime`, `simulator`, `tiled` and `tileiras`: docs/api.md lists them. Each is imported on first use, so that
-`import nvbackend` loads neither LLVM nor CUDA.
+Everything a user needs is a name of this package or of its packages `atoms`, `codegen`, `jax`, `layout`, `ptx`,
+`rows`, `rules`, `runtime`, `simulator`, `tiled`, `tileiras` and `torch`: docs/api.md lists them. Each is imported on
+first use, so that `import nvbackend` loads neither LLVM nor CUDA.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from nvbackend import (
         atoms as atoms,
         codegen as codegen,
+        jax as jax,
         layout as layout,
         ptx as ptx,
         rows as rows,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         simulator as simulator,
         tiled as tiled,
         tileiras as tileiras,
+        torch as torch,
     )
     from nvbackend.annotations import (
         Pointer as Pointer,
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from nvbackend.builder.kernel.definition import KernelDefinition as KernelDefinition, kernel as kernel
     from nvbackend.builder.functions.definition import FunctionDefinition as FunctionDefinition
     from nvbackend.builder.functions.definition import function as function
+    from nvbackend.builder.functions.exported import CompiledFunction as CompiledFunction
     from nvbackend.builder.kernel.kernel import FinishedKernel as FinishedKernel, KernelBuilder as KernelBuilder
     from nvbackend.builder.functions.module import CompiledModule as CompiledModule, compile_module as compile_module
     from nvbackend.builder.ops.matrix.tensor_memory import TensorLoad as TensorLoad
@@ -159,6 +162,7 @@ _NAMES: dict[str, str] = {
         "builder.kernel.attach": "AttachedBuilder attach",
         "builder.kernel.definition": "KernelDefinition kernel",
         "builder.functions.definition": "FunctionDefinition function",
+        "builder.functions.exported": "CompiledFunction",
         "builder.kernel.kernel": "FinishedKernel KernelBuilder",
         "builder.functions.module": "CompiledModule compile_module",
         "builder.values.math_policy": "MathPolicy",
@@ -205,7 +209,8 @@ _NAMES: dict[str, str] = {
 }
 _MODULES = {
     name: f"{__name__}.{name}"
-    for name in ("atoms", "codegen", "layout", "ptx", "rows", "rules", "runtime", "simulator", "tiled", "tileiras")
+    for names in ("atoms codegen jax layout ptx rows rules", "runtime simulator tiled tileiras torch")
+    for name in names.split()
 }
 _MODULES |= {name: f"{__name__}.requests.{name}" for name in ("mma", "tcgen05", "tma", "wgmma", "wmma")}
 

@@ -51,7 +51,7 @@ def forms_of_a_kernel() -> Iterator[Any]:
     yield from (module, nvb.ptx.resolve(module), *module.items)
     yield from (one for one in body.statements if not isinstance(one, type(body)))
     yield nvb.codegen.compile_ir(built.ir, built.target)
-    yield doubled
+    yield from (doubled, doubled.compile("sm_90"))
     yield nvb.compile_module([hopper_gemm.gemm], assemble=False)
 
 

@@ -18,8 +18,9 @@ OUTSIDE = {
     "simulator": frozenset({"numpy", "ml_dtypes"}),
 }
 """What a layer may import besides the standard library and this package."""
-OUTSIDE_OF_THE_REST = frozenset({"numpy", "llvmlite", "numba", "cuda", "nvidia", "ml_dtypes", "pytest", "shtab"})
-HEAVY = frozenset({"numba", "cuda", "ml_dtypes"})
+_LAUNCHERS = frozenset({"numba", "cuda", "torch", "jax"})
+OUTSIDE_OF_THE_REST = frozenset({"numpy", "llvmlite", "nvidia", "ml_dtypes", "pytest", "shtab"}) | _LAUNCHERS
+HEAVY = _LAUNCHERS | {"ml_dtypes"}
 """Never imported at the top level of a module; of the others see below."""
 USERS = {
     "llvmlite": ("nvbackend.builder", "nvbackend.codegen", "nvbackend.dry_run"),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import f32, i32
-from tests.rules.example import kernel
+from nvbackend import f16, f32, i32
+from tests.rules.example import kernel, program
 
 
 @kernel("function.declaration")
@@ -101,3 +101,24 @@ def register_of_a_called_function(k, out: nvb.Pointer[f32]):
     y = keeps(k, out[0])
     out[1] = k.value(seen[0], f32)  # breaks
     out[1] = y  # keeps
+
+
+@program("function.threads")
+def function_of_the_callers_shape():
+    @nvb.function
+    def numbered(k) -> i32:
+        return k.thread_id("linear")
+
+    numbered.compile("sm_90a")  # breaks
+    numbered.compile("sm_90a", threads=(32, 8))  # keeps
+
+
+@program("function.numba")
+def type_that_numba_lacks():
+    @nvb.function
+    def doubled(k, x: f16) -> f16:
+        return x + x
+
+    compiled = doubled.compile("sm_90")
+    compiled.numba()  # breaks
+    compiled.c_header()  # keeps

@@ -7,7 +7,7 @@ what was expanded. When the kernel is printed, `scopes.calls` puts the call wher
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from llvmlite import ir
@@ -15,6 +15,7 @@ from llvmlite import ir
 from nvbackend.builder.core.assumptions import assume_values
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address
+from nvbackend.builder.functions.body import code_of, return_results
 from nvbackend.builder.functions.expanded import Source, expand
 from nvbackend.builder.functions.parameters import Kind
 from nvbackend.builder.kernel.operations import Operations
@@ -47,7 +48,7 @@ def call(k: FunctionBuilder, source: Source, arguments: Mapping[str, Any]) -> li
     start = next(operand for operand in before.terminator.operands if isinstance(operand, ir.Block))
     body = tuple(blocks[blocks.index(start) : blocks.index(after)])
     called = _built(k, source)
-    _check_same(source, called, _code(body))
+    _check_same(source, called, code_of(body))
     made = tuple(value.ir for value in results)
     core.functions.calls.append(Call(before, after, body, called.function, tuple(registers), made, place))
     return results
@@ -96,8 +97,8 @@ def _built(k: FunctionBuilder, source: Source) -> CalledFunction:
         results = expand(builder, source, parameters, apart=True)
     finally:
         core.inner = None
-    code = _code(inner.function.blocks[1:-1])
-    _return(inner, [value.ir for value in results])
+    code = code_of(inner.function.blocks[1:-1])
+    return_results(inner, [value.ir for value in results])
     inner.check_blocks()
     inner.finished = True
     inner.link(everywhere=True)
@@ -155,35 +156,7 @@ def _argument(k: FunctionBuilder, name: str, kind: Kind, argument: ir.Argument) 
     return parameter
 
 
-def _return(core: Core, results: Sequence[ir.Value]) -> None:
-    if not results:
-        core.llvm.ret_void()
-    elif len(results) == 1:
-        core.llvm.ret(results[0])
-    else:
-        together: ir.Value = ir.Constant(core.function.function_type.return_type, ir.Undefined)
-        for index, result in enumerate(results):
-            together = core.llvm.insert_value(together, result, index)
-        core.llvm.ret(together)
-
-
 # -- is it what was judged? -------------------------------------------------------------------------------------------
-
-
-def _code(blocks: Iterable[ir.Block]) -> tuple[str, ...]:
-    """What the instructions of a body do, without the names of their registers."""
-    return tuple(_shown(instr) for block in blocks for instr in block.instructions)
-
-
-def _shown(instr: ir.Instruction) -> str:
-    name = instr.op if isinstance(instr, ir.CompareInstr) else instr.opname
-    callee = str(getattr(instr.callee, "name", instr.callee)) if isinstance(instr, ir.CallInstr) else ""
-    constants = [
-        str(operand.constant)
-        for operand in instr.operands
-        if isinstance(operand, ir.Constant) and not isinstance(operand, ir.FormattedConstant)
-    ]
-    return " ".join([name, callee, *constants])
 
 
 def _check_same(source: Source, called: CalledFunction, code: tuple[str, ...]) -> None:

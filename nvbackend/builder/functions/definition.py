@@ -10,15 +10,18 @@ from typing import Any, cast, overload
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.functions.called import call
 from nvbackend.builder.functions.expanded import Source, expand
+from nvbackend.builder.functions.exported import CompiledFunction, compile_function
 from nvbackend.builder.functions.parameters import Declared, check_alignment, check_argument, declared
 from nvbackend.builder.kernel.python_function import function_problem
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.function_rules import CALL, DECLARATION, RECURSION
-from nvbackend.builder.scopes.in_functions import INLINE, Entered
+from nvbackend.builder.scopes.in_functions import EXPORTED, INLINE, Entered
 from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
+from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import printed, user_facing
-from nvbackend.signature import Pointer
+from nvbackend.isel.target.target import Target
+from nvbackend.signature import Extents, Pointer
 
 
 @overload
@@ -87,6 +90,42 @@ class FunctionDefinition:
         source = Source(self._function, Entered(self, self.name, not self.inline), wanted, constants)
         results = (expand if self.inline else call)(k, source, arguments)
         return self._given_back(wanted, results)
+
+    def compile(
+        self,
+        target: str | Target,
+        *,
+        threads: Extents | None = None,
+        cluster: Extents = 1,
+        name: str | None = None,
+        debug: bool = True,
+        math: MathPolicy | None = None,
+        constants: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> CompiledFunction:
+        """PTX of this function alone, `.visible` and called as C calls, for others to link: see CompiledFunction.
+
+        `threads` are those of a CTA of its callers, and `cluster` the CTAs of a cluster; without `threads` any caller
+        may call it, and a function that depends on them is refused (function.threads). `name` is that in the PTX;
+        `debug` and `math` are those of a kernel, and constants of the build are given by name or together. The verifier
+        judges it as it does an attached function, without a dry run: `CompiledFunction.unknown` says what it cannot
+        know. Raises function.declaration, function.call, function.instruction, and what the body raises.
+        """
+        wanted = declared(self._function, self.name, inline=False, advice=EXPORTED)
+        chosen = {**(constants or {}), **more}
+        advice = f"its constants are: {', '.join(wanted.constants) or 'none'}"
+        for constant in chosen:
+            if constant not in wanted.constants:
+                CALL.fail(call=f"{self.name}.compile", problem=f"it has no constant {constant!r}", advice=advice)
+        defaults = self._function.__kwdefaults__ or {}
+        for constant in wanted.constants:
+            if constant not in chosen and constant not in defaults:
+                advice = f"pass {constant}=..., or give it a default"
+                CALL.fail(call=f"{self.name}.compile", problem=f"it lacks the constant {constant!r}", advice=advice)
+        source = Source(self._function, Entered(self, self.name, True, EXPORTED), wanted, {**defaults, **chosen})
+        own = self.name if name is None else str(name)
+        options: dict[str, Any] = {"threads": threads, "cluster": cluster, "debug": debug, "math": math}
+        return compile_function(source, Target.parse(target), name=own, **options)
 
     @staticmethod
     def _given_back(wanted: Declared, results: list[Value]) -> Any:

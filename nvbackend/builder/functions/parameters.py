@@ -57,7 +57,7 @@ class Declared:
         return f"({', '.join(map(str, self.results))})" if self.is_tuple else str(self.results[0])
 
 
-def declared(function: Callable[..., Any], name: str, *, inline: bool) -> Declared:
+def declared(function: Callable[..., Any], name: str, *, inline: bool, advice: str = INLINE) -> Declared:
     """What the annotations of `function` declare (function.declaration)."""
     hints = annotations_of(function)
     described = list(inspect.signature(function).parameters.values())
@@ -66,7 +66,7 @@ def declared(function: Callable[..., Any], name: str, *, inline: bool) -> Declar
         problem = f"its first parameter, {first.name}, gets the builder and cannot be a parameter of its own"
         DECLARATION.fail(function=name, problem=problem, advice=f"write def {name}(k, {first.name}, ...)")
     values = [each for each in others if each.kind is not each.KEYWORD_ONLY]
-    kinds = {each.name: _kind(name, each.name, hints.get(each.name), inline=inline) for each in values}
+    kinds = {each.name: _kind(name, each.name, hints.get(each.name), inline=inline, advice=advice) for each in values}
     results, is_tuple = _results(name, hints.get("return"))
     constants = tuple(each.name for each in others if each.kind is each.KEYWORD_ONLY)
     return Declared(name, kinds, constants, results, is_tuple)
@@ -80,7 +80,7 @@ def _bare(annotation: Any) -> Any:
     return next((part for part in annotation.__metadata__ if isinstance(part, kinds)), annotation.__origin__)
 
 
-def _kind(function: str, name: str, annotation: Any, *, inline: bool) -> Kind:
+def _kind(function: str, name: str, annotation: Any, *, inline: bool, advice: str) -> Kind:
     bare = _bare(annotation)
 
     def refuse(problem: str, advice: str) -> NoReturn:
@@ -102,7 +102,7 @@ def _kind(function: str, name: str, annotation: Any, *, inline: bool) -> Kind:
         return bare
     of_ours = isinstance(bare, TensorMap) or (inspect.isclass(bare) and bare.__module__.startswith(f"{_PACKAGE}."))
     if of_ours and not inline:
-        refuse(f"is {printed(bare)}, which a called function cannot take", f"{INLINE}, or pass {_TYPES}")
+        refuse(f"is {printed(bare)}, which a called function cannot take", f"{advice}, or pass {_TYPES}")
     if of_ours:
         return bare  # type: ignore[no-any-return]
     meant = element_name(getattr(bare, "__name__", "")) or _TYPES

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import replace
 
 from llvmlite import ir
 
@@ -17,8 +16,8 @@ from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
 from nvbackend.diagnostics import Diagnostic, caller_location, raise_all, user_facing
 from nvbackend.diagnostics.announce import announce
-from nvbackend.isel.machine import facts
-from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr
+from nvbackend.isel.machine.unknown_threads import blocks_of_unknown_threads
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 from nvbackend.isel.target.target import Target
 from nvbackend.isel.verify.verify import verify
@@ -26,8 +25,6 @@ from nvbackend.signature import Extents, LaunchBounds, shape_of
 
 _LOCAL = ("internal", "private")
 """The linkage of functions that LLVM renames to fit PTX; names that others know it leaves as they are."""
-_OF_THREADS = (facts.THREADS, facts.THREAD, facts.WARPS)
-"""Facts of which threads execute an instruction."""
 
 
 class AttachedCore(Core):
@@ -149,20 +146,9 @@ class AttachedBuilder(Operations):
         if whole and is_transparent(self.function, emitted, self.core.homes):
             machine.attributes = {**self.machine.attributes, ATTACHED: False}
         else:
-            machine.blocks = {name: _of_unknown_threads(block) for name, block in self.machine.blocks.items()}
+            machine.blocks = blocks_of_unknown_threads(self.machine)
         machine.values = self.machine.values
         return machine
-
-
-def _of_unknown_threads(block: MachineBlock) -> MachineBlock:
-    """The block with nothing said of which threads execute it."""
-    instructions = [
-        replace(instruction, facts={name: fact for name, fact in instruction.facts.items() if name not in _OF_THREADS})
-        if instruction.facts
-        else instruction
-        for instruction in block.instructions
-    ]
-    return replace(block, instructions=instructions, crew=None)
 
 
 @user_facing

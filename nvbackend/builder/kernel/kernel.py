@@ -237,13 +237,14 @@ def kernel_text(module: ir.Module, kernel: KernelBuilder) -> str:
     if bounds.cluster > 1:
         notes.append(f'"nvvm.cluster_dim"="{_listed(bounds.cluster_shape)}"')
     whole = f"{text[:start]}{header} {' '.join(notes)}{debug}{subprogram}\n{text[end:]}"
-    return _with_ftz(whole, kernel) if kernel.core.math.ftz else whole
+    return with_ftz(whole, kernel.core) if kernel.core.math.ftz else whole
 
 
-def _with_ftz(text: str, kernel: KernelBuilder) -> str:
-    """The functions that the kernel calls compute by its policy, too."""
-    for called in kernel.core.functions.built:
-        start = text.index(f"{called.function.get_reference()}(", text.index("define internal "))
+def with_ftz(text: str, core: Core) -> str:
+    """The functions of the module compute by the policy, but for a kernel, whose line has it already."""
+    others = [] if core.function.calling_convention == "ptx_kernel" else [core.function]
+    for function in [*others, *(called.function for called in core.functions.built)]:
+        start = text.index(f"{function.get_reference()}(", text.index("define "))
         end = text.index("\n", start)
         header, debug, subprogram = text[start:end].rstrip().partition(" !dbg ")
         text = f"{text[:start]}{header} {_FTZ}{debug}{subprogram}{text[end:]}"

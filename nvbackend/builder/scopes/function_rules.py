@@ -49,6 +49,20 @@ INSTRUCTION = Rule(
     why="{because}",
     reference=_GUIDE + "; PTX ISA 7.1 (function declarations and definitions)",
 )
+THREADS = Rule(
+    id="function.threads",
+    message="function {function} depends on the threads of its callers, which are not given: {problem}",
+    fix="say how many threads a CTA of its callers has: compile(threads=256), or threads=(32, 8)",
+    why="A function for any caller cannot know the shape of the CTA, and would compute other indices in another one.",
+    reference=_GUIDE + "; PTX ISA 10 (%tid, %ntid)",
+)
+NUMBA = Rule(
+    id="function.numba",
+    message="function {function} cannot be called from numba: {problem}",
+    fix="{advice}",
+    why="numba would pass other bits than the function reads.",
+    reference="numba-cuda, Calling foreign functions (declare_device)",
+)
 DIFFERS = Rule(
     id="function.differs",
     message="function {function} was built twice and is not the same: {first}, then {second}",

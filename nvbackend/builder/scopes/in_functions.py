@@ -21,6 +21,7 @@ _REFUSED = {
 """The families of instructions that no called function has."""
 _OF_KERNELS = "Shared memory and the record of failures are laid out once, by the kernel."
 INLINE = "declare the function with inline=True"
+EXPORTED = "leave it to the kernel that calls the function"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class Entered:
     definition: object
     name: str
     called: bool
+    advice: str = INLINE
+    """What to do about an instruction that a called function cannot have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +69,21 @@ class Functions:
     """The calls of this function, whose bodies are expanded."""
 
 
-def called_function(functions: Sequence[Entered]) -> str | None:
-    """The name of the innermost called function among those that are open."""
-    return next((entered.name for entered in reversed(functions) if entered.called), None)
+def called_function(functions: Sequence[Entered]) -> Entered | None:
+    """The innermost called function among those that are open."""
+    return next((entered for entered in reversed(functions) if entered.called), None)
 
 
 def check_in_function(functions: Sequence[Entered], row: Row) -> None:
     """Raises function.instruction for an instruction that a called function cannot have."""
-    if not functions or (name := called_function(functions)) is None:
+    if not functions or (called := called_function(functions)) is None:
         return
     because = _REFUSED.get(row.family)
     if because is not None:
-        INSTRUCTION.fail(what=row.ptx, function=name, advice=INLINE, because=because)
+        INSTRUCTION.fail(what=row.ptx, function=called.name, advice=called.advice, because=because)
 
 
 def check_of_kernel(functions: Sequence[Entered], what: str, advice: str) -> None:
     """Raises function.instruction for what a kernel alone can have."""
-    if functions and (name := called_function(functions)) is not None:
-        INSTRUCTION.fail(what=what, function=name, advice=advice, because=_OF_KERNELS)
+    if functions and (called := called_function(functions)) is not None:
+        INSTRUCTION.fail(what=what, function=called.name, advice=advice, because=_OF_KERNELS)

@@ -26,7 +26,7 @@ _OWN = frozenset(
 )
 _MADE = ("", "_bytes", "_map", "_encode")
 """What follows the name of a parameter in names that are made of it."""
-_KEYWORDS = re.compile(
+KEYWORDS = re.compile(
     "auto|break|case|char|const|continue|default|do|double|else|enum|extern|float|for|goto|if|inline|int|long|"
     "register|restrict|return|short|signed|sizeof|static|struct|switch|typedef|union|unsigned|void|volatile|while|"
     "asm|bool|class|delete|false|friend|namespace|new|operator|private|protected|public|template|this|throw|true|try|"
@@ -217,7 +217,7 @@ def _distinct(parameters: Sequence[Parameter]) -> list[str]:
     taken = set(_OWN)
     for parameter in parameters:
         name = _identifier(parameter.name)
-        while _KEYWORDS.fullmatch(name) or any(name + made in taken for made in _MADE):
+        while KEYWORDS.fullmatch(name) or any(name + made in taken for made in _MADE):
             name += "_"
         names.append(name)
         taken |= {name + made for made in _MADE}

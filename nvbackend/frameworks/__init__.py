@@ -1,0 +1,1 @@
+"""What operators of PyTorch and JAX share."""

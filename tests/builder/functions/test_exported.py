@@ -1,0 +1,170 @@
+"""Device functions as PTX that others link: C's calling convention, and what is refused."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import DiagnosticError, f16, f32, i32
+from tests.support.linked_functions import CALLER, FUNCTIONS, scaled, sum_of_row
+from tests.support.linking import compiled_cuda, linked_cubin, needs_linker
+from tests.support.ptxas import assemble
+
+HEAD = re.compile(r"^\.(?:visible|extern) \.func\s+(.*?)[;{]", re.MULTILINE | re.DOTALL)
+
+
+def heads(ptx):
+    """The functions that a text defines or declares, without white space."""
+    return {re.sub(r"\s", "", head) for head in HEAD.findall(ptx)}
+
+
+def refusal(*arguments, of, **options):
+    """The one rule that compiling the function breaks, and its message."""
+    with pytest.raises(DiagnosticError) as caught:
+        of.compile(*arguments, **options)
+    (diagnostic,) = caught.value.diagnostics
+    return diagnostic.rule_id, diagnostic.message
+
+
+def test_declarations_of_c() -> None:
+    assert scaled.compile("sm_80").c_declaration == 'extern "C" __device__ float scaled(float x, int n);'
+    assert sum_of_row.compile("sm_80").c_declaration.splitlines() == [
+        "struct sum_of_row_results { float result0; int result1; };",
+        'extern "C" __device__ struct sum_of_row_results sum_of_row(float *row, int count);',
+    ]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)
+def test_ptxas_accepts_each(function) -> None:
+    for target in ("sm_80", "sm_120"):
+        done, said = assemble(function.compile(target).ptx, target)
+        assert done, said
+
+
+def test_nvrtc_declares_the_same_parameters() -> None:
+    needs_linker()
+    functions = [function.compile("sm_90") for function in FUNCTIONS]
+    ptx = compiled_cuda("".join(each.c_header() for each in functions) + CALLER, "sm_90")
+    ours = set().union(*(heads(each.ptx) for each in functions))
+    assert len(ours) == len(FUNCTIONS)
+    assert heads(ptx) == ours
+    assert linked_cubin("sm_90", [ptx, *(each.ptx for each in functions)]).startswith(b"\x7fELF")
+
+
+def test_the_shape_of_the_callers_cta() -> None:
+    @nvb.function
+    def numbered(k) -> i32:
+        return k.thread_id("linear")
+
+    rule, message = refusal("sm_90a", of=numbered)
+    assert rule == "function.threads"
+    assert "depends on the threads of its callers" in message
+    assert "%tid.y" in numbered.compile("sm_90a", threads=(32, 8)).ptx
+    assert "%tid.y" not in numbered.compile("sm_90a", threads=256).ptx
+
+
+def test_what_only_a_kernel_can_have_is_refused() -> None:
+    @nvb.function
+    def tiled(k, x: f32) -> f32:
+        tile = k.shared(f32, 32)
+        tile[0] = x
+        return tile[0]
+
+    @nvb.function
+    def mapped(k, x: nvb.TensorMap(f16, box=(64, 64))):
+        pass
+
+    assert refusal("sm_90a", of=tiled)[0] == "function.instruction"
+    assert refusal("sm_90a", of=mapped)[0] == "function.declaration"
+
+
+@pytest.mark.parametrize("name", ["double", "a$b", "printf", "vprintf"])
+def test_names_that_c_cannot_declare(name) -> None:
+    rule, message = refusal("sm_80", of=scaled, name=name)
+    assert rule == "function.declaration"
+    assert repr(name) in message
+    assert ".visible .func  (.param .b32 func_retval0) other(" in scaled.compile("sm_80", name="other").ptx
+
+
+def test_constants_of_the_build() -> None:
+    @nvb.function
+    def clamped(k, x: f32, *, limit: float) -> f32:
+        return k.math.min(x, limit)
+
+    assert refusal("sm_80", of=clamped)[1].endswith("it lacks the constant 'limit'")
+    assert refusal("sm_80", of=clamped, limits=3.0)[1].endswith("it has no constant 'limits'")
+    assert clamped.compile("sm_80", limit=6.0).ptx == clamped.compile("sm_80", constants={"limit": 6.0}).ptx
+
+
+def test_a_divergent_barrier_in_the_function_is_refused() -> None:
+    @nvb.function
+    def halted(k, x: i32):
+        with k.if_(k.thread_id() < 5):
+            k.warp.sync()
+
+    assert refusal("sm_80", of=halted, threads=32)[0].startswith("convergence.")
+
+
+def test_functions_that_it_calls_stay_inside() -> None:
+    @nvb.function(inline=False)
+    def halved(k, x: f32) -> f32:
+        return x * 0.5
+
+    @nvb.function
+    def quartered(k, x: f32) -> f32:
+        return halved(k, halved(k, x))
+
+    ptx = quartered.compile("sm_80").ptx
+    assert ptx.count(".visible") == 1
+    assert len(re.findall(r"call\b", ptx)) == 2
+    assert assemble(ptx, "sm_80")[0]
+
+
+def test_the_math_policy_is_that_of_the_function() -> None:
+    @nvb.function
+    def product(k, x: f32) -> f32:
+        return x * x
+
+    assert "mul.rn.ftz.f32" in product.compile("sm_80", math=nvb.MathPolicy(ftz=True)).ptx
+    assert "ftz" not in product.compile("sm_80").ptx
+
+
+def test_what_is_not_known_of_callers_is_said() -> None:
+    unknown = sum_of_row.compile("sm_80", threads=64).unknown
+    assert any("64 threads" in each for each in unknown)
+    assert any("pointers" in each for each in unknown)
+    assert all(each in sum_of_row.compile("sm_80", threads=64).c_header() for each in unknown)
+
+
+def test_numba_types_and_declares_it() -> None:
+    if not hasattr(pytest.importorskip("numba.cuda.types"), "CPointer"):
+        pytest.skip("needs the package numba-cuda")
+    from numba import cuda
+    from numba.core.errors import TypingError
+    from numba.cuda import types
+
+    sums, times = sum_of_row.compile("sm_90").numba(), scaled.compile("sm_90").numba()
+
+    def kernel(x, out):
+        total, positive = sums(x, 5)
+        out[0] = times(total, positive)
+
+    array = types.Array(types.float32, 1, "C")
+    ptx, _ = cuda.compile(kernel, (array, array), cc=(9, 0), abi="c")
+    for function in (sum_of_row, scaled):
+        assert heads(function.compile("sm_90").ptx) <= heads(ptx)
+    with pytest.raises(
+        TypingError, match=r"function.numba.*row is a pointer to f32, and the call passes array.float64"
+    ):
+        cuda.compile(kernel, (types.Array(types.float64, 1, "C"), array), cc=(9, 0), abi="c")
+
+
+def test_numba_has_no_such_type() -> None:
+    @nvb.function
+    def doubled(k, x: f16) -> f16:
+        return x + x
+
+    with pytest.raises(DiagnosticError, match=r"function.numba.*is f16"):
+        doubled.compile("sm_90").numba()
