@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from nvbackend.isel.target.target import Target
 from nvbackend.runtime.device import CudaDevice, DeviceLimits, KernelLimits
 from nvbackend.runtime.timing import EventClock
 from nvbackend.signature import LaunchBounds, Pointer, Scalar, Signature
-from tests.support.cuda import ENUMS, CUresult, FakeCuda
+from tests.support.cuda import DEVICE_OFFSET, ENUMS, HOST_MEMORY, CUresult, FakeCuda
 from tests.support.runtime import Cubin, FakeArray, FakeCompiled, broken, rules, signature
 
 ADDRESS = 0x7F0000000000
@@ -29,6 +30,8 @@ def test_the_stand_ins_numbers_are_the_drivers() -> None:
     for kind in ENUMS:
         for member in kind:
             assert int(getattr(getattr(driver, kind.__name__), member.name)) == member.value
+    for flag in HOST_MEMORY:
+        assert getattr(driver, str(flag.name)) == flag.value
 
 
 def test_the_stand_in_takes_what_cuda_core_takes() -> None:
@@ -296,3 +299,17 @@ def test_events_are_on_the_stream_and_given_back(monkeypatch: pytest.MonkeyPatch
     assert clock.milliseconds(first, second) == second - first > 0
     clock.close()
     assert not cuda.events
+
+
+def test_the_record_of_a_failure_is_where_the_kernels_variable_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty words of the host's memory, of which the kernel's own variable gets the address that the device knows."""
+    cuda = installed(monkeypatch)
+    device = CudaDevice()
+    kernel = device.load("k", b"cubin")
+    record = device.record(kernel, "k", 5)
+    assert record.tolist() == [0] * 5
+    assert bytes(cuda.host) == bytes(40) + b"\xff" * 40
+    address = ctypes.addressof(cuda.host) + DEVICE_OFFSET
+    assert cuda.globals == {(("library", kernel.handle), b"k__failure_at"): address.to_bytes(8, "little")}
+    cuda.host[9] = 1
+    assert record.tolist() == [0, 256, 0, 0, 0]

@@ -6,6 +6,7 @@ Numbers are those of cuda.h, written down here a second time.
 
 from __future__ import annotations
 
+import ctypes
 import enum
 import sys
 from dataclasses import dataclass, field
@@ -60,6 +61,14 @@ class CUevent_wait_flags(enum.IntEnum):
     CU_EVENT_WAIT_DEFAULT = 0
 
 
+class HOST_MEMORY(enum.IntFlag):
+    CU_MEMHOSTALLOC_PORTABLE = 1
+    CU_MEMHOSTALLOC_DEVICEMAP = 2
+    CU_MEMHOSTALLOC_WRITECOMBINED = 4
+
+
+DEVICE_OFFSET = 1 << 44
+"""How far the device sees host memory from where the host does."""
 ENUMS = (CUresult, CUdevice_attribute, CUfunction_attribute, CUpointer_attribute, CUevent_flags, CUevent_wait_flags)
 
 
@@ -118,6 +127,10 @@ class FakeCuda:
     order: list[tuple[int, int]] = field(default_factory=list)
     """(stream that waits, stream that is waited for)."""
     core_version: str = "1.2.2"
+    host: Any = None
+    """The memory of the host that was asked for last."""
+    globals: dict[Any, bytes] = field(default_factory=dict)
+    """What was copied to variables, by library and name."""
 
     def named(self, name: str) -> list[tuple[Any, ...]]:
         """The arguments of every call of `name`."""
@@ -143,7 +156,8 @@ class FakeCuda:
 
     def _driver(self) -> Any:
         made = {name[1:]: self._answering(name[1:]) for name in dir(self) if name.startswith("_cu")}
-        return SimpleNamespace(CUkernel=int, **{kind.__name__: kind for kind in ENUMS}, **made)
+        kinds = {kind.__name__: kind for kind in ENUMS}
+        return SimpleNamespace(CUkernel=int, **{flag.name: int(flag) for flag in HOST_MEMORY}, **kinds, **made)
 
     def _answering(self, name: str) -> Any:
         function = getattr(self, f"_{name}")
@@ -188,6 +202,28 @@ class FakeCuda:
         if attribute != CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL or pointer not in self.memory:
             return CUresult.CUDA_ERROR_INVALID_VALUE, None
         return CUresult.CUDA_SUCCESS, self.memory[pointer]
+
+    def _cuMemHostAlloc(self, size: int, flags: int) -> tuple[Any, ...]:
+        """Memory that a device may write, full of what was there before, with as much again behind it."""
+        if flags != HOST_MEMORY.CU_MEMHOSTALLOC_PORTABLE | HOST_MEMORY.CU_MEMHOSTALLOC_DEVICEMAP:
+            return CUresult.CUDA_ERROR_INVALID_VALUE, None
+        self.host = (ctypes.c_ubyte * (2 * size))(*[255] * (2 * size))
+        return CUresult.CUDA_SUCCESS, ctypes.addressof(self.host)
+
+    def _cuMemHostGetDevicePointer(self, host: int, flags: int) -> tuple[Any, ...]:
+        # "Flags ... must be 0."
+        known = flags == 0 and host == ctypes.addressof(self.host)
+        return (CUresult.CUDA_SUCCESS if known else CUresult.CUDA_ERROR_INVALID_VALUE), host + DEVICE_OFFSET
+
+    def _cuKernelGetLibrary(self, kernel: int) -> tuple[Any, ...]:
+        return CUresult.CUDA_SUCCESS, ("library", kernel)
+
+    def _cuLibraryGetGlobal(self, library: Any, name: bytes) -> tuple[Any, ...]:
+        return CUresult.CUDA_SUCCESS, (library, name), 8
+
+    def _cuMemcpyHtoD(self, to: Any, source: int, size: int) -> tuple[Any, ...]:
+        self.globals[to] = ctypes.string_at(source, size)
+        return (CUresult.CUDA_SUCCESS,)
 
     def _cuStreamSynchronize(self, _stream: int) -> tuple[Any, ...]:
         return (CUresult.CUDA_SUCCESS,)
