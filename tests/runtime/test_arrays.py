@@ -281,3 +281,14 @@ def test_every_element_takes_its_storage_and_types_of_its_width(element: types.E
             assert numpy.dtype(getattr(ml_dtypes, name)).itemsize == element.numpy_dtype().itemsize
     assert "float16" not in accepted_dtypes(types.bf16)
     assert "float8_e5m2" not in accepted_dtypes(types.e4m3)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float8_e4m3fn", "int32", "uint8"])
+def test_the_types_of_numbas_arrays_are_numpys_with_names_for_those_it_lacks(name: str) -> None:
+    dtype = numpy.dtype(getattr(ml_dtypes, name, name))
+    made = type("DeviceNDArray", (), {"__module__": NUMBA})()
+    made.__dict__.update(
+        dtype=dtype, shape=(4,), strides=(dtype.itemsize,), stream=7, device_ctypes_pointer=ctypes.c_void_p(4096)
+    )
+    array = read(made)
+    assert (array.dtype, array.item_bytes, array.pointer) == (name, dtype.itemsize, 4096)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nvbackend import DiagnosticError, f16, f32, f64, u8
+from nvbackend import DiagnosticError, bf16, f16, f32, f64, u8
 from nvbackend.intrinsics.copy.matrix_move import LOADED, STORED
 from nvbackend.intrinsics.maps.matrix import elements_a_lane, matrix_position, rows_of
 from nvbackend.tiled import cp_async_copy, ldmatrix_copy, stmatrix_copy, universal_copy
@@ -179,3 +179,20 @@ def test_refused(mistake):
     (found,) = caught.value.diagnostics
     assert found.rule.id == rule
     assert words in said(found)
+
+
+@pytest.mark.parametrize("make", [ldmatrix_copy, stmatrix_copy])
+def test_four_plain_matrices_unless_it_says_otherwise(make):
+    """As CUTLASS's U32x4 atoms; an atom is equal to another that is made alike, and shows what it is made of."""
+    atom = make(f16)
+    assert atom == make(f16, 4, transposed=False, narrow=False)
+    assert hash(atom) == hash(make(f16, 4))
+    assert "make_row" not in repr(atom)
+    for other in (make(f16, 2), make(f16, transposed=True), make(bf16)):
+        assert atom != other
+
+
+def test_no_matrix_has_elements_of_64_bits():
+    for make in (ldmatrix_copy, stmatrix_copy):
+        with pytest.raises(DiagnosticError, match=r"copy\.(width|element)"):
+            make(f64)

@@ -118,8 +118,7 @@ class Address:
     def __add__(self, elements: Operand) -> Address:
         if self.element.bits % 8:
             return self.byte_offset(self._whole_bytes(elements))
-        step = scaled(self._k, elements, self.element.bits // 8, self.space)
-        return self.byte_offset(step, align=self._alignment_after(step))
+        return self.steps(elements, self.element.bits // 8)
 
     def __eq__(self, other: object) -> Value:  # type: ignore[override]
         return compared(self, other, equal=True)

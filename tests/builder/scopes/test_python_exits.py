@@ -151,6 +151,14 @@ def test_a_block_that_python_leaves_is_refused_at_the_statement(function: Callab
     assert linecache.getline(__file__, diagnostic.location.line).endswith("# here\n")
 
 
+def test_who_called_what_python_leaves_is_shown() -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        built(return_of_a_helper)
+    place = caught.value.diagnostics[0].location
+    assert place is not None
+    assert [each.function for each in (place, *place.callers)][:3] == ["chosen", "return_of_a_helper", "kernel"]
+
+
 def not_taken(k, out, n, repeats=2):
     for i in range(4):
         with k.if_(n > i):

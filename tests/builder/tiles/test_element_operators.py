@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import f16, f32
+from nvbackend.builder.tiles.elements.packing import packed
 
 OPERATORS = (operator.add, operator.sub, operator.mul, operator.truediv)
 FORMS: list[Callable[[Any, Any, Any], Any]] = [
@@ -58,3 +60,19 @@ def test_an_operator_takes_its_operands_in_order(kind: str) -> None:
         expected.append(y)
     assert len(np.unique(x)) > 1
     assert np.array_equal(got, np.array(expected))
+
+
+@pytest.mark.parametrize(("target", "pairs"), [("sm_75", 0), ("sm_80", 2)])
+def test_two_f32_become_f16_at_once_where_there_is_an_instruction(target: str, pairs: int) -> None:
+    """PTX ISA, cvt: .f16x2 from two .f32 needs sm_80."""
+
+    @nvb.kernel(target, threads=LANES)
+    def converted(k, x: nvb.Pointer[f32], out: nvb.Pointer[nvb.u32]):
+        for place, word in enumerate(packed(k.core, [x[index] for index in range(4)], f16)):
+            out[place] = word
+
+    compiled = converted.compile(assemble=False)
+    assert len(re.findall(r"cvt\.rn\.f16x2\.f32", compiled.ptx)) == pairs
+    x, out = np.array([1.5, -2.25, 3e-5, 60000.0], np.float32), np.zeros(2, np.uint32)
+    nvb.runtime.load(compiled, device="simulator").launch(1, x, out)
+    assert np.array_equal(out.view(np.float16), x.astype(np.float16))

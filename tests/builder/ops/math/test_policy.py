@@ -138,3 +138,25 @@ def test_a_policy_that_is_none_is_refused():
         KernelBuilder("k", "sm_90a", threads=32, math="fast")
     with pytest.raises(nvb.DiagnosticError, match=r"call\.argument"):
         nvb.MathPolicy(contract=2)
+
+
+@pytest.mark.parametrize(
+    ("target", "element", "rule", "words"),
+    [
+        ("sm_75", nvb.f32, "target.feature", "min.NaN.f32"),
+        ("sm_75", nvb.f16, "target.feature", "min.NaN.f16"),
+        ("sm_90", nvb.f64, "value.operation", "min.NaN"),
+        ("sm_75", nvb.f64, "value.operation", "min.NaN"),
+        ("sm_80", nvb.f32, None, ""),
+        ("sm_80", nvb.bf16, None, ""),
+    ],
+)
+def test_what_takes_nan_over_numbers_is_of_sm_80_and_not_of_f64(target, element, rule, words):
+    """PTX ISA, min and max: .NaN needs sm_80, and there is none of .f64."""
+    k = KernelBuilder("k", target, threads=32, parameters=[nvb.Parameter("x", nvb.Scalar(element))])
+    said = []
+    try:
+        k.math.min(k.arguments[0], k.arguments[0], nan=True)
+    except nvb.DiagnosticError as error:
+        said = [(one.rule_id, words in one.message) for one in error.diagnostics]
+    assert said == ([] if rule is None else [(rule, True)])
