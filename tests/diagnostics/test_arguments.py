@@ -15,7 +15,7 @@ import nvbackend as nvb
 from nvbackend import DiagnosticError, ElementType, f16, i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.diagnostics import record
-from nvbackend.diagnostics.arguments import Kinds, wrong_arguments, wrong_entries
+from nvbackend.diagnostics.arguments import Kinds, as_tuples, wrong_arguments, wrong_entries
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.signature import Parameter, Pointer, Scalar
 
@@ -309,3 +309,16 @@ def test_an_argument_that_is_known_at_run_time_only_is_said_to_be() -> None:
 def test_an_element_type_that_has_another_name_is_advised(given: object, shown: str) -> None:
     (found,) = wrong_arguments(_of_kinds, (1, "a", given), {})
     assert found.values["problem"].partition(": use ")[2] == shown
+
+
+def of_both(pair: tuple[int, ...], names: list[str], either: tuple[int, ...] | list[int], some: int = 0) -> None:
+    """Takes a tuple, a list, and either."""
+
+
+def test_a_list_becomes_a_tuple_where_only_tuples_are_taken() -> None:
+    args, kwargs = as_tuples(of_both, ([1, 2], ["a"], [3]), {"some": 4})
+    assert (args, kwargs) == (((1, 2), ["a"], [3]), {"some": 4})
+    args, kwargs = as_tuples(of_both, (), {"pair": [1, 2], "names": ["a"], "either": [3], "some": 4})
+    assert (args, kwargs) == ((), {"pair": (1, 2), "names": ["a"], "either": [3], "some": 4})
+    args, kwargs = as_tuples(of_both, ((1, 2), ("a",), [3], 4, [5]), {})
+    assert (args, kwargs) == (((1, 2), ("a",), [3], 4, [5]), {})

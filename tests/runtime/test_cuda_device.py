@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,9 +14,10 @@ from nvbackend import runtime
 from nvbackend.intrinsics.row import types
 from nvbackend.isel.target.target import Target
 from nvbackend.runtime.device import CudaDevice, DeviceLimits, KernelLimits
+from nvbackend.runtime.driver import driver_errors
 from nvbackend.runtime.timing import EventClock
 from nvbackend.signature import LaunchBounds, Pointer, Scalar, Signature
-from tests.support.cuda import DEVICE_OFFSET, ENUMS, HOST_MEMORY, CUresult, FakeCuda
+from tests.support.cuda import DEVICE_OFFSET, ENUMS, HOST_MEMORY, CUresult, FakeCuda, FakeCUDAError
 from tests.support.runtime import Cubin, FakeArray, FakeCompiled, broken, rules, signature
 
 ADDRESS = 0x7F0000000000
@@ -313,3 +315,10 @@ def test_the_record_of_a_failure_is_where_the_kernels_variable_points(monkeypatc
     assert cuda.globals == {(("library", kernel.handle), b"k__failure_at"): address.to_bytes(8, "little")}
     cuda.host[9] = 1
     assert record.tolist() == [0, 256, 0, 0, 0]
+
+
+def test_errors_of_the_driver_are_known_without_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch)
+    assert driver_errors() == (RuntimeError, FakeCUDAError)
+    monkeypatch.setitem(sys.modules, "cuda.core._utils.cuda_utils", None)
+    assert driver_errors() == (RuntimeError,)
