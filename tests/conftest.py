@@ -11,12 +11,11 @@ import pytest
 from tests.support.devices import device, leave_out
 from tests.support.golden import Golden
 from tests.support.gpu import why_not
+from tests.support.process import collect_seldom
 from tests.support.sampling import leave_to_slices
 from tests.support.slices import USUAL_S, Choice, chosen
 
 ANY_GPU = (0, 0)
-SELDOM = (100_000, 50, 100)
-"""Thresholds of the garbage collector, of its three generations."""
 CHOSEN = pytest.StashKey[str]()
 __all__ = ["device"]
 WHOLE = "pytest -m exhaustive -n auto"
@@ -48,14 +47,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
-    """Collect without the garbage collector, which walks 20,000 tests again and again, here and in every test after.
-
-    In the tests it runs seldom: what a kernel is made of dies with the kernel, and a walk of what lives finds little.
-    """
+    """Collect without the garbage collector, which walks 20,000 tests again and again, here and in every test after."""
     gc.disable()
     yield
-    gc.freeze()
-    gc.set_threshold(*SELDOM)
+    collect_seldom()
     gc.enable()
 
 

@@ -73,6 +73,7 @@ def test_a_flag_is_a_bool(call: Callable[..., Any], signature: inspect.Signature
         assert not told(call, signature, place, given), given
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("call", "signature", "place"), places(*OPERANDS, *ADDRESSES))
 def test_an_operand_is_one_value(call: Callable[..., Any], signature: inspect.Signature, place: str) -> None:
     for given in ([1], (1,), [], b"x", bytearray(b"x"), {1: 1}, {1}, REGISTER):

@@ -91,7 +91,7 @@ def _witnesses() -> list[str]:
     return [*cases_by_verdict.values()]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", _witnesses())
 def test_what_is_noted_of_the_simulator_is_what_it_says(name: str) -> None:
     """Some of what the exhaustive test above measures: it writes the file, with --update-golden."""

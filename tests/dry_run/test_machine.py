@@ -151,6 +151,7 @@ def _stored(number: int) -> Iterator[int]:
     yield from (number >> shift & WORDS - 1 for shift in (0, 12, 20))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(60))
 def test_every_thread_computes_what_python_does(seed: int) -> None:
     program = _program(random.Random(seed))

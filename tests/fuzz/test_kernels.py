@@ -12,8 +12,8 @@ import os
 import pytest
 
 from nvbackend.isel.target.target import target_names
-from tests.support.random_kernels.program import KINDS, SAME_TARGET
-from tests.support.random_kernels.worker import Campaign, run
+from tests.support.random_kernels.program import KINDS, SAME_TARGET, write
+from tests.support.random_kernels.worker import Campaign, refused_by_ptxas, run
 
 BLOCK = 512
 BLOCKS = 4
@@ -43,6 +43,18 @@ def test_two_thousand_kernels(block: int) -> None:
 def test_a_hundred_thousand_kernels(block: int) -> None:
     first = FIRST_LONG + block * LONG_BLOCK
     assert_campaign(run(first, first + LONG_BLOCK), LONG_BLOCK)
+
+
+def test_ptxas_names_the_kernel_that_is_wrong_among_others() -> None:
+    built = [one for one in map(write, range(12)) if one.verdict == "built"][:5]
+    assert len(built) == 5
+    assert refused_by_ptxas(built) == ({}, 1)
+    wrong = built[3]
+    wrong.ptx = wrong.ptx.replace("ret;", "mov.u32 %nothing, 1;\n\tret;")
+    refused, asked = refused_by_ptxas(built)
+    assert refused.keys() == {wrong.seed}
+    assert "nothing" in refused[wrong.seed]
+    assert asked < 2 * len(built)
 
 
 def test_the_counts_are_those_that_are_promised() -> None:

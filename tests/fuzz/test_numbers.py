@@ -9,7 +9,7 @@ import pytest
 from tests.support import number_sweep
 from tests.support.number_sweep import run, sites_of, verdict
 
-SHARE = 0.01
+SHARE = 0.006
 LONG_SHARE = 0.1
 LONG_RUNS = 10
 

@@ -119,6 +119,7 @@ def test_many_more_texts(name: str) -> None:
     assert_kept(read(name, 2, number_of(name, LONG_COUNT)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize(
     "digits", ["9" * 5000, "3" * 40, "\N{ARABIC-INDIC DIGIT THREE}", "\N{SUPERSCRIPT TWO}", "-1", "0"]

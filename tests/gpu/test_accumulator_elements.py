@@ -113,6 +113,7 @@ def fill(k: nvb.KernelBuilder, tile: Any, source: nvb.Tensor) -> None:
         to[index // columns, index % columns] = source[index // columns, index % columns]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_elements_are_where_their_coordinates_say(case, device):
     from numba import cuda

@@ -52,6 +52,7 @@ RINGS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kernel", "steps"),
     [(kernel, steps) for kernel, cases in RINGS.items() for steps in cases],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.process import ROOT, python_output
+from tests.support.process import ROOT, run_here
 from tests.support.rule_catalogue import declared_rules
 
 GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
@@ -56,8 +55,7 @@ def run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     """The program as a file of its own."""
     file = folder / FILE
     file.write_text(program, encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run([sys.executable, str(file)], capture_output=True, text=True, env=environment, check=False)
+    return run_here(file)
 
 
 def diagnosed(folder: Path, step: Step) -> str:
@@ -118,7 +116,9 @@ def test_rules_refer_to_parts_of_pages_that_exist() -> None:
     assert cited - headings == set()
 
 
-def test_the_rest_of_the_guide_runs() -> None:
+def test_the_rest_of_the_guide_runs(tmp_path: Path) -> None:
     blocks = BLOCK.findall(GUIDE[GUIDE.index("\n## Values and variables") :])
     assert len(blocks) > 3
-    assert ".entry own" in python_output("\n".join(blocks))
+    done = run(tmp_path, "\n".join(blocks))
+    assert done.returncode == 0, done.stderr
+    assert ".entry own" in done.stdout

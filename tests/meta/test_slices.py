@@ -20,7 +20,7 @@ COSTS = {
     for number in range(400)
 }
 COMMITS = [hashlib.sha1(str(number).encode()).hexdigest() for number in range(1200)]
-OPTIONS = ["-q", "-p", "no:cacheprovider", "-m", "exhaustive", "tests/fuzz", "--collect-only"]
+OPTIONS = ["-q", "-p", "no:cacheprovider", "-m", "exhaustive", "tests/fuzz/test_texts.py", "--collect-only"]
 
 
 @pytest.mark.parametrize("count", [1, 2, 13, 1000])

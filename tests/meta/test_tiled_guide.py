@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
-from tests.meta.test_guide import BLOCK
-from tests.support.process import ROOT, python_output
+from tests.meta.test_guide import BLOCK, run
+from tests.support.process import ROOT
 
 GUIDE = ROOT / "docs" / "tiled.md"
 PRINTED = re.compile(r"^print\(.*\)  # (.*?)(?:: .*)?$", re.MULTILINE)
 """A line that prints, and what: behind a colon and a blank stand words."""
 
 
-def test_the_guide_to_atoms_over_tiles_runs() -> None:
+def test_the_guide_to_atoms_over_tiles_runs(tmp_path: Path) -> None:
     blocks = BLOCK.findall(GUIDE.read_text(encoding="utf-8"))
     assert len(blocks) == 14
     code = "\n".join(blocks)
-    assert python_output(code).splitlines() == PRINTED.findall(code)
+    done = run(tmp_path, code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == PRINTED.findall(code)

@@ -17,7 +17,7 @@ from tests.support.process import ROOT
 
 MUTATIONS = mutations()
 NOTED = noted()
-ONE_OF = 3
+ONE_OF = 5
 """Of the cells of a mistake that say something one of so many is in the ordinary run, and of the empty ones."""
 
 

@@ -19,25 +19,18 @@ each_example = pytest.mark.parametrize("example", EXAMPLES, ids=[one.rule for on
 
 @each_example
 def test_one_program_breaks_the_rule_and_no_other(example: Example) -> None:
+    """At a line of the program: where it marks one as broken that line, else one that both programs have."""
     found = example.diagnostics(Side.BREAKS)
     assert {one.rule_id for one in found} == {example.rule, *example.also}, list(map(str, found))
+    for one in found if example.located else ():
+        assert one.location is not None, str(one)
+        assert one.location.file == example.file, str(one)
+        assert one.location.line in example.lines, str(one)
 
 
 @each_example
 def test_the_other_program_keeps_every_rule(example: Example) -> None:
     assert list(map(str, example.diagnostics(Side.KEEPS))) == []
-
-
-LOCATED = [one for one in EXAMPLES if one.located]
-
-
-@pytest.mark.parametrize("example", LOCATED, ids=[one.rule for one in LOCATED])
-def test_the_rule_is_told_at_a_line_of_the_program(example: Example) -> None:
-    """Where the program marks a line as the broken one, or has none to mark, it is a line that both have."""
-    for one in example.diagnostics(Side.BREAKS):
-        assert one.location is not None, str(one)
-        assert one.location.file == example.file, str(one)
-        assert one.location.line in example.lines, str(one)
 
 
 @each_example

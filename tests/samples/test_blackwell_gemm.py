@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 
 import nvbackend as nvb
 from nvbackend.codegen.sass import count_instructions
 from samples import blackwell_gemm
-from tests.support.process import ROOT
+from tests.support.process import ROOT, run_here
 
 
 @pytest.fixture(scope="module")
@@ -50,12 +47,6 @@ def test_shapes_are_covered_by_whole_tiles():
 
 
 def test_the_program_builds_where_there_is_no_such_gpu():
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "samples" / "blackwell_gemm.py"), "--show", "ptx"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
+    done = run_here(ROOT / "samples" / "blackwell_gemm.py", "--show", "ptx")
     assert done.returncode == 0, done.stderr
     assert re.search(r"tcgen05\.mma\.cta_group::1\.kind::f16", done.stdout)

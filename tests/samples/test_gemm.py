@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from samples.gemm import choice
@@ -12,7 +9,7 @@ from samples.gemm.__main__ import problem_for
 from samples.gemm.thin import Thin
 from samples.gemm.wide import Wide
 from samples.program import Device
-from tests.support.process import ROOT
+from tests.support.process import ROOT, run_here
 
 WIDE = list(choice.wide_ones())
 THIN = [one for m in (8, 16, 32, 64, 128) for one in choice.thin_ones(m)]
@@ -73,8 +70,7 @@ def test_few_tiles_share_the_depth():
 
 
 def test_the_program_names_its_choice():
-    arguments = [sys.executable, "-m", "samples.gemm", "16", "136", "256", "--simulate"]
-    done = subprocess.run(arguments, capture_output=True, text=True, cwd=ROOT, check=False)
+    done = run_here(ROOT / "samples" / "gemm" / "__main__.py", "16", "136", "256", "--simulate")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Thin(columns=16")
     assert ": equal to NumPy, largest error" in done.stdout.splitlines()[-1]

@@ -125,6 +125,7 @@ def refused(pair, target):
     return "value.operation" if pair[1] is tf32 and target == "sm_75" else None
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair[0]}-{pair[1]}")
 def test_a_pair_is_converted_or_refused(pair):
     source, element = pair

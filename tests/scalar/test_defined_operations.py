@@ -152,6 +152,7 @@ _NAN_FORMS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", witnessed(), ids=str)
 def test_the_form_that_keeps_nan_is_there_where_ptxas_has_it(target):
     version = ".".join(map(str, target.ptx_version))

@@ -59,6 +59,7 @@ LIVELOCKS = {
 }
 
 
+@pytest.mark.sampled(2)
 @SEEDS
 @pytest.mark.parametrize("name", LIVELOCKS)
 def test_a_livelock_is_found(name: str, seed: int) -> None:
@@ -117,6 +118,7 @@ ENDS = {
 }
 
 
+@pytest.mark.sampled(2)
 @SEEDS
 @pytest.mark.parametrize("name", ENDS)
 def test_a_loop_that_ends_is_left_alone(name: str, seed: int) -> None:

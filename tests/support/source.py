@@ -60,15 +60,16 @@ def _dotted(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(source: Source) -> list[Import]:
+@functools.cache
+def imports(source: Source) -> tuple[Import, ...]:
     """Every module that `source` imports, wherever in the file; names imported from a package that are modules count
     as these modules."""
     known = {other.module for other in sources(PACKAGE)}
-    return [
+    return tuple(
         Import(module, getattr(node, "lineno", 0), lazy)
         for node, lazy in _walk(source.tree, False)
         for module in _modules(node, known)
-    ]
+    )
 
 
 def _walk(node: ast.AST, lazy: bool) -> Iterator[tuple[ast.AST, bool]]:

@@ -62,6 +62,7 @@ TILES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("major", "mode", "element", "shape", "order"), TILES[::5])
 def test_boxes_fill_the_canonical_layouts(major, mode, element, shape, order):
     layout = tile_to_shape(gmma_atom(major, mode, element), shape, order)

@@ -130,6 +130,7 @@ def test_a_of_two_ctas_is_written_twice() -> None:
 TS, WS = "SM100_MMA_F16BF16_{}TS<{}, half_t, {}, {}, 32, Major::K, Major::K>", "SM100_MMA_F16BF16_WS_SS"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("tiles", [(1, 1), (2, 1), (1, 3), (2, 2)], ids=str)
 @pytest.mark.parametrize(
     ("name", "operand", "shape", "bits", "lanes"),

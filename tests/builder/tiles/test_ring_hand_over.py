@@ -20,7 +20,7 @@ from nvbackend.tiled import make_tma_copy
 from tests.support.cluster_interpreter import Cluster, TensorMap
 from tests.support.cta_interpreter import Recorded
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 STEPS = 5
 ROWS, COLUMNS = 16, 16

@@ -79,6 +79,7 @@ def test_the_fix_names_lines_of_the_program(one: Tried) -> None:
     assert not inside or all(int(number) in one.example.lines for number in re.findall(r"\bline (\d+)", said.fix))
 
 
+@pytest.mark.sampled(2)
 @each
 def test_the_mended_program_is_accepted_and_right(one: Tried) -> None:
     assert one.example.diagnostics(Side.KEEPS) == ()

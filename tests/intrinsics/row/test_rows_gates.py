@@ -17,8 +17,10 @@ from tests.support.row_verdicts import (
     version_faults,
 )
 
-ORDINARY = 16
+ORDINARY = 12
 """Rows of a family that an ordinary run tries; the others wait for an exhaustive one."""
+ON_OLD_CHIPS = 6
+"""Of these, as each is asked about on every old chip."""
 
 
 def _name(module: ModuleType) -> str:
@@ -61,7 +63,7 @@ def test_ptxas_refuses_the_row_one_ptx_version_earlier(rows: list[Row]) -> None:
 
 
 def test_gates_are_those_of_the_ptxas_that_knows_the_older_chips(rows: list[Row]) -> None:
-    assert old_chip_faults(rows) == []
+    assert old_chip_faults(rows[:ON_OLD_CHIPS]) == []
 
 
 @pytest.mark.parametrize("module", FAMILIES, ids=_name)

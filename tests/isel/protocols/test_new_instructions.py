@@ -68,6 +68,7 @@ def found(example: Example) -> list[tuple[str, int]]:
     return [(one.rule_id, one.location.line if one.location else 0) for one in said if one.rule_id in RULES]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.rule)
 def test_a_new_instruction_is_seen_by_every_analysis(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
     known = found(example)

@@ -127,9 +127,14 @@ def sampled(requests: Sequence[MmaRequest], count: int, target: Target) -> list[
     """A seeded sample, half of it legal as far as there is so much."""
     chooser = random.Random(len(requests))
     drawn = chooser.sample(requests, min(len(requests), 60 * count))
-    taken = [request for request in drawn if not why_not(GATES, request, target)][: count // 2]
-    refused = [request for request in drawn if why_not(GATES, request, target)][: count - len(taken)]
-    return taken + refused
+    taken: list[MmaRequest] = []
+    refused: list[MmaRequest] = []
+    for request in drawn:
+        if len(taken) >= count // 2 and len(refused) >= count:
+            break
+        (refused if why_not(GATES, request, target) else taken).append(request)
+    taken = taken[: count // 2]
+    return taken + refused[: count - len(taken)]
 
 
 @pytest.mark.sampled(2)

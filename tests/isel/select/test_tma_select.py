@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -21,6 +22,8 @@ SAMPLE = 10
 NEWEST = tuple(map(Target.parse, target_names()))
 TARGETS = (*NEWEST, *(Target.parse(each.name, lowest_ptx_version(each.number, each.suffix)) for each in NEWEST))
 """Every target at its newest and its oldest PTX version."""
+TARGETS_A_ROW = 12
+"""Hundreds of rows ask about each target."""
 
 
 def disagreements(requests: list[TmaRequest], target: Target) -> list[str]:
@@ -37,9 +40,11 @@ def disagreements(requests: list[TmaRequest], target: Target) -> list[str]:
 @pytest.mark.parametrize("target", on_a_sample(), ids=str)
 def test_the_verdict_is_that_of_ptxas_on_a_sample(target: Target) -> None:
     requests = list(neighbourhood())
-    legal = [request for request in requests if not why_not(GATES, request, target)]
     chooser = random.Random(target.name)
-    chosen = chooser.sample(requests, SAMPLE) + chooser.sample(legal, min(len(legal), SAMPLE))
+    chosen = chooser.sample(requests, SAMPLE)
+    if target.number >= Target.parse("sm_90").number:  # an older chip takes none of them
+        mixed = chooser.sample(requests, len(requests))
+        chosen += itertools.islice((one for one in mixed if not why_not(GATES, one, target)), SAMPLE)
     assert disagreements(chosen, target) == []
 
 
@@ -141,7 +146,7 @@ def test_the_verifier_asks_what_the_selector_asks() -> None:
         request = request_of(row)
         assert request is not None
         assert row_of(request) == row
-        for target in TARGETS:
+        for target in random.Random(row.ptx).sample(TARGETS, TARGETS_A_ROW):
             told = list(faults(row, target, {}))
             assert [each.rule_id for each in told] == [each.rule_id for each in why_not(GATES, request, target)]
             assert bool(told) == bool(list(general_faults(row, target, {}))), f"{row.ptx} on {target}"

@@ -114,10 +114,14 @@ def disagreements(requests: Sequence[WgmmaRequest], target: Target = HOPPER) -> 
 
 def sampled(requests: Sequence[WgmmaRequest], legal: int, illegal: int) -> list[WgmmaRequest]:
     """A seeded sample, with so many that the selector takes and so many that it refuses."""
-    taken = [request for request in requests if not why_not(GATES, request, HOPPER)]
-    refused = [request for request in requests if why_not(GATES, request, HOPPER)]
-    chooser = random.Random(len(requests))
-    return chooser.sample(taken, legal) + chooser.sample(refused, illegal)
+    taken: list[WgmmaRequest] = []
+    refused: list[WgmmaRequest] = []
+    for request in random.Random(len(requests)).sample(requests, len(requests)):
+        if len(taken) >= legal and len(refused) >= illegal:
+            break
+        (refused if why_not(GATES, request, HOPPER) else taken).append(request)
+    assert len(taken) >= legal and len(refused) >= illegal
+    return taken[:legal] + refused[:illegal]
 
 
 @pytest.mark.parametrize(

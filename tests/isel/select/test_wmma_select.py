@@ -162,10 +162,13 @@ def disagreements(requests: Sequence[AnyRequest], target: Target = HOPPER) -> li
 
 def sampled(requests: Sequence[AnyRequest], target: Target, legal: int, illegal: int) -> list[AnyRequest]:
     """A seeded sample, with at most so many that the selector takes and so many that it refuses."""
-    chooser = random.Random(f"{target} {len(requests)}")
-    taken = [request for request in requests if not broken(request, target)]
-    refused = [request for request in requests if broken(request, target)]
-    return chooser.sample(taken, min(legal, len(taken))) + chooser.sample(refused, min(illegal, len(refused)))
+    taken: list[AnyRequest] = []
+    refused: list[AnyRequest] = []
+    for request in random.Random(f"{target} {len(requests)}").sample(requests, len(requests)):
+        if len(taken) >= legal and len(refused) >= illegal:
+            break
+        (refused if broken(request, target) else taken).append(request)
+    return taken[:legal] + refused[:illegal]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ from tests.layout.random_layouts import (
     naive_size,
 )
 
-thorough = settings(max_examples=60, deadline=None)
+thorough = settings(max_examples=40, deadline=None)
 
 
 def beyond(layout: Layout, index: int) -> int:
@@ -136,7 +136,7 @@ def test_flatten_and_filter(layout: Layout) -> None:
     assert 0 not in _flat(filtered.stride) or filtered == Layout(1, 0)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(layouts(), layouts())
 def test_composition_is_one_after_the_other(left: Layout, right: Layout) -> None:
     result = attempt(composition, left, right)
@@ -213,7 +213,7 @@ def test_left_inverse_of_a_compact_layout_is_never_refused(layout: Layout) -> No
     assert [beyond(left_inverse(layout), index) for index in image(layout)] == list(range(naive_size(layout.shape)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(layouts(), injective_layouts())
 def test_logical_divide_keeps_every_element(layout: Layout, tiler: Layout) -> None:
     assume(naive_size(layout.shape) % naive_size(tiler.shape) == 0)
@@ -252,7 +252,7 @@ def test_the_divides_arrange_the_same_modes(layout: Layout, data: st.DataObject)
         assert flat(a, b, x, y) == expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(injective_layouts(), compact_layouts())
 def test_logical_product_repeats_the_block(block: Layout, tiler: Layout) -> None:
     result = attempt(logical_product, block, tiler)
@@ -296,7 +296,7 @@ def test_tile_to_shape_walks_copies_in_its_order(block: Layout, copies_m: int, c
         assert result(row, column) == naive_index((row % m, column % n), block.stride) + m * n * copy
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(injective_layouts(), st.sampled_from([2, 3, 4, 8]))
 def test_upcast_numbers_runs_of_elements(layout: Layout, factor: int) -> None:
     result = attempt(upcast, layout, factor)

@@ -151,7 +151,7 @@ def cases(draw: st.DrawFn, elements: tuple[ElementType, ...] = ELEMENTS, offsets
     return Case(major, mode, element, (rows, k), draw(UNITS), draw(UNITS), draw(st.integers(0, 3)) * period + inside)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cases(), st.integers(0, 2))
 def test_the_tensor_core_finds_every_element_where_the_layout_says(case: Case, buffer: int) -> None:
     """Padded offsets, overlapping ones, interleaved ones, operands that start inside a row: all that has a word."""
@@ -164,7 +164,7 @@ def test_the_tensor_core_finds_every_element_where_the_layout_says(case: Case, b
         assert found == start + layout(*place) * case.element.bits // 8
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(cases(), st.integers(0, 2), st.integers(0, 7))
 def test_the_layout_of_a_descriptor_is_the_one_it_was_made_of(case: Case, buffer: int, shift: int) -> None:
     layout, period = case.layout(), case.width * 128
@@ -220,7 +220,7 @@ def words_that_say(case: Case, bytes: dict[tuple[int, int], int]) -> bool:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(neighbours())
 def test_nothing_is_refused_that_the_hardware_reads_and_nothing_else_accepted(given_case: tuple[Case, Layout]) -> None:
     case, layout = given_case

@@ -32,6 +32,7 @@ def read(operand: Operand, memory: np.ndarray, rows: int, word: int, region: int
     return memory[(np.array(places) - region) * 8 // bits]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("given", OPERANDS, ids=lambda given: "-".join(map(str, given)))
 def test_the_cases_are_what_the_formulas_read(given: tuple[ElementType, Major, int, int]) -> None:
     configuration, place = OPERANDS[given]

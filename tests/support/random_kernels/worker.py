@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from tests.support.process import ROOT
+from tests.support.process import ROOT, collect_seldom
 from tests.support.ptxas import assemble, together
 from tests.support.random_kernels.program import SAME_TARGET, Outcome, write
 
@@ -102,6 +102,7 @@ def main(arguments: Sequence[str]) -> None:
     """Seeds from the first argument up to the second; a line of JSON for each that begins, and for what came of it."""
     first, last, assembled = int(arguments[0]), int(arguments[1]), arguments[2] == "assemble"
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+    collect_seldom()
     for start in range(first, last, SAME_TARGET):
         outcomes = []
         for seed in range(start, min(start + SAME_TARGET, last)):

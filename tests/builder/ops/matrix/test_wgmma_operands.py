@@ -126,6 +126,7 @@ CONDITIONS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("outer", CONDITIONS)
 @pytest.mark.parametrize("inner", CONDITIONS)
 @pytest.mark.parametrize("side", ["if", "else"])

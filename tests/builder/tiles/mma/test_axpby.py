@@ -54,6 +54,7 @@ def image(element: nvb.ElementType, columns: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(-9, 10, (64, columns)).astype(DTYPES[element])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("d", "c", "out", "alpha", "beta", "known"),
     [

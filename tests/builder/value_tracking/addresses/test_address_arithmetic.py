@@ -156,6 +156,7 @@ def assert_addresses(seed: int) -> None:
         assert [int(one) for one in out] == [at(known) for at in wanted], known
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(16))
 def test_random_addresses(seed):
     """16 kernels of 40 addresses, on 8 sets of numbers each: 5,120 addresses."""

@@ -186,7 +186,7 @@ def has_loop(program):
 # -- the two compared -----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(PROGRAMS)
 def test_a_wait_that_is_said_not_to_end_does_not(case):
     program, counts = case
@@ -195,7 +195,7 @@ def test_a_wait_that_is_said_not_to_end_does_not(case):
         assert not outcome.ends
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(PROGRAMS)
 def test_waits_for_first_phases_that_no_order_completes_are_found(case):
     """What is promised of programs without loops: the hang, or the sums that make it one."""

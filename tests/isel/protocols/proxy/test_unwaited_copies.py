@@ -97,6 +97,7 @@ def test_one_rank_sends_and_another_reads():
     assert UNWAITED not in sent_by_one_rank(wait=True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("to", [0, 1, "peer"])
 @pytest.mark.parametrize("sending", [{0}, {1}, {0, 1}], ids=str)
 @pytest.mark.parametrize("reading", [{0}, {1}, {0, 1}, "who sends"], ids=str)

@@ -38,6 +38,7 @@ def outside(first: int, shape: str, count: int, pack: bool, split: int, *, store
     return []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("store", [False, True])
 @pytest.mark.parametrize(("shape", "count", "pack", "split", "columns"), CASES)
 def test_the_last_column_is_the_last_that_fits(
