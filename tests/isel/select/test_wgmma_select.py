@@ -60,10 +60,12 @@ def legal_kinds() -> Iterator[WgmmaRequest]:
         yield WgmmaRequest(n=8, k=k * (2 if sparse else 1), d=d, a=a, b=b, sparse=sparse, a_in_registers=in_registers)
 
 
+@functools.cache
 def every_n() -> list[WgmmaRequest]:
     return [replace(kind, n=n) for kind in legal_kinds() for n in ALL_N]
 
 
+@functools.cache
 def every_type_and_k() -> list[WgmmaRequest]:
     axes = itertools.product(ACCUMULATORS, MULTIPLICANDS, MULTIPLICANDS, ALL_K, FLAGS, FLAGS)
     return [
@@ -72,6 +74,7 @@ def every_type_and_k() -> list[WgmmaRequest]:
     ]
 
 
+@functools.cache
 def every_modifier() -> list[WgmmaRequest]:
     axes = itertools.product(FLAGS, (0, 1), (0, 1), FLAGS, FLAGS, (0, 1, 2), ("and", "xor"))
     return [
