@@ -28,6 +28,10 @@ class NoLaunches:
         """The kernel's name, why such a call does not launch it, and what does."""
         raise NotImplementedError
 
+    def _meant(self, name: str) -> str:  # noqa: ARG002
+        """What to write in place of an attribute that it does not have, where that is known."""
+        return ""
+
     def _refused(self, call: str, *more: str) -> Diagnostic:
         kernel, problem, advice = self._not_launched()
         return LAUNCH_CALL.diagnose(call=call, kernel=kernel, problem=problem, advice="; ".join((advice, *more)))
@@ -41,7 +45,7 @@ class NoLaunches:
         def __getattr__(self, name: str) -> Any:
             if name in LAUNCHES:
                 raise MissingAttribute([self._refused(f"kernel.{name}(...)")])
-            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            message = f"{type(self).__name__!r} object has no attribute {name!r}{self._meant(name)}"
             raise AttributeError(message, name=name, obj=self)
 
 
@@ -59,6 +63,9 @@ class NotLoaded(NoLaunches):
         problem = "it is not loaded on a device" if is_compiled else "it is neither compiled nor loaded on a device"
         compiled = "kernel" if is_compiled else "kernel.compile()"
         return kernel, problem, f"load it first: nvb.runtime.load({compiled}).launch(grid, ...)"
+
+    def _meant(self, name: str) -> str:
+        return ": compile it first, kernel.compile().save(path)" if name == "save" and not self._stage()[2] else ""
 
     def __getitem__(self, configuration: object) -> NoReturn:
         """Refused by launch.call: `kernel[grid](...)` launches a loaded kernel."""

@@ -60,6 +60,7 @@ def things_of_the_runtime() -> Iterator[Any]:
     yield nvb.MathPolicy(contract=True)
     yield from (nvb.rows.Asm("{ptx} {d}, {a};"), nvb.rows.Intrinsic("llvm.nvvm.bar.sync", ("number",)))
     yield from (nvb.rows.operand("a", nvb.rows.RegisterClass.B32), nvb.rows.writes("address", 4))
+    yield from (nvb.rows.ThreadBarrier(nvb.rows.Scope.CTA), nvb.rows.FenceSemantics(nvb.rows.FenceOf.ASYNC_PROXY))
     signature = nvb.Signature("scale", (nvb.Parameter("x", nvb.Pointer(f16)),), nvb.LaunchBounds(threads=32))
     loaded, array = nvb.runtime.load(FakeCompiled(signature), device=FakeDevice()), FakeArray((64, 64))
     yield nvb.runtime.load({"kernel": FakeCompiled(signature)}, device=FakeDevice())

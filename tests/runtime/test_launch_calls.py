@@ -127,3 +127,21 @@ def test_python_asks_without_harm(kernel: Any) -> None:
 def test_copies_stay_equal(kernel: Any) -> None:
     assert copy.copy(kernel) == kernel
     assert pickle.loads(pickle.dumps(kernel)) == kernel
+
+
+@pytest.mark.parametrize("kernel", [scale, BUILT], ids=["defined", "finished"])
+def test_what_is_not_compiled_says_how_it_is_saved(kernel: Any) -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'save': compile it first, kernel\.compile\(\)\.save"):
+        kernel.save("file")
+
+
+def test_a_kernel_in_a_kernel_is_a_device_function() -> None:
+    @nvb.kernel("sm_90a", threads=32)
+    def outer(k, x: nvb.Pointer[f32]):
+        scale(k, x)
+
+    with pytest.raises(nvb.DiagnosticError, match="a kernel cannot call another one") as caught:
+        outer.build()
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.rule_id == "launch.call"
+    assert "@nvb.function" in diagnostic.fix

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, cast
 
 from nvbackend.builder.kernel.annotations import (
     annotations_of,
@@ -27,7 +27,7 @@ from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, Severity, printed, user_facing
 from nvbackend.diagnostics.location import placed
 from nvbackend.isel.target.target import Target
-from nvbackend.launch_calls import NotLoaded
+from nvbackend.launch_calls import LAUNCH_CALL, NotLoaded
 from nvbackend.signature import Extents, Parameter, shape_of
 
 if TYPE_CHECKING:
@@ -246,6 +246,16 @@ class KernelDefinition(NotLoaded):
     def __repr__(self) -> str:
         threads = "a number of" if callable(self.threads) else self.threads
         return f"<kernel {self.name} for {self.target}, {threads} threads>"
+
+    def __call__(self, *arguments: object, **more: object) -> NoReturn:
+        """Refused by launch.call."""
+        from nvbackend.builder.kernel.operations import Operations
+
+        if any(isinstance(each, Operations) for each in arguments):
+            problem = "a kernel cannot call another one"
+            advice = "write what both do as a device function, @nvb.function, and call that in both"
+            LAUNCH_CALL.fail(call="kernel(k, ...)", kernel=self.name, problem=problem, advice=advice)
+        super().__call__(*arguments, **more)
 
     def _stage(self) -> tuple[str, int, bool]:
         return self.name, 0 if callable(self.threads) else math.prod(shape_of(self.threads)), False

@@ -165,6 +165,9 @@ class Constant(Noun):
 
 def _flat(name: str, values: Any) -> tuple[tuple[int, ...], list[float]]:
     """The shape and the numbers, in the order of rows (constant.data)."""
+    if fields := getattr(getattr(values, "dtype", None), "names", None):
+        problem = f"it is an array of records, with the fields {', '.join(map(str, fields))}"
+        DATA.fail(name=name, problem=problem, advice=f"give an array for each field: values[{fields[0]!r}]")
     values = values.tolist() if hasattr(values, "tolist") else values
     shape, level = [], values
     while isinstance(level, Sequence) and not isinstance(level, (str, bytes)):

@@ -96,6 +96,9 @@ class Allowances:
                 FORM.fail(call="allow=", what="reasons", problem=problem, advice=_COPY)
             reason = allow[rule] if isinstance(allow, Mapping) else _NO_REASON
             _check_reason("allow=", rule, reason)
+            if not reason.strip():
+                advice = "say in words why the rule may be broken, or give the ids alone: allow=(id,)"
+                FORM.fail(call="allow=", what="reasons", problem=f"the reason of {rule!r} is empty", advice=advice)
             self.every.append(Allowance(checked(rule, self.own), reason, caller_location()))
 
     def of_severity(self, severity: Mapping[str, str | Severity]) -> None:

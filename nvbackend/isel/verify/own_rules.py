@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, caller_location, printed
@@ -83,7 +84,7 @@ def _diagnostics(rule: Rule, findings: object, flow: Flow) -> Iterator[Diagnosti
     if not isinstance(findings, list):
         yield _wrong(rule, f"returns {printed(findings)}", _YIELD)
         return
-    sites = flow.sites
+    sites, plain = flow.sites, replace(rule, analysis=None)  # a function of the user's may not go to another process
     for finding in findings:
         if not isinstance(finding, Finding):
             yield _wrong(rule, f"gives {printed(finding)}, which is not a finding", _YIELD)
@@ -96,7 +97,7 @@ def _diagnostics(rule: Rule, findings: object, flow: Flow) -> Iterator[Diagnosti
             continue
         notes = tuple((text, site.instr.location) for text, site in finding.notes)
         try:
-            yield rule.diagnose(at=finding.site.instr.location, notes=notes, **finding.values)
+            yield plain.diagnose(at=finding.site.instr.location, notes=notes, **finding.values)
         except (LookupError, ValueError, AttributeError, TypeError) as error:
             known = ", ".join(finding.values) or "none"
             problem = f"gives a finding whose values ({known}) do not fill in its texts: {type(error).__name__} {error}"

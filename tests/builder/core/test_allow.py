@@ -110,6 +110,7 @@ def test_legality_and_unknown_rules_are_refused() -> None:
         ({5: "x"}, "5 is not a text"),
         ({RACE: 5}, "the reason of 'shared.race' is 5"),
         ({RACE: None}, "the reason of 'shared.race' is None"),
+        ({RACE: " "}, "the reason of 'shared.race' is empty"),
     ],
 )
 def test_allowances_of_another_form_are_refused(allow: object, shown: str) -> None:

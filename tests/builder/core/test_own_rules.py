@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -53,6 +54,8 @@ def test_a_finding_is_a_diagnostic_at_its_line() -> None:
     assert fault.location.source.endswith("# here")
     assert [text for text, _ in fault.notes] == ["the kernel begins"]
     assert "see: house rules" in str(fault)
+    assert fault.rule == rule()
+    assert pickle.loads(pickle.dumps(fault)).message == fault.message
 
 
 def test_what_keeps_the_rule_builds() -> None:

@@ -64,6 +64,7 @@ REFUSED = {
         lambda k, out, n: k.constant.array([[1, 2], [3]], i32),
         lambda k, out, n: k.constant.array([[1, 2], 3], i32),
         lambda k, out, n: k.constant.array(1, i32),
+        lambda k, out, n: k.constant.array(np.zeros(2, [("a", "i4"), ("b", "i4")]), i32),
         lambda k, out, n: k.constant.array([1, 2], i32)[0, 0],
     ],
     "constant.size": [lambda k, out, n: k.constant.array([0.0] * 16385, f32)],

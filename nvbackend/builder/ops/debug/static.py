@@ -49,7 +49,8 @@ class StaticAssert(Noun):
             shown = text.format(*map(_shown, values))
         except (IndexError, KeyError, ValueError, TypeError, AttributeError) as error:
             advice = "give a value for each {}, in a form that Python has for it; {{ and }} are braces"
-            FORMAT.fail(call="k.static_assert", text=text, problem=str(error), advice=advice)
+            problem = f"it takes more than {len(values)} value(s)" if isinstance(error, IndexError) else str(error)
+            FORMAT.fail(call="k.static_assert", text=text, problem=problem, advice=advice)
         if not isinstance(condition, (Arithmetic, Number)) and type(condition).__module__ != NUMPY:
             advice = "assert a comparison: k.static_assert(rows % 16 == 0)"
             NOT_A_VALUE.fail(given=condition, kind="a condition", advice=advice)
