@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import time
@@ -206,10 +207,11 @@ def compile_kernel(
     )
 
 
-def compile_options() -> list[str]:
+@functools.cache
+def compile_options() -> tuple[str, ...]:
     """The names of the options of compile_kernel."""
     parameters = inspect.signature(compile_kernel).parameters.values()
-    return [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    return tuple(parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY)
 
 
 def check_options(names: Iterable[str]) -> None:

@@ -210,7 +210,7 @@ class KernelDefinition(NotLoaded):
         `kernel.check(n=3, steps=7)` is one example; constants of the build may be given by their names, too. Parameters
         that an example leaves out are chosen; without any example, all are. Raises as `build` does.
         """
-        declared = self._declared()
+        declared = self._declared
         values = {name: sizes.pop(name) for name in list(sizes) if name in declared}
         several = [*examples, sizes] if sizes else examples
         return self.build(target=target, constants=self._together(constants, values), check=several or True)
@@ -218,11 +218,12 @@ class KernelDefinition(NotLoaded):
     def _check_options(self, values: dict[str, Any], check: Check, *, debug: bool) -> None:
         """Raises kernel.check, and kernel.function where an option may be meant for the constant of that name."""
         for name, option in (("check", check), ("debug", debug)):
-            if name in self._declared() and name not in values:
+            if name in self._declared and name not in values:
                 problem = f"its build-time constant {name!r} is called like the option {name} of build"
                 advice = f"pass constants={{{name!r}: {option!r}}}, or give the constant another name"
                 rules.KERNEL_FUNCTION.fail(kernel=self.name, problem=problem, advice=advice)
-        sizes_of(check, self.name, self.parameters(values))
+        if not isinstance(check, bool):
+            sizes_of(check, self.name, self.parameters(values))
 
     def _run(self, k: KernelBuilder, values: dict[str, Any]) -> None:
         """Run the function; until it ends, no kernel whose function asked for this one gets any instruction."""
@@ -260,6 +261,7 @@ class KernelDefinition(NotLoaded):
     def _stage(self) -> tuple[str, int, bool]:
         return self.name, 0 if callable(self.threads) else math.prod(shape_of(self.threads)), False
 
+    @functools.cached_property
     def _declared(self) -> dict[str, bool]:
         """The constants of the build, each with whether it lacks a default."""
         return {
@@ -283,7 +285,7 @@ class KernelDefinition(NotLoaded):
 
         `options` says what else the call takes.
         """
-        declared = self._declared()
+        declared = self._declared
         known = (", ".join(declared) or "none") + options
         for name in values:
             if name not in declared:

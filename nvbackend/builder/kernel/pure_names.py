@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 
 
 def _words(text: str) -> frozenset[str]:
@@ -50,6 +51,7 @@ OF_EVERY_CLASS = _words(
 """What every class has that is not its content, or that only repeats it."""
 
 
+@functools.lru_cache(256)
 def unquoted(annotation: str) -> str:
     """The text of an annotation, also of one in quotes that PEP 563 quotes once more."""
     try:

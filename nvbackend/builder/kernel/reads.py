@@ -123,6 +123,12 @@ def _trusted(module: object) -> bool:
     return isinstance(module, str) and (module in TRUSTED or module.partition(".")[0] == _PACKAGE)
 
 
+@functools.lru_cache(maxsize=256)
+def _is_ours(cls: type) -> bool:
+    """Whether it is this package's with all its bases: it does not change."""
+    return all(base is object or base.__module__.partition(".")[0] == _PACKAGE for base in cls.__mro__)
+
+
 class _Walk:
     """One look at everything: `content` is what was found, in the order in which it was."""
 
@@ -289,6 +295,9 @@ class _Walk:
         if type(cls) is not type and not _trusted(type(cls).__module__):
             raise UnknownRead(f"class {cls.__qualname__} of {type(cls).__qualname__}")
         self.content.append("class")
+        if _is_ours(cls):
+            self.identity(cls)
+            return
         for base in cls.__mro__:
             self.identity(base)
             if base.__flags__ & _HEAP_TYPE and not _trusted(base.__module__):
@@ -322,7 +331,7 @@ class _Walk:
             if not _trusted(cls.__module__):
                 self.mapping(vars(value))
             return
-        slots = [member for base in cls.__mro__ for member in vars(base).values() if type(member) is _Slot]
+        slots = _slots(cls)
         if issubclass(cls, tuple):
             self.items(tuple.__iter__(value))
         elif _hides(cls, len(slots)):
@@ -336,6 +345,12 @@ class _Walk:
 
 
 _Slot = types.MemberDescriptorType
+
+
+@functools.lru_cache(maxsize=256)
+def _slots(cls: type) -> tuple[_Slot, ...]:
+    """The slots of objects of `cls`, which no class gets after it was made."""
+    return tuple(member for base in cls.__mro__ for member in vars(base).values() if type(member) is _Slot)
 
 
 def _hides(cls: type, slots: int) -> bool:
