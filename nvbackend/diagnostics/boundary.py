@@ -55,7 +55,7 @@ def user_facing(decorated: _Decorated) -> _Decorated:
     """
     if isinstance(decorated, type):
         for name, member in _public_members(decorated).items():
-            covered = _covered(member)
+            covered = _covered(member, named_by_python=name in _NAMED_BY_PYTHON)
             if covered is not member:
                 setattr(decorated, name, covered)
         return cast("_Decorated", decorated)
@@ -73,7 +73,11 @@ def _public_members(cls: type) -> dict[str, object]:
     return {name: member for name, member in members.items() if not name.startswith("_") or name.endswith("__")}
 
 
-def _covered(member: object) -> object:
+_NAMED_BY_PYTHON = ("__setattr__", "__delattr__", "__getattr__")
+"""Methods that Python calls with the name of an attribute, which is a text."""
+
+
+def _covered(member: object, *, named_by_python: bool = False) -> object:
     """`member` with its functions wrapped; itself if it holds none, or only wrapped ones."""
     if isinstance(member, staticmethod | classmethod):
         inner = _covered(member.__func__)
@@ -85,7 +89,7 @@ def _covered(member: object) -> object:
         return member if unchanged else property(fget, fset, fdel, member.__doc__)
     if not isinstance(member, FunctionType) or hasattr(member, MARK):
         return member
-    wrapper = _cutting_blocks(member) if _makes_block(member) else _cutting(member)
+    wrapper = _cutting_blocks(member) if _makes_block(member) else _cutting(member, looks=not named_by_python)
     setattr(wrapper, MARK, True)
     return wrapper
 
@@ -97,13 +101,13 @@ def _makes_block(function: FunctionType) -> bool:
     return made or str(function.__annotations__.get("return")).startswith(AbstractContextManager.__name__)
 
 
-def _cutting(function: Callable[..., Any]) -> Callable[..., Any]:
+def _cutting(function: Callable[..., Any], *, looks: bool = True) -> Callable[..., Any]:
     kinds = Kinds(function)
-    may_be_odd = kinds.may_be_odd
+    always, may_be_odd = looks and kinds.always, kinds.may_be_odd
 
     @functools.wraps(function)
     def boundary(*args: Any, **kwargs: Any) -> Any:
-        is_odd = kinds.always
+        is_odd = always
         if may_be_odd:
             plain = plain_numbers(args)
             is_odd = is_odd or plain is not args

@@ -316,7 +316,7 @@ class _Walk:
 
     def _instance(self, value: Any) -> None:
         """Take down an object of a class of Python: the class, and each attribute."""
-        cls = type(value)
+        cls: Any = type(value)
         if issubclass(cls, Unread):
             return
         if issubclass(cls, os.PathLike):
