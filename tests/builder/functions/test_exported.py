@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 import nvbackend as nvb
@@ -136,6 +137,46 @@ def test_what_is_not_known_of_callers_is_said() -> None:
     assert any("64 threads" in each for each in unknown)
     assert any("pointers" in each for each in unknown)
     assert all(each in sum_of_row.compile("sm_80", threads=64).c_header() for each in unknown)
+
+
+CALLER_IN_PTX = """
+.visible .entry caller(.param .u64 x, .param .u64 out)
+{
+    .reg .b64 %d<4>; .reg .b32 %r<6>;
+    ld.param.u64 %d1, [x];
+    ld.param.u64 %d2, [out];
+    {
+    .param .b64 row; .param .b32 count; .param .align 4 .b8 both[8];
+    st.param.b64 [row], %d1;
+    st.param.b32 [count], 9;
+    call.uni (both), sum_of_row, (row, count);
+    ld.param.b32 %r1, [both];
+    ld.param.b32 %r2, [both+4];
+    }
+    {
+    .param .b32 factor; .param .b32 times; .param .b32 product;
+    st.param.b32 [factor], %r1;
+    st.param.b32 [times], %r2;
+    call.uni (product), scaled, (factor, times);
+    ld.param.b32 %r3, [product];
+    }
+    cvta.to.global.u64 %d3, %d2;
+    st.global.b32 [%d3], %r3;
+    ret;
+}
+"""
+
+
+def test_a_caller_gets_its_numbers() -> None:
+    head, _, first = sum_of_row.compile("sm_80").ptx.partition(".address_size 64")
+    second = scaled.compile("sm_80").ptx.partition(".address_size 64")[2]
+    texts = [text.partition("\t.section")[0] for text in (first, second)]
+    plain = [re.sub(r"^\s*\.loc.*$", "", text, flags=re.MULTILINE) for text in texts]
+    renamed = plain[1].replace("$L__", "$M__")
+    whole = f"{head}.address_size 64\n{plain[0]}{renamed}{CALLER_IN_PTX}"
+    x, out = np.arange(-3, 6, dtype=np.float32), np.zeros(1, np.float32)
+    nvb.simulator.Simulator().load(whole).launch("caller", block=(32, 1, 1), args=[x, out])
+    assert out[0] == x.sum() * (x > 0).sum()
 
 
 def test_numba_types_and_declares_it() -> None:
