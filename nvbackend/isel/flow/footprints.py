@@ -179,16 +179,17 @@ def _of_a_warp(row: Row, touch: MemoryTouch, starts: Sequence[int]) -> Iterator[
     access = row.semantics.accesses(touch.operand)
     if access is None:
         return
+    start, *others = {*starts}
     if access.lanes is not None:
-        yield from ((start, _LEAST) for start in starts[: access.lanes])
-    elif len(set(starts)) > 1:
+        yield from ((place, _LEAST) for place in starts[: access.lanes])
+    elif others:
         return
     elif _is_descriptor(row, touch):
         if access.by_each_warp:
-            yield starts[0], _LEAST
+            yield start, _LEAST
     else:
         whole = touch.bytes is not None and dense_extent(row, touch.operand, touch.bytes) == touch.bytes
-        yield starts[0], (whole and touch.bytes) or 1
+        yield start, (whole and touch.bytes) or 1
 
 
 def _overlaps(first: _Footprint, second: _Footprint, inside: int, fixed: bool) -> Iterator[Overlap]:

@@ -155,4 +155,8 @@ def test_what_another_way_asks_for_comes_after_nothing(apart: bool) -> None:
         for group in range(2):
             with k.if_(k.warpgroup_id() == group):
                 k.setmaxnreg.dec(24)
-    assert {one.rule_id for one in gather(k.finish)} == ({"setmaxnreg.pool"} if apart else set())
+    found = gather(k.finish)
+    assert {one.rule_id for one in found} == ({"setmaxnreg.pool"} if apart else set())
+    for one in found:  # beside one of 240 and one that keeps its share
+        assert one.values["most"] == max(count for count in range(24, 257, 8) if count + 240 + 168 <= 3 * 168)
+        assert "one warpgroup" in one.message
