@@ -234,9 +234,23 @@ def test_the_limits_of_an_sm_are_of_chips_that_there_are() -> None:
     assert {*SM_CTAS, *SM_THREADS} <= numbers
 
 
-def test_one_chip_with_two_names_has_one_room() -> None:
-    """sm_101 became sm_110 with PTX 9.0, and no ptxas knows both names."""
-    assert [SM_CTAS[101], SM_THREADS[101]] == [SM_CTAS[110], SM_THREADS[110]]
+ROOMS = {
+    **dict.fromkeys(("sm_70", "sm_72", "sm_80", "sm_90", "sm_100", "sm_103"), (32, 2048)),
+    "sm_75": (16, 1024),
+    **dict.fromkeys(("sm_86", "sm_87", "sm_88"), (16, 1536)),
+    **dict.fromkeys(("sm_89", "sm_101", "sm_110", "sm_120", "sm_121"), (24, 1536)),
+}
+"""CTAs and threads that an SM has at most: CUDA Programming Guide, Compute Capabilities; sm_101 became sm_110."""
+
+
+def test_what_an_sm_has_room_for_is_what_the_guide_says() -> None:
+    assert {*ROOMS} == {name for name in target_names() if name[-1].isdigit()}
+    for name, (ctas, threads) in ROOMS.items():
+        for size in (32, 512):
+            most = min(ctas, threads // size)
+            KernelBuilder("k", name, threads=size, min_ctas=most)
+            with pytest.raises(nvb.DiagnosticError, match=f"room for {most} CTAs of {size} threads"):
+                KernelBuilder("k", name, threads=size, min_ctas=most + 1)
 
 
 def test_what_any_limit_does_for_needs_none() -> None:
