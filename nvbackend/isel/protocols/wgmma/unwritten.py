@@ -42,7 +42,7 @@ class WrittenBlocks:
 
 def check_unwritten(function: MachineFunction) -> list[Diagnostic]:
     """wgmma.unwritten for each accumulator at its first such use in the text."""
-    if not any(instr.touches and _uses(instr) for instr in function.instructions()):
+    if not any(map(_uses, function.instructions())):
         return []
     faults: dict[RegisterBlock, Diagnostic] = {}
     for site, written in solve(function, WrittenBlocks(), lambda site: bool(site.instr.touches)).visit():
