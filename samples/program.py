@@ -159,13 +159,18 @@ def _arguments(description: str | None, tile: Sequence[int]) -> argparse.Namespa
 
 def target_here(kernel: nvb.KernelDefinition) -> tuple[str | None, str | None]:
     """What to compile for, None for the kernel's own target; and why it cannot run on this machine, if so."""
+    return target_for(str(kernel.target))
+
+
+def target_for(target: str) -> tuple[str | None, str | None]:
+    """As `target_here`, for a kernel of this target."""
     reason = nvb.runtime.no_gpu_reason()
     if reason is not None:
         return None, reason
     from numba import cuda
 
     major, minor = cuda.get_current_device().compute_capability
-    own, here = nvb.Target.parse(str(kernel.target)), 10 * major + minor
+    own, here = nvb.Target.parse(target), 10 * major + minor
     if own.number == here:
         return None, None
     if own.number < here and str(own) == f"sm_{own.number}":
