@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.coordinates import Inside
-from nvbackend.builder.tiles.register_tensor import RegisterTensor
+from nvbackend.builder.tiles.register_tensor import REGISTER_BITS, RegisterTensor
 from nvbackend.builder.tiles.tensor import Tensor, Walker
 from nvbackend.builder.tiles.tiled_copy import copy_part
 from nvbackend.builder.values.values import SHARED_SPACE
@@ -36,7 +36,7 @@ def in_matrices(
     k: FunctionBuilder, operand: MmaOperand, mma: TiledMMA, thread: Any, tile: Tensor
 ) -> tuple[TiledCopy, Tensor] | None:
     """The ldmatrix that reads a tile of A or B, of as many matrices as possible, and the thread's part; or None."""
-    if tile.address.space != SHARED_SPACE or not k.target.has(Feature.SM_75):
+    if tile.address.space != SHARED_SPACE or not k.target.has(Feature.SM_75) or tile.element.bits > REGISTER_BITS:
         return None
     orders = (False, True) if tile.element.bits == _HALF_BITS else (False,)
     for transposed in orders:
@@ -46,7 +46,7 @@ def in_matrices(
                 copy = TiledCopy(atom, mma.layout_tv(operand), mma.extents(operand))
                 part = tile.partition(copy.get_slice(thread).partition_S)
             except DiagnosticError:
-                continue  # elements are too wide, or the atoms' values do not fill whole matrices of this kind
+                continue  # the atoms' values do not fill whole matrices of this kind
             if not access_faults(atom, part.layout, "the tile", Walker(part).align):
                 return copy, part
     return None
