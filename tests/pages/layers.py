@@ -28,10 +28,11 @@ BRICKS = {
     "tileiras": (8, 8, 5, 5),
     "builder": (3, 6, 6, 6),
     "cli": (7, 8, 6, 6),
-    "samples": (0, 6, 7, 7),
+    "samples": (0, 3, 7, 7),
+    "frameworks": (4, 6, 7, 7),
 }
 """The drawing's wall: first and last column of each layer, first and last row from the ground."""
-BESIDE = {"builder": frozenset({"ptx"}), "cli": frozenset({"codegen"})}
+BESIDE = {"builder": frozenset({"ptx"}), "cli": frozenset({"codegen"}), "frameworks": frozenset({"runtime"})}
 """Layers that one imports and that cannot carry it in a wall of rectangles: the drawing names them."""
 COLUMN, ROW, JOINT, MARGIN = 106, 74, 4, 8
 LAYER, USER = "#e8eef7", "#fdf3e0"

@@ -8,8 +8,8 @@ import re
 from tests.site import reference, support
 from tests.support.process import ROOT
 
-MANUAL = ("guide", "layout", "atoms", "tiled")
-HOW_TO = ("looking", "linking", "simulator", "checks", "performance")
+MANUAL = ("guide", "calls", "layout", "atoms", "tiled")
+HOW_TO = ("linking", "looking", "linking", "simulator", "checks", "performance")
 BACKGROUND = ("architecture", "mutations", "divergences", "documents")
 PROJECT = ("CONTRIBUTING", "CHANGELOG")
 LINK = re.compile(r"(?<!!)\]\((?P<path>[^)#\s:]*)(?P<anchor>#[^)\s]*)?\)")
