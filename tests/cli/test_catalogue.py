@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
 import io
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from nvbackend.cli import catalogue, main
+from nvbackend.cli.program import parser
 from nvbackend.cli.verdicts import every_target, in_short
 from nvbackend.intrinsics.catalogue import FAMILIES, rows
 from nvbackend.intrinsics.row.row import Row
@@ -78,7 +78,7 @@ def test_the_list_is_written_as_it_is_made(monkeypatch: pytest.MonkeyPatch) -> N
             yield row
 
     monkeypatch.setattr(catalogue, "FAMILIES", {"mbarrier": counting})
-    parts = catalogue.run(argparse.Namespace(family=None, target=None, json=True, rows=[]))
+    parts = catalogue.run(parser().parse_args(["catalogue", "--json"]))
     next(parts)
     assert len(made) == 1
 

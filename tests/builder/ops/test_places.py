@@ -73,6 +73,22 @@ def test_diagnostics_list_the_place_then_its_callers_then_python(program):
     assert python.startswith(f"  called from {__file__}:") and python.endswith("k.nanosleep(amount)")
 
 
+def test_a_place_inside_itself_is_there_once(program):
+    k = builder()
+    with k.location(program, 1), k.location(program, 3), k.location(program, 3), k.location(program, 1):
+        k.nanosleep(20)
+    (wait,) = (
+        each
+        for block in k.finish().machine.blocks.values()
+        for each in block.instructions
+        if each.opcode == "nanosleep"
+    )
+    assert [(at.file, at.line) for at in (wait.location, *wait.location.callers)][:4] == [
+        *((program, line) for line in (1, 3, 1)),
+        (__file__, wait.location.callers[2].line),
+    ]
+
+
 def test_what_is_found_when_the_kernel_ends_has_the_place(program):
     k = builder()
     (x,) = k.arguments

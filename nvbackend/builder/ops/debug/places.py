@@ -48,8 +48,9 @@ class SourceLocation(Noun):
 
 @with_block
 def location(noun: Noun, place: StatedLocation) -> Iterator[None]:  # noqa: ARG001 (its builder notes an unused block)
-    """Inside, everything comes from `place`, which the places around it call."""
-    with placed(place, *stated_places()):
+    """Inside, everything comes from `place`, which the places around it call; a place does not call itself."""
+    around = stated_places()
+    with placed(*around) if around[:1] == (place,) else placed(place, *around):
         yield
 
 
