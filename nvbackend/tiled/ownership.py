@@ -133,12 +133,6 @@ def ownership_of_atom(n: int) -> Ownership:
     return _ownership((WARPGROUP_ROWS, n), split, tuple(range(WARPGROUP_SIZE)))
 
 
-def ownership_of_lanes(rows: int, columns: int) -> Ownership:
-    """A row a thread: what tcgen05.ld of the shape 32x32b leaves in the threads of `rows` // 32 warps."""
-    threads = Layout(rows, 1), Layout(rows, 0)
-    return Ownership((rows, columns), threads, tuple((0, column) for column in range(columns)), tuple(range(rows)))
-
-
 def _ownership(shape: Place, split: Callable[[Place], Sequence[Layout]], coordinates: tuple[Any, ...]) -> Ownership:
     (of_rows, rows), (of_columns, columns) = (split(strides) for strides in _AXES)
     assert size(rows) == size(columns)

@@ -11,7 +11,7 @@ import pytest
 from nvbackend.layout import Layout
 from nvbackend.tiled import make_tiled_mma
 from nvbackend.tiled.operand import MmaOperand
-from nvbackend.tiled.ownership import Ownership, ownership_of_atom, ownership_of_lanes, ownership_of_mma
+from nvbackend.tiled.ownership import Ownership, ownership_of_atom, ownership_of_mma
 
 Place = tuple[int, int]
 Elements = list[list[Place]]
@@ -46,6 +46,12 @@ def _wgmma(thread: int) -> list[Place]:
     return [
         (thread // 32 * 16 + thread % 32 // 4 + i // 2 % 2 * 8, i // 4 * 8 + thread % 4 * 2 + i % 2) for i in range(16)
     ]
+
+
+def ownership_of_lanes(rows: int, columns: int) -> Ownership:
+    """A row for each thread."""
+    values = tuple((0, column) for column in range(columns))
+    return Ownership((rows, columns), (Layout(rows, 1), Layout(rows, 0)), values, tuple(range(rows)))
 
 
 QUADS = "SM70_8x8x4_F32F16F16F32_TN"

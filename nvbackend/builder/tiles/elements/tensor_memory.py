@@ -1,4 +1,4 @@
-"""Accumulators in tensor memory, loaded as elements with coordinates: a row for each thread of four warps."""
+"""Accumulators in tensor memory, loaded by four warps as elements with coordinates: each thread has a part of a row."""
 
 from __future__ import annotations
 
@@ -6,41 +6,63 @@ import dataclasses
 from collections.abc import Iterator
 
 from nvbackend.builder.ops.function import FunctionBuilder
-from nvbackend.builder.ops.matrix.tensor_memory import TmemColumns
+from nvbackend.builder.ops.matrix.tensor_memory import TensorLoad, TmemColumns
 from nvbackend.builder.tiles.coordinates import Cut
 from nvbackend.builder.tiles.elements.held import Held
 from nvbackend.builder.tiles.elements.tile_values import TileValues
+from nvbackend.builder.values.accumulator import halves
 from nvbackend.builder.values.values import Value
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
-from nvbackend.intrinsics.row.types import ElementType, u32
+from nvbackend.intrinsics.row.types import ElementType, u16, u32
 from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT
-from nvbackend.layout import AnyLayout, ComposedLayout, Layout
+from nvbackend.layout import AnyLayout, ComposedLayout, Layout, composition, make_layout, size
 from nvbackend.tiled import Partition
-from nvbackend.tiled.ownership import ownership_of_lanes
+from nvbackend.tiled.lanes import LoadedLanes
 
-ROWS = WARPGROUP_SIZE
-"""Lanes of tensor memory, of which each thread of a warpgroup reads one."""
+_QUARTERS = WARPGROUP_SIZE // WARP_SIZE
 _MOST_COLUMNS = 128
 """Columns of one load."""
 
 
-def load_rows(
-    k: FunctionBuilder, accumulators: TmemColumns | Value, first: int, columns: int, element: ElementType
+def load_lanes(
+    k: FunctionBuilder, accumulators: TmemColumns | Value, lanes: LoadedLanes, element: ElementType
 ) -> TileValues:
-    """`columns` columns from `first` on, of `element`: thread t of four warps has those of lane t."""
-    loads = []
-    lane = (k.warp_id() % (ROWS // WARP_SIZE) * WARP_SIZE).to(u32)
-    for start, count in _parts(first, columns):
-        if isinstance(accumulators, TmemColumns):
-            place = accumulators.columns(start, count).lanes(lane).address
-        else:
-            place = accumulators + (lane << LANE_SHIFT) + start
-        loads.append(k.tcgen05.ld(place, "32x32b", count))
-    k.tcgen05.wait_ld(*loads)
-    values = [value if element is u32 else value.bitcast(element) for load in loads for value in load.values]
-    thread = k.thread_id("linear") % ROWS
-    held = Held(k, ownership_of_lanes(ROWS, columns), thread, _row_of(thread), (columns, 1, 1))
+    """What `lanes` says of the accumulators, of `element`, one to a column of 32 bits."""
+    lane = (k.warp_id() % _QUARTERS * WARP_SIZE).to(u32)
+    loads = [_load(k, accumulators, lane, part, lanes.split, element) for run in lanes.runs for part in _parts(*run)]
+    k.tcgen05.wait_ld(*(load for load, _ in loads))
+    values = [value for load, is_packed in loads for value in _elements(load, element, is_packed=is_packed)]
+    thread = k.thread_id("linear") % WARPGROUP_SIZE
+    held = Held(k, lanes.ownership, thread, _part_of(thread, lanes.places), (*map(size, lanes.places.modes[1:]), 1))
     return TileValues(held, values)
+
+
+def _load(
+    k: FunctionBuilder,
+    accumulators: TmemColumns | Value,
+    lane: Value,
+    columns: tuple[int, int],
+    split: int | None,
+    element: ElementType,
+) -> tuple[TensorLoad, bool]:
+    """The load of (first, count) columns of a thread, and whether a register has two of them."""
+    start, count = columns
+    if isinstance(accumulators, TmemColumns):
+        place = accumulators.columns(start, count + (split or 0)).lanes(lane).address
+    else:
+        place = accumulators + (lane << LANE_SHIFT) + start
+    shape = "32x32b" if split is None else "16x32bx2"
+    is_packed = element.bits < u32.bits and count > 1
+    registers = count // 2 if is_packed else count
+    return k.tcgen05.ld(place, shape, registers, pack=is_packed, half_split=split or 0), is_packed
+
+
+def _elements(load: TensorLoad, element: ElementType, *, is_packed: bool) -> list[Value]:
+    if is_packed:
+        return [half for register in load.values for half in halves(register)]
+    if element.bits < u32.bits:
+        return [register.to(u16).bitcast(element) for register in load.values]
+    return [value if element is u32 else value.bitcast(element) for value in load.values]
 
 
 def _parts(first: int, columns: int) -> Iterator[tuple[int, int]]:
@@ -51,15 +73,17 @@ def _parts(first: int, columns: int) -> Iterator[tuple[int, int]]:
         first, columns = first + count, columns - count
 
 
-def _row_of(thread: Value) -> Cut:
-    """What cuts a thread's row out of a tile: ((columns), 1, 1)."""
+def _part_of(thread: Value, places: Layout) -> Cut:
+    """What cuts a thread's part out of a tile: ((values), steps of them, 1)."""
 
     def cut(layout: AnyLayout) -> Partition:
         plain = layout.layout_b if isinstance(layout, ComposedLayout) else layout
-        kept, start = plain.slice_and_offset((thread, None))
-        row = Layout((kept.shape, 1, 1), (kept.stride, 0, 0))
+        dealt = composition(plain, places)
+        assert isinstance(dealt, Layout)
+        kept, start = dealt.slice_and_offset((thread, None, None))
+        part = make_layout(*kept.modes, Layout(1, 0))
         if isinstance(layout, ComposedLayout):
-            return Partition(dataclasses.replace(layout, layout_b=row), start)
-        return Partition(row, start)
+            return Partition(dataclasses.replace(layout, layout_b=part), start)
+        return Partition(part, start)
 
     return cut

@@ -13,13 +13,12 @@ from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor, TileFragment, tile_fragment
 from nvbackend.builder.ops.matrix.tcgen05_operands import tile_faults
 from nvbackend.builder.ops.matrix.tensor_memory import TmemColumns
-from nvbackend.builder.tiles.elements.tensor_memory import ROWS, load_rows
+from nvbackend.builder.tiles.elements.tensor_memory import load_lanes
 from nvbackend.builder.tiles.elements.tile_values import TileValues
 from nvbackend.builder.tiles.mma.rules import LANES, TENSOR_MEMORY
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.copy.tcgen05_memory import ALLOCATIONS
-from nvbackend.intrinsics.row.types import u32
 from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT
@@ -28,6 +27,7 @@ from nvbackend.layout import ComposedLayout, Layout, logical_divide, make_layout
 from nvbackend.layout.algebra.inttuple import leaves
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.tiled import Fragment, Issue, TiledMMA, gemm
+from nvbackend.tiled.lanes import LoadedLanes, loaded_lanes
 from nvbackend.tiled.operand import MmaOperand
 from nvbackend.tiled.tensor_memory import tmem_cell
 
@@ -222,35 +222,47 @@ class TiledTcgen05:
     # -- results ------------------------------------------------------------------------------------------------------
 
     def load(self, accumulators: TmemColumns | Value, first: int = 0, columns: int | None = None) -> TileValues:
-        """`columns` columns of the CTA's 128 rows from column `first` on, by default all, as elements with coordinates.
+        """`columns` columns of the CTA's rows from column `first` on, by default all, as elements with coordinates.
 
         Four whole warps execute it, such as warps 0 to 3, after the mma has completed and `fence_after_thread_sync`:
-        k.tcgen05.ld and wait_ld. Thread t of the four has row t, and columns are counted from `first`. Each column
-        takes a register, so load wide tiles in panels. Raises mma.tile-lanes where a row is not in one lane, or the
-        columns are not in the tile, and what `k.tcgen05.ld` raises.
+        k.tcgen05.ld and wait_ld. Columns are counted from `first`. Of 128 rows for each CTA thread t of the four has
+        row t. Of 64 rows two threads share a row: of one CTA threads 16 apart in a warp, with half of the `columns`
+        each; of a pair threads 64 apart, with half of all columns each. f16 come as f16, two from a register. Each
+        column of a thread takes a register until it is converted, so load wide tiles in panels. Raises mma.tile-lanes
+        where the threads would have unequal parts, or the columns are not in the tile, and what `k.tcgen05.ld` raises.
         """
         count = self.shape[1] - first if columns is None else columns
-        self._check_lanes(first, count)
-        return load_rows(self._k, accumulators, first, count, self.layouts.atom.d)
+        return load_lanes(self._k, accumulators, self._lanes(first, count), self.layouts.atom.d)
 
-    def _check_lanes(self, first: int, columns: int) -> None:
-        """Raises mma.tile-lanes unless these columns are in a lane for each row."""
-        problem, instead = "", "take an instruction with 128 rows for each CTA, such as m128n256k16 or m256 of a pair"
-        atom, last = self.layouts.atom, first + columns - 1
-        if self.shape[0] != ROWS * atom.threads:
-            problem = f"a CTA has {self.shape[0] // atom.threads} rows, and tensor memory {ROWS} lanes"
-        elif atom.d.bits != u32.bits:
-            problem, instead = (
-                f"it accumulates in {atom.d}, two to a column",
-                "accumulate in f32, or load by k.tcgen05.ld",
-            )
-        elif any(cell[:2] != (at % ROWS, at // ROWS) for at, cell in enumerate(self.accumulators.cells())):
-            problem = "the rows of its data path are spread over the lanes"
-        elif first < 0 or columns < 1 or last >= self.shape[1]:
-            problem, instead = f"it has {self.shape[1]} columns", f"load columns 0 to {self.shape[1] - 1} at most"
-        if problem:
-            tile = " x ".join(map(str, self.shape))
-            LANES.fail(first=first, last=last, mma=self.layouts, tile=tile, problem=problem, instead=instead)
+    def _lanes(self, first: int, columns: int) -> LoadedLanes:
+        """How these columns are loaded. Raises mma.tile-lanes."""
+        width, last = self.shape[1], first + columns - 1
+        if first < 0 or columns < 1 or last >= width:
+            problem, instead = f"it has {width} columns", f"load columns 0 to {width - 1} at most"
+        elif (lanes := self._loaded(first, columns)) is not None:
+            return lanes
+        else:
+            problem = f"the {self._rows} rows of a CTA give its 128 threads unequal parts of them"
+            instead = self._other_columns(first, columns)
+        tile = " x ".join(map(str, self.shape))
+        LANES.fail(first=first, last=last, mma=self.layouts, tile=tile, problem=problem, instead=instead)
+
+    @property
+    def _rows(self) -> int:
+        """Rows of a CTA."""
+        return self.shape[0] // self.layouts.atom.threads
+
+    def _loaded(self, first: int, columns: int) -> LoadedLanes | None:
+        return loaded_lanes(self.accumulators, self._rows, first, columns)
+
+    def _other_columns(self, first: int, columns: int) -> str:
+        """What can be loaded in the place of columns that cannot be: an even number, one atom's or those of two."""
+        width, step = self.shape[1], self.layouts.atom.shape[1]
+        if first + columns < width and self._loaded(first, columns + 1) is not None:
+            return f"load an even number of columns, such as {columns + 1}"
+        count = step if self._loaded(first // step * step, step) is not None else 2 * step
+        start = first // count * count
+        return f"load columns {start} to {start + count - 1} together"
 
 
 def _cell(fragment: Fragment, index: int, columns: TmemColumns | Value) -> TmemColumns | Value:

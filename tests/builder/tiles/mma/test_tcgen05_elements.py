@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
-import pytest
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
@@ -54,22 +53,3 @@ def test_elements_are_rows_of_tensor_memory() -> None:
     assert np.array_equal(c[:100], right[:100])
     assert (c[100:] == 7).all()
     assert np.array_equal(most, np.stack([right[:, at : at + width].max(1) for at, width in PANELS], 1))
-
-
-@pytest.mark.parametrize(
-    ("shape", "d", "tile", "columns", "problem"),
-    [
-        ("m64n64k16", f32, None, 64, "64 rows"),
-        ("m128n64k16", f16, None, 64, "two to a column"),
-        ("m128n64k16", f32, (256, 64), 64, "256 rows"),
-        ("m128n64k16", f32, None, 65, "64 columns"),
-        ("m128n64k16", f32, None, 0, "64 columns"),
-    ],
-)
-def test_what_is_no_row_of_a_lane_is_refused(shape, d, tile, columns, problem) -> None:
-    k = nvb.KernelBuilder("k", "sm_100a", threads=128)
-    mma = k.tiled_mma(nvb.tcgen05.mma(shape, f16, f16, d), tile=tile)
-    with k.tcgen05.tmem(128) as accumulators, pytest.raises(nvb.DiagnosticError) as refused:
-        mma.load(accumulators, 0, columns)
-    assert [one.rule_id for one in refused.value.diagnostics] == ["mma.tile-lanes"]
-    assert problem in refused.value.diagnostics[0].message
