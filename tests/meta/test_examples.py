@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from tests.meta.test_guide import BLOCK, STEPS
+from tests.meta.test_linking_page import NEED
 from tests.support.process import ROOT
 from tests.support.public_calls import public_calls
 
 WITHOUT = ROOT / "tests" / "meta" / "without_example.txt"
 """Those that no example calls yet, one a line: a new name must not add one, and --update-golden takes away what an
 example calls by now."""
-PAGES = ("atoms", "architecture", "calls", "checks", "layout", "looking", "simulator", "tiled")
+PAGES = ("atoms", "architecture", "calls", "checks", "layout", "linking", "looking", "simulator", "tiled")
 PROGRAM = """\
 import nvbackend as nvb
 from nvbackend import f32, layout
@@ -50,6 +51,7 @@ def _programs(folder: Path) -> dict[str, str]:
     """The examples of the pages; those of the rules run by themselves."""
     guide = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
     blocks = {page: BLOCK.findall((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")) for page in PAGES}
+    blocks["linking"] = [block for block in blocks["linking"] if not any(need in block for need in NEED)]
     blocks["looking"].insert(0, f"scratch = {str(folder)!r}\n")
     blocks["rest"] = BLOCK.findall(guide[guide.index("\n## Values and variables") :])
     blocks["readme"] = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))

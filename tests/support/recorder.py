@@ -24,30 +24,54 @@ RULES = str(ROOT / "tests" / "rules")
 
 
 class Recorder:
-    """Notes the name of every public function that code of a file calls whose path starts with one of `places`."""
+    """Notes every public name of a function that code of a file calls whose path starts with one of `places`.
+
+    A function that is public in two places, or inherited, needs one example.
+    """
 
     def __init__(self, places: tuple[str, ...]) -> None:
         self.called: set[str] = set()
         self._places = places
-        for full, owner, name in list(public_calls()):
-            self._note(full, owner, name)
+        names: dict[Any, list[tuple[str, Any, str]]] = {}
+        for full, owner, name in public_calls():
+            member = inspect.getattr_static(owner, name) if isinstance(owner, type) else getattr(owner, name)
+            key = (owner, name) if name == "__init__" else getattr(member, "__func__", member)
+            names.setdefault(key, []).append((full, owner, name))
+        for same in names.values():
+            self._note(same)
 
-    def _note(self, full: str, owner: Any, name: str) -> None:
-        member = inspect.getattr_static(owner, name) if isinstance(owner, type) else getattr(owner, name)
+    def _note(self, same: list[tuple[str, Any, str]]) -> None:
+        full = frozenset(full for full, _, _ in same)
+        places = {
+            (id(place), name): (place, name) for place, name in (_defined(owner, name) for _, owner, name in same)
+        }
+        for place, name in places.values():
+            if isinstance(place, type):
+                member = self._noted_member(full, name, inspect.getattr_static(place, name))
+                type.__setattr__(place, name, member)
+            else:
+                setattr(place, name, self._noted(full, name, getattr(place, name)))
+
+    def _noted_member(self, full: frozenset[str], name: str, member: Any) -> Any:
         if isinstance(member, classmethod | staticmethod):
-            noted: Any = type(member)(self._noted(full, name, member.__func__))
-        else:
-            noted = self._noted(full, name, member)
-        type.__setattr__(owner, name, noted) if isinstance(owner, type) else setattr(owner, name, noted)
+            return type(member)(self._noted(full, name, member.__func__))
+        return self._noted(full, name, member)
 
-    def _noted(self, full: str, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _noted(self, full: frozenset[str], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def call(*arguments: Any, **named: Any) -> Any:
             if name == "__init__" or sys._getframe(1).f_code.co_filename.startswith(self._places):
-                self.called.add(full)
+                self.called |= full
             return function(*arguments, **named)
 
         return call
+
+
+def _defined(owner: Any, name: str) -> tuple[Any, str]:
+    """The class that defines the method, or the module."""
+    if not isinstance(owner, type) or name == "__init__":
+        return owner, name
+    return next(base for base in owner.__mro__ if name in vars(base)), name
 
 
 def main(files: list[str], *, rules: bool) -> dict[str, Any]:
