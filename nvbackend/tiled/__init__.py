@@ -14,7 +14,7 @@ from nvbackend.tiled.copy_atom import (
     universal_copy,
 )
 from nvbackend.tiled.fragment import Fragment, Partition
-from nvbackend.tiled.operand import MmaOperand
+from nvbackend.tiled.operand import Beside, MmaOperand
 from nvbackend.tiled.schedule import Issue, gemm
 from nvbackend.tiled.split_k import Reduction, SplitK, reduction, split_k
 from nvbackend.tiled.tiled_copy import (
@@ -33,6 +33,7 @@ from nvbackend.tiled.tma_copy import TmaBox, TmaCopy, make_tma_copy, tma_partiti
 from nvbackend.tiled.vectorize import max_common_layout, max_common_vector
 
 __all__ = [
+    "Beside",
     "CopyAtom",
     "CopyKind",
     "Fragment",

@@ -78,7 +78,11 @@ def _after_assignment(name: str, given: object) -> str:
 
 def is_made_by_calls(cls: type) -> bool:
     """Whether a user gets the class from calls alone."""
-    if issubclass(cls, enum.Enum | BaseException) or cls.__init__ is object.__init__:
+    if (
+        issubclass(cls, enum.Enum | BaseException)
+        or getattr(cls, "_is_protocol", False)
+        or cls.__init__ is object.__init__
+    ):
         return True
     return bool(INSIDE.search(str(inspect.signature(cls.__init__))))
 

@@ -38,7 +38,7 @@ class Accessed(Protocol):
     def pointer(self) -> ir.Value:
         """The address as an llvmlite pointer."""
 
-    def how_to_align(self, wanted: int) -> str:
+    def _how_to_align(self, wanted: int) -> str:
         """The fix of a diagnostic."""
 
     def _record(self, opcode: str, uses: Sequence[MemoryUse], size: int, pointer: ir.Value) -> None: ...
@@ -150,7 +150,7 @@ def kind_of(k: Core, address: Accessed, count: int) -> tuple[ir.Type, int]:
         legal = f"{', '.join(map(str, sizes[:-1]))} or {sizes[-1]}"
         rules.VECTOR_WIDTH.fail(count=count, element=element, bytes=size, legal=legal, most=most)
     if address.align % size:
-        rules.VECTOR_ALIGNMENT.fail(bytes=size, align=address.align, advice=address.how_to_align(size))
+        rules.VECTOR_ALIGNMENT.fail(bytes=size, align=address.align, advice=address._how_to_align(size))
     scalar = llvm_type(element)
     return (scalar if count == 1 else ir.VectorType(scalar, count)), size
 

@@ -104,7 +104,7 @@ def _register(k: Core, row: Row, operand: RowOperand, value: Register) -> ir.Val
     if operand.rule:
         _PLACE_RULES[operand.rule](address, row.ptx)
     elif operand.align > 1:
-        address.check_aligned(operand.align, row.ptx)
+        address._check_aligned(operand.align, row.ptx)
     return address.bytes.ir
 
 
@@ -124,7 +124,7 @@ def _check_barrier(address: Address, instruction: str) -> None:  # noqa: ARG001
 
 
 def _check_line(address: Address, instruction: str) -> None:
-    check_line(instruction, address.align, address.how_to_align(LINE_BYTES))
+    check_line(instruction, address.align, address._how_to_align(LINE_BYTES))
 
 
 _PLACE_RULES: Mapping[str, Callable[[Address, str], None]] = {

@@ -174,18 +174,18 @@ class Address:
     def _moved(self, element: ElementType, align: int, offset: Value | None, place: Place | None) -> Address:
         return Address(self._k, self._base, element, self.space, align, offset, place, self._root, self.const)
 
-    def check_aligned(self, wanted: int, instruction: str) -> None:
+    def _check_aligned(self, wanted: int, instruction: str) -> None:
         """Raises memory.misaligned if this is certainly not a multiple of `wanted` bytes, as `instruction` needs."""
         check_alignment(wanted)
         check_aligned(self._k, None if self._offset is None else self._offset.ir, self._root, wanted, instruction)
 
-    def how_to_align(self, wanted: int) -> str:
+    def _how_to_align(self, wanted: int) -> str:
         """The fix of a diagnostic: how to make this address a known multiple of `wanted` bytes."""
         check_alignment(wanted)
         stepped, shared = self._offset is not None, self.space == SHARED_SPACE
         return how_to_align(self._root, wanted, shared=shared, stepped=stepped)
 
-    def check_own(self, instruction: str) -> None:
+    def _check_own(self, instruction: str) -> None:
         """Raises cluster.peer-address if this is in another CTA's shared memory, which `instruction` cannot address."""
         if self.space == CLUSTER_SPACE:
             fail_peer(instruction, "address")

@@ -79,7 +79,7 @@ class SharedTile:
         address = self.address if whole else self.address.steps(block, step, align=align)
         return dataclasses.replace(self, address=address, view=rows)
 
-    def check_view(self, row: int, rows: int) -> None:
+    def _check_view(self, row: int, rows: int) -> None:
         """Raises layout.bounds unless `rows` rows from `row` on lie in this tile."""
         if self.view is not None and row + rows > self.view:
             BOUNDS.fail(row=row + rows - 1, column=0, rows=self.view, columns=self.layout.columns)

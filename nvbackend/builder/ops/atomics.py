@@ -225,7 +225,7 @@ class Atomic(Noun):
         )
         size = row.operand(atomics.ADDRESS).align
         if address.align % size:
-            rules.VECTOR_ALIGNMENT.fail(bytes=size, align=address.align, advice=address.how_to_align(size))
+            rules.VECTOR_ALIGNMENT.fail(bytes=size, align=address.align, advice=address._how_to_align(size))
         return parts, row
 
     def _emit(

@@ -119,7 +119,7 @@ class Inside:
                 inside = below if inside is None else inside & below
         return inside
 
-    def torn(self) -> tuple[int, int, int] | None:
+    def _torn(self) -> tuple[int, int, int] | None:
         """A dimension, how many of its elements an access has, and what its ends are known to be multiples of.
 
         None where no access can begin inside and end outside.

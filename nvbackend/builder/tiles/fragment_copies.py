@@ -104,7 +104,7 @@ def fitting(tile: Tensor, cut: PartCut, where: Inside | None) -> tuple[CopyAtom,
         if values % count == 0:
             atom = universal_copy(element, count * element.bits)
             part = tile.partition(regrouped(cut, count))
-            torn = where is not None and where.partition(regrouped(cut, count)).torn() is not None
+            torn = where is not None and where.partition(regrouped(cut, count))._torn() is not None
             if not torn and not access_faults(atom, part.layout, "the tile", Walker(part).align):
                 return atom, count
         count //= 2

@@ -257,7 +257,7 @@ def _placed(address: Address, layout: ComposedLayout) -> Partition:
             ELEMENT.fail(layout=layout, bits=layout.offset.bits, element=address.element)
         period = layout.swizzle.period
         if address.align % period:
-            BASE.fail(layout=layout, period=period, align=address.align, advice=address.how_to_align(period))
+            BASE.fail(layout=layout, period=period, align=address.align, advice=address._how_to_align(period))
     _check_bounds(address, layout, plain.reach())
     return Partition(dataclasses.replace(plain, offset=0), plain.offset)
 

@@ -271,7 +271,7 @@ def _check_where(atom: CopyAtom, where: Inside) -> None:
     if atom.kind in (CopyKind.LDMATRIX, CopyKind.STMATRIX):
         problem = "a warp executes it together, for all its rows"
         WHERE.fail(atom=atom, problem=problem, instead="bound the copies that fill the tile, which may write zeros")
-    torn = where.torn()
+    torn = where._torn()
     if torn is not None:
         dimension, span, known = torn
         problem = (

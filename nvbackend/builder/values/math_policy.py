@@ -31,7 +31,7 @@ class MathPolicy:
     ftz: bool = False
     approx: bool = False
 
-    def flags(self, operation: str, element: ElementType) -> tuple[str, ...]:
+    def _flags(self, operation: str, element: ElementType) -> tuple[str, ...]:
         """LLVM's flags of an operator of `element`."""
         if operation == "/":
             return ("afn",) if self.approx and element is f32 else ()

@@ -376,7 +376,7 @@ def pair(operation: str, left: object, right: object) -> tuple[Value, Value]:
 
 def _binary(operation: str, left: object, right: object) -> Value:
     a, b = pair(operation, left, right)
-    flags = a._k.math.flags(operation, a._type)
+    flags = a._k.math._flags(operation, a._type)
     return _made(a, b, expressions.binary(a._k.llvm, operation, a._type, a.ir, b.ir, flags))
 
 

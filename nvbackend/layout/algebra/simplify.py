@@ -153,7 +153,7 @@ def upcast(layout: Layout | ComposedLayout, factor: int) -> Layout | ComposedLay
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(
             layout.swizzle if _in_bytes(layout) else layout.swizzle.upcast(factor),
-            layout.recast_offset(factor, wider=True),
+            layout._recast_offset(factor, wider=True),
             upcast(layout.layout_b, factor),
         )
 
@@ -186,7 +186,7 @@ def downcast(layout: Layout | ComposedLayout, factor: int) -> Layout | ComposedL
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(
             layout.swizzle if _in_bytes(layout) else layout.swizzle.downcast(factor),
-            layout.recast_offset(factor, wider=False),
+            layout._recast_offset(factor, wider=False),
             downcast(layout.layout_b, factor),
         )
 

@@ -198,7 +198,7 @@ class ComposedLayout:
         """The same swizzle and offset after `function` of the layout within."""
         return replace(self, layout_b=function(self.layout_b))
 
-    def recast_offset(self, factor: int, *, wider: bool) -> int | SmemPtr:
+    def _recast_offset(self, factor: int, *, wider: bool) -> int | SmemPtr:
         """The offset for elements `factor` times as wide, or as narrow. Raises layout-algebra.recast."""
         if factor < 1:
             RECAST.fail(what=self, factor=factor, scale="wide", problem="that is not a width")

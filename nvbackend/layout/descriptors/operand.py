@@ -72,7 +72,7 @@ class CanonicalForm:
         """The swizzle mode in words."""
         return str(self.gmma) if self.gmma is not None else "128 B (of 32 B)"
 
-    def oriented(self, along: _Any, across: _Any) -> tuple[_Any, _Any]:
+    def _oriented(self, along: _Any, across: _Any) -> tuple[_Any, _Any]:
         """What belongs to (contiguous, strided) dimension as what belongs to (M or N, K), or the other way round."""
         return (across, along) if self.major is Major.K else (along, across)
 
@@ -82,7 +82,7 @@ class CanonicalForm:
         Extents are whole chunks and lines; with 128 bits an element is a chunk.
         """
         chunk = CHUNK_BITS // bits
-        along, across = self.oriented(*extents)
+        along, across = self._oriented(*extents)
         inner = min(self.width, along // chunk)
         steps = {None: 0} | {stride: offset * BYTE_BITS // bits for stride, offset in offsets.items()}
         contiguous = Layout((chunk, inner, along // chunk // inner), (1, chunk, steps[self.along]))
@@ -287,7 +287,7 @@ class FormReader:
             problem = f"it has {columns} columns, and one instruction reads {' or '.join(map(str, legal))} of K"
             advice = f"divide the tile, tiled_divide(layout, (rows, {legal[0]})), and pass that to smem_desc"
             yield EXTENT.diagnose(operand=self._name, problem=problem, advice=advice)
-        along, _ = self.form.oriented(rows, columns)
+        along, _ = self.form._oriented(rows, columns)
         row = self.form.width * self._chunk
         step = self.form.lines if self.form.major is Major.K else row if rows > row else self._chunk
         if rows % step:
@@ -300,7 +300,7 @@ class FormReader:
 
     def contiguity_faults(self, inner: Layout, offset: int) -> Iterator[Diagnostic]:
         """Whether chunks of 16 bytes are neighbours along the contiguous dimension, at multiples of 16 bytes."""
-        along, across = self.form.oriented(*inner.modes)
+        along, across = self.form._oriented(*inner.modes)
         first, *others = flat_modes(coalesce(along))
         if first[1] != 1 or first[0] % self._chunk:
             lies = f"the first {first[0]}" if first[1] == 1 else "none"
@@ -334,7 +334,7 @@ class FormReader:
 
     def read(self, chunks: Layout) -> tuple[dict[Stride, int], int]:
         """The offsets of the chunks in bytes, and the bytes in a row. Raises all that differs from the form."""
-        along, across = self.form.oriented(*chunks.modes)
+        along, across = self.form._oriented(*chunks.modes)
         width = min(self.form.width, size(along))
         strides, faults = {}, []
         steps = (

@@ -242,7 +242,7 @@ SWIZZLED = ComposedLayout(Swizzle(3, 4, 3), SmemPtr(16), Layout((HUGE, 64), (64,
 CALLS = {
     "swizzled tensor": lambda k: k.tensor(k.shared(f16, 4096, align=1024), SWIZZLED),
     "copy ring": lambda k: k.pipeline(2, copies="cp.async", tile=(f16, SWIZZLED)),
-    "coordinates": lambda k: k.identity_tensor(((HUGE, 1), HUGE)).below(4, 4).torn(),
+    "coordinates": lambda k: k.identity_tensor(((HUGE, 1), HUGE)).below(4, 4)._torn(),
     "registers": lambda k: k.register_tensor(i32, Layout((4, HUGE), (1, 0))),
     "negative registers": lambda k: k.register_tensor(i32, Layout(4, -1)),
     "warpgroups": lambda k: k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), (HUGE, HUGE)),

@@ -73,7 +73,7 @@ class OperandDescriptor(Arithmetic):
         return advanced
 
     def _value(self) -> Value:
-        self.address.check_own("a descriptor")
+        self.address._check_own("a descriptor")
         address, k = self.address.bytes, self.address._k
         word = ((address & ADDRESS_MASK) >> ADDRESS_SHIFT).to(u64) | self.word
         k.places.is_descriptor(word.ir, k.places.of_address(address.ir))

@@ -260,7 +260,7 @@ class Tcgen05(Noun):
 
         `layout.start_address` is not used. PTX ISA 9.7.16.4.1.
         """
-        start.check_own("a descriptor")
+        start._check_own("a descriptor")
         address = as_value(self._k, start.bytes, u32)
         descriptor = ((address & ADDRESS_MASK) >> ADDRESS_SHIFT).to(u64) | layout.template_word
         self._k.places.is_descriptor(descriptor.ir, self._k.places.of_address(address.ir))
@@ -326,7 +326,7 @@ class Tcgen05(Noun):
             return tile._value()
         if not isinstance(tile, SharedTile):
             return tile
-        tile.check_view(at[0], size[0])
+        tile._check_view(at[0], size[0])
         offset = tile.layout.origin(*at, rows=size[0], columns=size[1])
         return self.smem_descriptor(own(self._k, tile.address).byte_offset(offset), smem_layout(tile.layout))
 
@@ -343,7 +343,7 @@ class Tcgen05(Noun):
         for name, (_, columns) in uses.items():
             block = values.get(name)
             if isinstance(block, TmemColumns):
-                block.check_wide(columns, row.opcode)
+                block._check_wide(columns, row.opcode)
         return [*self._columns.touches(operands, uses)]
 
     @functools.cached_property

@@ -52,7 +52,7 @@ class TmemColumns(Arithmetic):
         """The same columns from lane `first` on: a warp reaches the 32 lanes from 32 * (warp % 4) on."""
         return TmemColumns(self._k, self._address + (self._number(first) << LANE_SHIFT), self.width)
 
-    def check_wide(self, columns: int | None, instruction: str) -> None:
+    def _check_wide(self, columns: int | None, instruction: str) -> None:
         """Raises tcgen05.bounds where an instruction touches more columns, None for an unknown number."""
         if columns is not None and columns > self.width:
             BOUNDS.fail(what=f"{columns} column(s) of {instruction}", name="this block", columns=self.width)

@@ -326,7 +326,7 @@ class Wgmma(Noun):
 
     def _tile_operand(self, tile: SharedTile, at: tuple[int, int], extent: tuple[int, int]) -> OperandDescriptor:
         """The operand of `extent` (rows, columns) elements from element `at` of a tile on."""
-        tile.check_view(at[0], extent[0])
+        tile._check_view(at[0], extent[0])
         layout = tile.layout
         offset = layout.origin(*at, rows=extent[0], columns=extent[1])
         return OperandDescriptor(

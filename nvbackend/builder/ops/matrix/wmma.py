@@ -70,15 +70,15 @@ class WmmaFragment:
 
     def position(self, thread: int, index: int) -> tuple[int, int]:
         """Raises wmma.opaque, always: the place of an element is not specified."""
-        wmma_operands.OPAQUE.fail(index=index, thread=thread, fragment=self.describe())
+        wmma_operands.OPAQUE.fail(index=index, thread=thread, fragment=self._describe())
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """What diagnostics call it."""
         layout = f" {self.layout}" if self.layout else ""
         return f"a fragment {self.fragment.upper()} of {spelled_shape(self.shape)} {self.element}{layout}"
 
     def __repr__(self) -> str:
-        return f"<{self.describe()}, {self.count} registers>"
+        return f"<{self._describe()}, {self.count} registers>"
 
 
 @user_facing
@@ -266,7 +266,7 @@ def _misplaced(
         shape,
         element or fragment.element,
         (fragment.fragment, fragment.shape, fragment.element),
-        fragment.describe(),
+        fragment._describe(),
     )
 
 

@@ -104,7 +104,7 @@ class TiledWarpMma:
         made.set_registers(registers_of_a(self.layouts, tile, self.shape[0], made.element))
         return made
 
-    def element_of(self, operand: MmaOperand) -> ElementType:
+    def _element_of(self, operand: MmaOperand) -> ElementType:
         """The type that the elements of an operand's fragments have in a kernel."""
         return self._fragments.element_of(operand)
 
@@ -196,7 +196,7 @@ class TiledWarpMma:
         """The instructions of `gemm`. Raises tiled-mma.gemm and warp-mma.fragment."""
         fragments = []
         for operand, tensor in ((MmaOperand.A, a), (MmaOperand.B, b), (MmaOperand.C, acc)):
-            wanted = self.element_of(operand)
+            wanted = self._element_of(operand)
             if tensor.element is not wanted:
                 problem = f"it is of {tensor.element}, and {wanted} is wanted"
                 self._fragments.fail(operand.value, problem, f"mma.{_MAKERS[operand]}")

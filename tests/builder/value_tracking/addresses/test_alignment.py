@@ -79,8 +79,8 @@ def test_memory_that_is_aligned_by_where_it_lies() -> None:
 )
 def test_a_check_of_what_is_no_alignment(wanted: int) -> None:
     k = nvb.KernelBuilder("k", "sm_90a", threads=32, parameters=[nvb.Parameter("p", nvb.Pointer(f32))])
-    assert rules(lambda: k.arguments[0].check_aligned(wanted, "ld")) == [RULE]
-    assert rules(lambda: k.arguments[0].how_to_align(wanted)) == [RULE]
+    assert rules(lambda: k.arguments[0]._check_aligned(wanted, "ld")) == [RULE]
+    assert rules(lambda: k.arguments[0]._how_to_align(wanted)) == [RULE]
 
 
 def test_a_choice_of_thousands_of_digits_is_refused_by_its_size() -> None:
