@@ -1,8 +1,8 @@
 """nvbackend builds NVIDIA tensor-core kernels from Python and compiles them through llvmlite's NVPTX target.
 
-Everything a user needs is a name of this package or of its packages `atoms`, `codegen`, `jax`, `layout`, `ptx`,
-`rows`, `rules`, `runtime`, `simulator`, `tiled`, `tileiras` and `torch`: docs/api.md lists them. Each is imported on
-first use, so that `import nvbackend` loads neither LLVM nor CUDA.
+Everything a user needs is a name of this package or of its packages `atoms`, `codegen`, `jax`, `layout`, `lint`,
+`ptx`, `rows`, `rules`, `runtime`, `simulator`, `tiled`, `tileiras` and `torch`: docs/api.md lists them. Each is
+imported on first use, so that `import nvbackend` loads neither LLVM nor CUDA.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         codegen as codegen,
         jax as jax,
         layout as layout,
+        lint as lint,
         ptx as ptx,
         rows as rows,
         rules as rules,
@@ -209,7 +210,7 @@ _NAMES: dict[str, str] = {
 }
 _MODULES = {
     name: f"{__name__}.{name}"
-    for names in ("atoms codegen jax layout ptx rows rules", "runtime simulator tiled tileiras torch")
+    for names in ("atoms codegen jax layout lint ptx rows rules", "runtime simulator tiled tileiras torch")
     for name in names.split()
 }
 _MODULES |= {name: f"{__name__}.requests.{name}" for name in ("mma", "tcgen05", "tma", "wgmma", "wmma")}

@@ -19,8 +19,8 @@ from nvbackend.cli.own_rows import (
     rule_data,
     rules_by_id,
 )
+from nvbackend.cli.targets import every_target, in_short, row_data, target_data, verdict
 from nvbackend.cli.text import columns, count
-from nvbackend.cli.verdicts import every_target, in_short, row_data, target_data, verdict
 from nvbackend.intrinsics.catalogue import FAMILIES
 from nvbackend.intrinsics.mma.emulation import emulation
 from nvbackend.intrinsics.row.row import Intrinsic, Row

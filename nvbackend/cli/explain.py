@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from nvbackend.cli import rules
 from nvbackend.cli.own_rows import add_option, add_rules_option, explained_rule, own_rows, own_rules, rules_by_id
+from nvbackend.cli.targets import every_target, in_short, verdict
 from nvbackend.cli.text import columns, count, paragraph
-from nvbackend.cli.verdicts import every_target, in_short, verdict
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.catalogue import rows as every_row
 from nvbackend.intrinsics.maps.rows import CellMap, FragmentMap, cell_maps, fragment_maps

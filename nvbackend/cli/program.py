@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import nvbackend
-from nvbackend.cli import build, catalogue, decode, draw, encode, explain, simulate, targets
+from nvbackend.cli import build, catalogue, decode, draw, encode, explain, lint, simulate, targets
 from nvbackend.cli.rules import USAGE
 from nvbackend.cli.source_file import ProgramError, ProgramFailed
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Interrupted
@@ -24,7 +24,7 @@ BROKEN_PIPE = 141
 """Exit status when the reader has gone: that of a program ended by SIGPIPE."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C: that of a program ended by SIGINT."""
-COMMANDS = (build, catalogue, targets, explain, draw, simulate, decode, encode)
+COMMANDS = (build, catalogue, targets, explain, draw, simulate, lint, decode, encode)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -18,6 +18,13 @@ SIMULATE = Rule(
     why="There is nothing that could be run.",
     reference="nvbackend simulate --help",
 )
+LINT = Rule(
+    id="cli.lint",
+    message="{problem}",
+    fix="{fix}",
+    why="There is no text whose instructions could be looked up.",
+    reference="nvbackend lint --help",
+)
 UNKNOWN_FAMILY = Rule(
     id="cli.family",
     message="{given!r} is not a family of instructions",

@@ -15,7 +15,7 @@ import pytest
 
 from nvbackend.cli import catalogue, main
 from nvbackend.cli.program import parser
-from nvbackend.cli.verdicts import every_target, in_short
+from nvbackend.cli.targets import every_target, in_short
 from nvbackend.intrinsics.catalogue import FAMILIES, rows
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.isel.target.target import Target, target_names

@@ -77,5 +77,5 @@ def test_one_function_says_why_a_candidate_fell_out() -> None:
 
 def test_one_function_names_the_targets_with_a_feature() -> None:
     """The other one that asks for every target shows a table of them."""
-    assert calls_of("target_names") == {"nvbackend.isel.target.target", "nvbackend.cli.verdicts"}
+    assert calls_of("target_names") == {"nvbackend.isel.target.target", "nvbackend.cli.targets"}
     assert len(calls_of("targets_with")) > 5

@@ -13,28 +13,34 @@ from tests.support.process import ROOT
 from tests.support.source import PACKAGE, imports, sources
 
 BRICKS = {
-    "diagnostics": (0, 8, 0, 0),
-    "intrinsics": (0, 8, 1, 1),
-    "ptx": (0, 0, 2, 2),
-    "isel": (1, 5, 2, 3),
-    "layout": (6, 8, 2, 3),
-    "simulator": (0, 0, 3, 3),
-    "runtime": (0, 1, 4, 6),
-    "requests": (2, 2, 4, 6),
-    "codegen": (3, 3, 4, 5),
-    "dry_run": (4, 4, 4, 5),
-    "atoms": (5, 8, 4, 4),
-    "tiled": (5, 7, 5, 5),
-    "tileiras": (8, 8, 5, 5),
-    "builder": (3, 6, 6, 6),
-    "cli": (7, 8, 6, 6),
-    "samples": (0, 3, 7, 7),
-    "frameworks": (4, 6, 7, 7),
+    "diagnostics": (0, 10, 0, 0),
+    "intrinsics": (0, 10, 1, 1),
+    "ptx": (0, 2, 2, 2),
+    "isel": (3, 7, 2, 3),
+    "layout": (8, 10, 2, 3),
+    "lint": (0, 1, 3, 6),
+    "simulator": (2, 2, 3, 3),
+    "runtime": (2, 3, 4, 6),
+    "requests": (4, 4, 4, 6),
+    "codegen": (5, 5, 4, 5),
+    "dry_run": (6, 6, 4, 5),
+    "atoms": (7, 10, 4, 4),
+    "tiled": (7, 9, 5, 5),
+    "tileiras": (10, 10, 5, 5),
+    "builder": (5, 8, 6, 6),
+    "cli": (9, 10, 6, 6),
+    "samples": (2, 5, 7, 7),
+    "frameworks": (6, 8, 7, 7),
 }
 """The drawing's wall: first and last column of each layer, first and last row from the ground."""
-BESIDE = {"builder": frozenset({"ptx"}), "cli": frozenset({"codegen"}), "frameworks": frozenset({"runtime"})}
+BESIDE = {
+    "builder": frozenset({"ptx"}),
+    "cli": frozenset({"codegen", "lint"}),
+    "lint": frozenset({"isel"}),
+    "frameworks": frozenset({"runtime"}),
+}
 """Layers that one imports and that cannot carry it in a wall of rectangles: the drawing names them."""
-COLUMN, ROW, JOINT, MARGIN = 106, 74, 4, 8
+COLUMN, ROW, JOINT, MARGIN = 140, 74, 4, 8
 LAYER, USER = "#e8eef7", "#fdf3e0"
 
 

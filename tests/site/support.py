@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from nvbackend.cli.verdicts import every_target, verdict
+from nvbackend.cli.targets import every_target, verdict
 from nvbackend.intrinsics.catalogue import FAMILIES
 
 FRONT = """\

@@ -1,0 +1,187 @@
+"""Everything that is certainly wrong with a PTX text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, Severity, told_once, user_facing
+from nvbackend.intrinsics.row.semantics import Completion
+from nvbackend.isel.flow.finished import finished
+from nvbackend.isel.select.rows import faults
+from nvbackend.isel.target.target import Target
+from nvbackend.lint import in_flight, rules
+from nvbackend.lint.addresses import Addresses
+from nvbackend.lint.in_flight import InFlightMistake
+from nvbackend.lint.lift import Lifted, lift
+from nvbackend.lint.matching import rows_of
+from nvbackend.lint.memory import SharedMemory
+from nvbackend.ptx import Module, parse, resolve
+
+_COMMITS: Mapping[Completion | None, str] = {
+    Completion.MMA_GROUP: "wgmma.commit_group.sync.aligned",
+    Completion.BULK_GROUP: "cp.async.bulk.commit_group",
+}
+_WAITS: Mapping[Completion | None, str] = {
+    Completion.MMA_GROUP: "wgmma.wait_group.sync.aligned",
+    Completion.BULK_GROUP: "cp.async.bulk.wait_group.read",
+    Completion.LOAD_WAIT: "tcgen05.wait::ld.sync.aligned",
+}
+_NAMED = 4
+"""Registers that a message names."""
+
+
+@user_facing
+def lint(text: str, source: str = "<ptx>") -> list[Diagnostic]:
+    """What is certainly wrong with a PTX text of any compiler, in the order of the text; nothing for a right one.
+
+    Each instruction is looked up by its spelling and checked against the `.target` and `.version` of the text. Along
+    the control flow: registers of wgmma and tcgen05.ld that are used before a wait, wgmma without its fence or its
+    commit, shared memory that is filled again while wgmma reads it, ordinary writes that the async proxy reads without
+    fence.proxy.async, groups that the kernel leaves. `source` is the file that diagnostics name; where the text has
+    `.loc`, a note names the line of the program that it was compiled from. Whatever is not known is not reported.
+    Raises ptx.syntax, ptx.directive, ptx.undeclared and ptx.redeclared for what is not PTX.
+    """
+    module = parse(text, source)
+    names = resolve(module)
+    target, is_known = _target(module)
+    diagnostics: list[Diagnostic] = []
+    for function in module.functions:
+        lifted = lift(module, function, names, target)
+        lifted.function = finished(lifted.function)
+        if is_known:
+            diagnostics += _gates(lifted)
+        diagnostics += _protocols(lifted)
+    return told_once(sorted(diagnostics, key=lambda diagnostic: diagnostic.location.line if diagnostic.location else 0))
+
+
+def _target(module: Module) -> tuple[Target, bool]:
+    """The target of the text, and whether it is one whose instructions are known."""
+    name = module.target[0] if module.target else ""
+    for version in (module.version, None):
+        try:
+            return Target.parse(name, version), True
+        except DiagnosticError:
+            continue
+    return Target.parse("sm_100a"), False
+
+
+def _gates(lifted: Lifted) -> Iterator[Diagnostic]:
+    """What the target does not have. Of several rows with one spelling, one that it has is enough."""
+    for line in lifted.lines:
+        verdicts = [
+            [
+                diagnostic
+                for diagnostic in faults(row, lifted.function.target, {}, line.location)
+                if diagnostic.severity is Severity.ERROR
+            ]
+            for row in rows_of(line.instruction.opcode)
+        ]
+        if verdicts and all(verdicts):
+            yield from (_with_source(diagnostic, line.source) for diagnostic in verdicts[0])
+
+
+def _protocols(lifted: Lifted) -> Iterator[Diagnostic]:
+    shared = SharedMemory(lifted, Addresses(lifted))
+    told: set[tuple[str, object]] = set()
+    for mistake in in_flight.find(lifted, shared.releases, shared.cyclic):
+        cause = _cause(lifted, mistake)
+        if cause not in told:
+            told.add(cause)
+            yield _diagnostic(lifted, mistake)
+    for site, writer in shared.unfenced():
+        line = lifted.lines[writer]
+        yield _at(
+            lifted,
+            site.position,
+            rules.PROXY_FENCE,
+            (("the memory is written here", line.location),),
+            reader=site.instr.opcode,
+            writer=_place(line.location),
+        )
+
+
+def _cause(lifted: Lifted, mistake: InFlightMistake) -> tuple[str, object]:
+    """What one wait, commit or fence puts right: it is reported at the first place in the text."""
+    block = lifted.block_of(mistake.issuer)
+    row = lifted.lines[mistake.issuer].row
+    return block, (mistake.kind == "unfenced", None if row is None else row.semantics.issues)
+
+
+def _diagnostic(lifted: Lifted, mistake: InFlightMistake) -> Diagnostic:
+    issuer = lifted.lines[mistake.issuer]
+    completion = issuer.row.semantics.issues if issuer.row is not None else None
+    who = f"the {_head(issuer.instruction.opcode)} of {_place(issuer.location)}"
+    wait, commit = _WAITS.get(completion, ""), _COMMITS.get(completion, "")
+    notes = (("the operation is issued here", issuer.location),)
+    here = mistake.site
+    line = lifted.lines[here.position]
+    registers = _registers(mistake)
+    is_open = mistake.age == 0 and bool(commit)
+    if mistake.kind in ("read", "written"):
+        reason, fix = f"no {wait} is between the two", f"put {wait} before this line"
+        if commit:
+            fix = f"put {wait} {max(mistake.age - 1, 0)} before this line"
+            reason = f"no {wait} that completes its group is between the two"
+        if is_open:
+            reason = f"no {commit} has closed its group, so no wait covers it"
+            fix = f"put {commit} after {who}, and {wait} 0 before this line"
+        many = len(mistake.registers) > 1
+        return _at(
+            lifted,
+            here.position,
+            rules.IN_FLIGHT,
+            notes,
+            registers=registers,
+            verb="are" if many else "is",
+            accessed=mistake.kind,
+            issuer=who,
+            them="them" if many else "it",
+            reason=reason,
+            fix=fix,
+        )
+    if mistake.kind == "unfenced":
+        reason = f"ordinary code computes {registers}" if mistake.registers else "the first wgmma needs one in any case"
+        return _at(
+            lifted, here.position, rules.WGMMA_FENCE, (), instruction=_head(line.instruction.opcode), reason=reason
+        )
+    if mistake.kind == "uncommitted" or (mistake.kind == "left" and is_open):
+        where = "the end of the kernel" if mistake.kind == "left" else f"this {_head(line.instruction.opcode)}"
+        return _at(lifted, here.position, rules.UNCOMMITTED, notes, where=where, commit=commit, issuer=who)
+    if mistake.kind == "left":
+        reason = f"no {wait} that completes it comes after it"
+        return _at(lifted, here.position, rules.UNWAITED, notes, issuer=who, reason=reason, wait=wait)
+    release = f"this {_head(line.instruction.opcode)}"
+    return _at(lifted, here.position, rules.RELEASED, notes, release=release, issuer=who)
+
+
+def _at(
+    lifted: Lifted,
+    position: int,
+    rule: Rule,
+    notes: tuple[tuple[str, Location | None], ...],
+    **values: object,
+) -> Diagnostic:
+    line = lifted.lines[position]
+    return _with_source(rule.diagnose(at=line.location, notes=notes, **values), line.source)
+
+
+def _with_source(diagnostic: Diagnostic, source: Location | None) -> Diagnostic:
+    if source is None:
+        return diagnostic
+    return replace(diagnostic, notes=(*diagnostic.notes, ("compiled from this line", source)))
+
+
+def _head(opcode: str) -> str:
+    """The spelling without the qualifiers of shape and type."""
+    parts = opcode.split(".")
+    return ".".join(parts[: 3 if parts[0] == "cp" else 2])
+
+
+def _place(location: Location) -> str:
+    return f"line {location.line}"
+
+
+def _registers(mistake: InFlightMistake) -> str:
+    names = [name for _, _, name in mistake.registers]
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

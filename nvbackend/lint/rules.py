@@ -1,0 +1,50 @@
+"""What can be wrong with PTX that somebody else's compiler printed. Each holds on every path on which it can matter."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import Rule
+
+IN_FLIGHT = Rule(
+    id="lint.register-in-flight",
+    message="{registers} {verb} {accessed} while {issuer} may still be using {them}: {reason}",
+    fix="{fix}",
+    why="The registers hold old, partial or new values, depending on timing. Nothing traps.",
+    reference="PTX ISA 9.7.15.7.3 (wgmma.wait_group), 9.7.16.8.5 (tcgen05.wait)",
+)
+WGMMA_FENCE = Rule(
+    id="lint.wgmma-fence",
+    message="{instruction} is executed with no wgmma.fence before it: {reason}",
+    fix="put wgmma.fence.sync.aligned before it, after the last ordinary access to its registers",
+    why="Without the fence the tensor core may see registers from before the access, or overwrite them too early.",
+    reference="PTX ISA 9.7.15.7.1 (wgmma.fence)",
+)
+UNCOMMITTED = Rule(
+    id="lint.uncommitted",
+    message="{where} is reached, and no {commit} has closed the group of {issuer}",
+    fix="put {commit} after {issuer}, before {where}",
+    why="A wait sees committed groups only: it returns at once, and the operation still runs.",
+    reference="PTX ISA 9.7.15.7.2 (wgmma.commit_group), 9.7.9.27.2.1 (cp.async.bulk.commit_group)",
+)
+UNWAITED = Rule(
+    id="lint.unwaited",
+    message="the kernel ends while the group of {issuer} may be in flight: {reason}",
+    fix="put {wait} 0 before the end of the kernel",
+    why="Its result is lost, or its shared memory is given to the next CTA while it is read.",
+    reference="PTX ISA 9.7.15.7.3 (wgmma.wait_group), 9.7.9.27.2.2 (cp.async.bulk.wait_group)",
+)
+RELEASED = Rule(
+    id="lint.stage-in-flight",
+    message="{release} lets shared memory be filled again while {issuer} may still read it: no wgmma.wait_group "
+    "is between the two, in any round of the loop",
+    fix="put wgmma.wait_group.sync.aligned before it, with the number of groups that may read other stages",
+    why="The copy and the tensor core race for the memory. Nothing traps.",
+    reference="PTX ISA 9.7.15.7.3 (wgmma.wait_group)",
+)
+PROXY_FENCE = Rule(
+    id="lint.proxy-fence",
+    message="{reader} reads shared memory through the async proxy that ordinary code writes at {writer}, "
+    "with no fence.proxy.async between them on any path",
+    fix="put fence.proxy.async.shared::cta after the writes, before the barrier that the reader waits at",
+    why="The async proxy may read what was there before the writes. Nothing traps.",
+    reference="PTX ISA 9.7.13.4 (membar, fence: fence.proxy.async), 8 (Memory Consistency Model: proxies)",
+)

@@ -1,0 +1,1 @@
+"""Mistakes in PTX of other compilers."""

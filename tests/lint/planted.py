@@ -1,0 +1,72 @@
+"""PTX of Triton and nvcc, right and with one instruction removed.
+
+The texts in `texts` were compiled from programs written for these tests, by Triton 3.6 and NVRTC 13.5, and shortened:
+comments and debug information are out.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+FILES = sorted(
+    [*(Path(__file__).parent / "texts").glob("*.ptx"), *(Path(__file__).parents[1] / "ptx" / "foreign").glob("*.ptx")]
+)
+_ORDERING = re.compile(
+    r"\s*(@!?%p\d+\s+)?(wgmma\.(wait_group|commit_group|fence)|fence\.proxy\.async|tcgen05\.wait::ld"
+    r"|cp\.async\.bulk\.(commit_group|wait_group))"
+)
+HARMLESS = {
+    ("nvrtc_gemm_tma.ptx", "fence.proxy.async", 1): "fence.mbarrier_init orders the mbarriers for the async proxy",
+    ("nvrtc_gemm_tma.ptx", "wgmma.fence", 2): "only wgmma use the accumulators since the first fence",
+    ("nvrtc_tiles.ptx", "wgmma.fence", 2): "only wgmma use the accumulators since the first fence",
+    ("nvrtc_tiles.ptx", "wgmma.wait_group", 1): "the other buffer is written next, and then all groups are waited for",
+    ("nvrtc_tiles.ptx", "wgmma.wait_group", 2): "the other buffer is written next, and then all groups are waited for",
+    ("nvrtc_tiles.ptx", "fence.proxy.async", 4): "cp.async alone writes the tiles: Triton has no fence there",
+}
+"""What may be removed, by file, instruction and its number there, and why nothing is said."""
+NOT_SEEN = {
+    ("nvrtc_tiles.ptx", "cp.async.bulk.wait_group", number): "a bulk store that may still read what is loaded anew"
+    for number in (1, 2, 3, 4)
+}
+"""Mistakes that are not found, since where each stage is in memory is not followed through every loop."""
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A text without one instruction: its file, the instruction, its number among those alike, the line it was on."""
+
+    file: Path
+    instruction: str
+    number: int
+    line: int
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What tables know it by."""
+        return self.file.name, self.instruction, self.number
+
+    def __str__(self) -> str:
+        return f"{self.file.stem}-{self.instruction}-{self.number}"
+
+    @property
+    def text(self) -> str:
+        """The text, with an empty line in its place."""
+        lines = self.file.read_text(encoding="utf-8").split("\n")
+        lines[self.line - 1] = ""
+        return "\n".join(lines)
+
+
+def planted() -> list[Planted]:
+    """Every text with each one of the instructions that order asynchronous operations removed."""
+    every: list[Planted] = []
+    for file in FILES:
+        count: dict[str, int] = {}
+        for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), start=1):
+            match = _ORDERING.match(line)
+            if match is not None:
+                instruction = match[2]
+                count[instruction] = count.get(instruction, 0) + 1
+                every.append(Planted(file, instruction, count[instruction], number))
+    return every

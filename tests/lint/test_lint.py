@@ -1,0 +1,106 @@
+"""`nvbackend.lint`: nothing about right kernels, and what one removed instruction breaks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nvbackend.lint import lint
+from tests.lint.planted import FILES, HARMLESS, NOT_SEEN, Planted, planted
+from tests.ptx.texts import OWN, own_text
+
+PLANTED = planted()
+RULES = {
+    "wgmma.wait_group": {"lint.register-in-flight", "lint.stage-in-flight", "lint.unwaited"},
+    "wgmma.commit_group": {"lint.uncommitted"},
+    "wgmma.fence": {"lint.wgmma-fence"},
+    "fence.proxy.async": {"lint.proxy-fence"},
+    "tcgen05.wait::ld": {"lint.register-in-flight"},
+    "cp.async.bulk.commit_group": {"lint.uncommitted"},
+    "cp.async.bulk.wait_group": {"lint.unwaited"},
+}
+SMALL = [one for one in FILES if one.stem in ("nvrtc_tiles", "triton_two_dots", "triton_tma_store")]
+FEW = [one for one in PLANTED if one.number == 1 and one.file in SMALL and one.file.stem != "nvrtc_tiles"]
+
+
+def test_there_is_enough_of_it() -> None:
+    mistakes = [one for one in PLANTED if one.key not in HARMLESS]
+    assert len(FILES) >= 10
+    assert len(mistakes) >= 20
+    assert {"triton", "nvrtc"} == {one.file.name.partition("_")[0] for one in mistakes}
+    assert {*HARMLESS, *NOT_SEEN} <= {one.key for one in PLANTED}
+
+
+@pytest.mark.parametrize("file", SMALL, ids=lambda one: one.stem)
+def test_nothing_is_said_about_right_kernels(file: Path) -> None:
+    assert lint(file.read_text(encoding="utf-8"), file.name) == []
+
+
+@pytest.mark.exhaustive(seconds=1)
+@pytest.mark.parametrize("file", FILES, ids=lambda one: one.stem)
+def test_nothing_is_said_about_any_right_kernel(file: Path) -> None:
+    assert lint(file.read_text(encoding="utf-8"), file.name) == []
+
+
+@pytest.mark.exhaustive(seconds=1)
+@pytest.mark.parametrize("index", range(len(OWN)))
+def test_nothing_is_said_about_our_own_kernels(index: int) -> None:
+    assert lint(own_text(index)) == []
+
+
+@pytest.mark.parametrize("one", FEW, ids=str)
+def test_a_removed_instruction_is_missed(one: Planted) -> None:
+    assert _is_reported(one)
+
+
+@pytest.mark.exhaustive(seconds=1)
+@pytest.mark.parametrize("one", PLANTED, ids=str)
+def test_every_removed_instruction_is_missed(one: Planted) -> None:
+    assert _is_reported(one)
+
+
+def _is_reported(one: Planted) -> bool:
+    """Whether what is said is what the table of the removed instruction expects, at lines of the file."""
+    found = lint(one.text, one.file.name)
+    rules = {diagnostic.rule_id for diagnostic in found}
+    if one.key in HARMLESS or one.key in NOT_SEEN:
+        return not rules
+    files = {diagnostic.location.file for diagnostic in found if diagnostic.location is not None}
+    return bool(rules) and rules <= RULES[one.instruction] and files == {one.file.name}
+
+
+def test_the_line_of_the_source_is_named() -> None:
+    one = next(one for one in PLANTED if one.file.stem == "nvrtc_tiles" and one.instruction == "wgmma.commit_group")
+    (found,) = lint(one.text, one.file.name)
+    place = next(where for text, where in found.notes if text == "compiled from this line")
+    assert place is not None
+    assert place.file == "kernels.cu"
+    # The loop's wait in the program that it was compiled from.
+    assert place.line == 15
+
+
+REGISTERS = ".reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %rd<4>;"
+HEAD = f".version 8.6\n.target sm_100a\n.address_size 64\n.entry k() {{\n{REGISTERS}\n"
+LOAD = "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r0, %r1}, [%r2];"
+PACKED = "cvt.u64.u32 %rd0, %r0; cvt.u64.u32 %rd1, %r1; shl.b64 %rd2, %rd1, 32; or.b64 %rd3, %rd0, %rd2;"
+"""Two words in one register, as Triton packs them, before the wait as well."""
+WAIT = "tcgen05.wait::ld.sync.aligned;"
+
+
+def test_words_are_packed_before_the_wait_and_used_after_it() -> None:
+    assert lint(f"{HEAD}{LOAD}\n{PACKED}\n{WAIT}\nst.global.b64 [%rd0], %rd3; ret; }}") == []
+    (found,) = lint(f"{HEAD}{LOAD}\n{PACKED}\n\nst.global.b64 [%rd0], %rd3; ret; }}")
+    assert found.rule_id == "lint.register-in-flight"
+    assert found.location is not None
+    assert found.location.line == 9
+
+
+def test_a_fence_under_a_condition_may_be_enough() -> None:
+    """The wgmma may be under the same condition."""
+    tile = "mov.b32 %r0, 0; cvt.u64.u32 %rd0, %r0; or.b64 %rd0, %rd0, 4611686293305360384;"
+    mma = "wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16 {%r1, %r2}, %rd0, %rd0, 1, 1, 1, 0, 0;"
+    after = f"{mma} wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; ret; }}"
+    head = HEAD.replace("sm_100a", "sm_90a")
+    assert lint(f"{head}{tile} @%p0 bra skip; wgmma.fence.sync.aligned; skip: {after}") == []
+    assert [found.rule_id for found in lint(f"{head}{tile} @%p0 bra skip; skip: {after}")] == ["lint.wgmma-fence"]

@@ -1,0 +1,71 @@
+"""PTX of other compilers that is looked at: `nvbackend lint`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nvbackend.cli import lint as command
+from nvbackend.cli import program as commands
+from nvbackend.lint import lint
+from tests.rules.example import program
+
+HEAD = """.version 8.0
+.target sm_90a
+.address_size 64
+.entry k() {
+.reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %rd<4>; .reg .f32 %f<4>; .shared .align 1024 .b8 box[16384];
+mov.b32 %r0, box; shr.u32 %r1, %r0, 4; cvt.u64.u32 %rd0, %r1; or.b64 %rd0, %rd0, 4611686293305360384;
+"""
+FENCE, COMMIT, WAIT = (f"wgmma.{name}.sync.aligned" for name in ("fence", "commit_group", "wait_group"))
+MMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %rd0, %rd0, 1, 1, 1, 0, 0;"
+
+
+@program("lint.register-in-flight", located=False)
+def no_wait_before_the_result_is_used():
+    before = ""  # breaks
+    before = f"{WAIT} 0;"  # keeps
+    return lint(f"{HEAD} {FENCE}; {MMA} {COMMIT}; {before} st.global.f32 [%rd1], %f0; {WAIT} 0; ret; }}")
+
+
+@program("lint.wgmma-fence", located=False)
+def no_fence_before_the_first_mma():
+    before = ""  # breaks
+    before = f"{FENCE};"  # keeps
+    return lint(f"{HEAD} {before} {MMA} {COMMIT}; {WAIT} 0; ret; }}")
+
+
+@program("lint.uncommitted", located=False)
+def a_wait_for_a_group_that_is_open():
+    after = ""  # breaks
+    after = f"{COMMIT};"  # keeps
+    return lint(f"{HEAD} {FENCE}; {MMA} {after} {WAIT} 0; ret; }}")
+
+
+@program("lint.unwaited", located=False)
+def a_kernel_that_ends_with_a_group_in_flight():
+    after = ""  # breaks
+    after = f"{WAIT} 0;"  # keeps
+    return lint(f"{HEAD} {FENCE}; {MMA} {COMMIT}; {after} ret; }}")
+
+
+@program("lint.stage-in-flight", located=False)
+def a_tile_that_is_copied_over_while_it_is_multiplied():
+    before = ""  # breaks
+    before = f"{WAIT} 0;"  # keeps
+    copy = "cp.async.cg.shared.global [%r0], [%rd1], 16; cp.async.commit_group; cp.async.wait_group 0; bar.sync 0;"
+    loop = f"again: {FENCE}; {MMA} {COMMIT}; {before} {copy} @%p0 bra again;"
+    return lint(f"{HEAD} {loop} {WAIT} 0; ret; }}")
+
+
+@program("lint.proxy-fence", located=False)
+def a_tile_that_ordinary_code_writes():
+    after = ""  # breaks
+    after = "fence.proxy.async.shared::cta;"  # keeps
+    return lint(f"{HEAD} st.shared.b32 [%r0], %r2; {after} bar.sync 0; {FENCE}; {MMA} {COMMIT}; {WAIT} 0; ret; }}")
+
+
+@program("cli.lint", located=False)
+def machine_code():
+    file = __import__("sys").executable  # breaks
+    file = str(Path(__file__).parent.parent / "ptx/foreign/triton_softmax.ptx")  # keeps
+    list(command.run(commands.parser().parse_args(["lint", file])))
