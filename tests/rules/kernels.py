@@ -88,6 +88,12 @@ def name_with_a_blank():
     nvb.KernelBuilder("my_kernel", "sm_90a", threads=32)  # keeps
 
 
+@program("kernel.reserved-name")
+def kernel_with_the_name_of_what_prints():
+    nvb.KernelBuilder("vprintf", "sm_90a", threads=32)  # breaks
+    nvb.KernelBuilder("prints", "sm_90a", threads=32)  # keeps
+
+
 @program("kernel.parameter")
 def pair_as_a_parameter():
     parameter = ("count", i32)  # breaks

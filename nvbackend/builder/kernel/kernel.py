@@ -28,7 +28,7 @@ from nvbackend.builder.lower.conversions import llvm_type
 from nvbackend.builder.lower.modules import NamingModule
 from nvbackend.builder.ops.groups import of_whole_calls
 from nvbackend.builder.scopes.calls import spliced
-from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
+from nvbackend.builder.scopes.names import check_kernel_meaning, is_ptx_name, suggested_kernel_name
 from nvbackend.builder.scopes.rules import FINISHED, KERNEL_NAME
 from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.builder.values.values import GLOBAL_SPACE, Value
@@ -83,6 +83,7 @@ class KernelBuilder(Operations):
         parsed = Target.parse(target)
         if not isinstance(name, str) or not is_ptx_name(name):
             KERNEL_NAME.fail(given=name, suggested=suggested_kernel_name(name))
+        check_kernel_meaning(name)
         self._bounds, self._warnings = checked_bounds(parsed, threads, cluster, min_ctas, max_registers)
         self.max_registers = max_registers
         """The most registers a thread may have, None where nothing was asked for."""

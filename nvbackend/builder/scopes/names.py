@@ -23,13 +23,18 @@ NAME = Rule(
     why="LLVM would cut it, or end in the middle of it, and not read the module.",
     reference="LLVM Language Reference, identifiers; LLVM Value.cpp (names of local values)",
 )
+RESERVED = Rule(
+    id="kernel.reserved-name",
+    message="a kernel cannot be named {given!r}: CUDA gives that name a meaning",
+    fix="choose another name, such as {suggested!r}",
+    why="A call of that function, such as k.print makes, would be a call of the kernel.",
+    reference="CUDA C++ Programming Guide, Formatted Output; Dynamic Global Memory Allocation; Assertion",
+)
 _SHOWN = 40
 PREDEFINED = frozenset({"WARP_SZ"})
 """Names that PTX reserves (PTX ISA 4.4)."""
-_GIVEN_A_MEANING = re.compile(
-    r"vprintf|printf|malloc|free|__assertfail|__cuda\w*|__nvvm_reflect(_ocl)?|param\d+|(func_)?retval\d+|\w+_param_\d+"
-    r"|__local_depot\d+"
-)
+_OF_CUDA = re.compile(r"vprintf|printf|malloc|free|__assertfail|__cuda\w*|__nvvm_reflect(_ocl)?")
+_OF_LLVM = re.compile(r"param\d+|(func_)?retval\d+|\w+_param_\d+|__local_depot\d+")
 _PTX_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+")
 
 
@@ -64,7 +69,13 @@ def has_meaning(name: str) -> bool:
     CUDA C++ Programming Guide, Dynamic Global Memory Allocation, Formatted Output and Assertion; LLVM
     NVPTXAsmPrinter.cpp and NVVMReflect.cpp.
     """
-    return _GIVEN_A_MEANING.fullmatch(name) is not None
+    return any(names.fullmatch(name) for names in (_OF_CUDA, _OF_LLVM))
+
+
+def check_kernel_meaning(name: str) -> None:
+    """Raises kernel.reserved-name for a kernel that is called like a function which CUDA brings or gives a meaning."""
+    if _OF_CUDA.fullmatch(name):
+        RESERVED.fail(given=name, suggested=f"{name.strip('_')}_kernel")
 
 
 def suggested_kernel_name(wanted: object) -> str:

@@ -162,6 +162,19 @@ def test_a_box_may_be_a_list() -> None:
     assert TensorMap(f16, box=[64, 64]) == TensorMap(f16, box=(64, 64))
 
 
+@pytest.mark.parametrize("name", ["vprintf", "malloc", "free", "__assertfail", "__cudaLaunch", "__nvvm_reflect"])
+def test_names_that_cuda_gives_a_meaning(name: str) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        declared(name=name)
+    assert rules_of(caught) == ["kernel.reserved-name"]
+    declared(name=str(caught.value.diagnostics[0].values["suggested"])).finish()
+
+
+@pytest.mark.parametrize("name", ["vprintf_", "mallocs", "free2", "param0", "cuda"])
+def test_names_that_resemble_those_of_cuda(name: str) -> None:
+    assert declared(name=name).finish().signature.name == name
+
+
 @pytest.mark.parametrize("name", ["WARP_SZ", "4x", "", None, "a.b", "größe", "_", "$", "%x"])
 def test_names_that_ptx_does_not_take(name: object) -> None:
     with pytest.raises(nvb.DiagnosticError) as caught:
