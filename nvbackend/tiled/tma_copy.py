@@ -194,7 +194,7 @@ def _grown(
     growing = True
     for count, step, mode, along in walk:
         taken = 1
-        while growing and dimension < len(order) - 1 and order[dimension] != mode and box[order[dimension]] > 0:
+        while growing and dimension < len(order) - 1 and order[dimension] != mode:
             if mode not in order[dimension:]:
                 growing = False
                 break

@@ -177,6 +177,13 @@ def test_grid_fix_names_the_next_multiple_of_the_cluster() -> None:
     assert "round it up to 16" in diagnostic.fix
 
 
+@pytest.mark.parametrize("grid", [2**31, (1, 65536), (1, 1, 65536)])
+def test_a_grid_is_no_larger_than_the_programming_guide_says(grid: Any) -> None:
+    kernel, device = loaded(signature())
+    assert rules(lambda: kernel.launch(grid)) == ["launch.grid"]
+    assert device.named("launch") == []
+
+
 @pytest.mark.parametrize("grid", [1, 2**31 - 1, (2, 65535, 65535), [3, 1], numpy.int64(7)])
 def test_good_grid(grid: Any) -> None:
     kernel, device = loaded(signature())
@@ -188,6 +195,7 @@ def test_good_grid(grid: Any) -> None:
     ("kernel", "limits", "expected"),
     [
         (signature(threads=1025), KernelLimits(1024, 0), ["launch.threads"]),
+        (signature(threads=1), KernelLimits(1024, 0), []),
         (signature(threads=0), KernelLimits(1024, 0), ["launch.threads"]),
         (signature(threads=512), KernelLimits(384, 0), ["launch.threads"]),
         (signature(threads=384), KernelLimits(384, 0), []),

@@ -247,3 +247,11 @@ def test_a_box_is_no_wider_than_its_swizzle(bits):
     copy = make_tma_copy(f16, GLOBAL[Major.K], layout)
     assert (copy.swizzle, copy.map_box) == (16 << bits, (1, (16 << bits) // 2))
     assert arrived(copy, copy.boxes()) == wanted(layout)
+
+
+def test_boxes_that_ctas_can_share_out_are_not_cut():
+    tile = tile_to_shape(gmma_atom(Major.K, SwizzleMode.B128, f16), (128, 128), "left")
+    whole = make_tma_copy(f16, GLOBAL[Major.K], tile)
+    assert whole.count == 2
+    assert make_tma_copy(f16, GLOBAL[Major.K], tile, multicast=2) == whole
+    assert make_tma_copy(f16, GLOBAL[Major.K], tile, multicast=4).count == 4

@@ -259,3 +259,34 @@ def test_a_block_that_the_users_terminator_has_ended(after) -> None:
     k.llvm.ret_void()
     with pytest.raises(DiagnosticError, match=r"attach\.block.*ret void"):
         after(k)
+
+
+@pytest.mark.parametrize("number", [0, 3, 9])
+def test_each_operator_that_changes_a_variable_in_place(number):
+    k, out, a = builder("a")
+    sums, differences, products, flipped = k.var(5), k.var(5), k.var(5), k.var(5)
+    sums += a
+    differences -= a
+    products *= a
+    flipped ^= a
+    out[0] = sums + differences * 100 + products * 10_000 + flipped * 1_000_000
+    assert result(k, number) == (5 + number) + (5 - number) * 100 + 5 * number * 10_000 + (5 ^ number) * 1_000_000
+
+
+def test_a_function_that_returns_leaves_the_loops_that_it_opened_and_no_other():
+    @nvb.function
+    def first_square_from(k, out: nvb.Pointer[i32], a: i32):
+        x = k.var(a)
+        with k.loop():
+            with k.if_(x.value % 4 == 0):
+                out[0] = x * x
+                k.return_()
+            x += 1
+
+    k, out, a = builder("a")
+    first_square_from(k, out, a)
+    assert result(k, 5) == 64
+
+    k, out, a = builder("a")
+    with pytest.raises(nvb.DiagnosticError, match=r"control\.endless"), k.loop():
+        first_square_from(k, out, a)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import nvbackend as nvb
 from nvbackend import f32, i32, u32
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.scopes.calls import spliced
+from nvbackend.signature import Parameter
 
 RESTRICT = nvb.Pointer(f32, restrict=True)
 
@@ -74,3 +79,19 @@ def test_names_that_mean_something_to_cuda_or_llvm(name) -> None:
     nvb.runtime.load(compiled, device="simulator").launch(1, out)
     assert out.tolist() == [2.0 + i for i in range(32)]
     assert f" {name}__1(" in compiled.ptx
+
+
+def test_the_bodies_are_back_where_they_were_once_the_calls_are_printed() -> None:
+    @nvb.function(inline=False)
+    def next_of(k, x: u32) -> u32:
+        return x + 1
+
+    k = KernelBuilder("kernel", "sm_90a", threads=32, parameters=[Parameter("out", nvb.Pointer(u32))])
+    k.arguments[0][next_of(k, k.thread_id().to(u32))] = next_of(k, 4)
+    function = k.core.function
+    before = str(function)
+    with spliced(function, k.core.functions.calls):
+        assert len(re.findall(r"call .*next_of", str(function))) == 2
+    assert "call" in before
+    assert not re.findall(r"call .*next_of", before)
+    assert str(function) == before

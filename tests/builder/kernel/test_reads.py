@@ -194,6 +194,14 @@ def test_what_cannot_be_followed_is_built_each_time(what: str) -> None:
     assert compiled(module.kernel).ir == module.kernel.build().ir != before.ir
 
 
+def test_a_helper_of_the_package_that_keeps_its_results_is_followed(runs: Runs) -> None:
+    """Its results do not change; one of the user's may keep what was true at another time."""
+    module = in_module("from nvbackend.isel.target.target import targets_with\n" + BODY + "float(len(targets_with()))")
+    assert hasattr(module.targets_with, "cache_info")
+    assert compiled(module.kernel).ir == compiled(module.kernel).ir
+    assert runs.count == 1
+
+
 def test_what_is_not_read_costs_nothing(runs: Runs) -> None:
     module = in_module("N = 1.0\nUNUSED = 1\ndef unused(): return UNUSED\n" + BODY + "N")
     compiled(module.kernel)

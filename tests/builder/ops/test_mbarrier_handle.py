@@ -164,3 +164,13 @@ def test_a_diagnostic_names_the_handle_by_its_tag() -> None:
     with pytest.raises(nvb.DiagnosticError) as caught:
         k.finish()
     assert all("mbarrier of_the_tile" in one.message for one in caught.value.diagnostics)
+
+
+def test_a_test_asks_for_the_phase_of_parity_0_and_does_not_wait() -> None:
+    k = kernel()
+    barrier = k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
+    k.mbarrier.test(barrier)
+    ptx = k.finish(check=False).compile().ptx
+    assert last_operands(ptx, r"mbarrier\.test_wait\.parity") == ["0"]
+    assert "try_wait" not in ptx

@@ -7,6 +7,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import bf16, f16
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.ops.copy.tma import box_extent
 from nvbackend.signature import Parameter
 from tests.support.barriers import barrier_of_somebody
 from tests.support.ir_addresses import condition_of, evaluate
@@ -121,3 +122,18 @@ def test_boxes_that_a_cluster_can_not_share_are_refused():
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.rule_id == "tma.multicast"
     assert "2 times smaller" in diagnostic.fix
+
+
+@pytest.mark.parametrize(
+    ("box", "mode", "expected"),
+    [
+        ((8, 64), "tile", 8 * 64 * 2),
+        ((1, 64), "tile::gather4", 4 * 64 * 2),
+        ((1, 32), "tile::scatter4", 4 * 32 * 2),
+        ((8, 64), "tile::gather4", None),
+        ((8, 64), "im2col::w::128", None),
+    ],
+)
+def test_the_bytes_of_a_box_are_those_of_what_the_mode_copies(box, mode, expected):
+    """Four rows where the mode says so, whatever the map says; nothing where the map is for something else."""
+    assert box_extent(nvb.TensorMap(f16, box), mode, "at") == ({} if expected is None else {"at": expected})

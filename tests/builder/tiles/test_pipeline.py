@@ -9,6 +9,7 @@ import nvbackend as nvb
 from nvbackend import f16, i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.tiles.ring_rules import RING
+from nvbackend.builder.tiles.stages import Walk
 from nvbackend.layout import Layout
 from nvbackend.signature import Parameter, Pointer, Scalar
 from tests.support.host import run_on_host
@@ -155,3 +156,20 @@ def test_registers_of_negative_strides_are_refused():
     for stride, problem in (((-1,), "a stride is negative"), ((4, -1), "a stride is negative")):
         with pytest.raises(nvb.DiagnosticError, match=rf"tensor\.registers.*of f16 from element 0 .*{problem}"):
             k.register_tensor(f16, Layout((4,) * len(stride), stride))
+
+
+@pytest.mark.parametrize("stages", [2, 3, 5])
+def test_the_stage_before_each_is_the_one_that_a_role_came_from(stages):
+    k = KernelBuilder("before", "sm_90a", threads=32, parameters=[Parameter("out", Pointer(i32))])
+    walk = Walk(k, stages, k.mbarrier.array(stages, 1), 1)
+    k.mbarrier.ready()
+    with k.range(2 * stages) as step:
+        k.arguments[0][2 * step] = walk.index
+        k.arguments[0][2 * step + 1] = walk.before(walk.index.value)
+        walk.advance()
+    out = np.full(4 * stages, -1, np.int32)
+    compiled = k.finish(check=False).compile(assemble=False)
+    nvb.runtime.load(compiled, device="simulator").launch(1, out)
+    visited = out[::2].tolist()
+    assert visited == [*range(stages), *range(stages)]
+    assert out[1::2].tolist() == [stages - 1, *visited[:-1]]

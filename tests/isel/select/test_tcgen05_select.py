@@ -391,6 +391,17 @@ def test_a_sparse_scaled_pair_has_256_rows_alone() -> None:
     assert list(legal_n(Tcgen05Request("f16", weight_stationary=True, sparse=True))) == [64, 128]
 
 
+def test_a_request_is_dense_and_of_one_cta_unless_it_says_otherwise() -> None:
+    """The request of the row of the plain instruction, whose qualifiers are all written out."""
+    plain = tcgen05.mma("f16", cta_group=1, a_in_tmem=False, sparse=False, scale_input_d=False)
+    assert Tcgen05Request("f16") == request_of(plain)
+
+
+def test_a_kind_that_does_not_exist_has_no_scale_factors() -> None:
+    assert legal_m(Tcgen05Request("f17")) == (64, 128)
+    assert legal_m(Tcgen05Request("f17", cta_group=2, sparse=True)) == (128, 256)
+
+
 @pytest.mark.parametrize(
     ("kind", "vector", "scale", "rules"),
     [

@@ -289,7 +289,6 @@ class TiledWgmma:
 
         Raises mma.tile, and what `partition_fragment_A` and `gemm` raise.
         """
-        self._checked(warpgroup)
         if isinstance(a, SharedTile):
             self._check_k(a, b)
             raise_all([*self._tile_faults(MmaOperand.A, a), *self._tile_faults(MmaOperand.B, b)])

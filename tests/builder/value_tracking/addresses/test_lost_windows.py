@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from llvmlite import ir
 
 from nvbackend import DiagnosticError, f32, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.value_tracking.addresses.origins import is_unknown
 from nvbackend.signature import Parameter, Pointer
 
 
@@ -100,3 +102,22 @@ def test_what_a_peers_address_is_good_for_as_an_offset(what):
         k.shared_address(own.bytes + OFFSETS[what](k, own, peer), f32, 4)[0] = 1.0
 
     assert emitted(body) == ["st.shared.b32"]
+
+
+@pytest.mark.parametrize(("space", "known"), [(0, False), (1, False), (3, True), (7, True)])
+@pytest.mark.parametrize("form", ["instruction", "constant"])
+def test_a_sum_is_in_a_known_window_where_a_part_is_an_address_of_shared_memory(space, known, form):
+    """Of the CTA's (3) or the cluster's (7), whatever is added to it; PTX ISA 5.1.7. Constants are of the CTA's own."""
+    module = ir.Module()
+    pointer = ir.PointerType(ir.IntType(32), addrspace=space)
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [ir.IntType(32), pointer]), "f")
+    number, place = function.args
+    code = ir.IRBuilder(function.append_basic_block())
+    assert is_unknown(number, ()) == "is an argument of the function"
+    if form == "constant":
+        own = ir.GlobalVariable(module, ir.IntType(32), "own", addrspace=3)
+        part, known = own.ptrtoint(ir.IntType(32)), True
+    else:
+        part = code.ptrtoint(place, ir.IntType(32))
+    assert (is_unknown(code.add(number, part), ()) == "") is known
+    assert is_unknown(code.add(number, ir.Constant(ir.IntType(32), 16)), ()) == "is an argument of the function"

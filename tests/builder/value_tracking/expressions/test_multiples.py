@@ -7,9 +7,11 @@ import operator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from llvmlite import ir
 
 from nvbackend import DiagnosticError, f32, i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.value_tracking.expressions.bits import Multiples
 from nvbackend.signature import Parameter, Pointer, Scalar
 
 OPERATIONS = {
@@ -116,3 +118,18 @@ def test_aligned_accesses_survive_division():
         assert (x + i).load(4)
     with pytest.raises(DiagnosticError, match=r"memory\.alignment"):
         (x + thread * 16 // 8).load(4)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        (3 << 40, 1 << 20, 3 << 60),
+        (3 << 40, 1 << 22, 3 << 62),
+        (3 << 40, 1 << 23, 1 << 63),
+        (1 << 40, 1 << 40, 1 << 63),
+    ],
+)
+def test_what_a_product_is_a_multiple_of_fits_64_bits(left, right, expected):
+    block = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "f").append_basic_block()
+    product = ir.IRBuilder(block).mul(ir.Constant(ir.IntType(64), left), ir.Constant(ir.IntType(64), right))
+    assert Multiples().divisor(product) == expected

@@ -132,3 +132,22 @@ def test_every_rule_has_a_program_that_breaks_it():
     assert {rule.id for rule in rules_of("isel.protocols.mbarrier.rules")} == {
         one.rule for one in wrong("mbarrier")
     } | of_a_cluster
+
+
+@pytest.mark.parametrize(("other", "is_wrong"), [(1, True), (0, False)])
+def test_one_right_wait_for_the_first_phase_is_enough(other: int, is_wrong: bool) -> None:
+    """The wait by parity 1 may then be for the phase after it."""
+    k = KernelBuilder("kernel", "sm_90a", threads=256, parameters=[Parameter("a", TensorMap(f16, (64, 64)))])
+    full = k.mbarrier.array(1, arrivals=1)
+    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64))
+    k.mbarrier.ready()
+    with k.one_thread():
+        k.mbarrier.arrive(full, expect_tx=BYTES)
+        k.tma.load(tile, k.arguments[0], (0, 0), full)
+    k.mbarrier.wait(full, other)
+    k.mbarrier.wait(full, 1)
+    try:
+        diagnostics = k.finish(check=False).diagnostics
+    except nvb.DiagnosticError as error:
+        diagnostics = error.diagnostics
+    assert ("mbarrier.parity-first" in {one.rule_id for one in diagnostics}) is is_wrong
