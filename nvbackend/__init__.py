@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from nvbackend.builder.functions.definition import FunctionDefinition as FunctionDefinition
     from nvbackend.builder.functions.definition import function as function
     from nvbackend.builder.functions.exported import CompiledFunction as CompiledFunction
+    from nvbackend.builder.functions.foreign import ExternFunction as ExternFunction, extern_function as extern_function
     from nvbackend.builder.kernel.kernel import FinishedKernel as FinishedKernel, KernelBuilder as KernelBuilder
     from nvbackend.builder.functions.module import CompiledModule as CompiledModule, compile_module as compile_module
     from nvbackend.builder.ops.matrix.tensor_memory import TensorLoad as TensorLoad
@@ -164,6 +165,7 @@ _NAMES: dict[str, str] = {
         "builder.kernel.definition": "KernelDefinition kernel",
         "builder.functions.definition": "FunctionDefinition function",
         "builder.functions.exported": "CompiledFunction",
+        "builder.functions.foreign": "ExternFunction extern_function",
         "builder.kernel.kernel": "FinishedKernel KernelBuilder",
         "builder.functions.module": "CompiledModule compile_module",
         "builder.values.math_policy": "MathPolicy",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import f16, f32, i32
+from nvbackend import f16, f32, f64, i32
 from tests.rules.example import kernel, program
 
 
@@ -122,3 +122,39 @@ def type_that_numba_lacks():
     compiled = doubled.compile("sm_90")
     compiled.numba()  # breaks
     compiled.c_header()  # keeps
+
+
+FOREIGN = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .func (.param .b32 result) doubled(.param .b32 x) {
+    .reg .f32 %f;
+    ld.param.f32 %f, [x];
+    add.f32 %f, %f, %f;
+    st.param.f32 [result], %f;
+    ret;
+}
+.visible .func (.param .b32 result) first(.param .b64 row) {
+    .reg .b64 %d;
+    .reg .f32 %f;
+    ld.param.b64 %d, [row];
+    ld.f32 %f, [%d];
+    st.param.f32 [result], %f;
+    ret;
+}
+"""
+
+
+@program("function.foreign")
+def parameter_of_another_width():
+    kind = f64  # breaks
+    kind = f32  # keeps
+    nvb.extern_function("doubled", {"x": kind}, f32, ptx=FOREIGN)
+
+
+@program("function.foreign-effects")
+def load_that_is_called_pure():
+    row = {"row": nvb.Pointer(f32)}
+    nvb.extern_function("first", row, f32, ptx=FOREIGN)  # breaks
+    nvb.extern_function("first", row, f32, ptx=FOREIGN, effects=("reads row",))  # keeps

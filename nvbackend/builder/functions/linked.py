@@ -9,13 +9,46 @@ _DEFINED = re.compile(r'^define internal [^\n]*?@"([^"]+)"\([^\n]*\n\{\n.*?^\}$'
 _KERNEL = re.compile(r'^define (?!internal )[^\n]*?@"([^"]+)"\(', re.MULTILINE)
 _NAME = re.compile(r'@"([^"]+)"')
 _DEBUG = re.compile(r",? !(dbg|llvm\.loop) !\d+")
+_FOREIGN = re.compile(r'^module asm "[^\n]*" ; (\S+)\n', re.MULTILINE)
 _SHARED, _OWN = "define linkonce_odr ", "define internal "
+
+
+def module_asm(name: str, text: str) -> str:
+    """PTX that defines `name` as one line of a module."""
+    escaped = "".join(
+        chr(each) if 32 <= each < 127 and chr(each) not in '"\\' else f"\\{each:02X}" for each in text.encode()
+    )
+    return f'module asm "{escaped}" ; {name}'
+
+
+def foreign_clash(texts: Sequence[str]) -> str | None:
+    """A name that foreign PTX of one of `texts` gives to something else than another text does; None for none."""
+    known: dict[str, str] = {}
+    for text in texts:
+        for match in _FOREIGN.finditer(text):
+            if known.setdefault(match[1], match[0]) != match[0]:
+                return match[1]
+    own = {name for text in texts for name in (*_functions(text), *_KERNEL.findall(text))}
+    return next((name for name in known if name in own), None)
+
+
+def _foreign_once(texts: Sequence[str]) -> list[str]:
+    """The texts, each piece of foreign PTX in the first that has it alone."""
+    seen: set[str] = set()
+
+    def kept(match: re.Match[str]) -> str:
+        is_new = match[0] not in seen
+        seen.add(match[0])
+        return match[0] * is_new
+
+    return [_FOREIGN.sub(kept, text) for text in texts]
 
 
 def linked(texts: Sequence[str]) -> str:
     """One module of all `texts`. Functions of one name and one code are one; others of one name get new names."""
     import llvmlite.binding as llvm
 
+    texts = _foreign_once(texts)
     kernels = {name for text in texts for name in _KERNEL.findall(text)}
     shared = _shared([_functions(text) for text in texts], kernels)
     with llvm.create_context() as context:

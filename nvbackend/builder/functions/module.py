@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
-from nvbackend.builder.functions.linked import linked
+from nvbackend.builder.functions.linked import foreign_clash, linked
 from nvbackend.builder.kernel.definition import KernelDefinition
 from nvbackend.builder.kernel.kernel import FinishedKernel
 from nvbackend.codegen.compiled import CompiledKernel, check_options, compile_kernel
@@ -95,6 +95,9 @@ def compile_module(
         _refuse(
             f"they are for {' and '.join(map(str, targets))}", "build them for one: compile_module(..., target=...)"
         )
+    clash = foreign_clash([kernel.ir for kernel in built])
+    if clash is not None:
+        _refuse(f"a foreign text of one and another of them both define {clash}", "give one of them another name")
     first, *others = built
     text = first.ir if not others else linked([kernel.ir for kernel in built])
     compiled = compile_kernel(text, first.signature, first.machine, first.target, **options)

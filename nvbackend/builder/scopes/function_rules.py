@@ -77,3 +77,18 @@ ESCAPE = Rule(
     why="The registers of a called function are gone when it returns.",
     reference=_GUIDE,
 )
+FOREIGN = Rule(
+    id="function.foreign",
+    message="foreign function {function}: {problem}",
+    fix="{advice}",
+    why="The PTX of another compiler is linked as it is: a call by another signature passes other bits, and what the "
+    "text does unseen is not in any analysis.",
+    reference="docs/linking.md, Functions of other compilers; PTX ISA 7.1 (function declarations and definitions)",
+)
+FOREIGN_EFFECTS = Rule(
+    id="function.foreign-effects",
+    message="foreign function {function}: {instruction} {does}, and effects={given!r} says otherwise",
+    fix="write effects={wanted!r}",
+    why="LLVM moves, merges and drops calls by their effects, and the analyses go by them.",
+    reference="docs/linking.md, Functions of other compilers; LLVM Language Reference, Inline Asm",
+)

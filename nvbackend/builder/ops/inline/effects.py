@@ -7,10 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nvbackend.builder.ops.inline.rules import INSTRUCTION
+from nvbackend.intrinsics.row.row import Effect
 from nvbackend.intrinsics.sync.special_registers import NAMES, special_register
 from nvbackend.ptx.syntax import Address, Block, Instruction, Label, Name, Operand, Pair, Statement, Vector
 
 CONVERGENT, VOLATILE, READS, WRITES = "convergent", "volatile", "reads", "writes"
+FLAGS = {
+    READS: Effect.READS_MEMORY,
+    WRITES: Effect.WRITES_MEMORY,
+    CONVERGENT: Effect.CONVERGENT,
+    VOLATILE: Effect.READS_MEMORY,
+}
+"""What a row with such an effect has."""
 _READING = frozenset({"ld", "ldu", "atom", "red", "ldmatrix", "tex", "tld4", "suld", "multimem"})
 _WRITING = frozenset({"st", "atom", "red", "stmatrix", "sust", "discard", "multimem"})
 _OF_WARPS = frozenset({"activemask", "elect", "match", "redux", "shfl", "vote"})
@@ -52,10 +60,16 @@ def instructions(statements: tuple[Statement, ...]) -> Iterator[Instruction]:
             yield statement
 
 
+def is_of_protocol(instruction: Instruction) -> bool:
+    """Whether it is a step of a protocol, or control flow: neither is judged by its opcode alone."""
+    opcode, *parts = instruction.parts
+    return opcode in _ELSEWHERE or "async" in parts
+
+
 def effects_of(instruction: Instruction) -> Iterator[TextEffect]:
     """What an instruction does beside its results. Raises ptx.instruction for one that is not judged here."""
-    opcode, *parts = instruction.parts
-    if opcode in _ELSEWHERE or "async" in parts:
+    opcode = instruction.parts[0]
+    if is_of_protocol(instruction):
         call = _ELSEWHERE.get(opcode, "k.async_store").format(opcode)
         advice = f"use {call}; or k.instruction with a Row of your own, whose semantics say what it is"
         _refuse(instruction.opcode, "it is part of a protocol, or ends the statement's thread", advice)

@@ -42,12 +42,6 @@ _SPACES: Mapping[int | None, tuple[str, ...]] = {
 """The state spaces of instructions that take an address; those of a CTA's own shared memory without a number."""
 _OF_TYPE = {pred: RegisterClass.PRED, f32: RegisterClass.F32, tf32: RegisterClass.F32, f64: RegisterClass.F64}
 _OF_BITS = {16: RegisterClass.B16, 32: RegisterClass.B32, 64: RegisterClass.B64}
-_FLAGS = {
-    of_text.READS: Effect.READS_MEMORY,
-    of_text.WRITES: Effect.WRITES_MEMORY,
-    of_text.CONVERGENT: Effect.CONVERGENT,
-    of_text.VOLATILE: Effect.READS_MEMORY,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +251,7 @@ def _row(
 ) -> Row:
     flags = Effect.ORDERS if orders else Effect.NONE
     for kind in declared:
-        flags |= _FLAGS[kind]
+        flags |= of_text.FLAGS[kind]
     words = statement.text.replace("{{", " ").split()
     opcode = next((word for word in words if not word.startswith((".", "%", "$"))), "nothing")
     return Row(

@@ -1,0 +1,133 @@
+"""How a foreign function is called: its parameters and its result in registers, and the sequence of the call.
+
+Source: PTX ISA 7.1 (function declarations and definitions), 9.7.12 (call); PTX Writer's Guide to Interoperability.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from llvmlite import ir
+
+from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.memory import Address
+from nvbackend.builder.values.values import Value
+from nvbackend.intrinsics.row.row import RegisterClass
+from nvbackend.intrinsics.row.types import ElementType, Scalar, bf16, f16, f32, f64, pred, u8, u16, u32
+from nvbackend.ptx.declarations import TYPES
+from nvbackend.ptx.syntax import Function, Variable
+from nvbackend.signature import Pointer
+
+_OF_BITS = {16: RegisterClass.B16, 32: RegisterClass.B32, 64: RegisterClass.B64}
+_FLOATS = {f32: RegisterClass.F32, f64: RegisterClass.F64}
+_HALVES = (f16, bf16)
+
+
+def is_passed(element: ElementType) -> bool:
+    """Whether a value of this type can be passed and returned."""
+    is_pair = element.is_pair and element.bits == 32
+    return element in (pred, *_HALVES, *_FLOATS) or is_pair or (element.is_integer and element.bits >= 8)
+
+
+def _bits(own: Variable) -> int:
+    return TYPES[own.type] * own.vector * math.prod(extent or 0 for extent in own.shape)
+
+
+def fits(kind: Scalar | Pointer, own: Variable) -> bool:
+    """Whether a parameter of the text holds what is declared; small integers may fill a register of 32 bits."""
+    if own.space != "param":
+        return False
+    if isinstance(kind, Pointer):
+        return _bits(own) == 64 and own.type[0] in "bu"
+    element = kind.element
+    bits = 8 if element is pred else element.bits
+    if _bits(own) != bits and (_bits(own), bits < 32) != (32, True):
+        return False
+    is_float = element in _FLOATS
+    return own.type.startswith("b") or own.type.startswith("f") == is_float
+
+
+def shown(own: Variable) -> str:
+    """A parameter as the text has it."""
+    extents = "".join(f"[{extent}]" for extent in own.shape)
+    return f".{own.space} .{own.type} {own.name}{extents}"
+
+
+def register(kind: Scalar | Pointer, own: Variable) -> RegisterClass:
+    """The register that is passed."""
+    if isinstance(kind, Pointer):
+        return RegisterClass.GLOBAL if kind.space == "global" else RegisterClass.SHARED
+    return _FLOATS.get(kind.element) or _OF_BITS[max(_bits(own), 16 if _keeps_half(kind.element, own) else 32)]
+
+
+def _keeps_half(element: ElementType, own: Variable) -> bool:
+    """Whether it is passed in a register of 16 bits."""
+    return element.bits == _bits(own) == 16
+
+
+def passed(value: Value | Address, own: Variable) -> ir.Value:
+    """An argument in that register."""
+    if isinstance(value, Address):
+        return value.bytes.ir
+    element = value.type
+    if element in _FLOATS or element.bits >= 32:
+        return (value.bitcast(u32) if element.is_pair else value).ir
+    if element in _HALVES:
+        value = value.bitcast(u16)
+    return value.ir if _keeps_half(element, own) else value.to(u32).ir
+
+
+def received(core: Core, given: ir.Value, element: ElementType, own: Variable) -> Value:
+    """A result from its register."""
+    if element in _FLOATS or (element.bits >= 32 and not element.is_pair):
+        return core.wrap(given, element)
+    if element.is_pair:
+        return core.wrap(given, u32).bitcast(element)
+    if _keeps_half(element, own):
+        half = core.wrap(given, u16)
+    else:
+        word = core.wrap(given, u32)
+        if element is pred:
+            return word.to(u8) != 0
+        if element.bits == 8:
+            return word.to(element)
+        half = word.to(u16)
+    return half.bitcast(element) if element in _HALVES else half.to(element)
+
+
+def template(function: Function, kinds: Mapping[str, Scalar | Pointer]) -> str:
+    """The text of inline asm of one call, in a scope of its own, as it may come twice."""
+    own = [f"nvb_p{index}" for index in range(len(kinds))]
+    lines = [
+        f".param {_typed(each)} {name}{_array(each)};" for each, name in zip(function.parameters, own, strict=True)
+    ]
+    lines += [f".param {_typed(each)} nvb_r{_array(each)};" for each in function.results]
+    for (name, kind), each, place in zip(kinds.items(), function.parameters, own, strict=True):
+        lines += _stored(name, kind, each, place)
+    returned = "(nvb_r), " if function.results else ""
+    arguments = f", ({', '.join(own)})" if own else ""
+    lines.append(f"call.uni {returned}{function.name}{arguments};".replace("$", "$$"))
+    lines += [f"ld.param.b{_bits(each)} {{result}}, [nvb_r];" for each in function.results]
+    return "\n".join(("{{", *lines, "}}"))
+
+
+def _stored(name: str, kind: Scalar | Pointer, own: Variable, place: str) -> Iterator[str]:
+    if isinstance(kind, Pointer) and kind.space == "shared":
+        yield f".reg .u64 %{place};"
+        yield f".reg .u32 %{place}_w;"
+        yield f"mov.u32 %{place}_w, {{{name}}};"
+        yield f"cvt.u64.u32 %{place}, %{place}_w;"
+        yield f"cvta.shared.u64 %{place}, %{place};"
+        yield f"st.param.b64 [{place}], %{place};"
+    else:
+        yield f"st.param.b{_bits(own)} [{place}], {{{name}}};"
+
+
+def _typed(own: Variable) -> str:
+    align = f".align {own.alignment} " if own.alignment is not None else ""
+    return f"{align}.{own.type}"
+
+
+def _array(own: Variable) -> str:
+    return "".join(f"[{extent}]" for extent in own.shape)
