@@ -69,6 +69,8 @@ def things_of_the_runtime() -> Iterator[Any]:
     yield nvb.TensorMap(f16, box=(64, 64)).bind(np.zeros((64, 64), np.float16))
     simulator = nvb.simulator.Simulator()
     module = simulator.load(".version 9.0 .target sm_90a .address_size 64 .entry k() { ret; }")
+    foreign = ".version 9.0 .target sm_90a .address_size 64 .func f() { ret; }"
+    yield nvb.extern_function("f", {}, ptx=foreign)
     yield from (simulator, module, module.launch("k"), module.start("k"))
 
 

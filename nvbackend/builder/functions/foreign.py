@@ -109,15 +109,15 @@ class ExternFunction:
 
     def _checked_kinds(self, parameters: Mapping[str, Any]) -> dict[str, Scalar | Pointer]:
         kinds: dict[str, Scalar | Pointer] = {}
-        for name, given in parameters.items():
-            kind = Scalar(given) if isinstance(given, ElementType) else given
+        for name, declared in parameters.items():
+            kind = Scalar(declared) if isinstance(declared, ElementType) else declared
             if not isinstance(name, str) or not name.isidentifier() or not name.isascii() or name == "result":
                 self._fail(f"{name!r} is not a name of a parameter", "use letters, digits and _, but not result")
             if not isinstance(kind, (Scalar, Pointer)) or (
                 isinstance(kind, Scalar) and not abi.is_passed(kind.element)
             ):
                 advice = "use an integer, a float of 16 bits or more, a pair of 32 bits, nvb.pred or nvb.Pointer"
-                self._fail(f"its parameter {name} is {printed(given)}, which C passes in no way", advice)
+                self._fail(f"its parameter {name} is {printed(declared)}, which C passes in no way", advice)
             kinds[name] = kind
         return kinds
 
@@ -147,9 +147,9 @@ class ExternFunction:
     def _checked_effects(self, effects: Sequence[str]) -> dict[str, set[str]]:
         """The declared effects by kind, with the names of pointers. Raises function.foreign and its effects' rule."""
         words: dict[str, set[str]] = {}
-        given = (effects,) if isinstance(effects, str) else tuple(effects)
+        passed = (effects,) if isinstance(effects, str) else tuple(effects)
         pointers = {name: kind for name, kind in self._kinds.items() if isinstance(kind, Pointer)}
-        for word in given:
+        for word in passed:
             kind, _, name = str(word).partition(" ")
             if kind not in of_text.FLAGS or (name and (kind not in _OF_MEMORY or name not in pointers)):
                 advice = 'use "reads x" and "writes x" of a pointer x, "reads", "writes", "convergent" and "volatile"'
@@ -161,9 +161,9 @@ class ExternFunction:
         for effect in self._text.performed:
             if effect.kind not in words:
                 does = f"{effect.kind} memory" if effect.kind in _OF_MEMORY else f"is {effect.kind}"
-                wanted = (*given, *dict.fromkeys(each.kind for each in self._text.performed if each.kind not in words))
+                wanted = (*passed, *dict.fromkeys(each.kind for each in self._text.performed if each.kind not in words))
                 code = effect.instruction.opcode
-                FOREIGN_EFFECTS.fail(function=self.name, instruction=code, does=does, given=given, wanted=wanted)
+                FOREIGN_EFFECTS.fail(function=self.name, instruction=code, does=does, given=passed, wanted=wanted)
         return words
 
     def _check_extents(self, extents: Mapping[str, int]) -> None:

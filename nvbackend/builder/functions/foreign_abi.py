@@ -78,16 +78,16 @@ def passed(value: Value | Address, own: Variable) -> ir.Value:
     return value.ir if _keeps_half(element, own) else value.to(u32).ir
 
 
-def received(core: Core, given: ir.Value, element: ElementType, own: Variable) -> Value:
+def received(core: Core, bits: ir.Value, element: ElementType, own: Variable) -> Value:
     """A result from its register."""
     if element in _FLOATS or (element.bits >= 32 and not element.is_pair):
-        return core.wrap(given, element)
+        return core.wrap(bits, element)
     if element.is_pair:
-        return core.wrap(given, u32).bitcast(element)
+        return core.wrap(bits, u32).bitcast(element)
     if _keeps_half(element, own):
-        half = core.wrap(given, u16)
+        half = core.wrap(bits, u16)
     else:
-        word = core.wrap(given, u32)
+        word = core.wrap(bits, u32)
         if element is pred:
             return word.to(u8) != 0
         if element.bits == 8:

@@ -71,9 +71,9 @@ def _runs(name: str, number: int, suffix: str, target: Target) -> bool:
     return is_family and number <= target.number
 
 
-def read(name: str, given: object) -> ForeignText:
+def read(name: str, ptx: object) -> ForeignText:
     """The function `name` of a text, a file or the bytes of one. Raises function.foreign and ptx.*."""
-    text, source = _text(name, given)
+    text, source = _text(name, ptx)
     module = parse(text, source)
     if module.address_size != 64:
         _refuse(name, f"its text has addresses of {module.address_size} bits", "compile it with .address_size 64")
@@ -83,17 +83,17 @@ def read(name: str, given: object) -> ForeignText:
     return ForeignText(module, function, tuple(walk.items), tuple(walk.performed), digest)
 
 
-def _text(name: str, given: object) -> tuple[str, str]:
-    if isinstance(given, os.PathLike):
+def _text(name: str, text: object) -> tuple[str, str]:
+    if isinstance(text, os.PathLike):
         try:
-            return Path(given).read_text(encoding="utf-8"), os.fspath(given)
+            return Path(text).read_text(encoding="utf-8"), os.fspath(text)
         except (OSError, UnicodeDecodeError) as error:
-            _refuse(name, f"{os.fspath(given)} cannot be read: {error}", "pass the path of a file of PTX")
-    if isinstance(given, bytes):
-        given = given.rstrip(b"\0").decode("utf-8", "replace")
-    if not isinstance(given, str):
-        _refuse(name, f"ptx is {printed(given)}", "pass PTX as text or bytes, or the pathlib.Path of a file of it")
-    return given, f"the PTX of {name}"
+            _refuse(name, f"{os.fspath(text)} cannot be read: {error}", "pass the path of a file of PTX")
+    if isinstance(text, bytes):
+        text = text.rstrip(b"\0").decode("utf-8", "replace")
+    if not isinstance(text, str):
+        _refuse(name, f"ptx is {printed(text)}", "pass PTX as text or bytes, or the pathlib.Path of a file of it")
+    return text, f"the PTX of {name}"
 
 
 class _Walk:
@@ -118,19 +118,19 @@ class _Walk:
 
     def function(self, name: str) -> Function:
         """A function, which is noted with all that it uses."""
-        found = self.known.get(name)
-        if not isinstance(found, Function) or found.is_entry or found.body is None:
-            self._lacks(name, found)
-        self._add(found)
-        return found
+        item = self.known.get(name)
+        if not isinstance(item, Function) or item.is_entry or item.body is None:
+            self._lacks(name, item)
+        self._add(item)
+        return item
 
-    def _lacks(self, name: str, found: Item | None) -> NoReturn:
+    def _lacks(self, name: str, item: Item | None) -> NoReturn:
         there = [each.name for each in self.known.values() if isinstance(each, Function) and _is_called(each)]
         what = (
             "declares it without a body"
-            if isinstance(found, Function) and not found.is_entry
+            if isinstance(item, Function) and not item.is_entry
             else "has it as a kernel"
-            if isinstance(found, Function)
+            if isinstance(item, Function)
             else "has no function of that name"
         )
         whose = "its text" if name == self.name else f"it calls {name}, and the text"
