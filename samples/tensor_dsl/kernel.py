@@ -23,8 +23,15 @@ class Kernel:
         for part in result.parts():
             if isinstance(part, Sum) and part is not result:
                 raise MistakeError(part.place, "a sum is the last that a kernel computes: make two of this one")
-        self.result, self.product = result, products[0]
-        self.tensors = {part.name: part for part in result.parts() if isinstance(part, Tensor)}
+        if target not in WAYS:
+            raise MistakeError(result.place, f"{name} is for {target}, and there are {', '.join(WAYS)}")
+        self.result, self.product, self.tensors = result, products[0], dict[str, Tensor]()
+        taken = {"out", *self.product.axes, self.product.depth}
+        for part in result.parts():
+            if isinstance(part, Tensor) and (
+                part.name in taken or self.tensors.setdefault(part.name, part) is not part
+            ):
+                raise MistakeError(part.place, f"{part.name} is the name of something else in {name}")
         self.compiled = self._build(name, target, on or target)
 
     def _build(self, name: str, target: str, chip: str) -> nvb.CompiledKernel:
@@ -49,6 +56,8 @@ class Kernel:
 
         sizes: dict[str, int] = {}
         for name, tensor in self.tensors.items():
+            if name not in arrays or arrays[name].ndim != len(tensor.axes):
+                raise MistakeError(tensor.place, f"{name} has the axes {tensor.axes}, and no array of them is given")
             for axis, size in zip(tensor.axes, arrays[name].shape, strict=True):
                 if sizes.setdefault(axis, size) != size:
                     raise MistakeError(tensor.place, f"{name} has {size} of axis {axis}, others have {sizes[axis]}")

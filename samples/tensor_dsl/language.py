@@ -50,9 +50,14 @@ class Expression:
     def __mul__(self, other: Operand) -> Expression:
         return apply("*", lambda _, x, y: x * y, lambda x, y: x * y, self, other)
 
+    def __sub__(self, other: Operand) -> Expression:
+        return apply("-", lambda _, x, y: x - y, lambda x, y: x - y, self, other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
     def sum(self, axis: str) -> Expression:
         """The sums along an axis."""
-        if axis not in self.axes:
+        if axis not in tuple(self.axes):
             raise MistakeError(_place(), f"the sum is along {axis}, the tensor has the axes {', '.join(self.axes)}")
         return Sum(self.axes.replace(axis, ""), self, axis, inputs=(self,))
 
@@ -107,8 +112,8 @@ def apply(name: str, emit: Callable[..., Any], numpy: Callable[..., Any], *argum
     """The function of elements, with all axes of its arguments."""
     axes = max((one.axes for one in arguments if isinstance(one, Expression)), key=len)
     for one in arguments:
-        if isinstance(one, Expression) and not set(one.axes) <= set(axes):
-            raise MistakeError(_place(), f"{name} of the axes {axes} and {one.axes}: one tensor needs all of them")
+        if isinstance(one, Expression) and one.axes != "".join(axis for axis in axes if axis in one.axes):
+            raise MistakeError(_place(), f"{name} of the axes {axes} and {one.axes}: one needs all, in the same order")
     return Applied(axes, emit, numpy, inputs=arguments)
 
 

@@ -90,6 +90,11 @@ def test_a_mistake_is_at_the_line_of_the_program():
     assert "bf16" in mistake(lambda: einsum("mk,nk->mn", x, Tensor("nk", bf16, "v")))
     assert "along k" in mistake(lambda: y.sum("k"))
     assert "axes mn and p" in mistake(lambda: y + Tensor("p", f32, "v"))
+    assert "axes mn and nm" in mistake(lambda: y - Tensor("nm", f32, "v"))
+    assert "along mn" in mistake(lambda: y.sum("mn"))
+    assert "sm_80, sm_90a, sm_100a" in mistake(lambda: Kernel("kernel", 2.0 * y, "sm_75"))
+    assert "out is the name" in mistake(lambda: Kernel("kernel", y * Tensor("n", f32, "out"), "sm_80"))
+    assert "x is the name" in mistake(lambda: Kernel("kernel", y * Tensor("n", f32, "x"), "sm_80"))
     assert "2 products" in mistake(lambda: Kernel("kernel", y + einsum("mk,nk->mn", x, w), "sm_80"))
     assert "0 products" in mistake(lambda: Kernel("kernel", x * 2.0, "sm_80"))
     assert "the last" in mistake(lambda: Kernel("kernel", relu(y.sum("n")), "sm_80"))
@@ -102,6 +107,9 @@ def test_extents_that_do_not_fit_are_refused():
         arrays["w"] = arrays["w"][:, :64] if sizes is SIZES else arrays["w"]
         with pytest.raises(MistakeError, match=words):
             kernel(Device("the test asks for it"), **arrays)
+    for few in ({"x": arrays["x"]}, {"x": arrays["x"], "w": arrays["w"][0]}):
+        with pytest.raises(MistakeError, match="w has the axes nk"):
+            kernel(Device("the test asks for it"), **few)
 
 
 def test_ptx_and_diagnostics_name_the_line_of_the_expression():
