@@ -85,7 +85,7 @@ def touch_of(instr: MachineInstr, operand: str) -> MemoryTouch | None:
 
 def called(memory: MemoryObject) -> str:
     """The name of an allocation, without whose it is as the accessing CTA sees it."""
-    return MemoryObject.called(memory, "shared memory") if memory.name == _UNNAMED else memory.name.removesuffix(_PEER)
+    return memory.called if memory.name == _UNNAMED else memory.name.removesuffix(_PEER)
 
 
 class Names:

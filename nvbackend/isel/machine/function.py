@@ -100,9 +100,10 @@ class MemoryObject:
     def __hash__(self) -> int:
         return self.id
 
-    def called(self, kind: str) -> str:
-        """What a diagnostic calls it: its kind and name, or the kind alone where the name only repeats that."""
-        return kind if self.name in kind.split() else f"{kind} {self.name}"
+    @property
+    def called(self) -> str:
+        """What a diagnostic calls it: shared memory with its name, where that says more."""
+        return "shared memory" if self.name in ("shared", "memory") else f"shared memory {self.name}"
 
 
 @dataclass(frozen=True, slots=True)

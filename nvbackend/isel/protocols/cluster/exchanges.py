@@ -220,7 +220,7 @@ def _diagnose(own: _Access, other: _Access, overlap: Overlap, owner: int, is_rel
         notes=((f"it is {'written' if first is writer else 'read'} here", first.site.instr.location),),
         reader=_named(reader),
         writer=_named(writer),
-        memory=own.run.object.called("shared memory"),
+        memory=own.run.object.called,
         byte=overlap.byte,
         owner=owner,
         fix=fix,

@@ -129,5 +129,5 @@ def _diagnose(first: Run, second: Run) -> Diagnostic:
         notes=(("it is read from here on", reader.location),),
         writer=f"the {writer.opcode}",
         reader=with_line(reader),
-        memory=first.object.called("shared memory"),
+        memory=first.object.called,
     )

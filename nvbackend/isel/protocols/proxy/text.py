@@ -87,7 +87,7 @@ def _reason(meeting: Meeting) -> str:
 def _memory(runs: Iterable[Run]) -> str:
     objects = list(dict.fromkeys(run.object for run in sorted(runs, key=lambda run: run.object.id)))
     names = ", ".join(dict.fromkeys(memory.name for memory in objects))
-    return objects[0].called("shared memory") if len(objects) == 1 else f"shared memory {names}"
+    return objects[0].called if len(objects) == 1 else f"shared memory {names}"
 
 
 def _barriers(run: Run) -> str:

@@ -227,7 +227,7 @@ def _diagnose(instr: MachineInstr, touch: MemoryTouch, start: int, size: int, wh
         instruction=instr.row.ptx if instr.row is not None else instr.opcode,
         does=_ACCESSES[touch.use],
         size=size,
-        memory=touch.object.called("shared memory"),
+        memory=touch.object.called,
         start=start,
         who=who,
         bytes=touch.object.bytes,

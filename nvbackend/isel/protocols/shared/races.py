@@ -173,7 +173,7 @@ def _diagnose(race: Race, divergence: Divergence | None) -> Diagnostic:
         notes=((f"it is {'written' if is_written else 'read'} here", first.location),),
         writer=before if is_written else behind,
         reader=behind if is_written else before,
-        memory=race.first.object.called("shared memory"),
+        memory=race.first.object.called,
         first=f"thread {race.overlap.first}",
         second=f"thread {race.overlap.second}",
         byte=race.overlap.byte,
