@@ -16,6 +16,7 @@ from nvbackend.builder.functions.parameters import Kind
 from nvbackend.builder.lower.conversions import llvm_type
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.values.values import GLOBAL_SPACE, SHARED_SPACE, Value
+from nvbackend.codegen.saved.c_header import names_of_c
 from nvbackend.intrinsics.row.types import ElementType, pred, u8, u16
 from nvbackend.signature import Pointer, Scalar
 
@@ -112,7 +113,8 @@ def declaration(name: str, parameters: Mapping[str, Kind], results: Sequence[Ele
     if results and len(results) > 1:
         members = " ".join(f"{c_type(each)} result{index};" for index, each in enumerate(results))
         lines.append(f"{result_type(name, results)} {{ {members} }};")
-    passed = ", ".join(_parameter(own, kind) for own, kind in parameters.items())
+    names = names_of_c(parameters)
+    passed = ", ".join(_parameter(own, kind) for own, kind in zip(names, parameters.values(), strict=True))
     lines.append(f'extern "C" __device__ {result_type(name, results)} {name}({passed or "void"});')
     return "\n".join(lines)
 

@@ -64,7 +64,10 @@ class CompiledFunction:
 
     @property
     def c_declaration(self) -> str:
-        """The declaration in CUDA C++; several results are a struct `name_results` of result0, result1, and so on."""
+        """The declaration in CUDA C++; several results are a struct `name_results` of result0, result1, and so on.
+
+        A parameter whose name is a keyword of C or C++ gets `_` behind it.
+        """
         return c_abi.declaration(self.name, self.parameters, self.results)
 
     def c_header(self) -> str:

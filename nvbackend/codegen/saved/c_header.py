@@ -6,7 +6,7 @@ Source: CUDA driver API, cuModuleLoadData, cuLaunchKernelEx, cuTensorMapEncodeTi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from nvbackend.codegen.saved.c_maps import encoder, struct
 from nvbackend.codegen.saved.parts import LaunchedKernel
@@ -29,10 +29,13 @@ _MADE = ("", "_bytes", "_map", "_encode")
 KEYWORDS = re.compile(
     "auto|break|case|char|const|continue|default|do|double|else|enum|extern|float|for|goto|if|inline|int|long|"
     "register|restrict|return|short|signed|sizeof|static|struct|switch|typedef|union|unsigned|void|volatile|while|"
-    "asm|bool|class|delete|false|friend|namespace|new|operator|private|protected|public|template|this|throw|true|try|"
-    "typename|using|virtual"
+    "_Bool|_Complex|_Imaginary|"
+    "alignas|alignof|and|and_eq|asm|bitand|bitor|bool|catch|char16_t|char32_t|class|compl|const_cast|constexpr|"
+    "decltype|delete|dynamic_cast|explicit|export|false|friend|mutable|namespace|new|noexcept|not|not_eq|nullptr|"
+    "operator|or|or_eq|private|protected|public|reinterpret_cast|static_assert|static_cast|template|this|"
+    "thread_local|throw|true|try|typeid|typename|using|virtual|wchar_t|xor|xor_eq"
 )
-"""Of C99 and C++, which may include the header."""
+"""Of C99 and C++11, which may include the header."""
 
 
 def c_header(kernel: LaunchedKernel) -> str:
@@ -46,7 +49,8 @@ class _Header:
         self._signature = kernel.signature
         self._bounds = kernel.signature.bounds
         self._name = _identifier(kernel.signature.name)
-        self._parameters = list(zip(_distinct(kernel.signature.parameters), kernel.signature.parameters, strict=True))
+        names = names_of_c((each.name for each in kernel.signature.parameters), _OWN, _MADE)
+        self._parameters = list(zip(names, kernel.signature.parameters, strict=True))
 
     def lines(self) -> Iterator[str]:
         name, guard = self._name, f"NVBACKEND_{self._name.upper()}_H"
@@ -211,14 +215,14 @@ def _identifier(name: str) -> str:
     return f"_{plain}" if plain[:1].isdecimal() or not plain else plain
 
 
-def _distinct(parameters: Sequence[Parameter]) -> list[str]:
-    """Names of C for the parameters, none of which is a keyword, another's, or one of the launcher's own."""
-    names: list[str] = []
-    taken = set(_OWN)
-    for parameter in parameters:
-        name = _identifier(parameter.name)
-        while KEYWORDS.fullmatch(name) or any(name + made in taken for made in _MADE):
+def names_of_c(names: Iterable[str], taken: Iterable[str] = (), made: Sequence[str] = ("",)) -> list[str]:
+    """A name of C for each: `_` is appended to a keyword, and to what with one of `made` behind it is taken."""
+    found: list[str] = []
+    used = set(taken)
+    for each in names:
+        name = _identifier(each)
+        while KEYWORDS.fullmatch(name) or any(name + after in used for after in made):
             name += "_"
-        names.append(name)
-        taken |= {name + made for made in _MADE}
-    return names
+        found.append(name)
+        used |= {name + after for after in made}
+    return found

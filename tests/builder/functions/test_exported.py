@@ -37,6 +37,18 @@ def test_declarations_of_c() -> None:
     ]
 
 
+def test_keywords_of_c_as_parameters() -> None:
+    @nvb.function
+    def blend(k, new: f32, double: f32, xor: f32, new_: f32) -> f32:
+        return new + double + xor + new_
+
+    wanted = "float blend(float new_, float double_, float xor_, float new__);"
+    compiled = blend.compile("sm_80")
+    assert compiled.c_declaration == f'extern "C" __device__ {wanted}'
+    assert wanted in compiled.c_header()
+    assert refusal("sm_80", of=blend, name="nullptr")[0] == "function.declaration"
+
+
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)
 def test_ptxas_accepts_each(function) -> None:
     for target in ("sm_80", "sm_120"):

@@ -60,6 +60,8 @@ def failure(row: Row) -> nvb.Diagnostic:
         ("", "it writes the output d nowhere"),
         ("// {ptx} {d} {a}", "it writes the output d nowhere"),
         ("{{ .reg .pred p; setp.eq.u32 p, {a}, 1; @p mov.u32 {d}, {a}; }}", "under one predicate alone"),
+        ("add.u32 {d}, {d}, {a};", "add.u32 reads its output d, which nothing has written yet"),
+        ("mov.u32 {d}, {a}; {{ .reg .u32 t<2>; mov.u32 t0, {a}; {ptx} {d}, t1, t0; }}", "reads t1, which nothing"),
         ("add.u32 {a}, {a}, 1; mov.u32 {d}, {a};", "it writes its input a"),
         (".reg .u32 t; mov.u32 t, {a}; {ptx} {d}, {a}, t;", "it declares t, and so twice"),
         ("exit; " + PLAIN, "exit is control flow"),
@@ -72,6 +74,19 @@ def test_a_text_of_no_such_row(text: str, words: str) -> None:
     assert refused.rule_id == "row.text"
     assert words in refused.message
     assert "row mine/my.op" in refused.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mov.u32 {d}, {a}; add.u32 {d}, {d}, {a};",
+        "{{ .reg .u32 t; {{ mov.u32 t, {a}; }} {ptx} {d}, t, {a}; }}",
+        "{{ .reg .pred p; setp.eq.u32 p, {a}, 1; @p mov.u32 {d}, 1; @!p mov.u32 {d}, 2; @p add.u32 {d}, {d}, 1; }}",
+        "{{ .reg .u32 x; {{ .reg .u32 y; mov.u32 y, {a}; {ptx} x, y, {a}; }} mov.u32 {d}, x; }}",
+    ],
+)
+def test_a_register_that_is_written_before_it_is_read(text: str) -> None:
+    emitted(row_of(text))
 
 
 def test_a_brace_that_was_not_opened() -> None:

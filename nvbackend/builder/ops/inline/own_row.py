@@ -13,6 +13,7 @@ from nvbackend.builder.core.instructions import Given, emit_row
 from nvbackend.builder.ops.inline import effects as of_text
 from nvbackend.builder.ops.inline.rules import ROW_SEMANTICS, ROW_TEXT
 from nvbackend.builder.ops.inline.text import check_assembled, statements_of, whole_text
+from nvbackend.builder.ops.inline.unset import read_unset, written
 from nvbackend.builder.values.values import Value
 from nvbackend.codegen.ptxas_messages import ERROR as PTXAS_ERROR
 from nvbackend.diagnostics import DiagnosticError, caller_location, missing_name
@@ -27,8 +28,6 @@ _PREFIX = "%nvb_"
 _TYPES = {RegisterClass.PRED: "pred", RegisterClass.F32: "f32", RegisterClass.F64: "f64"}
 _BITS = {"h": "b16", "r": "b32", "l": "b64"}
 """The types of other registers, by their constraint letters."""
-_READS_FIRST = frozenset({"nanosleep", "bar", "barrier", "setmaxnreg", "st", "red"})
-"""Instructions whose first operand is not written; those of `red` of a barrier have a result."""
 _TRAPS = frozenset({"trap", "brkpt"})
 _CONTROL = frozenset({"bra", "brx", "call", "ret", "exit"})
 _MEMORY = {of_text.READS: Effect.READS_MEMORY, of_text.WRITES: Effect.WRITES_MEMORY}
@@ -83,6 +82,7 @@ def check_row(row: Row) -> None:
     _check_declared(row, statements)
     instructions = [*_instructions(row, statements)]
     _check_registers(row, instructions)
+    _check_set(row, statements)
     for each in instructions:
         _check_protocol(row, each)
         for effect in of_text.effects_of_lanes_and_memory(each):
@@ -205,7 +205,7 @@ def _check_registers(row: Row, instructions: Sequence[Instruction]) -> None:
     """Raises row.text for an input that is written, and for an output that is not, or in some threads alone."""
     guards: dict[str, set[tuple[str, bool] | None]] = {}
     for each in instructions:
-        for register in _written(each):
+        for register in written(each):
             guard = (each.guard.register.text, each.guard.negated) if each.guard else None
             guards.setdefault(register, set()).add(guard)
     for operand in row.operands:
@@ -221,13 +221,21 @@ def _check_registers(row: Row, instructions: Sequence[Instruction]) -> None:
                 _fail(row, f"it writes the output {operand.name} {problem}", advice)
 
 
-def _written(instruction: Instruction) -> frozenset[str]:
-    opcode, *parts = instruction.parts
-    keeps = (opcode in _READS_FIRST and "red" not in parts) or "dealloc" in parts
-    if keeps:
-        return frozenset()
-    of_two = instruction.parts[:3] == ("tcgen05", "ld", "red")
-    return of_text.written(instruction) | (of_text.written(instruction, 1) if of_two else frozenset())
+def _check_set(row: Row, statements: Sequence[Statement]) -> None:
+    """Raises row.text for a register that the text reads before it writes it."""
+    outputs = {
+        register: each
+        for each in row.operands
+        if each.role is Role.OUTPUT and not each.tied
+        for register in _registers(each)
+    }
+    found = read_unset(statements, outputs)
+    if found is not None:
+        name, instruction = found
+        output = outputs.get(name)
+        what = name if output is None else f"its output {output.name}"
+        advice = "write it first" if output is None else "write it first, or make it an output(..., tied=True)"
+        _fail(row, f"{instruction.opcode} reads {what}, which nothing has written yet", advice)
 
 
 def _registers(operand: RowOperand) -> list[str]:

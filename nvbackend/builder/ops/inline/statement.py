@@ -19,6 +19,7 @@ from nvbackend.builder.lower.conversions import is_packed, llvm_type
 from nvbackend.builder.ops.inline import effects as of_text
 from nvbackend.builder.ops.inline.rules import EFFECTS, INSTRUCTION, OPERAND
 from nvbackend.builder.ops.inline.text import check_assembled, statements_of, whole_text
+from nvbackend.builder.ops.inline.unset import read_unset, written
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import owner_of
 from nvbackend.builder.values.values import CLUSTER_SPACE, GLOBAL_SPACE, Arithmetic, Value, as_value
@@ -29,7 +30,7 @@ from nvbackend.intrinsics.row.row import Asm, Effect, RegisterClass, Row, RowOpe
 from nvbackend.intrinsics.row.semantics import MemoryOperand, Semantics, reads, writes
 from nvbackend.intrinsics.row.types import ElementType, b1, f32, f64, pred, tf32, u16
 from nvbackend.isel.target.target import Target
-from nvbackend.ptx.syntax import Instruction
+from nvbackend.ptx.syntax import Instruction, Statement
 
 WORDS = (of_text.READS, of_text.WRITES, of_text.CONVERGENT, of_text.VOLATILE)
 _OF_MEMORY = (of_text.READS, of_text.WRITES)
@@ -202,10 +203,12 @@ def _assembled(statement: _Statement, registers: Mapping[str, _Register], target
     text = statement.text.format(**_names(statement, registers))
     whole = whole_text(text, _declared(registers), target)
     try:
-        instructions = [*of_text.instructions(statements_of(whole, "k.ptx"))]
+        statements = statements_of(whole, "k.ptx")
+        instructions = [*of_text.instructions(statements)]
         performed = [effect for each in instructions for effect in of_text.effects_of(each)]
         check_assembled(whole, target)
         _check_written(statement, instructions)
+        _check_set(statement, statements)
     except DiagnosticError as error:
         at = caller_location()
         taken = ", ".join(f"{{{name}}} is {register.type}" for name, register in registers.items())
@@ -232,13 +235,25 @@ def _check_written(statement: _Statement, instructions: Sequence[Instruction]) -
         guards = {
             (each.guard.register.text, each.guard.negated) if each.guard else None
             for each in instructions
-            if _PREFIX + name in of_text.written(each)
+            if _PREFIX + name in written(each)
         }
         if name in statement.inputs or None in guards or len(guards) > 1:
             continue
         problem = f"it writes the output {name} under one predicate alone" if guards else f"it does not write {name}"
         advice = f"write {name} in every thread, or pass its value as an input of that name too"
         statement.fail(problem, advice)
+
+
+def _check_set(statement: _Statement, statements: Sequence[Statement]) -> None:
+    """Raises ptx.operand for a register that the text reads before it writes it."""
+    found = read_unset(statements, (_PREFIX + name for name in statement.outputs if name not in statement.inputs))
+    if found is not None:
+        register, instruction = found
+        name = register.removeprefix(_PREFIX)
+        what, advice = name, "write it first"
+        if name != register:
+            what, advice = f"the output {name}", f"write {name} first, or pass its value as an input of that name too"
+        statement.fail(f"{instruction.opcode} reads {what}, which nothing has written yet", advice)
 
 
 def _row(
