@@ -32,6 +32,7 @@ class Rule:
     the hardware without the check; `reference` names the source (PTX ISA section, LLVM file, measured fact).
     A rule of a user's own has an `analysis`: of the `nvb.rules.Flow` of a finished kernel it gives each
     `nvb.rules.Finding`; its id is of its author's, with a dot, as in `house.atomic-in-loop`.
+    Raises rule.form for texts and severities that are none.
     """
 
     id: str
@@ -41,6 +42,16 @@ class Rule:
     reference: str = ""
     severity: Severity = Severity.ERROR
     analysis: Callable[[Any], Iterable[Any]] | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("message", "fix", "why", "reference"):
+            text: object = getattr(self, name)
+            if not isinstance(text, str):
+                problem = f"rule {self.id} has {name}={printed(text)}, which is not a text"
+                FORM.fail(problem=problem, advice=f'write {name}="...", with the names of values in braces')
+        if not isinstance(self.severity, Severity):
+            problem = f"rule {self.id} has severity={printed(self.severity)}, which is not a severity"
+            FORM.fail(problem=problem, advice="write severity=nvb.Severity.WARNING or nvb.Severity.ERROR")
 
     def __repr__(self) -> str:
         return f"<rule {self.id}>"
@@ -72,6 +83,15 @@ class Rule:
     ) -> NoReturn:
         """Raise this rule's diagnostic on its own."""
         raise DiagnosticError([self.diagnose(at=at, notes=notes, **values)])
+
+
+FORM = Rule(
+    id="rule.form",
+    message="{problem}",
+    fix="{advice}",
+    why="A rule that is not asked, or that shares its id, would say nothing or be taken for another one.",
+    reference="docs/guide.md, Rules of your own",
+)
 
 
 @dataclass(frozen=True)

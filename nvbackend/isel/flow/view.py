@@ -14,8 +14,9 @@ from nvbackend.isel.machine.function import MachineFunction
 class Flow:
     """The instructions of a finished kernel, and which ways lead from one to another.
 
-    `function` is the whole machine form. A way is one along the branches, whatever their conditions are; a site is
-    "after" another one where the other is executed first.
+    `function` is the machine form, in which plain loads and stores of global memory do not appear. A way is
+    one along the branches, whatever their conditions are; a site is "after" another one where the other is executed
+    first.
     """
 
     def __init__(self, function: MachineFunction) -> None:
@@ -27,7 +28,11 @@ class Flow:
 
     @property
     def sites(self) -> Sequence[Site]:
-        """Every instruction with its block, in the order of the text."""
+        """The instructions of the machine form, each with its block, in the order of the text.
+
+        What only computes is not among them, nor are plain loads and stores of global memory: `x[i]`, `x[i] = v`,
+        `(x + i).load()` and `.store(v)`. Those with `order=`, `cache=` or an instruction of their own are.
+        """
         return tuple(site for of_block in self._by_block.values() for site in of_block)
 
     def reaches(self, first: Site | None, second: Site | None, *, without: Collection[Site] = ()) -> bool:

@@ -9,39 +9,52 @@ from typing import NoReturn
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, caller_location, printed
 from nvbackend.diagnostics.declared import PACKAGE, declared
+from nvbackend.diagnostics.diagnostic import FORM
 from nvbackend.diagnostics.location import error_location
 from nvbackend.isel.flow.dataflow import Site
+from nvbackend.isel.flow.finished import finished
 from nvbackend.isel.flow.view import Flow
-from nvbackend.isel.machine.function import MachineFunction
+from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr
 
-_WHERE = "docs/guide.md, Rules of your own"
-FORM = Rule(
-    id="rule.form",
-    message="{problem}",
-    fix="{advice}",
-    why="A rule that is not asked, or that shares its id, would say nothing or be taken for another one.",
-    reference=_WHERE,
-)
 ANALYSIS = Rule(
     id="rule.analysis",
     message="the analysis of rule {rule} {problem}",
     fix="{advice}",
     why="The kernel would count as one that the rule has nothing against.",
-    reference=_WHERE,
+    reference=FORM.reference,
 )
 _ID = re.compile(r"[\w-]+(\.[\w-]+)+")
 
 
 class Finding:
-    """What an analysis finds at `site`; `values` fill in the texts of its rule, `notes` are other sites that matter."""
+    """What an analysis finds at `site`; `values` fill in the texts of its rule, `notes` are other sites that matter.
+
+    Raises rule.form for notes that are not pairs of a text and a site.
+    """
 
     def __init__(self, site: Site, /, *, notes: Sequence[tuple[str, Site]] = (), **values: object) -> None:
         self.site = site
-        self.notes = tuple(notes)
+        self.notes = tuple(_checked_note(note) for note in _checked_notes(notes))
         self.values = values
 
     def __repr__(self) -> str:
         return f"<finding at {self.site!r}>"
+
+
+def _checked_notes(notes: object) -> Iterable[object]:
+    if isinstance(notes, str) or not isinstance(notes, Iterable):
+        _refuse(f"notes={printed(notes)} is not a sequence of notes", _NOTES)
+    return notes
+
+
+def _checked_note(note: object) -> tuple[str, Site]:
+    """`note` as a pair with a text; whether its site is one of the kernel is seen where the kernel is known."""
+    if not (isinstance(note, tuple | list) and len(note) == 2 and isinstance(note[0], str)):
+        _refuse(f"the note {printed(note)} is not a text and a site", _NOTES)
+    return note[0], note[1]
+
+
+_NOTES = 'pass pairs of a text and a site: nvb.rules.Finding(site, notes=[("it begins here", other_site)])'
 
 
 def checked_rules(rules: Sequence[Rule]) -> tuple[Rule, ...]:
@@ -65,8 +78,8 @@ def checked_rules(rules: Sequence[Rule]) -> tuple[Rule, ...]:
 
 def own_findings(function: MachineFunction, rules: Collection[Rule]) -> Iterator[Diagnostic]:
     """What the analyses of `rules` find in a finished function, and rule.analysis for one that fails."""
-    flow = Flow(function)
     for rule in rules:
+        flow = Flow(finished(_copied(function)))
         try:
             assert rule.analysis is not None
             answer = rule.analysis(flow)
@@ -78,6 +91,27 @@ def own_findings(function: MachineFunction, rules: Collection[Rule]) -> Iterator
             yield _wrong(rule, problem, "correct the analysis", error_location(error))
         else:
             yield from _diagnostics(rule, findings, flow)
+
+
+def _copied(function: MachineFunction) -> MachineFunction:
+    """A copy for one analysis: what it changes changes neither the kernel nor what the next analysis sees."""
+    blocks = {name: _copied_block(block) for name, block in function.blocks.items()}
+    return replace(function, blocks=blocks, attributes={**function.attributes}, assertions=[*function.assertions])
+
+
+def _copied_block(block: MachineBlock) -> MachineBlock:
+    return replace(
+        block,
+        instructions=[_copied_instruction(instr) for instr in block.instructions],
+        successors=[*block.successors],
+        updates={**block.updates},
+        constants={**block.constants},
+    )
+
+
+def _copied_instruction(instr: MachineInstr) -> MachineInstr:
+    named = ("operands", "registers", "immediates", "words", "facts", "sources")
+    return replace(instr, **{name: {**getattr(instr, name)} for name in named})
 
 
 def _diagnostics(rule: Rule, findings: object, flow: Flow) -> Iterator[Diagnostic]:

@@ -146,6 +146,74 @@ def test_one_rule_twice_is_asked_once() -> None:
     assert len(failures(kernel(in_loop=True, rules=(own, own)).build)) == 1
 
 
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"severity": "warning"}, "severity='warning', which is not a severity"),
+        ({"message": 3}, "message=3, which is not a text"),
+        ({"fix": None}, "fix=None, which is not a text"),
+        ({"why": b""}, "why=b'', which is not a text"),
+        ({"reference": 4}, "reference=4, which is not a text"),
+    ],
+)
+def test_a_text_or_severity_that_is_none_is_refused_where_the_rule_is_made(wrong: dict[str, Any], words: str) -> None:
+    texts: dict[str, Any] = {"message": "a site", "fix": "remove it", **wrong}
+    (fault,) = failures(lambda: Rule(ID, analysis=atomics_in_loops, **texts))
+    assert fault.rule_id == "rule.form"
+    assert f"rule {ID} has {words}" in fault.message
+    assert fault.location is not None
+    assert fault.location.file == __file__
+
+
+@pytest.mark.parametrize("notes", ["ab", ["a"], [("a",)], [(1, None)], ["ab"], 5])
+def test_notes_that_are_no_pairs_of_a_text_and_a_site(notes: Any) -> None:
+    own = rule(lambda flow: [Finding(flow.sites[0], notes=notes)])  # here
+    (fault,) = failures(kernel(in_loop=False, rules=(own,)).build)
+    assert fault.rule_id == "rule.form"
+    assert "is not a" in fault.message
+    assert fault.location is not None
+    assert fault.location.source.endswith("# here")
+
+
+def test_plain_accesses_of_global_memory_are_no_sites() -> None:
+    """The guide says so, and which accesses are sites."""
+
+    @nvb.kernel("sm_90a", threads=32)
+    def copies(k, x: nvb.Pointer[u32], y: nvb.Pointer[u32]):
+        i = k.thread_id()
+        y[i] = x[i]
+        (y + i).store(x[i], order="relaxed", scope="gpu")
+        (y + i).store(x[i], cache="cs")
+
+    built = copies.build()
+    texts = [site.instr.row.ptx for site in Flow(built.machine).sites if site.instr.row is not None]
+    assert [text for text in texts if text.startswith(("ld", "st"))] == [
+        "st.relaxed.gpu.global.b32",
+        "st.global.cs.b32",
+    ]
+    assert built.ptx.count("st.") == 3
+
+
+def destroys(flow: Flow) -> list[Finding]:
+    for block in flow.function.blocks.values():
+        for instr in block.instructions:
+            instr.operands.clear()  # type: ignore[attr-defined]
+        block.instructions.clear()
+        block.successors.clear()
+    flow.function.blocks.clear()
+    flow.function.attributes.clear()
+    return []
+
+
+def test_an_analysis_changes_neither_the_kernel_nor_what_the_next_one_sees() -> None:
+    machine = str(kernel(in_loop=True, rules=()).build().machine)
+    severe = {"severity": {ID: "warning"}}
+    with pytest.warns(nvb.DiagnosticWarning, match=ID):
+        finished = kernel(in_loop=True, rules=(rule(destroys, "house.first"), rule()), **severe).build()
+    assert str(finished.machine) == machine
+    assert [fault.rule_id for fault in finished.diagnostics] == [ID]
+
+
 def raises(flow: Flow) -> list[Finding]:
     raise KeyError(flow.sites[0].block)
 
