@@ -1,13 +1,16 @@
-"""`nvbackend catalogue`: every row, and where it is legal; with `--all-rules` or `--rules`, every rule instead."""
+"""`nvbackend catalogue`: every row, and where it is legal; with `--all-rules` or `--rules`, every rule instead.
+
+A family of rules is what their ids begin with.
+"""
 
 from __future__ import annotations
 
 import argparse
 import difflib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from nvbackend.cli import rules
 from nvbackend.cli.own_rows import (
@@ -21,6 +24,7 @@ from nvbackend.cli.own_rows import (
 )
 from nvbackend.cli.targets import every_target, in_short, row_data, target_data, verdict
 from nvbackend.cli.text import columns, count
+from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.catalogue import FAMILIES
 from nvbackend.intrinsics.mma.emulation import emulation
 from nvbackend.intrinsics.row.row import Intrinsic, Row
@@ -43,9 +47,11 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Iterator[str]:
-    """The command's output. Raises cli.family and target.unknown."""
+    """The command's output. Raises cli.family, cli.usage and target.unknown."""
     if arguments.rules or arguments.all_rules:
-        known = rules_by_id(own_rules(arguments.rules))
+        if arguments.target is not None:
+            rules.USAGE.fail(problem="--target does not choose among rules", usage="leave out --target")
+        known = rules_of(arguments.family, rules_by_id(own_rules(arguments.rules)))
         every = [json.dumps(rule_data(rule)) for rule in known.values()]
         return iter(["[\n", ",\n".join(every), "\n]\n"]) if arguments.json else listed_rules(known)
     targets = [Target.parse(arguments.target)] if arguments.target is not None else every_target()
@@ -53,6 +59,16 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     if arguments.json:
         return _json(rows, targets)
     return _text_of_one(rows, targets[0]) if arguments.target is not None else _text(rows, targets)
+
+
+def rules_of(family: str | None, every: Mapping[str, Rule]) -> Mapping[str, Rule]:
+    """The rules whose ids begin with a family and a dot; every rule for None."""
+    if family is None:
+        return every
+    names = sorted({rule.partition(".")[0] for rule in every})
+    if family not in names:
+        _unknown_family(family, names, "rules")
+    return {name: rule for name, rule in every.items() if name.startswith(f"{family}.")}
 
 
 def rows_of(family: str | None, others: Sequence[Row] = ()) -> Iterator[Row]:
@@ -67,10 +83,14 @@ def rows_of(family: str | None, others: Sequence[Row] = ()) -> Iterator[Row]:
     matching = [row for maker in FAMILIES.values() for row in maker() if row.family == family]
     if not matching:
         names = sorted({*FAMILIES, *(row.family for maker in FAMILIES.values() for row in maker())})
-        nearest = difflib.get_close_matches(family, names, n=1)
-        hint = f"; the nearest is {nearest[0]}" if nearest else ""
-        rules.UNKNOWN_FAMILY.fail(given=family, known=", ".join(names), nearest=hint)
+        _unknown_family(family, names, "instructions")
     return iter(matching)
+
+
+def _unknown_family(family: str, names: Sequence[str], kind: str) -> NoReturn:
+    nearest = difflib.get_close_matches(family, names, n=1)
+    hint = f"; the nearest is {nearest[0]}" if nearest else ""
+    rules.UNKNOWN_FAMILY.fail(given=family, kind=kind, known=", ".join(names), nearest=hint)
 
 
 def _json(rows: Iterator[Row], targets: Sequence[Target]) -> Iterator[str]:

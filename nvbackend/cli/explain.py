@@ -1,6 +1,6 @@
 """`nvbackend explain`: what an instruction does, is to the analyses, and needs, and which thread or cell holds what.
 
-A rule's id has its texts in place of that.
+A rule's id, or the first line of its diagnostic, has its texts in place of that.
 """
 
 from __future__ import annotations
@@ -8,14 +8,15 @@ from __future__ import annotations
 import argparse
 import difflib
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nvbackend.cli import rules
 from nvbackend.cli.own_rows import add_option, add_rules_option, explained_rule, own_rows, own_rules, rules_by_id
 from nvbackend.cli.targets import every_target, in_short, verdict
 from nvbackend.cli.text import columns, count, paragraph
-from nvbackend.diagnostics import DiagnosticError
+from nvbackend.diagnostics import DiagnosticError, Rule
 from nvbackend.intrinsics.catalogue import rows as every_row
 from nvbackend.intrinsics.maps.rows import CellMap, FragmentMap, cell_maps, fragment_maps
 from nvbackend.intrinsics.mma import tcgen05
@@ -109,6 +110,9 @@ def _extent(access: MemoryOperand) -> str:
 NEAREST = 5
 """Spellings suggested for an unknown one."""
 _COMPARED = 60
+_LIKE_A_RULE = 0.85
+"""How much of a text must agree with a rule's id, to take it for one with a mistake."""
+_OF_DIAGNOSTIC = re.compile(r"(?:error|warning)\[([^\]]*)\]")
 _THREADS_SHOWN = (0, 1, 4)
 _ELEMENTS_SHOWN = 8
 _EFFECTS = {
@@ -133,7 +137,7 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     try:
         rows = rows_spelled(arguments.spelling, own_rows(arguments.rows))
     except DiagnosticError:
-        rule = rules_by_id(own_rules(arguments.rules)).get(arguments.spelling)
+        rule = _rule_called(arguments.spelling, rules_by_id(own_rules(arguments.rules)))
         if rule is None:
             raise
         yield from explained_rule(rule)
@@ -144,6 +148,20 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
         yield from _explained(row, target)
 
 
+def _rule_called(text: str, every: Mapping[str, Rule]) -> Rule | None:
+    """The rule of an id, or of a diagnostic's first line; None for what is not like one. Raises cli.spelling."""
+    printed = _OF_DIAGNOSTIC.match(text.strip())
+    name = printed[1] if printed else text.strip()
+    by_lower = {rule.id.lower(): rule for rule in every.values()}
+    found = every.get(name) or by_lower.get(name.lower())
+    near = difflib.get_close_matches(name.lower(), by_lower, n=NEAREST, cutoff=0.0 if printed else _LIKE_A_RULE)
+    if found is None and near:
+        rules.UNKNOWN_SPELLING.fail(
+            given=name, kind="the id of a rule", nearest=", ".join(by_lower[each].id for each in near)
+        )
+    return found
+
+
 def rows_spelled(text: str, others: Iterable[Row] = ()) -> list[Row]:
     """The forms of the instruction in a line of PTX, first those of `others`. Raises cli.spelling with the nearest."""
     wanted = spelling_in(text)
@@ -151,7 +169,7 @@ def rows_spelled(text: str, others: Iterable[Row] = ()) -> list[Row]:
     rows = [row for row in every if row.ptx == wanted]
     if not rows:
         near = nearest(wanted, sorted({row.ptx for row in every}))
-        rules.UNKNOWN_SPELLING.fail(given=wanted, nearest="use one of " + ", ".join(near))
+        rules.UNKNOWN_SPELLING.fail(given=wanted, kind="the spelling of an instruction", nearest=", ".join(near))
     return rows
 
 

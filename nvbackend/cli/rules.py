@@ -27,9 +27,9 @@ LINT = Rule(
 )
 UNKNOWN_FAMILY = Rule(
     id="cli.family",
-    message="{given!r} is not a family of instructions",
+    message="{given!r} is not a family of {kind}",
     fix="use one of {known}{nearest}",
-    why="An empty list would look as if the family had no rows.",
+    why="An empty list would look as if the family had no members.",
     reference="nvbackend catalogue --help",
 )
 OWN_ROWS = Rule(
@@ -42,8 +42,8 @@ OWN_ROWS = Rule(
 )
 UNKNOWN_SPELLING = Rule(
     id="cli.spelling",
-    message="{given!r} is not the spelling of an instruction that nvbackend knows",
-    fix="{nearest}",
+    message="{given!r} is not {kind} that nvbackend knows",
+    fix="use one of {nearest}",
     why="The catalogue holds what the PTX ISA documents and ptxas accepts, with all qualifiers in its order.",
     reference="nvbackend catalogue",
 )

@@ -41,6 +41,37 @@ def test_a_rule_of_ours_is_explained(capsys: pytest.CaptureFixture[str]) -> None
     assert "See: PTX ISA" in text
 
 
+@pytest.mark.parametrize(
+    "text", ["WGMMA.N-Step", "error[wgmma.n-step]", "warning[wgmma.n-step]: N is 12", " error[WGMMA.n-step]:"]
+)
+def test_a_rule_is_found_by_a_diagnostics_first_line_and_in_any_case(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert printed(capsys, "explain", text) == printed(capsys, "explain", "wgmma.n-step")
+    assert printed(capsys, "explain", text)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "nearest"),
+    [
+        ("shared.missing-barier", "shared.missing-barrier"),
+        ("Shared.Missing-Barier", "shared.missing-barrier"),
+        ("error[wgmma.nstep]: N is 12", "wgmma.n-step"),
+        ("house.exampel", OWN.id),
+    ],
+)
+def test_the_nearest_rules_are_named(text: str, nearest: str, module: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, said = printed(capsys, "explain", text, "--rules", module)
+    assert status != 0
+    assert "is not the id of a rule that nvbackend knows" in said
+    assert f"use one of {nearest}" in said
+
+
+@pytest.mark.parametrize("text", ["add.u33", "ld.shared.b31", "wgmma.wait_grop", "tcgen05.comit"])
+def test_a_misspelt_instruction_is_not_taken_for_a_rule(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert f"'{text}' is not the spelling of an instruction" in printed(capsys, "explain", text)[1]
+
+
 def test_a_rule_of_a_module_is_explained(module: str, capsys: pytest.CaptureFixture[str]) -> None:
     status, text = printed(capsys, "explain", OWN.id, "--rules", module)
     assert status == 0
@@ -63,6 +94,24 @@ def test_the_catalogue_lists_rules(module: str, capsys: pytest.CaptureFixture[st
     by_id = {each["rule"]: each for each in json.loads(text)}
     assert OWN.id not in by_id
     assert by_id["wgmma.n-step"]["severity"] == "error"
+
+
+def test_the_catalogue_lists_a_family_of_rules(module: str, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = ("catalogue", "--all-rules", "--family")
+    names = [each["rule"] for each in json.loads(printed(capsys, *listed, "shared", "--json")[1])]
+    assert "shared.missing-barrier" in names
+    assert all(name.startswith("shared.") for name in names)
+    assert "1 rule\n" in printed(capsys, *listed, "house", "--rules", module)[1]
+    status, text = printed(capsys, *listed, "sharde")
+    assert status == 2
+    assert "'sharde' is not a family of rules" in text
+    assert "the nearest is shared" in text
+
+
+def test_a_target_does_not_choose_among_rules(capsys: pytest.CaptureFixture[str]) -> None:
+    status, text = printed(capsys, "catalogue", "--all-rules", "--target", "sm_90a")
+    assert status == 2
+    assert "--target does not choose among rules" in text
 
 
 @pytest.mark.parametrize(

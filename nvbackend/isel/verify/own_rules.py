@@ -110,8 +110,15 @@ def _copied_block(block: MachineBlock) -> MachineBlock:
 
 
 def _copied_instruction(instr: MachineInstr) -> MachineInstr:
-    named = ("operands", "registers", "immediates", "words", "facts", "sources")
-    return replace(instr, **{name: {**getattr(instr, name)} for name in named})
+    return replace(
+        instr,
+        operands={**instr.operands},
+        registers={**instr.registers},
+        immediates={**instr.immediates},
+        words={**instr.words},
+        facts={**instr.facts},
+        sources={**instr.sources},
+    )
 
 
 def _diagnostics(rule: Rule, findings: object, flow: Flow) -> Iterator[Diagnostic]:

@@ -191,7 +191,7 @@ def test_plain_accesses_of_global_memory_are_no_sites() -> None:
         "st.relaxed.gpu.global.b32",
         "st.global.cs.b32",
     ]
-    assert built.ptx.count("st.") == 3
+    assert "st.global.b32" in built.compile(assemble=False).ptx
 
 
 def destroys(flow: Flow) -> list[Finding]:
