@@ -73,8 +73,7 @@ class _JaxOperator(Operator):
 
     def registered(self) -> Callable[..., Any]:
         """The function, whose handler XLA knows from now on."""
-        import jax
-
+        jax = self.framework("jax", "JAX", "'jax[cuda13]'")
         function = handler(self.execute, on_gpu=not self.simulated)
         # XLA has its address as long as the process lives.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(function))

@@ -66,8 +66,7 @@ class _TorchOperator(Operator):
 
     def registered(self, backward: Callable[..., Any] | None, setup_context: Callable[..., Any] | None) -> Any:
         """The operator, known to PyTorch."""
-        from torch.library import custom_op
-
+        custom_op = self.framework("torch.library", "PyTorch", "torch").custom_op
         place = "cpu" if self.simulated else "cuda"
         made = custom_op(self.name, self.run, mutates_args=self.mutates, device_types=place, schema=self.schema)
         made.register_fake(self.fake)

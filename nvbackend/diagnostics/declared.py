@@ -16,8 +16,17 @@ PACKAGE = __name__.partition(".")[0]
 
 @cache
 def declared(*packages: str) -> Mapping[str, Rule]:
-    """The rules of some packages, by their ids."""
-    return {rule.id: rule for package in packages for module in _modules(package) for rule in _rules(module)}
+    """The rules of some packages, by their ids.
+
+    The simulator declares ids of the verifier again, with the words of what it sees: the verifier's, which come first
+    in the order of modules, are what a build says.
+    """
+    found: dict[str, Rule] = {}
+    for package in packages:
+        for module in _modules(package):
+            for rule in _rules(module):
+                found.setdefault(rule.id, rule)
+    return found
 
 
 def _modules(package: str) -> Iterator[Any]:

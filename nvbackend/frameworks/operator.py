@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -75,7 +76,7 @@ class Operator:
         return [name for name in self.parameters if name not in self.results]
 
     def check(self) -> None:
-        """Raises torch.operator and torch.mutates."""
+        """Raises operator.declared and operator.mutates."""
         parameters = self.parameters
         if not isinstance(self.name, str) or self.name.count("::") != 1:
             self.refuse(f"{self.name!r} is not a name of a library and an operator", 'write "library::operator"')
@@ -93,6 +94,15 @@ class Operator:
         for written in written_parameters(self.kernel):
             if written not in self.mutates and written not in self.results:
                 MUTATES.fail(kernel=self.kernel.name, parameter=written, name=self.name)
+
+    def framework(self, module: str, title: str, package: str) -> Any:
+        """A module of the framework (operator.declared where it is not installed)."""
+        try:
+            return importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] != module.partition(".")[0]:
+                raise
+        self.refuse(f"{title} is not installed", f"install it: pip install {package}")
 
     def _check_names(self, what: str, function: object) -> None:
         if not callable(function):

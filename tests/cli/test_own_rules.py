@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from importlib import metadata
 from types import ModuleType
@@ -13,6 +14,7 @@ import pytest
 from nvbackend.cli.own_rows import RULES_GROUP
 from nvbackend.cli.program import main
 from nvbackend.rules import Rule
+from tests.support.process import ROOT
 
 OWN = Rule(
     "house.example", message="{what} is bad", fix="leave it out", why="Nobody likes it.", analysis=lambda flow: []
@@ -70,6 +72,19 @@ def test_the_nearest_rules_are_named(text: str, nearest: str, module: str, capsy
 @pytest.mark.parametrize("text", ["add.u33", "ld.shared.b31", "wgmma.wait_grop", "tcgen05.comit"])
 def test_a_misspelt_instruction_is_not_taken_for_a_rule(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"'{text}' is not the spelling of an instruction" in printed(capsys, "explain", text)[1]
+
+
+def test_rules_have_the_texts_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^### (\S+)\n\n> (.*)$", page, re.MULTILINE)
+    assert len(shown) > 500
+    _, text = printed(capsys, "catalogue", "--all-rules", "--json")
+    messages = {each["rule"]: _plain(each["message"]) for each in json.loads(text)}
+    assert {id: (messages[id], _plain(message)) for id, message in shown if messages[id] != _plain(message)} == {}
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[`\\]", "", " ".join(text.split())).removesuffix(" (a warning)")
 
 
 def test_a_rule_of_a_module_is_explained(module: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ from nvbackend.builder.kernel.operations import Operations
 from nvbackend.builder.ops.groups import of_whole_calls
 from nvbackend.builder.scopes.calls import splice
 from nvbackend.builder.scopes.function_rules import DECLARATION, THREADS
-from nvbackend.builder.scopes.names import has_meaning
+from nvbackend.builder.scopes.names import has_meaning, is_ptx_name
 from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.builder.values.values import Value
 from nvbackend.codegen.saved.c_header import KEYWORDS
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 
 _ANY_SHAPE = 1024, (8, 8, 8)
 """Two shapes of a CTA; what is the same for both depends on neither."""
+_OF_CUDA = frozenset(
+    {"threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "main", "memcpy", "memmove", "memset", "memcmp"}
+)
+"""What CUDA C++ declares in every file, or keeps for the host."""
 _C_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -147,10 +151,14 @@ def compile_function(
 def _check_name(function: str, name: str) -> None:
     """function.declaration for a name that C, CUDA or LLVM has for something else."""
     problem = None
-    if not _C_NAME.fullmatch(name) or KEYWORDS.fullmatch(name):
+    if not _C_NAME.fullmatch(name):
         problem = f"{name!r} is not a name of C"
-    elif has_meaning(name):
-        problem = f"{name!r} is the name of a function of CUDA or LLVM"
+    elif KEYWORDS.fullmatch(name):
+        problem = f"{name!r} is a word of C or C++"
+    elif not is_ptx_name(name):
+        problem = f"{name!r} is not a name of PTX"
+    elif has_meaning(name) or name in _OF_CUDA:
+        problem = f"{name!r} has a meaning in CUDA or LLVM"
     if problem is not None:
         plain = re.sub(r"\W", "_", name, flags=re.ASCII)
         DECLARATION.fail(function=function, problem=problem, advice=f'compile it under another: name="my_{plain}"')

@@ -33,9 +33,10 @@ KEYWORDS = re.compile(
     "alignas|alignof|and|and_eq|asm|bitand|bitor|bool|catch|char16_t|char32_t|class|compl|const_cast|constexpr|"
     "decltype|delete|dynamic_cast|explicit|export|false|friend|mutable|namespace|new|noexcept|not|not_eq|nullptr|"
     "operator|or|or_eq|private|protected|public|reinterpret_cast|static_assert|static_cast|template|this|"
-    "thread_local|throw|true|try|typeid|typename|using|virtual|wchar_t|xor|xor_eq"
+    "thread_local|throw|true|try|typeid|typename|using|virtual|wchar_t|xor|xor_eq|"
+    "NULL"
 )
-"""Of C99 and C++11, which may include the header."""
+"""Of C99 and C++11, which may include the header, and its macro."""
 
 
 def c_header(kernel: LaunchedKernel) -> str:

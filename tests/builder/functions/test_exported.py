@@ -46,7 +46,8 @@ def test_keywords_of_c_as_parameters() -> None:
     compiled = blend.compile("sm_80")
     assert compiled.c_declaration == f'extern "C" __device__ {wanted}'
     assert wanted in compiled.c_header()
-    assert refusal("sm_80", of=blend, name="nullptr")[0] == "function.declaration"
+    for name in ("nullptr", "NULL", "WARP_SZ", "threadIdx", "memcpy"):
+        assert refusal("sm_80", of=blend, name=name)[0] == "function.declaration"
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)

@@ -91,7 +91,10 @@ class Tma(Noun):
         *,
         multicast: bool = False,
     ) -> None:
-        """Copy the tile whose first element is (row, column) `at` of the matrix; its bytes complete on `barrier`.
+        """Copy the operand's tile at (row, column) `at`, (m, k) or (n, k); its bytes complete on `barrier`.
+
+        Row and column are the tile's own, however the matrix is stored: for an MN-major tile (of `trans_b=True`, say),
+        which is K x N in memory, `at` is (n, k) too, not (k, n).
 
         A map of more dimensions has a box with the extent 1 along all others, as (1, 128, 64) of a batch or (128, 1,
         64) of heads; their coordinates, outermost first, come before row and column.
