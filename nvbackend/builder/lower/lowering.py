@@ -166,7 +166,7 @@ def _lower_asm(builder: ir.IRBuilder, row: Row, operands: Operands, name: str) -
     for operand in row.inputs:
         arguments += [_as_scalar(builder, value, operand.register) for value in _values(operands, operand)]
     for operand in row.immediates:
-        arguments += _values(operands, operand)
+        arguments += _immediates(operands, operand)
     for operand in row.outputs:
         if operand.tied:
             arguments += _values(operands, operand)
@@ -223,6 +223,14 @@ def _values(operands: Operands, operand: RowOperand) -> list[ir.Value]:
     if len(values) != operand.count:
         raise ValueError(f"operand {operand.name} takes {operand.count} registers, not {len(values)}")
     return values
+
+
+def _immediates(operands: Operands, operand: RowOperand) -> list[ir.Value]:
+    """An immediate of asm: of 64 bits where 32 would print another number."""
+    number = operands[operand.name]
+    if isinstance(number, int) and not -(1 << 31) <= number < 1 << 31:
+        return [ir.Constant(_SCALARS["i64"], number)]
+    return _values(operands, operand)
 
 
 def _as_scalar(builder: ir.IRBuilder, value: ir.Value, register: RegisterClass) -> ir.Value:

@@ -142,7 +142,7 @@ class RowOperand:
     align: int = 1
 
     def __post_init__(self) -> None:
-        has_values = isinstance(self.values, (tuple, range)) and len(self.values) > 0
+        has_values = isinstance(self.values, (tuple, range)) and bool(self.values)
         if (self.role is Role.IMMEDIATE) != has_values or (self.values is not None and not has_values):
             LEGAL.fail(name=self.name, role=str(getattr(self.role, "name", self.role)).lower(), values=self.values)
 
@@ -298,7 +298,7 @@ class Row:
         """Whether its text reads an input after it has written an output, so that the two have different registers."""
         if not isinstance(self.lowering, Asm):
             return False
-        outputs = {operand.name for operand in self.outputs if not operand.tied}
+        outputs = {operand.name for operand in self.outputs}
         inputs = {operand.name for operand in self.inputs}
         written = False
         for statement in self.lowering.template.split(";"):
@@ -324,7 +324,10 @@ class Row:
 
     @property
     def asm(self) -> str:
-        """The inline-asm text, with `$N` operand references in the order of `constraints`."""
+        """The text of inline asm, with `$N` operand references in the order of `constraints`.
+
+        It is what LLVM's string holds: a backslash would begin an escape there, and a quote would end the string.
+        """
         if not isinstance(self.lowering, Asm):
             raise TypeError(f"{self.ptx} lowers through {self.lowering.name}, not through asm")
         references: dict[str, str] = {"ptx": self.ptx}
@@ -332,7 +335,7 @@ class Row:
         for operand in (*self.outputs, *self.inputs, *self.immediates):
             references[operand.name] = ", ".join(f"${position + index}" for index in range(operand.count))
             position += operand.count
-        return self.lowering.template.format(**references)
+        return self.lowering.template.format(**references).replace("\\", r"\5C").replace('"', r"\22")
 
 
 GUARD = "guard"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import islice
 
 import pytest
@@ -13,7 +14,20 @@ from nvbackend.builder.ops.inline.own_row import check_row
 from nvbackend.codegen.toolchain import locate
 from nvbackend.intrinsics.catalogue import FAMILIES
 from nvbackend.intrinsics.row.semantics import ThreadBarrier
-from nvbackend.rows import Asm, Effect, RegisterClass, Row, Scope, Semantics, operand, output, reads, writes
+from nvbackend.rows import (
+    Asm,
+    Effect,
+    RegisterClass,
+    Row,
+    RowOperand,
+    Scope,
+    Semantics,
+    immediate,
+    operand,
+    output,
+    reads,
+    writes,
+)
 from nvbackend.signature import Parameter, Pointer
 
 B32, SHARED = RegisterClass.B32, RegisterClass.SHARED
@@ -190,3 +204,53 @@ def test_what_ptxas_refuses_names_the_row(text: str) -> None:
     refused = failure(row_of(text))
     assert refused.rule_id in ("ptxas.error", "ptx.syntax")
     assert "mine/my.op" in refused.fix
+
+
+def ptx_of(row: Row) -> str:
+    """The PTX of a kernel that gives each input of the row one and the same value."""
+
+    @nvb.kernel("sm_90a", threads=32)
+    def own(k: KernelBuilder, x: Pointer[u32]) -> None:
+        i = k.thread_id()
+        value = x[i]
+        wanted = {each.name: value for each in row.operands if each.tied or each in row.inputs}
+        x[i] = k.instruction(row, **wanted, **{each.name: each.values[0] for each in row.immediates})["d"][0]
+
+    return own.compile(assemble=False).ptx
+
+
+def own_row(text: str, *operands: RowOperand) -> Row:
+    return Row("mine", "my.op", "min.u32", operands, Asm(text), summary="x")
+
+
+@pytest.mark.parametrize("text", [PLAIN + r" // \0Abar.sync 0;", PLAIN + r" // a\\b", PLAIN + ' // "x"'])
+def test_a_text_comes_out_as_it_was_written(text: str) -> None:
+    """LLVM reads backslashes and quotes in the strings of its own language."""
+    assert text.rpartition("//")[2] in ptx_of(row_of(text))
+
+
+def test_an_input_that_is_read_after_a_tied_output_has_its_own_register() -> None:
+    text = "shl.b32 {d}, {d}, 4; or.b32 {d}, {d}, {a};"
+    ptx = ptx_of(own_row(text, output("d", B32, tied=True), operand("a", B32)))
+    written, read = re.search(r"or\.b32 (%r\d+), %r\d+, (%r\d+);", ptx).groups()
+    assert written != read
+
+
+@pytest.mark.parametrize("number", [2**33, -(2**63), 2**32 - 1, -1, 7])
+def test_a_number_of_more_than_32_bits_comes_out_whole(number: int) -> None:
+    row = own_row("{{ .reg .b64 t; mov.b64 t, {n}; cvt.u32.u64 {d}, t; }}", output("d", B32), immediate("n", (number,)))
+    assert f"mov.b64 t, {number};" in ptx_of(row)
+
+
+def test_a_number_of_more_than_64_bits() -> None:
+    row = own_row("add.u32 {d}, {a}, {n};", output("d", B32), operand("a", B32), immediate("n", range(2**65)))
+    with pytest.raises(DiagnosticError, match="n can be 36893488147419103231, past 64 bits") as caught:
+        check_row(row)
+    assert [each.rule_id for each in caught.value.diagnostics] == ["row.text"]
+
+
+def test_an_access_that_begins_before_its_address() -> None:
+    said = Semantics(memory=(writes("p", 4),))
+    refused = failure(row_of("st.shared.u32 [{p}+-4], {a}; " + PLAIN, at=True, effects=ACCESS, semantics=said))
+    assert refused.rule_id == "row.semantics"
+    assert "begins -4 bytes from p" in refused.message

@@ -75,6 +75,7 @@ def emit_judged(k: Core, row: Row, operands: Mapping[str, Given | Sequence[Given
 def check_row(row: Row) -> None:
     """Raises row.text and row.semantics, and what the parser of PTX has against the text."""
     _check_named(row)
+    _check_immediates(row)
     if not isinstance(row.lowering, Asm):
         return
     _check_placeholders(row, row.lowering.template)
@@ -110,6 +111,17 @@ def _check_named(row: Row) -> None:
         if not row.has_operand(name):
             known = ", ".join(each.name for each in row.operands) or "none"
             _refuse(row, f"its semantics name the operand {name}, and its operands are: {known}", "name one of them")
+
+
+def _check_immediates(row: Row) -> None:
+    """Raises row.text for a number that LLVM would cut."""
+    bits = 64 if isinstance(row.lowering, Asm) else 32
+    for each in row.immediates:
+        values = each.values or (0,)
+        ends = (values[0], values[-1]) if isinstance(values, range) else values
+        for number in ends:
+            if not -(1 << bits - 1) <= number < 1 << bits:
+                _fail(row, f"its number {each.name} can be {number}, past {bits} bits", f"give values of {bits} bits")
 
 
 def _check_declared(row: Row, statements: Sequence[Statement]) -> None:
@@ -191,6 +203,9 @@ def _check_effect(row: Row, effect: of_text.TextEffect) -> None:
         place = f"at {name}" if row.has_operand(name) else "at an address that no operand holds"
         advice = f"write semantics=Semantics(memory=({effect.kind}({name or 'address'!r}, {end or 4}),))"
         _refuse(row, f"{instruction.opcode} {effect.kind} shared memory {place}, which its semantics leave out", advice)
+    if not 0 <= effect.offset < 1 << 31:
+        advice = f"pass the address of the lowest byte as {name}, and count from there"
+        _refuse(row, f"{instruction.opcode} begins {effect.offset} bytes from {name}, which lies before it", advice)
     extents = [use.extent for use in said if isinstance(use.extent, int)]
     if end is not None and len(extents) == len(said) and end > max(extents):
         advice = f"write {effect.kind}({name!r}, {end})"
