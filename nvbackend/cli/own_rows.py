@@ -56,7 +56,7 @@ def _objects(what: str, group: str, named: Sequence[str]) -> Iterator[tuple[str,
     for source, load in chain(installed, ((text, _loader(text, what)) for text in named)):
         try:
             objects = list(load()())
-        except Exception as error:  # noqa: BLE001 (the code of others raises whatever it likes)
+        except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 (the code of others raises whatever it likes)
             _refuse(what, source, f"{type(error).__name__}: {error}")
         yield from ((source, each) for each in objects)
 

@@ -26,6 +26,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> str:
     made: Any = ModuleType("rules_of_somebody")
     made.rules = lambda: [OWN]
     made.others = lambda: [5]
+    made.exits = lambda: sys.exit(0)
     monkeypatch.setitem(sys.modules, made.__name__, made)
     return str(made.__name__)
 
@@ -130,7 +131,8 @@ def test_a_target_does_not_choose_among_rules(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    ("source", "words"), [("rules_of_nobody", "ModuleNotFoundError"), ("{}:others", "5 is not an nvb.Rule")]
+    ("source", "words"),
+    [("rules_of_nobody", "ModuleNotFoundError"), ("{}:exits", "SystemExit: 0"), ("{}:others", "5 is not an nvb.Rule")],
 )
 def test_a_module_without_rules(source: str, words: str, module: str, capsys: pytest.CaptureFixture[str]) -> None:
     status, text = printed(capsys, "catalogue", "--rules", source.format(module))

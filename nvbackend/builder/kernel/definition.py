@@ -122,7 +122,8 @@ class KernelDefinition(NotLoaded):
         self.examples = tuple(examples)
         self._bound = dict(bound or {})
         """The constants of the build that `with_` has set."""
-        self.allow, self.severity, self.rules = allow, severity, rules
+        self.allow, self.severity = allow, severity
+        self.rules = tuple(rules) if isinstance(rules, Iterator) else rules  # each build asks them anew
         self.math = math
         self._before = CompiledBefore()
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NoReturn
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, caller_location, printed
@@ -33,9 +34,24 @@ class Finding:
     """
 
     def __init__(self, site: Site, /, *, notes: Sequence[tuple[str, Site]] = (), **values: object) -> None:
-        self.site = site
-        self.notes = tuple(_checked_note(note) for note in _checked_notes(notes))
-        self.values = values
+        self._site = site
+        self._notes = tuple(_checked_note(note) for note in _checked_notes(notes))
+        self._values = MappingProxyType(values)
+
+    @property
+    def site(self) -> Site:
+        """Where it is."""
+        return self._site
+
+    @property
+    def notes(self) -> tuple[tuple[str, Site], ...]:
+        """Other sites that matter, each with what happens there."""
+        return self._notes
+
+    @property
+    def values(self) -> Mapping[str, object]:
+        """What fills in the texts of the rule."""
+        return self._values
 
     def __repr__(self) -> str:
         return f"<finding at {self.site!r}>"
@@ -84,13 +100,23 @@ def own_findings(function: MachineFunction, rules: Collection[Rule]) -> Iterator
             assert rule.analysis is not None
             answer = rule.analysis(flow)
             findings = [*answer] if isinstance(answer, Iterable) else answer
-        except DiagnosticError as error:
-            yield from error.diagnostics
-        except Exception as error:  # noqa: BLE001 (a user's function raises whatever it likes)
-            problem = f"raises {type(error).__name__}: {error}"
-            yield _wrong(rule, problem, "correct the analysis", error_location(error))
+        except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 (a user's function raises what it likes)
+            if isinstance(error, DiagnosticError) and error.diagnostics:
+                yield from error.diagnostics
+            else:
+                yield _wrong(rule, f"raises {_in_words(error)}", "correct the analysis", error_location(error))
         else:
             yield from _diagnostics(rule, findings, flow)
+
+
+def _in_words(error: BaseException) -> str:
+    """The exception's name and, where it can be printed, its text."""
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 (a user's exception)
+        return name
+    return f"{name}: {text}" if text else name
 
 
 def _copied(function: MachineFunction) -> MachineFunction:
@@ -139,9 +165,9 @@ def _diagnostics(rule: Rule, findings: object, flow: Flow) -> Iterator[Diagnosti
         notes = tuple((text, site.instr.location) for text, site in finding.notes)
         try:
             yield plain.diagnose(at=finding.site.instr.location, notes=notes, **finding.values)
-        except (LookupError, ValueError, AttributeError, TypeError) as error:
+        except Exception as error:  # noqa: BLE001 (the values format themselves)
             known = ", ".join(finding.values) or "none"
-            problem = f"gives a finding whose values ({known}) do not fill in its texts: {type(error).__name__} {error}"
+            problem = f"gives a finding whose values ({known}) do not fill in its texts: {_in_words(error)}"
             yield _wrong(rule, problem, "pass each name in braces: nvb.rules.Finding(site, name=value)")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -141,6 +142,13 @@ def test_what_is_not_a_rule(rules: Any, words: str) -> None:
     assert fault.location.file == __file__
 
 
+def test_rules_of_a_generator_are_asked_at_each_build() -> None:
+    definition = kernel(in_loop=True, rules=(each for each in [rule()]))
+    for _ in range(2):
+        (fault,) = failures(definition.build)
+        assert fault.rule_id == ID
+
+
 def test_one_rule_twice_is_asked_once() -> None:
     own = rule()
     assert len(failures(kernel(in_loop=True, rules=(own, own)).build)) == 1
@@ -227,6 +235,37 @@ def takes_nothing() -> list[Finding]:
     return []
 
 
+def raises_nothing(flow: Flow) -> list[Finding]:
+    raise DiagnosticError([])
+
+
+def ends(flow: Flow) -> list[Finding]:
+    sys.exit(0)
+
+
+class Silent(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def raises_silently(flow: Flow) -> list[Finding]:
+    raise Silent
+
+
+def replaced(name: str, value: object) -> Callable[[Flow], list[Finding]]:
+    def analysis(flow: Flow) -> list[Finding]:
+        finding = Finding(flow.sites[0])
+        setattr(finding, name, value)
+        return [finding]
+
+    return analysis
+
+
+class Unprintable:
+    def __format__(self, how: str) -> str:
+        raise RuntimeError("no text")
+
+
 @pytest.mark.parametrize(
     ("analysis", "words"),
     [
@@ -234,6 +273,13 @@ def takes_nothing() -> list[Finding]:
         (raises_later, "raises ValueError: later"),
         (lambda flow: flow.nothing, "raises AttributeError"),
         (takes_nothing, "raises TypeError"),
+        (raises_nothing, "raises DiagnosticError"),
+        (ends, "raises SystemExit: 0"),
+        (raises_silently, "raises Silent"),
+        (replaced("site", 5), "raises AttributeError"),
+        (replaced("notes", [5]), "raises AttributeError"),
+        (replaced("values", 5), "raises AttributeError"),
+        (lambda flow: [Finding(flow.sites[0], spelling=Unprintable())], "fill in its texts: RuntimeError: no text"),
         (lambda flow: None, "returns None"),
         (lambda flow: 5, "returns 5"),
         (lambda flow: flow.sites[:1], "which is not a finding"),
