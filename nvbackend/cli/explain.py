@@ -152,14 +152,14 @@ def _rule_called(text: str, every: Mapping[str, Rule]) -> Rule | None:
     """The rule of an id, or of a diagnostic's first line; None for what is not like one. Raises cli.spelling."""
     printed = _OF_DIAGNOSTIC.match(text.strip())
     name = printed[1] if printed else text.strip()
-    by_lower = {rule.id.lower(): rule for rule in every.values()}
-    found = every.get(name) or by_lower.get(name.lower())
+    by_lower = {each.id.lower(): each for each in every.values()}
+    rule = every.get(name) or by_lower.get(name.lower())
     near = difflib.get_close_matches(name.lower(), by_lower, n=NEAREST, cutoff=0.0 if printed else _LIKE_A_RULE)
-    if found is None and near:
+    if rule is None and near:
         rules.UNKNOWN_SPELLING.fail(
             given=name, kind="the id of a rule", nearest=", ".join(by_lower[each].id for each in near)
         )
-    return found
+    return rule
 
 
 def rows_spelled(text: str, others: Iterable[Row] = ()) -> list[Row]:
