@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from llvmlite import ir
@@ -11,11 +11,13 @@ from nvbackend.builder.scopes.blocks import Region, Storage
 from nvbackend.builder.scopes.rules import ACCUMULATOR_REGISTERS
 from nvbackend.builder.values.from_memory import is_from_memory
 from nvbackend.builder.values.placed import Placed, TilePlaces
+from nvbackend.builder.values.read_value import ReadValue
 from nvbackend.builder.values.values import Emitter, Operand, Value, as_value, constant
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.fragments.warpgroup import accumulator_position, check_index
 from nvbackend.intrinsics.row.row import RegisterClass
 from nvbackend.intrinsics.row.types import ElementType, f16, f32, s32, u16, u32
+from nvbackend.isel.machine.facts import UNUSED
 from nvbackend.isel.machine.function import Access, RegisterBlock, Touch
 from nvbackend.isel.machine.pseudo import READ_REGISTERS, WRITE_REGISTERS
 
@@ -39,7 +41,7 @@ class Registers(Emitter, Protocol):
 
     regions: list[Region]
 
-    def pseudo(self, opcode: str, touches: Sequence[Touch] = ()) -> None:
+    def pseudo(self, opcode: str, touches: Sequence[Touch] = (), *, facts: Mapping[str, int] | None = None) -> None:
         """Record what no machine instruction expresses."""
 
     def read(self, storage: Storage) -> list[ir.Value]:
@@ -133,13 +135,19 @@ class Accumulator(Placed):
 
     def values(self) -> list[Value]:
         """The thread's registers, in order. Register i is at `position(thread, i)`."""
-        self._k.pseudo(READ_REGISTERS, [Touch(self.block, Access.READ)])
+        registers, facts = self._read()
+        return [ReadValue(register, facts) for register in registers]
+
+    def _read(self) -> tuple[list[Value], dict[str, int]]:
+        """The thread's registers, and the facts of the instruction that reads them: UNUSED until one of them is."""
+        facts = {UNUSED: 1}
+        self._k.pseudo(READ_REGISTERS, [Touch(self.block, Access.READ)], facts=facts)
         kind, registers = self.register_type, self._k.read(self.storage)
         if self._may_be_empty():
             zero, builder = ir.Constant(registers[0].type, 0), self._k.llvm
             is_written = builder.icmp_signed("!=", self._k.read(self.scale)[0], constant(self._k, 0, s32).ir)
             registers = [builder.select(is_written, register, zero) for register in registers]
-        return [self._k.wrap(register, kind) for register in registers]
+        return [self._k.wrap(register, kind) for register in registers], facts
 
     def _places(self) -> TilePlaces | None:
         return self.places
@@ -174,10 +182,10 @@ class Accumulator(Placed):
 
 def elements_of(accumulator: Accumulator) -> list[Value]:
     """The thread's elements, in the order of its registers."""
-    registers = accumulator.values()
     if accumulator.element is not f16:
-        return registers
-    return [half for register in registers for half in halves(register)]
+        return accumulator.values()
+    registers, facts = accumulator._read()
+    return [ReadValue(half, facts) for register in registers for half in halves(register)]
 
 
 class WgmmaFragment:

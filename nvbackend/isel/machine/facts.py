@@ -47,6 +47,8 @@ STRIDE = "stride"
 """Elements from one row (column) of a matrix to the next, where that is a constant."""
 SCALE_D = "scale_d"
 """What an mma does with its accumulator, where that is a constant: 1 to add to it, 0 to overwrite it."""
+UNUSED = "unused"
+"""1 where the kernel uses none of the values that were read from registers."""
 
 
 def peers_of(known: int, rank: int) -> list[int]:

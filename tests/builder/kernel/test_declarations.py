@@ -69,7 +69,7 @@ def test_a_cluster_that_some_chips_launch_only_is_a_warning_of_the_finished_kern
 
 def test_the_warning_stands_with_the_errors_of_the_kernel() -> None:
     k = declared(cluster=16)
-    k.wgmma.accumulator(64).values()
+    k.wgmma.accumulator(64).values()[0] + 1.0
     with pytest.raises(nvb.DiagnosticError) as caught:
         k.finish()
     assert rules_of(caught) == ["cluster.portable-size", "wgmma.unwritten"]
