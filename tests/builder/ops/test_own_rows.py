@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -13,7 +14,13 @@ from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.ops.inline.own_row import check_row
 from nvbackend.codegen.toolchain import locate
 from nvbackend.intrinsics.catalogue import FAMILIES
-from nvbackend.intrinsics.row.semantics import ThreadBarrier
+from nvbackend.intrinsics.row.semantics import (
+    Completion,
+    FenceOf,
+    FenceSemantics,
+    MbarrierUse,
+    ThreadBarrier,
+)
 from nvbackend.rows import (
     Asm,
     Effect,
@@ -151,6 +158,34 @@ def test_what_the_row_does_not_say(row: Row, words: str) -> None:
     refused = failure(row)
     assert refused.rule_id == "row.semantics"
     assert words in refused.message
+
+
+MEETS = Semantics(barrier=ThreadBarrier(Scope.CTA), acquires=Scope.CTA, releases=Scope.CTA)
+TOGETHER = Effect.CONVERGENT | Effect.ORDERS
+
+
+@pytest.mark.parametrize(
+    ("text", "semantics", "words"),
+    [
+        ("", MEETS, "a barrier of the CTA"),
+        ("nanosleep.u32 1;", MEETS, "a barrier of the CTA"),
+        ("bar.warp.sync -1;", MEETS, "a barrier of the CTA"),
+        ("bar.arrive 0, 256;", MEETS, "a barrier of the CTA that waits"),
+        ("bar.sync 1, 64;", MEETS, "an operand 'threads'"),
+        ("bar.sync 0;", replace(MEETS, barrier=ThreadBarrier(Scope.CLUSTER)), "a barrier of the CLUSTER"),
+        ("", Semantics(releases=Scope.CTA), "what releases"),
+        ("", Semantics(fence=FenceSemantics(FenceOf.MEMORY)), "a fence"),
+        ("", Semantics(commits=Completion.COPY_GROUP), "a commit of a group"),
+        ("cp.async.commit_group;", Semantics(awaits=Completion.COPY_GROUP), "a wait for groups"),
+        ("", Semantics(mbarrier=MbarrierUse.ARRIVE), "an operation on an mbarrier"),
+        ("wgmma.fence.sync.aligned;", Semantics(exits=True), "an exit"),
+        ("wgmma.commit_group.sync.aligned;", Semantics(atomic=True), "an atomic access"),
+    ],
+)
+def test_semantics_that_say_more_than_the_text(text: str, semantics: Semantics, words: str) -> None:
+    refused = failure(row_of(f"{text} {PLAIN}", effects=TOGETHER, semantics=semantics))
+    assert refused.rule_id == "row.semantics"
+    assert f"its text lacks {words}" in refused.message
 
 
 @pytest.mark.parametrize(

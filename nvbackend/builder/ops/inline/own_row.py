@@ -11,6 +11,7 @@ from typing import NoReturn
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import Given, emit_row
 from nvbackend.builder.ops.inline import effects as of_text
+from nvbackend.builder.ops.inline.claims import unfounded
 from nvbackend.builder.ops.inline.rules import ROW_SEMANTICS, ROW_TEXT
 from nvbackend.builder.ops.inline.text import check_assembled, statements_of, whole_text
 from nvbackend.builder.ops.inline.unset import read_unset, written
@@ -88,6 +89,7 @@ def check_row(row: Row) -> None:
         _check_protocol(row, each)
         for effect in of_text.effects_of_lanes_and_memory(each):
             _check_effect(row, effect)
+    _check_founded(row, instructions)
 
 
 @lru_cache(maxsize=1024)
@@ -101,6 +103,15 @@ def _check_assembled(row: Row, target: Target) -> None:
         raise DiagnosticError(
             [replace(each, fix=fix) if each.rule is PTXAS_ERROR else each for each in error.diagnostics]
         ) from None
+
+
+def _check_founded(row: Row, instructions: Sequence[Instruction]) -> None:
+    """Raises row.semantics for what they say and no instruction does."""
+    lacks = unfounded(row, instructions)
+    if lacks is not None:
+        name, what = lacks
+        problem = f"its semantics say {name}={getattr(row.semantics, name)!r}, and its text lacks {what}"
+        _refuse(row, problem, f"leave {name}= out, or write the text that it is true of")
 
 
 def _check_named(row: Row) -> None:
