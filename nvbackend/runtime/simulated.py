@@ -129,9 +129,8 @@ class SimulatedBinder:
 
     def bind(self, arguments: Sequence[object], stream: int) -> Bound:
         """What the simulator takes for the arguments; every problem found is listed."""
-        hosts = [
-            _host_array(argument.array if isinstance(argument, BoundTensorMap) else argument) for argument in arguments
-        ]
+        pointers = {place for place, each in enumerate(self._signature.parameters) if isinstance(each.type, Pointer)}
+        hosts = [_host_of(argument, is_pointer=place in pointers) for place, argument in enumerate(arguments)]
         seen = [
             argument if host is None else _seen(argument, host) for argument, host in zip(arguments, hosts, strict=True)
         ]
@@ -152,6 +151,18 @@ class SimulatedBinder:
     def encoded(self, bound: Bound) -> list[Any]:
         """The values: there is nothing to encode."""
         return bound.values
+
+
+def _host_of(argument: Any, *, is_pointer: bool) -> Any:
+    """A view of an argument's array, None for anything else.
+
+    An array without axes is memory for a pointer alone.
+    """
+    import numpy as np
+
+    if is_pointer and isinstance(argument, np.ndarray) and not argument.ndim:
+        return argument.reshape(1)
+    return _host_array(argument.array if isinstance(argument, BoundTensorMap) else argument)
 
 
 def _host_array(argument: Any) -> Any:

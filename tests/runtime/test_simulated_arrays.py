@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nvbackend as nvb
+from nvbackend import u32
 from nvbackend.runtime.simulated import _described, _host_array
 
 ARRAY = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -75,3 +77,13 @@ def test_a_view_begins_where_it_does_in_its_owner(view: np.ndarray, offset: int)
     frozen = view.copy()
     frozen.flags.writeable = False
     assert _described(frozen).readonly is True
+
+
+def test_an_array_without_axes_is_memory_for_a_pointer() -> None:
+    @nvb.kernel("sm_80", threads=32)
+    def store(k, x: nvb.Pointer[u32], value: u32):
+        x[0] = value
+
+    array = np.zeros((), np.uint32)
+    nvb.runtime.load(store.compile(assemble=False), device="simulator").launch(1, array, 7)
+    assert array == 7
