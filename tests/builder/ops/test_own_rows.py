@@ -24,6 +24,7 @@ from nvbackend.intrinsics.row.semantics import (
 from nvbackend.rows import (
     Asm,
     Effect,
+    Intrinsic,
     RegisterClass,
     Row,
     RowOperand,
@@ -289,3 +290,33 @@ def test_an_access_that_begins_before_its_address() -> None:
     refused = failure(row_of("st.shared.u32 [{p}+-4], {a}; " + PLAIN, at=True, effects=ACCESS, semantics=said))
     assert refused.rule_id == "row.semantics"
     assert "begins -4 bytes from p" in refused.message
+
+
+def intrinsic_row(name: str, *arguments: str | tuple[str, int]) -> Row:
+    return Row("mine", "my.op", "my.op", (output("d", B32), operand("a", B32)), Intrinsic(name, arguments), summary="x")
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (intrinsic_row("llvm.nvvm.sqrt.rn.f", "a"), "Intrinsic has incorrect return type"),
+        (intrinsic_row("llvm.ctpop.i32", "a", "a"), "does not compile"),
+        (intrinsic_row("llvm.ctpop.i32"), "does not compile"),
+        (intrinsic_row("llvm.ctlz.i32", "a", "a"), "does not compile"),
+        (intrinsic_row("llvm.nvvm.no.such", "a"), "has no intrinsic llvm.nvvm.no.such"),
+        (intrinsic_row("llvm.x86.rdpid"), "does not compile"),
+        (intrinsic_row('x"y\n', "a"), "is not the name of an LLVM intrinsic"),
+        (intrinsic_row("malloc", "a"), "'malloc' is not the name of an LLVM intrinsic"),
+        (intrinsic_row("llvm.ctpop.i32", "q"), "its argument 'q' is not an input of the row"),
+        (intrinsic_row("llvm.ctlz.i32", "a", ("foo", 1)), "('foo', 1) is not a constant"),
+    ],
+)
+def test_an_intrinsic_that_llvm_does_not_have_so(row: Row, words: str) -> None:
+    """LLVM ends the process for such a call."""
+    refused = failure(row)
+    assert refused.rule_id == "row.text"
+    assert words in refused.message
+
+
+def test_an_intrinsic_as_llvm_has_it() -> None:
+    assert "clz.b32" in ptx_of(intrinsic_row("llvm.ctlz.i32", "a", ("i1", 0)))

@@ -12,6 +12,7 @@ from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import Given, emit_row
 from nvbackend.builder.ops.inline import effects as of_text
 from nvbackend.builder.ops.inline.claims import unfounded
+from nvbackend.builder.ops.inline.own_intrinsic import fault_of
 from nvbackend.builder.ops.inline.rules import ROW_SEMANTICS, ROW_TEXT
 from nvbackend.builder.ops.inline.text import check_assembled, statements_of, whole_text
 from nvbackend.builder.ops.inline.unset import read_unset, written
@@ -64,8 +65,12 @@ def emit_judged(k: Core, row: Row, operands: Mapping[str, Given | Sequence[Given
     check_names(row, operands)
     try:
         check_row(row)
-        if isinstance(row.lowering, Asm) and not is_of_own_family(row) and not general_faults(row, k.target, {}):
-            _check_assembled(row, k.target)
+        if not is_of_own_family(row) and not general_faults(row, k.target, {}):
+            if isinstance(row.lowering, Asm):
+                _check_assembled(row, k.target)
+            elif (fault := fault_of(row, k.target, operands)) is not None:
+                advice = "compare the name, the arguments and the outputs with the intrinsic's declaration in LLVM"
+                _fail(row, fault, advice)
     except DiagnosticError as error:
         at = caller_location()
         raise DiagnosticError([replace(each, location=at) for each in error.diagnostics]) from None
