@@ -21,12 +21,12 @@ def declared(*packages: str) -> Mapping[str, Rule]:
     The simulator declares ids of the verifier again, with the words of what it sees: the verifier's, which come first
     in the order of modules, are what a build says.
     """
-    found: dict[str, Rule] = {}
+    by_id: dict[str, Rule] = {}
     for package in packages:
         for module in _modules(package):
             for rule in _rules(module):
-                found.setdefault(rule.id, rule)
-    return found
+                by_id.setdefault(rule.id, rule)
+    return by_id
 
 
 def _modules(package: str) -> Iterator[Any]:

@@ -34,9 +34,9 @@ KEYWORDS = re.compile(
     "decltype|delete|dynamic_cast|explicit|export|false|friend|mutable|namespace|new|noexcept|not|not_eq|nullptr|"
     "operator|or|or_eq|private|protected|public|reinterpret_cast|static_assert|static_cast|template|this|"
     "thread_local|throw|true|try|typeid|typename|using|virtual|wchar_t|xor|xor_eq|"
-    "NULL"
+    "char8_t|concept|consteval|constinit|co_await|co_return|co_yield|requires|NULL"
 )
-"""Of C99 and C++11, which may include the header, and its macro."""
+"""Of C99 and C++20, which may include the header, and its macro."""
 
 
 def c_header(kernel: LaunchedKernel) -> str:
@@ -218,12 +218,12 @@ def _identifier(name: str) -> str:
 
 def names_of_c(names: Iterable[str], taken: Iterable[str] = (), made: Sequence[str] = ("",)) -> list[str]:
     """A name of C for each: `_` is appended to a keyword, and to what with one of `made` behind it is taken."""
-    found: list[str] = []
+    chosen: list[str] = []
     used = set(taken)
     for each in names:
         name = _identifier(each)
         while KEYWORDS.fullmatch(name) or any(name + after in used for after in made):
             name += "_"
-        found.append(name)
+        chosen.append(name)
         used |= {name + after for after in made}
-    return found
+    return chosen

@@ -260,9 +260,9 @@ def _check_set(row: Row, statements: Sequence[Statement]) -> None:
         if each.role is Role.OUTPUT and not each.tied
         for register in _registers(each)
     }
-    found = read_unset(statements, outputs)
-    if found is not None:
-        name, instruction = found
+    unset_read = read_unset(statements, outputs)
+    if unset_read is not None:
+        name, instruction = unset_read
         output = outputs.get(name)
         what = name if output is None else f"its output {output.name}"
         advice = "write it first" if output is None else "write it first, or make it an output(..., tied=True)"

@@ -246,9 +246,9 @@ def _check_written(statement: _Statement, instructions: Sequence[Instruction]) -
 
 def _check_set(statement: _Statement, statements: Sequence[Statement]) -> None:
     """Raises ptx.operand for a register that the text reads before it writes it."""
-    found = read_unset(statements, (_PREFIX + name for name in statement.outputs if name not in statement.inputs))
-    if found is not None:
-        register, instruction = found
+    unset_read = read_unset(statements, (_PREFIX + name for name in statement.outputs if name not in statement.inputs))
+    if unset_read is not None:
+        register, instruction = unset_read
         name = register.removeprefix(_PREFIX)
         what, advice = name, "write it first"
         if name != register:
