@@ -70,7 +70,7 @@ class CompiledFunction:
     def c_declaration(self) -> str:
         """The declaration in CUDA C++; several results are a struct `name_results` of result0, result1, and so on.
 
-        A parameter whose name is a keyword of C or C++ gets `_` behind it.
+        `_` is appended to parameters whose names are keywords of C or C++.
         """
         return c_abi.declaration(self.name, self.parameters, self.results)
 

@@ -108,7 +108,7 @@ def test_a_text_of_no_such_row(text: str, words: str) -> None:
     ],
 )
 def test_a_register_that_is_written_before_it_is_read(text: str) -> None:
-    emitted(row_of(text))
+    assert list(emitted(row_of(text))) == ["d"]
 
 
 def test_a_brace_that_was_not_opened() -> None:
