@@ -217,7 +217,7 @@ def _identifier(name: str) -> str:
 
 
 def names_of_c(names: Iterable[str], taken: Iterable[str] = (), made: Sequence[str] = ("",)) -> list[str]:
-    """A name of C for each: `_` is appended to keywords, and to names that are taken with one of the suffixes `made`."""
+    """A name of C for each: `_` is appended to keywords, and to those that are taken with a suffix of `made`."""
     chosen: list[str] = []
     used = set(taken)
     for each in names:
