@@ -13,7 +13,7 @@ from nvbackend import f16, f32
 Write = Callable[[Any, Any], None]
 
 
-def built(element: nvb.ElementType, write: Write) -> None:
+def built(element: nvb.ElementType, write: Write) -> nvb.FinishedKernel:
     @nvb.kernel("sm_90a", threads=128)
     def written(k: Any, x: nvb.Pointer[element]) -> None:  # type: ignore[valid-type]
         acc = k.tiled_mma(nvb.wgmma.mma_async("m64n8k16", f16, f16, element)).accumulator()
@@ -21,12 +21,13 @@ def built(element: nvb.ElementType, write: Write) -> None:
         for (row, column), value in acc.items():
             x[row * 8 + column] = value
 
-    written.build()
+    return written.build()
 
 
 @pytest.mark.parametrize("element", [f32, f16], ids=str)
 def test_coordinates_of_a_fresh_accumulator_may_be_asked_for(element: nvb.ElementType) -> None:
-    built(element, lambda acc, x: acc.set([x[row * 8 + column] for (row, column), _ in acc.items()]))
+    kernel = built(element, lambda acc, x: acc.set([x[row * 8 + column] for (row, column), _ in acc.items()]))
+    assert not kernel.diagnostics
 
 
 @pytest.mark.parametrize("element", [f32, f16], ids=str)

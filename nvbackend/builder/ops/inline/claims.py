@@ -81,14 +81,16 @@ def _missing_barrier(row: Row, said: ThreadBarrier | None, instructions: Sequenc
     """What the text lacks of the barrier that the row says it is, empty if nothing."""
     if said is None:
         return ""
-    found = [each for each in instructions if each.parts[0] in ("bar", "barrier") and _scope(each.parts) is said.scope]
-    if not found:
+    barriers = [
+        each for each in instructions if each.parts[0] in ("bar", "barrier") and _scope(each.parts) is said.scope
+    ]
+    if not barriers:
         return f"a barrier of the {said.scope.name}"
-    steps = {step for each in found for step in _steps(each.parts)}
+    steps = {step for each in barriers for step in _steps(each.parts)}
     for step, is_said in (("arrives", said.arrives), ("waits", said.waits)):
         if is_said and step not in steps:
             return f"a barrier of the {said.scope.name} that {step}"
-    if any(_counts(each) for each in found) and not row.has_operand("threads"):
+    if any(_counts(each) for each in barriers) and not row.has_operand("threads"):
         return "an operand 'threads' for how many take part"
     return ""
 
