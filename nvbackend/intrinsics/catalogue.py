@@ -75,6 +75,13 @@ def is_of_own_family(row: Row) -> bool:
     return row.family in FAMILIES or row.family in _OPERATIONS
 
 
+def lacks_axes(row: Row) -> bool:
+    """Whether the row says that it is of one of nvbackend's families, of which each row has axes, and it has none."""
+    if row.axes or not is_of_own_family(row):
+        return False
+    return not any(each.family == row.family and not each.axes for each in rows())
+
+
 def rows() -> Iterator[Row]:
     """Every row of every family."""
     for family in FAMILIES.values():

@@ -139,7 +139,7 @@ def reference(value: ir.Value | int) -> str:
 
 Operands = Mapping[str, "ir.Value | int | Sequence[ir.Value]"]
 
-_SCALARS: dict[str, ir.Type] = {
+SCALARS: dict[str, ir.Type] = {
     "i1": ir.IntType(1),
     "i16": ir.IntType(16),
     "i32": ir.IntType(32),
@@ -187,7 +187,7 @@ def _lower_intrinsic(
             values = [_as_argument(builder, value, operand.register) for value in _values(operands, operand)]
             arguments += [_as_vector(builder, values)] if lowering.vectors and len(values) > 1 else values
         else:
-            arguments.append(ir.Constant(_SCALARS[argument[0]], argument[1]))
+            arguments.append(ir.Constant(SCALARS[argument[0]], argument[1]))
     result = _result_type(row, ir.LiteralStructType, of_intrinsic=True)
     if lowering.vectors and isinstance(result, ir.LiteralStructType):
         result = ir.VectorType(result.elements[0], len(result.elements))
@@ -198,7 +198,7 @@ def _lower_intrinsic(
 def _as_vector(builder: ir.IRBuilder, values: Sequence[ir.Value]) -> ir.Value:
     vector: ir.Value = ir.Constant(ir.VectorType(values[0].type, len(values)), ir.Undefined)
     for index, value in enumerate(values):
-        vector = builder.insert_element(vector, value, ir.Constant(_SCALARS["i32"], index))
+        vector = builder.insert_element(vector, value, ir.Constant(SCALARS["i32"], index))
     return vector
 
 
@@ -218,7 +218,7 @@ def declare(module: ir.Module, name: str, result: ir.Type, arguments: Sequence[i
 def _values(operands: Operands, operand: RowOperand) -> list[ir.Value]:
     value = operands[operand.name]
     if isinstance(value, int):
-        value = ir.Constant(_SCALARS[operand.register.llvm], value)
+        value = ir.Constant(SCALARS[operand.register.llvm], value)
     values = [value] if isinstance(value, ir.Value) else list(value)
     if len(values) != operand.count:
         raise ValueError(f"operand {operand.name} takes {operand.count} registers, not {len(values)}")
@@ -229,20 +229,20 @@ def _immediates(operands: Operands, operand: RowOperand) -> list[ir.Value]:
     """An immediate of asm: of 64 bits where 32 would print another number."""
     number = operands[operand.name]
     if isinstance(number, int) and not -(1 << 31) <= number < 1 << 31:
-        return [ir.Constant(_SCALARS["i64"], number)]
+        return [ir.Constant(SCALARS["i64"], number)]
     return _values(operands, operand)
 
 
 def _as_scalar(builder: ir.IRBuilder, value: ir.Value, register: RegisterClass) -> ir.Value:
     if isinstance(value.type, ir.PointerType):
-        return builder.ptrtoint(_in_space(builder, value, register), _SCALARS[register.llvm])
+        return builder.ptrtoint(_in_space(builder, value, register), SCALARS[register.llvm])
     return value
 
 
 def _as_argument(builder: ir.IRBuilder, value: ir.Value, register: RegisterClass) -> ir.Value:
     """`value` as the type that an intrinsic takes for `register`."""
     if register.addrspace is None:
-        return value if register.intrinsic == register.llvm else builder.bitcast(value, _SCALARS[register.intrinsic])
+        return value if register.intrinsic == register.llvm else builder.bitcast(value, SCALARS[register.intrinsic])
     if isinstance(value.type, ir.PointerType):
         return _in_space(builder, value, register)
     return builder.inttoptr(value, ir.PointerType(addrspace=register.addrspace))
@@ -259,7 +259,7 @@ def _in_space(builder: ir.IRBuilder, pointer: ir.Value, register: RegisterClass)
         return pointer
     wanted = ir.PointerType(addrspace=register.addrspace)
     if (space, register.addrspace) == (RegisterClass.SHARED.addrspace, RegisterClass.SHARED_CLUSTER.addrspace):
-        return builder.inttoptr(builder.ptrtoint(pointer, _SCALARS[register.llvm]), wanted)
+        return builder.inttoptr(builder.ptrtoint(pointer, SCALARS[register.llvm]), wanted)
     return builder.addrspacecast(pointer, wanted)
 
 
@@ -267,7 +267,7 @@ def _result_type(row: Row, struct: Callable[[Sequence[ir.Type]], ir.Type], *, of
     names = (
         (output.register.intrinsic if of_intrinsic else output.register.llvm, output.count) for output in row.outputs
     )
-    types = [_SCALARS[name] for name, count in names for _ in range(count)]
+    types = [SCALARS[name] for name, count in names for _ in range(count)]
     if not types:
         return ir.VoidType()
     return types[0] if len(types) == 1 else struct(types)
@@ -278,7 +278,7 @@ def _unpack(builder: ir.IRBuilder, row: Row, call: ir.Value) -> dict[str, list[i
     position = 0
     single = sum(operand.count for operand in row.outputs) == 1
     for operand in row.outputs:
-        scalar = _SCALARS[operand.register.llvm]
+        scalar = SCALARS[operand.register.llvm]
         values = (call if single else _element(builder, call, position + index) for index in range(operand.count))
         results[operand.name] = [value if value.type == scalar else builder.bitcast(value, scalar) for value in values]
         position += operand.count
@@ -287,5 +287,5 @@ def _unpack(builder: ir.IRBuilder, row: Row, call: ir.Value) -> dict[str, list[i
 
 def _element(builder: ir.IRBuilder, results: ir.Value, index: int) -> ir.Value:
     if isinstance(results.type, ir.VectorType):
-        return builder.extract_element(results, ir.Constant(_SCALARS["i32"], index))
+        return builder.extract_element(results, ir.Constant(SCALARS["i32"], index))
     return builder.extract_value(results, index)

@@ -12,6 +12,7 @@ from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import Given, emit_row
 from nvbackend.builder.ops.inline import effects as of_text
 from nvbackend.builder.ops.inline.claims import unfounded
+from nvbackend.builder.ops.inline.intrinsic_rows import unsaid
 from nvbackend.builder.ops.inline.own_intrinsic import fault_of
 from nvbackend.builder.ops.inline.rules import ROW_SEMANTICS, ROW_TEXT
 from nvbackend.builder.ops.inline.text import check_assembled, statements_of, whole_text
@@ -19,8 +20,8 @@ from nvbackend.builder.ops.inline.unset import read_unset, written
 from nvbackend.builder.values.values import Value
 from nvbackend.codegen.ptxas_messages import ERROR as PTXAS_ERROR
 from nvbackend.diagnostics import DiagnosticError, caller_location, missing_name
-from nvbackend.intrinsics.catalogue import is_of_own_family
-from nvbackend.intrinsics.row.row import Asm, Effect, RegisterClass, Role, Row, RowOperand
+from nvbackend.intrinsics.catalogue import is_of_own_family, lacks_axes
+from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, RegisterClass, Role, Row, RowOperand
 from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.select.rows import check_names, general_faults
 from nvbackend.isel.target.target import Target
@@ -71,6 +72,8 @@ def emit_judged(k: Core, row: Row, operands: Mapping[str, Given | Sequence[Given
             elif (fault := fault_of(row, k.target, operands)) is not None:
                 advice = "compare the name, the arguments and the outputs with the intrinsic's declaration in LLVM"
                 _fail(row, fault, advice)
+            else:
+                _check_intrinsic(row)
     except DiagnosticError as error:
         at = caller_location()
         raise DiagnosticError([replace(each, location=at) for each in error.diagnostics]) from None
@@ -82,6 +85,7 @@ def check_row(row: Row) -> None:
     """Raises row.text and row.semantics, and what the parser of PTX has against the text."""
     _check_named(row)
     _check_immediates(row)
+    _check_operands(row)
     if not isinstance(row.lowering, Asm):
         return
     _check_placeholders(row, row.lowering.template)
@@ -108,6 +112,26 @@ def _check_assembled(row: Row, target: Target) -> None:
         raise DiagnosticError(
             [replace(each, fix=fix) if each.rule is PTXAS_ERROR else each for each in error.diagnostics]
         ) from None
+
+
+def _check_operands(row: Row) -> None:
+    """Raises row.text for operands that no text can have, and for a family whose rows are made from other choices."""
+    if row.has_operand("ptx"):
+        _fail(row, "an operand is called ptx, and {ptx} is the row's spelling", "give it another name")
+    for each in row.operands:
+        if type(each.count) is not int or each.count < 1:
+            _fail(row, f"the operand {each.name} has {each.count!r} registers", "give it at least one")
+    if lacks_axes(row):
+        problem = f"it has no axes, and each row of nvbackend's family {row.family} has some"
+        _fail(row, problem, "give it a family of your own, or take the row from nvbackend")
+
+
+def _check_intrinsic(row: Row) -> None:
+    """Raises row.semantics for what its intrinsic does and the row does not say."""
+    assert isinstance(row.lowering, Intrinsic)
+    fault = unsaid(row, row.lowering)
+    if fault is not None:
+        _refuse(row, *fault)
 
 
 def _check_founded(row: Row, instructions: Sequence[Instruction]) -> None:

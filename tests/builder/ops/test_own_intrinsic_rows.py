@@ -1,0 +1,90 @@
+"""A row of the user's own that lowers through an intrinsic: LLVM's attributes and the catalogue say what it does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import DiagnosticError, u32
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.intrinsics.row.semantics import ThreadBarrier
+from nvbackend.rows import Asm, Effect, Intrinsic, RegisterClass, Row, Scope, Semantics, operand, output
+
+B32 = RegisterClass.B32
+OUT, IN = output("d", B32), operand("a", B32)
+MEETS = Semantics(barrier=ThreadBarrier(Scope.CTA), acquires=Scope.CTA, releases=Scope.CTA)
+TOGETHER = Effect.CONVERGENT | Effect.ORDERS
+
+
+def row_of(name: str, *arguments: str | tuple[str, int], out: bool = True) -> Row:
+    operands = (OUT, IN) if out else ()
+    return Row("mine", "my.op", "min.u32", operands, Intrinsic(name, arguments), summary="x")
+
+
+def emitted(row: Row) -> dict[str, list[nvb.Value]]:
+    k = KernelBuilder("own", "sm_90a", threads=32)
+    inputs = {each.name: k.thread_id().to(u32) for each in row.inputs}
+    return k.instruction(row, **inputs)
+
+
+def failure(row: Row) -> nvb.Diagnostic:
+    with pytest.raises(DiagnosticError) as caught:
+        emitted(row)
+    (diagnostic,) = caught.value.diagnostics
+    return diagnostic
+
+
+@pytest.mark.parametrize("name", ["llvm.nvvm.barrier0", "llvm.nvvm.wgmma.fence.sync.aligned", "llvm.trap"])
+def test_an_intrinsic_with_effects_is_not_believed_to_be_pure(name: str) -> None:
+    assert failure(row_of(name, out=False)).rule_id == "row.semantics"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("llvm.nvvm.cp.async.commit.group", "semantics=Semantics(commits=COPY_GROUP)"),
+        ("llvm.nvvm.exit", "convergent"),
+    ],
+)
+def test_what_the_row_leaves_out(name: str, words: str) -> None:
+    refused = failure(row_of(name, out=False))
+    assert refused.rule_id == "row.semantics"
+    assert words in refused.message
+
+
+def test_a_computation_that_says_it_is_a_barrier() -> None:
+    refused = failure(replace(row_of("llvm.ctpop.i32", "a"), semantics=MEETS, effects=TOGETHER))
+    assert refused.rule_id == "row.semantics"
+    assert "only computes" in refused.message
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        row_of("llvm.ctpop.i32", "a"),
+        row_of("llvm.ctlz.i32", "a", ("i1", 0)),
+        replace(row_of("llvm.nvvm.barrier0", out=False), effects=TOGETHER, semantics=MEETS),
+        replace(row_of("llvm.trap", out=False), effects=Effect.ORDERS),
+    ],
+)
+def test_rows_that_say_what_they_do(row: Row) -> None:
+    assert emitted(row).keys() == {each.name for each in row.outputs}
+
+
+ASM = Asm("{d}, {a};")
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (Row("mine", "my.op", "x", (OUT, operand("ptx", B32)), ASM), "an operand is called ptx"),
+        (Row("mine", "my.op", "x", (OUT, operand("a", B32, 0)), ASM), "the operand a has 0 registers"),
+        (Row("mma", "mma", "x", (OUT, IN), ASM), "nvbackend's family mma"),
+    ],
+)
+def test_operands_and_families_that_no_row_has(row: Row, words: str) -> None:
+    refused = failure(row)
+    assert refused.rule_id == "row.text"
+    assert words in refused.message
