@@ -32,7 +32,7 @@ class Rule:
     the hardware without the check; `reference` names the source (PTX ISA section, LLVM file, measured fact).
     A rule of a user's own has an `analysis`: of the `nvb.rules.Flow` of a finished kernel it gives each
     `nvb.rules.Finding`; its id is of its author's, with a dot, as in `house.atomic-in-loop`.
-    Raises rule.form for texts and severities that are none.
+    Raises rule.form for a text or a severity of another type.
     """
 
     id: str
