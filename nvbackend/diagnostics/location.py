@@ -48,7 +48,7 @@ class Location:
     @property
     def source(self) -> str:
         """The text of the line, stripped; empty where the file cannot be read."""
-        return linecache.getline(self.file, self.line).strip()
+        return "" if "\0" in self.file else linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" + (f":{self.column}" if self.column else "")

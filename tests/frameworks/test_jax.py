@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import nvbackend as nvb
 from nvbackend import DiagnosticError, bf16, f32, i32, i64, u8
 from nvbackend.jax import op
 
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # other tests of the machine need the GPU's memory too
 jax = pytest.importorskip("jax")
 THREADS = 128
 _numbers = itertools.count()

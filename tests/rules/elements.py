@@ -63,14 +63,6 @@ def a_mean_of_rows(k):
 
 
 @kernel("mma.tile-lanes", "sm_100a")
-def an_odd_number_of_columns_of_64_rows(k):
-    mma = k.tiled_mma(nvb.tcgen05.mma("m64n64k16", f16, f16, f16))
-    with k.tcgen05.tmem(64) as accumulators:
-        mma.load(accumulators, 0, 33)  # breaks
-        mma.load(accumulators, 0, 34)  # keeps
-
-
-@kernel("mma.tile-lanes", "sm_100a")
 def more_columns_than_the_tile_has(k):
     mma = k.tiled_mma(nvb.tcgen05.mma("m128n64k16", f16, f16, f32))
     with k.tcgen05.tmem(128) as accumulators:

@@ -8,6 +8,7 @@ from nvbackend.cli import lint as command
 from nvbackend.cli import program as commands
 from nvbackend.lint import lint
 from tests.rules.example import program
+from tests.rules.setup import scratch
 
 HEAD = """.version 8.0
 .target sm_90a
@@ -66,6 +67,8 @@ def a_tile_that_ordinary_code_writes():
 
 @program("cli.lint", located=False)
 def machine_code():
-    file = __import__("sys").executable  # breaks
+    file = "kernel.cubin"  # breaks
     file = str(Path(__file__).parent.parent / "ptx/foreign/triton_softmax.ptx")  # keeps
-    list(command.run(commands.parser().parse_args(["lint", file])))
+    with scratch():
+        Path("kernel.cubin").write_bytes(b"\x7fELF")
+        list(command.run(commands.parser().parse_args(["lint", file])))

@@ -26,10 +26,10 @@ def fault_of(row: Row, target: Target, operands: Mapping[str, object]) -> str | 
     return _fault_of(row, target, numbers)
 
 
-def _number(operand: RowOperand, given: object) -> int:
+def _number(operand: RowOperand, value: object) -> int:
     """The number that the call gives, the first legal one where it gives none: its own check says so."""
     legal = operand.values or (0,)
-    number = plain_number(given)
+    number = plain_number(value)
     return number if type(number) is int and number in legal else legal[0]
 
 
@@ -72,8 +72,8 @@ def _one_call(row: Row, numbers: Mapping[str, int]) -> str:
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [*kinds, pointer]), "call")
     builder = ir.IRBuilder(function.append_basic_block())
     *arguments, memory = function.args
-    given = iter(arguments)
-    values = {name: [next(given) for _ in range(counts[name])] for name in inputs}
+    remaining = iter(arguments)
+    values = {name: [next(remaining) for _ in range(counts[name])] for name in inputs}
     for results in lower(builder, row, {**values, **numbers}).values():
         for result in results:
             builder.store(result, memory)
