@@ -9,7 +9,7 @@ from tests.site import reference, support
 from tests.support.process import ROOT
 
 MANUAL = ("guide", "calls", "layout", "atoms", "tiled")
-HOW_TO = ("linking", "looking", "linking", "simulator", "checks", "performance")
+HOW_TO = ("linking", "looking", "simulator", "checks", "performance")
 BACKGROUND = ("architecture", "mutations", "divergences", "documents")
 PROJECT = ("CONTRIBUTING", "CHANGELOG")
 LINK = re.compile(r"(?<!!)\]\((?P<path>[^)#\s:]*)(?P<anchor>#[^)\s]*)?\)")
