@@ -197,6 +197,7 @@ def test_numba_types_and_declares_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(np, "row_stack", np.vstack, raising=False)
     if not hasattr(pytest.importorskip("numba.cuda.types"), "CPointer"):
         pytest.skip("needs the package numba-cuda")
+    needs_linker()
     from numba import cuda
     from numba.core.errors import TypingError
     from numba.cuda import types
