@@ -5,6 +5,7 @@ Importing this package loads neither LLVM nor anything else that is heavy; each 
 
 from nvbackend.codegen.isolated import compile_ir_isolated
 from nvbackend.codegen.llvm import LlvmResult, compile_ir, llvm_version
+from nvbackend.codegen.lto.lto_ir import ptx_of_lto_ir
 from nvbackend.codegen.ptxas import Cubin, Resources, assemble
 from nvbackend.codegen.sass import count_instructions, disassemble
 from nvbackend.codegen.toolchain import Tool, find_disassembler, find_ptxas
@@ -22,4 +23,5 @@ __all__ = [
     "find_disassembler",
     "find_ptxas",
     "llvm_version",
+    "ptx_of_lto_ir",
 ]

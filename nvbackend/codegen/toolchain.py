@@ -185,15 +185,21 @@ def locate(name: str, explicit: str | os.PathLike[str] | None = None) -> Path | 
 
 def wheel_directories() -> Iterator[Path]:
     """The `bin` directories of the wheels: nvidia/cu<major>/bin, newest first, then CUDA 12's nvidia/cuda_*/bin."""
+    for folders in wheel_folders("cuda_*"):
+        yield from (folder / "bin" for folder in folders if (folder / "bin").is_dir())
+
+
+def wheel_folders(of_cuda_12: str) -> Iterator[list[Path]]:
+    """The folders of wheels, for each place of packages: nvidia/cu<major>, newest first, then one for each wheel."""
     spec = importlib.util.find_spec("nvidia")
     for root in (spec.submodule_search_locations or ()) if spec is not None else ():
         base = Path(root)
-        yield from sorted(base.glob("cu[0-9]*/bin"), key=_release_of, reverse=True)
-        yield from sorted(base.glob("cuda_*/bin"))
+        newest_first = sorted(base.glob("cu[0-9]*"), key=_release_of, reverse=True)
+        yield [*newest_first, *sorted(base.glob(of_cuda_12))]
 
 
-def _release_of(directory: Path) -> int:
-    digits = re.sub(r"\D", "", directory.parent.name)
+def _release_of(folder: Path) -> int:
+    digits = re.sub(r"\D", "", folder.name)
     return int(digits)
 
 

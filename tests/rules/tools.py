@@ -9,6 +9,7 @@ import nvbackend as nvb
 from nvbackend.cli import build, catalogue, draw, encode, explain, simulate
 from nvbackend.cli import program as commands
 from nvbackend.codegen import Tool, assemble, compile_ir, compile_ir_isolated, disassemble, find_disassembler
+from nvbackend.codegen.lto.lto_ir import check_lto_ir
 from tests.rules.example import program
 from tests.rules.setup import BLACKWELL, HOPPER, empty, scratch
 from tests.support import wgmma_ptx
@@ -116,6 +117,32 @@ def machine_without_a_disassembler():
     with patch("nvbackend.codegen.toolchain.locate", return_value=None):  # breaks
         find_disassembler()  # breaks
     find_disassembler()  # keeps
+
+
+@nvb.function
+def _lane_sum(k: nvb.Builder, x: nvb.i32) -> nvb.i32:
+    total: nvb.Value = k.warp.reduce("add", x)
+    return total
+
+
+@program("lto.missing")
+def machine_without_libnvvm():
+    with patch("nvbackend.codegen.lto.libraries._places", return_value=iter(())):  # breaks
+        _lane_sum.compile("sm_100").lto_ir()  # breaks
+    _lane_sum.compile("sm_100").lto_ir()  # keeps
+
+
+@program("lto.dialect")
+def instruction_that_llvm_7_lacks():
+    _lane_sum.compile("sm_90").lto_ir()  # breaks
+    _lane_sum.compile("sm_100").lto_ir()  # keeps
+
+
+@program("lto.input")
+def ptx_for_lto_ir():
+    compiled = _lane_sum.compile("sm_100")
+    check_lto_ir(compiled.ptx.encode(), compiled.name, compiled.target)  # breaks
+    check_lto_ir(compiled.lto_ir(), compiled.name, compiled.target)  # keeps
 
 
 @program("toolchain.broken")

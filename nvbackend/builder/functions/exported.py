@@ -91,15 +91,25 @@ class CompiledFunction:
         lines[-1] += " */"
         return "\n".join([*lines, f"#ifndef {guard}", f"#define {guard}", self.c_declaration, "#endif", ""])
 
-    def numba(self) -> Callable[..., Any]:
+    def lto_ir(self) -> bytes:
+        """LTO-IR of it, by libNVVM: nvJitLink expands it in callers that are LTO-IR too.
+
+        Line numbers are left out. Raises lto.missing without libNVVM, and lto.dialect for what it does not take.
+        """
+        from nvbackend.codegen.lto.lto_ir import lto_ir_of
+
+        return lto_ir_of(self.ir, self.target, self.name)
+
+    def numba(self, *, lto: bool = False) -> Callable[..., Any]:
         """The function for numba-cuda's kernels (`@cuda.jit`), typed, with its PTX linked to each that calls it.
 
-        Arrays are passed for pointers: contiguous ones of the declared element type. Several results are a tuple.
-        Raises function.numba for types that numba does not have.
+        Arrays are passed for pointers: contiguous ones of the declared element type. Several results are a tuple. With
+        `lto` its LTO-IR is linked instead, for kernels of `@cuda.jit(lto=True)`. Raises function.numba for types that
+        numba does not have, and what `lto_ir` raises.
         """
         from nvbackend.builder.functions.in_numba import declared_in_numba
 
-        return declared_in_numba(self)
+        return declared_in_numba(self, self.lto_ir() if lto else None)
 
     def __repr__(self) -> str:
         return f"<compiled function {self.name} for {self.target}>"

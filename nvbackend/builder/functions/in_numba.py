@@ -39,8 +39,11 @@ _NAMES = {"float": "float32", "double": "float64", "i1": "boolean"}
 _ADVICE = "take and return the bits as an integer, and convert them in the function: .bitcast(nvb.f16)"
 
 
-def declared_in_numba(function: Linked) -> Callable[..., Any]:
-    """A function of numba's that converts arrays to their addresses and calls the linked one (function.numba)."""
+def declared_in_numba(function: Linked, lto_ir: bytes | None = None) -> Callable[..., Any]:
+    """A function of numba's that converts arrays to their addresses and calls the linked one (function.numba).
+
+    Its LTO-IR is linked where it is given, else its PTX.
+    """
     results = [_scalar(function, "its result", element) for element in function.results or ()]
     passed = {
         name: _scalar(function, name, kind.element) if isinstance(kind, Scalar) else ""
@@ -56,7 +59,10 @@ def declared_in_numba(function: Linked) -> Callable[..., Any]:
     ]
     several = [getattr(types, name) for name in results]
     returned = types.void if not several else several[0] if len(several) == 1 else types.Tuple(several)
-    image = cuda.PTXSource(function.ptx.encode(), name=f"{function.name}.ptx")
+    if lto_ir is None:
+        image = cuda.PTXSource(function.ptx.encode(), name=f"{function.name}.ptx")
+    else:
+        image = cuda.LTOIR(lto_ir, name=f"{function.name}.ltoir")
     declared = returned(*arguments)
     return _with_arrays(function, cuda.declare_device(function.name, declared, link=[image], abi="c"), declared)
 
