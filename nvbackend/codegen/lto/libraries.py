@@ -105,9 +105,9 @@ def _places(patterns: Sequence[str]) -> Iterator[Path]:
 def _call(library: Any, name: str) -> Callable[..., int]:
     """A call of nvJitLink, whose symbols carry a release."""
     for release in _RELEASES:
-        found: Callable[..., int] | None = getattr(library, f"__nvJitLink{name}_{release}", None)
-        if found is not None:
-            return found
+        call: Callable[..., int] | None = getattr(library, f"__nvJitLink{name}_{release}", None)
+        if call is not None:
+            return call
     raise LibraryError(f"it has no nvJitLink{name} of CUDA {_RELEASES[-1].partition('_')[0]} or later")
 
 

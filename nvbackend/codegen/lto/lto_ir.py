@@ -83,7 +83,7 @@ def check_lto_ir(data: Any, name: str, target: Target) -> None:
         given = (
             f"its first bytes are {bytes(data[:4])!r}" if isinstance(data, (bytes, bytearray)) else "it is not bytes"
         )
-        _refuse_input(target, f"{given}, not {MAGIC!r}", "pass the bytes of nvcc -dlto -ltoir, or NVRTC's getLTOIR")
+        _refuse_input(target, f"{problem}, not {MAGIC!r}", "pass the bytes of nvcc -dlto -ltoir, or NVRTC's getLTOIR")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         _refuse_input(target, f"{name!r} is not the name of a function", "give the name as in PTX")
 
