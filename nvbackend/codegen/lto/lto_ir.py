@@ -80,9 +80,7 @@ def ptx_of_lto_ir(data: bytes, name: str, target: str | Target) -> str:
 def check_lto_ir(data: Any, name: str, target: Target) -> None:
     """Raises lto.input for what is not LTO-IR, or not a name."""
     if not isinstance(data, bytes) or not data.startswith(MAGIC):
-        given = (
-            f"its first bytes are {bytes(data[:4])!r}" if isinstance(data, (bytes, bytearray)) else "it is not bytes"
-        )
+        problem = f"its first bytes are {data[:4]!r}" if isinstance(data, bytes) else "it is not bytes"
         _refuse_input(target, f"{problem}, not {MAGIC!r}", "pass the bytes of nvcc -dlto -ltoir, or NVRTC's getLTOIR")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         _refuse_input(target, f"{name!r} is not the name of a function", "give the name as in PTX")
