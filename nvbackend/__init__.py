@@ -102,7 +102,12 @@ if TYPE_CHECKING:
     from nvbackend.builder.values.values import Operand as Operand, Value as Value
     from nvbackend.codegen.cache import Cache as Cache
     from nvbackend.codegen.compiled import CompiledKernel as CompiledKernel, compile_kernel as compile_kernel
-    from nvbackend.codegen.saved.saved import SavedKernel as SavedKernel, load_compiled as load_compiled
+    from nvbackend.codegen.saved.saved import (
+        SavedKernel as SavedKernel,
+        SavedModule as SavedModule,
+        load_compiled as load_compiled,
+        load_compiled_module as load_compiled_module,
+    )
     from nvbackend.diagnostics import (
         Diagnostic as Diagnostic,
         DiagnosticError as DiagnosticError,
@@ -188,7 +193,7 @@ _NAMES: dict[str, str] = {
         "builder.values.values": "Operand Value",
         "codegen.cache": "Cache",
         "codegen.compiled": "CompiledKernel compile_kernel",
-        "codegen.saved.saved": "SavedKernel load_compiled",
+        "codegen.saved.saved": "SavedKernel SavedModule load_compiled load_compiled_module",
         "diagnostics": "Diagnostic DiagnosticError Rule Severity",
         "diagnostics.announce": "DiagnosticWarning Suppressed",
         "intrinsics.row.row": "Row",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from nvbackend.diagnostics import Diagnostic, DiagnosticError, MissingAttribute, Rule
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, MissingAttribute, Rule, missing_name
 
 LAUNCH_CALL = Rule(
     id="launch.call",
@@ -72,3 +73,32 @@ class NotLoaded(NoLaunches):
         has_block = isinstance(configuration, tuple) and len(configuration) > 1
         threads = [f"a CTA has the {self._stage()[1]} threads that the kernel was defined with"] if has_block else []
         raise DiagnosticError([self._refused("kernel[...](...)", *threads)])
+
+
+_Kernel = TypeVar("_Kernel")
+
+
+class KernelsByName(NoLaunches, Mapping[str, _Kernel]):
+    """A module: its kernels are launched by their names, once it is loaded."""
+
+    kernels: Mapping[str, _Kernel]
+
+    @property
+    def _first(self) -> _Kernel:
+        return next(iter(self.kernels.values()))
+
+    def __getitem__(self, name: str) -> _Kernel:
+        if name not in self.kernels:
+            raise missing_name("the module", "kernel", name, self.kernels)
+        return self.kernels[name]
+
+    def __iter__(self) -> Iterator[str]:  # type: ignore[override]
+        return iter(self.kernels)
+
+    def __len__(self) -> int:
+        return len(self.kernels)
+
+    def _not_launched(self) -> tuple[str, str, str]:
+        first = next(iter(self.kernels))
+        advice = f'load it, and name a kernel: nvb.runtime.load(module)["{first}"].launch(grid, ...)'
+        return " or ".join(self.kernels), "it is a module, which is not loaded on a device", advice

@@ -21,7 +21,7 @@ from nvbackend.codegen.looking.page import summary as page_summary
 from nvbackend.codegen.ptxas import Assembly, Cubin, assemble, check_request, interpret, is_cubin, run_ptxas
 from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.saved.c_header import c_header
-from nvbackend.codegen.saved.saved import save
+from nvbackend.codegen.saved.written import save
 from nvbackend.codegen.toolchain import Tool, find_ptxas, locate
 from nvbackend.codegen.unrolling import not_unrolled
 from nvbackend.codegen.user_lines import at_user_lines

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, overload
 
-from nvbackend.diagnostics import Diagnostic, missing_name, raise_all, user_facing, with_article
+from nvbackend.diagnostics import Diagnostic, raise_all, user_facing, with_article
 from nvbackend.isel.target.target import Target
-from nvbackend.launch_calls import LAUNCH_CALL, NoLaunches
+from nvbackend.launch_calls import LAUNCH_CALL, KernelsByName, NoLaunches
 from nvbackend.runtime import launch as launching
 from nvbackend.runtime import tensor_map
 from nvbackend.runtime.arguments import Binder, Bound
@@ -178,30 +178,19 @@ class LoadedKernel(NoLaunches):
 
 
 @user_facing
-class LoadedModule(NoLaunches, Mapping[str, LoadedKernel]):
+class LoadedModule(KernelsByName[LoadedKernel]):
     """The kernels of a module on the current device, by name: `module["scale"].launch(grid, ...)`."""
 
     def __init__(self, kernels: Mapping[str, LoadedKernel]) -> None:
-        self._kernels = dict(kernels)
-
-    def __getitem__(self, name: str) -> LoadedKernel:
-        if name not in self._kernels:
-            raise missing_name("the module", "kernel", name, self._kernels)
-        return self._kernels[name]
-
-    def __iter__(self) -> Iterator[str]:  # type: ignore[override]
-        return iter(self._kernels)
-
-    def __len__(self) -> int:
-        return len(self._kernels)
+        self.kernels = dict(kernels)
 
     def __repr__(self) -> str:
-        return f"<loaded module: {', '.join(self._kernels)}>"
+        return f"<loaded module: {', '.join(self.kernels)}>"
 
     def _not_launched(self) -> tuple[str, str, str]:
-        first = next(iter(self._kernels), "name")
+        first = next(iter(self.kernels), "name")
         advice = f'name a kernel: module["{first}"].launch(grid, ...)'
-        return " or ".join(self._kernels), "it is a module of kernels", advice
+        return " or ".join(self.kernels), "it is a module of kernels", advice
 
 
 @overload

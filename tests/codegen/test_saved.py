@@ -88,7 +88,7 @@ def test_the_same_kernel_is_the_same_file(compiled: nvb.CompiledKernel, tmp_path
     assert sorted(each.name for each in tmp_path.iterdir()) == ["one", "two"]
     with zipfile.ZipFile(tmp_path / "one") as archive:
         assert archive.read("0/kernel.ptx").decode() == compiled.ptx
-        assert archive.read("0/machine.txt").decode() == str(compiled.machine)
+        assert archive.read("0/machine0.txt").decode() == str(compiled.machine)
 
 
 def test_it_runs_in_the_simulator_without_llvm(saved: Path) -> None:
@@ -177,10 +177,10 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_version(saved: Path) -> None:
-    saved.write_bytes(packed(changed(unpacked(saved.read_bytes()), format=2, versions={"nvbackend": "9.9"})))
+    saved.write_bytes(packed(changed(unpacked(saved.read_bytes()), format=1, versions={"nvbackend": "9.9"})))
     assert rule_of(saved) == (
         "saved.format",
-        f"{saved} has format 2 of nvbackend 9.9; this is nvbackend {nvb.__version__}, which reads format 1",
+        f"{saved} has format 1 of nvbackend 9.9; this is nvbackend {nvb.__version__}, which reads format 2",
     )
 
 

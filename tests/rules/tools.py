@@ -90,7 +90,7 @@ def file_that_was_cut_off():
 def file_of_another_version():
     with scratch():
         path = Path("kernel.nvb")
-        with patch("nvbackend.codegen.saved.saved.FORMAT_VERSION", 2):  # breaks
+        with patch("nvbackend.codegen.saved.written.FORMAT_VERSION", 1):  # breaks
             empty().compile(assemble=False).save(path)  # breaks
         empty().compile(assemble=False).save(path)  # keeps
         nvb.load_compiled(path)
@@ -103,6 +103,14 @@ def same_target_twice():
         other = empty("sm_90a").compile(assemble=False)  # breaks
         other = empty("sm_80").compile(assemble=False)  # keeps
         hopper.save("kernel.nvb", other)
+
+
+@program("saved.holds")
+def module_loaded_as_a_kernel():
+    with scratch():
+        nvb.compile_module([empty()], assemble=False).save("kernels.nvb")
+        nvb.load_compiled("kernels.nvb")  # breaks
+        nvb.load_compiled_module("kernels.nvb")  # keeps
 
 
 @program("sass.failed")

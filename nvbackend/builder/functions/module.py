@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -10,11 +11,15 @@ from nvbackend.builder.functions.linked import foreign_clash, linked
 from nvbackend.builder.kernel.definition import KernelDefinition
 from nvbackend.builder.kernel.kernel import FinishedKernel
 from nvbackend.codegen.compiled import CompiledKernel, check_options, compile_kernel
+from nvbackend.codegen.llvm import llvm_version
 from nvbackend.codegen.ptxas import Cubin
-from nvbackend.diagnostics import Rule, missing_name, printed, user_facing
+from nvbackend.codegen.saved.c_header import c_header_of_module
+from nvbackend.codegen.saved.written import save_module
+from nvbackend.codegen.toolchain import Tool
+from nvbackend.diagnostics import Rule, printed, user_facing
 from nvbackend.diagnostics.announce import announce
 from nvbackend.isel.target.target import Target
-from nvbackend.launch_calls import NoLaunches
+from nvbackend.launch_calls import KernelsByName
 
 MODULE = Rule(
     id="module.kernels",
@@ -27,7 +32,7 @@ MODULE = Rule(
 
 @user_facing
 @dataclass(frozen=True)
-class CompiledModule(NoLaunches, Mapping[str, CompiledKernel]):
+class CompiledModule(KernelsByName[CompiledKernel]):
     """Kernels of one module by name; each is a CompiledKernel with the PTX and the cubin of the module."""
 
     target: Target
@@ -43,29 +48,31 @@ class CompiledModule(NoLaunches, Mapping[str, CompiledKernel]):
         """The cubin; None where it was not assembled."""
         return self._first.cubin
 
-    @property
-    def _first(self) -> CompiledKernel:
-        return next(iter(self.kernels.values()))
-
     def report(self) -> str:
         """The reports of the kernels, one after another."""
         return "\n".join(kernel.report() for kernel in self.kernels.values())
 
-    def __getitem__(self, name: str) -> CompiledKernel:
-        if name not in self.kernels:
-            raise missing_name("the module", "kernel", name, self.kernels)
-        return self.kernels[name]
+    def sass(self, *, tool: Tool | None = None) -> str:
+        """The SASS of all kernels, as `CompiledKernel.sass`. Raises what that raises."""
+        return self._first.sass(tool=tool)
 
-    def __iter__(self) -> Iterator[str]:  # type: ignore[override]
-        return iter(self.kernels)
+    def save(self, path: str | os.PathLike[str], *others: CompiledModule) -> None:
+        """Write it to one file, which `nvb.load_compiled_module` reads: `CompiledKernel.save` of all its kernels.
 
-    def __len__(self) -> int:
-        return len(self.kernels)
+        `others` are modules of the same kernels for other targets. Raises saved.together, saved.file.
+        """
+        save_module(path, (self, *others), {"llvm": llvm_version()})
 
-    def _not_launched(self) -> tuple[str, str, str]:
-        first = next(iter(self.kernels))
-        advice = f'load it, and name a kernel: nvb.runtime.load(module)["{first}"].launch(grid, ...)'
-        return " or ".join(self.kernels), "it is a module, which is not loaded on a device", advice
+    def c_header(self, name: str = "kernels") -> str:
+        """A header of C99 with the code, as `CompiledKernel.c_header`, for all kernels.
+
+        NAME_load and NAME_unload take a NAME_module; for each kernel, KERNEL_launch takes it first. Raises call.argument
+        for a name that C does not have.
+        """
+        return c_header_of_module(name, tuple(self.kernels.values()))
+
+    def __hash__(self) -> int:
+        return hash((self.target, frozenset(self.kernels.items())))
 
     def __repr__(self) -> str:
         return f"<compiled module for {self.target}: {', '.join(self.kernels)}>"

@@ -1,4 +1,4 @@
-"""A compiled kernel as a header of C99: its cubin, and functions that load and launch it by the CUDA driver API.
+"""Compiled kernels as a header of C99: the cubin, and functions that load and launch them by the CUDA driver API.
 
 Source: CUDA driver API, cuModuleLoadData, cuLaunchKernelEx, cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col.
 """
@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from nvbackend.codegen.saved.c_maps import encoder, struct
 from nvbackend.codegen.saved.parts import LaunchedKernel
+from nvbackend.diagnostics import printed
+from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.intrinsics.copy.tensormap import TENSOR_MAP_BYTES
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.signature import Parameter, Pointer, Scalar, Shape, TensorMap
@@ -40,24 +43,54 @@ KEYWORDS = re.compile(
 
 
 def c_header(kernel: LaunchedKernel) -> str:
-    """The text of the header; it embeds the cubin, or the PTX of a kernel that was not assembled."""
-    return "\n".join(_Header(kernel).lines()) + "\n"
+    """The text of a kernel's header; it embeds the cubin, or the PTX of a kernel that was not assembled."""
+    name = _identifier(kernel.signature.name)
+    return _text(_Image(f"{name}_kernel", name, "kernel", ("function",), (kernel,)), (_Launcher(kernel, "kernel"),))
 
 
-class _Header:
-    def __init__(self, kernel: LaunchedKernel) -> None:
-        self._kernel = kernel
-        self._signature = kernel.signature
-        self._bounds = kernel.signature.bounds
-        self._name = _identifier(kernel.signature.name)
-        names = names_of_c((each.name for each in kernel.signature.parameters), _OWN, _MADE)
-        self._parameters = list(zip(names, kernel.signature.parameters, strict=True))
+def c_header_of_module(name: str, kernels: Sequence[LaunchedKernel]) -> str:
+    """The text of one header for the kernels of a module, which NAME_load loads together. Raises call.argument."""
+    if not isinstance(name, str) or _identifier(name) != name or KEYWORDS.fullmatch(name):
+        problem = f"takes a name of C for the module, not {printed(name)}"
+        ARGUMENT.fail(call="c_header", problem=problem, advice='write module.c_header("kernels")')
+    functions = tuple(names_of_c((each.signature.name for each in kernels), ("module",)))
+    taken = {f"{name}{after}" for after in ("_module", "_image", "_load", "_unload")}
+    prefixes = names_of_c((each.signature.name for each in kernels), taken, ("", "_launch"))
+    image = _Image(f"{name}_module", name, "module", functions, tuple(kernels))
+    launchers = [
+        _Launcher(kernel, "module", prefix, image.struct, function)
+        for kernel, prefix, function in zip(kernels, prefixes, functions, strict=True)
+    ]
+    return _text(image, launchers)
 
-    def lines(self) -> Iterator[str]:
-        name, guard = self._name, f"NVBACKEND_{self._name.upper()}_H"
-        form = "PTX" if self._kernel.cubin is None else "cubin"
-        what = f"{self._signature.name} for {self._kernel.target.name}"
-        yield f"/* Kernel {what}, written by nvbackend: {form} and launcher."
+
+def _text(image: _Image, launchers: Sequence[_Launcher]) -> str:
+    lines = [*image.opening()]
+    for launcher in launchers:
+        lines += launcher.maps()
+    lines += image.load()
+    for launcher in launchers:
+        lines += launcher.launch()
+    return "\n".join((*lines, *image.closing())) + "\n"
+
+
+@dataclass(frozen=True)
+class _Image:
+    """The code, the struct of what is loaded of it (`struct`, passed as `variable`), and what loads and unloads it."""
+
+    struct: str
+    name: str
+    variable: str
+    functions: tuple[str, ...]
+    kernels: tuple[LaunchedKernel, ...]
+
+    def opening(self) -> Iterator[str]:
+        """The file's head, the code, and the struct."""
+        first, guard = self.kernels[0], f"NVBACKEND_{self.name.upper()}_H"
+        form = "PTX" if first.cubin is None else "cubin"
+        names = ", ".join(each.signature.name for each in self.kernels)
+        what = f"Kernel{'s' if len(self.kernels) > 1 else ''} {names} for {first.target.name}"
+        yield f"/* {what}, written by nvbackend: {form} and launcher."
         yield "   Link with -lcuda. A context must be current; results are those of the driver. Shapes and strides have"
         yield "   the outermost dimension first; a stride is in bytes, and 0 means that rows have no gap. */"
         yield from (
@@ -69,63 +102,91 @@ class _Header:
             "#include <string.h>",
             "",
         )
-        yield from self._image()
-        yield from (
-            "",
-            "typedef struct {",
-            "    CUmodule module;",
-            "    CUfunction function;",
-            f"}} {name}_kernel;",
-            "",
-        )
-        for own, parameter in self._parameters:
-            if isinstance(parameter.type, TensorMap):
-                yield from struct(f"{name}_{own}", parameter.name, parameter.type)
-                yield from encoder(f"{name}_{own}", parameter.type)
-        yield from self._load()
-        yield from self._launch()
-        yield from self._unload()
-        yield f"#endif /* {guard} */"
+        yield from self._words(first)
+        functions = (f"    CUfunction {function};" for function in self.functions)
+        yield from ("", "typedef struct {", "    CUmodule module;", *functions, f"}} {self.struct};", "")
 
-    def _image(self) -> Iterator[str]:
-        cubin = self._kernel.cubin
-        data = self._kernel.ptx.encode() + b"\0" if cubin is None else cubin.data
+    def _words(self, kernel: LaunchedKernel) -> Iterator[str]:
+        data = kernel.ptx.encode() + b"\0" if kernel.cubin is None else kernel.cubin.data
         data += bytes(-len(data) % _WORD_BYTES)
         words = [
             f"0x{int.from_bytes(data[at : at + _WORD_BYTES], 'little'):x}u" for at in range(0, len(data), _WORD_BYTES)
         ]
         yield f"/* Words of {_WORD_BYTES} bytes, least significant first. */"
-        yield f"static const uint64_t {self._name}_image[] = {{"
+        yield f"static const uint64_t {self.name}_image[] = {{"
         for at in range(0, len(words), _WORDS_A_LINE):
             yield f"    {', '.join(words[at : at + _WORDS_A_LINE])},"
         yield "};"
 
-    def _load(self) -> Iterator[str]:
-        name, bounds = self._name, self._bounds
-        attributes = []
-        if bounds.dynamic_shared_bytes > _STATIC_LIMIT:
-            attributes.append(("MAX_DYNAMIC_SHARED_SIZE_BYTES", bounds.dynamic_shared_bytes))
-        if bounds.cluster > _PORTABLE_CLUSTER:
-            attributes.append(("NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1))
-        yield "/* Load it into the current context. */"
-        yield f"static inline CUresult {name}_load({name}_kernel *kernel) {{"
-        yield f"    CUresult result = cuModuleLoadData(&kernel->module, {name}_image);"
+    def load(self) -> Iterator[str]:
+        """The function that loads it, and asks for what the launch bounds need."""
+        it = self.variable
+        yield f"/* Load {'it' if len(self.kernels) == 1 else 'them'} into the current context. */"
+        yield f"static inline CUresult {self.name}_load({self.struct} *{it}) {{"
+        yield f"    CUresult result = cuModuleLoadData(&{it}->module, {self.name}_image);"
         yield "    if (result != CUDA_SUCCESS) return result;"
-        yield f'    result = cuModuleGetFunction(&kernel->function, kernel->module, "{self._signature.name}");'
-        for attribute, value in attributes:
-            yield "    if (result == CUDA_SUCCESS)"
-            yield f"        result = cuFuncSetAttribute(kernel->function, CU_FUNC_ATTRIBUTE_{attribute}, {value});"
-        yield "    if (result != CUDA_SUCCESS) cuModuleUnload(kernel->module);"
+        for place, (function, kernel) in enumerate(zip(self.functions, self.kernels, strict=True)):
+            if place:
+                yield "    if (result == CUDA_SUCCESS)"
+            got = f'cuModuleGetFunction(&{it}->{function}, {it}->module, "{kernel.signature.name}");'
+            yield f"    {'    ' * bool(place)}result = {got}"
+            for attribute, value in _attributes(kernel):
+                yield "    if (result == CUDA_SUCCESS)"
+                yield f"        result = cuFuncSetAttribute({it}->{function}, CU_FUNC_ATTRIBUTE_{attribute}, {value});"
+        yield f"    if (result != CUDA_SUCCESS) cuModuleUnload({it}->module);"
         yield from ("    return result;", "}", "")
 
-    def _launch(self) -> Iterator[str]:
+    def closing(self) -> Iterator[str]:
+        """The function that unloads it, and the file's end."""
+        yield f"static inline CUresult {self.name}_unload({self.struct} *{self.variable}) {{"
+        yield from (f"    return cuModuleUnload({self.variable}->module);", "}", "")
+        yield f"#endif /* NVBACKEND_{self.name.upper()}_H */"
+
+
+def _attributes(kernel: LaunchedKernel) -> Iterator[tuple[str, int]]:
+    """What a function is allowed before its first launch."""
+    bounds = kernel.signature.bounds
+    if bounds.dynamic_shared_bytes > _STATIC_LIMIT:
+        yield "MAX_DYNAMIC_SHARED_SIZE_BYTES", bounds.dynamic_shared_bytes
+    if bounds.cluster > _PORTABLE_CLUSTER:
+        yield "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1
+
+
+class _Launcher:
+    """What launches one kernel: the member `function` of the struct, which the launcher takes as `variable`."""
+
+    def __init__(
+        self,
+        kernel: LaunchedKernel,
+        variable: str,
+        prefix: str | None = None,
+        struct: str | None = None,
+        function: str = "function",
+    ) -> None:
+        self._signature = kernel.signature
+        self._bounds = kernel.signature.bounds
+        self._name = _identifier(kernel.signature.name) if prefix is None else prefix
+        self._struct = struct or f"{self._name}_kernel"
+        self._variable, self._function = variable, function
+        names = names_of_c((each.name for each in kernel.signature.parameters), _OWN | {variable}, _MADE)
+        self._parameters = list(zip(names, kernel.signature.parameters, strict=True))
+
+    def maps(self) -> Iterator[str]:
+        """The arrays of its tensor maps, and the functions that encode these."""
+        for own, parameter in self._parameters:
+            if isinstance(parameter.type, TensorMap):
+                yield from struct(f"{self._name}_{own}", parameter.name, parameter.type)
+                yield from encoder(f"{self._name}_{own}", parameter.type)
+
+    def launch(self) -> Iterator[str]:
+        """The function that launches it."""
         name, bounds = self._name, self._bounds
         cluster = bounds.cluster_shape
         yield f"/* Launch it on a grid of so many CTAs{_multiple(cluster)}. Returns before the kernel has run. */"
         yield f"static inline CUresult {name}_launch("
         grid = "unsigned grid_x, unsigned grid_y, unsigned grid_z"
         declared = [_declared(name, own, each) for own, each in self._parameters]
-        yield ",\n".join(f"    {each}" for each in (f"const {name}_kernel *kernel, {grid}, CUstream stream", *declared))
+        yield ",\n".join(f"    {each}" for each in (f"const {self._struct} *{self._variable}, {grid}, CUstream stream", *declared))
         yield ") {"
         maps = [own for own, parameter in self._parameters if isinstance(parameter.type, TensorMap)]
         for own in maps:
@@ -155,11 +216,8 @@ class _Header:
             for axis, extent in zip("xyz", cluster, strict=True):
                 yield f"    attribute.value.clusterDim.{axis} = {extent};"
             yield from ("    config.attrs = &attribute;", "    config.numAttrs = 1;")
-        yield from ("    return cuLaunchKernelEx(&config, kernel->function, arguments, 0);", "}", "")
-
-    def _unload(self) -> Iterator[str]:
-        yield f"static inline CUresult {self._name}_unload({self._name}_kernel *kernel) {{"
-        yield from ("    return cuModuleUnload(kernel->module);", "}", "")
+        function = f"{self._variable}->{self._function}"
+        yield from (f"    return cuLaunchKernelEx(&config, {function}, arguments, 0);", "}", "")
 
 
 def _declared(kernel: str, own: str, parameter: Parameter) -> str:

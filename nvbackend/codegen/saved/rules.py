@@ -34,3 +34,10 @@ TOGETHER = Rule(
     why="A loader chooses among the targets of a file by the device, and then takes the same arguments.",
     reference=_REFERENCE,
 )
+HOLDS = Rule(
+    id="saved.holds",
+    message="{path} holds a {held}, not a {wanted}, which {call} reads",
+    fix="write {right}({path!r})",
+    why="A module is launched by the names of its kernels.",
+    reference=_REFERENCE,
+)
