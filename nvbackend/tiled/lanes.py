@@ -1,4 +1,4 @@
-"""Accumulators in tensor memory as four warps load them: the lane and columns of each thread, and its part of the tile.
+"""Tiles in tensor memory as four warps load and store them: the lane and columns of each thread, its part of the tile.
 
 Where all 128 lanes have elements, each thread reads its own lane (32x32b). Where only 16 lanes of each quarter have
 some, two threads share a lane, and have half of its columns each (16x32bx2). PTX ISA 9.7.16.8.1 and 9.7.16.10.5.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from nvbackend.atoms.tensor_memory import COLUMN_BITS
 from nvbackend.intrinsics.maps.tcgen05 import LANES
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.layout import Layout, coalesce, make_layout, size
@@ -40,12 +41,29 @@ class LoadedLanes:
 
 def loaded_lanes(accumulators: Fragment, rows: int, first: int, columns: int) -> LoadedLanes | None:
     """How `columns` columns of the tile from `first` on are loaded; None where threads would have unequal parts."""
-    own, *_ = modes(accumulators.layout.shape)
+    return _dealt_out(accumulators, rows, first, columns, 1)
+
+
+def stored_lanes(a: Fragment, rows: int, columns: int) -> LoadedLanes | None:
+    """How A in tensor memory is stored, `rows` of a CTA and `columns`; its `runs` and `split` count elements of A.
+
+    None where threads would have unequal parts, or a row is in tensor memory twice.
+    """
+    own, *_ = modes(a.layout.shape)
+    if size(modes(own)[0]) > rows:
+        return None
+    return _dealt_out(a, rows, 0, columns, COLUMN_BITS // a.bits)
+
+
+def _dealt_out(fragment: Fragment, rows: int, first: int, columns: int, in_column: int) -> LoadedLanes | None:
+    """`in_column` elements of the tile are in a column of tensor memory."""
+    own, *_ = modes(fragment.layout.shape)
     height, width = map(size, modes(own))
 
     def cell(row: int, column: int) -> tuple[int, int]:
-        index = accumulators((row % height, column % width), row // height, column // width)
-        return tmem_cell(index, accumulators.bits)[:2]
+        index = fragment((row % height, column % width), row // height, column // width)
+        lane, place, bit = tmem_cell(index, fragment.bits)
+        return lane, place * in_column + bit // fragment.bits
 
     by_row = _grouped((cell(row, 0), row) for row in range(rows))
     by_column = _grouped((cell(0, first + column), column) for column in range(columns))

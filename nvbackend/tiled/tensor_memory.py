@@ -34,10 +34,6 @@ def tmem_layout(atom: MmaAtom, operand: MmaOperand, shape: IntTuple, bits: int) 
     """
     own, *rest = modes(shape)
     rows, columns = map(size, modes(own))
-    if operand is MmaOperand.C and atom.sparsity is not None and (atom.threads, rows) == (2, _HALF):
-        problem = "no second source says where the rows of a sparse A of 128 rows in two CTAs go"
-        instead = "take an atom of 256 rows, or a dense one"
-        FRAGMENT.fail(operand=operand.value, mma=atom, given=text(shape), problem=problem, instead=instead)
     if operand is MmaOperand.A and atom.weight_stationary and rows < LANES:
         problem = f"no second source says where the {rows} rows of a weight-stationary A go"
         instead = "take an atom of 128 rows, or one that has A in shared memory"
@@ -56,9 +52,7 @@ def tmem_layout(atom: MmaAtom, operand: MmaOperand, shape: IntTuple, bits: int) 
 
 def _block(atom: MmaAtom, operand: MmaOperand, rows: int, columns: int) -> tuple[Layout, int]:
     """What one instruction has, lane + 128 * column, and how far the next one is; 128 lanes fill before columns do."""
-    if (
-        atom.threads == 1 and rows == _HALF and not atom.weight_stationary
-    ):  # the lower halves of the quarters of the lanes
+    if rows == _HALF and _fills_half_quarters(atom):
         both = atom.a_residency is not Residency.TENSOR_MEMORY  # A and C have the same lanes: none are left for another
         return Layout(((_QUARTER // 2, 4), columns), ((1, _QUARTER), LANES)), 1 if both else 2
     if operand is MmaOperand.A:  # fewer rows are written twice, for either half of the columns of D
@@ -67,3 +61,13 @@ def _block(atom: MmaAtom, operand: MmaOperand, rows: int, columns: int) -> tuple
         blocks = LANES // rows
         return Layout((rows, (columns // blocks, blocks)), (1, (LANES, rows))), 1
     return Layout((rows, columns), (1, LANES)), 1
+
+
+def _fills_half_quarters(atom: MmaAtom) -> bool:
+    """Whether 64 rows of a CTA are in the lower halves of the quarters of the lanes: layouts F and C of the PTX ISA.
+
+    CUTLASS's tmem_frg_2sm has a sparse A of 128 rows in two CTAs like a dense one; no kernel of CUTLASS uses that.
+    """
+    if atom.threads == 1:
+        return not atom.weight_stationary
+    return atom.sparsity is not None

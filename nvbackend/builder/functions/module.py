@@ -66,8 +66,8 @@ class CompiledModule(KernelsByName[CompiledKernel]):
     def c_header(self, name: str = "kernels") -> str:
         """A header of C99 with the code, as `CompiledKernel.c_header`, for all kernels.
 
-        NAME_load and NAME_unload take a NAME_module; for each kernel, KERNEL_launch takes it first. Raises call.argument
-        for a name that C does not have.
+        NAME_load and NAME_unload take a NAME_module; for each kernel, KERNEL_launch takes it first. Raises
+        call.argument for a name that C does not have.
         """
         return c_header_of_module(name, tuple(self.kernels.values()))
 

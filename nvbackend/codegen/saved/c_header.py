@@ -186,7 +186,9 @@ class _Launcher:
         yield f"static inline CUresult {name}_launch("
         grid = "unsigned grid_x, unsigned grid_y, unsigned grid_z"
         declared = [_declared(name, own, each) for own, each in self._parameters]
-        yield ",\n".join(f"    {each}" for each in (f"const {self._struct} *{self._variable}, {grid}, CUstream stream", *declared))
+        yield ",\n".join(
+            f"    {each}" for each in (f"const {self._struct} *{self._variable}, {grid}, CUstream stream", *declared)
+        )
         yield ") {"
         maps = [own for own, parameter in self._parameters if isinstance(parameter.type, TensorMap)]
         for own in maps:

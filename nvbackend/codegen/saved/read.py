@@ -47,7 +47,7 @@ class ReadTarget:
 
 
 def read_file(path: str | os.PathLike[str], holds: str) -> tuple[ReadTarget, ...]:
-    """What is in a file that holds a kernel or a module. Raises saved.file, saved.damaged, saved.format, saved.holds."""
+    """What a file has that holds a kernel or a module. Raises saved.file, saved.damaged, saved.format, saved.holds."""
     data = _read(path)
     try:
         members = unpacked(data)

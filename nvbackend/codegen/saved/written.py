@@ -118,7 +118,7 @@ def _parameter(parameter: Parameter) -> str:
 
 
 def _described(place: str, kernels: Sequence[WholeKernel], members: dict[str, bytes]) -> dict[str, Any]:
-    """The kernels of a target as the manifest has them; texts and bytes are added to `members`, in the folder `place`."""
+    """The kernels of a target as the manifest has them; `members` gets their texts and bytes, in the folder `place`."""
     first = kernels[0]
     members[f"{place}/{PTX}"] = first.ptx.encode()
     data: dict[str, Any] = {

@@ -110,13 +110,14 @@ ACCUMULATOR_LAYOUTS: dict[tuple[int, bool, bool, int], AccumulatorLayout] = {
     # cta_group, weight stationary, sparse, M
     **{(2, False, sparse, 256): AccumulatorLayout("A", 128) for sparse in (False, True)},
     (2, False, False, 128): AccumulatorLayout("B", 64, blocks=2),
+    (2, False, True, 128): AccumulatorLayout("C", 64, halves=True),
     **{(1, ws, sparse, 128): AccumulatorLayout("D", 128) for ws in (False, True) for sparse in (False, True)},
     **{(1, True, sparse, 64): AccumulatorLayout("E", 64, blocks=2) for sparse in (False, True)},
     **{(1, False, sparse, 64): AccumulatorLayout("F", 64, halves=True) for sparse in (False, True)},
     **{(1, True, sparse, 32): AccumulatorLayout("G", 32, blocks=4) for sparse in (False, True)},
 }
 """PTX ISA 9.7.16.10.5 (data path layouts), and CUTLASS's tmem_frg. Layout C, of a sparse A with M = 128 in two CTAs, is
-left out: no second source says where its rows are."""
+that of the PTX ISA alone, whose table has it like F in each CTA: tmem_frg has B for it, and no kernel that uses it."""
 
 
 @user_facing
@@ -213,20 +214,24 @@ METADATA: dict[str, Metadata] = {
     **dict.fromkeys(("i8", "f8f6f4", "mxf8f6f4"), Metadata(4, 16, folded=False)),
     **dict.fromkeys(("mxf4", "mxf4nvf4"), Metadata(8, 16, folded=False)),
 }
-"""By kind, of instructions with 128 rows of A in a CTA; no second source says where those of fewer rows are."""
+"""By kind, of instructions with 128 rows of A in a CTA, by CUTLASS's tmem_e_frg."""
 _FOLD = 8
 
 
 @user_facing
-def metadata_cell(kind: str, row: int, chunk: int) -> tuple[int, int, int]:
+def metadata_cell(kind: str, row: int, chunk: int, *, rows: int = LANES) -> tuple[int, int, int]:
     """The (lane, column, first bit) of the metadata of `chunk` of `row` of A, with a sparsity selector of 0.
 
-    The kind is that of the instruction, which has 128 rows of A in each CTA. Raises fragment.range; NoSuchRow for
-    another kind.
+    The kind is that of the instruction, which has `rows` of A in each CTA: 128, or 64, which are in the lower half of
+    each quarter of the lanes, as D is (PTX ISA 9.7.16.10.8.5). Raises fragment.range; NoSuchRow for another kind.
     """
     metadata = METADATA[chosen("kind", kind, METADATA)]
-    check_index("row", row, LANES)
+    check_index("row", row, chosen("rows", rows, (LANES // 2, LANES)))
     check_index("chunk", chunk, metadata.chunks)
+    if rows < LANES:
+        quarter, own = divmod(row, _HALF_WARP)
+        lane, column, bit = metadata_cell(kind, own, chunk)
+        return lane + quarter * WARP_SIZE, column, bit
     if not metadata.folded:
         column, bit = divmod(CHUNK_BITS * chunk, _COLUMN_BITS)
         return row, column, bit

@@ -11,7 +11,7 @@ from nvbackend.builder.values.accumulator import WgmmaFragment
 from nvbackend.builder.values.values import Value
 from nvbackend.intrinsics.row.types import ElementType, u32
 from nvbackend.tiled import MmaOperand, TiledMMA
-from nvbackend.tiled.ownership import ownership_of_mma
+from nvbackend.tiled.ownership import Ownership, ownership_of_mma
 
 
 def registers_of_a(mma: TiledMMA, tile: TileValues, rows: int, element: ElementType) -> list[Value]:
@@ -20,14 +20,26 @@ def registers_of_a(mma: TiledMMA, tile: TileValues, rows: int, element: ElementT
     No thread gives another anything: each must have the elements of A that it is to hold. Raises elements.operand,
     and tiled-mma.tile where the columns are not whole steps along K.
     """
+    check_rows(mma, tile, rows)
+    wanted = ownership_of_mma(mma, MmaOperand.A, tile.shape)
+    instead = "lay both out over the threads in one way, along M alone, or go through shared memory by ldmatrix"
+    return registers_in_order(mma, tile, wanted, element, instead)
+
+
+def check_rows(mma: TiledMMA, tile: TileValues, rows: int) -> None:
+    """Raises elements.operand for a tile of another number of rows than A has."""
     if tile.shape[0] != rows:
         problem = f"it has {tile.shape[0]} rows, and A {rows}"
         OPERAND.fail(tile=tile, mma=mma, problem=problem, instead="let both products have tiles of as many rows")
-    wanted = ownership_of_mma(mma, MmaOperand.A, tile.shape)
+
+
+def registers_in_order(
+    mma: TiledMMA, tile: TileValues, wanted: Ownership, element: ElementType, instead: str
+) -> list[Value]:
+    """The registers of `tile` as `element`, in the order of `wanted`. Raises elements.operand."""
     order = tile.held.ownership.order_of(wanted)
     if order is None:
         problem = f"thread {_other_thread(tile, wanted.firsts)} has elements that another one multiplies"
-        instead = "lay both out over the threads in one way, along M alone, or go through shared memory by ldmatrix"
         OPERAND.fail(tile=tile, mma=mma, problem=problem, instead=instead)
     return packed(tile.held.core, [tile[number] for number in order], element)
 

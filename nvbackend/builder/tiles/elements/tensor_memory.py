@@ -1,9 +1,9 @@
-"""Accumulators in tensor memory, loaded by four warps as elements with coordinates: each thread has a part of a row."""
+"""Tiles in tensor memory, loaded by four warps as elements with coordinates, or stored: threads have parts of rows."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.ops.matrix.tensor_memory import TensorLoad, TmemColumns
@@ -28,7 +28,7 @@ def load_lanes(
     k: FunctionBuilder, accumulators: TmemColumns | Value, lanes: LoadedLanes, element: ElementType
 ) -> TileValues:
     """What `lanes` says of the accumulators, of `element`, one to a column of 32 bits."""
-    lane = (k.warp_id() % _QUARTERS * WARP_SIZE).to(u32)
+    lane = _first_lane(k)
     loads = [_load(k, accumulators, lane, part, lanes.split, element) for run in lanes.runs for part in _parts(*run)]
     k.tcgen05.wait_ld(*(load for load, _ in loads))
     values = [value for load, is_packed in loads for value in _elements(load, element, is_packed=is_packed)]
@@ -47,14 +47,43 @@ def _load(
 ) -> tuple[TensorLoad, bool]:
     """The load of (first, count) columns of a thread, and whether a register has two of them."""
     start, count = columns
-    if isinstance(accumulators, TmemColumns):
-        place = accumulators.columns(start, count + (split or 0)).lanes(lane).address
-    else:
-        place = accumulators + (lane << LANE_SHIFT) + start
-    shape = "32x32b" if split is None else "16x32bx2"
+    place = _place(accumulators, lane, start, count + (split or 0))
+    shape = _shape(split)
     is_packed = element.bits < u32.bits and count > 1
     registers = count // 2 if is_packed else count
     return k.tcgen05.ld(place, shape, registers, pack=is_packed, half_split=split or 0), is_packed
+
+
+def store_lanes(
+    k: FunctionBuilder, columns: TmemColumns | Value, lanes: LoadedLanes, registers: Sequence[Value]
+) -> None:
+    """Write a thread's `registers` where `lanes`, which counts elements, has them, and wait for the stores."""
+    count = sum(length for _, length in lanes.runs)
+    in_column = count // len(registers)
+    words = [register if register.type is u32 else register.bitcast(u32) for register in registers]
+    lane, split, done = _first_lane(k), (lanes.split or 0) // in_column, 0
+    for first, length in lanes.runs:
+        for start, wide in _parts(first // in_column, length // in_column):
+            place = _place(columns, lane, start, wide + split)
+            k.tcgen05.st(place, _shape(lanes.split), words[done : done + wide], half_split=split)
+            done += wide
+    k.tcgen05.wait_st()
+
+
+def _first_lane(k: FunctionBuilder) -> Value:
+    """The first lane that the warp reaches."""
+    return (k.warp_id() % _QUARTERS * WARP_SIZE).to(u32)
+
+
+def _shape(split: int | None) -> str:
+    return "32x32b" if split is None else "16x32bx2"
+
+
+def _place(columns: TmemColumns | Value, lane: Value, start: int, width: int) -> Value:
+    """The address of column `start`, and of `lane`; `width` columns are used from there."""
+    if isinstance(columns, TmemColumns):
+        return columns.columns(start, width).lanes(lane).address
+    return columns + (lane << LANE_SHIFT) + start
 
 
 def _elements(load: TensorLoad, element: ElementType, *, is_packed: bool) -> list[Value]:

@@ -91,3 +91,10 @@ WARP_FRAGMENT = Rule(
     why="Registers of other elements would be multiplied.",
     reference="PTX ISA 9.7.14.5 (fragments)",
 )
+OPERAND_A = Rule(
+    id="mma.tile-operand",
+    message="A in tensor memory for {mma}: {problem}",
+    fix="{instead}",
+    why="The instruction would multiply what it does not have, or write over columns of another tile.",
+    reference="PTX ISA 9.7.16.2.3.1, 9.7.16.10.5 (matrices in tensor memory)",
+)

@@ -6,6 +6,7 @@ import dataclasses
 from functools import cached_property
 from typing import Any
 
+from nvbackend.atoms import Residency
 from nvbackend.atoms.tensor_memory import lane_stride
 from nvbackend.atoms.umma import atom_of_request
 from nvbackend.builder.core.tile import SharedTile
@@ -13,9 +14,10 @@ from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor, TileFragment, tile_fragment
 from nvbackend.builder.ops.matrix.tcgen05_operands import tile_faults
 from nvbackend.builder.ops.matrix.tensor_memory import TmemColumns
-from nvbackend.builder.tiles.elements.tensor_memory import load_lanes
+from nvbackend.builder.tiles.elements.operand import check_rows, registers_in_order
+from nvbackend.builder.tiles.elements.tensor_memory import load_lanes, store_lanes
 from nvbackend.builder.tiles.elements.tile_values import TileValues
-from nvbackend.builder.tiles.mma.rules import LANES, TENSOR_MEMORY
+from nvbackend.builder.tiles.mma.rules import LANES, OPERAND_A, TENSOR_MEMORY
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.copy.tcgen05_memory import ALLOCATIONS
@@ -27,9 +29,11 @@ from nvbackend.layout import ComposedLayout, Layout, logical_divide, make_layout
 from nvbackend.layout.algebra.inttuple import leaves
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.tiled import Fragment, Issue, TiledMMA, gemm
-from nvbackend.tiled.lanes import LoadedLanes, loaded_lanes
+from nvbackend.tiled.lanes import LoadedLanes, loaded_lanes, stored_lanes
 from nvbackend.tiled.operand import MmaOperand
 from nvbackend.tiled.tensor_memory import tmem_cell
+
+_BYTE = 8
 
 
 @user_facing
@@ -82,10 +86,7 @@ class TiledTcgen05:
 
     @cached_property
     def _used(self) -> int:
-        fragment = self.accumulators
-        flat = zip(leaves(fragment.layout.shape), leaves(fragment.layout.stride), strict=True)
-        lane = lane_stride(fragment.bits)
-        return tmem_cell(sum((extent - 1) * step for extent, step in flat if step < lane), fragment.bits)[1] + 1
+        return used_columns(self.accumulators)
 
     # -- tiles --------------------------------------------------------------------------------------------------------
 
@@ -139,10 +140,44 @@ class TiledTcgen05:
 
         return own.with_layout(both)
 
-    def make_fragment_A(self, columns: TmemColumns | Value, k: int) -> TmemFragment:
-        """tCrA in tensor memory, `k` columns of the matrix from `columns` on. Raises tiled-mma.tile."""
-        tile = Layout((self.shape[0], k if not self.descriptor.sparse else k // 2))
-        return TmemFragment(self.layouts.get_slice(0).partition_fragment_A(tile), columns)
+    def make_fragment_A(self, columns: TmemColumns | Value, k: int | TileValues) -> TmemFragment:
+        """tCrA in tensor memory, `k` columns of the matrix from `columns` on; of a sparse A half of them are stored.
+
+        Instead of `k` it takes the elements of another product, rows x K (of a sparse A the stored ones), and stores
+        them as A's type: P of attention is `mma.make_fragment_A(columns, weights)`. Four whole warps execute it:
+        k.tcgen05.st and wait_st, no thread gives another anything. Before the mma come `fence_before_thread_sync`, a
+        barrier of these warps and the thread that issues it, and `fence_after_thread_sync`. Raises mma.tile-operand
+        for an instruction with A in shared memory and for too few columns, elements.operand where a thread has other
+        elements than its lane of A, and tiled-mma.tile.
+        """
+        atom = self.layouts.atom
+        if atom.a_residency is not Residency.TENSOR_MEMORY:
+            problem, instead = "it reads A from shared memory", "ask for an instruction with a_in_tmem=True"
+            OPERAND_A.fail(mma=self.layouts, problem=problem, instead=instead)
+        stored = k.shape[1] if isinstance(k, TileValues) else k // 2 if self.descriptor.sparse else k
+        tile = Layout((self.shape[0], stored))
+        fragment = self.layouts.get_slice(0).partition_fragment_A(tile)
+        used = used_columns(fragment)
+        if isinstance(columns, TmemColumns) and columns.width < used:
+            problem = f"{columns.width} column(s) for the {used} that its {self._rows} x {stored} elements take"
+            OPERAND_A.fail(mma=self.layouts, problem=problem, instead=f"give it columns.columns(first, {used})")
+        if isinstance(k, TileValues):
+            self._store_a(fragment, columns, k)
+        return TmemFragment(fragment, columns)
+
+    def _store_a(self, fragment: Fragment, columns: TmemColumns | Value, tile: TileValues) -> None:
+        check_rows(self.layouts, tile, self._rows)
+        element, lanes = self.descriptor.a, stored_lanes(fragment, *tile.shape)
+        if lanes is None or element.bits < _BYTE:
+            small = element.bits < _BYTE
+            problem = f"elements of {element.bits} bits" if small else "each of its rows is in two lanes"
+            instead = "take e4m3 or f16" if small else "take an atom of 256 rows, or A in shared memory"
+            OPERAND_A.fail(mma=self.layouts, problem=problem, instead=instead)
+        instead = (
+            "load all columns of D at once, by an atom of as many rows in as many CTAs, or go through shared memory"
+        )
+        registers = registers_in_order(self.layouts, tile, lanes.ownership, element, instead)
+        store_lanes(self._k, columns, lanes, registers)
 
     def _reading(self, **majors: Major) -> InstructionDescriptor:
         """The descriptor for operands of these majors, where it is not said which it reads."""
@@ -263,6 +298,13 @@ class TiledTcgen05:
         count = step if self._loaded(first // step * step, step) is not None else 2 * step
         start = first // count * count
         return f"load columns {start} to {start + count - 1} together"
+
+
+def used_columns(fragment: Fragment) -> int:
+    """Columns of tensor memory from the first to the last that has elements of a fragment."""
+    flat = zip(leaves(fragment.layout.shape), leaves(fragment.layout.stride), strict=True)
+    lane = lane_stride(fragment.bits)
+    return tmem_cell(sum((extent - 1) * step for extent, step in flat if step < lane), fragment.bits)[1] + 1
 
 
 def _cell(fragment: Fragment, index: int, columns: TmemColumns | Value) -> TmemColumns | Value:
