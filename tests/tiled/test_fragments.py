@@ -158,10 +158,16 @@ def test_nothing_shares_a_cell_and_no_column_is_left_free(
     assert {column for _, column, _ in cells} == set(range(count * bits // 32 // lanes))
 
 
-def test_a_sparse_a_of_128_rows_in_two_ctas_is_unknown() -> None:
-    name = TWO_CTAS.replace("SS<", "SS_SPARSE<").format(d="float", m=128, n=64)
-    with pytest.raises(DiagnosticError, match=r"tiled-mma\.fragment.*no second source"):
-        accumulators(make_tiled_mma(name), (128, 64))
+def test_a_sparse_a_of_128_rows_in_two_ctas_is_like_64_rows_in_one() -> None:
+    """Layout C of the PTX ISA: 4x1 and half of the data path, as layout F."""
+    sparse = TWO_CTAS.replace("SS<", "SS_SPARSE<")
+    mma = make_tiled_mma(sparse.format(d="float", m=128, n=64))
+    for cta in range(2):
+        cells = accumulators(mma, (128, 64), cta).cells()
+        assert cells == accumulators(make_tiled_mma(ONE_CTA.format(d="float", m=64, n=64)), (64, 64)).cells()
+        for place, (lane, column, _bit) in enumerate(cells):
+            at, row = divmod(place, 64)
+            assert (cta, lane, column) == accumulator_cell(128, 64, row + 64 * cta, at, cta_group=2, sparse=True)
 
 
 def test_registers_follow_memory() -> None:
@@ -270,13 +276,13 @@ def test_registers_follow_the_order_in_memory_as_far_as_it_is_known(strides: tup
     assert str(found) == f"((_2,_2,_2),_2,_4):((_1,_2,_4),_{m},_{k})"
 
 
-def test_a_sparse_a_of_a_pair_is_in_all_lanes() -> None:
-    """Of 64 rows a CTA; it is the rows of C of which no second source says where they go."""
+def test_a_sparse_a_of_a_pair_is_in_the_lanes_of_its_rows() -> None:
+    """Of 64 rows a CTA: A, D and the metadata have one alignment (PTX ISA 9.7.16.10.8.5)."""
     name = "SM100_MMA_F16BF16_2x1SM_TS_SPARSE<half_t, half_t, float, 128, 64, Major::K, Major::K>"
     one = make_tiled_mma(name).get_slice(0)
-    assert {lane for lane, _, _ in one.partition_fragment_A(Layout((128, 32))).cells()} == set(range(128))
-    with pytest.raises(DiagnosticError, match=r"tiled-mma\.fragment.*a sparse A of 128 rows in two CTAs"):
-        one.partition_fragment_C(Layout((128, 64)))
+    cells = one.partition_fragment_A(Layout((128, 32))).cells()
+    assert [lane for lane, _, _ in cells[:64]] == [row // 16 * 32 + row % 16 for row in range(64)]
+    assert {lane for lane, _, _ in one.partition_fragment_C(Layout((128, 64))).cells()} == {each[0] for each in cells}
 
 
 @pytest.mark.parametrize("thread", [-1, 4, 15, 20, 1000])

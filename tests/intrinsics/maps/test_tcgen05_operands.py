@@ -13,7 +13,7 @@ from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.maps.rows import cell_maps
 from nvbackend.intrinsics.maps.tcgen05 import METADATA as METADATA_OF
-from nvbackend.intrinsics.maps.tcgen05 import factors, metadata_cell, scale_a_cell, scale_b_cell
+from nvbackend.intrinsics.maps.tcgen05 import accumulator_cell, factors, metadata_cell, scale_a_cell, scale_b_cell
 from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.intrinsics.row.row import NoSuchRow
 
@@ -85,6 +85,16 @@ def test_metadata_is_where_the_layout_has_it(kind: str, bits: float, rows: Mode,
     assert error.value.diagnostics[0].rule_id == "fragment.range"
 
 
+@pytest.mark.parametrize("kind", METADATA_OF)
+def test_metadata_of_64_rows_is_in_the_lanes_of_their_d(kind: str) -> None:
+    """PTX ISA 9.7.16.10.8.5: one alignment of A, D and metadata, where half of the lanes are used."""
+    chunks = METADATA_OF[kind].chunks
+    cells = {metadata_cell(kind, row, chunk, rows=64) for row in range(64) for chunk in range(chunks)}
+    lanes = {accumulator_cell(64, 8, row, 0)[1] for row in range(64)}
+    assert len(cells) == 64 * chunks and {lane for lane, _, _ in cells} == lanes
+    assert {lane // 32 for lane, _, _ in (metadata_cell(kind, 20, chunk, rows=64) for chunk in range(chunks))} == {1}
+
+
 @pytest.mark.parametrize(
     ("kind", "vector", "count"),
     [
@@ -109,7 +119,10 @@ def test_how_many_factors_a_row_has(kind: str, vector: str | None, count: int) -
     ("row", "said"),
     [
         (tcgen05.mma("f16"), [("d", 128, (128, 64)), ("d", 64, (64, 64))]),
-        (tcgen05.mma("tf32", sparse=True, cta_group=2), [("d", 256, (256, 64)), ("metadata", 256, (128, 8))]),
+        (
+            tcgen05.mma("tf32", sparse=True, cta_group=2),
+            [("d", 256, (256, 64)), ("metadata", 256, (128, 8)), ("d", 128, (128, 64))],
+        ),
         (
             tcgen05.mma("mxf4", cta_group=2),
             [
@@ -148,6 +161,8 @@ def test_b_is_split_where_two_ctas_have_128_rows() -> None:
         (lambda: scale_a_cell(0, 0, scale_id=4), "fragment.range"),
         (lambda: scale_b_cell(64, 64, 0), "fragment.range"),
         (lambda: metadata_cell("f16", 128, 0), "fragment.range"),
+        (lambda: metadata_cell("f16", 64, 0, rows=64), "fragment.range"),
+        (lambda: metadata_cell("f16", 0, 0, rows=32), "row.axis"),
     ],
 )
 def test_what_has_no_place(call, rule: str) -> None:
