@@ -52,7 +52,11 @@ def forms_of_a_kernel() -> Iterator[Any]:
     yield from (one for one in body.statements if not isinstance(one, type(body)))
     yield nvb.codegen.compile_ir(built.ir, built.target)
     yield from (doubled, doubled.compile("sm_90"))
-    yield nvb.compile_module([hopper_gemm.gemm], assemble=False)
+    module = nvb.compile_module([hopper_gemm.gemm], assemble=False)
+    yield module
+    with tempfile.TemporaryDirectory() as folder:
+        module.save(f"{folder}/kernels.nvb")
+        yield nvb.load_compiled_module(f"{folder}/kernels.nvb")
 
 
 def things_of_the_runtime() -> Iterator[Any]:

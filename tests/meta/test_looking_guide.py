@@ -13,7 +13,7 @@ PAGE = ROOT / "docs" / "looking.md"
 
 def test_the_page_runs(tmp_path: Path) -> None:
     blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
-    assert len(blocks) == 1
+    assert len(blocks) == 2
     code = "\n".join((f"scratch = {str(tmp_path)!r}", *blocks))
     done = run(tmp_path, code)
     assert done.stderr == ""

@@ -15,7 +15,7 @@ PRINTED = re.compile(r"^print\(.*\)  # (.*?)(?:: .*)?$", re.MULTILINE)
 
 def test_the_guide_to_atoms_over_tiles_runs(tmp_path: Path) -> None:
     blocks = BLOCK.findall(GUIDE.read_text(encoding="utf-8"))
-    assert len(blocks) == 15
+    assert len(blocks) == 16
     code = "\n".join(blocks)
     done = run(tmp_path, code)
     assert done.returncode == 0, done.stderr
