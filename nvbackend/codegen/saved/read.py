@@ -58,7 +58,7 @@ def read_file(path: str | os.PathLike[str], holds: str) -> tuple[ReadTarget, ...
         targets = [_target(each, members, versions) for each in described.entries(manifest, "targets")]
         if not targets:
             raise NotWhole("it has no kernel")
-        _check_same(targets, one=holds == KERNEL)
+        _check_same(targets, is_kernel=holds == KERNEL)
     except (NotWhole, ValueError) as error:
         DAMAGED.fail(path=path, problem=error)
     return tuple(targets)
@@ -108,12 +108,12 @@ def _check_holds(path: str | os.PathLike[str], manifest: Mapping[str, Any], want
         HOLDS.fail(path=path, held=held, wanted=wanted, call=_LOADS[wanted], right=_LOADS[held])
 
 
-def _check_same(targets: list[ReadTarget], *, one: bool) -> None:
+def _check_same(targets: list[ReadTarget], *, is_kernel: bool) -> None:
     """The same kernels for each target; one of them where the file is of a kernel. Raises ValueError."""
     first = [each.signature.name for each in targets[0].kernels]
     for target in targets:
         names = [each.signature.name for each in target.kernels]
-        if names != first or len(set(names)) != len(names) or not names or (one and len(names) > 1):
+        if names != first or len(set(names)) != len(names) or not names or (is_kernel and len(names) > 1):
             raise ValueError(f"the kernels for {target.target.name} are {', '.join(names) or 'none'}")
 
 
