@@ -13,10 +13,10 @@ from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.diagnostics.ascii_paths import ascii_path
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.isel.machine.function import MachineFunction
+from nvbackend.isel.machine.words import MOST_NOTES
 
 LINE = "line"
 """The value of a diagnostic of ptxas that is the line of PTX, 0 where ptxas names none."""
-_MOST_NOTES = 3
 _SUBJECTS = {"ptxas.wgmma": wgmma.MMA_ASYNC, "ptxas.setmaxnreg": "setmaxnreg"}
 """The subject of rules that begin so, for lines of PTX that are not nvbackend's."""
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"(.*?)"')
@@ -39,7 +39,7 @@ def _placed(diagnostic: Diagnostic, lines: list[str], machine: MachineFunction) 
         places = list(dict.fromkeys(_of_opcode(subject, machine))) if subject else []
     if not places:
         return diagnostic
-    others = tuple(("or here: ptxas does not say which", place) for place in places[1 : 1 + _MOST_NOTES])
+    others = tuple(("or here: ptxas does not say which", place) for place in places[1 : 1 + MOST_NOTES])
     return replace(diagnostic, location=places[0], notes=(*diagnostic.notes, *others))
 
 

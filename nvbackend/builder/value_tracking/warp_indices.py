@@ -27,7 +27,7 @@ class SharedIndex:
 
 
 def unshare_parted(
-    machine: MachineFunction, indices: Iterable[SharedIndex], *, everywhere: bool = False
+    machine: MachineFunction, indices: Iterable[SharedIndex], *, everywhere: bool
 ) -> dict[ir.Value, ir.Value]:
     """Replace the shuffle of each of `indices` in blocks that parts of a warp reach, or `everywhere`.
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from nvbackend.isel.machine.function import MachineInstr
 
+MOST_NOTES = 3
+"""Places of one kind that a diagnostic lists: more fill the screen and say nothing new."""
+
 
 def with_line(instr: MachineInstr) -> str:
     """Its opcode, and its line in the program where that is known."""

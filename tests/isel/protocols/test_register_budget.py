@@ -99,6 +99,20 @@ def test_what_the_launch_gives_is_what_ptxas_says(threads: int, min_ctas: int | 
         assert refused == (set() if fine else {"setmaxnreg.order"}), (count, said)
 
 
+def test_the_most_that_a_warp_may_have_is_what_the_message_says() -> None:
+    """Two ways lead to the dec, with 40 and with 80 registers: 88 is more than either leaves."""
+    k = KernelBuilder("kernel", "sm_90a", threads=256, min_ctas=1)
+    with k.if_(k.warpgroup_id() == 0):
+        k.setmaxnreg.dec(40)
+    with k.else_():
+        k.setmaxnreg.dec(80)
+    k.setmaxnreg.dec(88)
+    (refused,) = gather(k.finish)
+    assert refused.rule_id == "setmaxnreg.order"
+    assert " 80" in refused.message
+    assert " 40" not in refused.message
+
+
 def ends(share: int, steps: tuple[tuple[int, ...], ...]) -> bool:
     """Whether some order of the steps leads to the end, with the registers that the warpgroups are launched with."""
     waiting, seen = [(0,) * len(steps)], set[tuple[int, ...]]()

@@ -373,6 +373,12 @@ def test_ptx_version(request_: AnyRequest, target: Target, message: str) -> None
     assert message in found.message
 
 
+def test_a_chip_without_the_instruction_is_not_told_of_a_ptx_version() -> None:
+    """No PTX version brings it: one mistake, one diagnostic."""
+    (found,) = found_by(replace(BITS, popc="and"), Target.parse("sm_75", (7, 0)))
+    assert found.rule_id == "wmma.target"
+
+
 def test_every_rule_has_a_request_that_breaks_it() -> None:
     shown = {rule for rule, *_ in ONE_RULE} | {"wmma.ptx-version"}
     assert {gate.rule.id for gate in (*GATES, *MOVE_GATES)} == shown

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.diagnostics import DiagnosticError
+from nvbackend.diagnostics import DiagnosticError, Location
 from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.intrinsics.row.row import RegisterClass, Row
 from nvbackend.intrinsics.row.types import e2m1, f16, f32, u32, u64, ue4m3, ue8m0
@@ -28,8 +28,11 @@ def found(row: Row, words: dict[str, int], target: str = "sm_100a") -> dict[str,
     entry, first, _ = (function.block(name) for name in ("entry", "first", "end"))
     entry.successors, entry.ranks = ["first", "end"], (0b01, 0b10)  # one CTA of the pair alone issues
     first.successors = ["end"]
-    first.instructions.append(MachineInstr(row.opcode, row, words=words))
-    return {one.rule_id: one.message for one in verify(function)}
+    place = Location("kernel.py", 7, "kernel")
+    first.instructions.append(MachineInstr(row.opcode, row, words=words, location=place))
+    faults = list(verify(function))
+    assert {one.location for one in faults} <= {place}
+    return {one.rule_id: one.message for one in faults}
 
 
 def with_words(row: Row, *, control: int = 0, collector: int = 0) -> dict[str, int]:

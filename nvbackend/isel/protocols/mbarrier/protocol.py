@@ -15,6 +15,7 @@ from nvbackend.isel.flow.loops import Loops, loops_of
 from nvbackend.isel.flow.paths import cluster_size
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineFunction
+from nvbackend.isel.machine.words import MOST_NOTES
 from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.counts import Counts
 from nvbackend.isel.protocols.mbarrier.deadlock import Deadlocks, Stuck
@@ -28,7 +29,6 @@ from nvbackend.isel.protocols.mbarrier.uses import Uses, find_uses
 
 Notes = tuple[tuple[str, Location | None], ...]
 Finding = LifeFinding | CountFinding | ParityFinding | Stuck
-_MOST_NOTES = 3
 
 
 def check_mbarrier_protocol(function: MachineFunction) -> list[Diagnostic]:
@@ -172,4 +172,4 @@ def _plain(names: Iterable[str]) -> Iterable[str]:
 
 def _notes(text: str, sites: Iterable[Site]) -> Notes:
     places = {site.instr.location: None for site in sites if site.instr.location is not None}
-    return tuple((text, place) for place in list(places)[:_MOST_NOTES])
+    return tuple((text, place) for place in list(places)[:MOST_NOTES])

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.isel.flow.accesses import AccessKind, Run
 from nvbackend.isel.flow.dataflow import Site
-from nvbackend.isel.machine.words import with_line
+from nvbackend.isel.machine.words import MOST_NOTES, with_line
 from nvbackend.isel.protocols.proxy import rules
 from nvbackend.isel.protocols.proxy.state import Meeting
 
-_MOST_NOTES = 3
 _COMMITS = {
     AccessKind.MULTIPLY: "wgmma.commit_group",
     AccessKind.STORE: "cp.async.bulk.commit_group",
@@ -96,4 +95,4 @@ def _barriers(run: Run) -> str:
 
 
 def _notes(places: Iterable[tuple[str, Site]]) -> tuple[tuple[str, Location | None], ...]:
-    return tuple(dict.fromkeys((text, site.instr.location) for text, site in places))[:_MOST_NOTES]
+    return tuple(dict.fromkeys((text, site.instr.location) for text, site in places))[:MOST_NOTES]

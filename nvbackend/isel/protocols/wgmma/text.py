@@ -12,6 +12,7 @@ from nvbackend.intrinsics.mma.wgmma import PENDING_GROUPS
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.machine.function import Access, RegisterBlock
+from nvbackend.isel.machine.words import MOST_NOTES
 from nvbackend.isel.protocols.wgmma import rules
 from nvbackend.isel.protocols.wgmma.state import (
     PENDING,
@@ -24,7 +25,6 @@ from nvbackend.isel.select.wgmma.rules import WAIT_RANGE
 
 Notes = tuple[tuple[str, Location | None], ...]
 _UNNAMED = "its registers"
-_MOST_NOTES = 3
 
 
 class Wording:
@@ -221,7 +221,7 @@ class Wording:
 
     def _places(self, positions: Iterable[int], text: Callable[[int], str]) -> Notes:
         notes = {(text(position), self._sites[position].instr.location): None for position in sorted(positions)}
-        return tuple(notes)[:_MOST_NOTES]
+        return tuple(notes)[:MOST_NOTES]
 
     def _accessed(self, position: int) -> str:
         instr = self._sites[position].instr

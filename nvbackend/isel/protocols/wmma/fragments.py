@@ -26,11 +26,9 @@ def move_faults(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:  #
     row = instr.row
     if row is None or not row.semantics.fragments:
         return
-    (fragment, *_), moved = row.semantics.fragments, [use.extent for use in row.semantics.memory]
+    fragment = row.semantics.fragments[0]
     place = (fragment.which, fragment.shape, fragment.element)
-    for matrix in moved:
-        if not isinstance(matrix, Matrix):
-            continue
+    for matrix in (use.extent for use in row.semantics.memory if isinstance(use.extent, Matrix)):
         align, stride = instr.facts.get(facts.ALIGNMENT), instr.facts.get(facts.STRIDE)
         if align is not None:
             yield from address_violations(row.ptx, *place, fragment.element, align, instr.location)

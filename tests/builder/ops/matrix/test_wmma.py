@@ -307,6 +307,13 @@ def test_texts_name_the_way_out():
         bad_place(s)
 
 
+@pytest.mark.parametrize(("stride", "fix"), [(3, "use a stride of 8:"), (-9, "use a stride of 8:"), (9, "8 or 16:")])
+def test_the_nearest_strides_are_those_that_are_legal(stride: int, fix: str) -> None:
+    """No row is 0 or fewer elements long."""
+    (found,) = stride_violations("wmma.load", "a", (16, 16, 16), f16, stride, 16)
+    assert fix in found.fix
+
+
 def test_the_isas_own_default_strides_are_legal():
     for row in wmma.rows():
         if row.opcode != "wmma.mma":

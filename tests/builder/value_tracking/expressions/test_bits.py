@@ -167,3 +167,14 @@ def test_exclusive_ors_that_are_no_swizzle_of_a_map():
         assert bits.swizzle(layout(x // 8, x % 8 * 16).ir) is None
     assert bits.swizzle((y * 128 + (x % 8 ^ 3) * 16).ir) is None
     assert bits.swizzle(((x ^ y) * 128 + ((x ^ y) % 8 ^ 3) * 16).ir) is None
+
+
+def test_a_count_of_bits_is_64_at_most():
+    """popc and clz count up to 32 or 64: seven bits, of which a shift or a product makes more."""
+    k = new()
+    x, _ = k.arguments
+    bits = Bits()
+    above = WORD - 128
+    for count in (k.integer.popc(x), k.integer.clz(x), k.integer.popc(x.to(u64))):
+        assert bits.known(count.ir) == (above, 0)
+        assert bits.known((count << 4).ir) == (WORD - 2048 | 15, 0)

@@ -68,3 +68,19 @@ def test_what_is_on_one_line_is_told_once(is_one_line: bool) -> None:
         with sides[1][0]():
             p.k.mma.ldmatrix(p.other.address + lane, 1)
     assert [one.rule_id for one in p.found()] == ["proxy.read-before-wait"] * (1 if is_one_line else 2)
+
+
+def test_of_four_writes_three_are_listed() -> None:
+    """Two tiles, written on either side of a branch, and all read by one mma."""
+    p = Program()
+    tile, other = (one.address.byte_offset(p.k.thread_id() * 16, align=16).cast(u32) for one in (p.tile, p.other))
+    with p.k.if_(p.n > 0):
+        tile.store(1)
+        other.store(2)
+    with p.k.else_():
+        tile.store(3)
+        other.store(4)
+    with p.k.wgmma.group():
+        p.mma(p.accumulator(), p.tile, p.other)
+    (found,) = p.found()
+    assert len(found.notes) == 3

@@ -395,6 +395,19 @@ def test_addresses_that_are_not_known_are_left_alone() -> None:
     assert told(k) == []
 
 
+def test_an_address_that_is_not_known_may_be_the_one_that_is_freed() -> None:
+    """Nothing certain is left to say of the allocation: it may be given back."""
+    k = new()
+    cell = k.shared(u32, 1)
+    with k.if_(k.warp_id() == 0):
+        k.tcgen05.alloc(cell, 64)
+        k.tcgen05.relinquish_alloc_permit()
+    k.barrier.sync()
+    with k.if_(k.warp_id() == 0):
+        k.tcgen05.dealloc(k.arguments[0][2], 64)
+    assert told(k) == []
+
+
 def test_the_work_grows_with_the_text() -> None:
     """Four times the kernel takes four times the steps of the solver: the state does not grow with it."""
     sizes = []
