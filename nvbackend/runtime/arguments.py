@@ -31,12 +31,14 @@ from nvbackend.runtime.rules import (
     SHAPE,
     STRIDE,
 )
-from nvbackend.runtime.scalars import Misfit, container, range_text, scalar_argument
+from nvbackend.runtime.scalars import Misfit, range_text, scalar_argument
 from nvbackend.runtime.streams import same_stream
 from nvbackend.signature import BoundTensorMap, Pointer, Scalar, Signature, TensorMap
 
 KNOWN_ARRAYS = 1024
 """Arrays that a parameter remembers: the weights of a model's layers are passed again and again."""
+KNOWN_NUMBERS = 256
+"""Integers that a parameter remembers."""
 
 
 @dataclass(slots=True)
@@ -74,7 +76,7 @@ class Binder:
     def bind(self, arguments: Sequence[object], stream: int) -> Bound:
         """Check `arguments` against the parameters and convert them; every problem found is listed.
 
-        Pointers become addresses, scalars ctypes integers of their exact bits, tensor maps what `encoded` takes.
+        Pointers become addresses, scalars NumPy integers of their exact bits, tensor maps what `encoded` takes.
         `stream` is the CUDA handle that the kernel will run on.
         """
         bound = Bound()
@@ -114,34 +116,40 @@ class Binder:
 
 
 class _ScalarSlot:
-    __slots__ = ("_container", "_element", "_integers", "_name", "_scalar")
+    __slots__ = ("_element", "_integers", "_known", "_name", "_scalar")
 
     def __init__(self, name: str, scalar: Scalar) -> None:
         self._name = name
         self._scalar = scalar
         self._element = scalar.element
-        self._container = container(scalar.element)
         self._integers = scalar.values if scalar.element.is_integer else ()
+        self._known: dict[object, Any] = {}
+        """What the driver gets for Python's own integers that passed."""
 
     def known(self, argument: object, _stream: int) -> Any:
-        if type(argument) is int and argument in self._integers:
-            return self._container(argument)
-        return None if self._scalar.asserts else self._converted(argument)
+        if type(argument) is int and (value := self._known.get(argument)) is not None:
+            return value
+        value = self._value(argument)
+        return None if isinstance(value, Diagnostic) else value
 
     def bind(self, bound: Bound, argument: object, _stream: int) -> Any:
-        if type(argument) is int and argument in self._integers:
-            return self._container(argument)
-        value = scalar_argument(self._element, argument)
-        if type(value) is Misfit:
-            bound.problems.append(self._misfit(value, argument))
-        elif self._scalar.asserts and not self._is_asserted(value.value):
-            asserted = self._scalar.asserted
-            bound.problems.append(ASSERTED.diagnose(name=self._name, value=argument, asserted=asserted))
+        value = self._value(argument)
+        if isinstance(value, Diagnostic):
+            bound.problems.append(value)
         return value
 
-    def _converted(self, argument: object) -> Any:
+    def _value(self, argument: object) -> Any | Diagnostic:
+        """What the driver gets for `argument`, or what is wrong with it."""
         value = scalar_argument(self._element, argument)
-        return None if type(value) is Misfit else value
+        if type(value) is Misfit:
+            return self._misfit(value, argument)
+        if self._scalar.asserts and not self._is_asserted(int(value)):
+            return ASSERTED.diagnose(name=self._name, value=argument, asserted=self._scalar.asserted)
+        if type(argument) is int:
+            if len(self._known) >= KNOWN_NUMBERS:
+                self._known.clear()
+            self._known[argument] = value
+        return value
 
     def _is_asserted(self, bits: int) -> bool:
         every = self._element.integers

@@ -145,7 +145,7 @@ class SimulatedBinder:
             elif isinstance(parameter.type, TensorMap):
                 bound.values.append(parameter.type.bind(host))
             else:
-                bound.values.append(bytes(value))
+                bound.values.append(value.tobytes())
         return bound
 
     def encoded(self, bound: Bound) -> list[Any]:

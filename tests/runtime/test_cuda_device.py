@@ -70,7 +70,7 @@ def test_a_launch_as_the_driver_sees_it(monkeypatch: pytest.MonkeyPatch, cluster
     assert config.shmem_size == 50_000
     assert (launched.name, launched.form, launched.image) == ("k", "cubin", b"binary")
     assert arguments[0] == ADDRESS
-    assert arguments[1].value == 2**32 - 2
+    assert arguments[1] == 2**32 - 2
 
 
 @pytest.mark.parametrize("grid", [(3, 5, 7), (7, 3, 5), (5, 7), 11, (1, 2, 3), (2, 1, 3)])

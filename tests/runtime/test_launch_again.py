@@ -285,7 +285,7 @@ def test_numbers_are_read_at_each_launch() -> None:
     kernel, device = loaded(Scalar(types.s32), Scalar(types.f32), Scalar(types.u8))
     for values in ((1, 1.0, 1), (-1, -0.0, 255), (1, 0.0, True), (2**31 - 1, 2, 0), (-(2**31), 1.5, False)):
         kernel.launch(1, *values)
-    bits = [[argument.value for argument in arguments_] for *_, arguments_ in device.named("launch")]
+    bits = [[int(argument) for argument in arguments_] for *_, arguments_ in device.named("launch")]
     assert bits == [
         [1, 0x3F800000, 1],
         [2**32 - 1, 0x80000000, 255],
@@ -295,6 +295,22 @@ def test_numbers_are_read_at_each_launch() -> None:
     ]
     for wrong in ((2**31, 1.0, 1), (-(2**31) - 1, 1.0, 1), (1, 1.0, 256), (1, 1.0, -1)):
         assert rules(lambda wrong=wrong: kernel.launch(1, *wrong)) == ["launch.scalar-range"]  # type: ignore[misc]
+
+
+def test_a_number_that_passed_means_the_same_later() -> None:
+    """Also where Python calls numbers equal that are not the same argument, and after more than are remembered."""
+    kernel, device = loaded(Scalar(types.s32), Scalar(types.f32))
+    wanted = []
+    for number in (1, 0, *range(3000, 3000 + 3 * arguments.KNOWN_NUMBERS), 1, 0):
+        kernel.launch(1, number, number)
+        wanted.append([number, int(numpy.float32(number).view("uint32"))])
+    for given, bits in ((True, 1), (numpy.int64(1), 1), (False, 0)):
+        kernel.launch(1, given, 0.0)
+        wanted.append([bits, 0])
+    kernel.launch(1, 0, -0.0)
+    wanted.append([0, 0x80000000])
+    assert [[int(value) for value in values] for *_, values in device.named("launch")] == wanted
+    assert rules(lambda: kernel.launch(1, 1.0, 1.0)) == ["launch.argument-kind"]
 
 
 def test_other_streams_are_waited_for_at_each_launch() -> None:
@@ -337,7 +353,7 @@ def test_what_is_known_is_bound_no_more(monkeypatch: pytest.MonkeyPatch) -> None
     for number in range(5):
         kernel.launch((2, 1), tensor, array, number, number / 2)
     assert len(bound) == 1
-    numbers = [[value.value for value in values[2:]] for *_, values in device.named("launch")]
+    numbers = [[int(value) for value in values[2:]] for *_, values in device.named("launch")]
     assert numbers == [[0, 0], [1, 0x3F000000], [2, 0x3F800000], [3, 0x3FC00000], [4, 0x40000000]]
     other = FakeArray((64, 128))
     kernel.launch((2, 1), tensor, other, 0, 0.0)

@@ -39,7 +39,9 @@ INTEGERS: dict[types.ElementType, Any] = {
 
 def stored(argument: Any) -> bytes:
     """The bytes the driver copies."""
-    return ctypes.string_at(ctypes.addressof(argument), ctypes.sizeof(argument))
+    stored = argument.tobytes()
+    assert type(stored) is bytes
+    return stored
 
 
 @given(st.sampled_from([*FLOATS]), st.floats())
@@ -182,7 +184,21 @@ def test_only_numpys_own_arrays_without_dimensions_are_scalars(element: types.El
 
 
 def test_packed_bits_fill_their_register() -> None:
-    assert scalar_argument(types.b1, 2**32 - 1).value == 2**32 - 1
-    assert scalar_argument(types.b1, 2).value == 2
+    assert scalar_argument(types.b1, 2**32 - 1) == 2**32 - 1
+    assert scalar_argument(types.b1, 2) == 2
     for wrong in (2**32, -1):
         assert scalar_argument(types.b1, wrong) is Misfit.RANGE
+
+
+@pytest.mark.parametrize("element", [*FLOATS, *INTEGERS, types.s4, types.b1, types.pred], ids=str)
+def test_cuda_core_copies_exactly_these_bytes(element: types.ElementType) -> None:
+    """What cuda.core lays out for the driver: the address of each argument, in its own memory."""
+    handler = pytest.importorskip("cuda.core._kernel_arg_handler")
+    for number in (0, 1, -1, 2):
+        argument = scalar_argument(element, number)
+        if isinstance(argument, Misfit):
+            continue
+        holder = handler.ParamHolder((0x1234, argument))
+        address = (ctypes.c_void_p * 2).from_address(holder.ptr)[1]
+        assert address is not None
+        assert ctypes.string_at(address, argument.nbytes) == stored(argument)
