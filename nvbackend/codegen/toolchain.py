@@ -214,29 +214,41 @@ def _places() -> str:
 class PtxasSearch:
     """The ptxas that is found, sought again where the places in which it is sought have changed."""
 
-    __slots__ = ("_found", "_places", "_roots")
+    __slots__ = ("_found", "_paths", "_places", "_state", "identity")
 
     def __init__(self) -> None:
-        self._places: object = None
-        self._roots: tuple[str, ...] = ()
+        self.identity: tuple[object, ...] = ()
+        """What says which program `tool` has found, as plain values."""
+        self._paths: object = None
+        self._places: tuple[str, ...] = ()
+        self._state: object = None
         self._found: Tool | None = None
 
     def tool(self) -> Tool | None:
         """The program, or None. Raises toolchain.broken."""
-        if self._places is None or self._places != self._state():
+        paths = os.environ.get("PATH", ""), *sys.path
+        if paths != self._paths or self._state != self._seen():
             located = locate("ptxas")
             self._found = None if located is None else Tool.at(located)
-            # Of nvidia/cu13/bin, nvidia: a wheel for another release makes a folder there.
-            self._roots = tuple({str(directory.parents[1]) for directory in wheel_directories()})
-            self._places = self._state()
+            self._paths, self._places = paths, self._sought()
+            self._state = self._seen()
+            found = self._found
+            self.identity = () if found is None else (str(found.path), found.version, found.identity)
         return self._found
 
-    def _state(self) -> object:
-        """What says whether something was installed: the search paths, and when their folders changed."""
-        on_path = os.environ.get("PATH", "")
-        places = (*sys.path, *on_path.split(os.pathsep), *map(str, STANDARD_DIRECTORIES), *self._roots)
+    def _sought(self) -> tuple[str, ...]:
+        """The folders in which a program would be found in place of this one, or where there is none."""
+        # Of nvidia/cu13/bin, nvidia: a wheel for another release makes a folder there.
+        wheels = list(wheel_directories())
+        places = [*sys.path, *(str(directory.parents[1]) for directory in wheels)]
+        if self._found is None or self._found.path.parent not in wheels:
+            places += [*os.environ.get("PATH", "").split(os.pathsep), *map(str, STANDARD_DIRECTORIES)]
+        return tuple(dict.fromkeys(places))
+
+    def _seen(self) -> object:
+        """What says whether something was installed: the program, and when the folders changed."""
         program = () if self._found is None else _changed(self._found.path)
-        return on_path, tuple(sys.path), program, [_changed(place)[:1] for place in places]
+        return program, [_changed(place)[:1] for place in self._places]
 
 
 def _changed(path: str | os.PathLike[str]) -> tuple[int, ...]:

@@ -61,7 +61,7 @@ class CompiledBefore(Unread):
         if cache is not None and getattr(cache, "directory", None) is None:
             return None
         try:
-            ptxas = self._ptxas.tool() if _seeks_ptxas(options) else None
+            ptxas = self._ptxas.tool() and self._ptxas.identity if _seeks_ptxas(options) else None
             return self._reads.of(function, inputs, (options, ptxas))
         except (UnknownRead, DiagnosticError):
             return None

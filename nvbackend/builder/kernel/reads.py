@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 import collections
 import contextlib
+import dataclasses
 import dis
 import enum
 import functools
@@ -20,7 +21,7 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from nvbackend.builder.kernel.pure_names import BY_NAME, NOT_FOLLOWED, OF_EVERY_CLASS, PURE, TRUSTED, unquoted
 
@@ -45,10 +46,11 @@ class _Names:
     """The names that a code object uses, including those of the functions inside it."""
 
     globals: tuple[str, ...]
-    attributes: tuple[str, ...]
+    attributes: dict[str, None]
     imports: tuple[str, ...]
-    relative: bool
     by_name: bool
+    unknown: str
+    """What it reads that cannot be followed, empty where nothing is."""
 
 
 _GLOBAL_OPS = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS")
@@ -76,16 +78,28 @@ def _names(code: types.CodeType) -> _Names:
             by_name |= instruction.opname == "MATCH_CLASS"
             before = [*before[-1:], instruction]
     by_name |= not BY_NAME.isdisjoint(names["attribute"])
-    return _Names(tuple(names["global"]), tuple(names["attribute"]), tuple(names["import"]), relative, by_name)
+    hidden = NOT_FOLLOWED.intersection(names["attribute"])
+    unknown = "a relative import" if relative else f"the attribute {min(hidden)}" if hidden else ""
+    return _Names(tuple(names["global"]), names["attribute"], tuple(names["import"]), by_name, unknown)
+
+
+def _builtins_of(module: dict[str, Any]) -> dict[str, Any]:
+    outside = module.get("__builtins__", builtins)
+    return vars(outside) if isinstance(outside, types.ModuleType) else outside
 
 
 class Reads:
-    """Follows functions and values. It keeps what code says, which does not change."""
+    """Follows functions and values. It keeps what code says and what objects of ours are, which does not change.
 
-    __slots__ = ("_codes",)
+    `name` gives what stands for an object of which only the identity counts: by default that, in this process.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_codes", "_constants", "name")
+
+    def __init__(self, name: Callable[[object], object] = id) -> None:
+        self.name = name
         self._codes: dict[int, tuple[types.CodeType, _Names]] = {}
+        self._constants: dict[int, tuple[object, tuple[object, ...], list[object]]] = {}
 
     def of(
         self, function: Callable[..., Any], inputs: object, settings: object
@@ -109,6 +123,19 @@ class Reads:
             raise UnknownRead("values in values in values") from None
         return tuple(walk.content), walk.kept
 
+    def constant(self, value: object) -> tuple[tuple[object, ...], list[object]] | None:
+        """The content of an object of ours that never changes, with the objects that it names; None for others."""
+        known = self._constants.get(id(value))
+        if known is None:
+            if not is_constant(value):
+                return None
+            if len(self._constants) >= MOST_VALUES:
+                self._constants.clear()
+            walk = _Walk(self)
+            walk.members(value)
+            known = self._constants[id(value)] = value, tuple(walk.content), walk.kept
+        return known[1:]
+
     def names(self, code: types.CodeType) -> _Names:
         """The names that `code` uses."""
         known = self._codes.get(id(code))
@@ -127,6 +154,23 @@ def _trusted(module: object) -> bool:
 def _is_ours(cls: type) -> bool:
     """Whether it is this package's with all its bases: it does not change."""
     return all(base is object or base.__module__.partition(".")[0] == _PACKAGE for base in cls.__mro__)
+
+
+@functools.lru_cache(maxsize=256)
+def may_be_constant(cls: Any) -> bool:
+    """Whether objects of the class are records of ours that nothing changes, if nothing changes what they hold."""
+    return _is_ours(cls) and dataclasses.is_dataclass(cls) and cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
+
+
+def is_constant(value: Any) -> bool:
+    """Whether nothing changes `value`, nor anything that it holds."""
+    kind = type(value)
+    if kind is tuple:
+        return all(map(is_constant, value))
+    if may_be_constant(kind):
+        return all(is_constant(getattr(value, part.name)) for part in dataclasses.fields(value))
+    is_ours = isinstance(value, enum.Enum) and kind.__module__.partition(".")[0] == _PACKAGE
+    return is_ours or kind in _ATOMS or kind in (float, complex, range)
 
 
 class _Walk:
@@ -168,13 +212,16 @@ class _Walk:
             take(self, value)
         elif issubclass(kind, type):
             self._class(value)
+        elif may_be_constant(kind) and (constant := self._reads.constant(value)) is not None:
+            content.append(constant[0])
+            self.kept.append(constant[1])
         else:
             self._instance(value)
 
     def identity(self, value: object) -> None:
         """Take down which object `value` is, and nothing of its content."""
         self.kept.append(value)
-        self.content.append(id(value))
+        self.content.append(self._reads.name(value))
 
     def items(self, values: Iterable[object]) -> None:
         """Take down several values and how many there are."""
@@ -229,20 +276,15 @@ class _Walk:
         if type(module) is not dict:
             raise UnknownRead("globals that are not a dictionary")
         names = self._reads.names(code)
-        if names.relative:
-            raise UnknownRead("a relative import")
-        hidden = NOT_FOLLOWED.intersection(names.attributes)
-        if hidden:
-            raise UnknownRead(f"the attribute {min(hidden)}")
+        if names.unknown:
+            raise UnknownRead(names.unknown)
         self._by_name |= names.by_name
-        self._attributes.update(dict.fromkeys(names.attributes))
-        outside = module.get("__builtins__", builtins)
-        outside = vars(outside) if isinstance(outside, types.ModuleType) else outside
+        self._attributes.update(names.attributes)
         for name in names.globals:
             self.content.append(name)
             if name in module:
                 self.value(module[name])
-            elif name in outside:
+            elif name in (outside := _builtins_of(module)):
                 self.value(outside[name])
             else:
                 self.content.append("missing")
@@ -325,6 +367,11 @@ class _Walk:
                 return
             # A function that has a path reads what is there, and the methods that do are Python's own.
             raise UnknownRead(f"a {cls.__qualname__}")
+        self.members(value)
+
+    def members(self, value: Any) -> None:
+        """Take down an object's class and attributes."""
+        cls: Any = type(value)
         self.value(cls)
         if issubclass(cls, enum.Enum):
             self.identity(value)
@@ -402,6 +449,7 @@ _TAKERS: dict[type, Callable[[_Walk, Any], None]] = {
     types.MethodType: lambda walk, value: walk.items((value.__func__, value.__self__)),
     types.GenericAlias: lambda walk, value: walk.items((value.__origin__, value.__args__)),
     types.UnionType: lambda walk, value: walk.items(value.__args__),
+    type(Annotated[int, 0]): lambda walk, value: walk.items((value.__origin__, *value.__metadata__)),
     functools.partial: _partial,
     type(functools.lru_cache(len)): _remembering,
     staticmethod: lambda walk, value: walk.value(value.__func__),
