@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.compiled_again import build_always
 from tests.support.devices import device, leave_out
 from tests.support.golden import Golden
 from tests.support.gpu import why_not
@@ -43,6 +44,7 @@ class Devices:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Devices())
+    build_always()
 
 
 @pytest.hookimpl(wrapper=True)

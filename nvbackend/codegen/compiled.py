@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nvbackend.codegen.cache import Cache, cache_key, pack, unpack
 from nvbackend.codegen.llvm import CODE_GENERATOR_LEVEL, OPTIMISE, PRINT, TUNING, compile_ir, llvm_version
@@ -18,6 +18,7 @@ from nvbackend.codegen.looking.dump import Dump
 from nvbackend.codegen.looking.occupancy import occupancy, register_limit
 from nvbackend.codegen.looking.page import page
 from nvbackend.codegen.looking.page import summary as page_summary
+from nvbackend.codegen.pickled import loaded
 from nvbackend.codegen.ptxas import Assembly, Cubin, assemble, check_request, interpret, is_cubin, run_ptxas
 from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.saved.c_header import c_header
@@ -36,6 +37,8 @@ from nvbackend.signature import Shape, Signature
 
 ASSEMBLE = "assemble"
 """The stage after those of `nvbackend.codegen.llvm`."""
+PACKED_MACHINE = "_packed_machine"
+"""Where a kernel from a cache has its machine form as bytes, until it is asked for."""
 
 
 @user_facing
@@ -60,6 +63,15 @@ class CompiledKernel(NotLoaded):
     timings: Mapping[str, float] = field(default_factory=dict, compare=False)
     cached: tuple[str, ...] = field(default=(), compare=False)
     suppressed: tuple[Suppressed, ...] = ()
+
+    if not TYPE_CHECKING:  # it would make a type checker accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            packed = vars(self).get(PACKED_MACHINE) if name == "machine" else None
+            if packed is None:
+                return super().__getattr__(name)
+            object.__setattr__(self, name, loaded(packed))
+            return self.machine
 
     def _stage(self) -> tuple[str, int, bool]:
         return self.name, self.signature.bounds.threads, True

@@ -211,43 +211,50 @@ def _places() -> str:
     return ", ".join(["the installed NVIDIA wheels", "PATH", *map(str, STANDARD_DIRECTORIES)])
 
 
+def is_script(path: str) -> bool:
+    """Whether a program is a script, which starts another one that its own file says nothing about."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return True
+
+
 class PtxasSearch:
     """The ptxas that is found, sought again where the places in which it is sought have changed."""
 
-    __slots__ = ("_found", "_paths", "_places", "_state", "identity")
+    __slots__ = ("_found", "_paths", "_places", "_state")
 
     def __init__(self) -> None:
-        self.identity: tuple[object, ...] = ()
-        """What says which program `tool` has found, as plain values."""
         self._paths: object = None
         self._places: tuple[str, ...] = ()
-        self._state: object = None
-        self._found: Tool | None = None
+        self._state: tuple[object, ...] = ()
+        self._found: Path | None = None
 
-    def tool(self) -> Tool | None:
-        """The program, or None. Raises toolchain.broken."""
+    def program(self) -> tuple[str, object]:
+        """Where the program is, and what says whether it is another one there; an empty path where there is none.
+
+        Of a script that is nothing: what it starts is another program.
+        """
         paths = os.environ.get("PATH", ""), *sys.path
         if paths != self._paths or self._state != self._seen():
-            located = locate("ptxas")
-            self._found = None if located is None else Tool.at(located)
+            self._found = locate("ptxas")
             self._paths, self._places = paths, self._sought()
             self._state = self._seen()
-            found = self._found
-            self.identity = () if found is None else (str(found.path), found.version, found.identity)
-        return self._found
+        return "" if self._found is None else str(self._found), self._state[0]
 
     def _sought(self) -> tuple[str, ...]:
         """The folders in which a program would be found in place of this one, or where there is none."""
         # Of nvidia/cu13/bin, nvidia: a wheel for another release makes a folder there.
         wheels = list(wheel_directories())
         places = [*sys.path, *(str(directory.parents[1]) for directory in wheels)]
-        if self._found is None or self._found.path.parent not in wheels:
+        if self._found is None or self._found.parent not in wheels:
             places += [*os.environ.get("PATH", "").split(os.pathsep), *map(str, STANDARD_DIRECTORIES)]
         return tuple(dict.fromkeys(places))
 
-    def _seen(self) -> object:
+    def _seen(self) -> tuple[object, ...]:
         """What says whether something was installed: the program, and when the folders changed."""
-        program = () if self._found is None else _changed(self._found.path)
+        program = () if self._found is None else _changed(self._found)
         return program, [_changed(place)[:1] for place in self._places]
 
 

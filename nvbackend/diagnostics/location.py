@@ -94,7 +94,7 @@ def caller_frame(*, passes_compilers: bool = True) -> FrameType | None:
         name = frame.f_globals.get("__name__")
         passed = type(name) is str and _is_passed_name(name)  # not is_plumbing: a call a frame would double the time
         if not passed and not _is_pythons(frame.f_code.co_filename):
-            if not (passes_compilers and _is_of_compiler(frame.f_globals)):
+            if not (passes_compilers and is_of_compiler(frame.f_globals)):
                 return frame
             of_compiler = of_compiler or frame
         frame = frame.f_back
@@ -131,7 +131,7 @@ def _located(
         code, module = frame.f_code, frame.f_globals
         ours, installed = _is_passed_by(module), _is_installed(code.co_filename)
         line = frame.f_lineno if trace is None else trace.tb_lineno
-        if passes_compilers and not ours and _is_of_compiler(module):
+        if passes_compilers and not ours and is_of_compiler(module):
             of_compilers.append(Location(code.co_filename, line, code.co_name))
             continue
         if (ours and lines and MARK_OF_ENTRANCE in module) or (installed and in_users_program):
@@ -144,7 +144,7 @@ def _located(
     return replace(lines[0], callers=tuple(lines[1:])) if lines else None
 
 
-def _is_of_compiler(module: dict[str, Any]) -> bool:
+def is_of_compiler(module: dict[str, Any]) -> bool:
     """Whether the module, or else the innermost package around it that says anything, says that it is plumbing."""
     if MARK_OF_PLUMBING in module:
         return module[MARK_OF_PLUMBING] is True

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, get_origin
 
 from nvbackend.builder.core.parameters import Unresolved, not_a_type
-from nvbackend.builder.kernel.pure_names import unquoted
+from nvbackend.builder.kernel.again.pure_names import unquoted
 from nvbackend.builder.scopes import rules
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.signature import ParameterType, Pointer, Scalar, TensorMap
 
 
-def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Annotations as objects; those that are text (PEP 563) are evaluated in the function's scope."""
+def annotations_of(function: Callable[..., Any], *, but: Collection[str] = ()) -> dict[str, Any]:
+    """Annotations as objects, without those of the names in `but`.
+
+    Those that are text (PEP 563) are evaluated in the function's scope.
+    """
     closure = inspect.getclosurevars(function)
     names = {**closure.builtins, **closure.globals, **closure.nonlocals}
     evaluated: dict[str, Any] = {}
     for name, annotation in function.__annotations__.items():
+        if name in but:
+            continue
         is_text = isinstance(annotation, str)
         evaluated[name] = _evaluated(unquoted(annotation), function.__globals__, names) if is_text else annotation
     return evaluated

@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, cast
 
+from nvbackend.builder.kernel.again.compiled_again import CompiledBefore
 from nvbackend.builder.kernel.annotations import (
     annotations_of,
     has_function,
@@ -20,7 +21,6 @@ from nvbackend.builder.kernel.annotations import (
     without_functions,
 )
 from nvbackend.builder.kernel.check import Check, sizes_of
-from nvbackend.builder.kernel.compiled_again import CompiledBefore
 from nvbackend.builder.kernel.python_function import check_function, first_line, last_line, misused
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.math_policy import MathPolicy
@@ -312,9 +312,10 @@ class KernelDefinition(NotLoaded):
         an option. `check` and `debug` are those of `build`.
         Compiling again gives the kernel of the last time, at no cost, while everything is as it was: target, constants,
         options, the ptxas that is found, and all that the function reads (globals, closures, defaults, and those of the
-        helpers, classes and modules that it uses). A function that reads what cannot be compared (files, the clock,
-        random numbers), prints, or changes what it reads is run each time, as is every function with Cache.disabled()
-        or with rules of your own.
+        helpers, classes and modules that it uses). Another process finds it in the cache, without building, while the
+        code of these, its lines, this package, llvmlite and Python are the same too. A function that reads what cannot
+        be compared (files, the clock, random numbers), prints, or changes what it reads is run each time, as is every
+        function with Cache.disabled() or with rules of your own.
         """
         from nvbackend.codegen.compiled import compile_options
 
@@ -343,8 +344,12 @@ class KernelDefinition(NotLoaded):
 
     @functools.cached_property
     def _depends(self) -> bool:
-        """Whether types of parameters depend on constants of the build."""
-        return any(map(has_function, annotations_of(self._function).values()))
+        """Whether types of parameters depend on constants of the build.
+
+        The builder's annotation is left alone: it imports all of the builder, for a kernel that may be on disk.
+        """
+        builder = next(iter(inspect.signature(self._function).parameters))
+        return any(map(has_function, annotations_of(self._function, but=(builder,)).values()))
 
     def parameters(self, constants: Mapping[str, Any] | None = None) -> tuple[Parameter, ...]:
         """The kernel's parameters from the function's annotations (kernel.parameter for any other annotation).

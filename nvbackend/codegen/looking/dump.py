@@ -21,13 +21,18 @@ WRITE = Rule(
 )
 
 
+def is_wanted() -> bool:
+    """Whether the forms of kernels are to be written."""
+    return bool(os.environ.get(VARIABLE, ""))
+
+
 class Dump:
     """The folder of one compile, NAME-TARGET-HASH of its IR. Nothing is written where the variable is not set."""
 
     def __init__(self, name: str, target: str, ir: str) -> None:
         chosen = os.environ.get(VARIABLE, "")
         self._folder = Path(chosen) / f"{name}-{target}-{hashlib.sha256(ir.encode()).hexdigest()[:_DIGITS]}"
-        self.is_wanted = bool(chosen)
+        self.is_wanted = is_wanted()
 
     def write(self, **forms: str | bytes) -> None:
         """Write each form to a file of its name, whose underscores are dots. Raises dump.write."""

@@ -11,8 +11,6 @@ from __future__ import annotations
 import builtins
 import collections
 import contextlib
-import dataclasses
-import dis
 import enum
 import functools
 import os
@@ -20,13 +18,12 @@ import struct
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any
 
-from nvbackend.builder.kernel.pure_names import BY_NAME, NOT_FOLLOWED, OF_EVERY_CLASS, PURE, TRUSTED, unquoted
+from nvbackend.builder.kernel.again.code_names import Names, names_of
+from nvbackend.builder.kernel.again.constants import ATOMS, PACKAGE, is_constant, is_ours, may_be_constant
+from nvbackend.builder.kernel.again.pure_names import BY_NAME, OF_EVERY_CLASS, PURE, TRUSTED, unquoted
 
-_PACKAGE = __name__.partition(".")[0]
-_ATOMS = frozenset({int, str, bytes, bool, types.NoneType, types.EllipsisType, types.NotImplementedType})
 _HEAP_TYPE = 1 << 9
 """Py_TPFLAGS_HEAPTYPE: the class was made by a class statement, or by a C module in the same way."""
 MOST_VALUES = 5000
@@ -39,48 +36,6 @@ class UnknownRead(Exception):
 
 class Unread:
     """The base of reads outside their owner's content."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """The names that a code object uses, including those of the functions inside it."""
-
-    globals: tuple[str, ...]
-    attributes: dict[str, None]
-    imports: tuple[str, ...]
-    by_name: bool
-    unknown: str
-    """What it reads that cannot be followed, empty where nothing is."""
-
-
-_GLOBAL_OPS = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS")
-_ATTRIBUTE_OPS = ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "IMPORT_FROM", "LOAD_SUPER_ATTR")
-
-
-def _names(code: types.CodeType) -> _Names:
-    """The names of `code`, by its instructions."""
-    names: dict[str, dict[str, None]] = {"global": {}, "attribute": {}, "import": {}}
-    relative = by_name = False
-    todo = [code]
-    while todo:
-        current = todo.pop()
-        todo += [constant for constant in current.co_consts if isinstance(constant, types.CodeType)]
-        before: list[dis.Instruction] = []
-        for instruction in dis.get_instructions(current):
-            if instruction.opname in _GLOBAL_OPS:
-                names["global"][instruction.argval] = None
-            elif instruction.opname in _ATTRIBUTE_OPS:
-                names["attribute"][instruction.argval] = None
-            elif instruction.opname == "IMPORT_NAME":
-                # The level and the names come before it.
-                relative |= len(before) < 2 or before[-2].argval != 0
-                names["import"][instruction.argval] = None
-            by_name |= instruction.opname == "MATCH_CLASS"
-            before = [*before[-1:], instruction]
-    by_name |= not BY_NAME.isdisjoint(names["attribute"])
-    hidden = NOT_FOLLOWED.intersection(names["attribute"])
-    unknown = "a relative import" if relative else f"the attribute {min(hidden)}" if hidden else ""
-    return _Names(tuple(names["global"]), names["attribute"], tuple(names["import"]), by_name, unknown)
 
 
 def _builtins_of(module: dict[str, Any]) -> dict[str, Any]:
@@ -98,7 +53,7 @@ class Reads:
 
     def __init__(self, name: Callable[[object], object] = id) -> None:
         self.name = name
-        self._codes: dict[int, tuple[types.CodeType, _Names]] = {}
+        self._codes: dict[int, tuple[types.CodeType, Names]] = {}
         self._constants: dict[int, tuple[object, tuple[object, ...], list[object]]] = {}
 
     def of(
@@ -136,41 +91,18 @@ class Reads:
             known = self._constants[id(value)] = value, tuple(walk.content), walk.kept
         return known[1:]
 
-    def names(self, code: types.CodeType) -> _Names:
+    def names(self, code: types.CodeType) -> Names:
         """The names that `code` uses."""
         known = self._codes.get(id(code))
         if known is None:
             if len(self._codes) >= MOST_VALUES:
                 self._codes.clear()
-            known = self._codes[id(code)] = code, _names(code)
+            known = self._codes[id(code)] = code, names_of(code)
         return known[1]
 
 
 def _trusted(module: object) -> bool:
-    return isinstance(module, str) and (module in TRUSTED or module.partition(".")[0] == _PACKAGE)
-
-
-@functools.lru_cache(maxsize=256)
-def _is_ours(cls: type) -> bool:
-    """Whether it is this package's with all its bases: it does not change."""
-    return all(base is object or base.__module__.partition(".")[0] == _PACKAGE for base in cls.__mro__)
-
-
-@functools.lru_cache(maxsize=256)
-def may_be_constant(cls: Any) -> bool:
-    """Whether objects of the class are records of ours that nothing changes, if nothing changes what they hold."""
-    return _is_ours(cls) and dataclasses.is_dataclass(cls) and cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
-
-
-def is_constant(value: Any) -> bool:
-    """Whether nothing changes `value`, nor anything that it holds."""
-    kind = type(value)
-    if kind is tuple:
-        return all(map(is_constant, value))
-    if may_be_constant(kind):
-        return all(is_constant(getattr(value, part.name)) for part in dataclasses.fields(value))
-    is_ours = isinstance(value, enum.Enum) and kind.__module__.partition(".")[0] == _PACKAGE
-    return is_ours or kind in _ATOMS or kind in (float, complex, range)
+    return isinstance(module, str) and (module in TRUSTED or module.partition(".")[0] == PACKAGE)
 
 
 class _Walk:
@@ -190,9 +122,9 @@ class _Walk:
 
     def value(self, value: Any) -> None:
         """Take down `value`."""
-        kind = type(value)
+        kind: Any = type(value)
         content = self.content
-        if kind in _ATOMS:
+        if kind in ATOMS:
             content += (kind, value)
             return
         if kind is float or kind is complex:
@@ -250,7 +182,7 @@ class _Walk:
         module = function.__globals__
         name = module.get("__name__")
         if _trusted(name):
-            if vars(function) and str(name).partition(".")[0] != _PACKAGE:
+            if vars(function) and str(name).partition(".")[0] != PACKAGE:
                 self.mapping(vars(function))  # a wrapper that Python's library made of a function of the user's
             return
         self.content.append(function.__doc__)
@@ -337,7 +269,7 @@ class _Walk:
         if type(cls) is not type and not _trusted(type(cls).__module__):
             raise UnknownRead(f"class {cls.__qualname__} of {type(cls).__qualname__}")
         self.content.append("class")
-        if _is_ours(cls):
+        if is_ours(cls):
             self.identity(cls)
             return
         for base in cls.__mro__:

@@ -1,12 +1,12 @@
-"""Kernels that a definition has compiled before, by all that they were compiled from."""
+"""Kernels that a definition has compiled before, in this process or another, by all that they were compiled from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from nvbackend.builder.kernel.reads import Reads, UnknownRead, Unread
-from nvbackend.diagnostics import DiagnosticError
+from nvbackend.builder.kernel.again.on_disk import KernelsOnDisk
+from nvbackend.builder.kernel.again.reads import Reads, UnknownRead, Unread
 
 if TYPE_CHECKING:
     from nvbackend.codegen.compiled import CompiledKernel
@@ -18,12 +18,13 @@ MOST_KERNELS = 64
 class CompiledBefore(Unread):
     """The kernels that a definition has compiled."""
 
-    __slots__ = ("_known", "_ptxas", "_reads")
+    __slots__ = ("_known", "_on_disk", "_ptxas", "_reads")
 
     def __init__(self) -> None:
         from nvbackend.codegen.toolchain import PtxasSearch
 
         self._reads = Reads()
+        self._on_disk = KernelsOnDisk()
         self._ptxas = PtxasSearch()
         self._known: dict[tuple[object, ...], tuple[CompiledKernel, list[object]]] = {}
 
@@ -45,13 +46,25 @@ class CompiledBefore(Unread):
         known = self._known.get(content[0])
         if known is not None:
             return known[0]
+        ptxas = self._program(options)
+        key = self._on_disk.key(function, inputs, options, ptxas)
+        kernel = None if key is None else self._on_disk.get(key, options)
+        if kernel is not None:
+            self._keep(content, kernel)
+            return kernel
         compiled = compile_()
         after = self._content(function, inputs, options)
         if after is not None and after[0] == content[0]:
-            if len(self._known) >= MOST_KERNELS:
-                self._known.clear()
-            self._known[content[0]] = compiled.again(), after[1]
+            kernel = compiled.again()
+            self._keep(after, kernel)
+            if key is not None and key == self._on_disk.key(function, inputs, options, ptxas):
+                self._on_disk.put(key, options, kernel)
         return compiled
+
+    def _keep(self, content: tuple[tuple[object, ...], list[object]], kernel: CompiledKernel) -> None:
+        if len(self._known) >= MOST_KERNELS:
+            self._known.clear()
+        self._known[content[0]] = kernel, content[1]
 
     def _content(
         self, function: Callable[..., Any], inputs: tuple[object, ...], options: dict[str, Any]
@@ -61,12 +74,11 @@ class CompiledBefore(Unread):
         if cache is not None and getattr(cache, "directory", None) is None:
             return None
         try:
-            ptxas = self._ptxas.tool() and self._ptxas.identity if _seeks_ptxas(options) else None
-            return self._reads.of(function, inputs, (options, ptxas))
-        except (UnknownRead, DiagnosticError):
+            return self._reads.of(function, inputs, (options, self._program(options)))
+        except UnknownRead:
             return None
 
-
-def _seeks_ptxas(options: dict[str, Any]) -> bool:
-    """Whether compiling with `options` takes the ptxas that is found (`assemble` None: where there is one)."""
-    return options.get("tool") is None and options.get("assemble", True) is not False
+    def _program(self, options: dict[str, Any]) -> tuple[str, object] | None:
+        """The ptxas that is found, where compiling with `options` takes that (`assemble` None: where there is one)."""
+        seeks = options.get("tool") is None and options.get("assemble", True) is not False
+        return self._ptxas.program() if seeks else None

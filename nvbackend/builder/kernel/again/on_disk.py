@@ -1,0 +1,124 @@
+"""Compiled kernels on disk, by what they were built from: a process that asks for one again does not build it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from nvbackend.builder.kernel.again.constants import PACKAGE
+from nvbackend.builder.kernel.again.lasting import lasting_key, lasting_name
+from nvbackend.builder.kernel.again.reads import Reads, UnknownRead
+from nvbackend.diagnostics.announce import announce
+from nvbackend.diagnostics.location import is_of_compiler
+
+if TYPE_CHECKING:
+    from nvbackend.codegen.compiled import CompiledKernel
+
+_STARTED_NS = time.time_ns()
+"""When this module was imported, with the package around it: what changed later on disk is not what runs."""
+_STAGE = "kernel"
+_BUILDERS = (PACKAGE, "llvmlite")
+"""The packages whose code makes PTX of a function, with NumPy, whose version says enough."""
+_CODE = (".py", ".so", ".dylib", ".dll")
+
+
+class KernelsOnDisk:
+    """The kernels of a cache, by the content of what their functions read, and of the programs that made them."""
+
+    __slots__ = ("_reads",)
+
+    def __init__(self) -> None:
+        self._reads = Reads(lasting_name)
+
+    def key(
+        self,
+        function: Callable[..., Any],
+        inputs: tuple[object, ...],
+        options: dict[str, Any],
+        ptxas: tuple[str, object] | None,
+    ) -> str | None:
+        """What the kernel is kept under; None where not all that it depends on is known.
+
+        `ptxas` is the program that assembles, where none is given, and what says whether it is another one.
+        Where forms are to be dumped, the kernel is built: they are written on the way.
+        """
+        from nvbackend.codegen.cache import cache_key
+        from nvbackend.codegen.looking.dump import is_wanted
+        from nvbackend.codegen.toolchain import is_script
+
+        programs = installed()
+        # Lines of a compiler's own package are not its user's: those of the kernel are where it is compiled.
+        if programs is None or is_wanted() or is_of_compiler(function.__globals__):
+            return None
+        if ptxas is not None and ptxas[0] and is_script(ptxas[0]):
+            return None
+        chosen = {name: value for name, value in options.items() if name != "cache"}
+        try:
+            content, _ = self._reads.of(function, inputs, (chosen, ptxas))
+            return cache_key(_STAGE, content=lasting_key(content), programs=programs)
+        except UnknownRead:
+            return None
+
+    def get(self, key: str, options: dict[str, Any]) -> CompiledKernel | None:
+        """The kernel, which gives its warnings once more; None where it is not there."""
+        from nvbackend.codegen.kept import unpacked
+
+        entry = _cache(options).get(key)
+        kernel = None if entry is None else unpacked(entry)
+        if kernel is not None:
+            announce(kernel.diagnostics, kernel.suppressed)
+        return kernel
+
+    def put(self, key: str, options: dict[str, Any], kernel: CompiledKernel) -> None:
+        """Keep the kernel, if it can be."""
+        from nvbackend.codegen.kept import packed
+
+        entry = packed(kernel)
+        if entry is not None:
+            _cache(options).put(key, entry)
+
+
+def _cache(options: dict[str, Any]) -> Any:
+    from nvbackend.codegen.cache import Cache
+
+    return options.get("cache") or Cache.default()
+
+
+@functools.cache
+def installed() -> str | None:
+    """A digest of the programs that compile, but for ptxas; None where a file of theirs changed since they began."""
+    digest = hashlib.sha256(f"{sys.version} {sys.flags.optimize} {_numpy_version()}".encode())
+    for package in _BUILDERS:
+        folder = os.path.dirname(str(importlib.import_module(package).__file__))
+        try:
+            files = sorted(_files(folder))
+        except OSError:
+            return None
+        if not files or max(changed for _, changed, _ in files) > _STARTED_NS:
+            return None
+        digest.update(repr((folder, files)).encode())
+    return digest.hexdigest()
+
+
+def _files(folder: str) -> Iterator[tuple[str, int, int]]:
+    """The files of code in a folder and its folders: path, time of the last change, and size."""
+    with os.scandir(folder) as scan:
+        for item in scan:
+            if item.name.endswith(_CODE):
+                stat = item.stat()
+                yield item.path, stat.st_mtime_ns, stat.st_size
+            elif "." not in item.name and item.name != "__pycache__" and item.is_dir():
+                yield from _files(item.path)
+
+
+def _numpy_version() -> str:
+    with contextlib.suppress(ImportError):
+        return str(importlib.import_module("numpy").__version__)
+    return ""
