@@ -141,7 +141,7 @@ class _ScalarSlot:
     def _value(self, argument: object) -> Any | Diagnostic:
         """What the driver gets for `argument`, or what is wrong with it."""
         value = scalar_argument(self._element, argument)
-        if type(value) is Misfit:
+        if isinstance(value, Misfit):
             return self._misfit(value, argument)
         if self._scalar.asserts and not self._is_asserted(int(value)):
             return ASSERTED.diagnose(name=self._name, value=argument, asserted=self._scalar.asserted)
