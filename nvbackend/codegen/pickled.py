@@ -1,4 +1,4 @@
-"""Objects of this package from bytes of a cache: nothing but its classes is called, whoever wrote the bytes."""
+"""Objects of this package from bytes of a cache: no bytes make it call anything but its classes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class _Unpickler(pickle.Unpickler):
         if module == builtins.__name__ and name in _CLASSES_OF_PYTHON:
             return getattr(builtins, name)
         if module.partition(".")[0] == _PACKAGE and "." not in name:
-            found = super().find_class(module, name)
-            if isinstance(found, type) or (module, name) in _FUNCTIONS:
-                return found
+            member = super().find_class(module, name)
+            if isinstance(member, type) or (module, name) in _FUNCTIONS:
+                return member
         raise pickle.UnpicklingError(f"{module}.{name} is no class of {_PACKAGE}")
 
 

@@ -232,7 +232,7 @@ class PtxasSearch:
         self._found: Path | None = None
 
     def program(self) -> tuple[str, object]:
-        """Where the program is, and what says whether it is another one there; an empty path where there is none.
+        """Where the program is, and what says whether another one is there now; an empty path where nothing is found.
 
         Of a script that is nothing: what it starts is another program.
         """
@@ -244,7 +244,7 @@ class PtxasSearch:
         return "" if self._found is None else str(self._found), self._state[0]
 
     def _sought(self) -> tuple[str, ...]:
-        """The folders in which a program would be found in place of this one, or where there is none."""
+        """The folders in which a program would be found in place of this one."""
         # Of nvidia/cu13/bin, nvidia: a wheel for another release makes a folder there.
         wheels = list(wheel_directories())
         places = [*sys.path, *(str(directory.parents[1]) for directory in wheels)]

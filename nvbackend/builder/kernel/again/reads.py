@@ -46,7 +46,7 @@ def _builtins_of(module: dict[str, Any]) -> dict[str, Any]:
 class Reads:
     """Follows functions and values. It keeps what code says and what objects of ours are, which does not change.
 
-    `name` gives what stands for an object of which only the identity counts: by default that, in this process.
+    `name` gives the content of an object of which only the identity counts: by default that, in this process.
     """
 
     __slots__ = ("_codes", "_constants", "name")
