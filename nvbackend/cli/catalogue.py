@@ -22,6 +22,7 @@ from nvbackend.cli.own_rows import (
     rule_data,
     rules_by_id,
 )
+from nvbackend.cli.schema import ROWS_SCHEMA, RULES_SCHEMA
 from nvbackend.cli.targets import every_target, in_short, row_data, target_data, verdict
 from nvbackend.cli.text import columns, count
 from nvbackend.diagnostics import Rule
@@ -40,6 +41,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--family", metavar="F", help="only this family, such as wgmma")
     parser.add_argument("--target", metavar="T", help="the verdict of this target, such as sm_90a; all without")
     parser.add_argument("--json", action="store_true", help="a JSON list with an object for each row and target")
+    parser.add_argument("--schema", action="store_true", help="the JSON Schema of what --json prints")
     add_option(parser)
     add_rules_option(parser)
     parser.add_argument("--all-rules", action="store_true", help="list the rules, those of --rules with them")
@@ -48,6 +50,8 @@ def add_to(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> Iterator[str]:
     """The command's output. Raises cli.family, cli.usage and target.unknown."""
+    if arguments.schema:
+        return iter([json.dumps(RULES_SCHEMA if arguments.all_rules else ROWS_SCHEMA, indent=1), "\n"])
     if arguments.rules or arguments.all_rules:
         if arguments.target is not None:
             rules.USAGE.fail(problem="--target does not choose among rules", usage="leave out --target")

@@ -25,6 +25,13 @@ LINT = Rule(
     why="There is no text whose instructions could be looked up.",
     reference="nvbackend lint --help",
 )
+LINE = Rule(
+    id="cli.line",
+    message="{problem}",
+    fix="{fix}",
+    why="There is no instruction that could be explained.",
+    reference="nvbackend explain --help",
+)
 UNKNOWN_FAMILY = Rule(
     id="cli.family",
     message="{given!r} is not a family of {kind}",

@@ -19,6 +19,7 @@ from nvbackend.cli.targets import every_target, in_short
 from nvbackend.intrinsics.catalogue import FAMILIES, rows
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.isel.target.target import Target, target_names
+from tests.support.json_schema import faults
 from tests.support.rows import compile_rows, spelled_in
 
 Printed = pytest.CaptureFixture[str]
@@ -44,6 +45,33 @@ def test_json_has_every_row_with_all_that_is_promised() -> None:
     assert {one["lowering"] for one in found} == {"intrinsic", "asm"}
     assert [one for one in found if (one["intrinsic"] is None) != (one["lowering"] == "asm")] == []
     assert [one for one in found if one["legal"] != (one["rule"] is None and one["message"] is None)] == []
+
+
+def _schema(*options: str) -> dict[str, Any]:
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main(["catalogue", "--schema", *options]) == 0
+    schema: dict[str, Any] = json.loads(printed.getvalue())
+    return schema
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_90a"])
+def test_json_is_what_its_schema_says(target: str) -> None:
+    every = _every(target)
+    # Each of a fifth of the rows, and of every family one.
+    some = [*every[::5], *{one["family"]: one for one in every}.values()]
+    assert list(faults(some, _schema())) == []
+
+
+def test_the_schema_refuses_what_it_does_not_say() -> None:
+    one = _every("sm_90a")[0]
+    for wrong in (one | {"more": 1}, one | {"legal": "yes"}, one | {"target": "sm_1"}, one | {"emulated": {}}):
+        assert list(faults([wrong], _schema()))
+    assert list(faults([{key: value for key, value in one.items() if key != "fix"}], _schema())) == ["$[0] lacks fix"]
+
+
+def test_json_of_rules_is_what_its_schema_says(capsys: Printed) -> None:
+    assert main(["catalogue", "--all-rules", "--json"]) == 0
+    assert list(faults(json.loads(capsys.readouterr().out), _schema("--all-rules"))) == []
 
 
 def _is_kind(one: dict[str, Any]) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from nvbackend.cli import main
 from nvbackend.cli.explain import nearest, spelling_in
+from tests.support.process import ROOT
 
 Printed = pytest.CaptureFixture[str]
 MMA = "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16"
@@ -24,16 +26,20 @@ def words(text: str) -> str:
 
 def test_what_it_does_needs_and_where_it_is_legal(capsys: Printed) -> None:
     said = words(explained(capsys, MMA, "--target", "sm_90a"))
-    assert said.startswith(f"{MMA} wgmma; PTX ISA 9.7.15.5.2 Multiplies A with B into registers. ")
-    assert "It needs PTX 8.0 or later and SM_90 and WGMMA: legal on sm_90a. It is emitted as inline asm" in said
+    assert said.startswith(f"{MMA} wgmma; PTX ISA 9.7.15.5.2 2 variants a in registers operands of its own emitted as ")
+    assert "1 - a_desc, trans_a inline asm 2 yes a inline asm Multiplies A with B into registers. " in said
+    assert "It needs PTX 8.0 or later and SM_90 and WGMMA: legal on sm_90a. Legal on" in said
     assert "Legal on sm_90a, and the chip has it." in said
-    assert " Operands name role registers meaning d read and written 128 x f32 accumulator" in said
+    assert " Operands name role registers in meaning d read and written 128 x f32 accumulator" in said
     assert "scale_a immediate -1 or 1 -1 negates A" in said
 
 
 def test_what_it_is_to_the_analyses(capsys: Printed) -> None:
     said = words(explained(capsys, MMA))
-    assert "To the analyses issues groups of wgmma memory reads a_desc (2048), reads b_desc (8192) proxy async" in said
+    assert (
+        "To the analyses issues groups of wgmma memory 1 reads a_desc (2048), reads b_desc (8192) proxy async" in said
+    )
+    assert "memory 2 reads b_desc (8192)" in said
     said = words(explained(capsys, "mbarrier.arrive_drop.expect_tx.release.cluster.shared::cta.b64"))
     assert "mbarrier arrive, expect, recount releases cluster" in said
     assert "To the analyses" not in explained(capsys, "shfl.sync.idx.b32")
@@ -91,10 +97,8 @@ def test_what_ptxas_makes_of_it_where_the_chip_lacks_it(
 
 def test_who_holds_what_in_every_form_of_the_spelling(capsys: Printed) -> None:
     """PTX ISA 9.7.15.5.1: lane 4 r + q of warp w holds rows 16 w + r and 16 w + r + 8, columns 2 q and 2 q + 1."""
-    said = explained(capsys, MMA)
-    descriptors, registers = said.split(f"\n\n{MMA}\n")
-    assert "a_desc" in descriptors
-    assert "\na: 8 elements a thread, as (row, column) of A, 64 x 16\n" in registers
+    registers = explained(capsys, MMA)
+    assert "\nVariant 2: a: 8 elements a thread, as (row, column) of A, 64 x 16\n" in registers
     assert "\nd: 128 elements a thread, as (row, column) of D, 64 x 256\n" in registers
     assert re.findall(r"thread +4  (.*)", registers) == [
         "(1,0) (1,1) (9,0) (9,1) (1,8) (1,9) (9,8) (9,9) ...",
@@ -146,3 +150,65 @@ def test_what_lies_where_in_tensor_memory(capsys: Printed) -> None:
     assert len(set(cells)) == len(cells) == 12, "no element of D twice"
     assert "M = 64" not in said
     assert [line for line in said.splitlines() if len(line) > 110] == []
+
+
+def test_every_spelling_is_one_page(capsys: Printed) -> None:
+    """cp.async has nine rows of one spelling: three sizes, each plain, with bytes to read, or with a predicate."""
+    said = explained(capsys, "cp.async.ca.shared.global")
+    assert said.count("cp.async.ca.shared.global\n") == 1
+    assert "\n9 variants\n" in said
+    assert re.findall(r"^  (\d)  (\d+) +(\S+) +(\S+)", said, re.MULTILINE) == [
+        (str(number), str(size), fill, fill)
+        for number, (size, fill) in enumerate(
+            ((size, fill) for size in (4, 8, 16) for fill in ("-", "bytes", "ignore")), 1
+        )
+    ]
+    assert re.search(r"\n  bytes +input +1 x b32 +2, 5, 8 +bytes to read", said)
+    assert said.count("\nOperands\n") == 1
+
+
+FOREIGN = ROOT / "tests" / "lint" / "texts"
+
+
+def of_line(file: Path, text: str, nth: int = 0) -> str:
+    """FILE.ptx:LINE of the line that begins with the text."""
+    lines = file.read_text(encoding="utf-8").split("\n")
+    return f"{file}:{[number for number, line in enumerate(lines, 1) if line.strip().startswith(text)][nth]}"
+
+
+def test_a_line_of_ptx_is_the_variant_that_is_there(capsys: Printed) -> None:
+    said = explained(capsys, of_line(FOREIGN / "triton_attention.ptx", "cp.async.cg"))
+    assert words(said).startswith(words(f"{FOREIGN / 'triton_attention.ptx'}:"))
+    assert "variants" not in said
+    assert "zeros" in said
+    cells = dict(re.findall(r"^  (\S+) +(\[?%\w+\]?|\d+)", said.partition("Operands here")[2], re.MULTILINE))
+    assert set(cells) >= {"destination", "source", "bytes"}
+
+
+def test_a_line_of_ptx_has_its_operands(capsys: Printed) -> None:
+    said = explained(capsys, of_line(FOREIGN / "nvrtc_gemm_tma.ptx", "wgmma.mma_async"))
+    assert "\n  compiled from kernels.cu:22\n" in said
+    here = said.partition("Operands here\n")[2].partition("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in here[1:4]] == ["d", "a_desc", "b_desc"]
+    assert "32 registers" in here[1]
+    assert re.search(r"%rd6 +line 142: or.b64 %rd6, %rd22, 4611686293305360384;$", here[2])
+    assert "Legal on sm_90a, and the chip has it." in said
+    assert "a_desc     input" in said
+    assert "fragment of A" not in said
+
+
+def test_a_line_without_an_instruction(capsys: Printed) -> None:
+    file = FOREIGN / "nvrtc_gemm_tma.ptx"
+    assert main(["explain", f"{file}:2"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error[cli.line]: line 2 of {file} has no instruction")
+    nearest_line = re.search(r"use (\S+)", error)
+    assert nearest_line is not None
+    assert explained(capsys, nearest_line[1])
+    assert main(["explain", "nothing.ptx:2"]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_what_has_no_row_is_said(capsys: Printed) -> None:
+    said = explained(capsys, of_line(FOREIGN / "nvrtc_gemm_tma.ptx", "ld.param"))
+    assert "has no row in the catalogue" in said

@@ -209,6 +209,13 @@ def spelling_cut_short():
     list(explain.run(commands.parser().parse_args(["explain", "wgmma.fence.sync.aligned"])))  # keeps
 
 
+@program("cli.line")
+def line_that_declares():
+    line = 1  # breaks
+    line = Path(SOFTMAX).read_text(encoding="utf-8").partition("ld.param")[0].count("\n") + 1  # keeps
+    list(explain.run(commands.parser().parse_args(["explain", f"{SOFTMAX}:{line}"])))
+
+
 @program("cli.simulate")
 def text_for_a_number():
     rows = "four"  # breaks
