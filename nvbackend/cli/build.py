@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nvbackend.cli.commits import file_in, is_commit
 from nvbackend.cli.rules import OUTPUT
 from nvbackend.cli.source_file import definition_at, fail, file_of, users_program
 from nvbackend.cli.text import columns, count
+from nvbackend.isel.target.target import target_names
 
 if TYPE_CHECKING:
     import nvbackend as nvb
@@ -40,8 +42,8 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "--show", metavar="FORM", choices=STAGES, default="machine", help=f"{help_}: {', '.join(STAGES)}"
     )
-    help_ = "show what changes with another target, or another value of a constant; may be repeated"
-    parser.add_argument("--diff", metavar="T|NAME=VALUE", action="append", default=[], help=help_)
+    help_ = "show what changes with another target, another value of a constant, or since a commit; may be repeated"
+    parser.add_argument("--diff", metavar="T|NAME=VALUE|COMMIT", action="append", default=[], help=help_)
     parser.add_argument("--plain", action="store_true", help="the text alone, without lines of Python")
     parser.add_argument("--json", action="store_true", help="a JSON object")
     help_ = "write one page with Python, machine form, PTX and SASS side by side, and nothing else"
@@ -61,15 +63,42 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
         return _written(first, arguments.html)
     if not arguments.diff:
         return _json(first, arguments.show) if arguments.json else _shown(first, arguments)
-    target, changed = arguments.target, constants
+    return _compared_builds(first, constants, definition, arguments)
+
+
+def _compared_builds(
+    first: CompiledKernel, constants: dict[str, Any], definition: nvb.KernelDefinition, arguments: argparse.Namespace
+) -> Iterator[str]:
+    """What changes from `first` with what --diff names; what a commit has comes first. Raises cli.build."""
+    file, target, changed = file_of(arguments.kernel), arguments.target, constants
+    commits = []
     for each in arguments.diff:
         if "=" in each:
             changed = changed | _constants([each], definition)
+        elif each not in target_names() and is_commit(each, file):
+            commits.append(each)
         else:
             target = each
-    second = _compiled(file, definition, target, changed, arguments.show)
-    titles = [_title(first, constants), _title(second, changed)]
-    return _difference(first, second, titles, arguments)
+    second = first
+    if target != arguments.target or changed is not constants:
+        second = _compiled(file, definition, target, changed, arguments.show)
+    builds = [(first, _title(first, constants)), (second, _title(second, changed))]
+    if len(commits) > 1:
+        builds = [_of_commit(commit, definition.name, target, changed, arguments) for commit in commits[:2]]
+    elif commits:
+        builds = [_of_commit(commits[0], definition.name, target, changed, arguments), builds[1]]
+    (old, old_title), (new, new_title) = builds
+    return _difference(old, new, [old_title, new_title], arguments)
+
+
+def _of_commit(
+    commit: str, kernel: str, target: str | None, constants: dict[str, Any], arguments: argparse.Namespace
+) -> tuple[CompiledKernel, str]:
+    """The kernel as the commit has it, and its title."""
+    with file_in(commit, file_of(arguments.kernel)) as there:
+        before = definition_at(f"{there}:{arguments.kernel.partition(':')[2] or kernel}")
+        compiled = _compiled(there, before, target, constants, arguments.show)
+        return compiled, f"{_title(compiled, constants)} at {commit}"
 
 
 def _written(kernel: CompiledKernel, file: str) -> Iterator[str]:

@@ -24,6 +24,10 @@ FORMAT = 2
 DEFAULT_LIMIT = 512 << 20
 """Bytes that a cache may hold before its oldest entries are removed."""
 
+VARIABLE = "NVBACKEND_CACHE"
+"""The environment's word on where the user's cache is."""
+
+_OFF = ("off", "0")
 _SUFFIX = ".bin"
 _TEMPORARY = ".tmp-"
 _ABANDONED_SECONDS = 3600.0
@@ -38,7 +42,13 @@ def cache_key(stage: str, **inputs: str | int | bool | None) -> str:
 
 
 def default_directory() -> Path | None:
-    """`nvbackend` in the user's cache directory (XDG Base Directory Specification); None for a user without a home."""
+    """Where NVBACKEND_CACHE says (`off`: None), else `nvbackend` in the user's cache directory; None without a home.
+
+    Source: XDG Base Directory Specification.
+    """
+    chosen = os.environ.get(VARIABLE, "")
+    if chosen:
+        return None if chosen in _OFF else Path(os.path.abspath(os.path.expanduser(chosen)))
     base = os.environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(base):
         return Path(base) / "nvbackend"

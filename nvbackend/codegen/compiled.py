@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from nvbackend.codegen.cache import Cache, cache_key, pack, unpack
 from nvbackend.codegen.llvm import CODE_GENERATOR_LEVEL, OPTIMISE, PRINT, TUNING, compile_ir, llvm_version
 from nvbackend.codegen.looking.dump import Dump
+from nvbackend.codegen.looking.log import log_compiled
 from nvbackend.codegen.looking.occupancy import occupancy, register_limit
 from nvbackend.codegen.looking.page import page
 from nvbackend.codegen.looking.page import summary as page_summary
@@ -189,8 +190,8 @@ def compile_kernel(
 
     `cache` None uses the user's cache (Cache.disabled() none); `optimize` is LLVM's level and `ptxas_level` that of
     ptxas, which is `tool` or the one found; `assemble` False stops at PTX, and None assembles where a ptxas is found.
-    The environment's NVBACKEND_DUMP names a folder that gets every form. Raises dump.write, and what `compile_ir` and
-    `nvbackend.codegen.ptxas.assemble` raise.
+    The environment's NVBACKEND_DUMP names a folder that gets every form, NVBACKEND_LOG a file that gets a line. Raises
+    dump.write, log.write, and what `compile_ir` and `nvbackend.codegen.ptxas.assemble` raise.
     """
     stages = _Stages(signature.name, target, Cache.default() if cache is None else cache)
     dump = Dump(signature.name, target.name, ir_text)
@@ -205,7 +206,7 @@ def compile_kernel(
             raise DiagnosticError(at_user_lines(error.diagnostics, ptx, machine)) from None
         dump.write_cubin(cubin.data)
         cubin = replace(cubin, diagnostics=at_user_lines(cubin.diagnostics, ptx, machine))
-    return CompiledKernel(
+    kernel = CompiledKernel(
         signature=signature,
         target=target,
         machine=machine,
@@ -217,6 +218,8 @@ def compile_kernel(
         timings=stages.timings,
         cached=tuple(stages.cached),
     )
+    log_compiled(kernel)
+    return kernel
 
 
 @functools.cache

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import struct
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -142,6 +144,51 @@ def test_resources_have_no_times(file: Path, capsys: Printed) -> None:
     assert (data["threads"], data["occupancy"]["ctas"], data["register_limit"]) == (64, 32, 255)
     assert f"    registers      {data['registers']} a thread, of 255\n" in text
     assert data["selected"] == {"mov.u32": 1, "bar.sync": 1}
+
+
+def git(folder: Path, *arguments: str) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def test_differences_of_commits(tmp_path: Path, capsys: Printed) -> None:
+    """The file, and what it imports, as each commit has it."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    path = folder / "twice.py"
+    for step, factor in (("one", 1), ("two", 2), ("three", 3)):
+        (folder / "helper_of_twice.py").write_text(f"def doubled(x):\n    return x * {float(factor)}\n")
+        path.write_text(TEXT.replace("def doubled(x):\n    return x + x\n", "from helper_of_twice import doubled\n"))
+        git(folder, "add", ".")
+        git(folder, "commit", "-q", "-m", step)
+        git(folder, "tag", step)
+    (folder / "helper_of_twice.py").write_text("def doubled(x):\n    return x * 5.0\n")
+
+    def changes(*commits: str) -> list[str]:
+        options = [each for commit in commits for each in ("--diff", commit)]
+        lines = output(capsys, path, "--show", "ir", *options).splitlines()
+        assert lines[0] == f"--- twice sm_80 at {commits[0]}"
+        assert lines[1].strip() == ("+++ twice sm_80" if len(commits) < 2 else f"+++ twice sm_80 at {commits[1]}")
+        return re.findall(r"^[-+].*fmul.*, *(0x\w+|[\d.e+]+)", "\n".join(lines), re.MULTILINE)
+
+    now, one, two, three = (ir_float(value) for value in (5.0, 1.0, 2.0, 3.0))
+    assert changes("three") == [three, now]
+    assert changes("one", "two") == [one, two]
+    assert changes("HEAD~1") == [two, now]
+    assert "twice.py is not in commit" in fault(capsys, other(folder), "--diff", "one")[0].replace("other", "twice")
+
+
+def ir_float(value: float) -> str:
+    """A number of f32 as LLVM IR writes it."""
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016x}"
+
+
+def other(folder: Path) -> Path:
+    """A kernel that no commit has."""
+    path = folder / "other.py"
+    path.write_text(TEXT)
+    return path
 
 
 def test_differences(file: Path, capsys: Printed) -> None:

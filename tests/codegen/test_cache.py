@@ -221,6 +221,22 @@ def test_the_default_place_follows_the_user(monkeypatch: pytest.MonkeyPatch, tmp
         assert default_directory() == tmp_path / "me" / ".cache" / "nvbackend"
 
 
+def test_the_environment_chooses_the_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NVBACKEND_CACHE", str(tmp_path / "here"))
+    assert default_directory() == tmp_path / "here"
+    Cache.default().put("k", b"kept")
+    assert list((tmp_path / "here").iterdir())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NVBACKEND_CACHE", "relative")
+    assert default_directory() == tmp_path / "relative"
+    monkeypatch.setenv("NVBACKEND_CACHE", "off")
+    assert default_directory() is None
+    assert Cache.default().get("k") is None
+    monkeypatch.setenv("NVBACKEND_CACHE", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert default_directory() == tmp_path / "nvbackend"
+
+
 @given(st.dictionaries(st.text(max_size=8), st.binary(max_size=64), max_size=5))
 def test_parts_survive_packing(parts: dict[str, bytes]) -> None:
     assert unpack(pack(parts)) == parts

@@ -180,6 +180,13 @@ def dump_into_a_file():
         empty().compile(assemble=False)
 
 
+@program("log.write")
+def log_into_a_folder():
+    with scratch(), patch.dict("os.environ", NVBACKEND_LOG="lines"):
+        Path("lines").mkdir()  # breaks
+        empty().compile(assemble=False)
+
+
 @program("cli.build")
 def kernel_that_is_not_there():
     with scratch():

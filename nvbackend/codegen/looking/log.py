@@ -1,0 +1,69 @@
+"""NVBACKEND_LOG: a line for each kernel that a program compiles: what took how long, what came from the cache.
+
+It is stderr, or a file that lines are added to: of JSON where its name ends in .jsonl. Results do not change.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from nvbackend.diagnostics import Rule
+
+if TYPE_CHECKING:
+    from nvbackend.codegen.compiled import CompiledKernel
+
+VARIABLE = "NVBACKEND_LOG"
+_STDERR = ("1", "stderr", "-")
+_OF_JSON = ".jsonl"
+
+WRITE = Rule(
+    id="log.write",
+    message=f"{VARIABLE}={{file}}: {{problem}}",
+    fix="name a file that can be written to, or stderr, or unset the variable",
+    why="The lines that were asked for would be missing.",
+    reference="docs/looking.md, Every kernel of a program",
+)
+
+
+def log_compiled(kernel: CompiledKernel) -> None:
+    """Add the kernel's line, where the variable is set. Raises log.write."""
+    chosen = os.environ.get(VARIABLE, "")
+    if not chosen:
+        return
+    line = json.dumps(_data(kernel)) if chosen.endswith(_OF_JSON) else _text(kernel)
+    if chosen in _STDERR:
+        sys.stderr.write(f"{line}\n")
+        return
+    try:
+        with open(chosen, "a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+    except (OSError, ValueError) as error:
+        WRITE.fail(file=chosen, problem=getattr(error, "strerror", None) or error)
+
+
+def _data(kernel: CompiledKernel) -> dict[str, Any]:
+    return {
+        "kernel": kernel.name,
+        "target": kernel.target.name,
+        "seconds": dict(kernel.timings),
+        "cached": list(kernel.cached),
+        **kernel.figures(),
+    }
+
+
+def _text(kernel: CompiledKernel) -> str:
+    stages = (
+        f"{stage} {'cached' if stage in kernel.cached else f'{seconds * 1e3:.1f} ms'}"
+        for stage, seconds in kernel.timings.items()
+    )
+    parts = [f"nvbackend: {kernel.name} for {kernel.target.name}: {', '.join(stages)}"]
+    if kernel.cubin is not None:
+        used = kernel.cubin.kernel(kernel.name)
+        spilled = used.spill_stores_bytes + used.spill_loads_bytes
+        parts.append(f"{used.registers} registers" + (f", {spilled} bytes spilled" if spilled else ""))
+    if kernel.diagnostics:
+        parts.append("warnings: " + ", ".join(each.rule_id for each in kernel.diagnostics))
+    return "; ".join(parts)
