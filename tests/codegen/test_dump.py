@@ -73,7 +73,7 @@ def test_lines_of_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [(line["kernel"], line["target"]) for line in lines] == [("k", "sm_80"), ("other", "sm_90")]
     assert all(kernel.timings.items() >= line["seconds"].items() for line, kernel in zip(lines, kernels, strict=True))
-    assert list(lines[0]["seconds"]) == ["parse", "optimise", "print", "assemble"]
+    assert set(lines[0]["seconds"]) >= {"optimise", "print", "assemble"}
     assert kernels[0].cubin is not None
     assert lines[0]["registers"] == kernels[0].cubin.kernel("k").registers
     assert "registers" not in lines[1]

@@ -27,7 +27,7 @@ _FIELD = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Match:
     """An instruction of the text, and the function that it is in."""
 
     line: Line
@@ -41,22 +41,22 @@ def line_named(text: str) -> tuple[str, int] | None:
 
 
 def explained_line(file: str, number: int, target: Target | None, others: Iterable[Row] = ()) -> Iterator[str]:
-    """What stands at the line of the file. Raises cli.line, and what reading PTX raises."""
+    """The instruction at the line of the file. Raises cli.line, and what reading PTX raises."""
     module = _module(file)
     known = Target.parse("sm_100a") if target is None else target
     own = _target(module) if target is None else target
     names = resolve(module)
-    found = [
-        _Found(line, lifted)
+    matches = [
+        _Match(line, lifted)
         for function in module.functions
         for lifted in (lift(module, function, names, own or known),)
         for line in lifted.lines
         if line.location.line == number
     ]
-    if not found:
+    if not matches:
         _no_instruction(file, number, module)
     every = list(others)
-    for place, each in enumerate(found):
+    for place, each in enumerate(matches):
         yield "\n" if place else ""
         yield from _told(each, own, file, every)
 
@@ -92,19 +92,19 @@ def _no_instruction(file: str, number: int, module: Module) -> NoReturn:
     rules.LINE.fail(problem=f"line {number} of {file} has no instruction", fix=f"use {file}:{nearest}")
 
 
-def _told(found: _Found, target: Target | None, file: str, others: Sequence[Row]) -> Iterator[str]:
-    instruction = found.line.instruction
+def _told(match: _Match, target: Target | None, file: str, others: Sequence[Row]) -> Iterator[str]:
+    instruction = match.line.instruction
     text = _short(print_instruction(instruction), 100)
-    yield f"{file}:{found.line.location.line}: {text} (in {found.lifted.function.name})\n"
-    if found.line.source is not None:
-        yield f"  compiled from {found.line.source.file}:{found.line.source.line}\n"
+    yield f"{file}:{match.line.location.line}: {text} (in {match.lifted.function.name})\n"
+    if match.line.source is not None:
+        yield f"  compiled from {match.line.source.file}:{match.line.source.line}\n"
     if instruction.guard is not None:
-        yield paragraph(f"Only threads whose {_guard(found)} execute it.", "  ")
+        yield paragraph(f"Only threads whose {_guard(match)} execute it.", "  ")
     every = [row for row in others if row.ptx == instruction.opcode] + list(rows_of(instruction.opcode))
-    fitting = [(row, named) for row in every for named in (_named(row, found),) if named is not None]
+    fitting = [(row, named) for row in every for named in (_named(row, match),) if named is not None]
     yield "\nOperands here\n"
     names = fitting[0][1] if fitting and all(each == fitting[0][1] for _, each in fitting) else None
-    yield from columns([("  name", "operand", "value"), *_cells(found, names)])
+    yield from columns([("  name", "operand", "value"), *_cells(match, names)])
     yield "\n"
     rows = [row for row, _ in fitting] or every
     if rows:
@@ -113,15 +113,15 @@ def _told(found: _Found, target: Target | None, file: str, others: Sequence[Row]
         yield paragraph(f"{instruction.opcode} has no row in the catalogue: it is not one that nvbackend selects.")
 
 
-def _guard(found: _Found) -> str:
-    guard = found.line.instruction.guard
+def _guard(match: _Match) -> str:
+    guard = match.line.instruction.guard
     assert guard is not None
     return f"{guard.register.text} is {'false' if guard.negated else 'true'}"
 
 
-def _named(row: Row, found: _Found) -> list[str] | None:
+def _named(row: Row, match: _Match) -> list[str] | None:
     """The names of the row's operands in the order of the text; None where the text has others."""
-    operands, pieces = list(found.line.instruction.operands), _pieces(row)
+    operands, pieces = list(match.line.instruction.operands), _pieces(row)
     sizes = {value for value in row.axes.values() if type(value) is int}
     names: list[str] = []
     for place, operand in enumerate(operands):
@@ -130,7 +130,7 @@ def _named(row: Row, found: _Found) -> list[str] | None:
         if more and isinstance(operand, Integer) and operand.value in sizes:
             names.append("")
             continue
-        name = _name_of(row, pieces.pop(0), operand, found) if pieces else None
+        name = _name_of(row, pieces.pop(0), operand, match) if pieces else None
         if name is None:
             return None
         names.append(name)
@@ -148,7 +148,7 @@ def _pieces(row: Row) -> list[str]:
     return [f"{{{operand.name}}}" for operand in ordered]
 
 
-def _name_of(row: Row, piece: str, operand: Operand, found: _Found) -> str | None:
+def _name_of(row: Row, piece: str, operand: Operand, match: _Match) -> str | None:
     """The row's name of an operand of the text, of its shape; None for another shape."""
     fields = _FIELD.findall(piece.replace("{{", "").replace("}}", "}") if piece.startswith("{{") else piece)
     if not fields:  # a number of the instruction's own, such as the bytes of a copy, or a predicate of the template
@@ -166,40 +166,40 @@ def _name_of(row: Row, piece: str, operand: Operand, found: _Found) -> str | Non
         return fields[0] if is_legal else None
     registers = len(operand.elements) if isinstance(operand, Vector) else 1
     is_other = not is_address and registers != sum(each.count for each in declared)
-    if is_other or (first.register is RegisterClass.PRED) is not _is_predicate(operand, found):
+    if is_other or (first.register is RegisterClass.PRED) is not _is_predicate(operand, match):
         return None
     return ", ".join(fields)
 
 
-def _is_predicate(operand: Operand, found: _Found) -> bool:
+def _is_predicate(operand: Operand, match: _Match) -> bool:
     """Whether it is a register of type .pred, or its negation."""
-    declared = (found.lifted.names.of.get(name.position) for name in names_in(operand))
+    declared = (match.lifted.names.of.get(name.position) for name in names_in(operand))
     return any(isinstance(each, Variable) and each.type == "pred" for each in declared)
 
 
-def _cells(found: _Found, names: Sequence[str] | None) -> Iterator[tuple[str, str, str]]:
-    for place, operand in enumerate(found.line.instruction.operands):
+def _cells(match: _Match, names: Sequence[str] | None) -> Iterator[tuple[str, str, str]]:
+    for place, operand in enumerate(match.line.instruction.operands):
         name = names[place] if names is not None else ""
-        yield f"  {name or place}", _short(print_operand(operand)), _value(found, operand)
+        yield f"  {name or place}", _short(print_operand(operand)), _value(match, operand)
 
 
 def _short(text: str, most: int = 40) -> str:
     return text if len(text) <= most else f"{text[: most - 10]} ... {text[-6:]}"
 
 
-def _value(found: _Found, operand: Operand) -> str:
+def _value(match: _Match, operand: Operand) -> str:
     """What is known of an operand: a number, or the line that its register was last set at."""
     if isinstance(operand, Integer):
         return hex(operand.value) if operand.value > 9 else ""
     if isinstance(operand, Vector):
         return f"{len(operand.elements)} registers"
-    registers = found.lifted.registers(operand)
-    return _set_at(found, registers[0]) if registers else ""
+    registers = match.lifted.registers(operand)
+    return _set_at(match, registers[0]) if registers else ""
 
 
-def _set_at(found: _Found, register: Register) -> str:
+def _set_at(match: _Match, register: Register) -> str:
     """The lines that set a register of the instruction."""
-    setters = [line for line in found.lifted.lines if register in line.writes and line is not found.line]
+    setters = [line for line in match.lifted.lines if register in line.writes and line is not match.line]
     if not setters:
         return "set nowhere in this function"
     if len(setters) > 1:
