@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nvbackend.cli.commits import file_in, is_commit
+from nvbackend.cli.files.commits import file_in, is_commit
+from nvbackend.cli.files.source_file import definition_at, fail, file_of, users_program
 from nvbackend.cli.rules import OUTPUT
-from nvbackend.cli.source_file import definition_at, fail, file_of, users_program
 from nvbackend.cli.text import columns, count
 from nvbackend.isel.target.target import target_names
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nvbackend.cli import rules
-from nvbackend.cli.source_file import ProgramError
+from nvbackend.cli.files.source_file import ProgramError
 from nvbackend.cli.text import count
 
 if TYPE_CHECKING:

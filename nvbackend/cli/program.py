@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 import nvbackend
 from nvbackend.cli import build, catalogue, decode, draw, encode, explain, lint, simulate, targets
+from nvbackend.cli.files.source_file import ProgramError, ProgramFailed
 from nvbackend.cli.rules import USAGE
-from nvbackend.cli.source_file import ProgramError, ProgramFailed
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Interrupted
 
 FAILED = 2

@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
+from nvbackend.codegen.looking.built import BuiltKernel
 from nvbackend.diagnostics import Rule
-
-if TYPE_CHECKING:
-    from nvbackend.codegen.compiled import CompiledKernel
 
 VARIABLE = "NVBACKEND_LOG"
 _STDERR = ("1", "stderr", "-")
@@ -28,7 +27,22 @@ WRITE = Rule(
 )
 
 
-def log_compiled(kernel: CompiledKernel) -> None:
+class TimedKernel(BuiltKernel, Protocol):
+    """A kernel with the times of its stages, and its figures."""
+
+    @property
+    def timings(self) -> Mapping[str, float]:
+        """Seconds by stage."""
+
+    @property
+    def cached(self) -> tuple[str, ...]:
+        """The stages whose result came from the cache."""
+
+    def figures(self) -> dict[str, Any]:
+        """The numbers of its report."""
+
+
+def log_compiled(kernel: TimedKernel) -> None:
     """Add the kernel's line, where the variable is set. Raises log.write."""
     chosen = os.environ.get(VARIABLE, "")
     if not chosen:
@@ -44,9 +58,9 @@ def log_compiled(kernel: CompiledKernel) -> None:
         WRITE.fail(file=chosen, problem=getattr(error, "strerror", None) or error)
 
 
-def _data(kernel: CompiledKernel) -> dict[str, Any]:
+def _data(kernel: TimedKernel) -> dict[str, Any]:
     return {
-        "kernel": kernel.name,
+        "kernel": kernel.signature.name,
         "target": kernel.target.name,
         "seconds": dict(kernel.timings),
         "cached": list(kernel.cached),
@@ -54,14 +68,14 @@ def _data(kernel: CompiledKernel) -> dict[str, Any]:
     }
 
 
-def _text(kernel: CompiledKernel) -> str:
+def _text(kernel: TimedKernel) -> str:
     stages = (
         f"{stage} {'cached' if stage in kernel.cached else f'{seconds * 1e3:.1f} ms'}"
         for stage, seconds in kernel.timings.items()
     )
-    parts = [f"nvbackend: {kernel.name} for {kernel.target.name}: {', '.join(stages)}"]
+    parts = [f"nvbackend: {kernel.signature.name} for {kernel.target.name}: {', '.join(stages)}"]
     if kernel.cubin is not None:
-        used = kernel.cubin.kernel(kernel.name)
+        used = kernel.cubin.kernel(kernel.signature.name)
         spilled = used.spill_stores_bytes + used.spill_loads_bytes
         parts.append(f"{used.registers} registers" + (f", {spilled} bytes spilled" if spilled else ""))
     if kernel.diagnostics:

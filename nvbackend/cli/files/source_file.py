@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import nvbackend as nvb
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE = os.path.join(os.path.abspath(__file__).rpartition(f"{os.sep}cli{os.sep}")[0], "")
 
 
 class ProgramError(DiagnosticError):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nvbackend.cli.source_file import fail
+from nvbackend.cli.files.source_file import fail
 
 _OWN = "nvbackend"
 
