@@ -116,13 +116,10 @@ def _results(function: str, annotation: Any) -> tuple[tuple[ElementType, ...] | 
     parts = get_args(annotation) if get_origin(annotation) is tuple else annotation
     parts = tuple(parts) if is_tuple else (annotation,)
     bare = [_bare(part) for part in parts]
-    for part in bare:
-        if not isinstance(part, ElementType) or (part is not pred and part.bits % 8) or not parts:
-            problem = f"it is declared to return {printed(annotation)}, which is not a type of values"
-            advice = (
-                "declare element types, -> nvb.f32 or -> tuple[nvb.f32, nvb.i32], or leave out what returns nothing"
-            )
-            DECLARATION.fail(function=function, problem=problem, advice=advice)
+    if not bare or not all(isinstance(part, ElementType) and (part is pred or part.bits % 8 == 0) for part in bare):
+        problem = f"it is declared to return {printed(annotation)}, which is not a type of values"
+        advice = "declare element types, -> nvb.f32 or -> tuple[nvb.f32, nvb.i32], or leave out what returns nothing"
+        DECLARATION.fail(function=function, problem=problem, advice=advice)
     return tuple(bare), is_tuple
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -143,6 +144,60 @@ def test_the_math_policy_is_that_of_the_function() -> None:
 
     assert "mul.rn.ftz.f32" in product.compile("sm_80", math=nvb.MathPolicy(ftz=True)).ptx
     assert "ftz" not in product.compile("sm_80").ptx
+
+
+@pytest.mark.parametrize("threads", [32, 256, (16, 8)])
+def test_the_body_knows_the_threads_of_its_callers(threads) -> None:
+    @nvb.function
+    def checked(k, x: i32, *, bound: int) -> i32:
+        k.static_assert(k.thread_id("linear") < bound)
+        return x
+
+    @nvb.function
+    def met(k, x: i32, *, bound: int) -> i32:
+        with k.if_(k.thread_id("linear") < bound):
+            k.barrier.sync()
+        return x
+
+    count = math.prod(threads) if isinstance(threads, tuple) else threads
+    for function, rule in ((checked, "static-assert.unknown"), (met, ".divergent")):
+        assert function.compile("sm_90a", threads=threads, bound=count).ptx
+        assert rule in refusal("sm_90a", of=function, threads=threads, bound=count - 1)[0]
+
+
+def takes_a_float(k, x: f32):
+    pass
+
+
+def takes_a_multiple(k, x: i32(multiple_of=4)):
+    pass
+
+
+def takes_a_half(k, x: f16):
+    pass
+
+
+def takes_an_address(k, x: nvb.Pointer[f32]):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("body", "threads", "unknown", "described"),
+    [
+        (takes_a_float, None, (), None),
+        (takes_a_float, 64, ("64 threads",), None),
+        (takes_a_half, None, (), "x: f16"),
+        (takes_a_multiple, None, ("asserted values",), "x: s32, a multiple of 4"),
+        (takes_an_address, (8, 8), ("(8, 8) threads", "pointers point to"), "x: address of global memory, f32"),
+    ],
+)
+def test_only_what_matters_to_a_caller_is_said_of_it(body, threads, unknown, described) -> None:
+    compiled = nvb.function(body).compile("sm_80", threads=threads)
+    _, _, *rest = compiled.unknown  # which threads call it, and what of theirs is pending: always
+    assert len(rest) == len(unknown)
+    assert all(words in line for words, line in zip(unknown, rest, strict=True))
+    notes = [line.strip() for line in compiled.c_header().splitlines() if line.strip().startswith("x: ")]
+    assert [note.startswith(described or "-") for note in notes] == [True] * (described is not None)
 
 
 def test_what_is_not_known_of_callers_is_said() -> None:
