@@ -58,7 +58,7 @@ def checked_bounds(
             lambda: _check_share(count, max_registers) if min_ctas is None else None,
         )
     )
-    bounds = LaunchBounds(count, ctas, 0, min_ctas, shape, cluster_shape)
+    bounds = LaunchBounds(count, ctas, min_ctas=min_ctas, shape=shape, cluster_shape=cluster_shape)
     return bounds, check_cluster_size(ctas)
 
 

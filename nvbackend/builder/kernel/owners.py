@@ -170,9 +170,11 @@ def room_faults(k: Builder) -> Iterator[Diagnostic]:
 
 
 def _is_static_shared(value: object) -> bool:
-    if not isinstance(value, ir.GlobalVariable) or value.type.addrspace != SHARED_SPACE:
-        return False
-    return value.initializer is not None
+    return (
+        isinstance(value, ir.GlobalVariable)
+        and value.type.addrspace == SHARED_SPACE
+        and value.initializer is not None
+    )
 
 
 _SIZES = ((ir.DoubleType, 8), (ir.FloatType, 4), (ir.HalfType, 2))

@@ -181,8 +181,6 @@ def _rounded(number: float, element: ElementType) -> float:
 _HALF_BITS, _F32_BITS = ir.IntType(16), ir.IntType(32)
 _TF32_MASK = 0xFFFFE000
 """The bits of a register that are a tf32's: sign, 8 of exponent, 10 of mantissa (PTX ISA 5.2.3)."""
-EXACT_BITS = 24
-"""Integers of fewer bits are exact in f32."""
 
 
 def converted(
@@ -261,7 +259,7 @@ def _integer_to_float(
     rounds_in_f32 = element is tf32 or (element is bf16 and not target.has(Feature.SM_90))
     if rounds_in_f32:
         # There is no such instruction: it takes two, by way of f32.
-        exact = source.bits < EXACT_BITS
+        exact = source.bits < f32.bits  # of 16 bits at most
         middle = _cast(builder, value, source, f32) if exact else odd_from_integer(builder, value, source)
         return _float_to_float(builder, target, middle, f32, element)
     return _cast(builder, value, source, element)

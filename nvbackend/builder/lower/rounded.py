@@ -163,7 +163,7 @@ def _to_wide(
             return conversions.converted(builder, target, value, source, element)  # exact
         name = f"llvm.nvvm.d2f.{mode}"
     else:
-        if source.bits < (conversions.EXACT_BITS if element is f32 else f64.bits):  # exact
+        if source.bits < element.bits:  # exact
             return conversions.converted(builder, target, value, source, element)
         letters = ("" if source.is_signed else "u") + ("ll" if source.bits == f64.bits else "i")
         name = f"llvm.nvvm.{letters}2{'f' if element is f32 else 'd'}.{mode}"
@@ -174,7 +174,7 @@ def _to_single(builder: ir.IRBuilder, target: Target, value: ir.Value, source: E
     """An f32 that rounds to narrower types as the exact number does."""
     if source is f64:
         return conversions.odd_from_double(builder, value)
-    if source.is_integer and source.bits >= conversions.EXACT_BITS:
+    if source.is_integer and source.bits >= f32.bits:
         return conversions.odd_from_integer(builder, value, source)
     return value if source is f32 else conversions.converted(builder, target, value, source, f32)
 

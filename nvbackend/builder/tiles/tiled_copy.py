@@ -12,6 +12,7 @@ from llvmlite import ir
 
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.parameters import TensorMapParameter
+from nvbackend.builder.lower.conversions import llvm_constant
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.box_copies import copy_boxes
 from nvbackend.builder.tiles.coordinates import Inside
@@ -189,8 +190,8 @@ def _load_words(k: FunctionBuilder, address: Address, words: _Words) -> list[Val
         return place.load(words.count)
     kind = ir.VectorType(ir.IntType(REGISTER_BITS), words.count)
     loaded = k.core.llvm.load(place.pointer(), typ=kind, align=size)
-    places = (ir.Constant(ir.IntType(32), index) for index in range(words.count))
-    return [k.core.wrap(k.core.llvm.extract_element(loaded, place), u32) for place in places]
+    places = range(words.count)
+    return [k.core.wrap(k.core.llvm.extract_element(loaded, llvm_constant(place, u32)), u32) for place in places]
 
 
 def _store_words(k: FunctionBuilder, address: Address, words: _Words, values: list[Value]) -> None:
@@ -201,7 +202,7 @@ def _store_words(k: FunctionBuilder, address: Address, words: _Words, values: li
         return
     packed: ir.Value = ir.Constant(ir.VectorType(ir.IntType(REGISTER_BITS), words.count), ir.Undefined)
     for index, value in enumerate(values):
-        packed = k.core.llvm.insert_element(packed, value.ir, ir.Constant(ir.IntType(32), index))
+        packed = k.core.llvm.insert_element(packed, value.ir, llvm_constant(index, u32))
     k.core.llvm.store(packed, place.pointer(), align=size)
 
 

@@ -95,9 +95,6 @@ def _any(operand: RowOperand) -> int | list[ir.Value]:
 
 
 def _attributes(declaration: str) -> str | None:
-    """LLVM's attributes of what is declared: empty if it has none by that name, None if it has replaced the name."""
-    try:
-        functions = list(binding.parse_assembly(declaration).functions)
-    except RuntimeError:
-        return ""
+    """LLVM's attributes of what is declared, which compiles: None if it has replaced the name."""
+    functions = list(binding.parse_assembly(declaration).functions)
     return " ".join(each.decode() for each in functions[0].attributes) if functions else None
