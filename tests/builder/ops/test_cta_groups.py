@@ -62,6 +62,17 @@ def _used_elsewhere(k: KernelBuilder, x: Any) -> None:
         k.barrier.sync(1, 256)
 
 
+def _used_elsewhere_among_others(k: KernelBuilder, x: Any) -> None:
+    with k.if_(k.warpgroup_id() == 1):
+        _sum(k, x, threads=128, barrier=1)
+    with k.else_():
+        x[0] = x[1]
+        k.warp.sync()
+        k.barrier.sync(2, 256)
+        k.barrier.sync(k.thread_id() // 1024 + 3, 256)
+        k.barrier.sync(1, 256)
+
+
 def _two_groups(k: KernelBuilder, x: Any) -> None:
     for group in (1, 2):
         with k.if_(k.warpgroup_id() == group):
@@ -83,6 +94,7 @@ WRONG: dict[str, tuple[Callable[[KernelBuilder, Any], None], str, str]] = {
     "lanes apart": (_lanes_apart, "cta.group", "only some come"),
     "the CTA's barrier": (_zero, "cta.group", "barrier 0 is used for 384 threads elsewhere"),
     "another count": (_used_elsewhere, "cta.group", "barrier 1 is used for 256 threads elsewhere"),
+    "another count among others": (_used_elsewhere_among_others, "cta.group", "barrier 1 is used for 256 threads"),
     "another group": (_two_groups, "cta.group", "barrier 1 is for warps 4 to 7"),
 }
 
