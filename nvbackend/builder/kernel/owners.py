@@ -171,9 +171,7 @@ def room_faults(k: Builder) -> Iterator[Diagnostic]:
 
 def _is_static_shared(value: object) -> bool:
     return (
-        isinstance(value, ir.GlobalVariable)
-        and value.type.addrspace == SHARED_SPACE
-        and value.initializer is not None
+        isinstance(value, ir.GlobalVariable) and value.type.addrspace == SHARED_SPACE and value.initializer is not None
     )
 
 
