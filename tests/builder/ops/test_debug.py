@@ -166,6 +166,15 @@ def test_values_are_passed_as_c_promotes_them() -> None:
     assert buffer == "i32, i32, i32, i32, double, double, double, i64"
 
 
+@pytest.mark.parametrize("name", ["f16x2", "bf16x2", "f32x2"])
+@pytest.mark.parametrize("form", ["{}", "{:x}"])
+def test_a_pair_is_shown_as_the_word_of_its_bits(name: str, form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    stored = BY_NAME[name].numpy_dtype()
+    data = np.array([0, 1, 0x80000000, 0x3C004000, 0xFFFFFFFF], np.uint64).astype(stored)
+    data[-1] = np.iinfo(stored).max
+    assert shown(BY_NAME[name], data, capsys, form) == [form.format(number) for number in data.tolist()]
+
+
 @nvb.kernel("sm_90a", threads=64)
 def guarded(k, x: nvb.Pointer[f32], n: i32):
     thread, block = k.thread_id(), k.block_id()

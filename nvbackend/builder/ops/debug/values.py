@@ -47,6 +47,8 @@ def shown_values(k: Core, call: str, values: Sequence[object]) -> list[Shown]:
 def _shown(k: Core, call: str, value: object) -> Shown:
     if isinstance(value, Arithmetic):
         own = as_value(k, value)
+        if own.type.is_pair:  # C has no form of two numbers: the word of their bits
+            own = own.bitcast(u32 if own.type.bits == u32.bits else u64)
         return Shown(own.type, own)
     if isinstance(value, Address):
         return Shown(ADDRESS, generic_address(k, value))
@@ -61,8 +63,6 @@ def promoted(k: Core, value: Value) -> ir.Value:
     kind = value.type
     if kind is pred or kind is b1:
         return k.llvm.zext(value.ir, ir.IntType(32)) if kind is pred else value.ir
-    if kind.is_pair:
-        return value.bitcast(u32 if kind.bits == u32.bits else u64).ir
     if is_packed(kind):
         return _narrow_float(k.llvm, kind, value.ir)
     if is_float(kind):
