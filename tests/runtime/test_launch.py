@@ -103,7 +103,7 @@ POINTER = Pointer(types.f16)
     ],
 )
 def test_wrong_argument_is_found_before_the_launch(kind: Any, argument: Any, expected: str) -> None:
-    device = FakeDevice(owners={0x1000: 1, 0x2000: None})
+    device = FakeDevice(owners={0: None, 0x1000: 1, 0x2000: None})
     kernel, _ = loaded(signature(kind), device)
     assert rules(lambda: kernel.launch(1, argument)) == [expected]
     assert not device.named("launch")

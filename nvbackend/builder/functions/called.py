@@ -99,7 +99,7 @@ def _built(k: FunctionBuilder, source: Source) -> CalledFunction:
         core.inner = None
     code = code_of(inner.function.blocks[1:-1])
     return_results(inner, [value.ir for value in results])
-    inner.check_blocks()
+    # Its with-blocks are whole if those of the same body in the caller are, which are checked there.
     inner.finished = True
     inner.link(everywhere=True)
     splice(inner.function, inner.functions.calls)

@@ -1,4 +1,4 @@
-"""With-blocks that were asked for and never entered, or are open at the end: refused by whoever finishes the function."""
+"""With-blocks that were never entered, torn, or open at the end: refused by whoever finishes the function."""
 
 from __future__ import annotations
 

@@ -265,6 +265,15 @@ def test_a_text_comes_out_as_it_was_written(text: str) -> None:
     assert text.rpartition("//")[2] in ptx_of(row_of(text))
 
 
+def test_a_dollar_of_the_ptx_is_two_in_the_text() -> None:
+    """As in LLVM's inline assembly; a message names the register as the PTX does."""
+    refused = failure(row_of("{{ .reg .u32 $$t; add.u32 {d}, $$t, {a}; }}"))
+    assert refused.rule_id == "row.text"
+    assert "reads $t, which nothing has written yet" in refused.message
+    text = "{{ .reg .u32 $$t; mov.u32 $$t, 1; add.u32 {d}, $$t, {a}; }}"
+    assert ".reg .u32 $t; mov.u32 $t, 1;" in ptx_of(row_of(text))
+
+
 def test_an_input_that_is_read_after_a_tied_output_has_its_own_register() -> None:
     text = "shl.b32 {d}, {d}, 4; or.b32 {d}, {d}, {a};"
     ptx = ptx_of(own_row(text, output("d", B32, tied=True), operand("a", B32)))

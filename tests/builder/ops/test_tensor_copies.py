@@ -9,9 +9,10 @@ import pytest
 import nvbackend as nvb
 from nvbackend import f16
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.intrinsics.row.types import u8
+from nvbackend.intrinsics.row.types import u8, u32
 from nvbackend.signature import Parameter, Pointer
 from tests.support.barriers import barrier_of_somebody
+from tests.support.said import said
 
 
 class Copying:
@@ -152,6 +153,30 @@ def test_a_tensor_map_is_changed_published_and_acquired():
     assert "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [" in text
     assert "fence.proxy.tensormap::generic.release.cta;" in text
     assert "fence.proxy.tensormap::generic.acquire.gpu [" in text
+
+
+BULK = {
+    "load": (lambda c, tile, odd, far: c.k.bulk.load(odd, c.memory, 64, c.barrier), "destination"),
+    "store": (lambda c, tile, odd, far: c.k.bulk.store(c.memory, odd, 64), "source"),
+    "reduce": (lambda c, tile, odd, far: c.k.bulk.reduce(c.memory, odd, 64, "add", u32), "source"),
+    "store from": (lambda c, tile, odd, far: c.k.bulk.store(tile, odd, 64, **far), "source"),
+    "store to": (lambda c, tile, odd, far: c.k.bulk.store(odd, tile, 64, **far), "destination"),
+    "reduce from": (lambda c, tile, odd, far: c.k.bulk.reduce(tile, odd, 64, "add", u32, **far), "source"),
+    "reduce to": (lambda c, tile, odd, far: c.k.bulk.reduce(odd, tile, 64, "add", u32, **far), "destination"),
+}
+
+
+@pytest.mark.parametrize("name", BULK)
+def test_the_operand_that_is_not_aligned_is_named(name):
+    c = Copying(2, cluster=2)
+    call, operand = BULK[name]
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        call(c, c.tile, c.k.shared(u32, 64, align=8), {"rank": 1, "barrier": c.barrier})
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "tma.alignment"
+    assert operand in said(found)
+    assert ({"source", "destination"} - {operand}).pop() not in said(found)
+    assert "8" in said(found)
 
 
 def test_what_can_not_be_copied_is_refused_at_the_call():

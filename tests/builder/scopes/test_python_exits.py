@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import linecache
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import i32
+from nvbackend.builder.scopes import python_exits
 
 
 def bare_return(k, out, n):
@@ -280,3 +282,37 @@ def test_a_block_is_no_sequence_and_no_condition(function: Callable[..., None], 
     assert (diagnostic.rule_id, diagnostic.fix) == ("control.with", fix)
     assert diagnostic.location is not None
     assert diagnostic.location.function == function.__name__
+
+
+LEFT_BY_EXCEPTION_TOO = """
+def function(block, bit):
+    with block(), block():
+        try:
+            bit()
+        except ValueError:
+            return 1
+        if bit():
+            return 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("moved", "last", "first", "both"),
+    [
+        (False, [7, 9, None], [7, 9, None], [7, 7, 9, 9, None, None]),
+        (True, [9, None, 7], [9, None, 7], [9, 9, None, None, 7, 7]),
+    ],
+)
+def test_what_only_an_exception_leads_to_is_last_from_python_3_12_on(
+    monkeypatch: pytest.MonkeyPatch, moved: bool, last: list[int], first: list[int], both: list[int]
+) -> None:
+    """As CPython compiles it; the random functions show it for the version that runs."""
+    monkeypatch.setattr(python_exits, "MOVES_COLD_CODE", moved)
+    (ways,) = python_exits.ways_out(ast.parse(LEFT_BY_EXCEPTION_TOO)).values()
+
+    def lines(statements: tuple[python_exits.Exit | None, ...]) -> list[int | None]:
+        return [statement and statement.lineno for statement in statements]
+
+    assert lines(ways.of_item(last=True)) == last
+    assert lines(ways.of_item(last=False)) == first
+    assert lines(ways.of_all(2)) == both

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -64,6 +66,31 @@ def test_a_stage_is_given_back_by_one_thread_for_each_cta(consumers, cluster):
         pass
     (release,) = [instr for instr in k.machine.instructions() if "guard" in instr.registers]
     assert (release.facts["threads"], release.facts["warps"]) == (consumers * cluster, consumers)
+
+
+@pytest.mark.parametrize("use", ["steps", "fill", "drain", "finish"])
+@pytest.mark.parametrize("between", [None, "fence", "warp"])
+def test_a_ring_is_not_used_before_all_threads_see_its_barriers(use, between):
+    k = KernelBuilder("ring", "sm_90a", threads=256)
+    made = k.pipeline(2, **({} if use == "steps" else {"consumers": 1}), a=(f16, Layout((32, 8), (8, 1))))
+    if between == "fence":
+        k.fence.mbarrier_init()
+    if between == "warp":
+        k.warp.sync()
+    used = {
+        "steps": lambda: made.steps(4, lambda *_: None).__enter__(),
+        "fill": lambda: made.fill().__enter__(),
+        "drain": lambda: made.drain().__enter__(),
+        "finish": made.finish,
+    }
+    if use == "drain":
+        with k.producer(40):
+            pass
+    role = nullcontext() if use == "steps" else k.consumers(120) if use == "drain" else k.producer(40)
+    with pytest.raises(nvb.DiagnosticError) as caught, role:
+        used[use]()
+    assert [each.rule_id for each in caught.value.diagnostics] == ["pipeline.not-ready"]
+    assert f"ring.{use}" in caught.value.diagnostics[0].message
 
 
 @pytest.mark.parametrize("stages", [0, -1])

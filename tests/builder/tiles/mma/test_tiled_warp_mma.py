@@ -13,8 +13,8 @@ from nvbackend import DiagnosticError, Pointer, e4m3, f16, f32, i32, ue8m0
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import ComposedLayout, Layout, Swizzle, composition, size
 from nvbackend.signature import Parameter, Scalar
+from nvbackend.tiled import MmaOperand, make_tiled_mma
 from nvbackend.tiled import gemm as layout_gemm
-from nvbackend.tiled import make_tiled_mma
 from tests.support.cta_interpreter import Recorded, run
 from tests.support.ir_addresses import condition_of, evaluate, instructions, pointer_of
 from tests.support.said import said
@@ -180,6 +180,29 @@ def test_ldmatrix_reads_what_its_rows_are(element, major, form):
     assert found == ({f"ldmatrix.sync.aligned.m8n8.{form}.b16"} if form else set())
 
 
+@pytest.mark.parametrize(
+    ("name", "a", "b"),
+    [
+        ("SM80_16x8x16_F32F16F16F32_TN", "x4", "x2"),
+        ("SM80_16x8x8_F32F16F16F32_TN", "x2", "x1"),
+        ("SM89_16x8x32_F32E4M3E4M3F32_TN", "x4", "x2"),
+    ],
+)
+def test_ldmatrix_reads_as_many_matrices_as_one_atom_has(name, a, b):
+    """8 rows of 16 bytes are a matrix; of the atom's extents by the size of its elements."""
+    k = KernelBuilder("matrices", "sm_90a", threads=32)
+    mma = k.tiled_mma(name)
+    element = mma.layouts.atom.a
+    for load, operand, form in ((mma.load_a, MmaOperand.A, a), (mma.load_b, MmaOperand.B, b)):
+        before = len(list(k.machine.instructions()))
+        rows, columns = mma.layouts.extents(operand)
+        layout = Layout((rows, columns), (columns, 1))
+        load(k.tensor(k.shared(element, rows * columns, align=1024), layout))
+        emitted = [one.row.ptx for one in list(k.machine.instructions())[before:]]
+        assert emitted == [f"ldmatrix.sync.aligned.m8n8.{form}.shared.b16"]
+        assert rows * columns * element.bits == 8 * 8 * 16 * int(form[1:])
+
+
 def test_tiles_of_parts_of_a_byte_are_of_plain_words():
     """Of s4 a tile is of u32, eight elements each; a swizzled one has no layout of elements."""
     k = KernelBuilder("words", "sm_80", threads=32)
@@ -269,6 +292,11 @@ def swizzled_factors():
     mma.load_scales_a(k.tensor(k.shared(ue8m0, 64 * 64, align=1024), SWIZZLED))
 
 
+def factors_of_half_a_register():
+    k, mma = scaled()
+    mma.load_scales_a(k.tensor(k.shared(ue8m0, 64 * 6, align=1024), Layout((64, 6), (6, 1))))
+
+
 def metadata_of_another_type():
     k = KernelBuilder("sparse", "sm_90a", threads=128, parameters=[Parameter("a", Pointer(f16))])
     mma = k.tiled_mma("SM80_SPARSE_16x8x32_F32F16F16F32_TN", (2, 2), tile=(64, 64))
@@ -298,6 +326,7 @@ MISTAKES = {
     factors_of_what_has_none: ("warp-mma.fragment", "its products are not scaled"),
     factors_of_another_type: ("warp-mma.fragment", "they are of f16, and ue8m0 is wanted"),
     swizzled_factors: ("warp-mma.fragment", "they are swizzled"),
+    factors_of_half_a_register: ("warp-mma.fragment", "a row of the tile has 6 factors, and a register 4"),
     metadata_of_another_type: ("warp-mma.fragment", "they are of f16, and u16 is wanted"),
     on_an_older_chip: ("mma.target", "m16n8k16"),
     one_stage: ("pipeline.stages", "a ring of 1 stage"),
