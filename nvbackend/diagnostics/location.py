@@ -101,6 +101,15 @@ def caller_frame(*, passes_compilers: bool = True) -> FrameType | None:
     return of_compiler
 
 
+def caller_line() -> Location | None:
+    """The innermost line of the user's without its callers, for what is asked too often to collect them."""
+    places = _PLACES.get()
+    if places:
+        return places[0]
+    frame = caller_frame()
+    return None if frame is None else Location(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
 def error_location(error: BaseException) -> Location | None:
     """The user's line that raised `error` itself; None if it came from inside this package."""
     calls: list[_Call] = []

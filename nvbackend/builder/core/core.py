@@ -36,13 +36,14 @@ from nvbackend.builder.values.math_policy import NOTHING_ALLOWED, MathPolicy
 from nvbackend.builder.values.placed import TilePlaces
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Diagnostic, Location, caller_location, raise_all
+from nvbackend.diagnostics.location import caller_line
 from nvbackend.dry_run.anchors import Anchors
 from nvbackend.intrinsics.row.row import Effect, Row
 from nvbackend.intrinsics.row.semantics import BARRIER, Scope
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.facts import THREADS
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Reach, Touch
-from nvbackend.isel.machine.pseudo import ADDRESS, RETURN
+from nvbackend.isel.machine.pseudo import ADDRESS, RETURN, global_access
 from nvbackend.isel.protocols.convergence.convergence import needed_of
 from nvbackend.isel.select.rows import check_row
 from nvbackend.isel.target.target import Target
@@ -230,6 +231,18 @@ class Core:
         self.machine.block(self.llvm.block.name).instructions.append(instruction)
         self.allowances.note(instruction.location)
         self.anchors.record(self.llvm.block, instruction)
+
+    def plain_access(self, opcode: str, pointer: ir.Value, bytes: int) -> None:
+        """Record a plain access of global memory, which no analysis but a user's own asks for.
+
+        Where the kernel has none, its place has no callers: to collect them would take longer than all the rest.
+        """
+        block = self.machine.block(self.llvm.block.name)
+        at = caller_location() if self.allowances.own else caller_line()
+        named, said = {ADDRESS: reference(pointer)}, global_access(opcode, bytes)
+        instr = MachineInstr(opcode, None, operands=named, location=at, semantics=said)
+        block.plain.append((block.instructions[-1] if block.instructions else None, instr))
+        self.allowances.note(at)
 
     def intrinsic(self, name: str, element: ElementType | None, arguments: Sequence[ir.Value]) -> ir.Value:
         """Call an LLVM intrinsic that has no machine row (arithmetic, conversion)."""

@@ -41,7 +41,7 @@ from nvbackend.diagnostics import Location, Rule, caller_location, user_facing
 from nvbackend.intrinsics.copy.load_store import WEAK
 from nvbackend.intrinsics.row.types import ElementType, s64, u32
 from nvbackend.isel.machine.function import MemoryUse
-from nvbackend.isel.machine.pseudo import ATOMIC_GLOBAL, ATOMIC_SHARED, IN_CLUSTER
+from nvbackend.isel.machine.pseudo import ATOMIC_GLOBAL, ATOMIC_SHARED, IN_CLUSTER, OF_GLOBAL
 from nvbackend.isel.operands.atomics import atomic_operation
 from nvbackend.isel.protocols.cluster.rules import NO_PEER
 from nvbackend.isel.target.shared_memory import SHARED_LIMIT, static_limit
@@ -261,7 +261,11 @@ class Address:
         return self._k.wrap(old, self.element)
 
     def _record(self, opcode: str, uses: Sequence[MemoryUse], size: int, pointer: ir.Value) -> None:
-        """Record an ordinary access to shared memory in the machine form, for the analyses."""
+        """Record an ordinary access in the machine form, for the analyses."""
+        if self.space == GLOBAL_SPACE:
+            if opcode in OF_GLOBAL:
+                self._k.plain_access(OF_GLOBAL[opcode], pointer, size)
+            return
         of_peer = self.space == CLUSTER_SPACE and not self._k.peers.is_own(self._base)
         place = self._k.places.of_peer(self._place) if of_peer else self._place
         touched = [] if place is None else [place.touch(use, size=size) for use in uses]
@@ -270,7 +274,7 @@ class Address:
         elif touched:
             known = swizzle_fact(pointer.operands[0], self._k.places.bits)
             self._k.pseudo(opcode, memory=touched, facts=known)
-        elif self.space != GLOBAL_SPACE and MemoryUse.WRITE in uses:
+        elif MemoryUse.WRITE in uses:
             self._k.pseudo(opcode)
 
     def _facts(self) -> dict[str, int]:

@@ -23,6 +23,7 @@ from nvbackend.diagnostics import Rule, raise_all
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, u32
+from nvbackend.isel.machine.pseudo import LOAD_GLOBAL, STORE_GLOBAL
 from nvbackend.layout import Layout, make_layout, size
 from nvbackend.layout.algebra.inttuple import text
 from nvbackend.layout.banks.conflicts import ACCESS_BYTES
@@ -189,7 +190,9 @@ def _load_words(k: FunctionBuilder, address: Address, words: _Words) -> list[Val
     if size in ACCESS_BYTES:
         return place.load(words.count)
     kind = ir.VectorType(ir.IntType(REGISTER_BITS), words.count)
-    loaded = k.core.llvm.load(place.pointer(), typ=kind, align=size)
+    pointer = place.pointer()
+    loaded = k.core.llvm.load(pointer, typ=kind, align=size)
+    k.core.plain_access(LOAD_GLOBAL, pointer, size)
     places = range(words.count)
     return [k.core.wrap(k.core.llvm.extract_element(loaded, llvm_constant(place, u32)), u32) for place in places]
 
@@ -203,7 +206,9 @@ def _store_words(k: FunctionBuilder, address: Address, words: _Words, values: li
     packed: ir.Value = ir.Constant(ir.VectorType(ir.IntType(REGISTER_BITS), words.count), ir.Undefined)
     for index, value in enumerate(values):
         packed = k.core.llvm.insert_element(packed, value.ir, llvm_constant(index, u32))
-    k.core.llvm.store(packed, place.pointer(), align=size)
+    pointer = place.pointer()
+    k.core.llvm.store(packed, pointer, align=size)
+    k.core.plain_access(STORE_GLOBAL, pointer, size)
 
 
 def _cp_async(k: FunctionBuilder, atom: CopyAtom, source: Address, destination: Address, inside: Value | None) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from nvbackend.diagnostics import user_facing
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.paths import coming, thread_count
+from nvbackend.isel.flow.plain import with_plain
 from nvbackend.isel.machine.function import MachineFunction
 
 
@@ -14,14 +15,13 @@ from nvbackend.isel.machine.function import MachineFunction
 class Flow:
     """The instructions of a finished kernel, and which ways lead from one to another.
 
-    `function` is the machine form, in which plain loads and stores of global memory do not appear. A way is
-    one along the branches, whatever their conditions are; a site is "after" another one where the other is executed
-    first.
+    `function` is the machine form, with plain loads and stores of global memory among its instructions. A way is one
+    along the branches, whatever their conditions are; a site is "after" another one where the other is executed first.
     """
 
     def __init__(self, function: MachineFunction) -> None:
-        self.function = function
-        self._by_block = sites_of(function)
+        self.function = with_plain(function)
+        self._by_block = sites_of(self.function)
 
     def __repr__(self) -> str:
         return f"<flow of {self.function!r}>"
@@ -30,8 +30,8 @@ class Flow:
     def sites(self) -> Sequence[Site]:
         """The instructions of the machine form, each with its block, in the order of the text.
 
-        What only computes is not among them, nor are plain loads and stores of global memory: `x[i]`, `x[i] = v`,
-        `(x + i).load()` and `.store(v)`. Those with `order=`, `cache=` or an instruction of their own are.
+        What only computes is not among them. Plain loads and stores of global memory have the opcodes "ld.global" and
+        "st.global" and no row; they are where the kernel wrote them, and LLVM may move, join or drop them.
         """
         return tuple(site for of_block in self._by_block.values() for site in of_block)
 

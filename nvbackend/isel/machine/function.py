@@ -240,7 +240,8 @@ class MachineBlock:
     `updates` are the mutable variables that it gives another value, `constants` those of them that it leaves at a known
     one. `sides` are, where known, the threads of the CTA that certainly take the first of its two successors, and those
     that certainly take the other, a bit each; `ranks` are the same of the CTAs of the cluster. `crew` are the threads
-    that certainly run it together, where known.
+    that certainly run it together, where known. `plain` are accesses of global memory that LLVM may move, each with the
+    instruction after which it was written, None at the start.
     """
 
     name: str
@@ -252,6 +253,7 @@ class MachineBlock:
     sides: tuple[int, int] | None = None
     ranks: tuple[int, int] = (0, 0)
     crew: Crew | None = None
+    plain: list[tuple[MachineInstr | None, MachineInstr]] = field(default_factory=list, compare=False, repr=False)
 
     __repr__ = short_repr
 

@@ -14,6 +14,7 @@ from nvbackend.diagnostics.diagnostic import FORM
 from nvbackend.diagnostics.location import error_location
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.flow.finished import finished
+from nvbackend.isel.flow.plain import with_plain
 from nvbackend.isel.flow.view import Flow
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr
 
@@ -95,7 +96,7 @@ def checked_rules(rules: Sequence[Rule]) -> tuple[Rule, ...]:
 def own_findings(function: MachineFunction, rules: Collection[Rule]) -> Iterator[Diagnostic]:
     """What the analyses of `rules` find in a finished function, and rule.analysis for one that fails."""
     for rule in rules:
-        flow = Flow(finished(_copied(function)))
+        flow = Flow(finished(_copied(with_plain(function))))
         try:
             assert rule.analysis is not None
             answer = rule.analysis(flow)

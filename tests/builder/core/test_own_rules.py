@@ -307,3 +307,86 @@ def test_a_wrong_question_is_named_at_its_line() -> None:
 def test_one_that_fails_leaves_the_others() -> None:
     faults = failures(kernel(in_loop=True, rules=(rule(raises, "house.first"), rule())).build)
     assert [fault.rule_id for fault in faults] == ["rule.analysis", ID]
+
+
+def lines_of(machine: Any) -> list[tuple[str, int, str]]:
+    """The plain accesses that an analysis sees: opcode, bytes and line."""
+    return [
+        (site.instr.opcode, site.instr.semantics.memory[0].extent, site.instr.location.source)
+        for site in Flow(machine).sites
+        if site.instr.opcode in ("ld.global", "st.global")
+    ]
+
+
+@nvb.kernel("sm_100a", threads=32)
+def accesses(k, x: nvb.Pointer(u32, align=32), y: nvb.Pointer(u32, align=32)):
+    lane = k.thread_id()
+    four = (x + lane * 4).load(4)
+    k.barrier.sync()
+    y[lane] = four[0]
+    with k.if_(lane < 4):
+        (y + lane * 2).store(*four[:2], where=lane < 2)
+    y.store(four[0], order="release", scope="gpu")
+
+
+def test_an_analysis_sees_plain_accesses_of_global_memory_where_they_are_written() -> None:
+    machine = accesses.build().machine
+    assert lines_of(machine) == [
+        ("ld.global", 16, "four = (x + lane * 4).load(4)"),
+        ("st.global", 4, "y[lane] = four[0]"),
+        ("st.global", 8, "(y + lane * 2).store(*four[:2], where=lane < 2)"),
+    ]
+    flow = Flow(machine)
+    load, narrow, vector = (site for site in flow.sites if site.instr.opcode in ("ld.global", "st.global"))
+    (barrier,) = (site for site in flow.sites if site.instr.opcode == "bar.sync")
+    assert flow.dominates(load, barrier)
+    assert flow.dominates(barrier, narrow)
+    assert flow.dominates(narrow, vector)
+    assert not flow.postdominates(vector, narrow)
+    assert [site.position for site in flow.sites] == [*range(len(flow.sites))]
+    assert "st.global address" not in str(machine)  # the machine form is what was selected
+    assert Flow(flow.function).sites == flow.sites
+
+
+def test_a_finding_at_a_plain_store_has_its_line_and_callers_and_may_be_allowed() -> None:
+    def stores(flow: Flow) -> Iterator[Finding]:
+        return (Finding(site) for site in flow.sites if site.instr.opcode == "st.global")
+
+    def helper(k: Any, x: Any) -> None:
+        x[k.thread_id()] = 1
+
+    def made(allowed: bool) -> nvb.KernelDefinition:
+        @nvb.kernel("sm_90a", threads=32, rules=(rule(stores, message="a store"),))
+        def storing(k, x: nvb.Pointer[u32]):
+            if allowed:
+                with k.allow(ID, reason="one alone"):
+                    helper(k, x)
+            else:
+                helper(k, x)  # called
+
+        return storing
+
+    (fault,) = failures(made(allowed=False).build)
+    assert fault.location is not None
+    assert fault.location.source == "x[k.thread_id()] = 1"
+    assert fault.location.callers[0].source == "helper(k, x)  # called"
+    assert [one.diagnostic.rule_id for one in made(allowed=True).build().suppressed] == [ID]
+
+
+def test_plain_accesses_stay_in_place_where_the_instruction_before_them_goes() -> None:
+    """A shuffle of the warp's index is taken out again where a part of the warp comes."""
+
+    @nvb.kernel("sm_90a", threads=64)
+    def parted(k, x: nvb.Pointer[u32]):
+        with k.if_(k.lane_id() == 0):
+            x[0] = 1
+            x[k.warp_id()] = 2
+            k.atomic.add(x, 1)
+            x[1] = 3
+
+    machine = parted.build().machine
+    sites = [site.instr for site in Flow(machine).sites]
+    opcodes = [one.opcode for one in sites if "global" in one.opcode or one.opcode.startswith("atom")]
+    assert opcodes[:2] == ["st.global", "st.global"]
+    assert opcodes[-1] == "st.global"
+    assert [one[2] for one in lines_of(machine)] == ["x[0] = 1", "x[k.warp_id()] = 2", "x[1] = 3"]
