@@ -37,6 +37,8 @@ SHORT = 500
 """Further runs of a small kernel may take so many, and one for each LLVM instruction: translating it costs as much."""
 GROWTH = 2
 """Roughly how much longer the last run is than the first, where tiles follow one another."""
+FEW_VALUES = 8
+"""A parameter that declares at most so many values takes each of them in a run."""
 ALONE = 700
 """The last run of a kernel without such tiles, which shows little more than the first, may bring the sum to this."""
 
@@ -153,7 +155,7 @@ class Runs:
         for scale in FEW:
             if found := self._few(few, scale, machine.steps):
                 return found
-        return self._least(few, machine.steps) or self._last(machine.steps)
+        return self._least(few, machine.steps) or self._last(machine.steps) or self._others(chosen, machine.steps)
 
     def _further_on(self, rounds: Rounds, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
         """What shows further on in the grid, where loops are longer, as those of causal attention are.
@@ -189,6 +191,25 @@ class Runs:
             return []
         found, _ = self._run(MAIN, chosen)
         return [_with_values(one, few.changed(chosen)) for one in found if one.rule_id != UNWRITTEN.id]
+
+    def _others(self, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
+        """What runs show with each value of parameters that declare a few of them, as a number of stages does.
+
+        `chosen` are the parameters of the first run, `steps` is what it took.
+        """
+        for name, scalar in self._subject.scalars.items():
+            values = scalar.values
+            if scalar.minimum is None or scalar.maximum is None or len(values) > FEW_VALUES:
+                continue
+            for number in sorted(values, key=lambda one: (one not in (values[0], values[-1]), one)):
+                if number == chosen[name] or self._spent + steps > ENOUGH:
+                    continue
+                given = {name: number}
+                _, others = self._choose(MAIN, given=given)
+                found = [] if others is None else self._run(MAIN, others, given)[0]
+                if kept := [_with_values(one, given) for one in found if one.rule_id != UNWRITTEN.id]:
+                    return kept
+        return []
 
     def _last(self, steps: int) -> list[Diagnostic]:
         """What a last run shows, if there is room for one; `steps` is what the first run took."""
