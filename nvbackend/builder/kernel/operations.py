@@ -204,7 +204,9 @@ class Operations(FunctionBuilder):
         def ring(part: Mapping[str, TileLayout]) -> Ring[Any]:
             return Ring(self, self._roles, stages, consumers, part, copies=copies, multicast=multicast)
 
-        return ring(tiles) if apart is False else part_ring(tiles, apart, ring)
+        if isinstance(apart, int):
+            return part_ring(tiles, list(tiles), ring) if apart else ring(tiles)
+        return part_ring(tiles, apart, ring)
 
     def grouped(self, tile: Operand, rows: Operand, columns: Operand, group: int) -> tuple[Value, Value]:
         """Row and column of tile number `tile` of a grid of `rows` x `columns`, walked `group` rows at a time.

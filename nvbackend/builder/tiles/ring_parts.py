@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from nvbackend.builder.tiles import ring_rules
 from nvbackend.builder.tiles.ring import Ring
@@ -42,12 +42,11 @@ class RingParts:
 
 def part_ring(
     tiles: Mapping[str, TileLayout],
-    apart: Literal[True] | Sequence[str | Sequence[str]],
+    apart: Sequence[str | Sequence[str]],
     make: Callable[[Mapping[str, TileLayout]], Ring[Any]],
 ) -> RingParts:
-    """A ring for each part: `apart` names the tiles of each, or is True for a part a tile. Raises pipeline.apart."""
-    groups = list(tiles) if apart is True else list(apart)
-    parts = [(group,) if isinstance(group, str) else tuple(group) for group in groups]
+    """A ring for each part: `apart` names the tiles of each. Raises pipeline.apart."""
+    parts = [(group,) if isinstance(group, str) else tuple(group) for group in apart]
     named = [name for part in parts for name in part]
     problems = [
         *(f"there is no {name}" for name in named if name not in tiles),

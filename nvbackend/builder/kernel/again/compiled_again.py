@@ -80,5 +80,6 @@ class CompiledBefore(Unread):
 
     def _program(self, options: dict[str, Any]) -> tuple[str, object] | None:
         """The ptxas that is found, where compiling with `options` takes that (`assemble` None: where there is one)."""
-        seeks = options.get("tool") is None and options.get("assemble", True) is not False
+        assemble = options.get("assemble")
+        seeks = options.get("tool") is None and (assemble is None or bool(assemble))
         return self._ptxas.program() if seeks else None

@@ -169,7 +169,7 @@ class Math(Emission):
         With approx=False the reciprocal of the root, each rounded once: at most 1.5 ulp off. PTX ISA 9.7.3 (rsqrt).
         """
         operand = as_value(self._k, value)
-        if approx is not False or operand.type not in (f16, bf16, f32, f64):
+        if approx is None or approx or operand.type not in (f16, bf16, f32, f64):
             return self._machine("rsqrt", "approx", ftz, operand)
         wide = operand.to(f32) if operand.type in (f16, bf16) else operand
         return self.reciprocal(self.sqrt(wide, approx=False, ftz=ftz), approx=False, ftz=ftz).to(operand.type)
@@ -184,9 +184,9 @@ class Math(Emission):
         """
         operand = as_value(self._k, value)
         self._rounds("reciprocal", approx, rounding)
-        if approx is False or rounding is not None or (operand.type is f64 and not approx):
+        if (approx is not None and not approx) or rounding is not None or (operand.type is f64 and not approx):
             return self._machine("rcp", rounding or "rn", ftz, operand, name="reciprocal")
-        return self._machine("rcp", "approx", ftz is not False, operand, name="reciprocal")
+        return self._machine("rcp", "approx", ftz is None or ftz, operand, name="reciprocal")
 
     # -- exponentials and logarithms ----------------------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class Math(Emission):
         def fast(x: Value) -> Value:
             return self._native("exp2", x) if ftz is None else self._machine("ex2", "approx", ftz, x)
 
-        return self._function("exp2", value, powers.exp2, None if approx is False else fast, ftz=ftz)
+        return self._function("exp2", value, powers.exp2, fast if approx is None or approx else None, ftz=ftz)
 
     def log(self, value: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
         """The natural logarithm of `value`, at most 1 ulp off; NaN of negative numbers.
@@ -230,7 +230,7 @@ class Math(Emission):
 
         With approx=False at most 1.2 ulp off; `ftz` as of `exp`. PTX ISA 9.7.3 (lg2).
         """
-        return self._logarithm("log2", "2", value, approx=approx is not False, ftz=ftz)
+        return self._logarithm("log2", "2", value, approx=approx is None or approx, ftz=ftz)
 
     def log10(self, value: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
         """The logarithm of `value` to base 10, at most 1.1 ulp off.
