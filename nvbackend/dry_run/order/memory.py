@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from nvbackend.dry_run.order.shadow import Records, Shadow
 from nvbackend.dry_run.order.somewhere import Somewhere, Somewheres, earlier_of
 from nvbackend.dry_run.order.words import Names, touch_of
 from nvbackend.dry_run.when import When
+from nvbackend.isel.machine.function import MachineInstr
 
 Conflict = Callable[[Record | None, Record, Part, int, int, str], None]
 """Reports two accesses: the earlier (None: the memory is unwritten), the later, its part, CTA, address, why."""
@@ -46,10 +48,14 @@ class Memory:
         self._loose: dict[int, list[tuple[Record, int, bool]]] = {}
         self._conflict = conflict
         self._left = left
-        self._open: dict[int, dict[tuple[int, bool, bool, int], Record]] = {}
+        self._open: dict[int, dict[tuple[int, ...], Record]] = {}
+        self._unmet: dict[int, list[tuple[Record, int, Part, int]]] = {}
+        """What the lanes of each warp have accessed since they last met, each for itself: record, CTA, part, lanes."""
 
-    def access(self, warp: Warp, rounds: Callable[[], When], cta: int, access: Access, hidden: int = 0) -> None:
-        """A warp reads or writes, in lanes that do not know about the events `hidden`."""
+    def access(
+        self, warp: Warp, rounds: Callable[[], When], cta: int, access: Access, lanes: int, hidden: int = 0
+    ) -> None:
+        """Lanes of a warp read or write, which do not know about the events `hidden`."""
         part, atomic = access.part, access.part.instr.semantics.atomic
         mine = self._open.setdefault(id(warp), {})
         record = mine.get((cta, access.writes, atomic, hidden))
@@ -64,6 +70,30 @@ class Memory:
                 return
             self._learn(part)
         record.parts.append(part)
+        if part.instr.row is None:
+            self._unmet.setdefault(id(warp), []).append((record, cta, part, lanes))
+
+    def met(self, warp: Warp) -> None:
+        """The lanes of a warp have met: what each did before comes before what any does from here on."""
+        self._unmet.pop(id(warp), None)
+
+    def set_apart(self, warp: Warp, lanes: int, arrival: MachineInstr) -> int:
+        """Make an event of its own of what lanes other than these have accessed since all met: its bit, or 0.
+
+        These arrive at an mbarrier now.
+        """
+        unmet, event, mine = self._unmet.pop(id(warp), ()), 0, self._open.get(id(warp), {})
+        for record, cta, part, by in unmet:
+            parted = part.parted(by & warp.lanes, lanes)
+            if parted is None or part not in record.parts:
+                continue
+            own, other = parted
+            record.parts.remove(part)
+            record.parts += () if own is None else (own,)
+            event = event or warp.events.new()
+            key = (cta, record.writes, record.atomic, record.hidden, event)
+            mine.setdefault(key, replace(record, event=event, parts=[], untold=arrival)).parts.append(other)
+        return 1 << event if event else 0
 
     def access_somewhere(self, warp: Warp, rounds: Callable[[], When], cta: int, access: Access, swaps: bool) -> bool:
         """A warp reads or writes a part of these bytes, within its allocation. Returns whether they can be followed."""
@@ -93,10 +123,11 @@ class Memory:
         for (cta, writes, *_), record in sorted(mine.items(), key=lambda one: one[0][1]) if mine else ():
             if not record.parts:
                 continue
+            seen = (known | 1 << record.event) & ~record.hidden
             if writes:
-                self._write(record, cta, known & ~record.hidden)
+                self._write(record, cta, seen)
             else:
-                empty += [(record, cta, part) for part in self._read(record, cta, known & ~record.hidden, None)]
+                empty += [(record, cta, part) for part in self._read(record, cta, seen, None)]
         for record, cta, part in empty:
             self._look_unwritten(record, cta, part)
         for record, cta, fills in self._loose.pop(id(warp), ()):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from nvbackend.dry_run.when import When
-from nvbackend.intrinsics.row.semantics import Matrix
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, Matrix
 from nvbackend.isel.machine.function import MachineInstr
 
 Places = Any
@@ -65,6 +65,23 @@ class Part:
             found = self._granules[shift] = granules(self.addresses, self.size, shift)
         return found
 
+    def parted(self, by: int, lanes: int) -> tuple[Part | None, Part] | None:
+        """What the lanes `by` access here: the part of those among `lanes`, None where there is none, and the rest.
+
+        None where there is no rest, or where it is not known which lane has which address.
+        """
+        if not by & ~lanes:
+            return None
+        if isinstance(self.addresses, int):
+            return None if by & lanes else (None, self)
+        if len(self.addresses) != by.bit_count():
+            return None
+        among = np.array([bool(lanes >> lane & 1) for lane in range(WARP_SIZE) if by >> lane & 1])
+        return (self._of(among) if among.any() else None), self._of(~among)
+
+    def _of(self, chosen: Any) -> Part:
+        return replace(self, addresses=self.addresses[chosen], is_inside=self.is_inside)
+
     def covers(self, address: int, bytes: int) -> bool:
         """Whether it touches any of the bytes."""
         first = self.addresses
@@ -98,6 +115,8 @@ class Record:
     """What a copy reads, where that is known."""
     hidden: int = 0
     """Events that only other lanes of the warp have waited for."""
+    untold: MachineInstr | None = None
+    """The arrival of other lanes of the warp, which had not met since, and which therefore does not tell of it."""
     readers: set[tuple[int, int]] = field(default_factory=set)
     parts: list[Part] = field(default_factory=list)
 

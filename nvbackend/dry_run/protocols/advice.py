@@ -40,6 +40,11 @@ class Advice:
 
     def later(self, rule: Rule) -> Callable[[], str]:
         """The fix for what breaks this rule, when the run is over: it shows which waits are there."""
+        if self._first.untold is not None and self._waited_for_other_lanes(self._first.untold):
+            there, since = line(self._first.untold), line(self._earlier.instr)
+            why = f"its lanes arrive for themselves, and have not met the others since {since}"
+            fix = f"put k.warp.sync() before {there}: {why}"
+            return lambda: fix
         now = self.of(rule)
 
         def fix() -> str:
@@ -49,6 +54,12 @@ class Advice:
             return (self._announced() if rule is rules.MISSING_BARRIER else "") or now
 
         return fix
+
+    def _waited_for_other_lanes(self, arrival: MachineInstr) -> bool:
+        """Whether the second access comes after a wait for this arrival of the first one's warp, of other lanes."""
+        guard = self._second.guard or self._state.guards.get((self._second.cta, self._second.warp))
+        by = guard.barrier.by.get((self._first.cta, self._first.warp)) if isinstance(guard, Wait) else None
+        return by is not None and by.instr is arrival
 
     def of(self, rule: Rule) -> str:
         """The fix as far as the run shows it by now."""

@@ -20,6 +20,7 @@ class Exchanges:
 
     def met(self, cta: int, warp: int) -> None:
         """The lanes of a warp may have met."""
+        self._state.memory.met(self._state.warps[cta, warp])
         last = self._meetings.pop((cta, warp), None)
         if last is not None:
             for shadow in self._state.memory.lanes:

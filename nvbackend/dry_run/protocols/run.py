@@ -18,7 +18,7 @@ from nvbackend.dry_run.protocols.synchronise import ThreadBarriers
 from nvbackend.dry_run.protocols.tensor import Tensors
 from nvbackend.dry_run.seam import BLOCKED, DONE, Launch, Outcome, Step
 from nvbackend.intrinsics.row.row import Effect, RegisterClass
-from nvbackend.intrinsics.row.semantics import Budget, Completion, FenceOf
+from nvbackend.intrinsics.row.semantics import Budget, Completion, FenceOf, MbarrierUse
 from nvbackend.isel.machine.function import MachineInstr
 
 Handler = Callable[[Step], Outcome]
@@ -50,7 +50,8 @@ class Run:
         if known is None:
             row, said = step.instr.row, step.instr.semantics
             meets = row is not None and bool(row.effects & Effect.CONVERGENT)
-            known = self._handler(step.instr), row is not None and said.fence is None, meets
+            ends_exchange = row is not None and said.fence is None and not _arrives(step.instr)
+            known = self._handler(step.instr), ends_exchange, meets
             self._executes[id(step.instr)] = known
         handler, ends_exchange, meets = known
         if ends_exchange:
@@ -127,7 +128,10 @@ class Run:
         if event:
             self._state.tensor_commits[step.cta, step.warps[0]] |= event
         self._lifetimes.reach(step, event)
-        return self._signals.execute(step)
+        outcome = self._signals.execute(step)
+        if _arrives(step.instr):  # only now: it tells no more than what its lanes did
+            self._exchanges.met(step.cta, step.warps[0])
+        return outcome
 
     def _fence(self, step: Step) -> Outcome:
         said = step.instr.semantics.fence
@@ -188,11 +192,17 @@ class Run:
                 if not is_own or not self._state.memory.access_somewhere(warp, step.rounds, cta, access, step.swaps):
                     self._state.footprints.unknown |= access.writes and (step.swaps or not said.atomic)
                 continue
-            self._state.memory.access(warp, step.rounds, cta, access, warp.hidden(step.lanes))
+            self._state.memory.access(warp, step.rounds, cta, access, step.lanes, warp.hidden(step.lanes))
             if step.instr.row is None and not step.instr.semantics.atomic:
                 self._exchanges.access(step, cta, access)
         self._state.memory.complete = not self._state.footprints.unknown
         return DONE
+
+
+def _arrives(instr: MachineInstr) -> bool:
+    """Whether it is an arrival of its own, and does nothing else."""
+    use = instr.semantics.mbarrier
+    return use is not None and MbarrierUse.ARRIVE in use and instr.semantics.issues is None
 
 
 def _is_of_tensors(instr: MachineInstr) -> bool:

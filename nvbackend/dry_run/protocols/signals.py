@@ -159,7 +159,7 @@ class Signals:
             self._state.findings.lost = True
             return DONE
         bytes = bytes - _FIELD if bytes >= _FIELD >> 1 else bytes
-        warp, states = self._state.warp(step), 0
+        warp, states, apart = self._state.warp(step), 0, 0
         for place, lanes in places:
             barrier = self.at(step, place)
             if barrier is None:
@@ -169,6 +169,7 @@ class Signals:
             arrival = Arrival(step.instr, step.rounds(), warp.cta, warp.index)
             if MbarrierUse.ARRIVE in use:
                 self._early(step, warp, barrier)
+                apart |= self._state.memory.set_apart(warp, step.lanes, step.instr) if said.tracks is None else 0
                 known = warp.tell_relaxed() if is_relaxed(step.instr) else warp.tell()
                 barrier.tell((known[0] | tracked, known[1]), warp.mark())
                 arrival.arrivals, arrival.seen, arrival.at = lanes * count, warp.seen, self._state.events.count
@@ -184,6 +185,7 @@ class Signals:
                 drops=arrival.arrivals if drops else 0,
                 adds=arrival.arrivals if adds else 0,
             )
+        warp.seen |= apart
         return {"state": states} if row.has_operand("state") else DONE
 
     def _mask(self, step: Step) -> int | None:
