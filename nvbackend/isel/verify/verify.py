@@ -16,6 +16,7 @@ from nvbackend.isel.operands.tma_places import check_places
 from nvbackend.isel.protocols.cluster.multicast_masks import check_multicast_masks
 from nvbackend.isel.protocols.cluster.protocol import check_cluster_protocol
 from nvbackend.isel.protocols.convergence.convergence import check_convergence
+from nvbackend.isel.protocols.convergence.members import check_members
 from nvbackend.isel.protocols.groups.threads import check_group_threads
 from nvbackend.isel.protocols.mbarrier.protocol import check_mbarrier_protocol
 from nvbackend.isel.protocols.proxy.protocol import check_proxy_protocol
@@ -144,6 +145,7 @@ PROTOCOLS: tuple[Protocol, ...] = (
     check_shared_races,
     check_group_threads,
     check_convergence,
+    check_members,
     check_register_budget,
     check_register_room,
     check_mbarrier_protocol,

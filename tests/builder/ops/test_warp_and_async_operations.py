@@ -76,6 +76,33 @@ def test_the_members_are_the_lanes_that_come(members):
     assert told(body) == [wrong] * (members != 0xFFFF)
 
 
+@pytest.mark.parametrize("members", [0xFFFF, 0x1FFFF, 0xFF, 0x80000001, 0x7FFFFFFF])
+@pytest.mark.parametrize("call", ["shuffle", "sync", "ballot"])
+def test_the_members_are_lanes_that_may_come_where_data_decides(members, call):
+    """Which threads come is not known then, but a branch on the lane keeps half of each warp away."""
+
+    def body(k):
+        n = k.clock().to(s32)
+        with k.if_(n > 3):
+            with k.if_(k.lane_id() < 16):
+                if call == "sync":
+                    k.warp.sync(members)
+                elif call == "ballot":
+                    k.warp.ballot(n > 5, members=members)
+                else:
+                    k.warp.shuffle(n, "bfly", 0, members=members)
+
+    assert told(body) == ["warp.members"] * any(members >> lane & 1 for lane in range(16, 32))
+
+
+def test_some_warp_may_have_all_the_members():
+    def body(k):
+        with k.if_(k.clock().to(s32) > 3), k.if_(k.thread_id() < 40):
+            k.warp.shuffle(k.thread_id(), "bfly", 1, members=0x1FF)
+
+    assert told(body) == []
+
+
 def sender(mode, lane, b, width):
     """The lane that is read: the pseudocode of PTX ISA 9.7.9 (shfl.sync)."""
     mask, cval = 32 - width, 0 if mode == "up" else 31

@@ -17,10 +17,8 @@ from nvbackend.intrinsics.sync.warp import ALL_LANES
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.protocols.convergence import rules
 from nvbackend.isel.protocols.convergence.barriers import Barriers, collective
+from nvbackend.isel.protocols.convergence.members import MASKS
 from nvbackend.isel.protocols.convergence.regions import Divergence, Mistake, divergence_of
-
-_MASKS = ("members", "mask")
-"""Operands that say which lanes take part."""
 
 
 def check_convergence(function: MachineFunction) -> list[Diagnostic]:
@@ -63,7 +61,7 @@ def needed_of(row: Row, operands: Mapping[str, str]) -> Scope:
     needed = _needed(row)
     if needed is not Scope.WARP:
         return needed
-    masks = [operands[name] for name in _MASKS if name in operands]
+    masks = [operands[name] for name in MASKS if name in operands]
     return Scope.WARP if all(_is_whole(mask) for mask in masks) else Scope.THREAD
 
 
