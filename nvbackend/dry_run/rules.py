@@ -309,6 +309,14 @@ TENSOR_UNWRITTEN = Rule(
     why="Tensor memory holds what another kernel left there.",
     reference=_TENSOR,
 )
+TENSOR_OVERLAP = Rule(
+    id="dry-run.tensor-overlap",
+    message="{now}{instruction} of warp {warp} writes D to columns {first} to {last} of tensor memory, and reads A "
+    "from columns {read} to {end}",
+    fix="give D and A columns that do not overlap",
+    why="Parts of A are overwritten before they have been multiplied: wrong results, no fault.",
+    reference="PTX ISA 9.7.16.10.9 (tcgen05.mma)",
+)
 TENSOR_BOUNDS = Rule(
     id="dry-run.tensor-bounds",
     message="{now}{instruction} of warp {warp} accesses columns {first} to {last} of tensor memory; CTA {cta} has "

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import i32
+from nvbackend import f16, f32, i32
 from tests.rules.example import kernel
 from tests.rules.pipeline import TILE, A
-from tests.rules.setup import tensor_memory
+from tests.rules.setup import load_parts, tensor_memory
 
 
 @kernel("dry-run.two-writers")
@@ -127,6 +127,28 @@ def column_that_is_not_filled(k, out: nvb.Pointer[nvb.u32]):
         loaded = k.tcgen05.ld(mine + column, "32x32b", 1)
         k.tcgen05.wait_ld(loaded)
         out[k.thread_id()] = loaded[0]
+
+
+@kernel("dry-run.tensor-overlap", "sm_100a")
+def product_over_its_own_a(k, b: nvb.TensorMap(f16, box=(64, 64))):
+    done = k.mbarrier.array(1, arrivals=1)
+    tile, full = load_parts(k)
+    with k.tcgen05.tmem(128) as tmem:
+        k.tcgen05.st(tmem.lanes(32 * k.warp_id()), "32x32b", [0] * 8)
+        k.tcgen05.wait_st()
+        k.tcgen05.fence_before_thread_sync()
+        k.barrier.sync()
+        with k.one_thread():
+            k.tcgen05.fence_after_thread_sync()
+            k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
+            k.tma.load(tile, b, (0, 0), full)
+            k.mbarrier.wait(full, 0)
+            d = tmem.columns(0, 64)  # breaks
+            d = tmem.columns(64, 64)  # keeps
+            shape = nvb.InstructionDescriptor(kind="f16", m=128, n=64, a=f16, b=f16, d=f32)
+            k.tcgen05.mma(nvb.Tcgen05Request("f16", a_in_tmem=True), d, tmem, tile, shape, accumulate=False)
+            k.tcgen05.commit(done)
+        k.mbarrier.wait(done, 0)
 
 
 @kernel("dry-run.relaxed-arrival")

@@ -79,7 +79,7 @@ class Run:
 
     def deadlock(self, waiting: Sequence[Step]) -> None:
         """No warp can go on; these are the steps that wait."""
-        self._is_stuck = True
+        self._is_stuck = self._tensors.is_stuck = True
         self._flush()
         Deadlocks(self._state, self._signals, self._threads).explain(waiting)
 

@@ -25,7 +25,7 @@ from nvbackend.dry_run.seam import DONE, Outcome, Step
 from nvbackend.intrinsics.row.row import RegisterClass
 from nvbackend.intrinsics.row.semantics import Completion, MemoryOperand, TensorMemory
 from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, TMEM, MachineInstr, instruction_descriptor
-from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT
+from nvbackend.isel.machine.tensor_memory_uses import COLUMNS_OF_A, LANE_SHIFT
 from nvbackend.isel.protocols.tmem.rules import MISSING_DEALLOC
 
 COLUMNS = 512
@@ -37,6 +37,8 @@ Signal = tuple[Mbarrier, int, Arrival]
 """An arrival on an mbarrier, and its phase."""
 _OF_ALL_LANES = ("32x32b", "16x32bx2")
 _WHOLE = {1: 128, 2: 256}
+_MATRICES = ("d", "a")
+"""The operands of a product that are matrices in tensor memory."""
 
 
 class Tensors:
@@ -51,6 +53,8 @@ class Tensors:
         """Whether all writes were seen."""
         self._allocated: dict[int, dict[int, int]] = {cta: {} for cta in range(state.launch.ctas)}
         self._by: dict[tuple[int, int], MachineInstr] = {}
+        self.is_stuck = False
+        """Whether no warp can go on any more."""
 
     def allocate(self, step: Step) -> Outcome:
         """tcgen05.alloc gives the lowest columns that are free; these come as `columns`."""
@@ -111,6 +115,8 @@ class Tensors:
             if places is None:
                 self._complete &= not said.writes
                 continue
+            if said.name == "a":
+                self._overlaps(step)
             record = Record(
                 event, step.cta, step.warps[0], said.writes, step.rounds(), instruction(step.instr), proxy=True
             )
@@ -136,14 +142,31 @@ class Tensors:
             return [(step.cta, list(_cells(range(lane, lane + lanes), column, said.extent)))]
         packed = step.instr.words.get(INSTRUCTION_DESCRIPTOR)
         axes, group = row.axes, step.instr.semantics.cta_group or 1
-        if said.name != "d" or packed is None or axes.get("weight_stationary"):
+        if said.name not in _MATRICES or packed is None or axes.get("weight_stationary"):
             return None
         asked = instruction_descriptor(packed, kind=str(axes["kind"]))
         if asked.m != _WHOLE[group]:
             return None
+        columns = asked.n if said.name == "d" else COLUMNS_OF_A
         ctas = [step.cta] if group == 1 else [step.cta & ~1, step.cta | 1]
-        self._is_allocated(step, ctas, column, asked.n)
-        return [(cta, list(_cells(range(128), column, asked.n))) for cta in ctas]
+        self._is_allocated(step, ctas, column, columns)
+        return [(cta, list(_cells(range(128), column, columns))) for cta in ctas]
+
+    def _overlaps(self, step: Step) -> None:
+        """Whether a product writes to the columns of A that it reads."""
+        packed, d, a = step.instr.words[INSTRUCTION_DESCRIPTOR], *(step.value(name) for name in _MATRICES)
+        assert step.instr.row is not None
+        columns = instruction_descriptor(packed, kind=str(step.instr.row.axes["kind"])).n
+        first, read = (number(one, step.lanes) for one in (d, a))
+        if first is None or read is None:
+            return
+        first, read = (one & (1 << LANE_SHIFT) - 1 for one in (first, read))
+        if first < read + COLUMNS_OF_A and read < first + columns:
+            self._state.findings.add(
+                *(ORDER, "tensor memory", rules.TENSOR_OVERLAP, step.instr, ()),
+                now=in_rounds(step.rounds()), instruction=instruction(step.instr), warp=step.warps[0], first=first,
+                last=first + columns - 1, read=read, end=read + COLUMNS_OF_A - 1,
+            )  # fmt: skip
 
     def _lane(self, step: Step, lane: int, lanes: int) -> int:
         """The lane that a warp's access begins at. Parts of kernels, which fill nothing, may leave it out."""
@@ -193,11 +216,28 @@ class Tensors:
 
     def _unwritten(self, record: Record, step: Step, address: int) -> None:
         if self._complete and (self._are_stored or self._state.memory.writes):
+            guard = self._state.guards.get((record.cta, record.warp))
+            if guard is not None and not guard.learnt:
+                brought = partial(self._is_brought, guard, record.cta, address)
+                returns_early(self._state, guard.barrier, guard, brought, step.instr)
             self._state.findings.add(
                 *(UNWRITTEN, TMEM, rules.TENSOR_UNWRITTEN, step.instr, ()),
                 now=in_rounds(record.rounds), second=f"{instruction(step.instr)} of {crew(step.instr, record.warp)}",
                 column=address % COLUMNS, lane=address // COLUMNS * _LANES, line=line(step.instr),
             )  # fmt: skip
+
+    def _is_brought(self, guard: Wait, cta: int, address: int) -> int | None:
+        """The phase that a wait was too early for: who wrote these columns at last has arrived in it, or nobody can."""
+        if self.is_stuck:
+            return guard.guaranteed
+        barrier, shadow = guard.barrier, self._shadows[cta]
+        phases = [*barrier.ended, barrier.arrivals]
+        came = {(one.cta, one.warp) for one in phases[guard.guaranteed]} if guard.guaranteed < len(phases) else set()
+        for writer, _ in shadow.writers(slice(address, address + 1)):
+            one = self._state.memory.records.records[writer]
+            if one is not None and (one.cta, one.warp) in came:
+                return guard.guaranteed
+        return None
 
     def _conflict(self, earlier: Record, record: Record, step: Step, column: int) -> None:
         """Two accesses without an order. A product that adds to what is read comes first: it is read too early.

@@ -16,7 +16,7 @@ LANE_SHIFT = 16
 _WHOLE_LANES = {1: 128, 2: 256}
 """By cta_group: the rows of D that fill every lane of the group, so that D has as many columns as N."""
 
-_COLUMNS_OF_A = 8
+COLUMNS_OF_A = 8
 """What an mma reads of A along K at least: 256 bits a row, whatever the type."""
 
 Uses = Mapping[str, tuple[MemoryUse, int | None]]
@@ -48,7 +48,7 @@ def _columns(row: Row, name: str, half_split: int, descriptor: InstructionDescri
     group, stays = row.semantics.cta_group, row.axes.get("weight_stationary")
     if descriptor is None or group is None or stays or descriptor.m != _WHOLE_LANES[group]:
         return None
-    return {"d": descriptor.n, "a": _COLUMNS_OF_A}.get(name)
+    return {"d": descriptor.n, "a": COLUMNS_OF_A}.get(name)
 
 
 def accumulates(enable: str) -> bool | None:

@@ -72,10 +72,9 @@ class TensorMemory:
         """The words of cells. Raises simulator.tensor-memory, for cells that nothing has written too."""
         self._check(by, cta, lane, column)
         if not self._written[cta, lane, column].all():
-            wrong = np.argwhere(~self._written[cta, lane, column])[0]
-            place = tuple(wrong)
-            at = f"lane {np.broadcast_to(lane, column.shape)[place]}, column {column[place]}"
-            self.refuse(by, f"nothing has written {at}")
+            place = tuple(np.argwhere(~self._written[cta, lane, column])[0])
+            lanes, columns = np.broadcast_arrays(lane, column)
+            self.refuse(by, f"nothing has written lane {lanes[place]}, column {columns[place]}")
         self._tell(by, "read", cta, lane, column)
         found: Array = self._cells[cta, lane, column]
         return found
