@@ -123,6 +123,7 @@ KINDS = {
         "tcgen05.missing-commit",
         "simulator.tensor-memory",
         "dry-run.tensor-lanes",
+        "dry-run.tensor-overlap",
         "dry-run.tensor-unwritten",
     ),
     "cluster": _kind(

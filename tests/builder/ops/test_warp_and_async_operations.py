@@ -83,14 +83,13 @@ def test_the_members_are_lanes_that_may_come_where_data_decides(members, call):
 
     def body(k):
         n = k.clock().to(s32)
-        with k.if_(n > 3):
-            with k.if_(k.lane_id() < 16):
-                if call == "sync":
-                    k.warp.sync(members)
-                elif call == "ballot":
-                    k.warp.ballot(n > 5, members=members)
-                else:
-                    k.warp.shuffle(n, "bfly", 0, members=members)
+        with k.if_(n > 3), k.if_(k.lane_id() < 16):
+            if call == "sync":
+                k.warp.sync(members)
+            elif call == "ballot":
+                k.warp.ballot(n > 5, members=members)
+            else:
+                k.warp.shuffle(n, "bfly", 0, members=members)
 
     assert told(body) == ["warp.members"] * any(members >> lane & 1 for lane in range(16, 32))
 

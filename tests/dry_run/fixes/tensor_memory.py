@@ -6,9 +6,10 @@ from contextlib import contextmanager
 
 import numpy as np
 
+import nvbackend as nvb
 from nvbackend import f32, i32, u32
 from tests.dry_run.fixes.tried import F32, ROW, ROWS, tried
-from tests.dry_run.kernels.cutlass_sm100 import HALF, MATRIX, PART, multiply, store
+from tests.dry_run.kernels.cutlass_sm100 import HALF, MATRIX, PART, SHAPE, multiply, store
 from tests.dry_run.kernels.cutlass_sm100 import ROWS as TALL
 from tests.dry_run.kernels.parts import product, small
 from tests.dry_run.registry import Out
@@ -16,6 +17,8 @@ from tests.dry_run.registry import Out
 A, B = small(0, 128, 64 * ROWS), small(1, 64, 64 * ROWS)
 PRODUCTS = np.stack([product(A[:, at : at + 64], B[:, at : at + 64]) for at in range(0, 64 * ROWS, 64)])
 OF_PRODUCTS = A, B, Out(PRODUCTS), ROWS
+WORDS, OF_WORDS = nvb.Pointer[u32], (A.view(np.uint32), *OF_PRODUCTS[1:])
+WEIGHTED = nvb.Tcgen05Request("f16", a_in_tmem=True)
 
 
 class Products:
@@ -149,3 +152,35 @@ def lanes_of_the_first_warp(k, x: F32, y: F32, rows: i32):
         load = k.tcgen05.ld(mine, "32x32b", 1)
         k.tcgen05.wait_ld(load)
         y[step * 128 + k.thread_id()] = load.values[0].bitcast(f32)
+
+
+@tried("dry-run.tensor-overlap", *OF_WORDS, target="sm_100a", says="columns that do not overlap")
+def product_over_its_own_a(k, a: WORDS, b: PART, c: F32, steps: i32):
+    thread, lanes = k.thread_id(), k.warp_id() * 32
+    right = k.shared_tile(HALF, name="b")
+    full, done = (k.mbarrier.array(1, arrivals=1, name=name) for name in ("full", "done"))
+    k.mbarrier.ready()
+    with k.tcgen05.tmem(128) as tmem, k.range(steps) as step:
+        d, left = tmem.columns(0, 64), tmem.columns(32, 32)  # breaks
+        d, left = tmem.columns(0, 64), tmem.columns(64, 32)  # keeps
+        k.tcgen05.st(left.lanes(lanes), "32x32b", [a[(thread * ROWS + step) * 32 + word] for word in range(32)])
+        k.tcgen05.wait_st()
+        k.tcgen05.fence_before_thread_sync()
+        k.barrier.sync()
+        with k.one_thread():
+            k.tcgen05.fence_after_thread_sync()
+            k.mbarrier.arrive(full, expect_tx=HALF.bytes)
+            k.tma.load(right, b, (0, step * 64), full)
+            k.mbarrier.wait(full, step & 1)
+            for part in range(4):
+                k.tcgen05.mma(
+                    *(WEIGHTED, d, left.columns(8 * part, 8), right, SHAPE), b_at=(0, 16 * part), accumulate=part > 0
+                )
+            k.tcgen05.commit(done)
+        k.mbarrier.wait(done, step & 1)
+        k.tcgen05.fence_after_thread_sync()
+        load = k.tcgen05.ld(d.lanes(lanes), "32x32b", 64)
+        k.tcgen05.wait_ld(load)
+        store(c + ((step * 128 + thread) * 64), load.values)
+        k.tcgen05.fence_before_thread_sync()
+        k.barrier.sync()

@@ -12,9 +12,11 @@ from tests.dry_run.kernels import (
     deep_gemm,
     few_steps,
     flash_attention3,
+    flash_attention4,
     hand_copies,
     hand_sync,
     many_tiles,
+    numbers_of_stages,
     promised_sizes,
     quack,
     rings_of_ours,
@@ -50,4 +52,6 @@ STYLES = (
     few_steps,
     many_tiles,
     data_decides,
+    flash_attention4,
+    numbers_of_stages,
 )
