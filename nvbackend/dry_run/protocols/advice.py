@@ -43,8 +43,8 @@ class Advice:
         if self._first.untold is not None and self._waited_for_other_lanes(self._first.untold):
             there, since = line(self._first.untold), line(self._earlier.instr)
             why = f"its lanes arrive for themselves, and have not met the others since {since}"
-            fix = f"put k.warp.sync() before {there}: {why}"
-            return lambda: fix
+            meet = f"put k.warp.sync() before {there}: {why}"
+            return lambda: meet
         now = self.of(rule)
 
         def fix() -> str:
