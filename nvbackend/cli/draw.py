@@ -17,6 +17,7 @@ from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.layout import AnyLayout, parse, pictures
 from nvbackend.layout.banks.conflicts import bank_conflicts
 from nvbackend.layout.drawing.svg import Picture
+from nvbackend.layout.pictures.pictures import fragment_picture
 from nvbackend.tiled import make_tiled_mma
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _of_instruction(arguments: argparse.Namespace) -> Picture:
         rules.DRAW.fail(problem=f"{views[0]} is for layouts, and {arguments.what!r} is not a layout")
     rows = rows_spelled(arguments.what)
     row, held = _held(rows, arguments.operand)
-    return pictures.fragments(held, row.ptx)
+    return fragment_picture(held, row.ptx)
 
 
 def _held(rows: list[Row], operand: str | None) -> tuple[Row, FragmentMap]:

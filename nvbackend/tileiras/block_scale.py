@@ -27,7 +27,7 @@ SAME_SCALES = Rule(
 @user_facing
 @dataclass(frozen=True, slots=True)
 class BlockScaledAtom(ScaleTriple):
-    """One of the legal triples under the seed's packed code."""
+    """One of the legal triples under the seed's packed code, made by `block_scaled_atom`."""
 
     @property
     def packed(self) -> int:

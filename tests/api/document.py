@@ -28,6 +28,10 @@ INSIDE = re.compile(r"\b(Core|Emitter|FunctionBuilder|Registers|Roles|Storage|De
 """What a constructor takes that only calls of `k`, or of a loaded kernel, can give."""
 
 
+MADE = re.compile(r"[Mm]ade by (`|nvbackend)")
+"""What the docstring of a class says whose objects are not a user's to make."""
+
+
 def document() -> str:
     """The text of docs/api.md."""
     public = names()
@@ -79,7 +83,8 @@ def _after_assignment(name: str, given: object) -> str:
 def is_made_by_calls(cls: type) -> bool:
     """Whether a user gets the class from calls alone."""
     if (
-        issubclass(cls, enum.Enum | BaseException)
+        MADE.search((cls.__doc__ or "").partition("\n\n")[0])
+        or issubclass(cls, enum.Enum | BaseException)
         or getattr(cls, "_is_protocol", False)
         or cls.__init__ is object.__init__
     ):

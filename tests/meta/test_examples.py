@@ -16,8 +16,9 @@ from tests.support.process import ROOT
 from tests.support.public_calls import public_calls
 
 WITHOUT = ROOT / "tests" / "meta" / "without_example.txt"
-"""Those that no example calls yet, one a line: a new name must not add one, and --update-golden takes away what an
-example calls by now."""
+"""Those whose example cannot run on any machine, each with the reason: `name: reason`. A new name must not add one."""
+FRAMEWORKS = ("from cuda", "import torch", "import jax", "import cupy")
+"""What blocks of linking.md import that need a GPU, or a framework that is no dependency of the tests."""
 PAGES = ("atoms", "architecture", "calls", "checks", "layout", "linking", "looking", "simulator", "tiled")
 PROGRAM = """\
 import nvbackend as nvb
@@ -51,7 +52,7 @@ def _programs(folder: Path) -> dict[str, str]:
     """The examples of the pages; those of the rules run by themselves."""
     guide = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
     blocks = {page: BLOCK.findall((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")) for page in PAGES}
-    blocks["linking"] = [block for block in blocks["linking"] if not any(need in block for need in NEED)]
+    blocks["linking"] = [block for block in blocks["linking"] if not any(need in block for need in FRAMEWORKS)]
     blocks["looking"].insert(0, f"scratch = {str(folder)!r}\n")
     blocks["rest"] = BLOCK.findall(guide[guide.index("\n## Values and variables") :])
     blocks["readme"] = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
@@ -60,19 +61,27 @@ def _programs(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.exhaustive(seconds=70)
-def test_every_public_call_has_an_example(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_every_public_call_has_an_example(tmp_path: Path) -> None:
     recorded = _recorded(tmp_path, _programs(tmp_path), "--rules")
-    without = WITHOUT.read_text(encoding="utf-8").split()
     missing = sorted(set(recorded["public"]) - set(recorded["called"]))
-    assert [name for name in missing if name not in without] == [], "docs/calls.md is a place for an example"
-    if request.config.getoption("--update-golden"):
-        WITHOUT.write_text("\n".join((*missing, "")), encoding="utf-8")
+    assert [name for name in missing if name not in _without()] == [], "docs/calls.md is a place for an example"
 
 
-def test_what_has_no_example_is_public() -> None:
-    without = WITHOUT.read_text(encoding="utf-8").split()
-    assert without == sorted(set(without))
+def _without() -> dict[str, str]:
+    """The reason for each name."""
+    lines = WITHOUT.read_text(encoding="utf-8").splitlines()
+    return {name: reason for name, _, reason in (line.partition(": ") for line in lines)}
+
+
+def test_what_has_no_example_has_a_reason_and_one_that_runs_elsewhere() -> None:
+    """On a GPU, in tests/meta/test_linking_page.py."""
+    without = _without()
+    assert list(without) == sorted(without) and all(without.values())
     assert set(without) <= {full for full, _, _ in public_calls()}
+    page = (ROOT / "docs" / "linking.md").read_text(encoding="utf-8")
+    elsewhere = [block for block in BLOCK.findall(page) if any(need in block for need in NEED)]
+    for name in without:
+        assert any(f"{name}(" in block for block in elsewhere), name
 
 
 def test_the_recorder_sees_what_a_program_itself_calls(tmp_path: Path) -> None:

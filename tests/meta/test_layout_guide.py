@@ -11,7 +11,7 @@ GUIDE = ROOT / "docs" / "layout.md"
 
 def test_the_guide_to_layouts_runs() -> None:
     blocks = BLOCK.findall(GUIDE.read_text(encoding="utf-8"))
-    assert len(blocks) == 9
+    assert len(blocks) == 11
     said = python_output("\n".join(blocks))
     assert "error[layout-algebra.carry]" in said
     assert "its modes together reach index 5 of a mode of 4 elements" in said

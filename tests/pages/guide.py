@@ -6,6 +6,7 @@ from nvbackend import layout
 from nvbackend.cli.explain import rows_spelled
 from nvbackend.intrinsics.maps.rows import fragment_maps
 from nvbackend.layout import pictures
+from nvbackend.layout.pictures.pictures import fragment_picture
 from tests.pages.boxes import LINE, Arrow, Box, Drawing, Words
 
 MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
@@ -17,7 +18,7 @@ def mma_a() -> str:
     """A of an mma: which thread holds which element."""
     (row,) = rows_spelled(MMA)
     (held,) = (one for one in fragment_maps(row) if one.operand == "a")
-    return pictures.fragments(held, MMA).svg
+    return fragment_picture(held, MMA).svg
 
 
 def swizzle() -> str:

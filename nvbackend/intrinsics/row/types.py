@@ -43,7 +43,7 @@ def _named(name: str) -> ElementType:
 @record
 @dataclass(frozen=True)
 class ElementType:
-    """An element type.
+    """An element type, made by nvbackend: `nvb.f16`, `nvb.i32` and the others.
 
     `bits` is what an element takes in memory as the tensor core reads it (tf32: 32, of which 19 count); `llvm` is the
     type of an SSA value of it, sub-byte and alternate types riding in integers; `storage` is the NumPy dtype whose

@@ -45,7 +45,7 @@ class Stride(enum.Enum):
 @user_facing
 @dataclass(frozen=True, slots=True)
 class CanonicalForm:
-    """One admissible layout, with the offsets left open.
+    """One admissible layout, with the offsets left open; all there are, made by nvbackend, are in `FORMS`.
 
     `gmma` and `umma` are the swizzle modes of wgmma's and tcgen05's words, None where wgmma has no such mode;
     `swizzle` is what the mode does to byte addresses. `along` is the offset from one row of `width` chunks to the next

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from nvbackend.diagnostics import Rule, user_facing
-from nvbackend.intrinsics.maps.rows import FragmentMap, Position
+from nvbackend.diagnostics import Rule, missing_name, printed, user_facing
+from nvbackend.diagnostics.arguments import ARGUMENT
+from nvbackend.intrinsics.maps.rows import FragmentMap, Position, fragment_maps
+from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.layout.algebra.inttuple import modes, product
 from nvbackend.layout.algebra.swizzle import AnyLayout, ComposedLayout
@@ -72,11 +74,24 @@ def thread_values(
 
 
 @user_facing
-def fragments(held: FragmentMap, title: str = "") -> Picture:
-    """The picture of a fragment map: for each element of an operand of an instruction, who holds it, and as what.
+def fragments(row: Row, operand: str | None = None) -> Picture:
+    """The picture of an operand of an instruction, such as "d": for each element, who holds it, and as what.
 
-    `title` is the instruction's text. Elements that no thread holds are white.
+    The row is what `nvb.mma.select` gives, or that of another family; without `operand` it is the first operand that
+    threads hold. Elements that no thread holds are white. Raises call.argument, and call.name for another operand.
     """
+    maps = {held.operand: held for held in fragment_maps(row)} if isinstance(row, Row) else {}
+    if not maps:
+        problem = f"takes a row whose operands threads hold, not {row.ptx if isinstance(row, Row) else printed(row)}"
+        advice = "pass the row of an mma: nvb.mma.select(request, target)"
+        ARGUMENT.fail(call="pictures.fragments", problem=problem, advice=advice)
+    if operand is not None and operand not in maps:
+        raise missing_name(row.ptx, "operand in registers", operand, maps)
+    return fragment_picture(next(iter(maps.values())) if operand is None else maps[operand], row.ptx)
+
+
+def fragment_picture(held: FragmentMap, title: str = "") -> Picture:
+    """The picture of a fragment map, with the instruction's text as its title."""
     holders: dict[Position, list[tuple[int, int]]] = {}
     for thread in range(held.threads):
         for index in range(held.elements):

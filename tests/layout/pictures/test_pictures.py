@@ -15,6 +15,7 @@ from nvbackend.intrinsics.row.row import Row
 from nvbackend.layout import Layout, gmma_atom, parse, pictures
 from nvbackend.layout.banks.conflicts import bank_conflicts
 from nvbackend.layout.drawing.svg import palette
+from nvbackend.layout.pictures.pictures import fragment_picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
@@ -51,7 +52,7 @@ def fragment(operand: str) -> FragmentMap:
 
 def test_an_accumulator_as_the_ptx_isa_has_it() -> None:
     """PTX ISA 9.7.14 (mma.m16n8k16): c0, c1 in row lane / 4, c2, c3 eight below; columns 2 (lane % 4) and the next."""
-    picture = pictures.fragments(fragment("d"), MMA).svg
+    picture = fragment_picture(fragment("d"), MMA).svg
     wanted = [
         [f"T{4 * (row % 8) + column // 2} V{2 * (row // 8) + column % 2}" for column in range(8)] for row in range(16)
     ]
@@ -65,7 +66,7 @@ def test_a_thread_value_layout_draws_the_same() -> None:
     """CuTe's SM80_16x8 C layout, (T32,V4) -> (M16,N8)."""
     layout = parse("((_4,_8),(_2,_2)):((_32,_1),(_16,_8))")
     picture = pictures.thread_values(layout, (16, 8)).svg
-    same = pictures.fragments(fragment("d"), MMA).svg
+    same = fragment_picture(fragment("d"), MMA).svg
     assert (cells(picture), boxes(picture)) == (cells(same), boxes(same))
     assert labels(picture, "title") == [str(layout)]
 
@@ -96,7 +97,7 @@ def test_a_fragment_of_each_kind_can_be_drawn(family: str) -> None:
             if held.elements > 16 or (kind := (each.opcode, held.operand, held.elements)) in drawn:
                 continue
             drawn.add(kind)
-            shown = cells(pictures.fragments(held).svg)
+            shown = cells(fragment_picture(held).svg)
             held_by_each = ((thread, index) for thread in range(held.threads) for index in range(held.elements))
             assert sum(map(len, shown)) == len({held.position(*one) for one in held_by_each})
     assert drawn
