@@ -107,8 +107,12 @@ def same_target_twice():
 
 @program("saved.holds")
 def module_loaded_as_a_kernel():
+    @nvb.kernel("sm_90a", threads=32)
+    def meet(k):
+        k.barrier.sync()
+
     with scratch():
-        nvb.compile_module([empty()], assemble=False).save("kernels.nvb")
+        nvb.compile_module([meet], assemble=False).save("kernels.nvb")
         nvb.load_compiled("kernels.nvb")  # breaks
         nvb.load_compiled_module("kernels.nvb")  # keeps
 
