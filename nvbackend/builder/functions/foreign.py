@@ -30,13 +30,15 @@ from nvbackend.ptx.syntax import Variable
 from nvbackend.signature import Pointer
 
 _OF_MEMORY = (of_text.READS, of_text.WRITES)
+RESULTS = frozenset({"result", *(f"result{at}" for at in range(64))})
+"""The names of outputs."""
 
 
 @user_facing
 def extern_function(
     name: str,
     parameters: Mapping[str, ElementType | Scalar | Pointer],
-    result: ElementType | None = None,
+    result: ElementType | Sequence[ElementType] | None = None,
     *,
     ptx: str | bytes | os.PathLike[str],
     effects: Sequence[str] = (),
@@ -45,7 +47,8 @@ def extern_function(
     """The device function `name` of a PTX text, which kernels and functions call: `y = scaled(k, x, 2)`.
 
     `ptx` is the text that another compiler printed, or the path of a file of it. `parameters` are element types and
-    pointers by names of your own, in the text's order, and `result` is what it returns. `effects` are those of `k.ptx`:
+    pointers by names of your own, in the text's order, and `result` is what it returns: several types, such as
+    `(f32, i32)`, are the members of a struct of C, and the call gives a tuple. `effects` are those of `k.ptx`:
     "reads row" and "writes row" of a pointer, "reads" and "writes" of other global memory, "convergent" and
     "volatile". Without effects the function only computes: LLVM may merge its calls and leave them out. A pointer to
     shared memory is passed as a generic address, and its effects are always said; `extents` are the bytes from such a
@@ -67,7 +70,7 @@ class ExternFunction:
         self,
         name: str,
         parameters: Mapping[str, ElementType | Scalar | Pointer],
-        result: ElementType | None,
+        result: ElementType | Sequence[ElementType] | None,
         ptx: object,
         effects: Sequence[str],
         extents: Mapping[str, int],
@@ -76,6 +79,7 @@ class ExternFunction:
         self._text = read(name, ptx)
         self._kinds = self._checked_kinds(parameters)
         self.result = result
+        self._results = self._checked_results(result)
         self._check_signature()
         self._check_extents(extents)
         self._row = self._made_row(self._checked_effects(effects), extents)
@@ -100,9 +104,8 @@ class ExternFunction:
         pairs = zip(values.items(), self._text.function.parameters, strict=True)
         registers = {name: abi.passed(value, own) for (name, value), own in pairs}
         outputs = core.emit(self._row, registers)
-        if self.result is None:
-            return None
-        return abi.received(core, outputs["result"][0], self.result, self._text.function.results[0])
+        made = [abi.received(core, outputs[name][0], each.element, each.own) for name, each in self._results.items()]
+        return None if not made else made[0] if isinstance(self.result, ElementType) else tuple(made)
 
     def _fail(self, problem: str, advice: str) -> NoReturn:
         FOREIGN.fail(function=self.name, problem=problem, advice=advice)
@@ -111,8 +114,9 @@ class ExternFunction:
         kinds: dict[str, Scalar | Pointer] = {}
         for name, declared in parameters.items():
             kind = Scalar(declared) if isinstance(declared, ElementType) else declared
-            if not isinstance(name, str) or not name.isidentifier() or not name.isascii() or name == "result":
-                self._fail(f"{name!r} is not a name of a parameter", "use letters, digits and _, but not result")
+            if not isinstance(name, str) or not name.isidentifier() or not name.isascii() or name in RESULTS:
+                advice = "use letters, digits and _, but neither result nor result0"
+                self._fail(f"{name!r} is not a name of a parameter", advice)
             if not isinstance(kind, (Scalar, Pointer)) or (
                 isinstance(kind, Scalar) and not abi.is_passed(kind.element)
             ):
@@ -123,20 +127,31 @@ class ExternFunction:
 
     def _check_signature(self) -> None:
         """Raises function.foreign where the text's function takes or returns something else."""
-        function, result = self._text.function, self.result
-        if result is not None and not (isinstance(result, ElementType) and abi.is_passed(result)):
-            self._fail(f"its result is {printed(result)}, which C returns in no way", "declare one element type")
+        function = self._text.function
         wanted = len(self._kinds), len(function.parameters)
         if wanted[0] != wanted[1]:
             shown = ", ".join(map(abi.shown, function.parameters)) or "nothing"
             self._fail(f"{wanted[0]} parameters are declared, and its text has {wanted[1]}: {shown}", "declare these")
-        if (result is not None) != bool(function.results):
-            shown = ", ".join(map(abi.shown, function.results)) or "nothing"
-            self._fail(f"it is declared to return {result or 'nothing'}, and its text returns {shown}", "declare that")
         for (name, kind), own in zip(self._kinds.items(), function.parameters, strict=True):
             self._check_type(f"its parameter {name}", kind, own)
-        if result is not None:
-            self._check_type("its result", Scalar(result), function.results[0])
+        for each in self._results.values():
+            self._check_type("its result", Scalar(each.element), each.own)
+
+    def _checked_results(self, result: object) -> dict[str, abi.Returned]:
+        """The results by the names of outputs. Raises function.foreign for what C returns in no way, and other ones."""
+        elements = () if result is None else (result,) if isinstance(result, ElementType) else result
+        if not isinstance(elements, Sequence) or not all(
+            isinstance(each, ElementType) and abi.is_passed(each) for each in elements
+        ):
+            advice = "declare one element type, or several: (nvb.f32, nvb.i32)"
+            self._fail(f"its result is {printed(result)}, which C returns in no way", advice)
+        returned = abi.returned(elements, self._text.function)
+        if returned is None:
+            shown = ", ".join(map(abi.shown, self._text.function.results)) or "nothing"
+            declared = ", ".join(map(str, elements)) or "nothing"
+            self._fail(f"it is declared to return {declared}, and its text returns {shown}", "declare that")
+        names = ["result"] if len(returned) == 1 else [f"result{at}" for at in range(len(returned))]
+        return dict(zip(names, returned, strict=True))
 
     def _check_type(self, what: str, kind: Scalar | Pointer, own: Variable) -> None:
         if not abi.fits(kind, own):
@@ -191,9 +206,7 @@ class ExternFunction:
         flags = Effect.NONE
         for kind in declared:
             flags |= of_text.FLAGS[kind]
-        results = []
-        if self.result is not None:
-            results.append(output("result", abi.register(Scalar(self.result), function.results[0])))
+        results = [output(name, abi.register(Scalar(each.element), each.own)) for name, each in self._results.items()]
         pairs = zip(kinds.items(), function.parameters, strict=True)
         arguments = [operand(name, abi.register(kind, each)) for (name, kind), each in pairs]
         memory = [each for each in self._text.performed if each.kind in _OF_MEMORY]
@@ -202,7 +215,7 @@ class ExternFunction:
             opcode=f"call {self.name}",
             ptx=f"call {self.name}",
             operands=(*results, *arguments),
-            lowering=Asm(abi.template(function, kinds)),
+            lowering=Asm(abi.template(function, kinds, self._results)),
             effects=flags,
             semantics=Semantics(
                 memory=tuple(_touched(declared, extents)), atomic=bool(memory) and all(each.atomic for each in memory)

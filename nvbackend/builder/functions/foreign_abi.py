@@ -6,7 +6,8 @@ Source: PTX ISA 7.1 (function declarations and definitions), 9.7.12 (call); PTX 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
@@ -46,6 +47,37 @@ def fits(kind: Scalar | Pointer, own: Variable) -> bool:
         return False
     is_float = element in _FLOATS
     return own.type.startswith("b") or own.type.startswith("f") == is_float
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A result: `own` is the text's return parameter, or the member of its struct that begins at `offset` bytes."""
+
+    element: ElementType
+    own: Variable
+    offset: int = 0
+
+
+def returned(results: Sequence[ElementType], function: Function) -> list[Returned] | None:
+    """Where the results are: one in the return parameter, several in a struct, as C has it; None where they differ.
+
+    A struct is an array of bytes. Each member begins at a multiple of its size, and so does the next struct. ptxas
+    takes several return parameters in registers alone, which no compiler prints.
+    """
+    if not results and not function.results:
+        return []
+    if len(function.results) != 1 or not results:
+        return None
+    if len(results) == 1:
+        return [Returned(results[0], function.results[0])]
+    (whole,) = function.results
+    members, end, widest = [], 0, 1
+    for element in results:
+        size = 1 if element is pred else element.bits // 8
+        offset, widest = -(-end // size) * size, max(widest, size)
+        members.append(Returned(element, replace(whole, type=f"b{8 * size}", vector=1, shape=()), offset))
+        end = offset + size
+    return members if _bits(whole) == -(-end // widest) * widest * 8 and whole.shape else None
 
 
 def shown(own: Variable) -> str:
@@ -96,7 +128,7 @@ def received(core: Core, bits: ir.Value, element: ElementType, own: Variable) ->
     return half.bitcast(element) if element in _HALVES else half.to(element)
 
 
-def template(function: Function, kinds: Mapping[str, Scalar | Pointer]) -> str:
+def template(function: Function, kinds: Mapping[str, Scalar | Pointer], results: Mapping[str, Returned]) -> str:
     """The text of inline asm of one call, in a scope of its own, as it may come twice."""
     own = [f"nvb_p{index}" for index in range(len(kinds))]
     lines = [
@@ -105,10 +137,12 @@ def template(function: Function, kinds: Mapping[str, Scalar | Pointer]) -> str:
     lines += [f".param {_typed(each)} nvb_r{_array(each)};" for each in function.results]
     for (name, kind), each, place in zip(kinds.items(), function.parameters, own, strict=True):
         lines += _stored(name, kind, each, place)
-    returned = "(nvb_r), " if function.results else ""
+    given_back = "(nvb_r), " if function.results else ""
     arguments = f", ({', '.join(own)})" if own else ""
-    lines.append(f"call.uni {returned}{function.name}{arguments};".replace("$", "$$"))
-    lines += [f"ld.param.b{_bits(each)} {{result}}, [nvb_r];" for each in function.results]
+    lines.append(f"call.uni {given_back}{function.name}{arguments};".replace("$", "$$"))
+    for name, each in results.items():
+        at = f"nvb_r + {each.offset}" if each.offset else "nvb_r"
+        lines.append(f"ld.param.b{_bits(each.own)} {{{name}}}, [{at}];")
     return "\n".join(("{{", *lines, "}}"))
 
 
