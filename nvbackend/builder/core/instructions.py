@@ -13,7 +13,7 @@ from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.lower.conversions import known_number, llvm_type
 from nvbackend.builder.lower.lowering import Operands, lower
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
+from nvbackend.builder.values.values import GLOBAL_SPACE, SHARED_SPACE, Operand, Value, as_value
 from nvbackend.intrinsics.copy.cache_control import LINE_BYTES
 from nvbackend.intrinsics.row.row import RegisterClass, Role, Row, RowOperand
 from nvbackend.intrinsics.row.types import ElementType, u64
@@ -140,11 +140,16 @@ def generic_address(k: Core, address: Address) -> Value:
     if address.space == GLOBAL_SPACE:
         return address.bytes.bitcast(u64)
     shared = k.llvm.inttoptr(address.bytes.ir, ir.PointerType(addrspace=address.space))
-    return k.wrap(k.llvm.ptrtoint(k.llvm.addrspacecast(shared, ir.PointerType()), ir.IntType(64)), u64)
+    generic = k.llvm.ptrtoint(k.llvm.addrspacecast(shared, ir.PointerType()), ir.IntType(64))
+    if address.space == SHARED_SPACE:
+        k.places.is_address(generic, k.places.of_address(address.bytes.ir))
+    return k.wrap(generic, u64)
 
 
-def emit_row(k: Core, row: Row, operands: Mapping[str, Given | Sequence[Given]]) -> dict[str, list[Value]]:
-    """Emit `row` with `operands` by name: see `k.instruction`."""
+def emit_row(
+    k: Core, row: Row, operands: Mapping[str, Given | Sequence[Given]], extents: Mapping[str, int] | None = None
+) -> dict[str, list[Value]]:
+    """Emit `row` with `operands` by name: see `k.instruction`. `extents` are as `Core.emit` has them."""
     check_names(row, operands)
     registers = {
         name: operand if row.operand(name).role is Role.IMMEDIATE else _unsigned(k, row, row.operand(name), operand)
@@ -152,7 +157,7 @@ def emit_row(k: Core, row: Row, operands: Mapping[str, Given | Sequence[Given]])
     }
     return {
         name: [k.wrap(value, row.operand(name).register.element) for value in values]
-        for name, values in issue(k, row, **registers).items()
+        for name, values in k.emit(row, converted(k, row, registers), extents=extents).items()
     }
 
 

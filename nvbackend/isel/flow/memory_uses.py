@@ -46,7 +46,7 @@ def dense_extent(row: Row, operand: str, bytes: int) -> int:
 PEER_SPACE = "shared::cluster"
 """The space of allocations in another CTA."""
 
-_ADDRESSES = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER)
+_ADDRESSES = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER, RegisterClass.GENERIC)
 _USES = {
     (Proxy.GENERIC, False): MemoryUse.READ,
     (Proxy.GENERIC, True): MemoryUse.WRITE,

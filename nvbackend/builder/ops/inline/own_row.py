@@ -12,14 +12,16 @@ from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import Given, emit_row
 from nvbackend.builder.ops.inline import effects as of_text
 from nvbackend.builder.ops.inline.claims import unfounded
+from nvbackend.builder.ops.inline.computed import contradiction
 from nvbackend.builder.ops.inline.intrinsic_rows import unsaid
 from nvbackend.builder.ops.inline.own_intrinsic import fault_of
+from nvbackend.builder.ops.inline.reach import reaches
 from nvbackend.builder.ops.inline.rules import ROW_SEMANTICS, ROW_TEXT
 from nvbackend.builder.ops.inline.text import check_assembled, statements_of, whole_text
 from nvbackend.builder.ops.inline.unset import read_unset, written
 from nvbackend.builder.values.values import Value
 from nvbackend.codegen.ptxas_messages import ERROR as PTXAS_ERROR
-from nvbackend.diagnostics import DiagnosticError, caller_location, missing_name
+from nvbackend.diagnostics import DiagnosticError, caller_location, missing_name, printed
 from nvbackend.intrinsics.catalogue import is_of_own_family, lacks_axes
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, RegisterClass, Role, Row, RowOperand
 from nvbackend.intrinsics.row.semantics import MbarrierUse
@@ -66,6 +68,8 @@ def emit_judged(k: Core, row: Row, operands: Mapping[str, Given | Sequence[Given
     check_names(row, operands)
     try:
         check_row(row)
+        if row.semantics.computes is not None and not is_of_own_family(row):
+            _check_computed(row, row.semantics.computes)
         if not is_of_own_family(row) and not general_faults(row, k.target, {}):
             if isinstance(row.lowering, Asm):
                 _check_assembled(row, k.target)
@@ -77,7 +81,17 @@ def emit_judged(k: Core, row: Row, operands: Mapping[str, Given | Sequence[Given
     except DiagnosticError as error:
         at = caller_location()
         raise DiagnosticError([replace(each, location=at) for each in error.diagnostics]) from None
-    return _Outputs(row, emit_row(k, row, operands))
+    return _Outputs(row, emit_row(k, row, operands, _extents(row)))
+
+
+@lru_cache(maxsize=1024)
+def _extents(row: Row) -> Mapping[str, int]:
+    """How much the text accesses where the semantics leave it out: a write is one also where no one says how long."""
+    if is_of_own_family(row) or not isinstance(row.lowering, Asm):
+        return {}
+    statements = statements_of(_whole(row, Target.parse("sm_90a")), f"the row {row.ptx}")
+    effects = (each for code in _instructions(row, statements) for each in of_text.effects_of_lanes_and_memory(code))
+    return reaches(row, ((_operand_of(each), each) for each in effects))
 
 
 @lru_cache(maxsize=1024)
@@ -141,6 +155,19 @@ def _check_founded(row: Row, instructions: Sequence[Instruction]) -> None:
         name, what = lacks
         problem = f"its semantics say {name}={getattr(row.semantics, name)!r}, and its text lacks {what}"
         _refuse(row, problem, f"leave {name}= out, or write the text that it is true of")
+
+
+@lru_cache(maxsize=1024)
+def _check_computed(row: Row, claim: Callable[..., int]) -> None:
+    """Raises row.semantics for a `claim` that the text does not keep; rows that differ in their claims are equal."""
+    wrong = contradiction(row, claim)
+    if wrong is not None:
+        inputs, number, claimed = wrong
+        shown = ", ".join(f"{name} = {value}" for name, value in inputs.items()) or "nothing"
+        said = f"raises {claimed!r}" if isinstance(claimed, Exception) else f"is {printed(claimed)}"
+        problem = f"of {shown} its text computes {number}, and computes= of its semantics {said}"
+        advice = "correct computes=, which takes the inputs in order as numbers without a sign, or leave it out"
+        _refuse(row, problem, advice)
 
 
 def _check_named(row: Row) -> None:
@@ -234,15 +261,22 @@ def _check_effect(row: Row, effect: of_text.TextEffect) -> None:
         return
     if flag not in row.effects:
         _refuse_effect(row, instruction, f"{effect.kind} memory", flag)
-    if not effect.space.startswith("shared"):
+    name = _operand_of(effect)
+    is_generic = not effect.space and row.has_operand(name)
+    if is_generic and row.operand(name).register is RegisterClass.B64:
+        advice = f"make it operand({name!r}, RegisterClass.GENERIC), or RegisterClass.GLOBAL for global memory alone"
+        _refuse(row, f"{instruction.opcode} takes {name} for an address, and its register B64 is a number", advice)
+    if not effect.space.startswith("shared") and not (
+        is_generic and row.operand(name).register is RegisterClass.GENERIC
+    ):
         return
-    name = effect.base.removeprefix(_PREFIX).rpartition("_")[0]
     end = None if effect.size is None else effect.offset + effect.size
     said = [use for use in row.semantics.memory if use.name == name]
     if not any(use.writes or effect.kind == of_text.READS for use in said):
         place = f"at {name}" if row.has_operand(name) else "at an address that no operand holds"
         advice = f"write semantics=Semantics(memory=({effect.kind}({name or 'address'!r}, {end or 4}),))"
-        _refuse(row, f"{instruction.opcode} {effect.kind} shared memory {place}, which its semantics leave out", advice)
+        memory = "memory" if is_generic else "shared memory"
+        _refuse(row, f"{instruction.opcode} {effect.kind} {memory} {place}, which its semantics leave out", advice)
     if not 0 <= effect.offset < 1 << 31:
         advice = f"pass the address of the lowest byte as {name}, and count from there"
         _refuse(row, f"{instruction.opcode} begins {effect.offset} bytes from {name}, which lies before it", advice)
@@ -250,6 +284,11 @@ def _check_effect(row: Row, effect: of_text.TextEffect) -> None:
     if end is not None and len(extents) == len(said) and end > max(extents):
         advice = f"write {effect.kind}({name!r}, {end})"
         _refuse(row, f"{instruction.opcode} goes {end} bytes from {name}, of which {max(extents)} are said", advice)
+
+
+def _operand_of(effect: of_text.TextEffect) -> str:
+    """The operand with the address; empty for a register of the text's own."""
+    return effect.base.removeprefix(_PREFIX).rpartition("_")[0]
 
 
 def _of_multimem(instruction: Instruction, kind: str) -> bool:
