@@ -140,9 +140,9 @@ def template(function: Function, kinds: Mapping[str, Scalar | Pointer], results:
     given_back = "(nvb_r), " if function.results else ""
     arguments = f", ({', '.join(own)})" if own else ""
     lines.append(f"call.uni {given_back}{function.name}{arguments};".replace("$", "$$"))
-    for name, each in results.items():
-        at = f"nvb_r + {each.offset}" if each.offset else "nvb_r"
-        lines.append(f"ld.param.b{_bits(each.own)} {{{name}}}, [{at}];")
+    for name, result in results.items():
+        at = f"nvb_r + {result.offset}" if result.offset else "nvb_r"
+        lines.append(f"ld.param.b{_bits(result.own)} {{{name}}}, [{at}];")
     return "\n".join(("{{", *lines, "}}"))
 
 

@@ -18,9 +18,10 @@ from nvbackend.builder.tiles.elements.operand import check_rows, registers_in_or
 from nvbackend.builder.tiles.elements.tensor_memory import load_lanes, store_lanes
 from nvbackend.builder.tiles.elements.tile_values import TileValues
 from nvbackend.builder.tiles.mma.rules import LANES, OPERAND_A, TENSOR_MEMORY
-from nvbackend.builder.values.values import Operand, Value
+from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.copy.tcgen05_memory import ALLOCATIONS
+from nvbackend.intrinsics.row.types import u32
 from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT
@@ -154,6 +155,8 @@ class TiledTcgen05:
         if atom.a_residency is not Residency.TENSOR_MEMORY:
             problem, instead = "it reads A from shared memory", "ask for an instruction with a_in_tmem=True"
             OPERAND_A.fail(mma=self.layouts, problem=problem, instead=instead)
+        if not isinstance(columns, TmemColumns):
+            columns = as_value(self._k.core, columns, u32)
         stored = k.shape[1] if isinstance(k, TileValues) else k // 2 if self.descriptor.sparse else k
         tile = Layout((self.shape[0], stored))
         fragment = self.layouts.get_slice(0).partition_fragment_A(tile)

@@ -109,3 +109,10 @@ def test_wrong_operands_are_refused() -> None:
         assert refused(lambda: small.make_fragment_A(tmem, tile))[0] == "mma.tile-operand"
         assert refused(lambda: mma.make_fragment_A(tmem, 24))[0] == "tiled-mma.tile"
         narrow.make_fragment_A(tmem, tile)
+
+
+def test_columns_are_an_address() -> None:
+    k = nvb.KernelBuilder("wrong", "sm_100a", threads=128)
+    mma = k.tiled_mma(nvb.tcgen05.mma("m128n64k16", f16, f16, f32, a_in_tmem=True))
+    assert refused(lambda: mma.make_fragment_A("columns", 64))[0] == "value.kind"
+    assert refused(lambda: mma.make_fragment_A(k.const(1.0, f32), 64))[0] == "value.type"
