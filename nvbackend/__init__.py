@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from nvbackend.builder.core.parameters import TensorMapParameter as TensorMapParameter
     from nvbackend.builder.core.tile import SharedTile as SharedTile, SharedTiles as SharedTiles
     from nvbackend.builder.core.variables import Variable as Variable
-    from nvbackend.builder.kernel.attach import AttachedBuilder as AttachedBuilder, attach as attach
+    from nvbackend.builder.attached.attach import AttachedBuilder as AttachedBuilder, attach as attach
     from nvbackend.builder.kernel.definition import KernelDefinition as KernelDefinition, kernel as kernel
     from nvbackend.builder.functions.definition import FunctionDefinition as FunctionDefinition
     from nvbackend.builder.functions.definition import function as function
@@ -166,7 +166,7 @@ _NAMES: dict[str, str] = {
         "builder.core.parameters": "TensorMapParameter",
         "builder.core.tile": "SharedTile SharedTiles",
         "builder.core.variables": "Variable",
-        "builder.kernel.attach": "AttachedBuilder attach",
+        "builder.attached.attach": "AttachedBuilder attach",
         "builder.kernel.definition": "KernelDefinition kernel",
         "builder.functions.definition": "FunctionDefinition function",
         "builder.functions.exported": "CompiledFunction",

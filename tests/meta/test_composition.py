@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import nvbackend as nvb
-from nvbackend.builder.kernel.attach import AttachedBuilder
+from nvbackend.builder.attached.attach import AttachedBuilder
 from tests.support.source import PACKAGE, Source, sources
 
 MOST_CLASSES = 3

@@ -12,7 +12,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend.builder.core.noun import Noun
-from nvbackend.builder.kernel.attach import AttachedBuilder
+from nvbackend.builder.attached.attach import AttachedBuilder
 from tests.support.process import ROOT
 
 FLAT = {

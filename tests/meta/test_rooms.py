@@ -28,6 +28,7 @@ ROOMS = {
         "tiles",
         "kernel",
         "functions",
+        "attached",
     ),
 }
 """The rooms of each layer, lowest first. What the layer's own folder holds is above them all, but for the ground."""

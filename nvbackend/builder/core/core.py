@@ -49,6 +49,8 @@ from nvbackend.isel.select.rows import check_row
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import LaunchBounds
 
+_OTHER_AXES = ("%tid.y", "%tid.z")
+
 
 class Core:
     """Blocks, regions, mutable storage and the machine record of one function."""
@@ -116,6 +118,8 @@ class Core:
         self.assumed: Location | None = None
         """The line of the first assumption."""
         self.functions = Functions()
+        self.in_asm = False
+        """Whether rows that have an intrinsic are lowered by inline asm too."""
 
     @property
     def in_cluster(self) -> bool:
@@ -160,7 +164,7 @@ class Core:
         self._numbers.check(row, operands)
         reach = self._reach(row, operands)
         with self.llvm.of_line(location := caller_location()):
-            results = lower(self.llvm, row, self._numbers.in_registers(self.llvm, row, operands), name)
+            results = self.lower(row, self._numbers.in_registers(self.llvm, row, operands), name)
         registers = self.anchors.registers = dict(registers_of(row, operands, results))
         known = self.execution.facts(row, operands)
         said = self.peers.said(row, operands)
@@ -190,6 +194,12 @@ class Core:
             )
         )
         return results
+
+    def lower(self, row: Row, operands: Operands, name: str = "") -> dict[str, list[ir.Value]]:
+        """The IR of `row` at the present place, in the form that the function's compiler takes; outputs by name."""
+        if self.in_asm and row.ptx in _OTHER_AXES:
+            self.execution.other_axes = True
+        return lower(self.llvm, row, operands, name, in_asm=self.in_asm)
 
     def _reach(self, row: Row, operands: Operands) -> Reach | None:
         """Whose mbarriers it reaches, where the CTAs of the cluster are known."""

@@ -59,7 +59,7 @@ def all_computed(k: Core, row: Row, /, **operands: Register | Sequence[Register]
     k.check_live()
     registers = converted(k, row, operands)
     check_row(row, k.target, {name: number for name, number in registers.items() if isinstance(number, int)})
-    lowered = lower(k.llvm, row, registers)
+    lowered = k.lower(row, registers)
     values = []
     for output in row.outputs:
         value, kind = lowered[output.name][0], llvm_type(output.type)

@@ -14,6 +14,7 @@ from llvmlite import ir
 
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import SHARED_BASE_ALIGNMENT, Memory
+from nvbackend.builder.lower.lowering import NamedAsm
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import SHARED_SPACE
 from nvbackend.diagnostics import Diagnostic, Rule
@@ -281,7 +282,7 @@ def _called(function: ir.Function, taken: Sequence[ir.Function]) -> list[ir.Func
 
 
 def _is_indirect(instr: ir.Instruction) -> bool:
-    return isinstance(instr, ir.CallInstr) and not isinstance(instr.callee, ir.Function | ir.InlineAsm)
+    return isinstance(instr, ir.CallInstr) and not isinstance(instr.callee, ir.Function | ir.InlineAsm | NamedAsm)
 
 
 def _taken(module: ir.Module) -> list[ir.Function]:

@@ -10,6 +10,7 @@ from nvbackend.builder.lower.modules import struct_type
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import owner_of
 from nvbackend.diagnostics import Diagnostic, WrongKind, printed, raise_all, with_article
+from nvbackend.intrinsics.row.asm_form import asm_form
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, RegisterClass, Role, Row, RowOperand
 
 _REACHABLE = {
@@ -150,18 +151,44 @@ SCALARS: dict[str, ir.Type] = {
 }
 
 
-def lower(builder: ir.IRBuilder, row: Row, operands: Operands, name: str = "") -> dict[str, list[ir.Value]]:
-    """Emit `row` at `builder`'s place and return its outputs by operand name.
+class NamedAsm:
+    """Inline asm in place of an LLVM intrinsic, with the intrinsic's name: what knows that knows the call.
+
+    To llvmlite it is a callee, as its own InlineAsm is.
+    """
+
+    def __init__(self, name: str, asm: ir.InlineAsm) -> None:
+        self.name = name
+        self.asm = asm
+        self.type = asm.type
+        self.function_type = asm.function_type
+
+    def get_reference(self) -> str:
+        """What the call names in the IR."""
+        return str(self.asm.get_reference())
+
+    def __str__(self) -> str:
+        return str(self.asm)
+
+
+def lower(
+    builder: ir.IRBuilder, row: Row, operands: Operands, name: str = "", *, in_asm: bool = False
+) -> dict[str, list[ir.Value]]:
+    """Emit `row` at `builder`'s place and return its outputs by operand name: all rows by inline asm if `in_asm`.
 
     `operands` gives every input, tied output and immediate by name: one value, or as many as the operand has
     registers. Shared addresses may be i32 or pointers; each lowering gets the form it takes.
     """
     if isinstance(row.lowering, Asm):
         return _lower_asm(builder, row, operands, name)
+    if in_asm:
+        return _lower_asm(builder, asm_form(row), operands, name, row.lowering.name)
     return _lower_intrinsic(builder, row, row.lowering, operands, name)
 
 
-def _lower_asm(builder: ir.IRBuilder, row: Row, operands: Operands, name: str) -> dict[str, list[ir.Value]]:
+def _lower_asm(
+    builder: ir.IRBuilder, row: Row, operands: Operands, name: str, intrinsic: str | None = None
+) -> dict[str, list[ir.Value]]:
     arguments: list[ir.Value] = []
     for operand in row.inputs:
         arguments += [_as_scalar(builder, value, operand.register) for value in _values(operands, operand)]
@@ -173,7 +200,8 @@ def _lower_asm(builder: ir.IRBuilder, row: Row, operands: Operands, name: str) -
     result = _result_type(row, lambda members: struct_type(builder.module, members))
     function = ir.FunctionType(result, [argument.type for argument in arguments])
     asm = ir.InlineAsm(function, row.asm, row.constraints, side_effect=not row.is_pure)
-    call = builder.call(asm, arguments, name=name, attrs=_attributes(row))
+    callee = asm if intrinsic is None else NamedAsm(intrinsic, asm)
+    call = builder.call(callee, arguments, name=name, attrs=_attributes(row))
     return _unpack(builder, row, call)
 
 

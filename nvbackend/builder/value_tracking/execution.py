@@ -119,6 +119,8 @@ class Execution:
         self._counters = counters
         self._merged: dict[ir.Value, Merged] = {}
         self._is_shaped = False
+        self.other_axes = False
+        """Whether the function asks for an index along y or z by other ways than LLVM's intrinsics."""
         self._evaluator = Evaluator(Cta(0), counters)
         self.of_cluster: ClusterExecution | None = None
         """The analysis of accesses to other CTAs, in clusters of several."""
@@ -157,7 +159,7 @@ class Execution:
         cta = self._evaluator.cta
         if self._is_shaped or cta.shape is None:
             return
-        if any(axis in self._function.module.globals for axis in _OTHER_AXES):
+        if self.other_axes or any(axis in self._function.module.globals for axis in _OTHER_AXES):
             self._evaluator = Evaluator(
                 Cta(cta.threads, cta.cluster, None, cta.cluster_shape), self._counters, self._merged
             )

@@ -6,15 +6,15 @@ from copy import copy
 
 from llvmlite import ir
 
+from nvbackend.builder.attached.owned_code import FollowingBuilder, is_transparent, late_code, wrong_ends
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.kernel.bounds import checked_bounds
 from nvbackend.builder.kernel.operations import Operations
-from nvbackend.builder.kernel.owned_code import FollowingBuilder, is_transparent, late_code, wrong_ends
 from nvbackend.builder.kernel.owners import AGAIN, BASE, builder_of, claim, is_kernel, owner_faults
 from nvbackend.builder.ops.groups import of_whole_calls
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
-from nvbackend.diagnostics import Diagnostic, caller_location, raise_all, user_facing
+from nvbackend.diagnostics import Diagnostic, Rule, caller_location, raise_all, user_facing
 from nvbackend.diagnostics.announce import announce
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.machine.unknown_threads import blocks_of_unknown_threads
@@ -23,6 +23,15 @@ from nvbackend.isel.target.target import Target
 from nvbackend.isel.verify.verify import verify
 from nvbackend.signature import Extents, LaunchBounds, shape_of
 
+LOWERINGS = ("intrinsic", "asm")
+"""How instructions get into the IR for which LLVM has intrinsics: by these, or by inline asm as all others."""
+LOWERING = Rule(
+    id="attach.lowering",
+    message="lowering={given!r} of an attached function",
+    fix='leave it out, or pass "asm" where your LLVM or libNVVM does not have all intrinsics',
+    why="Instructions are intrinsics or inline assembly in the IR.",
+    reference="docs/embedding.md, Your own LLVM",
+)
 _LOCAL = ("internal", "private")
 """The linkage of functions that LLVM renames to fit PTX; names that others know it leaves as they are."""
 
@@ -30,9 +39,10 @@ _LOCAL = ("internal", "private")
 class AttachedCore(Core):
     """The core of a function that has an owner: it emits at the position of the owner's IRBuilder."""
 
-    def __init__(self, builder: ir.IRBuilder, target: Target, bounds: LaunchBounds) -> None:
+    def __init__(self, builder: ir.IRBuilder, target: Target, bounds: LaunchBounds, lowering: str) -> None:
         function = builder.function
         super().__init__(function.name, target, function, bounds=bounds, cached_storage=False)
+        self.in_asm = lowering == LOWERINGS[1]
         self.llvm = self.following = FollowingBuilder(builder, super().check_live)
         self._latest: dict[str, ir.Value] = {}
         """The instruction before the IRBuilder's position when something was last recorded, by block."""
@@ -90,7 +100,10 @@ class AttachedBuilder(Operations):
         threads: Extents,
         cluster: Extents = 1,
         shared_base: int | None = None,
+        lowering: str = LOWERINGS[0],
     ) -> None:
+        if lowering not in LOWERINGS:
+            LOWERING.fail(given=lowering)
         if not isinstance(builder, ir.IRBuilder) or builder.block is None:
             rules.ATTACH_PLACE.fail(given=builder)
         function, parsed = builder.function, Target.parse(target)
@@ -99,7 +112,7 @@ class AttachedBuilder(Operations):
             BASE.fail(given=shared_base)
         if function.linkage not in _LOCAL and not is_ptx_name(function.name):
             rules.KERNEL_NAME.fail(given=function.name, suggested=suggested_kernel_name(function.name))
-        core = AttachedCore(builder, parsed, bounds)
+        core = AttachedCore(builder, parsed, bounds, lowering)
         super().__init__(core)
         claim(function, self)
         self._following = core.following
@@ -159,17 +172,19 @@ def attach(
     threads: Extents,
     cluster: Extents = 1,
     shared_base: int | None = None,
+    lowering: str = LOWERINGS[0],
 ) -> AttachedBuilder:
     """The calls of nvbackend at the place of `builder`, an llvmlite IRBuilder.
 
     A function has one; attaching again with the same IRBuilder returns it. Its dynamic shared memory begins at byte
     `shared_base`, after the shared memory of its callers and owner. Without that it begins at 0, and `verify` refuses
-    anything else there. Raises target.unknown, kernel.name, kernel.bounds, cluster.size, cluster.target, attach.place,
-    attach.again and attach.shared-base.
+    anything else there. `lowering="asm"` is for an LLVM or libNVVM of its own that lacks the intrinsics of some
+    instructions: all are inline assembly then, of which ptxas makes the same. Raises target.unknown, kernel.name,
+    kernel.bounds, cluster.size, cluster.target, attach.place, attach.again, attach.lowering and attach.shared-base.
     """
     earlier = builder_of(builder.function) if isinstance(builder, ir.IRBuilder) and builder.block else None
     if earlier is None:
-        return AttachedBuilder(builder, target, threads=threads, cluster=cluster, shared_base=shared_base)
+        return AttachedBuilder(builder, target, threads=threads, cluster=cluster, shared_base=shared_base, lowering=lowering)
     if not isinstance(earlier, AttachedBuilder):
         AGAIN.fail(function=earlier.name, problem="that is a KernelBuilder, whose calls are these")
     facts = {
@@ -178,6 +193,7 @@ def attach(
         "another number of threads": shape_of(threads) == earlier.core.bounds.shape,
         "another cluster": shape_of(cluster) == earlier.core.bounds.cluster_shape,
         "another shared_base": (shared_base or 0) == earlier.memory.start,
+        "another lowering": (lowering == LOWERINGS[1]) == earlier.core.in_asm,
     }
     for what, is_same in facts.items():
         if not is_same:
