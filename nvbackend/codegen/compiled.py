@@ -48,7 +48,8 @@ class CompiledKernel(NotLoaded):
     """A kernel that was built: what it takes, what was selected, and every form down to the cubin.
 
     `ir` is the IR before optimisation, `optimized_ir` the one that `ptx` was printed from; `cubin` is None where it
-    was not assembled. `diagnostics` are warnings, `suppressed` what the kernel allows. `timings` holds seconds by
+    was not assembled. `diagnostics` are warnings, `suppressed` what the kernel allows, `unknown` what was not judged of
+    a function that the builder was attached to. `timings` holds seconds by
     stage, and `cached` the stages whose result came from the cache, in their order; neither says anything about the
     kernel, so both stay out of comparisons.
     """
@@ -64,6 +65,7 @@ class CompiledKernel(NotLoaded):
     timings: Mapping[str, float] = field(default_factory=dict, compare=False)
     cached: tuple[str, ...] = field(default=(), compare=False)
     suppressed: tuple[Suppressed, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     if not TYPE_CHECKING:  # it would make a type checker accept every name
 
@@ -169,6 +171,8 @@ class CompiledKernel(NotLoaded):
         lines += [f"    {line}" for diagnostic in self.diagnostics for line in str(diagnostic).splitlines()]
         lines += [f"  {len(self.suppressed)} suppressed"] * bool(self.suppressed)
         lines += [f"    {each}" for each in self.suppressed]
+        lines += ["  not judged"] * bool(self.unknown)
+        lines += [f"    {each}" for each in self.unknown]
         return "\n".join(lines)
 
 

@@ -122,13 +122,10 @@ def late_code(function: ir.Function) -> Iterator[Diagnostic]:
             yield rules.ATTACH_BLOCK.diagnose(block=block.name, problem=problem, advice=advice)
 
 
-def is_transparent(function: ir.Function, emitted: Collection[ir.Value], homes: Collection[ir.Block]) -> bool:
-    """Whether nothing in `function` but what is `emitted` matters to the protocols.
-
-    Of `homes`, the builder's own blocks, it is known which threads come there: nothing else may branch to one.
-    """
+def computes(function: ir.Function) -> bool:
+    """Whether all that a function of the owner's does is to compute, and to access memory that is not shared."""
     return all(
-        instr in emitted or (_is_harmless(instr) and homes_are_left_alone(instr, homes))
+        is_harmless(instr) and not isinstance(instr, ir.CallInstr)
         for block in function.blocks
         for instr in block.instructions
     )
@@ -139,7 +136,8 @@ def homes_are_left_alone(instr: ir.Instruction, homes: Collection[ir.Block]) -> 
     return not any(isinstance(operand, ir.Block) and operand in homes for operand in instr.operands)
 
 
-def _is_harmless(instr: ir.Instruction) -> bool:
+def is_harmless(instr: ir.Instruction) -> bool:
+    """Whether it only computes, branches, or accesses memory that is certainly not shared."""
     if isinstance(instr, ir.LoadInstr):
         return _is_elsewhere(instr.operands[0])
     if isinstance(instr, ir.StoreInstr):

@@ -57,6 +57,8 @@ class Core:
 
     cta_wide: dict[tuple[str, int], Callable[..., Diagnostic]]
     """What says that only some come to a call of all threads of the CTA, or of a group, by the user's line."""
+    in_asm = False
+    """Whether rows that have an intrinsic are lowered by inline asm too."""
 
     def __init__(
         self,
@@ -118,8 +120,6 @@ class Core:
         self.assumed: Location | None = None
         """The line of the first assumption."""
         self.functions = Functions()
-        self.in_asm = False
-        """Whether rows that have an intrinsic are lowered by inline asm too."""
 
     @property
     def in_cluster(self) -> bool:

@@ -11,7 +11,7 @@ from nvbackend.builder.core.access import check_writable, policy_of
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.lower.conversions import known_number, llvm_type
-from nvbackend.builder.lower.lowering import Operands, lower
+from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import GLOBAL_SPACE, SHARED_SPACE, Operand, Value, as_value
 from nvbackend.intrinsics.copy.cache_control import LINE_BYTES

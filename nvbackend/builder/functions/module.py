@@ -105,8 +105,9 @@ def compile_module(
     clash = foreign_clash([kernel.ir for kernel in built])
     if clash is not None:
         _refuse(f"a foreign text of one and another of them both define {clash}", "give one of them another name")
-    first, *others = built
-    text = first.ir if not others else linked([kernel.ir for kernel in built])
+    first = built[0]
+    texts = list(dict.fromkeys(kernel.ir for kernel in built))  # kernels of one attached module have one text
+    text = first.ir if len(texts) == 1 else linked(texts)
     compiled = compile_kernel(text, first.signature, first.machine, first.target, **options)
     announce(compiled.diagnostics)
     return CompiledModule(
@@ -117,6 +118,7 @@ def compile_module(
                 signature=kernel.signature,
                 machine=kernel.machine,
                 suppressed=kernel.suppressed,
+                unknown=kernel.unknown,
                 timings={**kernel.timings, **compiled.timings},
                 diagnostics=(*kernel.diagnostics, *compiled.diagnostics),
             )

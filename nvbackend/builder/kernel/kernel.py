@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from nvbackend.codegen.compiled import CompiledKernel
 
 TRIPLE = "nvptx64-nvidia-cuda"
+_ATTRIBUTE = re.compile(r"align \d+|[a-z][\w.]*(?:\([^()]*\))?")
+"""An attribute of an argument, as llvmlite writes it."""
 _FTZ = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"'
 
 
@@ -174,7 +177,7 @@ class KernelBuilder(Operations):
 class FinishedKernel(NotLoaded):
     """A verified kernel: `ir` is its LLVM module as text, `machine` its machine form, `diagnostics` the warnings.
 
-    `suppressed` are the diagnostics that the kernel allows.
+    `suppressed` are the diagnostics that the kernel allows, `unknown` what was not judged of an attached function.
     """
 
     signature: Signature
@@ -184,6 +187,7 @@ class FinishedKernel(NotLoaded):
     diagnostics: tuple[Diagnostic, ...]
     timings: dict[str, float] = dataclasses.field(compare=False)
     suppressed: tuple[Suppressed, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     def _stage(self) -> tuple[str, int, bool]:
         return self.signature.name, self.signature.bounds.threads, False
@@ -202,43 +206,55 @@ class FinishedKernel(NotLoaded):
         return dataclasses.replace(
             compiled,
             suppressed=self.suppressed,
+            unknown=self.unknown,
             timings={**self.timings, **compiled.timings},
             diagnostics=(*self.diagnostics, *compiled.diagnostics),
         )
 
 
 def kernel_text(module: ir.Module, kernel: KernelBuilder) -> str:
-    """The module's text with the function attributes that llvmlite's IR layer has no names for.
+    """The module's text with the attributes of its kernel."""
+    notes = [_FTZ] if kernel.core.math.ftz else []
+    text = with_kernel_line(str(module), kernel.function, kernel.signature, notes, kernel.max_registers)
+    return with_ftz(text, kernel.core) if kernel.core.math.ftz else text
+
+
+def with_kernel_line(
+    text: str,
+    function: ir.Function,
+    signature: Signature,
+    notes: Sequence[str] = (),
+    max_registers: int | None = None,
+) -> str:
+    """The text of a module with the attributes of a kernel that llvmlite's IR layer has no names for.
 
     llvmlite checks parameter and function attributes against lists that lack NVPTX's; they are added to the text of
     the one `define` line.
     """
-    text = str(module)
-    start = text.index("define ptx_kernel void ")
+    line = re.search(rf"^define [^\n]*?{re.escape(function.get_reference())}\(", text, re.MULTILINE)
+    assert line is not None
+    start = line.start()
     end = text.index("\n{", start)  # a name may have a brace, and has no line break
     header, debug, subprogram = text[start:end].rstrip().partition(" !dbg ")
-    for parameter, argument in zip(kernel.signature.parameters, kernel.function.args, strict=True):
+    for parameter, argument in zip(signature.parameters, function.args, strict=True):
         if isinstance(parameter.type, TensorMap):
-            attributes = f'ptr byval([{TENSOR_MAP_BYTES} x i8]) align {TENSOR_MAP_ALIGNMENT} "nvvm.grid_constant"'
-            header = _with_attributes(header, argument, "ptr", attributes)
+            attributes = f'byval([{TENSOR_MAP_BYTES} x i8]) align {TENSOR_MAP_ALIGNMENT} "nvvm.grid_constant"'
+            header = _with_attributes(header, argument, attributes)
         elif isinstance(parameter.type, Pointer) and (parameter.type.const or parameter.type.restrict):
             read_only = " readonly" if parameter.type.const else ""
-            kind = f"ptr addrspace({GLOBAL_SPACE})"
-            header = _with_attributes(header, argument, kind, f"{kind} noalias{read_only} align {parameter.type.align}")
-    bounds = kernel.signature.bounds
+            header = _with_attributes(header, argument, f"noalias{read_only} align {parameter.type.align}")
+    bounds = signature.bounds
     # Along x alone the bound is enough, and a launch of fewer threads does no harm to indices.
     is_flat = bounds.shape == (bounds.threads, 1, 1)
-    notes = [f'"nvvm.maxntid"="{bounds.threads}"' if is_flat else f'"nvvm.reqntid"="{_listed(bounds.shape)}"']
+    every = [f'"nvvm.maxntid"="{bounds.threads}"' if is_flat else f'"nvvm.reqntid"="{_listed(bounds.shape)}"']
     if bounds.min_ctas is not None:
-        notes.append(f'"nvvm.minctasm"="{bounds.min_ctas}"')
-    if kernel.core.math.ftz:
-        notes.append(_FTZ)
-    if kernel.max_registers is not None:
-        notes.append(f'"nvvm.maxnreg"="{kernel.max_registers}"')
+        every.append(f'"nvvm.minctasm"="{bounds.min_ctas}"')
+    every += notes
+    if max_registers is not None:
+        every.append(f'"nvvm.maxnreg"="{max_registers}"')
     if bounds.cluster > 1:
-        notes.append(f'"nvvm.cluster_dim"="{_listed(bounds.cluster_shape)}"')
-    whole = f"{text[:start]}{header} {' '.join(notes)}{debug}{subprogram}\n{text[end:]}"
-    return with_ftz(whole, kernel.core) if kernel.core.math.ftz else whole
+        every.append(f'"nvvm.cluster_dim"="{_listed(bounds.cluster_shape)}"')
+    return f"{text[:start]}{header} {' '.join(every)}{debug}{subprogram}\n{text[end:]}"
 
 
 def with_ftz(text: str, core: Core) -> str:
@@ -256,9 +272,17 @@ def _listed(shape: Shape) -> str:
     return ",".join(map(str, shape))
 
 
-def _with_attributes(header: str, argument: ir.Argument, kind: str, attributes: str) -> str:
-    name = argument.get_reference()  # not the parameter's: llvmlite escapes names, and renames a second one
-    return header.replace(f"{kind} {name}", f"{attributes} {name}")
+def _with_attributes(header: str, argument: ir.Argument, attributes: str) -> str:
+    """The line with `attributes` for an argument, in place of those of the same names that it has."""
+    name = re.escape(argument.get_reference())  # not the parameter's: llvmlite escapes names, and renames a second one
+    kind = re.escape(str(argument.type))
+    own = {word for word in re.findall(r"[a-z]+", attributes) if word.isalpha()}
+
+    def given(found: re.Match[str]) -> str:
+        kept = [word for word in _ATTRIBUTE.findall(found[1]) if re.match(r"[a-z]+", word)[0] not in own]
+        return " ".join([str(argument.type), *kept, attributes, argument.get_reference()])
+
+    return re.sub(rf"{kind}((?: [^,%]*)?) {name}(?=[,)])", given, header, count=1)
 
 
 def _parameter_type(parameter: Parameter) -> ir.Type:

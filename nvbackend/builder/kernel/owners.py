@@ -67,7 +67,10 @@ class Builder(Protocol):
     cluster_size: int
     target: Target
     memory: Memory
-    core: Core
+
+    @property
+    def core(self) -> Core:
+        """What it emits with."""
 
 
 def builder_of(function: ir.Function) -> Builder | None:
@@ -104,7 +107,7 @@ def owner_faults(k: Builder) -> Iterator[Diagnostic]:
 
 def bounds_faults(k: Builder) -> Iterator[Diagnostic]:
     """Another number of threads, or of CTAs in a cluster, than a caller, a callee, or the launch bounds of `k` have."""
-    for function, relation in _related(k.function):
+    for function, relation in related(k.function):
         other = builder_of(function)
         if other is None:
             continue
@@ -151,7 +154,7 @@ def _declared_threads(function: ir.Function) -> tuple[int | None, int | None]:
 
 def room_faults(k: Builder) -> Iterator[Diagnostic]:
     """Static arrays of the owner and dynamic memory of `k` that are together more than the target has (shared.size)."""
-    functions = [k.function, *(function for function, _ in _related(k.function))]
+    functions = [k.function, *(function for function, _ in related(k.function))]
     arrays = [global_value for global_value in k.function.module.global_values if _is_static_shared(global_value)]
     used = _mentioned(arrays, functions)
     static = 0
@@ -205,13 +208,13 @@ def shared_faults(k: Builder) -> Iterator[Diagnostic]:
     """Dynamic shared memory of `k` that is its caller's, a callee's or its owner's as well (attach.shared)."""
     if k.memory.end == k.memory.start:
         return
-    related = list(_related(k.function))
-    for function, relation in related:
+    relatives = list(related(k.function))
+    for function, relation in relatives:
         other = builder_of(function)
         if other is not None:
             yield from _overlap(k, other, relation)
     if not k.memory.declares_base:
-        yield from _arrays(k, [k.function, *(function for function, _ in related)])
+        yield from _arrays(k, [k.function, *(function for function, _ in relatives)])
 
 
 def _overlap(k: Builder, other: Builder, relation: str) -> Iterator[Diagnostic]:
@@ -254,7 +257,7 @@ def _is_extern_shared(value: object) -> bool:
     return value.initializer is None and value.linkage in ("", "external", "extern_weak")
 
 
-def _related(function: ir.Function) -> Iterator[tuple[ir.Function, str]]:
+def related(function: ir.Function) -> Iterator[tuple[ir.Function, str]]:
     """The functions that this one calls, and those that call it, directly or not."""
     defined = [other for other in function.module.functions if other.blocks]
     if len(defined) < 2:

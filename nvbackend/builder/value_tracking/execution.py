@@ -349,8 +349,8 @@ class Execution:
         Threads that a guard takes out are not counted. Of wmma, constant operands alone.
         """
         if not _is_counted(row):
-            return _constants(row, operands) if row.semantics.fragments else {}
-        known = _constants(row, operands)
+            return constants_of(row, operands) if row.semantics.fragments else {}
+        known = constants_of(row, operands)
         barrier = operands.get(BARRIER)
         if isinstance(barrier, ir.Value) and wraps(barrier):
             known[facts.WRAPS] = 1
@@ -380,7 +380,8 @@ def _is_counted(row: Row) -> bool:
     return of_cluster or said.mbarrier is not None or said.completion in _BULK
 
 
-def _constants(row: Row, operands: Operands) -> dict[str, int]:
+def constants_of(row: Row, operands: Operands) -> dict[str, int]:
+    """The facts about `row` that are constant operands."""
     known = {}
     for operand in row.operands:
         register = operands.get(operand.name)

@@ -72,5 +72,3 @@ def _text(row: Row, operand: RowOperand) -> str:
     if operand.count > 1 or operand.name in _BRACED.get(row.opcode, ()):
         return f"{{{{{{{operand.name}}}}}}}"
     return f"{{{operand.name}}}"
-
-

@@ -161,7 +161,7 @@ def of_a_generic_pointer(builder):
 
 @pytest.mark.parametrize(
     "mine",
-    [of_shared_memory, of_a_call, of_assembly, of_a_barrier, of_a_warp, of_copied_memory, of_a_generic_pointer],
+    [of_shared_memory, of_a_call, of_assembly, of_a_barrier, of_copied_memory, of_a_generic_pointer],
     ids=lambda one: one.__name__,
 )
 def test_what_the_owner_may_have_ordered_is_left_alone(mine):
@@ -174,7 +174,22 @@ def test_what_the_owner_may_have_ordered_is_left_alone(mine):
     assert said(k) == []
 
 
-@pytest.mark.parametrize("mine", [of_shared_memory, of_a_call, of_assembly], ids=lambda one: one.__name__)
+def test_a_barrier_of_warps_orders_no_other_threads():
+    """The owner's call is known, and so is that it is not enough."""
+    k, builder, out, _ = attached()
+    shared = k.shared(f32, 128)
+    shared[k.thread_id()] = 1.0
+    of_a_warp(builder)
+    out[k.thread_id()] = shared[127 - k.thread_id()]
+    builder.ret_void()
+    assert said(k) == ["shared.missing-barrier"]
+
+
+def of_unknown_assembly(builder):
+    builder.asm(ir.FunctionType(VOID, []), "exit;", "", [], side_effect=True)
+
+
+@pytest.mark.parametrize("mine", [of_shared_memory, of_a_call, of_unknown_assembly], ids=lambda one: one.__name__)
 def test_who_comes_after_the_owners_own_is_open(mine):
     """Those threads that would write past the end may have left, or never come."""
     k, builder, out, n = attached()

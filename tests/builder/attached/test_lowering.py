@@ -93,7 +93,9 @@ def test_the_machine_form_is_the_same(body):
 def test_the_machine_code_is_the_same():
     """Of the warpgroup's mma: how LLVM schedules what is around it depends on what it knows of it."""
     first, second = (attached(product, lowering) for lowering in ("intrinsic", "asm"))
-    codes = [[line.split()[0] for line in code_of(text, k.target) if _TENSOR.match(line)] for k, text in (first, second)]
+    codes = [
+        [line.split()[0] for line in code_of(text, k.target) if _TENSOR.match(line)] for k, text in (first, second)
+    ]
     assert codes[0] == codes[1]
     assert any("HGMMA" in line for line in codes[0])
 

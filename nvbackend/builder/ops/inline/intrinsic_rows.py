@@ -13,7 +13,7 @@ from nvbackend.intrinsics.catalogue import rows
 from nvbackend.intrinsics.row.row import Effect, Intrinsic, Role, Row, RowOperand
 
 _TOUCHES = Effect.READS_MEMORY | Effect.WRITES_MEMORY | Effect.ORDERS
-_EARLIER = {
+EARLIER = {
     "llvm.nvvm.barrier0": "sync.aligned.all",
     "llvm.nvvm.barrier.n": "sync.aligned.all",
     "llvm.nvvm.bar.sync": "sync.aligned.all",
@@ -33,13 +33,14 @@ Fault = tuple[str, str]
 def unsaid(row: Row, lowering: Intrinsic) -> Fault | None:
     """What an intrinsic does and the row does not say, or says otherwise; the call itself compiles."""
     name = lowering.name
-    later = f"llvm.nvvm.barrier.cta.{_EARLIER[name]}" if name in _EARLIER else name
-    alike = _by_intrinsic().get(later)
+    later = f"llvm.nvvm.barrier.cta.{EARLIER[name]}" if name in EARLIER else name
+    alike = rows_by_intrinsic().get(later)
     return _unlike(row, alike) if alike else _unsaid(row, lowering)
 
 
 @cache
-def _by_intrinsic() -> Mapping[str, Sequence[Row]]:
+def rows_by_intrinsic() -> Mapping[str, Sequence[Row]]:
+    """The rows of the catalogue that lower by an intrinsic, by its name."""
     by_name: dict[str, list[Row]] = {}
     for row in rows():
         if isinstance(row.lowering, Intrinsic):

@@ -1,0 +1,101 @@
+"""The core of an attached builder: it emits where its owner's IRBuilder is, and remembers the places."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from llvmlite import ir
+
+from nvbackend.builder.attached.owned_code import FollowingBuilder
+from nvbackend.builder.core.core import Core
+from nvbackend.builder.scopes import rules
+from nvbackend.isel.machine.function import MachineBlock, MachineInstr
+from nvbackend.isel.machine.pseudo import RETURN
+from nvbackend.isel.target.target import Target
+from nvbackend.signature import LaunchBounds
+
+
+class AttachedCore(Core):
+    """The core of a function that has an owner: it emits at the position of the owner's IRBuilder."""
+
+    def __init__(self, builder: ir.IRBuilder, target: Target, bounds: LaunchBounds, *, in_asm: bool) -> None:
+        function = builder.function
+        super().__init__(function.name, target, function, bounds=bounds, cached_storage=False)
+        self.in_asm = in_asm
+        self.llvm = self.following = FollowingBuilder(builder, super().check_live)
+        self.after: dict[int, ir.Instruction | None] = {}
+        """The LLVM instruction that each of the machine form follows in its block, by identity."""
+        self._latest: dict[str, ir.Value] = {}
+        """The instruction before the IRBuilder's position when something was last recorded, by block."""
+
+    def check_live(self) -> None:
+        """As for any function; which threads reach a block of the owner's is unknown."""
+        super().check_live()
+        if self.llvm.block not in self.homes:
+            self.execution.forget()
+
+    def record(self, instruction: MachineInstr) -> None:
+        """As for any function. Raises attach.order and attach.block."""
+        self._check_order()
+        super().record(instruction)
+        place = self.llvm._anchor
+        self.after[id(instruction)] = self.llvm.block.instructions[place - 1] if place else None
+
+    def link(self, *, everywhere: bool = False) -> dict[ir.Value, ir.Value]:
+        """As for any function, also after more was emitted."""
+        for block in self.machine.blocks.values():
+            block.instructions = [each for each in block.instructions if not _is_added(each)]
+        replaced = super().link(everywhere=everywhere)
+        self.after.update({key: replaced[value] for key, value in self.after.items() if value in replaced})
+        self._latest = {name: replaced.get(value, value) for name, value in self._latest.items()}
+        return replaced
+
+    def check_whole(self) -> None:
+        """Raises what no call may come after: an exception in a with-block, a kernel that is built inside."""
+        self._check_whole()
+
+    def blocks_so_far(self) -> dict[str, MachineBlock]:
+        """The machine form of the blocks as they are now, whether or not they end."""
+        known = {block.name for block in self.function.blocks}
+        blocks = {}
+        for block in self.function.blocks:
+            recorded = self.machine.blocks.get(block.name, MachineBlock(block.name))
+            own = [each for each in recorded.instructions if not _is_added(each)]
+            operands = () if block.terminator is None else block.terminator.operands
+            targets = [each.name for each in operands if isinstance(each, ir.Block) and each.name in known]
+            same = replace(recorded, instructions=own, successors=list(dict.fromkeys(targets)))
+            blocks[block.name] = replace(same, branch=None, sides=None, ranks=(0, 0))
+        return blocks
+
+    def open_blocks(self) -> set[str]:
+        """Blocks to which more branches may come: the owner's own, and those of with-blocks that are open."""
+        open_regions = self.regions[1:]
+        entry = self.function.entry_basic_block
+        return {
+            block.name
+            for block in self.function.blocks
+            if block is not entry and (block not in self.homes or self.homes[block] in open_regions)
+        }
+
+    def _check_order(self) -> None:
+        """Raises attach.order if the owner moved the IRBuilder before code that was already emitted in this block.
+
+        Raises attach.block if it is after the end of a block, or in another function.
+        """
+        block, place = self.llvm.block, self.llvm._anchor
+        if block.parent is not self.function:
+            problem = f"it is one of {block.parent.name}, and this is the builder of {self.function.name}"
+            rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice="attach to each function by itself")
+        if block.is_terminated and block.terminator in block.instructions[:place]:
+            problem, advice = "the IRBuilder is after its end", "emit before the block is ended, or in another one"
+            rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice=advice)
+        latest = self._latest.get(block.name)
+        if latest is not None and latest not in block.instructions[:place]:
+            rules.ATTACH_ORDER.fail(block=block.name)
+        if place:
+            self._latest[block.name] = block.instructions[place - 1]
+
+
+def _is_added(instruction: MachineInstr) -> bool:
+    """Whether it is the return that `link` appends where the owner's code returns."""
+    return instruction.opcode == RETURN and instruction.location is None

@@ -1,0 +1,46 @@
+"""The places of an owner's own language, from the debug metadata of its instructions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from nvbackend.diagnostics import Location
+from nvbackend.diagnostics.location import StatedLocation
+
+_DEBUG = "dbg"
+_DEPTH = 16
+"""Scopes within scopes, at most."""
+
+
+def place_of(instruction: ir.Instruction) -> Location | None:
+    """The line that an instruction comes from, by its DILocation; None where it has none that names a file."""
+    node = getattr(instruction, "metadata", {}).get(_DEBUG)
+    facts = _facts(node)
+    line, file = facts.get("line"), _file(facts.get("scope"))
+    if not isinstance(line, int) or line < 1 or not file:
+        return None
+    column = facts.get("column")
+    return StatedLocation(file, line, _function(facts.get("scope")), column=column if isinstance(column, int) else 0)
+
+
+def _facts(node: object) -> dict[str, Any]:
+    operands = getattr(node, "operands", ())
+    return {pair[0]: pair[1] for pair in operands if isinstance(pair, tuple) and len(pair) == 2}
+
+
+def _file(scope: object) -> str:
+    """The path of the file of a scope, or of one around it."""
+    for _ in range(_DEPTH):
+        facts = _facts(scope)
+        named = _facts(facts.get("file"))
+        if isinstance(named.get("filename"), str):
+            return str(named["filename"])
+        scope = facts.get("scope")
+    return ""
+
+
+def _function(scope: object) -> str:
+    name = _facts(scope).get("name")
+    return name if isinstance(name, str) else ""

@@ -1,0 +1,105 @@
+"""From attached functions to kernels: the module's text with their bounds, and what must hold before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+from llvmlite import ir
+
+from nvbackend.builder.attached.arguments import PARAMETERS
+from nvbackend.builder.kernel.kernel import FinishedKernel, with_kernel_line
+from nvbackend.builder.kernel.owners import builder_of, related
+from nvbackend.diagnostics import Diagnostic, Rule, raise_all
+from nvbackend.isel.machine.function import MachineFunction
+from nvbackend.signature import Signature
+
+if TYPE_CHECKING:
+    from nvbackend.builder.attached.attach import AttachedBuilder
+
+KERNEL = "ptx_kernel"
+NOT_A_KERNEL = Rule(
+    id="attach.kernel",
+    message="function {function} cannot be launched: {problem}",
+    fix="{advice}",
+    why="Only a kernel is launched; other functions are compiled with the kernels that call them.",
+    reference="docs/embedding.md, Kernels of your own module; LLVM NVPTX, Marking functions as kernels",
+)
+UNVERIFIED = Rule(
+    id="attach.unverified",
+    message="function {function} {problem}, and its module is to be compiled",
+    fix="call k.verify() of its builder when its last block ends, and finish() or compile() after that",
+    why="What fails silently on the hardware is only found by verify: the code may hang or compute other numbers.",
+    reference="docs/embedding.md, Kernels of your own module",
+)
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What a function was when it was verified, and what came of it."""
+
+    text: str
+    machine: MachineFunction
+    warnings: tuple[Diagnostic, ...]
+    unknown: tuple[str, ...]
+    seconds: float
+
+
+def text_of(function: ir.Function) -> str:
+    """The function as LLVM reads it: another text is another function."""
+    return str(function)
+
+
+def finished_kernel(k: AttachedBuilder, verified: Verified | None) -> FinishedKernel:
+    """`AttachedBuilder.finish`."""
+    function = k.function
+    if function.calling_convention != KERNEL:
+        advice = f'write function.calling_convention = "{KERNEL}"'
+        NOT_A_KERNEL.fail(function=k.name, problem="it is not marked as a kernel", advice=advice)
+    if len(k.parameters) != len(function.args):
+        problem = f"it takes {len(function.args)} arguments, and no parameters were given"
+        PARAMETERS.fail(function=k.name, problem=problem, advice="attach with parameters=[nvb.Parameter(...), ...]")
+    raise_all(list(_unverified(k)))
+    assert verified is not None
+    timings = {"verify": verified.seconds}
+    suppressed = tuple(k.core.allowances.suppressed)
+    finished = FinishedKernel(
+        signature_of(k), k.target, verified.machine, module_text(k), verified.warnings, timings, suppressed
+    )
+    return replace(finished, unknown=verified.unknown)
+
+
+def signature_of(k: AttachedBuilder) -> Signature:
+    """What the kernel takes, with the shared memory of the functions that it calls."""
+    callees = [builder_of(function) for function, relation in related(k.function) if relation == "which it calls"]
+    most = max([k.memory.end, *(callee.memory.end for callee in callees if callee is not None)])
+    return Signature(k.name, k.parameters, replace(k.core.bounds, dynamic_shared_bytes=most))
+
+
+def attached_in(module: ir.Module) -> Iterator[AttachedBuilder]:
+    """The attached builders of the functions of a module, in their order."""
+    for function in module.functions:
+        k = builder_of(function)
+        if k is not None and k.core.attached is not None:
+            yield cast("AttachedBuilder", k)
+
+
+def _unverified(k: AttachedBuilder) -> Iterator[Diagnostic]:
+    for other in attached_in(k.function.module):
+        known = other.verified
+        if known is None:
+            yield UNVERIFIED.diagnose(at=other.core.attached, function=other.name, problem="was not verified")
+        elif known.text != text_of(other.function):
+            problem = "has changed since it was verified"
+            yield UNVERIFIED.diagnose(at=other.core.attached, function=other.name, problem=problem)
+
+
+def module_text(k: AttachedBuilder) -> str:
+    """The text of the whole module, with the bounds and parameters of each attached kernel that has them."""
+    text = str(k.function.module)
+    for other in attached_in(k.function.module):
+        is_kernel = other.function.calling_convention == KERNEL
+        if is_kernel and len(other.parameters) == len(other.function.args):
+            text = with_kernel_line(text, other.function, signature_of(other))
+    return text

@@ -1,0 +1,103 @@
+"""What the verifier judges of an attached function, and what it leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from functools import partial
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from nvbackend.builder.attached.foreign import Foreign, foreign
+from nvbackend.builder.attached.owned_code import computes, homes_are_left_alone, is_harmless, late_code
+from nvbackend.builder.attached.whole import Whole, cut, merged
+from nvbackend.builder.kernel.owners import bounds_faults, is_kernel, shared_faults
+from nvbackend.diagnostics import Diagnostic, raise_all
+from nvbackend.isel.machine.function import MachineFunction
+from nvbackend.isel.machine.unknown_threads import blocks_of_unknown_threads
+from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
+from nvbackend.isel.verify.verify import verify
+
+if TYPE_CHECKING:
+    from nvbackend.builder.attached.attach import AttachedBuilder
+    from nvbackend.builder.attached.core import AttachedCore
+
+_LEFT_OUT = "races, refills, reads without a wait, arrivals of mbarriers, groups of other threads, indices by thread"
+"""What is judged only where all accesses, barriers and threads are known."""
+
+
+def whole_of(k: AttachedBuilder) -> Whole:
+    """The linked machine form of the function, with what the owner's own calls are."""
+    return merged(k.function, k.machine.blocks, k.core.after, partial(_said, k.core))
+
+
+def _said(core: AttachedCore, instruction: ir.Instruction) -> Foreign | None:
+    """What an instruction of the owner's is; None where the builder emitted it, or it is no call."""
+    if instruction in core.following.emitted or not isinstance(instruction, ir.CallInstr):
+        return None
+    return foreign(core, instruction, computes)
+
+
+def judged(k: AttachedBuilder, whole: Whole) -> MachineFunction:
+    """The machine form as it is judged: without facts about threads that the owner's code may invalidate."""
+    machine = copy(k.machine)
+    machine.kept = None
+    machine.blocks = cut(whole.blocks, whole.stops)
+    if can_be_kernel(k) and whole.is_known and not list(_hidden(k)):
+        machine.attributes = {**k.machine.attributes, ATTACHED: False}
+    else:
+        machine.blocks = blocks_of_unknown_threads(machine)
+    machine.values = k.machine.values
+    return machine
+
+
+def can_be_kernel(k: AttachedBuilder) -> bool:
+    """Whether it is a kernel that begins where the builder was attached, so that all its threads come there."""
+    return k.knows_threads and not k.memory.declares_base and is_kernel(k.function)
+
+
+def _hidden(k: AttachedBuilder) -> Iterator[ir.Instruction]:
+    """Instructions of the owner's that are no calls and matter to the protocols."""
+    emitted, homes = k.core.following.emitted, k.core.homes
+    for block in k.function.blocks:
+        for instruction in block.instructions:
+            if instruction in emitted:
+                continue
+            if isinstance(instruction, ir.CallInstr):
+                if _is_memory_call(instruction):
+                    yield instruction
+            elif not is_harmless(instruction) or not homes_are_left_alone(instruction, homes):
+                yield instruction
+
+
+def _is_memory_call(call: ir.CallInstr) -> bool:
+    return str(getattr(call.callee, "name", "")).startswith("llvm.mem")
+
+
+def not_judged(k: AttachedBuilder, whole: Whole) -> tuple[str, ...]:
+    """What was left out, in sentences."""
+    sentences = [
+        f"what runs after {what}{f' ({place})' if place else ''}, along the control flow"
+        for what, place in dict.fromkeys(whole.unknown)
+    ]
+    if whole.hides_memory or whole.unknown or list(_hidden(k)):
+        sentences.append(f"{_LEFT_OUT}: the owner's own code may access shared memory or order threads")
+    elif not can_be_kernel(k):
+        sentences.append(f"{_LEFT_OUT}: which threads come to the function is not known")
+    elif any(block not in k.core.homes for block in k.function.blocks):
+        sentences.append("which threads come to the blocks that the owner made, and what depends on it there")
+    return (*sentences, "registers of a thread against the launch bounds; what a dry run of the kernel would show")
+
+
+def verified_so_far(k: AttachedBuilder) -> tuple[Diagnostic, ...]:
+    """Every error of a function that is not complete, raised together; the warnings."""
+    k.core.check_whole()
+    machine = copy(k.machine)
+    machine.kept = None
+    whole = merged(k.function, k.core.blocks_so_far(), k.core.after, partial(_said, k.core))
+    machine.blocks = cut(whole.blocks, whole.stops, k.core.open_blocks())
+    machine.blocks = blocks_of_unknown_threads(machine)
+    of_module = [*shared_faults(k), *bounds_faults(k)]
+    faults = [*late_code(k.function), *of_module, *verify(machine)]
+    return raise_all(k.core.allowances.kept(faults))
