@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from llvmlite import ir
 
+from nvbackend.builder.attached.annotations import annotated
 from nvbackend.builder.attached.arguments import PARAMETERS
 from nvbackend.builder.kernel.kernel import FinishedKernel, with_kernel_line
 from nvbackend.builder.kernel.owners import builder_of, related
@@ -101,5 +102,7 @@ def module_text(k: AttachedBuilder) -> str:
     for other in attached_in(k.function.module):
         is_kernel = other.function.calling_convention == KERNEL
         if is_kernel and len(other.parameters) == len(other.function.args):
-            text = with_kernel_line(text, other.function, signature_of(other))
+            signature, in_asm = signature_of(other), other.core.in_asm
+            text = with_kernel_line(text, other.function, signature, bounded=not in_asm)
+            text = annotated(text, other.function, signature) if in_asm else text
     return text

@@ -49,7 +49,7 @@ _ORDINARY = frozenset(
             "selp",
             "set",
         ),
-        *("setp", "shf", "shl", "shr", "sin", "slct", "sqrt", "sub", "subc", "szext", "tanh", "testp", "xor"),
+        *("set", "setp", "shf", "shl", "shr", "sin", "slct", "sqrt", "sub", "subc", "szext", "tanh", "testp", "xor"),
         *("activemask", "elect", "match", "nanosleep", "pmevent", "redux", "shfl", "vote"),
         *("atom", "ld", "ldu", "prefetch", "prefetchu", "red", "st", "suld", "sust", "tex", "tld4"),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,7 @@ from nvbackend.isel.target.target import Target
 from nvbackend.isel.verify.own_rules import checked_rules
 from nvbackend.isel.verify.verify import verify
 from nvbackend.launch_calls import NotLoaded
-from nvbackend.signature import Extents, Parameter, Pointer, Scalar, Shape, Signature, TensorMap
+from nvbackend.signature import Extents, LaunchBounds, Parameter, Pointer, Scalar, Shape, Signature, TensorMap
 
 if TYPE_CHECKING:
     from nvbackend.codegen.compiled import CompiledKernel
@@ -225,11 +225,13 @@ def with_kernel_line(
     signature: Signature,
     notes: Sequence[str] = (),
     max_registers: int | None = None,
+    *,
+    bounded: bool = True,
 ) -> str:
     """The text of a module with the attributes of a kernel that llvmlite's IR layer has no names for.
 
     llvmlite checks parameter and function attributes against lists that lack NVPTX's; they are added to the text of
-    the one `define` line.
+    the one `define` line. Those with names of NVPTX's own are left out unless it is `bounded` by them.
     """
     line = re.search(rf"^define [^\n]*?{re.escape(function.get_reference())}\(", text, re.MULTILINE)
     assert line is not None
@@ -238,23 +240,27 @@ def with_kernel_line(
     header, debug, subprogram = text[start:end].rstrip().partition(" !dbg ")
     for parameter, argument in zip(signature.parameters, function.args, strict=True):
         if isinstance(parameter.type, TensorMap):
-            attributes = f'byval([{TENSOR_MAP_BYTES} x i8]) align {TENSOR_MAP_ALIGNMENT} "nvvm.grid_constant"'
+            attributes = f"byval([{TENSOR_MAP_BYTES} x i8]) align {TENSOR_MAP_ALIGNMENT}"
+            attributes += ' "nvvm.grid_constant"' * bounded
             header = _with_attributes(header, argument, attributes)
         elif isinstance(parameter.type, Pointer) and (parameter.type.const or parameter.type.restrict):
             read_only = " readonly" if parameter.type.const else ""
             header = _with_attributes(header, argument, f"noalias{read_only} align {parameter.type.align}")
-    bounds = signature.bounds
+    every = [*_bounds_of(signature.bounds, max_registers), *notes] if bounded else [*notes]
+    return f"{text[:start]}{' '.join([header, *every])}{debug}{subprogram}\n{text[end:]}"
+
+
+def _bounds_of(bounds: LaunchBounds, max_registers: int | None) -> Iterator[str]:
+    """The bounds as function attributes of NVPTX's own."""
     # Along x alone the bound is enough, and a launch of fewer threads does no harm to indices.
     is_flat = bounds.shape == (bounds.threads, 1, 1)
-    every = [f'"nvvm.maxntid"="{bounds.threads}"' if is_flat else f'"nvvm.reqntid"="{_listed(bounds.shape)}"']
+    yield f'"nvvm.maxntid"="{bounds.threads}"' if is_flat else f'"nvvm.reqntid"="{_listed(bounds.shape)}"'
     if bounds.min_ctas is not None:
-        every.append(f'"nvvm.minctasm"="{bounds.min_ctas}"')
-    every += notes
+        yield f'"nvvm.minctasm"="{bounds.min_ctas}"'
     if max_registers is not None:
-        every.append(f'"nvvm.maxnreg"="{max_registers}"')
+        yield f'"nvvm.maxnreg"="{max_registers}"'
     if bounds.cluster > 1:
-        every.append(f'"nvvm.cluster_dim"="{_listed(bounds.cluster_shape)}"')
-    return f"{text[:start]}{header} {' '.join(every)}{debug}{subprogram}\n{text[end:]}"
+        yield f'"nvvm.cluster_dim"="{_listed(bounds.cluster_shape)}"'
 
 
 def with_ftz(text: str, core: Core) -> str:
