@@ -115,6 +115,7 @@ if TYPE_CHECKING:
         Severity as Severity,
     )
     from nvbackend.diagnostics.announce import DiagnosticWarning as DiagnosticWarning, Suppressed as Suppressed
+    from nvbackend.diagnostics.deprecated import DeprecatedWarning as DeprecatedWarning
     from nvbackend.intrinsics.row.row import Row as Row
     from nvbackend.intrinsics.row.semantics import Semantics as Semantics
     from nvbackend.intrinsics.words.smem_descriptor import (
@@ -196,6 +197,7 @@ _NAMES: dict[str, str] = {
         "codegen.saved.saved": "SavedKernel SavedModule load_compiled load_compiled_module",
         "diagnostics": "Diagnostic DiagnosticError Rule Severity",
         "diagnostics.announce": "DiagnosticWarning Suppressed",
+        "diagnostics.deprecated": "DeprecatedWarning",
         "intrinsics.row.row": "Row",
         "intrinsics.row.semantics": "Semantics",
         "intrinsics.words.smem_descriptor": "Major SmemDescriptor SwizzleMode",

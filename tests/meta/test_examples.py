@@ -19,7 +19,10 @@ WITHOUT = ROOT / "tests" / "meta" / "without_example.txt"
 """Those whose example cannot run on any machine, each with the reason: `name: reason`. A new name must not add one."""
 FRAMEWORKS = ("from cuda", "import torch", "import jax", "import cupy")
 """What blocks of linking.md import that need a GPU, or a framework that is no dependency of the tests."""
-PAGES = ("atoms", "architecture", "calls", "checks", "layout", "linking", "looking", "simulator", "tiled")
+PAGES = (
+    *("atoms", "architecture", "calls", "checks", "embedding", "layout", "linking", "looking", "simulator"),
+    *("stability", "tiled"),
+)
 PROGRAM = """\
 import nvbackend as nvb
 from nvbackend import f32, layout

@@ -9,8 +9,8 @@ from tests.site import reference, support
 from tests.support.process import ROOT
 
 MANUAL = ("guide", "calls", "layout", "atoms", "tiled")
-HOW_TO = ("linking", "looking", "simulator", "checks", "performance")
-BACKGROUND = ("architecture", "mutations", "divergences", "documents")
+HOW_TO = ("embedding", "linking", "looking", "simulator", "checks", "performance")
+BACKGROUND = ("architecture", "mutations", "divergences", "documents", "stability")
 PROJECT = ("CONTRIBUTING", "CHANGELOG")
 LINK = re.compile(r"(?<!!)\]\((?P<path>[^)#\s:]*)(?P<anchor>#[^)\s]*)?\)")
 FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)

@@ -1,0 +1,48 @@
+"""Rules of attached functions that become kernels."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+import nvbackend as nvb
+from nvbackend import f32, i32
+from tests.rules.example import program
+
+
+@program("attach.lowering")
+def lowering_that_there_is_not():
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "own")
+    builder = ir.IRBuilder(function.append_basic_block())
+    nvb.attach(builder, "sm_90a", threads=32, lowering="ptx")  # breaks
+    nvb.attach(builder, "sm_90a", threads=32, lowering="asm")  # keeps
+
+
+@program("attach.parameters")
+def parameter_of_another_type():
+    kind = ir.FunctionType(ir.VoidType(), [ir.PointerType(addrspace=1)])
+    builder = ir.IRBuilder(ir.Function(ir.Module(), kind, "own").append_basic_block())
+    x = nvb.Parameter("x", nvb.Scalar(i32))  # breaks
+    x = nvb.Parameter("x", nvb.Pointer(f32))  # keeps
+    nvb.attach(builder, "sm_90a", threads=32, parameters=[x])
+
+
+@program("attach.kernel")
+def function_that_is_no_kernel():
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "own")
+    function.calling_convention = "ptx_kernel"  # keeps
+    builder = ir.IRBuilder(function.append_basic_block())
+    k = nvb.attach(builder, "sm_90a", threads=32)
+    builder.ret_void()
+    k.verify()
+    k.finish()
+
+
+@program("attach.unverified")
+def function_that_nobody_verified():
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "own")
+    function.calling_convention = "ptx_kernel"
+    builder = ir.IRBuilder(function.append_basic_block())
+    k = nvb.attach(builder, "sm_90a", threads=32)
+    builder.ret_void()
+    k.verify()  # keeps
+    k.finish()
