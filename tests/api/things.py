@@ -128,6 +128,7 @@ def plain_things() -> Iterator[Any]:
     (diagnostic,) = caught.value.diagnostics
     yield from (caught.value, diagnostic, diagnostic.rule)
     yield from (nvb.Suppressed(diagnostic, "the chip is new"), nvb.DiagnosticWarning(str(diagnostic)))
+    yield nvb.DeprecatedWarning("k.sum is deprecated")
     yield from _parts_of_a_row()
 
 

@@ -121,4 +121,4 @@ def test_the_rest_of_the_guide_runs(tmp_path: Path) -> None:
     assert len(blocks) > 3
     done = run(tmp_path, "\n".join(blocks))
     assert done.returncode == 0, done.stderr
-    assert ".entry own" in done.stdout
+    assert ".entry twice" in done.stdout

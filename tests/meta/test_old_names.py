@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import nvbackend as nvb
-from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.attached.attach import AttachedBuilder
+from nvbackend.builder.core.noun import Noun
 from tests.support.process import ROOT
 
 FLAT = {

@@ -11,6 +11,7 @@ from tests.support.source import PACKAGE, Source, sources
 ASKING = ("isel.protocols", "isel.flow", "isel.machine", "isel.verify", "builder")
 """The rooms that may not look at the names of instructions."""
 OF_FAMILIES = {
+    "builder.attached.matched": "the text of another compiler has nothing but a spelling",
     "builder.scopes.in_functions": "what ptxas takes in a called function depends on the family",
     "isel.machine.function": "a pseudo-instruction has nothing but a name",
     "isel.machine.register_room": "what ptxas makes of an mma depends on the axes of its family",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
+from nvbackend.builder.attached.core import Owned
 from nvbackend.builder.core.assumptions import assume_values
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.parameters import TensorMapParameter, check_parameters
@@ -14,9 +14,6 @@ from nvbackend.builder.lower.conversions import llvm_type
 from nvbackend.builder.values.values import GLOBAL_SPACE, Value
 from nvbackend.diagnostics import Rule, printed
 from nvbackend.signature import Parameter, ParameterType, Pointer, Scalar
-
-if TYPE_CHECKING:
-    from nvbackend.builder.attached.attach import AttachedBuilder
 
 PARAMETERS = Rule(
     id="attach.parameters",
@@ -46,12 +43,12 @@ def check_arguments(function: ir.Function, parameters: Sequence[Parameter]) -> N
             PARAMETERS.fail(function=name, problem=problem, advice=_advice(parameter.type))
 
 
-def _fits(kind: ParameterType, given: ir.Type) -> bool:
+def _fits(kind: ParameterType, argument: ir.Type) -> bool:
     if isinstance(kind, Scalar):
-        return bool(given == llvm_type(kind.element))
-    if not isinstance(given, ir.PointerType):
+        return bool(argument == llvm_type(kind.element))
+    if not isinstance(argument, ir.PointerType):
         return False
-    return given.addrspace in ((GLOBAL_SPACE, _GENERIC) if isinstance(kind, Pointer) else (_GENERIC,))
+    return argument.addrspace in ((GLOBAL_SPACE, _GENERIC) if isinstance(kind, Pointer) else (_GENERIC,))
 
 
 def _advice(kind: ParameterType) -> str:
@@ -61,12 +58,12 @@ def _advice(kind: ParameterType) -> str:
     return f"make the argument {wanted}"
 
 
-def received(k: AttachedBuilder, parameters: Sequence[Parameter]) -> list[Value | Address | TensorMapParameter]:
+def received(k: Owned, parameters: Sequence[Parameter]) -> list[Value | Address | TensorMapParameter]:
     """The arguments as the calls of the builder take them."""
     return [_received(k, *pair) for pair in zip(parameters, k.function.args, strict=False)]
 
 
-def _received(k: AttachedBuilder, parameter: Parameter, argument: ir.Argument) -> Value | Address | TensorMapParameter:
+def _received(k: Owned, parameter: Parameter, argument: ir.Argument) -> Value | Address | TensorMapParameter:
     kind = parameter.type
     if isinstance(kind, Scalar):
         value = k.value(argument, kind.element)
@@ -78,7 +75,7 @@ def _received(k: AttachedBuilder, parameter: Parameter, argument: ir.Argument) -
     return TensorMapParameter(parameter.name, argument, kind)
 
 
-def _global(k: AttachedBuilder, name: str, argument: ir.Argument) -> ir.Value:
+def _global(k: Owned, name: str, argument: ir.Argument) -> ir.Value:
     """A generic pointer as one to global memory, at the start of the function, whatever comes after."""
     entry, owner = k.function.entry_basic_block, k.core.following.owner
     pointer = ir.instructions.CastInstr(

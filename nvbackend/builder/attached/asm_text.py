@@ -75,14 +75,14 @@ def _constraints(text: str) -> tuple[list[str], list[str]]:
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(lambda found: "\\" if found[1] == "\\" else chr(int(found[1], 16)), text)
+    return _ESCAPED.sub(lambda code: "\\" if code[1] == "\\" else chr(int(code[1], 16)), text)
 
 
 def _with_names(text: str, names: Sequence[str]) -> str:
-    def name(found: re.Match[str]) -> str:
-        if found[1] == "$":
+    def name(place: re.Match[str]) -> str:
+        if place[1] == "$":
             return "$"
-        number = int(found[1].strip("{}"))
+        number = int(place[1].strip("{}"))
         if number >= len(names):
             raise Unreadable
         return names[number]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
 from nvbackend.builder.attached.arguments import check_arguments, received
-from nvbackend.builder.attached.core import AttachedCore
-from nvbackend.builder.attached.finished import Verified, finished_kernel, text_of
+from nvbackend.builder.attached.core import AttachedCore, Verified
+from nvbackend.builder.attached.finished import finished_kernel, text_of
 from nvbackend.builder.attached.judged import judged, not_judged, verified_so_far, whole_of
 from nvbackend.builder.attached.owned_code import late_code, wrong_ends
 from nvbackend.builder.kernel.bounds import checked_bounds
@@ -26,9 +25,6 @@ from nvbackend.diagnostics.announce import announce
 from nvbackend.isel.target.target import Target
 from nvbackend.isel.verify.verify import verify
 from nvbackend.signature import Extents, Parameter, shape_of
-
-if TYPE_CHECKING:
-    from nvbackend.codegen.compiled import CompiledKernel
 
 LOWERINGS = ("intrinsic", "asm")
 """How instructions get into the IR for which LLVM has intrinsics: by these, or by inline asm as all others."""
@@ -50,8 +46,8 @@ class AttachedBuilder(Operations):
     Instructions go to the position of the llvmlite IRBuilder at each call, so blocks and branches may be its owner's.
     They get its `debug_metadata`: lines are those of the owner's program. Values come in through `value` and go out
     through `Value.ir`. `verify` checks the machine form of what was emitted here, along the function's control flow;
-    what the owner's own intrinsics and inline assembly do is known where the catalogue has them. `finish` gives a
-    kernel, as KernelBuilder does, and `compile` compiles the module. `arguments` are the kernel's `parameters`.
+    what the owner's own intrinsics and inline assembly do is known where the catalogue has them, and `unknown` says
+    what was not judged. `finish` gives a kernel, as KernelBuilder does. `arguments` are the kernel's `parameters`.
     """
 
     core: AttachedCore
@@ -87,26 +83,22 @@ class AttachedBuilder(Operations):
         self.memory.start = self.memory.end = shared_base or 0
         self.machine.attributes.update(attached=True)
         entry = function.entry_basic_block
-        self.knows_threads = builder.block is entry
+        self.core.knows_threads = builder.block is entry
         core.is_shaped = not isinstance(threads, int)
-        core.execution.start(bounds, entered=self.knows_threads, shaped=core.is_shaped)
-        if self.knows_threads:
+        core.execution.start(bounds, entered=self.core.knows_threads, shaped=core.is_shaped)
+        if self.core.knows_threads:
             self.core.homes[entry] = self.core.regions[0]
             self.core.execution.enter(self.machine.block(entry.name))
 
-        self.parameters = tuple(parameters)
+        self.core.parameters = tuple(parameters)
         self.arguments = received(self, parameters)
-        self.verified: Verified | None = None
+        self.unknown: tuple[str, ...] = ()
+        """What `verify` did not judge, in sentences, as the function was when it was verified last."""
 
     @property
     def shared_bytes(self) -> int:
         """Bytes of dynamic shared memory that the calls so far need, with those up to `shared_base`."""
         return self.memory.end
-
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """What `verify` did not judge, in sentences, as the function was when it was verified last."""
-        return () if self.verified is None else self.verified.unknown
 
     def verify(self, *, partial: bool = False) -> tuple[Diagnostic, ...]:
         """Check everything emitted, once all blocks of the function end (attach.block). Raises all errors.
@@ -122,7 +114,7 @@ class AttachedBuilder(Operations):
         """
         if partial:
             return verified_so_far(self)
-        self.verified = None
+        self.core.verified = None
         started = time.perf_counter()
         self.core.check_blocks()
         raise_all([*wrong_ends(self.function), *late_code(self.function)])
@@ -136,7 +128,8 @@ class AttachedBuilder(Operations):
         machine.blocks = whole.blocks
         announce(warnings, allowed.suppressed)
         seconds = time.perf_counter() - started
-        self.verified = Verified(text_of(self.function), machine, warnings, not_judged(self, whole), seconds)
+        self.unknown = not_judged(self, whole)
+        self.core.verified = Verified(text_of(self.function), machine, warnings, self.unknown, seconds)
         return warnings
 
     def finish(self) -> FinishedKernel:
@@ -146,11 +139,7 @@ class AttachedBuilder(Operations):
         compile together by `nvb.compile_module`. Raises attach.kernel, and attach.unverified where this or another
         attached function of the module was not verified, or has changed since.
         """
-        return finished_kernel(self, self.verified)
-
-    def compile(self, **options: Any) -> CompiledKernel:
-        """`finish`, then compile: see FinishedKernel.compile."""
-        return self.finish().compile(**options)
+        return finished_kernel(self, self.core.verified)
 
 
 @user_facing
@@ -194,7 +183,7 @@ def attach(
         "another number of threads": shape_of(threads) == earlier.core.bounds.shape,
         "another cluster": shape_of(cluster) == earlier.core.bounds.cluster_shape,
         "another shared_base": (shared_base or 0) == earlier.memory.start,
-        "other parameters": not parameters or tuple(parameters) == earlier.parameters,
+        "other parameters": not parameters or tuple(parameters) == earlier.core.parameters,
         "another lowering": (lowering == LOWERINGS[1]) == earlier.core.in_asm,
     }
     for what, is_same in facts.items():

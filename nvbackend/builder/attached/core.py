@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from llvmlite import ir
 
 from nvbackend.builder.attached.owned_code import FollowingBuilder
 from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.memory import Address, Memory
 from nvbackend.builder.scopes import rules
-from nvbackend.isel.machine.function import MachineBlock, MachineInstr
-from nvbackend.isel.machine.pseudo import RETURN
+from nvbackend.builder.values.values import Value
+from nvbackend.diagnostics import Diagnostic
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr
 from nvbackend.isel.target.target import Target
-from nvbackend.signature import LaunchBounds
+from nvbackend.signature import LaunchBounds, Parameter
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What a function was when it was verified, and what came of it."""
+
+    text: str
+    machine: MachineFunction
+    warnings: tuple[Diagnostic, ...]
+    unknown: tuple[str, ...]
+    seconds: float
+
+
+class Owned(Protocol):
+    """What the modules of this room ask of an attached builder."""
+
+    name: str
+    function: ir.Function
+    threads: int
+    cluster_size: int
+    target: Target
+    memory: Memory
+    machine: MachineFunction
+
+    @property
+    def core(self) -> AttachedCore:
+        """What it emits with."""
+
+    def value(self, value: ir.Value, element: ElementType) -> Value:
+        """A value of the owner's."""
+
+    def global_address(self, value: ir.Value, element: ElementType, align: int, *, const: bool = False) -> Address:
+        """An address of the owner's."""
 
 
 class AttachedCore(Core):
@@ -25,6 +62,11 @@ class AttachedCore(Core):
         self.llvm = self.following = FollowingBuilder(builder, super().check_live)
         self.after: dict[int, ir.Instruction | None] = {}
         """The LLVM instruction that each of the machine form follows in its block, by identity."""
+        self.knows_threads = False
+        """Whether the builder was attached where the function begins."""
+        self.parameters: tuple[Parameter, ...] = ()
+        self.verified: Verified | None = None
+        """What the function was when it was verified last."""
         self._latest: dict[str, ir.Value] = {}
         """The instruction before the IRBuilder's position when something was last recorded, by block."""
 
@@ -98,4 +140,4 @@ class AttachedCore(Core):
 
 def _is_added(instruction: MachineInstr) -> bool:
     """Whether it is the return that `link` appends where the owner's code returns."""
-    return instruction.opcode == RETURN and instruction.location is None
+    return instruction.row is None and instruction.semantics.exits and instruction.location is None

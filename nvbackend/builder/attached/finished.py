@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from dataclasses import replace
+from typing import cast
 
 from llvmlite import ir
 
 from nvbackend.builder.attached.annotations import annotated
 from nvbackend.builder.attached.arguments import PARAMETERS
+from nvbackend.builder.attached.core import Owned, Verified
 from nvbackend.builder.kernel.kernel import FinishedKernel, with_kernel_line
 from nvbackend.builder.kernel.owners import builder_of, related
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all
-from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.signature import Signature
-
-if TYPE_CHECKING:
-    from nvbackend.builder.attached.attach import AttachedBuilder
 
 KERNEL = "ptx_kernel"
 NOT_A_KERNEL = Rule(
@@ -30,21 +27,10 @@ NOT_A_KERNEL = Rule(
 UNVERIFIED = Rule(
     id="attach.unverified",
     message="function {function} {problem}, and its module is to be compiled",
-    fix="call k.verify() of its builder when its last block ends, and finish() or compile() after that",
+    fix="call k.verify() of its builder when its last block ends, and k.finish() after that",
     why="What fails silently on the hardware is only found by verify: the code may hang or compute other numbers.",
     reference="docs/embedding.md, Kernels of your own module",
 )
-
-
-@dataclass(frozen=True)
-class Verified:
-    """What a function was when it was verified, and what came of it."""
-
-    text: str
-    machine: MachineFunction
-    warnings: tuple[Diagnostic, ...]
-    unknown: tuple[str, ...]
-    seconds: float
 
 
 def text_of(function: ir.Function) -> str:
@@ -52,13 +38,13 @@ def text_of(function: ir.Function) -> str:
     return str(function)
 
 
-def finished_kernel(k: AttachedBuilder, verified: Verified | None) -> FinishedKernel:
+def finished_kernel(k: Owned, verified: Verified | None) -> FinishedKernel:
     """`AttachedBuilder.finish`."""
     function = k.function
     if function.calling_convention != KERNEL:
         advice = f'write function.calling_convention = "{KERNEL}"'
         NOT_A_KERNEL.fail(function=k.name, problem="it is not marked as a kernel", advice=advice)
-    if len(k.parameters) != len(function.args):
+    if len(k.core.parameters) != len(function.args):
         problem = f"it takes {len(function.args)} arguments, and no parameters were given"
         PARAMETERS.fail(function=k.name, problem=problem, advice="attach with parameters=[nvb.Parameter(...), ...]")
     raise_all(list(_unverified(k)))
@@ -71,24 +57,24 @@ def finished_kernel(k: AttachedBuilder, verified: Verified | None) -> FinishedKe
     return replace(finished, unknown=verified.unknown)
 
 
-def signature_of(k: AttachedBuilder) -> Signature:
+def signature_of(k: Owned) -> Signature:
     """What the kernel takes, with the shared memory of the functions that it calls."""
     callees = [builder_of(function) for function, relation in related(k.function) if relation == "which it calls"]
     most = max([k.memory.end, *(callee.memory.end for callee in callees if callee is not None)])
-    return Signature(k.name, k.parameters, replace(k.core.bounds, dynamic_shared_bytes=most))
+    return Signature(k.name, k.core.parameters, replace(k.core.bounds, dynamic_shared_bytes=most))
 
 
-def attached_in(module: ir.Module) -> Iterator[AttachedBuilder]:
+def attached_in(module: ir.Module) -> Iterator[Owned]:
     """The attached builders of the functions of a module, in their order."""
     for function in module.functions:
         k = builder_of(function)
         if k is not None and k.core.attached is not None:
-            yield cast("AttachedBuilder", k)
+            yield cast("Owned", k)
 
 
-def _unverified(k: AttachedBuilder) -> Iterator[Diagnostic]:
+def _unverified(k: Owned) -> Iterator[Diagnostic]:
     for other in attached_in(k.function.module):
-        known = other.verified
+        known = other.core.verified
         if known is None:
             yield UNVERIFIED.diagnose(at=other.core.attached, function=other.name, problem="was not verified")
         elif known.text != text_of(other.function):
@@ -96,12 +82,12 @@ def _unverified(k: AttachedBuilder) -> Iterator[Diagnostic]:
             yield UNVERIFIED.diagnose(at=other.core.attached, function=other.name, problem=problem)
 
 
-def module_text(k: AttachedBuilder) -> str:
+def module_text(k: Owned) -> str:
     """The text of the whole module, with the bounds and parameters of each attached kernel that has them."""
     text = str(k.function.module)
     for other in attached_in(k.function.module):
         is_kernel = other.function.calling_convention == KERNEL
-        if is_kernel and len(other.parameters) == len(other.function.args):
+        if is_kernel and len(other.core.parameters) == len(other.function.args):
             signature, in_asm = signature_of(other), other.core.in_asm
             text = with_kernel_line(text, other.function, signature, bounded=not in_asm)
             text = annotated(text, other.function, signature) if in_asm else text

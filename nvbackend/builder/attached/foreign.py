@@ -196,7 +196,7 @@ def _hides(instruction: Instruction) -> bool:
 def _row_of(
     core: Core, call: ir.CallInstr, instruction: Instruction, named: Mapping[str, ir.Value | None], *, jumps: bool
 ) -> MachineInstr | None:
-    """The instruction as that of the row that has most of its operands; None where it is none of the catalogue."""
+    """The instruction as that of the row that has most of its operands; None where the catalogue does not have it."""
     best: tuple[int, Row, Operands] | None = None
     for row, bound in rows_for(instruction, waits=jumps):
         operands: dict[str, ir.Value | int | list[ir.Value]] = {}

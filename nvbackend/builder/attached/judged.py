@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
+from nvbackend.builder.attached.core import AttachedCore, Owned
 from nvbackend.builder.attached.foreign import Foreign, foreign
 from nvbackend.builder.attached.owned_code import computes, homes_are_left_alone, is_harmless, late_code
 from nvbackend.builder.attached.whole import Whole, cut, merged
@@ -19,27 +19,23 @@ from nvbackend.isel.machine.unknown_threads import blocks_of_unknown_threads
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 from nvbackend.isel.verify.verify import verify
 
-if TYPE_CHECKING:
-    from nvbackend.builder.attached.attach import AttachedBuilder
-    from nvbackend.builder.attached.core import AttachedCore
-
 _LEFT_OUT = "races, refills, reads without a wait, arrivals of mbarriers, groups of other threads, indices by thread"
 """What is judged only where all accesses, barriers and threads are known."""
 
 
-def whole_of(k: AttachedBuilder) -> Whole:
+def whole_of(k: Owned) -> Whole:
     """The linked machine form of the function, with what the owner's own calls are."""
     return merged(k.function, k.machine.blocks, k.core.after, partial(_said, k.core))
 
 
 def _said(core: AttachedCore, instruction: ir.Instruction) -> Foreign | None:
-    """What an instruction of the owner's is; None where the builder emitted it, or it is no call."""
+    """What an instruction of the owner's is; None for what the builder emitted, and for what is not a call."""
     if instruction in core.following.emitted or not isinstance(instruction, ir.CallInstr):
         return None
     return foreign(core, instruction, computes)
 
 
-def judged(k: AttachedBuilder, whole: Whole) -> MachineFunction:
+def judged(k: Owned, whole: Whole) -> MachineFunction:
     """The machine form as it is judged: without facts about threads that the owner's code may invalidate."""
     machine = copy(k.machine)
     machine.kept = None
@@ -52,13 +48,13 @@ def judged(k: AttachedBuilder, whole: Whole) -> MachineFunction:
     return machine
 
 
-def can_be_kernel(k: AttachedBuilder) -> bool:
+def can_be_kernel(k: Owned) -> bool:
     """Whether it is a kernel that begins where the builder was attached, so that all its threads come there."""
-    return k.knows_threads and not k.memory.declares_base and is_kernel(k.function)
+    return k.core.knows_threads and not k.memory.declares_base and is_kernel(k.function)
 
 
-def _hidden(k: AttachedBuilder) -> Iterator[ir.Instruction]:
-    """Instructions of the owner's that are no calls and matter to the protocols."""
+def _hidden(k: Owned) -> Iterator[ir.Instruction]:
+    """Instructions of the owner's, other than calls, that matter to the protocols."""
     emitted, homes = k.core.following.emitted, k.core.homes
     for block in k.function.blocks:
         for instruction in block.instructions:
@@ -75,7 +71,7 @@ def _is_memory_call(call: ir.CallInstr) -> bool:
     return str(getattr(call.callee, "name", "")).startswith("llvm.mem")
 
 
-def not_judged(k: AttachedBuilder, whole: Whole) -> tuple[str, ...]:
+def not_judged(k: Owned, whole: Whole) -> tuple[str, ...]:
     """What was left out, in sentences."""
     sentences = [
         f"what runs after {what}{f' ({place})' if place else ''}, along the control flow"
@@ -90,7 +86,7 @@ def not_judged(k: AttachedBuilder, whole: Whole) -> tuple[str, ...]:
     return (*sentences, "registers of a thread against the launch bounds; what a dry run of the kernel would show")
 
 
-def verified_so_far(k: AttachedBuilder) -> tuple[Diagnostic, ...]:
+def verified_so_far(k: Owned) -> tuple[Diagnostic, ...]:
     """Every error of a function that is not complete, raised together; the warnings."""
     k.core.check_whole()
     machine = copy(k.machine)

@@ -39,8 +39,8 @@ def _patterns(row: Row) -> tuple[tuple[Instruction, bool], ...]:
     whole = whole_text(text.replace("$$", "$"), declared, Target.parse(_TARGET))
     every = list(_every(statements_of(whole, row.ptx)))
     jumps = any(isinstance(each, Label) for each in every)
-    alike = [each for each in every if isinstance(each, Instruction) and each.opcode == row.ptx]
-    return tuple((each, jumps) for each in alike[:1])
+    spelled = {each.opcode: each for each in reversed(every) if isinstance(each, Instruction)}
+    return ((spelled[row.ptx], jumps),) if row.ptx in spelled else ()
 
 
 def _every(statements: Sequence[Statement]) -> Iterator[Statement]:

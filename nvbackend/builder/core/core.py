@@ -49,7 +49,7 @@ from nvbackend.isel.select.rows import check_row
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import LaunchBounds
 
-_OTHER_AXES = ("%tid.y", "%tid.z")
+_OTHER_AXES = ("tid.y", "tid.z")
 
 
 class Core:
@@ -197,7 +197,7 @@ class Core:
 
     def lower(self, row: Row, operands: Operands, name: str = "") -> dict[str, list[ir.Value]]:
         """The IR of `row` at the present place, in the form that the function's compiler takes; outputs by name."""
-        if self.in_asm and row.ptx in _OTHER_AXES:
+        if self.in_asm and row.axes.get("register") in _OTHER_AXES:
             self.execution.other_axes = True
         return lower(self.llvm, row, operands, name, in_asm=self.in_asm)
 

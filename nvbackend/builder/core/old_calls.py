@@ -145,6 +145,7 @@ OF_OTHERS = {
     "shfl_sync": "k.warp.shuffle",
     **dict.fromkeys(("block_dim", "blockDim", "block_size"), "the threads that the kernel is declared with"),
     **dict.fromkeys(("grid_dim", "gridDim", "grid_size"), "k.block_count"),
+    "compile": "k.finish().compile(...)",
     "elif_": "k.if_ inside of `with k.else_():`",
     "variable": "k.var",
     "while_": "k.loop with k.break_if(condition)",

@@ -284,11 +284,11 @@ def _with_attributes(header: str, argument: ir.Argument, attributes: str) -> str
     kind = re.escape(str(argument.type))
     own = {word for word in re.findall(r"[a-z]+", attributes) if word.isalpha()}
 
-    def given(found: re.Match[str]) -> str:
-        kept = [word for word in _ATTRIBUTE.findall(found[1]) if re.match(r"[a-z]+", word)[0] not in own]
+    def with_them(line: re.Match[str]) -> str:
+        kept = [word for word in _ATTRIBUTE.findall(line[1]) if re.split(r"[^a-z]", word)[0] not in own]
         return " ".join([str(argument.type), *kept, attributes, argument.get_reference()])
 
-    return re.sub(rf"{kind}((?: [^,%]*)?) {name}(?=[,)])", given, header, count=1)
+    return re.sub(rf"{kind}((?: [^,%]*)?) {name}(?=[,)])", with_them, header, count=1)
 
 
 def _parameter_type(parameter: Parameter) -> ir.Type:

@@ -54,7 +54,7 @@ def number(value, kind=I32):
 
 
 def opcodes(k) -> list[str]:
-    return [each.opcode for each in k.verified.machine.instructions()]
+    return [each.opcode for each in k.core.verified.machine.instructions()]
 
 
 # -- barriers ---------------------------------------------------------------------------------------------------------

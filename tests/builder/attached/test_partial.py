@@ -153,5 +153,3 @@ def test_it_is_said_of_a_module_too():
     builder.call(callee, [])
     assert so_far(k) == ["attach.shared"]
     assert so_far(inner) == ["attach.shared"]
-
-
