@@ -80,7 +80,7 @@ def _missing(k: nvb.KernelBuilder, line: str) -> Iterator[str]:
     """The calls on `k` in a line that do not exist."""
     for found in CALL.finditer(line):
         name, call = found.groups()
-        of_builders = hasattr(k, name) or hasattr(AttachedBuilder, name)
+        of_builders = hasattr(k, name) or hasattr(AttachedBuilder, name) or name in AttachedBuilder.__annotations__
         if not of_builders or (call and isinstance(noun := getattr(k, name), Noun) and not hasattr(noun, call)):
             yield found.group().removeprefix("k.")
 

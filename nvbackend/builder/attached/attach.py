@@ -51,6 +51,8 @@ class AttachedBuilder(Operations):
     """
 
     core: AttachedCore
+    unknown: tuple[str, ...]
+    """What `verify` did not judge, in sentences, as the function was when it was verified last."""
 
     def __init__(
         self,
@@ -92,8 +94,7 @@ class AttachedBuilder(Operations):
 
         self.core.parameters = tuple(parameters)
         self.arguments = received(self, parameters)
-        self.unknown: tuple[str, ...] = ()
-        """What `verify` did not judge, in sentences, as the function was when it was verified last."""
+        self.unknown = ()
 
     @property
     def shared_bytes(self) -> int:
