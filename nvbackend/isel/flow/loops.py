@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.dataflow import reverse_postorder
 from nvbackend.isel.flow.finished import kept
 from nvbackend.isel.flow.graphs import immediate_dominators
@@ -38,6 +39,7 @@ class Loops:
         self.regular = True
         self._innermost: dict[str, Loop] = {}
         self._outermost: dict[str, str] = {}
+        self._even: dict[tuple[str, Scope], bool] = {}
         for loop in sorted(self._find(), key=lambda inner: -len(inner.blocks)):
             self._innermost.update(dict.fromkeys(loop.blocks, loop))
             for block in loop.blocks:
@@ -55,6 +57,22 @@ class Loops:
     def every_round(self, loop: Loop, block: str) -> bool:
         """Whether each round of `loop` that another round follows runs `block`."""
         return all(self.dominates(block, latch) for latch in loop.latches)
+
+    def is_even(self, block: str, scope: Scope) -> bool:
+        """Whether all threads of the `scope` that come to `block` run as many rounds of each loop around it."""
+        inner = self._innermost.get(block)
+        if inner is None:
+            return True
+        key = inner.header, scope
+        if key not in self._even:
+            around = {loop.header: loop for loop in self._innermost.values() if inner.blocks <= loop.blocks}
+            self._even[key] = all(self._is_left_evenly(loop, scope) for loop in around.values())
+        return self._even[key]
+
+    def _is_left_evenly(self, loop: Loop, scope: Scope) -> bool:
+        blocks = (self._function.blocks[name] for name in loop.blocks)
+        leaving = [block for block in blocks if not loop.blocks.issuperset(block.successors)]
+        return all(block.branch is not None and block.branch.uniform >= scope for block in leaving)
 
     def dominates(self, block: str, other: str) -> bool:
         """Whether every way to `other` leads through `block`."""

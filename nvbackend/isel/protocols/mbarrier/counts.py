@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse
+from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse, Scope
 from nvbackend.isel.flow.loops import Loop, Loops
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import RunTimeValues
@@ -53,7 +53,9 @@ class Counts:
     def one_phase_a_round(self, cell: Cell, loop: Loop) -> bool:
         """Whether the arrivals on `cell` in `loop` certainly complete one phase of it in every round."""
         arrivals = self._uses.inside(loop.blocks, cell, MbarrierUse.ARRIVE)
-        parts = [self.arriving(use) if self._loops.innermost(use.site.block) is loop else None for use in arrivals]
+        if not all(self._loops.innermost(use.site.block) is loop and self._is_even(use) for use in arrivals):
+            return False
+        parts = [self.arriving(use) for use in arrivals]
         return None not in parts and sum(filter(None, parts)) == self.initial(cell)
 
     def initial(self, cell: Cell) -> int | None:
@@ -104,13 +106,22 @@ class Counts:
         """Whether each thread that reaches it does so once."""
         return self._loops.innermost(use.site.block) is None
 
+    def _is_even(self, use: Use) -> bool:
+        """Whether all threads that execute it do so equally often."""
+        return use.threads == 1 or self._loops.is_even(use.site.block, Scope.CTA)
+
     def once_a_phase(self, use: Use) -> bool:
-        """Whether one execution belongs to one phase: no loop, another barrier each round, or a wait for it there."""
+        """Whether one execution belongs to one phase: no loop, another barrier each round, or a wait for it there.
+
+        Threads that run different numbers of rounds may bring to one phase what they arrive in several.
+        """
         if use.fact(facts.ARRIVALS) is not None:
             return True
         loop = self._loops.innermost(use.site.block)
         if loop is None:
             return True
+        if not self._is_even(use):
+            return False
         moves = use.site.instr.sources.get(BARRIER, frozenset()) & self._loops.updates(loop).keys()
         waits = self._uses.inside(loop.blocks, use.cell, MbarrierUse.WAIT)
         return bool(moves) or any(wait.threads is not None for wait in waits)

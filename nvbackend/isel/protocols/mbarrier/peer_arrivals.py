@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nvbackend.intrinsics.row.semantics import MbarrierUse, Scope
+from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.machine import facts
 from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.counts import Counts, multiplicity, sums
@@ -85,8 +85,5 @@ class PeerArrivals:
             return times
         if each is None or self._counts.is_spread(use, times):
             return None
-        if source == rank:
-            is_one = self._counts.once_a_phase(use) and self._reaches.is_even(use, Scope.CTA)
-        else:
-            is_one = self._counts.is_outside_of_loops(use)
+        is_one = self._counts.once_a_phase(use) if source == rank else self._counts.is_outside_of_loops(use)
         return times * each if is_one else None

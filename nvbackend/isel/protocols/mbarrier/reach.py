@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from nvbackend.intrinsics.row.semantics import Scope
-from nvbackend.isel.flow.loops import Loop, Loops
+from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.flow.paths import cluster_size, coming_ranks, is_for_each, rank_paths, wrong_mask
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineFunction
@@ -24,7 +24,6 @@ class Reaches:
         self.peers = self.ranks if self.size > 1 else ()
         """The CTAs that may do something to one another."""
         self._certain: dict[tuple[str, int], bool] = {}
-        self._even: dict[tuple[str, Scope], bool] = {}
 
     def coming(self, use: Use) -> Iterator[int]:
         """The CTAs that may come to the instruction, by their ranks."""
@@ -109,27 +108,7 @@ class Reaches:
 
     def is_even(self, use: Use, scope: Scope) -> bool:
         """Whether all threads of the `scope` run as many rounds of the loops around it."""
-        loop = self._loops.innermost(use.site.block)
-        if loop is None:
-            return True
-        key = loop.header, scope
-        if key not in self._even:
-            self._even[key] = all(self._leaves_evenly(around, scope) for around in self._around(loop))
-        return self._even[key]
-
-    def _around(self, loop: Loop) -> Iterator[Loop]:
-        """The loop, and those around it."""
-        headers = {
-            innermost.header: innermost
-            for block in self._function.blocks
-            if (innermost := self._loops.innermost(block))
-        }
-        return (header for header in headers.values() if loop.blocks <= header.blocks)
-
-    def _leaves_evenly(self, loop: Loop, scope: Scope) -> bool:
-        blocks = (self._function.blocks[name] for name in loop.blocks)
-        leaving = [block for block in blocks if not loop.blocks.issuperset(block.successors)]
-        return all(block.branch is not None and block.branch.uniform >= scope for block in leaving)
+        return self._loops.is_even(use.site.block, scope)
 
     def all_described(self, uses: Iterable[Use]) -> str:
         """Which CTAs reach which ones by each of them."""

@@ -155,7 +155,8 @@ class Transactions:
         size = _bytes(use)
         if size is None or is_spread(self._values, use, times):
             return None
-        if self._reaches.size > 1 and not self._reaches.is_even(use, Scope.CTA if source == rank else Scope.CLUSTER):
+        is_one = times == 1 and self._reaches.size == 1
+        if not is_one and not self._reaches.is_even(use, Scope.CTA if source == rank else Scope.CLUSTER):
             return None
         return size * times
 

@@ -12,10 +12,11 @@ import pytest
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.diagnostics import gather
 from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.intrinsics.sync import mbarrier, mbarrier_phases
 from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.machine import facts
-from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
+from nvbackend.isel.machine.function import Branch, MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.protocols.mbarrier.counts import Counts, multiplicity
 from nvbackend.isel.protocols.mbarrier.reach import Reaches
 from nvbackend.isel.protocols.mbarrier.transactions import Transactions
@@ -55,7 +56,7 @@ def program(seed: int) -> tuple[int, list[Line], list[Line]]:
     return chance.choice((1, 1, 2, 3, 4, 6, 32)), some(3), some(3)
 
 
-def machine(count: int, before: list[Line], inside: list[Line]) -> MachineFunction:
+def machine(count: int, before: list[Line], inside: list[Line], uniform: Scope) -> MachineFunction:
     function = MachineFunction("f", Target.parse("sm_90a"))
     lines = {"entry": [("mbarrier.init", {facts.COUNT: count}), *before], "loop": inside, "end": []}
     for name, successors in (("entry", ["loop"]), ("loop", ["loop", "end"]), ("end", [])):
@@ -65,24 +66,25 @@ def machine(count: int, before: list[Line], inside: list[Line]) -> MachineFuncti
             MachineInstr(opcode, memory=TOUCHES, facts=said, semantics=semantics_of(opcode))
             for opcode, said in lines[name]
         ]
+    function.block("loop").branch = Branch(uniform)
     return function
 
 
-def parts(lines: list[Line], *, once: bool) -> list[int | None]:
+def parts(lines: list[Line], *, once: bool, even: bool = True) -> list[int | None]:
     """The arrivals of each line on one phase, None where that is not known."""
     found: list[int | None] = []
     for opcode, said in lines:
         if opcode.startswith("mbarrier.arrive"):
             given, threads = said.get("arrivals"), said.get("threads")
-            one = None if threads is None or not once else threads * said.get("count", 1)
+            one = None if threads is None or not once or (threads > 1 and not even) else threads * said.get("count", 1)
             found.append(one if given is None else given)
     return found
 
 
-def wrong_arrivals(count: int, before: list[Line], inside: list[Line]) -> set[str]:
+def wrong_arrivals(count: int, before: list[Line], inside: list[Line], *, even: bool) -> set[str]:
     waits = [said for opcode, said in before + inside if opcode == "mbarrier.try_wait"]
     each = any(opcode == "mbarrier.try_wait" and "threads" in said for opcode, said in inside)
-    arrivals = [*parts(before, once=True), *parts(inside, once=each)]
+    arrivals = [*parts(before, once=True), *parts(inside, once=each, even=even)]
     if not arrivals:
         return {"mbarrier.no-arrival"} if any(said.get("parity") != 1 for said in waits) else set()
     if None in arrivals:
@@ -92,16 +94,16 @@ def wrong_arrivals(count: int, before: list[Line], inside: list[Line]) -> set[st
     return set() if count in sums else {"mbarrier.arrivals"}
 
 
-def total(lines: list[Line]) -> int | None:
+def total(lines: list[Line], *, even: bool) -> int | None:
     found = 0
     for _, said in lines:
-        if "bytes" not in said or "threads" not in said:
+        if "bytes" not in said or "threads" not in said or (said["threads"] > 1 and not even):
             return None
         found += said["bytes"] * said["threads"]
     return found
 
 
-def wrong_bytes(before: list[Line], inside: list[Line]) -> set[str]:
+def wrong_bytes(before: list[Line], inside: list[Line], *, even: bool) -> set[str]:
     announced, brought = (
         [[one for one in lines if one[0] == opcode] for lines in (before, inside)]
         for opcode in ("mbarrier.arrive.expect_tx", "cp.async.bulk")
@@ -111,10 +113,10 @@ def wrong_bytes(before: list[Line], inside: list[Line]) -> set[str]:
     if not any(brought):
         sure = all(said.get("bytes") for lines in announced for _, said in lines)
         return {"mbarrier.missing-bytes"} if sure else set()
-    groups = [(one, two) for one, two in zip(announced, brought, strict=True) if one or two]
-    if not all(one and two for one, two in groups):
+    groups = [(*both, is_even) for *both, is_even in zip(announced, brought, (True, even), strict=True) if any(both)]
+    if not all(one and two for one, two, _ in groups):
         return set()
-    sums = [(total(one), total(two)) for one, two in groups]
+    sums = [(total(one, even=is_even), total(two, even=is_even)) for one, two, is_even in groups]
     return {"mbarrier.wrong-bytes"} if any(None not in pair and pair[0] != pair[1] for pair in sums) else set()
 
 
@@ -124,11 +126,13 @@ def test_sums_are_told_where_all_of_them_are_known(first: int) -> None:
     said: set[str] = set()
     for seed in range(first, first + 500):
         count, before, inside = program(seed)
-        function = machine(count, before, inside)
+        even = seed % 4 > 0
+        function = machine(count, before, inside, Scope.CTA if even else Scope.WARP)
         uses, loops = find_uses(function), Loops(function)
         sums = Counts(uses, loops, None), Transactions(uses, loops, Reaches(function, loops), None)
         found = {one.rule.id for some in sums for one in some.findings(Cell(BARRIER, 0))}
-        assert found == wrong_arrivals(count, before, inside) | wrong_bytes(before, inside), (count, before, inside)
+        expected = wrong_arrivals(count, before, inside, even=even) | wrong_bytes(before, inside, even=even)
+        assert found == expected, (count, before, inside, even)
         said |= found
     names = ("no-arrival", "arrivals", "unexpected-bytes", "missing-bytes", "wrong-bytes")
     assert said == {f"mbarrier.{name}" for name in names}
@@ -165,7 +169,8 @@ def arrivals(chance: random.Random) -> dict[str, list[Act]]:
     return {"entry": [*begun, *some[0]], "loop": some[1], "inner": some[2], "latch": [], "end": []}
 
 
-def nested(lines: dict[str, list[Act]]) -> MachineFunction:
+def nested(lines: dict[str, list[Act]], even: dict[str, bool]) -> MachineFunction:
+    """Two loops, the one in the other, of which some run equally often for all threads."""
     function = MachineFunction("f", Target.parse("sm_90a"))
     ways = {"entry": ["loop"], "loop": ["inner"], "inner": ["inner", "latch"], "latch": ["loop", "end"], "end": []}
     for name, acts in lines.items():
@@ -176,7 +181,19 @@ def nested(lines: dict[str, list[Act]]) -> MachineFunction:
             semantics = semantics_of(what) if row is None else row.semantics
             opcode = str(what) if row is None else row.opcode
             block.instructions.append(MachineInstr(opcode, row, memory=TOUCHES, facts=said, semantics=semantics))
+    for header, leaving in (("loop", "latch"), ("inner", "inner")):
+        function.block(leaving).branch = Branch(Scope.CTA if even[header] else Scope.WARPGROUP)
     return function
+
+
+def evenness(seed: int) -> dict[str, bool]:
+    return {"loop": seed % 11 > 0, "inner": seed % 13 > 0}
+
+
+def is_even(name: str, act: Act, even: dict[str, bool]) -> bool:
+    """Whether what executes it does so equally often: one thread, or all threads in as many rounds."""
+    around = {"loop": ["loop"], "inner": ["loop", "inner"]}.get(name, [])
+    return act[1].get("threads") == 1 or all(even[header] for header in around)
 
 
 def initial(lines: dict[str, list[Act]]) -> int | None:
@@ -192,13 +209,16 @@ def at_once(act: Act) -> int | None:
     return None if isinstance(what, Row) or "threads" not in said else said["threads"] * said.get("count", 1)
 
 
-def wrong_sums(lines: dict[str, list[Act]]) -> set[str]:
+def wrong_sums(lines: dict[str, list[Act]], even: dict[str, bool]) -> set[str]:
     acts = [(name, act) for name, some in lines.items() for act in some]
     waits = [(name, said) for name, (what, said) in acts if what == WAIT]
     waited = {name for name, said in waits if "threads" in said}
     rounds = {"entry": True, "loop": bool(waited & {"loop", "inner"}), "inner": "inner" in waited}
     arriving = [(name, act) for name, act in acts if act[0] not in (INIT, WAIT)]
-    numbers = [at_once(act) if rounds[name] or "arrivals" in act[1] else None for name, act in arriving]
+    numbers = [
+        at_once(act) if (rounds[name] and is_even(name, act, even)) or "arrivals" in act[1] else None
+        for name, act in arriving
+    ]
     if all(number == 0 for number in numbers):
         begun = any(what == INIT for what, _ in lines["entry"])
         return {"mbarrier.no-arrival"} if begun and any(said.get("parity") != 1 for _, said in waits) else set()
@@ -219,10 +239,11 @@ def test_arrivals_are_summed_where_each_is_known(first: int) -> None:
     said = dict.fromkeys((frozenset(), frozenset({"mbarrier.no-arrival"}), frozenset({"mbarrier.arrivals"})), 0)
     for seed in range(first, first + 1000):
         lines = arrivals(random.Random(seed))
-        function = nested(lines)
+        even = evenness(seed)
+        function = nested(lines, even)
         found = Counts(find_uses(function), Loops(function), None).findings(Cell(BARRIER, 0))
         rules = frozenset(one.rule.id for one in found)
-        assert rules == wrong_sums(lines), lines
+        assert rules == wrong_sums(lines, even), (lines, even)
         said[rules] += 1
     assert min(said.values()) > 10
 
@@ -234,7 +255,8 @@ def test_one_phase_in_each_round(first: int) -> None:
     completed = {"loop": 0, "inner": 0}
     for seed in range(first, first + 1000):
         lines = arrivals(random.Random(seed))
-        function = nested(lines)
+        even = evenness(seed)
+        function = nested(lines, even)
         loops = Loops(function)
         counts = Counts(find_uses(function), loops, None)
         assert counts.initial(Cell(BARRIER, 0)) == initial(lines)
@@ -243,6 +265,7 @@ def test_one_phase_in_each_round(first: int) -> None:
             loop, arriving = loops.innermost(name), [at_once(act) for act in inside[name]]
             assert loop is not None
             alone = name == "inner" or not inside["inner"]
+            alone &= all(is_even(name, act, even) for act in inside[name])
             expected = bool(arriving) and alone and None not in arriving and sum(map(int, arriving)) == initial(lines)
             assert counts.one_phase_a_round(Cell(BARRIER, 0), loop) is expected, (name, lines)
             completed[name] += expected
@@ -277,3 +300,20 @@ def test_what_leaves_is_at_most_what_there_is(alone: bool, given: int | None) ->
             k.mbarrier.arrive(barrier)
         found = [one.rule_id for one in gather(k.finish)]
         assert found == ["mbarrier.arrivals"] * (leaving > count), (leaving, count)
+
+
+@pytest.mark.parametrize("cluster", [1, 2])
+@pytest.mark.parametrize(("is_even", "wrong"), [(False, []), (True, ["mbarrier.arrivals"])])
+def test_threads_that_run_other_numbers_of_rounds_may_fill_one_phase(cluster, is_even, wrong):
+    """Two warps arrive in one round or in two, 96 times in all, and a third waits for the one phase."""
+    k = KernelBuilder("kernel", "sm_90a", threads=96, cluster=cluster)
+    full = k.mbarrier.array(1, arrivals=96)
+    k.mbarrier.ready()
+    odd = k.thread_id() % 2
+    with k.range(2 if is_even else k.select(k.warp_id() == 2, 1, odd + 1)):
+        with k.if_(k.warp_id() < 2):
+            k.mbarrier.arrive(full)
+        with k.else_():
+            k.mbarrier.wait(full, 0)
+    k.cluster.sync()
+    assert [one.rule_id for one in gather(k.finish) if one.rule_id == "mbarrier.arrivals"] == wrong
