@@ -1,6 +1,7 @@
 """`nvbackend lint FILE`: what is certainly wrong with PTX of any compiler, by its line and that of its source.
 
-A file of LLVM IR (.ll) is compiled to PTX first. A cubin holds machine code alone, which is not judged.
+A file of LLVM IR (.ll) is compiled to PTX first. Of a fatbin, a library or a program the embedded PTX is judged, which
+cuobjdump finds; machine code is not.
 """
 
 from __future__ import annotations
@@ -36,38 +37,58 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     from nvbackend.lint import lint
     from nvbackend.ptx import parse
 
-    text, source = _text(arguments.file, arguments.target)
-    diagnostics = lint(text, source)
+    texts = list(_texts(arguments.file, arguments.target))
+    diagnostics = [each for text, source in texts for each in lint(text, source)]
     if diagnostics:
         raise ProgramError(diagnostics)
-    functions = parse(text, source).functions
+    functions = sum(len(parse(text, source).functions) for text, source in texts)
     if arguments.json:
         yield json.dumps({"errors": []}, indent=1) + "\n"
         return
-    yield f"{arguments.file}: {count(len(functions), 'function')}, nothing to report\n"
+    yield f"{arguments.file}: {count(functions, 'function')}, nothing to report\n"
 
 
-def _text(file: str, target: str | None) -> tuple[str, str]:
-    """PTX, and the name of the text that diagnostics point to."""
+def _texts(file: str, target: str | None) -> Iterator[tuple[str, str]]:
+    """PTX, and the name of each text, which diagnostics point to."""
     try:
         content = Path(file).read_bytes()
     except OSError as error:
         rules.LINT.fail(problem=f"{file} cannot be read: {error.strerror}", fix="name a file of PTX or LLVM IR")
     if content.startswith((_ELF, *_FATBIN)):
-        rules.LINT.fail(
-            problem=f"{file} holds machine code: what its instructions wait for is packed into bits that are not "
-            "documented",
-            fix=f"give the PTX that it was made of; if it is embedded: cuobjdump --dump-ptx {file}",
-        )
+        yield from _embedded(file, content)
+        return
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
         rules.LINT.fail(problem=f"{file} is not text", fix="name a file of PTX or LLVM IR")
     if not file.endswith((".ll", ".bc")):
-        return text, file
+        yield text, file
+        return
     if target is None:
         rules.LINT.fail(problem=f"{file} is LLVM IR, which names no PTX target", fix="add --target sm_90a")
     from nvbackend.codegen.isolated import compile_ir_isolated
     from nvbackend.isel.target.target import Target
 
-    return compile_ir_isolated(text, Target.parse(target)).ptx, f"{file} as PTX"
+    yield compile_ir_isolated(text, Target.parse(target)).ptx, f"{file} as PTX"
+
+
+def _embedded(file: str, content: bytes) -> Iterator[tuple[str, str]]:
+    """The PTX texts that a file of machine code has beside it. Raises cli.lint where there is none."""
+    from nvbackend.codegen.toolchain import Tool, locate
+
+    path = locate("cuobjdump")
+    if path is None:
+        problem = f"{file} holds machine code, and there is no cuobjdump to find PTX that may be embedded"
+        rules.LINT.fail(problem=problem, fix="pip install nvbackend[sass], or give the PTX that it was made of")
+    tool = Tool.at(path)
+    name = f"code{Path(file).suffix or '.o'}"
+    with tool.directory(name, content) as folder:
+        tool.run(["--extract-ptx", "all", name], folder)
+        texts = [(each.name, each.read_text(encoding="utf-8")) for each in sorted(folder.glob("*.ptx"))]
+    if not texts:
+        rules.LINT.fail(
+            problem=f"{file} holds machine code alone: what its instructions wait for is packed into bits that are "
+            "not documented",
+            fix="give the PTX that it was made of, or embed it: nvcc -gencode arch=compute_90,code=[sm_90,compute_90]",
+        )
+    yield from ((text, f"{file}:{inner}") for inner, text in texts)

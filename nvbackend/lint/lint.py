@@ -16,6 +16,7 @@ from nvbackend.lint.in_flight import InFlightMistake
 from nvbackend.lint.lift import Lifted, lift
 from nvbackend.lint.matching import rows_of
 from nvbackend.lint.memory import SharedMemory
+from nvbackend.lint.missing import Absent
 from nvbackend.ptx import Module, parse, resolve
 
 _COMMITS: Mapping[Completion | None, str] = {
@@ -82,7 +83,9 @@ def _gates(lifted: Lifted) -> Iterator[Diagnostic]:
 
 
 def _protocols(lifted: Lifted) -> Iterator[Diagnostic]:
-    shared = SharedMemory(lifted, Addresses(lifted))
+    addresses = Addresses(lifted)
+    shared = SharedMemory(lifted, addresses)
+    yield from _missing(lifted, addresses)
     told: set[tuple[str, object]] = set()
     for mistake in in_flight.find(lifted, shared.releases, shared.cyclic):
         cause = _cause(lifted, mistake)
@@ -99,6 +102,28 @@ def _protocols(lifted: Lifted) -> Iterator[Diagnostic]:
             reader=site.instr.opcode,
             writer=_place(line.location),
         )
+
+
+_MISSING: Mapping[str, tuple[Rule, str]] = {
+    "uncommitted": (rules.NEVER_COMMITTED, "commit"),
+    "unwaited": (rules.NEVER_WAITED, "wait"),
+    "uninitialised": (rules.MBARRIER_INIT, ""),
+    "read": (rules.COPY_IN_FLIGHT, "wait"),
+}
+"""The rule of what is missing, and what its texts call the instruction that is wanted."""
+
+
+def _missing(lifted: Lifted, addresses: Addresses) -> Iterator[Diagnostic]:
+    for each in Absent(lifted, addresses).find():
+        rule, name = _MISSING[each.kind]
+        head = _head(lifted.lines[each.position].instruction.opcode)
+        values = {name: each.wanted} if name else {}
+        notes: tuple[tuple[str, Location | None], ...] = ()
+        if each.issuer >= 0:
+            issuer = lifted.lines[each.issuer]
+            values["issuer"] = f"the {_head(issuer.instruction.opcode)} of {_place(issuer.location)}"
+            notes = (("the copy is issued here", issuer.location),)
+        yield _at(lifted, each.position, rule, notes, instruction=head, **values)
 
 
 def _cause(lifted: Lifted, mistake: InFlightMistake) -> tuple[str, object]:

@@ -48,3 +48,31 @@ PROXY_FENCE = Rule(
     why="The async proxy may read what was there before the writes. Nothing traps.",
     reference="PTX ISA 9.7.13.4 (membar, fence: fence.proxy.async), 8 (Memory Consistency Model: proxies)",
 )
+NEVER_COMMITTED = Rule(
+    id="lint.never-committed",
+    message="no {commit} comes after this {instruction} on any path",
+    fix="put {commit} after it",
+    why="What nothing commits completes for no wait: what it writes is read before it is there.",
+    reference="PTX ISA 9.7.9.25.3.2 (cp.async.commit_group), 9.7.16.11.1 (tcgen05.commit)",
+)
+NEVER_WAITED = Rule(
+    id="lint.never-waited",
+    message="no {wait} comes after this {instruction} on any path",
+    fix="put {wait} and a barrier before the copied memory is read",
+    why="The bytes arrive at some time: they are read before they are there. Nothing traps.",
+    reference="PTX ISA 9.7.9.25.3.3 (cp.async.wait_group)",
+)
+MBARRIER_INIT = Rule(
+    id="lint.mbarrier-init",
+    message="{instruction} waits at an mbarrier that no mbarrier.init of this kernel initialises",
+    fix="put mbarrier.init with the number of arrivals at the start of the kernel, and a barrier after it",
+    why="Its counts are whatever was in shared memory: the wait returns at once, or never.",
+    reference="PTX ISA 9.7.13.15.9 (mbarrier.init)",
+)
+COPY_IN_FLIGHT = Rule(
+    id="lint.copy-in-flight",
+    message="{instruction} reads shared memory that only {issuer} fills, and no {wait} comes before it on any path",
+    fix="put {wait} and a barrier before this line",
+    why="The bytes may not be there: the values are old ones, depending on timing. Nothing traps.",
+    reference="PTX ISA 9.7.9.25.3.3 (cp.async.wait_group)",
+)

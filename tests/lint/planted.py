@@ -15,7 +15,7 @@ FILES = sorted(
 )
 _ORDERING = re.compile(
     r"\s*(@!?%p\d+\s+)?(wgmma\.(wait_group|commit_group|fence)|fence\.proxy\.async|tcgen05\.wait::ld"
-    r"|cp\.async\.bulk\.(commit_group|wait_group))"
+    r"|cp\.async\.(?:bulk\.)?(commit_group|wait_group)|tcgen05\.commit|mbarrier\.init)"
 )
 HARMLESS = {
     ("nvrtc_gemm_tma.ptx", "fence.proxy.async", 1): "fence.mbarrier_init orders the mbarriers for the async proxy",
@@ -26,11 +26,28 @@ HARMLESS = {
     ("nvrtc_tiles.ptx", "fence.proxy.async", 4): "cp.async alone writes the tiles: Triton has no fence there",
 }
 """What may be removed, by file, instruction and its number there, and why nothing is said."""
+_LATER = "a commit later on closes its group too: a wait counts one group less"
+_UNFOLLOWED = "the waits take one of several mbarriers, by a number that is not followed"
+_SECOND = "a wait before it lets the copies of the first round through"
+_UNREAD = "another wait comes before what is read, or ordinary stores fill the same memory"
 NOT_SEEN = {
-    ("nvrtc_tiles.ptx", "cp.async.bulk.wait_group", number): "a bulk store that may still read what is loaded anew"
-    for number in (1, 2, 3, 4)
+    **{
+        ("nvrtc_tiles.ptx", "cp.async.bulk.wait_group", number): "a bulk store that may still read what is loaded anew"
+        for number in (1, 2, 3, 4)
+    },
+    **{("nvrtc_tiles.ptx", "cp.async.commit_group", number): _LATER for number in (1, 2)},
+    **{("triton_attention.ptx", "cp.async.commit_group", number): _LATER for number in range(1, 7)},
+    **{("triton_blackwell.ptx", "cp.async.commit_group", number): _LATER for number in range(1, 9)},
+    **{("triton_gemm_cp_async.ptx", "cp.async.commit_group", number): _LATER for number in range(1, 7)},
+    ("triton_attention.ptx", "cp.async.wait_group", 2): _SECOND,
+    ("triton_gemm_cp_async.ptx", "cp.async.wait_group", 2): _SECOND,
+    **{("triton_blackwell.ptx", "cp.async.wait_group", number): _UNREAD for number in (1, 2, 3)},
+    ("triton_blackwell.ptx", "tcgen05.commit", 1): "a commit of a later mma is reached from there",
+    **{("triton_blackwell.ptx", "mbarrier.init", number): _UNFOLLOWED for number in (1, 2)},
+    **{("triton_tma_store.ptx", "mbarrier.init", number): _UNFOLLOWED for number in (1, 2, 3)},
+    **{("triton_gemm_tma.ptx", "mbarrier.init", number): _UNFOLLOWED for number in (1, 2, 3)},
 }
-"""Mistakes that are not found, since where each stage is in memory is not followed through every loop."""
+"""Mistakes that are not found: what each stage holds, and how many groups there are, is not followed through loops."""
 
 
 @dataclass(frozen=True)

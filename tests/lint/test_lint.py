@@ -18,6 +18,10 @@ RULES = {
     "fence.proxy.async": {"lint.proxy-fence"},
     "tcgen05.wait::ld": {"lint.register-in-flight"},
     "cp.async.bulk.commit_group": {"lint.uncommitted"},
+    "cp.async.commit_group": {"lint.never-committed"},
+    "cp.async.wait_group": {"lint.never-waited", "lint.copy-in-flight"},
+    "tcgen05.commit": {"lint.never-committed"},
+    "mbarrier.init": {"lint.mbarrier-init"},
     "cp.async.bulk.wait_group": {"lint.unwaited"},
 }
 SMALL = [one for one in FILES if one.stem in ("nvrtc_tiles", "triton_two_dots", "triton_tma_store")]
@@ -104,3 +108,47 @@ def test_a_fence_under_a_condition_may_be_enough() -> None:
     head = HEAD.replace("sm_100a", "sm_90a")
     assert lint(f"{head}{tile} @%p0 bra skip; wgmma.fence.sync.aligned; skip: {after}") == []
     assert [found.rule_id for found in lint(f"{head}{tile} @%p0 bra skip; skip: {after}")] == ["lint.wgmma-fence"]
+
+
+COPY = "cp.async.cg.shared.global [box], [%rd1], 16; cp.async.commit_group;"
+READ = "ld.shared.b32 %r1, [box]; st.global.b32 [%rd1], %r1;"
+DONE = "cp.async.wait_group 0; bar.sync 0;"
+BOX = HEAD.replace("sm_100a", "sm_90a") + ".shared .align 16 .b8 box[64];"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"again: @%p0 bra wait; {COPY} bra.uni next; wait: {DONE} {READ} next: @%p1 bra again; {DONE} ret; }}",
+        f"again: {COPY} cp.async.wait_group 1; bar.sync 0; @%p0 bra next; {READ} next: @%p1 bra again; {DONE} ret; }}",
+        f"{COPY} call work; {READ} {DONE} ret; }}",
+        f"@%p0 bra read; {COPY} {DONE} read: {READ} ret; }}",
+        f"st.shared.b32 [box], %r2; bar.sync 0; {READ} {COPY} {DONE} ret; }}",
+        f"st.shared.b32 [box], %r2; @%p0 bra read; {COPY} read: {READ} {DONE} ret; }}",
+    ],
+    ids=["later-rounds", "from-the-second-round", "call", "other-path", "read-first", "stored"],
+)
+def test_a_copy_may_be_complete_or_not_what_is_read(text: str) -> None:
+    """Where a guard leaves the first round out, where a call may wait, and where a store is what is read."""
+    text = text.replace("call work;", "call work, ();")
+    assert (
+        lint(f".version 8.6\n.target sm_90a\n.address_size 64\n.func work();\n{BOX.partition('64' + chr(10))[2]}{text}")
+        == []
+    )
+
+
+@pytest.mark.parametrize("loop", ["", "again:"])
+def test_the_first_round_reads_before_any_wait(loop: str) -> None:
+    back = "@%p1 bra again;" if loop else ""
+    faults = lint(f"{BOX} {COPY} {loop} {READ} {DONE} {back} ret; }}")
+    assert [fault.rule_id for fault in faults] == ["lint.copy-in-flight"]
+
+
+def test_each_mbarrier_has_an_init() -> None:
+    init, wait = "mbarrier.init.shared::cta.b64", "mbarrier.try_wait.parity.shared::cta.b64"
+    waits = " ".join(f"w{at}: {wait} %p0, [box+{at}], 0; @!%p0 bra w{at};" for at in (0, 8, 16))
+    assert lint(f"{BOX} {init} [box], 1; {init} [box+8], 1; {init} [box+16], 1; bar.sync 0; {waits} ret; }}") == []
+    (fault,) = lint(f"{BOX} {init} [box], 1; {init} [box+16], 1; bar.sync 0; {waits} ret; }}")
+    assert fault.rule_id == "lint.mbarrier-init"
+    unknown = f"{init} [%r3], 1; bar.sync 0; {waits} ret; }}"
+    assert lint(f"{BOX} {unknown}") == []

@@ -49,6 +49,39 @@ def a_kernel_that_ends_with_a_group_in_flight():
     return lint(f"{HEAD} {FENCE}; {MMA} {COMMIT}; {after} ret; }}")
 
 
+COPY = "cp.async.cg.shared.global [box], [%rd1], 16;"
+
+
+@program("lint.never-committed", located=False)
+def a_copy_without_a_group():
+    after = ""  # breaks
+    after = "cp.async.commit_group;"  # keeps
+    return lint(f"{HEAD} {COPY} {after} cp.async.wait_group 0; ret; }}")
+
+
+@program("lint.never-waited", located=False)
+def a_copy_that_nothing_waits_for():
+    after = ""  # breaks
+    after = "cp.async.wait_group 0;"  # keeps
+    return lint(f"{HEAD} {COPY} cp.async.commit_group; {after} ret; }}")
+
+
+@program("lint.copy-in-flight", located=False)
+def a_copy_that_is_read_before_its_wait():
+    before = ""  # breaks
+    before = "cp.async.wait_group 0; bar.sync 0;"  # keeps
+    read = "ld.shared.b32 %r2, [box]; st.global.b32 [%rd1], %r2;"
+    return lint(f"{HEAD} {COPY} cp.async.commit_group; {before} {read} cp.async.wait_group 0; ret; }}")
+
+
+@program("lint.mbarrier-init", located=False)
+def a_wait_at_an_mbarrier_of_no_counts():
+    first = ""  # breaks
+    first = "mbarrier.init.shared::cta.b64 [box], 1; bar.sync 0;"  # keeps
+    wait = "mbarrier.try_wait.parity.shared::cta.b64 %p0, [box], 0;"
+    return lint(f"{HEAD} {first} again: {wait} @!%p0 bra again; ret; }}")
+
+
 @program("lint.stage-in-flight", located=False)
 def a_tile_that_is_copied_over_while_it_is_multiplied():
     before = ""  # breaks
