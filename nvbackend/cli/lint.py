@@ -73,7 +73,7 @@ def _texts(file: str, target: str | None) -> Iterator[tuple[str, str]]:
 
 
 def _embedded(file: str, content: bytes) -> Iterator[tuple[str, str]]:
-    """The PTX texts that a file of machine code has beside it. Raises cli.lint where there is none."""
+    """The PTX texts that a file of machine code embeds, with their names. Raises cli.lint where it embeds none."""
     from nvbackend.codegen.toolchain import Tool, locate
 
     path = locate("cuobjdump")
