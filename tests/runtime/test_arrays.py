@@ -112,6 +112,43 @@ def test_dlpack_capsule_is_left_unconsumed_and_owned() -> None:
     assert '"dltensor"' in repr(owned[1]), "a consumed capsule is renamed and would leak its memory"
 
 
+class Managed(ctypes.Structure):
+    """DLManagedTensor, transcribed from dlpack.h: a DLTensor first."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int),
+        ("device_id", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("code", ctypes.c_ubyte),
+        ("bits", ctypes.c_ubyte),
+        ("lanes", ctypes.c_ushort),
+        ("shape", ctypes.POINTER(ctypes.c_longlong)),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_ulonglong),
+    )
+
+
+def exported(data: int | None, offset: int, code: int, bits: int, lanes: int, rows: int = 4) -> tuple[Any, object]:
+    """An object of device 1 that exports `rows` by 6 elements at `data`, and its capsule."""
+    managed = Managed(data, 2, 1, 2, code, bits, lanes, (ctypes.c_longlong * 2)(rows, 6), None, offset)
+    label = ctypes.create_string_buffer(b"dltensor")
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
+        ("PyCapsule_New", ctypes.pythonapi)
+    )
+    capsule = make(ctypes.addressof(managed), ctypes.addressof(label), None)
+    kept = managed, label
+    return SimpleNamespace(__dlpack_device__=lambda: (2, 1), __dlpack__=lambda **_: capsule, kept=kept), capsule
+
+
+@pytest.mark.parametrize(("data", "offset"), [(None, 0), (None, 64), (0x1000, 0)])
+def test_dlpack_of_no_elements_may_be_the_null_pointer(data: int | None, offset: int) -> None:
+    """dlpack.h, DLTensor.data: "in case of a zero-size tensor, it may be NULL"."""
+    exporter, _ = exported(data, offset, 2, 32, 1, rows=0)
+    array = read(exporter)
+    assert (array.pointer, array.size, array.shape) == ((data or 0) + offset, 0, (0, 6))
+
+
 @pytest.mark.parametrize(
     ("code", "bits", "name"),
     [
@@ -137,29 +174,7 @@ def test_dlpack_types_that_numpy_lacks(code: int, bits: int, name: str) -> None:
     assert lanes or numpy.dtype(getattr(ml_dtypes, scalar)).name == name
     size = -(-bits // 8) * int(lanes or 1)
 
-    class Managed(ctypes.Structure):
-        # DLManagedTensor, transcribed from dlpack.h: a DLTensor first.
-        _fields_ = (
-            ("data", ctypes.c_void_p),
-            ("device_type", ctypes.c_int),
-            ("device_id", ctypes.c_int),
-            ("ndim", ctypes.c_int),
-            ("code", ctypes.c_ubyte),
-            ("bits", ctypes.c_ubyte),
-            ("lanes", ctypes.c_ushort),
-            ("shape", ctypes.POINTER(ctypes.c_longlong)),
-            ("strides", ctypes.c_void_p),
-            ("byte_offset", ctypes.c_ulonglong),
-        )
-
-    shape = (ctypes.c_longlong * 2)(4, 6)
-    managed = Managed(0x1000, 2, 1, 2, code, bits, int(lanes or 1), shape, None, 32)
-    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
-        ("PyCapsule_New", ctypes.pythonapi)
-    )
-    label = ctypes.create_string_buffer(b"dltensor")
-    capsule = make(ctypes.addressof(managed), ctypes.addressof(label), None)
-    exporter = SimpleNamespace(__dlpack_device__=lambda: (2, 1), __dlpack__=lambda **_: capsule)
+    exporter, capsule = exported(0x1000, 32, code, bits, int(lanes or 1))
     array = read(exporter)
     assert (array.dtype, array.item_bytes, array.shape) == (name, size, (4, 6))
     assert (array.pointer, array.device) == (0x1000 + 32, 1), "byte_offset counts"

@@ -325,6 +325,36 @@ def test_refused_launch_names_the_kernel_and_the_suspects() -> None:
     assert [note for note, _ in diagnostic.notes] == ["launched before, not synchronised yet: k (grid (2, 1, 1))"]
 
 
+def _prepared(kernel: Any, array: Any) -> None:
+    kernel.prepare(3, array).run()
+
+
+WAYS = {
+    "launch": lambda kernel, array: kernel.launch(3, array),
+    "subscript": lambda kernel, array: kernel[3](array),
+    "prepared": _prepared,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("before", [0, 1])
+@pytest.mark.parametrize(("failing", "stream"), [("launch", None), ("order", 9)])
+def test_what_the_driver_refuses_is_told_by_every_way_to_launch(
+    way: str, before: int, failing: str, stream: int | None
+) -> None:
+    kernel, device = loaded(signature(POINTER))
+    array = FakeArray((4,), stream=stream)
+    for _ in range(before):
+        WAYS[way](kernel, array)
+    launched = len(device.named("launch"))
+    device.failing = failing
+    [diagnostic] = broken(lambda: WAYS[way](kernel, array))
+    assert diagnostic.rule_id == "launch.failed"
+    assert "kernel k (grid (3, 1, 1)): CUDA_ERROR_ILLEGAL_ADDRESS" in diagnostic.message
+    assert len(diagnostic.notes) == before
+    assert len(device.named("launch")) - launched == (failing == "launch" and device.named("launch") != [])
+
+
 def test_other_streams_work_on_an_array_comes_first() -> None:
     kernel, device = loaded(signature(POINTER, POINTER, POINTER))
     kernel.launch(1, FakeArray((4,), stream=9), FakeArray((4,), stream=1), FakeArray((4,), stream=9))

@@ -52,6 +52,20 @@ def test_the_copies_are_in_the_ptx(unroll, more, wanted) -> None:
     assert ('.pragma "nounroll"' in compiled.ptx) == (unroll is not None and looped)
 
 
+@pytest.mark.parametrize(
+    ("unroll", "node"),
+    [
+        (4, '!"llvm.loop.unroll.count", i32 4'),
+        (True, '!"llvm.loop.unroll.full"'),
+        (False, '!"llvm.loop.unroll.disable"'),
+        (1, '!"llvm.loop.unroll.disable"'),
+    ],
+)
+def test_a_hint_is_the_node_of_the_language_reference(unroll, node) -> None:
+    """LLVM LangRef, llvm.loop.unroll: of a node in another form it takes no notice."""
+    assert f"!{{ {node} }}" in kernel(unroll, rounds=16).ir
+
+
 def test_no_hint_leaves_the_text_as_it_is() -> None:
     assert "nvbackend.line" not in kernel(None).ir
     assert "llvm.loop" not in kernel(None).ir

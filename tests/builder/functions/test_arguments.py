@@ -52,6 +52,73 @@ def of_fours(k, x: i32(multiple_of=4)) -> i32:
     return x
 
 
+def no_annotation(k, x):
+    pass
+
+
+def unknown_name(k, x: NoSuchType):  # noqa: F821 (the name is what is missing)
+    pass
+
+
+def odd_space(k, x: nvb.Pointer(f32, space="local")):
+    pass
+
+
+def of_four_bits(k, x: nvb.u4):
+    pass
+
+
+def of_eight_bits(k, x: nvb.e4m3):
+    pass
+
+
+def a_map(k, x: nvb.TensorMap(nvb.f16, box=(64, 64))):
+    pass
+
+
+def a_python_float(k, x: float):
+    pass
+
+
+def a_text(k, x: str):
+    pass
+
+
+def no_builder(x: f32):
+    pass
+
+
+DECLARATIONS = {
+    no_annotation: (
+        "parameter x has no annotation",
+        "annotate it with an element type (nvb.f32), nvb.Pointer[element]",
+    ),
+    unknown_name: ("in which the name NoSuchType is not known", "define or import NoSuchType at the top"),
+    odd_space: ("parameter x is declared space='local'", 'use space="global" or space="shared"'),
+    of_four_bits: ("parameter x is a u4, less than a byte", "pass packed values in an integer: nvb.u32"),
+    a_map: ("which a called function cannot take", ", or pass an element type (nvb.f32)"),
+    a_python_float: ("has the annotation <class 'float'>, which is not a type of a kernel", "write nvb.f32"),
+    a_text: ("has the annotation <class 'str'>, which is not a type of a kernel", "write an element type (nvb.f32)"),
+    no_builder: ("its first parameter, x, gets the builder", "write def no_builder(k, x, ...)"),
+}
+
+
+@pytest.mark.parametrize("function", DECLARATIONS, ids=lambda function: function.__name__)
+def test_what_is_wrong_with_a_declaration_and_what_to_write(function) -> None:
+    message, fix = DECLARATIONS[function]
+    with pytest.raises(DiagnosticError) as caught:
+        declared(function, function.__name__, inline=False)
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "function.declaration"
+    assert message in found.message
+    assert fix in found.fix
+
+
+def test_what_may_be_declared() -> None:
+    assert declared(of_eight_bits, "f", inline=False).parameters["x"].element is nvb.e4m3
+    assert declared(a_map, "f", inline=True).parameters["x"].box == (64, 64)
+
+
 def of_a_peer(k):
     return k.cluster.map_shared_rank(k.shared(f32, 4), 1)
 

@@ -9,6 +9,8 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import DiagnosticError, bf16, f16, f32, f64, i32, i64, pred, s8, s16, u8
+from nvbackend.intrinsics.row.types import BY_NAME
+from nvbackend.signature import Parameter
 from tests.rules.setup import wgmma_parts
 from tests.support.linked_functions import scaled
 from tests.support.ptxas import assemble
@@ -106,6 +108,43 @@ def test_small_integers_predicates_and_wide_results() -> None:
     for t in range(32):
         odd = (t - 20) * (t * -50) if t > 9 else t + 200
         assert out[t] == (odd if t % 2 else sum(range(t)) + float(np.sqrt(np.float32(t))))
+
+
+WIDTHS = {
+    **dict.fromkeys(("u8", "s8"), (8, 32)),
+    **dict.fromkeys(("u16", "s16", "f16", "bf16"), (16, 32)),
+    **dict.fromkeys(("u32", "s32", "f32", "f16x2", "bf16x2"), (32,)),
+    **dict.fromkeys(("u64", "s64", "f64"), (64,)),
+}
+"""How wide the parameters may be in which a type is passed."""
+
+
+def test_all_bits_of_each_type_go_in_and_come_out() -> None:
+    k = nvb.KernelBuilder(
+        "all_of_them",
+        "sm_90",
+        threads=32,
+        parameters=[Parameter(name, nvb.Pointer(BY_NAME[name])) for name in WIDTHS],
+    )
+    t = k.thread_id()
+    for pointer, (name, widths) in zip(k.arguments, WIDTHS.items(), strict=True):
+        for bits in widths:
+            same, held = f"same_{name}_{bits}", f".b{max(bits, 16)}"
+            text = f".visible .func (.param .b{bits} r) {same}(.param .b{bits} x)\n{{ .reg {held} %a; "
+            text += f"ld.param.b{bits} %a, [x]; st.param.b{bits} [r], %a; ret; }}\n"
+            element = BY_NAME[name]
+            function = nvb.extern_function(same, {"x": element}, element, ptx=HEAD + text)
+            pointer[t + bits * 4] = function(k, pointer[t])
+    ptx = k.compile(assemble=False).ptx
+    assert assemble(ptx, "sm_90")[0]
+    rng = np.random.default_rng(3)
+    data = [rng.integers(0, 256, 320 * BY_NAME[name].bits // 8, np.uint8) for name in WIDTHS]
+    arrays = [each.view(BY_NAME[name].numpy_dtype()) for each, name in zip(data, WIDTHS, strict=True)]
+    nvb.simulator.Simulator().load(ptx).launch("all_of_them", block=(32, 1, 1), args=arrays)
+    for each, (name, widths) in zip(data, WIDTHS.items(), strict=True):
+        rows = each.reshape(320, -1)
+        for bits in widths:
+            assert (rows[bits * 4 : bits * 4 + 32] == rows[:32]).all(), (name, bits)
 
 
 def test_memory_that_it_writes() -> None:

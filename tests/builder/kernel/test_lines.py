@@ -174,6 +174,26 @@ def test_names_are_ascii_and_come_back():
     assert plain_path("/home/a%FF%zz.cu") == "/home/a%FF%zz.cu"  # another printer's
 
 
+def test_what_llvm_removes_has_no_line():
+    """Accesses of variables become registers; a node for each would make the text longer, and the PTX no different."""
+
+    @nvb.kernel("sm_90a", threads=32)
+    def counted(k, out: nvb.Pointer[u32]):
+        total = k.var(out[0])
+        with k.range(4) as i:
+            total += out[i]
+        out[0] = total
+
+    text = counted.build().ir
+    slots = set(re.findall(r"(%\S+) = alloca", text))
+    accesses = [line for line in text.splitlines() if re.match(r"\s*(?:%\S+ = load|store)\b", line)]
+    of_slots = [line for line in accesses if any(re.search(rf"\* {re.escape(slot)}(?:,|$)", line) for slot in slots)]
+    assert slots
+    assert len(of_slots) > 4
+    assert [line for line in of_slots if "!dbg" in line] == []
+    assert all("!dbg" in line for line in accesses if line not in of_slots)
+
+
 def test_a_helper_in_another_file():
     text = "def pause(k):\n\n    k.nanosleep(40)\n"
     scope = {}

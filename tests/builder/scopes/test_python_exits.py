@@ -284,6 +284,21 @@ def test_a_block_is_no_sequence_and_no_condition(function: Callable[..., None], 
     assert diagnostic.location.function == function.__name__
 
 
+@pytest.mark.parametrize("text", ["%magic\n{}", "{}\n\0", "", "x = 1\n" * 40])
+def test_a_text_that_is_not_the_codes_says_nothing(text: str) -> None:
+    """Of a notebook, a file that was changed, or one that is gone: the kernel is built as Python ran it."""
+    source = "def body(k, out, n):\n    with k.if_(n > 3):\n        return\n    out[0] = 1\n"
+    name = f"<text {len(text)}>"
+    scope: dict[str, Callable[..., None]] = {}
+    exec(compile(source, name, "exec"), scope)
+    shown = text.format(source)
+    linecache.cache[name] = (len(shown), None, shown.splitlines(keepends=True), name)
+    try:
+        assert built(scope["body"]).diagnostics == ()
+    finally:
+        del linecache.cache[name]
+
+
 LEFT_BY_EXCEPTION_TOO = """
 def function(block, bit):
     with block(), block():

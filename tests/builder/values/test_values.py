@@ -15,7 +15,7 @@ from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.lower.conversions import is_packed
 from nvbackend.builder.ops.math.functions import Math
 from nvbackend.builder.values.values import as_value
-from nvbackend.intrinsics.row.types import ELEMENT_TYPES, pred
+from nvbackend.intrinsics.row.types import BY_NAME, ELEMENT_TYPES, pred
 from nvbackend.signature import Parameter, Pointer, Scalar
 from tests.support.host import run_on_host
 from tests.support.said import said
@@ -139,6 +139,25 @@ def test_conversions_follow_numpy():
 def test_bitcast_keeps_the_bits():
     kernel = binary(lambda a, b: a.bitcast(u32), f32, u32)
     assert evaluate(kernel, np.uint32, 1.5, 0.0) == np.float32(1.5).view(np.uint32)
+
+
+INTEGER_TYPES = {f"{letter}{bits}": (letter, bits) for letter in "su" for bits in (4, 8, 16, 32, 64)}
+
+
+@pytest.mark.parametrize("source", INTEGER_TYPES)
+def test_an_integer_constant_stays_one_in_every_type(source):
+    """Two's complement, by Python's integers."""
+    k = KernelBuilder("constants", "sm_90a", threads=32)
+    letter, bits = INTEGER_TYPES[source]
+    least = -(1 << bits - 1) if letter == "s" else 0
+    for number in {least, least + 1, -(least < 0), 0, 1, (1 << bits) + least - 1, ((1 << bits) + least - 1) // 3}:
+        for name, (to, width) in INTEGER_TYPES.items():
+            wrapped = number & (1 << width) - 1
+            wanted = wrapped - (1 << width) if to == "s" and wrapped >> width - 1 else wrapped
+            value = k.const(number, BY_NAME[source])
+            assert value.to(BY_NAME[name]).constant == wanted
+            if width == bits:
+                assert value.bitcast(BY_NAME[name]).constant == wanted
 
 
 def test_bfloat_constants_are_rounded_to_nearest_even():
