@@ -9,6 +9,8 @@ from nvbackend.builder.kernel.bounds import LARGEST_CTA, checked_bounds
 from nvbackend.isel.target.target import Target
 
 RESIDENT = {
+    70: (32, 2048),
+    72: (32, 2048),
     75: (16, 1024),
     80: (32, 2048),
     86: (16, 1536),
