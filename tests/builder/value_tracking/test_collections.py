@@ -11,9 +11,13 @@ from functools import reduce
 import numpy as np
 import pytest
 
+from nvbackend import f32
+from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.thread_tables.tables import Cta, constant
 from nvbackend.builder.value_tracking.calls import COLLECTIONS, collected
 from nvbackend.builder.value_tracking.known import Known
+from nvbackend.intrinsics.row.semantics import Scope
+from nvbackend.signature import Parameter, Scalar
 
 THREADS = 64
 ALL = (1 << 32) - 1
@@ -94,3 +98,13 @@ def test_a_result_is_known_where_it_is_one_for_all_that_the_unknown_may_be(opera
                 known = np.broadcast_to(one[1], (1, 1, THREADS))[0, 0, own]
                 assert bool(known) is is_known, (operation, own)
                 assert not known or {result[number] for result in results} == {int(one[0][0, 0, own])}
+
+
+@pytest.mark.parametrize("operation", ["min", "max"])
+def test_what_is_not_computed_is_one_for_a_warp(operation: str) -> None:
+    """Of floats no numbers are known: whoever takes part has the result, and other warps have another one."""
+    k = KernelBuilder("floats", "sm_100a", threads=128, parameters=[Parameter("n", Scalar(f32))])
+    own = k.core.execution.known(k.warp.reduce(operation, k.thread_id().to(f32)).ir)
+    assert (own.certain, own.apparent) == (Scope.WARP, Scope.WARP)
+    same = k.core.execution.known(k.warp.reduce(operation, k.arguments[0]).ir)
+    assert (same.certain, same.apparent) == (Scope.GRID, Scope.GRID)
