@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from nvbackend.codegen.cache import Cache, cache_key, pack, unpack
 from nvbackend.codegen.llvm import CODE_GENERATOR_LEVEL, OPTIMISE, PRINT, TUNING, compile_ir, llvm_version
+from nvbackend.codegen.looking import roofline
 from nvbackend.codegen.looking.dump import Dump
 from nvbackend.codegen.looking.log import log_compiled
 from nvbackend.codegen.looking.occupancy import occupancy, register_limit
 from nvbackend.codegen.looking.page import page
 from nvbackend.codegen.looking.page import summary as page_summary
+from nvbackend.codegen.looking.work import work_by_loop
 from nvbackend.codegen.pickled import loaded
 from nvbackend.codegen.ptxas import Assembly, Cubin, assemble, check_request, interpret, is_cubin, run_ptxas
 from nvbackend.codegen.sass import disassemble
@@ -143,12 +145,15 @@ class CompiledKernel(NotLoaded):
     def figures(self) -> dict[str, Any]:
         """The numbers of `report` as JSON has them; those of the cubin are left out where it was not assembled."""
         bounds = self.signature.bounds
+        works = work_by_loop(self)
         numbers: dict[str, Any] = {
             "threads": bounds.threads,
             "cluster": bounds.cluster,
             "selected": self.selected,
             "dynamic_shared_bytes": bounds.dynamic_shared_bytes,
             "warnings": [diagnostic.rule_id for diagnostic in self.diagnostics],
+            "work": [each.data() for each in works],
+            "roofline": [asdict(each) for each in roofline.rooflines(self.target, works)],
         }
         if self.cubin is not None:
             used = asdict(self.cubin.kernel(self.name))
@@ -167,6 +172,8 @@ class CompiledKernel(NotLoaded):
         lines += _section("selected", ((opcode, f"{count:>6}") for opcode, count in self.selected.items()))
         lines += _section("resources", _resources(self))
         lines += _section("size", _sizes(self))
+        lines += ["  work of a CTA, and its roofline where no byte stays in a cache"]
+        lines += [f"    {line}" for line in roofline.lines(self.target, work_by_loop(self))]
         lines += [f"  {len(self.diagnostics) or 'no'} warning{'' if len(self.diagnostics) == 1 else 's'}"]
         lines += [f"    {line}" for diagnostic in self.diagnostics for line in str(diagnostic).splitlines()]
         lines += [f"  {len(self.suppressed)} suppressed"] * bool(self.suppressed)

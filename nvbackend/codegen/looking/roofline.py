@@ -1,0 +1,109 @@
+"""The roofline of a kernel on the chips of its target: whether operations or bytes bound one round of its inner loops.
+
+Sources: NVIDIA T4, A100 80 GB SXM, L40S, H100 SXM, H200 SXM and HGX B200 data sheets, rates without sparsity.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from nvbackend.codegen.looking.work import LoopWork, Work
+from nvbackend.isel.target.target import Target
+
+_TERA = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """Peak rates in 10^12 operations a second by type, and bandwidth in 10^12 bytes a second."""
+
+    name: str
+    bandwidth: float
+    rates: Mapping[str, float]
+
+
+def _rates(f32: float, double: float, f16: float, tf32: float, bits8: float, **more: float) -> Mapping[str, float]:
+    """Of tensor cores those of f16 are those of bf16, and those of integers those of 8-bit floats."""
+    tensor = {"f16": f16, "bf16": f16, "tf32": tf32}
+    tensor |= dict.fromkeys(("e4m3", "e5m2", "f8f6f4", "s8", "u8", "i8", "mxf8f6f4"), bits8) | more
+    return {"f32": f32, "f64": double} | {f"tensor {name}": rate for name, rate in tensor.items() if rate}
+
+
+_HOPPER = _rates(66.9, 33.5, 989.4, 494.7, 1978.9, f64=66.9)
+CHIPS: Mapping[int, Sequence[Chip]] = {
+    75: (Chip("T4", 0.32, {"f32": 8.1, "tensor f16": 65, "tensor s8": 130, "tensor u8": 130}),),
+    80: (
+        Chip(
+            "A100 80 GB SXM",
+            2.039,
+            {**_rates(19.5, 9.7, 312, 156, 0, f64=19.5), "tensor s8": 624, "tensor u8": 624},
+        ),
+    ),
+    89: (Chip("L40S", 0.864, _rates(91.6, 1.4, 362, 183, 733)),),
+    90: (Chip("H100 SXM", 3.35, _HOPPER), Chip("H200 SXM", 4.8, _HOPPER)),
+    100: (Chip("HGX B200", 8.0, _rates(80, 40, 2250, 1125, 4500, f64=40, mxf4=9000, mxf4nvf4=9000)),),
+}
+"""By compute capability, those whose data sheets were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """What bounds one round of each inner loop on a chip: "operations" or "bytes", and the rate that is left.
+
+    `rate` and `peak` are in 10^12 operations a second (bytes where there are no operations).
+    """
+
+    chip: str
+    bound: str
+    per_byte: float
+    rate: float
+    peak: float
+    most: bool
+
+    def __str__(self) -> str:
+        unit = "T/s" if self.per_byte else "TB/s"
+        if not self.per_byte:
+            return f"{self.chip}: bytes alone, {self.peak:g} {unit}"
+        bound = f"{self.rate:.3g} of {self.peak:g} {unit}"
+        return f"{self.chip}: {self.bound} bound it, {self.per_byte:.3g} operations a byte, {bound}"
+
+
+def rooflines(target: Target, works: Sequence[LoopWork]) -> list[Roofline]:
+    """One for each chip of the target whose rates are known, where the kernel does anything that they are known for."""
+    total = Work()
+    for each in works:
+        if each.is_inner:
+            total.add(each.work)
+    return [roof for chip in CHIPS.get(target.number, ()) if (roof := _roofline(chip, total)) is not None]
+
+
+def _roofline(chip: Chip, work: Work) -> Roofline | None:
+    if any(name not in chip.rates for name in work.operations):
+        return None
+    moved = work.read + work.written
+    operations = work.operations.total()
+    on_bytes = moved / chip.bandwidth
+    on_operations = sum(count / chip.rates[name] for name, count in work.operations.items())
+    if not operations:
+        return Roofline(chip.name, "bytes", 0.0, chip.bandwidth, chip.bandwidth, work.most) if moved else None
+    peak = operations / on_operations
+    bound = "bytes" if on_bytes > on_operations else "operations"
+    per_byte = operations / moved if moved else float("inf")
+    return Roofline(chip.name, bound, per_byte, operations / max(on_bytes, on_operations), peak, work.most)
+
+
+def lines(target: Target, works: Sequence[LoopWork]) -> Iterator[str]:
+    """The work of each loop, and what bounds the inner ones, as lines of a report."""
+    for each in works:
+        where = "outside of loops" if each.place is None else f"a round of the loop at line {each.place[1]}"
+        yield f"{where}: {told(each.work)}"
+    yield from (f"roofline, {each}" for each in rooflines(target, works))
+
+
+def told(work: Work) -> str:
+    """Operations and bytes of a CTA in words."""
+    parts = [f"{count:,} operations of {name}" for name, count in Counter(work.operations).most_common()]
+    parts += [f"{count:,} bytes {what}" for what, count in (("read", work.read), ("written", work.written)) if count]
+    return ("at most " if work.most else "") + ", ".join(parts)
