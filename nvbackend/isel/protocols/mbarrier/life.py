@@ -192,7 +192,7 @@ class LifeAnalysis:
         unseen = frozenset(init.site.position for init in self._of(state.unseen & met) if _by_others(init, use))
         if unseen:
             return "no barrier of the CTA", unseen
-        if state.unfenced & met and use.role & MbarrierUse.COMPLETE:
+        if state.unfenced & met and use.is_by_engine:
             return "no fence.mbarrier_init", self._places(state.unfenced & met)
         if state.unseen_by_peers & met and self._cluster > 1 and use.is_remote:
             return "no barrier of the cluster", self._places(state.unseen_by_peers & met)

@@ -63,6 +63,11 @@ class Use:
         return self.fact(facts.THREADS)
 
     @property
+    def is_by_engine(self) -> bool:
+        """Whether an asynchronous copy completes bytes; mbarrier.complete_tx, which moves none, is of the thread."""
+        return bool(self.role & MbarrierUse.COMPLETE) and bool(self.site.instr.semantics.memory)
+
+    @property
     def is_remote(self) -> bool:
         """Whether the mbarrier may be that of another CTA."""
         row = self.site.instr.row
