@@ -16,28 +16,38 @@ from nvbackend import f16, f32, i32, i64
 from samples.problem import Problem
 from samples.problem import main as solve
 
-VECTORS = 4  # 16-byte loads that a thread has in flight
-RESIDENT = 1024  # threads that run at once, each with its loads in flight: so many have registers
+VALUES = 16  # elements that a thread has; of long rows it has twice as many
 EPSILON = 1e-5
 
 Elements = Annotated[nvb.Pointer, lambda element: nvb.Pointer(element, align=16)]
 Shared = Annotated[nvb.Pointer, lambda element: nvb.Pointer(element, const=True)]
 Columns = Annotated[i32, nvb.Scalar(i32, minimum=8, multiple_of=8)]
+
+
+def resident(threads: int, elements: int, element: nvb.ElementType) -> int:
+    """CTAs that run at once: some load while others reduce. With more, their registers would spill."""
+    most = 1024 if elements > VALUES or element.bits > 16 else 1536 if threads <= 256 else 2048
+    return min(max(1, most // threads), 16)
+
+
 kernel = nvb.kernel(
     "sm_80",
     threads=lambda threads: threads,
-    min_ctas=lambda threads: min(max(1, RESIDENT // threads), 16),
+    min_ctas=resident,
     math=nvb.MathPolicy(contract=True, ftz=True, approx=True),
 )
 
 
 class Row:
-    """The CTA's row. A thread has `VECTORS` vectors of 16 bytes of it, as far as the row goes."""
+    """The CTA's row. A thread has so many `elements` of it in vectors of 16 bytes, as far as the row goes."""
 
-    def __init__(self, k: nvb.KernelBuilder, columns: nvb.Value, element: nvb.ElementType, threads: int) -> None:
+    def __init__(
+        self, k: nvb.KernelBuilder, columns: nvb.Value, element: nvb.ElementType, threads: int, elements: int
+    ) -> None:
         self._k, self._columns, self._width = k, columns, 128 // element.bits
         self._begin = k.block_id().to(i64) * columns.to(i64)
-        self._places = [(step * threads + k.thread_id()) * self._width for step in range(VECTORS)]
+        steps = range(elements // self._width)
+        self._places = [(step * threads + k.thread_id()) * self._width for step in steps]
 
     def load(self, matrix: nvb.Address, otherwise: float = 0.0) -> list[nvb.Value]:
         """The thread's elements, with `otherwise` past the end of the row; the lines need not stay in L1."""
@@ -84,8 +94,9 @@ def softmax(
     *,
     element: nvb.ElementType = f16,
     threads: int = 256,
+    elements: int = VALUES,
 ) -> None:
-    row = Row(k, columns, element, threads)
+    row = Row(k, columns, element, threads, elements)
     values = row.load(x, otherwise=-math.inf)
     most = row.reduce("max", values) * math.log2(math.e)
     powers = [k.math.exp2(value * math.log2(math.e) - most) for value in values]
@@ -104,8 +115,9 @@ def layer_norm(
     *,
     element: nvb.ElementType = f16,
     threads: int = 256,
+    elements: int = VALUES,
 ) -> None:
-    row = Row(k, columns, element, threads)
+    row = Row(k, columns, element, threads, elements)
     values = row.load(x)
     count = columns.to(f32)
     mean = row.reduce("add", values) / count
@@ -124,17 +136,18 @@ def rms_norm(
     *,
     element: nvb.ElementType = f16,
     threads: int = 256,
+    elements: int = VALUES,
 ) -> None:
-    row = Row(k, columns, element, threads)
+    row = Row(k, columns, element, threads, elements)
     values = row.load(x)
     scale = k.math.rsqrt(row.reduce("add", [value * value for value in values]) / columns.to(f32) + EPSILON)
     row.store(y, values, lambda value, factor: value * scale * factor, weight)
 
 
 def fitting(definition: nvb.KernelDefinition, columns: int, element: nvb.ElementType = f16) -> nvb.KernelDefinition:
-    """The kernel for rows of `columns` elements: as many threads as have enough vectors between them."""
-    most = VECTORS * 128 // element.bits
-    return definition.with_(element=element, threads=-(-columns // (32 * most)) * 32)
+    """The kernel for rows of `columns` elements: as many threads as have room for them."""
+    elements = VALUES if columns <= (512 if element.bits <= 16 else 1024) * VALUES else 2 * VALUES
+    return definition.with_(element=element, threads=-(-columns // (32 * elements)) * 32, elements=elements)
 
 
 def launch(loaded: nvb.runtime.LoadedKernel, x: Any, *others: Any) -> None:
