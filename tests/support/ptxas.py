@@ -58,13 +58,14 @@ def ptxas(target_name: str) -> str:
     pytest.skip(f"no package with ptxas 12.9 is installed; newer ones do not know {target_name}")
 
 
-def witnessed() -> list[Target]:
+@functools.cache
+def witnessed() -> tuple[Target, ...]:
     """Every architecture nvbackend knows, at the newest PTX version that both LLVM and the ptxas that knows it have."""
     newest = [Target.parse(name) for name in target_names()]
-    return [
+    return tuple(
         Target.parse(each.name, min(each.ptx_version, OLD_PTX_VERSION)) if each.number in OLD_CHIPS else each
         for each in newest
-    ]
+    )
 
 
 def on_a_sample() -> list[Any]:

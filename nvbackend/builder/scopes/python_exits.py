@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import dis
 import functools
+import itertools
 import linecache
 import re
 import sys
@@ -184,8 +185,11 @@ def python_exit(frame: FrameType, *, loop: bool) -> Exit | None:
     `loop` says that the block is a loop of the kernel: a `return` at its end skips the rounds that follow.
     """
     code = frame.f_code
-    position = list(code.co_positions())[frame.f_lasti // 2]
-    with_ = _with_statements(code).get(position)
+    statements = _with_statements(code)
+    if not statements:
+        return None
+    position = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None))
+    with_ = statements.get(position)
     if with_ is None:
         return None
     ends = _ends(code, position)
@@ -220,8 +224,14 @@ def _with_statements(code: CodeType) -> dict[_Position, _With]:
     last = max((line for _, _, line in code.co_lines() if line is not None), default=0)
     if not any(map(_EXIT.search, lines[code.co_firstlineno - 1 : last + 1])):
         return {}
+    return _with_statements_of("".join(lines))
+
+
+@functools.lru_cache(maxsize=16)
+def _with_statements_of(text: str) -> dict[_Position, _With]:
+    """Those of a file with this text: many functions of a file are kernels."""
     try:
-        tree = ast.parse("".join(lines))
+        tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return {}
     ways = ways_out(tree)
