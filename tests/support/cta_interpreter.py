@@ -6,8 +6,11 @@ never the layouts of atoms. Values are bits; memory is bytes.
 
 from __future__ import annotations
 
+import functools
+import operator
 import struct
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import ml_dtypes
@@ -36,6 +39,11 @@ class Recorded(KernelBuilder):
         self.rows: dict[int, tuple[Row, dict[str, Any], dict[str, list[ir.Value]]]] = {}
         self._emit = self.core.emit
         self.core.emit = self._remembered  # type: ignore[method-assign]
+
+    @functools.cached_property
+    def code(self) -> Code:
+        """Its instructions, once all are there."""
+        return Code(self)
 
     def _remembered(self, row: Row, operands: Any, **options: Any) -> dict[str, list[ir.Value]]:
         """As the core's `emit`, and remembers it under its call."""
@@ -75,84 +83,183 @@ def _next(thread: Generator[Collective, Any, None], answer: Any) -> Collective |
 
 
 class _Thread:
-    """One thread's values."""
+    """One thread's values, by the slots that its kernel's code gives them."""
 
     def __init__(self, k: Recorded, number: int, starts: dict[str, int], memory: dict[int, np.ndarray]) -> None:
-        self.k, self.number, self.memory = k, number, memory
-        self.values: dict[int, int] = {id(one): starts.get(one.name, 0) for one in k.function.args}
-        self.cells: dict[int, int] = {}
-        self.preset = {id(one) for _, _, results in k.rows.values() for each in results.values() for one in each}
+        self.code, self.number, self.memory = k.code, number, memory
+        self.registers = list(self.code.initial)
+        for one in k.function.args:
+            self.registers[self.code.slots[id(one)]] = starts.get(one.name, 0)
 
     def run(self) -> Generator[Collective, Any, None]:
         """Yields what its warp or CTA does together, and is sent the outputs by operand."""
-        block = self.k.function.entry_basic_block
+        registers, memory = self.registers, self.memory
+        block = self.code.blocks[0]
         while True:
-            for one in block.instructions:
-                known = self.k.rows.get(id(one))
-                if known is not None:
-                    row, operands, results = known
-                    answer = {"value": [self.number]} if "tid.x" in row.ptx else (yield row, self._given(operands))
-                    for name, values in results.items():
-                        self.values.update((id(value), bits) for value, bits in zip(values, answer[name], strict=True))
-                elif not (id(one) in self.preset or one is block.terminator or one.opname == "extractvalue"):
-                    self.values[id(one)] = self._result(one)
-            end = block.terminator
-            if end is None or end.opname in ("ret", "ret void"):
+            for part in block.parts:
+                for slot, compute in part.steps:
+                    registers[slot] = compute(registers, memory)
+                if part.row is not None:
+                    row = part.row
+                    answer = {"value": [self.number]} if "tid.x" in row.ptx else (yield row, self._given(part.operands))
+                    for name, slots in part.results:
+                        for slot, bits in zip(slots, answer[name], strict=True):
+                            registers[slot] = bits
+            if not block.targets:
                 return
-            targets = end.operands
-            block = targets[0] if len(targets) == 1 else targets[1 if self.value(targets[0]) & 1 else 2]
+            block = self.code.blocks[
+                block.targets[0 if block.condition is None or registers[block.condition] & 1 else 1]
+            ]
 
     def _given(self, operands: dict[str, Any]) -> dict[str, Any]:
+        registers = self.registers
+
         def bits(one: Any) -> Any:
-            if isinstance(one, (list, tuple)):
+            if isinstance(one, list):
                 return [bits(each) for each in one]
-            return one if isinstance(one, int) else self.value(one)
+            return registers[one] if type(one) is _Slot else one
 
         return {name: bits(one) for name, one in operands.items()}
 
-    def value(self, given: ir.Value) -> int:
-        """The bits of a value."""
-        if id(given) in self.values:
-            return self.values[id(given)]
-        if isinstance(given, ir.GlobalVariable):
-            return _SHARED
-        assert isinstance(given, ir.Constant), given
-        if isinstance(given, ir.FormattedConstant) or isinstance(given.constant, str):
-            return _SHARED
-        return _constant(given)
 
-    def _result(self, one: Any) -> int:
+class _Slot(int):
+    """The place of a value, where a number could stand too."""
+
+
+Compute = Callable[[list[int], dict[int, np.ndarray]], int]
+"""The bits of a value, of the thread's registers and the memory."""
+
+
+@dataclass
+class _Part:
+    """Instructions of a thread alone, and what comes after them of a row: its operands as slots, and its results."""
+
+    steps: list[tuple[int, Compute]] = field(default_factory=list)
+    row: Row | None = None
+    operands: dict[str, Any] = field(default_factory=dict)
+    results: list[tuple[str, list[int]]] = field(default_factory=list)
+
+
+@dataclass
+class _CodeBlock:
+    """A block's parts, and the blocks after it by number, the first where the condition holds."""
+
+    parts: list[_Part]
+    condition: int | None
+    targets: list[int]
+
+
+class Code:
+    """A kernel's instructions with all that is the same for each thread: types, constants, places."""
+
+    def __init__(self, k: Recorded) -> None:
+        self.slots: dict[int, int] = {}
+        self.initial: list[Any] = []
+        """The bits of constants; None of what is computed."""
+        self._kept: list[Any] = []
+        """What the keys of `slots` are of."""
+        self._rows = k.rows
+        self._preset = {id(one) for _, _, results in k.rows.values() for each in results.values() for one in each}
+        for one in k.function.args:
+            self._new(one, 0)
+        numbers = {id(block): number for number, block in enumerate(k.function.blocks)}
+        self.blocks = [self._block(block, numbers) for block in k.function.blocks]
+
+    def _new(self, value: Any, bits: int | None) -> int:
+        self._kept.append(value)
+        self.slots[id(value)] = len(self.initial)
+        self.initial.append(bits)
+        return len(self.initial) - 1
+
+    def slot(self, value: Any) -> int:
+        """Where a value is, which may be computed later."""
+        if id(value) not in self.slots:
+            self._new(value, None if isinstance(value, ir.Instruction) else _known(value))
+        return self.slots[id(value)]
+
+    def _block(self, block: Any, numbers: dict[int, int]) -> _CodeBlock:
+        parts = [_Part()]
+        for one in block.instructions:
+            known = self._rows.get(id(one))
+            if known is not None:
+                row, operands, results = known
+                last = parts[-1]
+                last.row, last.operands = row, {name: self._slots_of(given) for name, given in operands.items()}
+                last.results = [(name, [self.slot(value) for value in values]) for name, values in results.items()]
+                parts.append(_Part())
+            elif not (id(one) in self._preset or one is block.terminator or one.opname == "extractvalue"):
+                parts[-1].steps.append((self.slot(one), self._compute(one)))
+        end = block.terminator
+        if end is None or end.opname in ("ret", "ret void"):
+            return _CodeBlock(parts, None, [])
+        targets = [numbers[id(each)] for each in (end.operands if len(end.operands) == 1 else end.operands[1:])]
+        return _CodeBlock(parts, self.slot(end.operands[0]) if len(targets) > 1 else None, targets)
+
+    def _slots_of(self, given: Any) -> Any:
+        if isinstance(given, (list, tuple)):
+            return [self._slots_of(each) for each in given]
+        return given if isinstance(given, int) else _Slot(self.slot(given))
+
+    def _compute(self, one: Any) -> Compute:  # noqa: PLR0911 -- a return for each kind of instruction
         name = one.opname
         if name == "alloca":
-            return id(one)
+            return lambda r, memory: 0
         if name in ("load", "store"):
             return self._access(one)
+        width = _bits(one.type)
         if name == "call":
             assert one.callee.name.startswith("llvm.fma."), one
-            a, b, c = (_unpack(self.value(each), _bits(one.type)) for each in one.args)
-            return _pack(a * b + c, _bits(one.type))
-        given = [self.value(each) for each in one.operands]
-        width, source = _bits(one.type), _bits(one.operands[0].type)
-        if name in _INTEGERS:
-            return _INTEGERS[name](_signed(given[0], source), _signed(given[1], source), given) & (1 << width) - 1
+            a, b, c = (self.slot(each) for each in one.args)
+            return lambda r, memory: _pack(_unpack(r[a], width) * _unpack(r[b], width) + _unpack(r[c], width), width)
+        places, mask = [self.slot(each) for each in one.operands], (1 << width) - 1
         if name in _REALS:
-            return _pack(_REALS[name](*(_unpack(each, width) for each in given)), width)
-        return _OTHERS[name](one, given, width) & (1 << width) - 1
+            real = _REALS[name]
+            return lambda r, memory: _pack(real(*(_unpack(r[each], width) for each in places)), width)
+        if name in _INTEGERS:
+            integer, (left, right) = _INTEGERS[name], places
+            return lambda r, memory: integer(r[left], r[right]) & mask
+        source = _bits(one.operands[0].type)
+        if name in _SIGNED:
+            with_sign, (left, right) = _SIGNED[name], places
+            return lambda r, memory: with_sign(_signed(r[left], source), _signed(r[right], source)) & mask
+        other = _OTHERS[name](one, width, source)
+        return lambda r, memory: other([r[each] for each in places]) & mask
 
-    def _access(self, one: Any) -> int:
-        pointer = one.operands[-1]
+    def _access(self, one: Any) -> Compute:
+        pointer, is_load = one.operands[-1], one.opname == "load"
+        place = self.slot(pointer)
         if isinstance(pointer, ir.AllocaInstr):
-            if one.opname == "store":
-                self.cells[id(pointer)] = self.value(one.operands[0])
-            return self.cells.get(id(pointer), 0)
-        kind = one.type if one.opname == "load" else one.operands[0].type
-        size, address = _bits(kind) // 8, self.value(pointer)
-        if one.opname == "load":
-            return int.from_bytes(read(self.memory, address, size), "little")
-        place = _base(self.memory, address)
-        raw = np.frombuffer(self.value(one.operands[0]).to_bytes(size, "little"), np.uint8)
-        self.memory[place][address - place : address - place + size] = raw
-        return 0
+            if is_load:
+                return lambda r, memory: r[place]
+            value = self.slot(one.operands[0])
+
+            def keep(r: list[int], memory: dict[int, np.ndarray]) -> int:
+                r[place] = r[value]
+                return 0
+
+            return keep
+        size = _bits(one.type if is_load else one.operands[0].type) // 8
+        if is_load:
+            return lambda r, memory: int.from_bytes(read(memory, r[place], size), "little")
+        value = self.slot(one.operands[0])
+
+        def store(r: list[int], memory: dict[int, np.ndarray]) -> int:
+            base = _base(memory, r[place])
+            raw = np.frombuffer(r[value].to_bytes(size, "little"), np.uint8)
+            memory[base][r[place] - base : r[place] - base + size] = raw
+            return 0
+
+        return store
+
+
+def _known(value: Any) -> int:
+    """The bits of what is not computed: constants, and variables in shared memory."""
+    if isinstance(value, ir.GlobalVariable):
+        return _SHARED
+    assert isinstance(value, ir.Constant), value
+    if isinstance(value, ir.FormattedConstant) or isinstance(value.constant, str):
+        return _SHARED
+    return _constant(value)
 
 
 def read(memory: dict[int, np.ndarray], address: int, size: int) -> bytes:
@@ -167,46 +274,59 @@ def _base(memory: dict[int, np.ndarray], address: int) -> int:
     return max(one for one in memory if one <= address)
 
 
-_INTEGERS: dict[str, Callable[[int, int, list[int]], int]] = {
-    "add": lambda a, b, _: a + b,
-    "sub": lambda a, b, _: a - b,
-    "mul": lambda a, b, _: a * b,
-    "and": lambda a, b, _: a & b,
-    "or": lambda a, b, _: a | b,
-    "xor": lambda a, b, _: a ^ b,
-    "shl": lambda a, b, _: a << b,
-    "ashr": lambda a, b, _: a >> b,
-    "lshr": lambda _a, _b, raw: raw[0] >> raw[1],
-    "udiv": lambda _a, _b, raw: raw[0] // raw[1],
-    "urem": lambda _a, _b, raw: raw[0] % raw[1],
-    "sdiv": lambda a, b, _: int(a / b),
-    "srem": lambda a, b, _: a - int(a / b) * b,
+_INTEGERS: dict[str, Callable[[int, int], int]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+    "shl": operator.lshift,
+    "lshr": operator.rshift,
+    "udiv": operator.floordiv,
+    "urem": operator.mod,
 }
-_OTHERS: dict[str, Callable[[Any, list[int], int], int]] = {
-    **dict.fromkeys(("zext", "trunc", "bitcast", "inttoptr", "ptrtoint"), lambda one, given, width: given[0]),
-    **dict.fromkeys(("fpext", "fptrunc"), lambda one, given, width: _resized(one, given[0], width)),
-    "sitofp": lambda one, given, width: _pack(float(_signed(given[0], _bits(one.operands[0].type))), width),
-    "sext": lambda one, given, width: _signed(given[0], _bits(one.operands[0].type)),
-    "icmp": lambda one, given, width: int(_compare(one.op, given, _bits(one.operands[0].type))),
-    "getelementptr": lambda one, given, width: given[0] + _signed(given[1], _bits(one.operands[1].type)),
-    "select": lambda one, given, width: given[1] if given[0] & 1 else given[2],
-    "extractelement": lambda one, given, width: given[0] >> given[1] * width,
-    "insertelement": lambda one, given, width: _inserted(*given, _bits(one.operands[1].type)),
+_SIGNED: dict[str, Callable[[int, int], int]] = {
+    "ashr": operator.rshift,
+    "sdiv": lambda a, b: int(a / b),
+    "srem": lambda a, b: a - int(a / b) * b,
 }
+_OTHERS: dict[str, Callable[[Any, int, int], Callable[[list[int]], int]]] = {
+    **dict.fromkeys(
+        ("zext", "trunc", "bitcast", "inttoptr", "ptrtoint"), lambda one, width, source: lambda given: given[0]
+    ),
+    **dict.fromkeys(
+        ("fpext", "fptrunc"), lambda one, width, source: lambda given: _pack(_unpack(given[0], source), width)
+    ),
+    "sitofp": lambda one, width, source: lambda given: _pack(float(_signed(given[0], source)), width),
+    "sext": lambda one, width, source: lambda given: _signed(given[0], source),
+    "icmp": lambda one, width, source: _compared(one.op, source),
+    "getelementptr": lambda one, width, source: _moved(_bits(one.operands[1].type)),
+    "select": lambda one, width, source: lambda given: given[1] if given[0] & 1 else given[2],
+    "extractelement": lambda one, width, source: lambda given: given[0] >> given[1] * width,
+    "insertelement": lambda one, width, source: _inserted(_bits(one.operands[1].type)),
+}
+"""Of an instruction, its width and that of its first operand: what gives its bits, of those of its operands."""
 _REALS: dict[str, Callable[[float, float], float]] = {"fadd": lambda a, b: a + b, "fmul": lambda a, b: a * b}
 
 
-def _resized(one: Any, bits: int, width: int) -> int:
-    return _pack(_unpack(bits, _bits(one.operands[0].type)), width)
+def _moved(width: int) -> Callable[[list[int]], int]:
+    return lambda given: given[0] + _signed(given[1], width)
 
 
-def _inserted(vector: int, value: int, place: int, width: int) -> int:
-    return vector & ~((1 << width) - 1 << place * width) | value << place * width
+def _inserted(width: int) -> Callable[[list[int]], int]:
+    def insert(given: list[int]) -> int:
+        vector, value, place = given
+        return vector & ~((1 << width) - 1 << place * width) | value << place * width
+
+    return insert
 
 
-def _compare(how: str, given: Sequence[int], width: int) -> bool:
-    a, b = (_signed(one, width) if how.startswith("s") else one for one in given)
-    return {"lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b, "eq": a == b, "ne": a != b}[how.lstrip("su")]
+def _compared(how: str, width: int) -> Callable[[list[int]], int]:
+    compare: Callable[[int, int], bool] = getattr(operator, how.lstrip("su"))
+    if how.startswith("s"):
+        return lambda given: int(compare(_signed(given[0], width), _signed(given[1], width)))
+    return lambda given: int(compare(given[0], given[1]))
 
 
 def _signed(bits: int, width: int) -> int:
