@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import enum
 import inspect
 import re
 import reprlib
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -332,6 +333,39 @@ def _misfits(
         inner = vars(sys.modules[type(argument).__module__])
         for field in dataclasses.fields(argument):
             yield from _misfits(f"{place}.{field.name}", getattr(argument, field.name, None), field.type, inner, again)
+
+
+def looks(arguments: Iterable[Any]) -> tuple[Hashable, ...] | None:
+    """What the comparison of arguments depends on: their classes, and the length of what has one.
+
+    None where it depends on more. Arguments of equal looks all fit their annotations, or none does, where they are not
+    compared `again`.
+    """
+    found: list[Hashable] = []
+    for argument in arguments:
+        kind: Any = type(argument)
+        look: Hashable = kind
+        if kind is int:
+            look = 1 if argument in (0, 1) else 2  # those that count as truth values, and others
+        elif kind is str:
+            look = (kind, len(argument))
+        elif kind is tuple:
+            inside = looks(argument)
+            if inside is None:
+                return None
+            look = inside
+        elif not _is_all_said_by_class(kind):
+            return None
+        found.append(look)
+    return tuple(found)
+
+
+@lru_cache(1024)
+def _is_all_said_by_class(kind: Any) -> bool:
+    """Whether all objects of a class fit the same annotations."""
+    if kind in (bool, float, type(None)) or issubclass(kind, enum.Enum):
+        return True
+    return dataclasses.is_dataclass(kind) and _was_compared(kind)
 
 
 @lru_cache(1024)

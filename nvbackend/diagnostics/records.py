@@ -5,18 +5,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from types import FrameType, FunctionType
 from typing import Any, TypeVar
 
-from nvbackend.diagnostics.arguments import MARK, as_tuples, truth_values, wrong_arguments, wrong_entries
+from nvbackend.diagnostics.arguments import MARK, as_tuples, looks, truth_values, wrong_arguments, wrong_entries
 from nvbackend.diagnostics.boundary import MISUSE, blame, cut, plain_numbers
 from nvbackend.diagnostics.diagnostic import DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
 
 _Class = TypeVar("_Class", bound=type[Any])
 _Call = Callable[..., Any]
+_MOST_LOOKS = 1024
 
 
 def record(decorated: _Class) -> _Class:
@@ -35,13 +36,21 @@ def record(decorated: _Class) -> _Class:
 
 
 def _checked(function: FunctionType) -> _Call:
-    """The constructor, whose arguments are compared before it runs where a user calls it."""
+    """The constructor, whose arguments are compared before it runs where a user calls it.
+
+    Of calls whose arguments look alike, one is compared.
+    """
+    fitting: set[Hashable] = set()
 
     @functools.wraps(function)
     def boundary(*args: Any, **kwargs: Any) -> None:
         try:
             if not _is_called_by_us(sys._getframe(1)):
-                args, kwargs = _check(function, args, kwargs)
+                look = looks(args[1:]), tuple(kwargs), looks(kwargs.values())
+                if look not in fitting:
+                    args, kwargs = _check(function, args, kwargs)
+                    if None not in look and len(fitting) < _MOST_LOOKS:
+                        fitting.add(look)
             function(*args, **kwargs)
         except DiagnosticError as error:
             cut(error)
