@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import chain
 
 from nvbackend.intrinsics import spellings
@@ -85,4 +86,9 @@ def lacks_axes(row: Row) -> bool:
 def rows() -> Iterator[Row]:
     """Every row of every family."""
     for family in FAMILIES.values():
-        yield from family()
+        yield from _rows_of(family)
+
+
+@cache
+def _rows_of(family: Callable[[], Iterator[Row]]) -> tuple[Row, ...]:
+    return tuple(family())

@@ -7,6 +7,7 @@ where it cannot select; the batch goes on after that row.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import re
@@ -182,11 +183,15 @@ def retargeted(ptx: str, target_name: str, version: PtxVersion) -> str:
     return re.sub(r"^\.version .*$", f".version {dotted(version)}", text, flags=re.MULTILINE)
 
 
+@functools.cache
+def _targets() -> tuple[Target, ...]:
+    return tuple(Target.parse(name) for name in target_names())
+
+
 def _fitting(row: Row, first_chip: int) -> list[Target]:
-    targets = [Target.parse(name) for name in target_names()]
     return [
         target
-        for target in targets
+        for target in _targets()
         if target.number >= first_chip
         and not (first_chip and target.number == RENAMED_CHIP)
         and target.has(row.requires)
@@ -208,11 +213,7 @@ def newest_target(row: Row) -> Target:
 
 def newest_without(row: Row) -> Target | None:
     """The newest target ptxas knows that lacks a feature of `row`, None where all of them have it."""
-    without = [
-        target
-        for target in map(Target.parse, target_names())
-        if not target.has(row.requires) and target.number >= FIRST_PTXAS_CHIP
-    ]
+    without = [target for target in _targets() if not target.has(row.requires) and target.number >= FIRST_PTXAS_CHIP]
     return without[-1] if without else None
 
 

@@ -299,10 +299,16 @@ def combinations() -> Iterator[Row]:
 
 def rows() -> Iterator[Row]:
     """Rows of which the others are combinations: every size in each order and space, every hint with every other."""
+    return iter(_basic())
 
-    def is_basic(order: str, scope: str, caching: Caching, form: tuple[str, int]) -> bool:
-        if caching == PLAIN:
-            return order != WEAK
-        return form == ("b32", 8 if caching.l2 else 1) and scope in ("", "gpu")
 
-    return _made(is_basic)
+@cache
+def _basic() -> tuple[Row, ...]:
+    """As `rows`: to find them, ten times as many are looked at."""
+    return tuple(_made(_is_basic))
+
+
+def _is_basic(order: str, scope: str, caching: Caching, form: tuple[str, int]) -> bool:
+    if caching == PLAIN:
+        return order != WEAK
+    return form == ("b32", 8 if caching.l2 else 1) and scope in ("", "gpu")
