@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import assume, event, given, settings
+from hypothesis import assume, event
 from hypothesis import strategies as st
 
 from nvbackend import DiagnosticError
@@ -48,8 +48,7 @@ from tests.layout.random_layouts import (
     naive_index,
     naive_size,
 )
-
-thorough = settings(max_examples=40, deadline=None)
+from tests.support.examples import on_examples
 
 
 def beyond(layout: Layout, index: int) -> int:
@@ -80,8 +79,7 @@ def attempt(operation: Callable[..., Any], *arguments: Any) -> Any:
         return None
 
 
-@thorough
-@given(layouts())
+@on_examples(40, 60, layouts())
 def test_a_layout_adds_up_its_strides(layout: Layout) -> None:
     coordinates = list(naive_coordinates(layout.shape))
     expected = [naive_index(coordinate, layout.stride) for coordinate in coordinates]
@@ -93,21 +91,18 @@ def test_a_layout_adds_up_its_strides(layout: Layout) -> None:
     assert rank(layout) == (len(layout.shape) if isinstance(layout.shape, tuple) else 1)
 
 
-@thorough
-@given(layouts(), st.integers(0, 400))
+@on_examples(40, 60, layouts(), st.integers(0, 400))
 def test_an_index_past_the_end_goes_on_in_the_last_mode(layout: Layout, index: int) -> None:
     assert layout(index) == beyond(layout, index)
 
 
-@thorough
-@given(layouts())
+@on_examples(40, 60, layouts())
 def test_text_and_back(layout: Layout) -> None:
     assert parse(str(layout)) == layout
     assert parse(str(layout).replace("_", "")) == layout
 
 
-@thorough
-@given(layouts())
+@on_examples(40, 60, layouts())
 def test_coalesce_keeps_the_function_and_no_mode_could_go(layout: Layout) -> None:
     result = coalesce(layout)
     assert image(result) == image(layout)
@@ -117,8 +112,7 @@ def test_coalesce_keeps_the_function_and_no_mode_could_go(layout: Layout) -> Non
     assert all(a * d != e for (a, d), (_, e) in itertools.pairwise(flat))
 
 
-@thorough
-@given(layouts())
+@on_examples(40, 60, layouts())
 def test_coalesce_by_mode_keeps_the_modes(layout: Layout) -> None:
     assume(isinstance(layout.shape, tuple))
     result = coalesce(layout, (1,) * rank(layout))
@@ -126,8 +120,7 @@ def test_coalesce_by_mode_keeps_the_modes(layout: Layout) -> None:
     assert depth(result) <= 2
 
 
-@thorough
-@given(layouts())
+@on_examples(40, 60, layouts())
 def test_flatten_and_filter(layout: Layout) -> None:
     assert image(flatten(layout)) == image(layout)
     assert depth(flatten(layout)) <= 1
@@ -136,8 +129,7 @@ def test_flatten_and_filter(layout: Layout) -> None:
     assert 0 not in _flat(filtered.stride) or filtered == Layout(1, 0)
 
 
-@settings(max_examples=80, deadline=None)
-@given(layouts(), layouts())
+@on_examples(80, 150, layouts(), layouts())
 def test_composition_is_one_after_the_other(left: Layout, right: Layout) -> None:
     result = attempt(composition, left, right)
     if result is None:
@@ -153,16 +145,14 @@ def halved(draw: st.DrawFn) -> tuple[int, ...]:
     return tuple(2 ** (after - before) for before, after in itertools.pairwise([0, *cuts, 6]))
 
 
-@thorough
-@given(halved(), halved(), st.data())
+@on_examples(40, 60, halved(), halved(), st.data())
 def test_composition_of_powers_of_two_is_never_refused(a: tuple[int, ...], b: tuple[int, ...], data: Any) -> None:
     left = make_ordered_layout(a, tuple(data.draw(st.permutations(range(len(a))))))
     right = make_ordered_layout(b, tuple(data.draw(st.permutations(range(len(b))))))
     assert image(composition(left, right)) == [image(left)[index] for index in image(right)]
 
 
-@thorough
-@given(injective_layouts(), st.sampled_from([None, 1, 7, 24, 100, 256]))
+@on_examples(40, 60, injective_layouts(), st.sampled_from([None, 1, 7, 24, 100, 256]))
 def test_complement_is_apart_ordered_and_fills(layout: Layout, cotarget: int | None) -> None:
     result = complement(layout, cotarget)
     own, rest = image(filter(layout)), image(result)
@@ -172,8 +162,7 @@ def test_complement_is_apart_ordered_and_fills(layout: Layout, cotarget: int | N
     assert len(sums) >= (cosize(layout) if cotarget is None else cotarget)
 
 
-@thorough
-@given(layouts())
+@on_examples(40, 60, layouts())
 def test_complement_of_anything_is_right_or_refused(layout: Layout) -> None:
     result = attempt(complement, layout, 64)
     if result is None:
@@ -184,22 +173,19 @@ def test_complement_of_anything_is_right_or_refused(layout: Layout) -> None:
     assert all(a < b for a, b in itertools.pairwise(rest))
 
 
-@thorough
-@given(layouts())
+@on_examples(40, 60, layouts())
 def test_right_inverse_finds_coordinates(layout: Layout) -> None:
     result = right_inverse(layout)
     found = image(result)
     assert [image(layout)[coordinate] for coordinate in found] == list(range(len(found)))
 
 
-@thorough
-@given(compact_layouts())
+@on_examples(40, 60, compact_layouts())
 def test_right_inverse_of_a_compact_layout_is_whole(layout: Layout) -> None:
     assert naive_size(right_inverse(layout).shape) == naive_size(layout.shape)
 
 
-@thorough
-@given(st.one_of(layouts(), injective_layouts()))
+@on_examples(40, 60, st.one_of(layouts(), injective_layouts()))
 def test_left_inverse_undoes(layout: Layout) -> None:
     result = attempt(left_inverse, layout)
     if result is None:
@@ -207,14 +193,12 @@ def test_left_inverse_undoes(layout: Layout) -> None:
     assert [beyond(result, index) for index in image(layout)] == list(range(naive_size(layout.shape)))
 
 
-@thorough
-@given(compact_layouts())
+@on_examples(40, 60, compact_layouts())
 def test_left_inverse_of_a_compact_layout_is_never_refused(layout: Layout) -> None:
     assert [beyond(left_inverse(layout), index) for index in image(layout)] == list(range(naive_size(layout.shape)))
 
 
-@settings(max_examples=80, deadline=None)
-@given(layouts(), injective_layouts())
+@on_examples(80, 150, layouts(), injective_layouts())
 def test_logical_divide_keeps_every_element(layout: Layout, tiler: Layout) -> None:
     assume(naive_size(layout.shape) % naive_size(tiler.shape) == 0)
     result = attempt(logical_divide, layout, tiler)
@@ -235,8 +219,7 @@ def matrices(draw: st.DrawFn) -> Layout:
     return make_ordered_layout(extents, draw(st.sampled_from([(0, 1), (1, 0)])))
 
 
-@thorough
-@given(matrices(), st.data())
+@on_examples(40, 60, matrices(), st.data())
 def test_the_divides_arrange_the_same_modes(layout: Layout, data: st.DataObject) -> None:
     tiler = tuple(data.draw(st.sampled_from([d for d in (1, 2, 3, 4, 6) if e % d == 0])) for e in _flat(layout.shape))
     (m, n), (tile_m, tile_n) = _flat(layout.shape), tiler
@@ -252,8 +235,7 @@ def test_the_divides_arrange_the_same_modes(layout: Layout, data: st.DataObject)
         assert flat(a, b, x, y) == expected
 
 
-@settings(max_examples=80, deadline=None)
-@given(injective_layouts(), compact_layouts())
+@on_examples(80, 150, injective_layouts(), compact_layouts())
 def test_logical_product_repeats_the_block(block: Layout, tiler: Layout) -> None:
     result = attempt(logical_product, block, tiler)
     if result is None:
@@ -266,8 +248,7 @@ def test_logical_product_repeats_the_block(block: Layout, tiler: Layout) -> None
     assert len(set(image(result))) == naive_size(block.shape) * naive_size(tiler.shape)
 
 
-@thorough
-@given(matrices(), matrices())
+@on_examples(40, 60, matrices(), matrices())
 def test_blocked_and_raked_products_put_copies_where_they_say(block: Layout, tiler: Layout) -> None:
     blocked, raked = blocked_product(block, tiler), raked_product(block, tiler)
     (m, n), (copies_m, copies_n) = _flat(block.shape), _flat(tiler.shape)
@@ -277,16 +258,16 @@ def test_blocked_and_raked_products_put_copies_where_they_say(block: Layout, til
         assert raked(x + copies_m * a, y + copies_n * b) == expected
 
 
-@thorough
-@given(matrices(), st.sampled_from([2, (2, 3), (4, 1)]))
+@on_examples(40, 60, matrices(), st.sampled_from([2, (2, 3), (4, 1)]))
 def test_the_products_arrange_the_same_modes(block: Layout, tiler: Any) -> None:
     zipped, tiled, flat = zipped_product(block, tiler), tiled_product(block, tiler), flat_product(block, tiler)
     assert image(tiled) == image(flat) == image(zipped)
     assert rank(zipped) == 2
 
 
-@thorough
-@given(matrices(), st.integers(1, 3), st.integers(1, 3), st.sampled_from(["left", "right", (1, 2), (2, 1)]))
+@on_examples(
+    40, 60, matrices(), st.integers(1, 3), st.integers(1, 3), st.sampled_from(["left", "right", (1, 2), (2, 1)])
+)
 def test_tile_to_shape_walks_copies_in_its_order(block: Layout, copies_m: int, copies_n: int, order: Any) -> None:
     (m, n) = _flat(block.shape)
     result = tile_to_shape(block, (m * copies_m, n * copies_n), order)
@@ -296,8 +277,7 @@ def test_tile_to_shape_walks_copies_in_its_order(block: Layout, copies_m: int, c
         assert result(row, column) == naive_index((row % m, column % n), block.stride) + m * n * copy
 
 
-@settings(max_examples=80, deadline=None)
-@given(injective_layouts(), st.sampled_from([2, 3, 4, 8]))
+@on_examples(80, 150, injective_layouts(), st.sampled_from([2, 3, 4, 8]))
 def test_upcast_numbers_runs_of_elements(layout: Layout, factor: int) -> None:
     result = attempt(upcast, layout, factor)
     if result is None:
@@ -308,8 +288,7 @@ def test_upcast_numbers_runs_of_elements(layout: Layout, factor: int) -> None:
         assert {factor * index + part for index in image(result) for part in range(factor)} == set(image(layout))
 
 
-@thorough
-@given(compact_layouts(), st.sampled_from([2, 4, 8]))
+@on_examples(40, 60, compact_layouts(), st.sampled_from([2, 4, 8]))
 def test_downcast_then_upcast_is_the_layout(layout: Layout, factor: int) -> None:
     result = attempt(downcast, layout, factor)
     if result is None:

@@ -319,12 +319,16 @@ MADE_OF_CASES = {
 """Public names whose domain is a table, that is gone through whole elsewhere; no random layouts of them."""
 
 
+def _gives_examples(decorator: ast.expr) -> bool:
+    return any(name in ast.unparse(decorator) for name in ("given", "on_examples"))
+
+
 def test_every_operation_has_a_property() -> None:
     """Each public function is called in a test that hypothesis gives random layouts to."""
     called: set[str] = set()
     for file in sorted(Path(__file__).parent.glob("test_*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and any("given" in ast.unparse(each) for each in node.decorator_list):
+            if isinstance(node, ast.FunctionDef) and any(map(_gives_examples, node.decorator_list)):
                 called |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
     public = {name for name in nvbackend.layout.__all__ if name.islower() and callable(getattr(nvbackend.layout, name))}
     assert public - called - set(MADE_OF_CASES) == set()

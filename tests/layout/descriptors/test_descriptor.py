@@ -6,7 +6,6 @@ import itertools
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nvbackend import DiagnosticError, ElementType, Major, SmemDescriptor, SmemLayout, SwizzleMode, b1, f16, s8, tf32
@@ -23,6 +22,7 @@ from nvbackend.layout import (
     tile_to_shape,
     tiled_divide,
 )
+from tests.support.examples import on_examples
 from tests.support.smem_addresses import CORE_MATRICES, address, linear, operand_layout
 
 pytestmark = pytest.mark.sampled(3)
@@ -151,8 +151,7 @@ def cases(draw: st.DrawFn, elements: tuple[ElementType, ...] = ELEMENTS, offsets
     return Case(major, mode, element, (rows, k), draw(UNITS), draw(UNITS), draw(st.integers(0, 3)) * period + inside)
 
 
-@settings(max_examples=60, deadline=None)
-@given(cases(), st.integers(0, 2))
+@on_examples(60, 150, cases(), st.integers(0, 2))
 def test_the_tensor_core_finds_every_element_where_the_layout_says(case: Case, buffer: int) -> None:
     """Padded offsets, overlapping ones, interleaved ones, operands that start inside a row: all that has a word."""
     layout, start = case.layout(), buffer * 1024
@@ -164,8 +163,7 @@ def test_the_tensor_core_finds_every_element_where_the_layout_says(case: Case, b
         assert found == start + layout(*place) * case.element.bits // 8
 
 
-@settings(max_examples=50, deadline=None)
-@given(cases(), st.integers(0, 2), st.integers(0, 7))
+@on_examples(50, 100, cases(), st.integers(0, 2), st.integers(0, 7))
 def test_the_layout_of_a_descriptor_is_the_one_it_was_made_of(case: Case, buffer: int, shift: int) -> None:
     layout, period = case.layout(), case.width * 128
     start = buffer * 1024 + (shift * 128 % period if case.mode != "NONE" else 0)
@@ -220,8 +218,7 @@ def words_that_say(case: Case, bytes: dict[tuple[int, int], int]) -> bool:
     )
 
 
-@settings(max_examples=120, deadline=None)
-@given(neighbours())
+@on_examples(120, 300, neighbours())
 def test_nothing_is_refused_that_the_hardware_reads_and_nothing_else_accepted(given_case: tuple[Case, Layout]) -> None:
     case, layout = given_case
     places = itertools.product(*map(range, case.shape))

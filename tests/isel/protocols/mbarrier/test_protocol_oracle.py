@@ -17,6 +17,7 @@ import nvbackend as nvb
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.intrinsics.row.types import u8
 from nvbackend.signature import Parameter, Pointer
+from tests.support.examples import on_examples
 
 BARRIERS = (0, 1)
 BYTES = (16, 32)
@@ -186,8 +187,7 @@ def has_loop(program):
 # -- the two compared -----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
-@given(PROGRAMS)
+@on_examples(150, 400, PROGRAMS)
 def test_a_wait_that_is_said_not_to_end_does_not(case):
     program, counts = case
     outcome = executed(program, counts)
@@ -195,8 +195,7 @@ def test_a_wait_that_is_said_not_to_end_does_not(case):
         assert not outcome.ends
 
 
-@settings(max_examples=150, deadline=None)
-@given(PROGRAMS)
+@on_examples(150, 400, PROGRAMS)
 def test_waits_for_first_phases_that_no_order_completes_are_found(case):
     """What is promised of programs without loops: the hang, or the sums that make it one."""
     program, counts = case
