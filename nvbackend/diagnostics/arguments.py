@@ -365,7 +365,7 @@ def _is_all_said_by_class(kind: Any) -> bool:
     """Whether all objects of a class fit the same annotations."""
     if kind in (bool, float, type(None)) or issubclass(kind, enum.Enum):
         return True
-    return dataclasses.is_dataclass(kind) and _was_compared(kind)
+    return hasattr(kind, "__dataclass_params__") and bool(_was_compared(kind))
 
 
 @lru_cache(1024)

@@ -165,8 +165,9 @@ class Machine:
         while True:
             code = blocks[fiber.block]
             registers = fiber.registers
-            while fiber.part < len(code.parts):
-                part = code.parts[fiber.part]
+            parts = code.parts
+            while fiber.part < len(parts):
+                part = parts[fiber.part]
                 for operation in part.operations:
                     operation(registers)
                 recorded = part.recorded
@@ -174,7 +175,7 @@ class Machine:
                     return
                 fiber.part += 1
             self._left -= code.length
-            if self.is_over_budget:
+            if self._left < 0:
                 raise OverBudget
             if not self._leave(fiber):
                 return
@@ -267,18 +268,20 @@ class Machine:
                 self._exit(fiber)
                 return False
             return self._enter(fiber, code.targets[0])
-        value = among(fiber.registers[code.condition], fiber.mask)
+        value = fiber.registers[code.condition]
+        if type(value) is not int:
+            value = among(value, fiber.mask)
         if code.cases is not None:
             return self._enter(fiber, self._case(code, value))
         yes, no = code.targets
-        if isinstance(value, Unknown):
+        if type(value) is int:
+            self.ways.add((code.condition, value != 0))
+        elif isinstance(value, Unknown):
             try:
                 value = int(self._decide(fiber, value, yes, no))
             except Guessed:
                 self._part_one(fiber)
                 return False
-        elif type(value) is int:
-            self.ways.add((code.condition, bool(value)))
         if type(value) is int:
             return self._enter(fiber, yes if value else no)
         self.ways |= {(code.condition, False), (code.condition, True)}
@@ -317,17 +320,16 @@ class Machine:
             moved = [(to, fiber.registers[source]) for to, source in phis.get(fiber.block, ())]
             for to, value in moved:
                 fiber.registers[to] = value
-        self._count(fiber, target)
+        if self._program.around[target]:
+            self._count(fiber, target)
         fiber.block, fiber.part = target, 0
-        return self._meet(fiber)
+        return self._meet(fiber) if fiber.meetings else True
 
     def _count(self, fiber: Fiber, target: int) -> None:
-        around = self._program.around[target]
-        if around:
-            loop = around[-1]
-            if self._program.loops[loop].header == target:
-                again = fiber.block in self._program.loops[loop].blocks
-                fiber.rounds[loop] = fiber.rounds.get(loop, 0) + 1 if again else 0
+        loop = self._program.around[target][-1]
+        if self._program.loops[loop].header == target:
+            again = fiber.block in self._program.loops[loop].blocks
+            fiber.rounds[loop] = fiber.rounds.get(loop, 0) + 1 if again else 0
 
     def _meet(self, fiber: Fiber) -> bool:
         while fiber.meetings and fiber.meetings[-1].at == fiber.block:

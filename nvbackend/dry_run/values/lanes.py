@@ -37,7 +37,7 @@ def tidy(array: Any) -> Any:
     first = array[0]
     if first != array[-1]:
         return array
-    return int(first) if (array == first).all() else array
+    return array if np.count_nonzero(array != first) else int(first)
 
 
 def among(value: Any, mask: int) -> Any:
@@ -49,7 +49,7 @@ def among(value: Any, mask: int) -> Any:
         return lowest
     if value[mask.bit_length() - 1] != lowest:
         return value
-    return lowest if (value[where(mask)] == lowest).all() else value
+    return value if np.count_nonzero((value != lowest) & where(mask)) else lowest
 
 
 def merge(mask: int, inside: Any, outside: Any) -> Any:

@@ -94,6 +94,8 @@ class Layout:
         `slice_and_offset`. Raises layout-algebra.coordinate.
         """
         place = coordinate[0] if len(coordinate) == 1 else coordinate
+        if (found := _of_integers(place, self.shape, self.stride)) is not None:
+            return found
         if _is_open(place):
             return self.slice_and_offset(*coordinate)[0]
         known: int = 0
@@ -198,6 +200,44 @@ def _is_open(place: Coordinate) -> bool:
 
 def _closed(place: Coordinate) -> Coordinate:
     return tuple(map(_closed, place)) if isinstance(place, tuple) else 0 if place is None else place
+
+
+def _of_integers(place: Coordinate, shape: IntTuple, stride: IntTuple) -> int | None:
+    """The index of a coordinate, as `_terms` has it, where all is static and right; else None."""
+    if type(place) is int:
+        if type(shape) is not tuple:
+            return place * stride if type(stride) is int else None
+        found = _walked(place, shape, stride) if place >= 0 else None
+        return None if found is None else found[0] + found[1] * found[2]
+    if type(place) is not tuple or type(shape) is not tuple or len(place) != len(shape):
+        return None
+    index = 0
+    for inner, part, step in zip(place, shape, modes(stride), strict=True):
+        along = _of_integers(inner, part, step)
+        if along is None:
+            return None
+        index += along
+    return index
+
+
+def _walked(rest: int, shape: tuple[IntTuple, ...], stride: IntTuple) -> tuple[int, int, int] | None:
+    """The index along the modes of a shape, what is left of the coordinate past them, and the step of that."""
+    index = past = 0
+    for extent, step in zip(shape, modes(stride), strict=True):
+        if type(extent) is tuple:
+            inside = _walked(rest, extent, step)
+            if inside is None:
+                return None
+            along, rest, step = inside
+            index, past = index + along, step if extent else past
+        elif type(extent) is int and type(step) is int:
+            if extent != 1:
+                index += rest % extent * step
+                rest //= extent
+            past = extent * step
+        else:
+            return None
+    return index, rest, past
 
 
 def _terms(

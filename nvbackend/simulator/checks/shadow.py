@@ -96,10 +96,10 @@ class Shadow:
             written, writers = written[:, :1], writers[:, :1]
         warps = writers >> _LANE_BITS
         unseen = (written > clocks[rows, warps]) & (warps != sources)
-        if alike is not None and unseen.any():
+        if alike is not None and np.count_nonzero(unseen):
             site, keep = alike
             unseen &= ~(keep[:, None] & (self._write_site[bytes[:, : unseen.shape[1]]] == site))
-        if excused is not None and unseen.any():
+        if excused is not None and np.count_nonzero(unseen):
             unseen &= ~excused(self._write_site[bytes[:, : unseen.shape[1]]], warps, sources)
         conflict = self._written_at(bytes, unseen)
         if conflict is None and mates is not None:
@@ -114,7 +114,7 @@ class Shadow:
 
     def _written_at(self, bytes: NDArray[np.int64], wrong: Mask) -> Conflict | None:
         """The conflict with the first of the writes that are wrong."""
-        if not wrong.any():
+        if not np.count_nonzero(wrong):
             return None
         place = int(np.flatnonzero(wrong.any(axis=1))[0])
         byte = bytes[place, int(np.flatnonzero(wrong[place])[0])]
@@ -135,12 +135,12 @@ class Shadow:
         shape = (granules.size // len(bytes), self._readers)
         rows, sources = (np.repeat(each.reshape(-1), shape[0])[:, None] for each in (rows, sources))
         unseen = (times > clocks[rows, readers]) & (readers != sources)
-        if not unseen.any():
+        if not np.count_nonzero(unseen):
             return None
         unseen &= (self._read_bytes[granules] & masks[:, None]) != 0
         if excused is not None:
             unseen &= ~excused(self._read_site[granules], readers, sources)
-        if not unseen.any():
+        if not np.count_nonzero(unseen):
             return None
         piece = int(np.flatnonzero(unseen.any(axis=1))[0])
         slot = int(np.flatnonzero(unseen[piece])[0])
@@ -162,7 +162,7 @@ class Shadow:
             return None
         last = self._last_read[bytes]
         apart = mates.apart((last & _WHO_MASK) >> _LANE_BITS, last & _LANE, last >> _WHO)
-        if not apart.any():
+        if not np.count_nonzero(apart):
             return None
         place = int(np.flatnonzero(apart.any(axis=1))[0])
         byte = bytes[place, int(np.flatnonzero(apart[place])[0])]
