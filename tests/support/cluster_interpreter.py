@@ -16,7 +16,8 @@ import numpy as np
 
 from nvbackend.intrinsics.row.row import Row
 from tests.support import products
-from tests.support.cta_interpreter import _SHARED, _SPACE, LANES, Collective, Recorded, _next, _Thread, read
+from tests.support.cta_interpreter import _SHARED, _SPACE, Collective, Recorded, _next, _Thread
+from tests.support.warp_interpreter import LANES, read
 
 _PEER_BITS = 24
 """A mapped address has the rank of its CTA, plus 1, above these bits; one of the own window has nothing there."""

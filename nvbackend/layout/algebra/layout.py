@@ -228,8 +228,8 @@ def _walked(rest: int, shape: tuple[IntTuple, ...], stride: IntTuple) -> tuple[i
             inside = _walked(rest, extent, step)
             if inside is None:
                 return None
-            along, rest, step = inside
-            index, past = index + along, step if extent else past
+            along, rest, last = inside
+            index, past = index + along, last if extent else past
         elif type(extent) is int and type(step) is int:
             if extent != 1:
                 index += rest % extent * step
