@@ -32,7 +32,7 @@ _SUFFIX = ".bin"
 _TEMPORARY = ".tmp-"
 _ABANDONED_SECONDS = 3600.0
 _DIGEST_BYTES = hashlib.sha256().digest_size
-_TRIM_ONE_IN = 8
+_TRIM_ONE_IN = 64
 
 
 def cache_key(stage: str, **inputs: str | int | bool | None) -> str:

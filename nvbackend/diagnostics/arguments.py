@@ -217,6 +217,10 @@ def _is_llvmlites(value: object) -> bool:
     return type(value).__module__.startswith(LLVMLITE)
 
 
+Classes = tuple[Hashable, ...]
+"""Those of the arguments of a call, with the names of those that are given by name."""
+
+
 class Kinds:
     """What a call checks of its arguments before it runs: a flag is a bool, an operand is one value, a run-time
     value is not a name, and a name is not an element type.
@@ -242,14 +246,27 @@ class Kinds:
         """Whether there may be NumPy's numbers and containers among the arguments, where these are looked into: any
         number of arguments may be the user's own objects and are passed on unchanged."""
         self._allowed: dict[tuple[str, type], bool] = {}
+        self.right: set[Classes] = set()
+        """The classes of arguments that were looked at and are right: other arguments of these classes are, too."""
 
-    def check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Raises call.argument for every such argument."""
+    def check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        """Whether all arguments are allowed at sight. Raises call.argument for every one that is wrong."""
         are_allowed = all(map(self._is_allowed, self._names, args))
-        if not (are_allowed and all(map(self._is_allowed, kwargs, kwargs.values()))):
-            call = self._function, args, kwargs
-            if faults := [*wrong_arguments(*call), *truth_values(*call)]:
-                raise DiagnosticError(faults)
+        if are_allowed and all(map(self._is_allowed, kwargs, kwargs.values())):
+            return True
+        call = self._function, args, kwargs
+        if faults := [*wrong_arguments(*call), *truth_values(*call)]:
+            raise DiagnosticError(faults)
+        return False
+
+    def keep(self, classes: Classes, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Arguments of these classes are right where that depends on nothing but their classes."""
+        kinds: list[Any] = [*map(type, args), *map(type, kwargs.values())]
+        of_classes = all(kind is bool or is_plain(kind) for kind in kinds)
+        named = (*zip(self._names, args, strict=False), *kwargs.items())
+        flags = any(name in self._flags and type(argument) is int for name, argument in named)
+        if of_classes and not flags and len(self.right) < _MOST_CLASSES:
+            self.right.add(classes)
 
     def _is_allowed(self, name: str, argument: Any) -> bool:
         kind: Any = type(argument)
@@ -275,6 +292,7 @@ class Kinds:
 
 
 LLVMLITE = "llvmlite."
+_MOST_CLASSES = 256
 _CONTAINERS = (tuple, list, dict, set, frozenset, bytes, bytearray)
 _FLAGS = ("bool", "bool | None")
 _TEXTS = ("str", "str | None")
@@ -341,7 +359,7 @@ def looks(arguments: Iterable[Any]) -> tuple[Hashable, ...] | None:
     None where it depends on more. Arguments of equal looks all fit their annotations, or none does, where they are not
     compared `again`.
     """
-    found: list[Hashable] = []
+    each: list[Hashable] = []
     for argument in arguments:
         kind: Any = type(argument)
         look: Hashable = kind
@@ -356,8 +374,8 @@ def looks(arguments: Iterable[Any]) -> tuple[Hashable, ...] | None:
             look = inside
         elif not _is_all_said_by_class(kind):
             return None
-        found.append(look)
-    return tuple(found)
+        each.append(look)
+    return tuple(each)
 
 
 @lru_cache(1024)

@@ -13,7 +13,16 @@ from types import FrameType, FunctionType, TracebackType
 from typing import Any, TypeVar, cast
 
 from nvbackend.diagnostics.annotations import NUMPY
-from nvbackend.diagnostics.arguments import MARK, Kinds, is_plain, too_deep, too_large, truth_values, wrong_arguments
+from nvbackend.diagnostics.arguments import (
+    MARK,
+    Classes,
+    Kinds,
+    is_plain,
+    too_deep,
+    too_large,
+    truth_values,
+    wrong_arguments,
+)
 from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
 
@@ -103,21 +112,33 @@ def _makes_block(function: FunctionType) -> bool:
 
 def _cutting(function: Callable[..., Any], *, looks: bool = True) -> Callable[..., Any]:
     kinds = Kinds(function)
-    always, may_be_odd = looks and kinds.always, kinds.may_be_odd
+    always, may_be_odd, right = looks and kinds.always, kinds.may_be_odd, kinds.right
+    is_looked_at = always or may_be_odd
+
+    def looked_at(
+        classes: Classes, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with plain numbers. Raises call.argument."""
+        is_odd, positional, by_name = always, args, kwargs
+        if may_be_odd:
+            args = plain_numbers(args)
+            is_odd = is_odd or args is not positional
+            if kwargs and (plain := plain_numbers(named := tuple(kwargs.values()))) is not named:
+                kwargs, is_odd = dict(zip(kwargs, plain, strict=True)), True
+        if not is_odd or kinds.check(args, kwargs):
+            kinds.keep(classes, positional, by_name)
+        return args, kwargs
 
     @functools.wraps(function)
     def boundary(*args: Any, **kwargs: Any) -> Any:
-        is_odd = always
-        if may_be_odd:
-            plain = plain_numbers(args)
-            is_odd = is_odd or plain is not args
-            args = plain
-            if kwargs and (plain := plain_numbers(named := tuple(kwargs.values()))) is not named:
-                kwargs, is_odd = dict(zip(kwargs, plain, strict=True)), True
         try:
             try:
-                if is_odd:
-                    kinds.check(args, kwargs)
+                if is_looked_at:
+                    classes: Classes = tuple(map(type, args))
+                    if kwargs:
+                        classes = (*classes, *kwargs, *map(type, kwargs.values()))
+                    if classes not in right:
+                        args, kwargs = looked_at(classes, args, kwargs)
                 return function(*args, **kwargs)
             except MISUSE as error:
                 blame(error, function, args, kwargs)

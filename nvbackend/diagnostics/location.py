@@ -27,6 +27,8 @@ MARK_OF_PLUMBING = "__nvbackend_plumbing__"
 _PLACES: ContextVar[tuple[Location, ...]] = ContextVar("places", default=())
 """The places that the code which is running was said to come from, innermost first."""
 
+_Line = tuple[str, int, str]
+"""A file, the number of a line, and its function."""
 _Call = tuple[FrameType, TracebackType | None]
 """A frame, and the entry of a traceback that says where it is, None for one that runs. To ask for a line is slow."""
 
@@ -134,23 +136,31 @@ def _located(
     What started the user's program is left out: the test runner, the notebook, and who asked for the kernel. Lines of
     packages that say that they are plumbing count only where there are no others.
     """
-    lines, of_compilers = list(places), list[Location]()
+    lines, of_compilers = list[_Line](), list[_Line]()
     in_users_program = False
     for frame, trace in calls:
         code, module = frame.f_code, frame.f_globals
         ours, installed = _is_passed_by(module), _is_installed(code.co_filename)
         line = frame.f_lineno if trace is None else trace.tb_lineno
         if passes_compilers and not ours and is_of_compiler(module):
-            of_compilers.append(Location(code.co_filename, line, code.co_name))
+            of_compilers.append((code.co_filename, line, code.co_name))
             continue
-        if (ours and lines and MARK_OF_ENTRANCE in module) or (installed and in_users_program):
+        if (ours and (lines or places) and MARK_OF_ENTRANCE in module) or (installed and in_users_program):
             break
-        if ours or (len(lines) == len(places) and _is_pythons(code.co_filename)):
+        if ours or (not lines and _is_pythons(code.co_filename)):
             continue
         in_users_program = not installed
-        lines.append(Location(code.co_filename, line, code.co_name))
-    lines = lines or of_compilers
-    return replace(lines[0], callers=tuple(lines[1:])) if lines else None
+        lines.append((code.co_filename, line, code.co_name))
+    if not places:
+        lines = lines or of_compilers
+        return _location(*lines) if lines else None
+    return replace(places[0], callers=(*places[1:], *(Location(*line) for line in lines)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _location(first: _Line, *callers: _Line) -> Location:
+    """A line with its callers: many instructions are of one."""
+    return Location(*first, callers=tuple(Location(*line) for line in callers))
 
 
 def is_of_compiler(module: dict[str, Any]) -> bool:
@@ -158,13 +168,18 @@ def is_of_compiler(module: dict[str, Any]) -> bool:
     if MARK_OF_PLUMBING in module:
         return module[MARK_OF_PLUMBING] is True
     name = module.get("__name__")
-    package = name.rpartition(".")[0] if type(name) is str else ""
-    while package:
+    for package in _packages(name) if type(name) is str else ():
         names = getattr(sys.modules.get(package), "__dict__", {})
         if MARK_OF_PLUMBING in names:
             return names[MARK_OF_PLUMBING] is True
-        package = package.rpartition(".")[0]
     return False
+
+
+@functools.lru_cache(maxsize=4096)
+def _packages(module: str) -> tuple[str, ...]:
+    """Those around a module, innermost first."""
+    parts = module.split(".")[:-1]
+    return tuple(".".join(parts[:count]) for count in range(len(parts), 0, -1))
 
 
 @functools.cache

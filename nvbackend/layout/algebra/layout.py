@@ -94,8 +94,8 @@ class Layout:
         `slice_and_offset`. Raises layout-algebra.coordinate.
         """
         place = coordinate[0] if len(coordinate) == 1 else coordinate
-        if (found := _of_integers(place, self.shape, self.stride)) is not None:
-            return found
+        if (static := _of_integers(place, self.shape, self.stride)) is not None:
+            return static
         if _is_open(place):
             return self.slice_and_offset(*coordinate)[0]
         known: int = 0
@@ -207,8 +207,8 @@ def _of_integers(place: Coordinate, shape: IntTuple, stride: IntTuple) -> int | 
     if type(place) is int:
         if type(shape) is not tuple:
             return place * stride if type(stride) is int else None
-        found = _walked(place, shape, stride) if place >= 0 else None
-        return None if found is None else found[0] + found[1] * found[2]
+        walked = _walked(place, shape, stride) if place >= 0 else None
+        return None if walked is None else walked[0] + walked[1] * walked[2]
     if type(place) is not tuple or type(shape) is not tuple or len(place) != len(shape):
         return None
     index = 0
