@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import enum
 import inspect
 import re
 import reprlib
 import sys
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -346,48 +345,15 @@ def _misfits(
     if isinstance(argument, (tuple, list, str, bytes)) and len(fitting) == 1 and isinstance(fitting[0], ast.Subscript):
         yield from _misfits_of_elements(place, argument, fitting[0], scope, again)
     elif dataclasses.is_dataclass(argument) and not isinstance(argument, type):
-        if not again and _was_compared(type(argument)):
+        if not again and was_compared(type(argument)):
             return
         inner = vars(sys.modules[type(argument).__module__])
         for field in dataclasses.fields(argument):
             yield from _misfits(f"{place}.{field.name}", getattr(argument, field.name, None), field.type, inner, again)
 
 
-def looks(arguments: Iterable[Any]) -> tuple[Hashable, ...] | None:
-    """What the comparison of arguments depends on: their classes, and the length of what has one.
-
-    None where it depends on more. Arguments of equal looks all fit their annotations, or none does, where they are not
-    compared `again`.
-    """
-    each: list[Hashable] = []
-    for argument in arguments:
-        kind: Any = type(argument)
-        look: Hashable = kind
-        if kind is int:
-            look = 1 if argument in (0, 1) else 2  # those that count as truth values, and others
-        elif kind is str:
-            look = (kind, len(argument))
-        elif kind is tuple:
-            inside = looks(argument)
-            if inside is None:
-                return None
-            look = inside
-        elif not _is_all_said_by_class(kind):
-            return None
-        each.append(look)
-    return tuple(each)
-
-
 @lru_cache(1024)
-def _is_all_said_by_class(kind: Any) -> bool:
-    """Whether all objects of a class fit the same annotations."""
-    if kind in (bool, float, type(None)) or issubclass(kind, enum.Enum):
-        return True
-    return hasattr(kind, "__dataclass_params__") and bool(_was_compared(kind))
-
-
-@lru_cache(1024)
-def _was_compared(kind: Any) -> bool:
+def was_compared(kind: Any) -> bool:
     """Whether its objects were compared when they were made, and cannot change."""
     return bool(kind.__dataclass_params__.frozen and hasattr(kind.__init__, MARK))
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from types import FrameType, FunctionType
 from typing import Any, TypeVar
 
-from nvbackend.diagnostics.arguments import MARK, as_tuples, looks, truth_values, wrong_arguments, wrong_entries
+from nvbackend.diagnostics.arguments import MARK, as_tuples, truth_values, was_compared, wrong_arguments, wrong_entries
 from nvbackend.diagnostics.boundary import MISUSE, blame, cut, plain_numbers
 from nvbackend.diagnostics.diagnostic import DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
@@ -46,7 +47,7 @@ def _checked(function: FunctionType) -> _Call:
     def boundary(*args: Any, **kwargs: Any) -> None:
         try:
             if not _is_called_by_us(sys._getframe(1)):
-                look = looks(args[1:]), tuple(kwargs), looks(kwargs.values())
+                look = _looks(args[1:]), tuple(kwargs), _looks(kwargs.values())
                 if look not in fitting:
                     args, kwargs = _check(function, args, kwargs)
                     if None not in look and len(fitting) < _MOST_LOOKS:
@@ -57,6 +58,39 @@ def _checked(function: FunctionType) -> _Call:
             raise
 
     return _marked(boundary)
+
+
+def _looks(arguments: Iterable[Any]) -> tuple[Hashable, ...] | None:
+    """What the comparison of arguments depends on: their classes, and the length of what has one.
+
+    None where it depends on more. Arguments of equal looks all fit their annotations, or none does, where they are not
+    compared `again`.
+    """
+    each: list[Hashable] = []
+    for argument in arguments:
+        kind: Any = type(argument)
+        look: Hashable = kind
+        if kind is int:
+            look = 1 if argument in (0, 1) else 2  # those that count as truth values, and others
+        elif kind is str:
+            look = (kind, len(argument))
+        elif kind is tuple:
+            inside = _looks(argument)
+            if inside is None:
+                return None
+            look = inside
+        elif not _is_all_said_by_class(kind):
+            return None
+        each.append(look)
+    return tuple(each)
+
+
+@functools.lru_cache(1024)
+def _is_all_said_by_class(kind: Any) -> bool:
+    """Whether all objects of a class fit the same annotations."""
+    if kind in (bool, float, type(None)) or issubclass(kind, enum.Enum):
+        return True
+    return hasattr(kind, "__dataclass_params__") and bool(was_compared(kind))
 
 
 def _check(
