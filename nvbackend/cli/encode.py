@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import enum
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
@@ -23,6 +24,7 @@ def add_to(commands: Commands) -> None:
     parser = commands.add_parser("encode", help="write a descriptor or another packed word", description=__doc__)
     add_format(parser)
     parser.add_argument("fields", nargs="+", metavar="FIELD=VALUE", help="such as start_address=0x400 swizzle=B128")
+    parser.add_argument("--json", action="store_true", help="a JSON object with the word")
     parser.set_defaults(run=run)
 
 
@@ -33,7 +35,8 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     if missing := [name for name in _required(form.cls) if name not in values]:
         fail(f"{arguments.format} needs {', '.join(missing)}", f"add {' '.join(f'{name}=...' for name in missing)}")
     word, bits = form.cls(**values).encode(), form.word(kind).bits
-    yield f"0x{word:0{bits // 4}x}\n"
+    printed = f"0x{word:0{bits // 4}x}"
+    yield f"{json.dumps({'format': arguments.format, 'word': printed}) if arguments.json else printed}\n"
 
 
 def _given(form: Format, arguments: argparse.Namespace) -> dict[str, Any]:

@@ -13,9 +13,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nvbackend.cli import rules
+from nvbackend.cli.explaining.data import as_json, line_data, rows_data
 from nvbackend.cli.explaining.line import explained_line, line_named
 from nvbackend.cli.explaining.variants import explained
-from nvbackend.cli.own_rows import add_option, add_rules_option, explained_rule, own_rows, own_rules, rules_by_id
+from nvbackend.cli.own_rows import (
+    add_option,
+    add_rules_option,
+    explained_rule,
+    own_rows,
+    own_rules,
+    rule_data,
+    rules_by_id,
+)
 from nvbackend.diagnostics import DiagnosticError, Rule
 from nvbackend.intrinsics.catalogue import rows as every_row
 from nvbackend.intrinsics.row.row import Row
@@ -40,6 +49,7 @@ def add_to(commands: Commands) -> None:
         "spelling", help="the PTX spelling with all qualifiers; operands may follow; or FILE.ptx:LINE, or a rule's id"
     )
     parser.add_argument("--target", metavar="T", help="also whether this target has it, such as sm_90a")
+    parser.add_argument("--json", action="store_true", help="a JSON object: rows, a rule, or instructions")
     add_option(parser)
     add_rules_option(parser)
     parser.set_defaults(run=run)
@@ -50,7 +60,10 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     target = Target.parse(arguments.target) if arguments.target is not None else None
     place = line_named(arguments.spelling)
     if place is not None:
-        yield from explained_line(*place, target, own_rows(arguments.rows))
+        if arguments.json:
+            yield as_json({"instructions": line_data(*place, target, own_rows(arguments.rows))})
+        else:
+            yield from explained_line(*place, target, own_rows(arguments.rows))
         return
     try:
         rows = rows_spelled(arguments.spelling, own_rows(arguments.rows))
@@ -58,9 +71,9 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
         rule = _rule_called(arguments.spelling, rules_by_id(own_rules(arguments.rules)))
         if rule is None:
             raise
-        yield from explained_rule(rule)
+        yield from [as_json({"rule": rule_data(rule)})] if arguments.json else explained_rule(rule)
         return
-    yield from explained(rows, target)
+    yield from [as_json({"rows": rows_data(rows, target)})] if arguments.json else explained(rows, target)
 
 
 def _rule_called(text: str, every: Mapping[str, Rule]) -> Rule | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--timeline", metavar="FILE.svg", help="draw who waits for whom")
     help_ = "in the order of the PTX: 7, 0.5, an .npy file, or an array such as f32[64,64]=" + "|".join(_CONTENTS)
     parser.add_argument("--arg", action="append", default=[], metavar="VALUE", help=help_)
+    parser.add_argument("--json", action="store_true", help="a JSON object with the report and the arrays")
     parser.set_defaults(run=run)
 
 
@@ -59,6 +61,11 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
         rules.SIMULATE.fail(problem=f"{arguments.file} has no kernel")
     values = [_value(argument) for argument in arguments.arg]
     report = _launched(module, values, arguments)
+    if arguments.json:
+        if arguments.timeline is not None:
+            _drawn(report, arguments.timeline)
+        yield json.dumps(_data(report, arguments.arg, values), indent=1) + "\n"
+        return
     yield f"{report}\n"
     if arguments.report:
         yield f"{report.by_line()}\n"
@@ -151,6 +158,21 @@ def _array(match: re.Match[str]) -> Any:
     if content == "arange":
         return np.arange(int(np.prod(shape))).astype(dtype).reshape(shape)
     return np.full(shape, int(content == "ones"), dtype)
+
+
+def _data(report: Any, spellings: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+    """The report and the arrays after the launch; numbers that JSON does not have are texts."""
+    data = {"kernel": report.kernel, "grid": report.grid, "block": report.block, "cluster": report.cluster}
+    data |= {"steps": report.steps, "shared_bytes": report.shared_bytes, "instructions": dict(report.instructions)}
+    if report.is_whole:
+        data |= {"read": dict(report.total.read), "written": dict(report.total.written)}
+    arrays = zip(spellings, values, strict=True)
+    numbers = [(spelling, value.ravel().tolist()) for spelling, value in arrays if getattr(value, "ndim", 0)]
+    return data | {"arrays": [{"argument": name, "values": list(map(_number, every))} for name, every in numbers]}
+
+
+def _number(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)
 
 
 def _shown(array: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -212,3 +213,16 @@ def test_a_line_without_an_instruction(capsys: Printed) -> None:
 def test_what_has_no_row_is_said(capsys: Printed) -> None:
     said = explained(capsys, of_line(FOREIGN / "nvrtc_gemm_tma.ptx", "ld.param"))
     assert "has no row in the catalogue" in said
+
+
+def test_json_of_a_spelling_a_line_and_a_rule(capsys: Printed) -> None:
+    rows = json.loads(explained(capsys, "cp.async.ca.shared.global", "--target", "sm_75", "--json"))["rows"]
+    assert [row["axes"]["size"] for row in rows] == [str(size) for size in (4, 8, 16) for _ in range(3)]
+    assert {row["legal"] for row in rows} == {False}
+    assert rows[0]["analyses"]["issues"] == "groups of cp.async"
+    place = of_line(FOREIGN / "nvrtc_gemm_tma.ptx", "wgmma.mma_async")
+    (instruction,) = json.loads(explained(capsys, place, "--json"))["instructions"]
+    assert instruction["source"] == {"file": "kernels.cu", "line": 22}
+    assert [each["name"] for each in instruction["operands"][:3]] == ["d", "a_desc", "b_desc"]
+    assert [row["axes"]["a_in_registers"] for row in instruction["rows"]] == ["False"]
+    assert json.loads(explained(capsys, "lint.uncommitted", "--json"))["rule"]["rule"] == "lint.uncommitted"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,6 +44,18 @@ def test_a_kernel_is_run(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert printed.startswith("scale: ")
     assert "  floating point         16   7.1 %  mul\n" in printed
     assert printed.endswith("1: f32[16]: 0 0.5 1 1.5 2 2.5 3 3.5 ...\n")
+
+
+def test_json_of_a_launch(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    launch = ["--grid", "2", "--block", "8", "--arg", "f32[16]=arange", "--arg", "f32[16]", "--arg", "inf", "--report"]
+    assert main(["simulate", file, *launch, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["kernel"], data["grid"], data["block"]) == ("scale", [2, 1, 1], [8, 1, 1])
+    assert data["instructions"]["mul"] >= 16
+    assert (data["read"]["global"], data["written"]["global"]) == (64, 64)
+    first, second = data["arrays"]
+    assert first == {"argument": "f32[16]=arange", "values": [float(each) for each in range(16)]}
+    assert second["values"] == ["nan", *["inf"] * 15]
 
 
 def test_a_report_and_a_timeline(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

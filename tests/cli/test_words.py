@@ -148,3 +148,11 @@ def test_what_has_no_meaning_is_refused(command: str, rule: str, said: str, caps
     error = capsys.readouterr().err
     assert f"error[{rule}]" in error
     assert said in error
+
+
+def test_json_of_a_word(capsys: Printed) -> None:
+    given = ["wgmma-desc", "start_address=0x400", "leading_byte_offset=16", "stride_byte_offset=1024", "swizzle=B128"]
+    assert main(["encode", *given]) == 0
+    word = capsys.readouterr().out.strip()
+    assert main(["encode", *given, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"format": "wgmma-desc", "word": word}

@@ -20,6 +20,27 @@ def _target():
     return f"sm_{major}{minor}"
 
 
+def test_numba_expands_its_lto_ir(monkeypatch) -> None:
+    # numba-cuda 0.30 imports a name that newer releases of NumPy no longer have.
+    monkeypatch.setattr(np, "row_stack", np.vstack, raising=False)
+    needs_linker()
+    from numba import cuda
+
+    target = _target()
+    sums, times = sum_of_row.compile(target).numba(lto=True), scaled.compile(target).numba(lto=True)
+
+    @cuda.jit(lto=True)
+    def kernel(x, out):
+        row = cuda.grid(1)
+        total, positive = sums(x[row], x.shape[1])
+        out[row] = times(total, positive)
+
+    x = np.random.default_rng(5).integers(-9, 9, (32, 17)).astype(np.float32)
+    out = cuda.device_array(32, np.float32)
+    kernel[1, 32](cuda.to_device(x), out)
+    assert np.array_equal(out.copy_to_host(), x.sum(1) * (x > 0).sum(1))
+
+
 def test_numba_calls_it(monkeypatch) -> None:
     # numba-cuda 0.30 imports a name that newer releases of NumPy no longer have.
     monkeypatch.setattr(np, "row_stack", np.vstack, raising=False)

@@ -27,7 +27,7 @@ _FIELD = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True)
-class _Match:
+class Match:
     """An instruction of the text, and the function that it is in."""
 
     line: Line
@@ -42,23 +42,37 @@ def line_named(text: str) -> tuple[str, int] | None:
 
 def explained_line(file: str, number: int, target: Target | None, others: Iterable[Row] = ()) -> Iterator[str]:
     """The instruction at the line of the file. Raises cli.line, and what reading PTX raises."""
+    own, matches = matches_at(file, number, target)
+    every = list(others)
+    for place, each in enumerate(matches):
+        yield "\n" if place else ""
+        yield from _told(each, own, file, every)
+
+
+def matches_at(file: str, number: int, target: Target | None) -> tuple[Target | None, list[Match]]:
+    """The target of the text, where it is known or given, and the instructions at the line. Raises cli.line."""
     module = _module(file)
-    known = Target.parse("sm_100a") if target is None else target
     own = _target(module) if target is None else target
     names = resolve(module)
     matches = [
-        _Match(line, lifted)
+        Match(line, lifted)
         for function in module.functions
-        for lifted in (lift(module, function, names, own or known),)
+        for lifted in (lift(module, function, names, own or Target.parse("sm_100a")),)
         for line in lifted.lines
         if line.location.line == number
     ]
     if not matches:
         _no_instruction(file, number, module)
-    every = list(others)
-    for place, each in enumerate(matches):
-        yield "\n" if place else ""
-        yield from _told(each, own, file, every)
+    return own, matches
+
+
+def fitting(match: Match, others: Sequence[Row]) -> tuple[list[Row], list[str] | None]:
+    """The rows whose operands are those of the instruction, else all of its spelling; and the names of its operands."""
+    opcode = match.line.instruction.opcode
+    every = [row for row in others if row.ptx == opcode] + list(rows_of(opcode))
+    named = [(row, names) for row in every for names in (_named(row, match),) if names is not None]
+    is_same = bool(named) and all(names == named[0][1] for _, names in named)
+    return [row for row, _ in named] or every, named[0][1] if is_same else None
 
 
 def _module(file: str) -> Module:
@@ -92,7 +106,7 @@ def _no_instruction(file: str, number: int, module: Module) -> NoReturn:
     rules.LINE.fail(problem=f"line {number} of {file} has no instruction", fix=f"use {file}:{nearest}")
 
 
-def _told(match: _Match, target: Target | None, file: str, others: Sequence[Row]) -> Iterator[str]:
+def _told(match: Match, target: Target | None, file: str, others: Sequence[Row]) -> Iterator[str]:
     instruction = match.line.instruction
     text = _short(print_instruction(instruction), 100)
     yield f"{file}:{match.line.location.line}: {text} (in {match.lifted.function.name})\n"
@@ -100,26 +114,23 @@ def _told(match: _Match, target: Target | None, file: str, others: Sequence[Row]
         yield f"  compiled from {match.line.source.file}:{match.line.source.line}\n"
     if instruction.guard is not None:
         yield paragraph(f"Only threads whose {_guard(match)} execute it.", "  ")
-    every = [row for row in others if row.ptx == instruction.opcode] + list(rows_of(instruction.opcode))
-    fitting = [(row, named) for row in every for named in (_named(row, match),) if named is not None]
+    rows, names = fitting(match, others)
     yield "\nOperands here\n"
-    names = fitting[0][1] if fitting and all(each == fitting[0][1] for _, each in fitting) else None
-    yield from columns([("  name", "operand", "value"), *_cells(match, names)])
+    yield from columns([("  name", "operand", "value"), *cells(match, names)])
     yield "\n"
-    rows = [row for row, _ in fitting] or every
     if rows:
         yield from explained(rows, target)
     else:
         yield paragraph(f"{instruction.opcode} has no row in the catalogue: it is not one that nvbackend selects.")
 
 
-def _guard(match: _Match) -> str:
+def _guard(match: Match) -> str:
     guard = match.line.instruction.guard
     assert guard is not None
     return f"{guard.register.text} is {'false' if guard.negated else 'true'}"
 
 
-def _named(row: Row, match: _Match) -> list[str] | None:
+def _named(row: Row, match: Match) -> list[str] | None:
     """The names of the row's operands in the order of the text; None where the text has others."""
     operands, pieces = list(match.line.instruction.operands), _pieces(row)
     sizes = {value for value in row.axes.values() if type(value) is int}
@@ -148,7 +159,7 @@ def _pieces(row: Row) -> list[str]:
     return [f"{{{operand.name}}}" for operand in ordered]
 
 
-def _name_of(row: Row, piece: str, operand: Operand, match: _Match) -> str | None:
+def _name_of(row: Row, piece: str, operand: Operand, match: Match) -> str | None:
     """The row's name of an operand of the text, of its shape; None for another shape."""
     fields = _FIELD.findall(piece.replace("{{", "").replace("}}", "}") if piece.startswith("{{") else piece)
     if not fields:  # a number of the instruction's own, such as the bytes of a copy, or a predicate of the template
@@ -171,13 +182,14 @@ def _name_of(row: Row, piece: str, operand: Operand, match: _Match) -> str | Non
     return ", ".join(fields)
 
 
-def _is_predicate(operand: Operand, match: _Match) -> bool:
+def _is_predicate(operand: Operand, match: Match) -> bool:
     """Whether it is a register of type .pred, or its negation."""
     declared = (match.lifted.names.of.get(name.position) for name in names_in(operand))
     return any(isinstance(each, Variable) and each.type == "pred" for each in declared)
 
 
-def _cells(match: _Match, names: Sequence[str] | None) -> Iterator[tuple[str, str, str]]:
+def cells(match: Match, names: Sequence[str] | None) -> Iterator[tuple[str, str, str]]:
+    """Each operand as a line of a table: its name or number, its text, and what is known of its value."""
     for place, operand in enumerate(match.line.instruction.operands):
         name = names[place] if names is not None else ""
         yield f"  {name or place}", _short(print_operand(operand)), _value(match, operand)
@@ -187,7 +199,7 @@ def _short(text: str, most: int = 40) -> str:
     return text if len(text) <= most else f"{text[: most - 10]} ... {text[-6:]}"
 
 
-def _value(match: _Match, operand: Operand) -> str:
+def _value(match: Match, operand: Operand) -> str:
     """What is known of an operand: a number, or the line that its register was last set at."""
     if isinstance(operand, Integer):
         return hex(operand.value) if operand.value > 9 else ""
@@ -197,7 +209,7 @@ def _value(match: _Match, operand: Operand) -> str:
     return _set_at(match, registers[0]) if registers else ""
 
 
-def _set_at(match: _Match, register: Register) -> str:
+def _set_at(match: Match, register: Register) -> str:
     """The lines that set a register of the instruction."""
     setters = [line for line in match.lifted.lines if register in line.writes and line is not match.line]
     if not setters:
