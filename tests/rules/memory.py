@@ -143,3 +143,10 @@ def more_than_is_copied(k, x: nvb.Pointer[u8]):
     tile = k.shared(u8, 2048)
     k.cp_async.copy(tile + k.thread_id() * 16, x, 16, read_bytes=32)  # breaks
     k.cp_async.copy(tile + k.thread_id() * 16, x, 16, read_bytes=8)  # keeps
+
+
+@kernel("memory.space", "sm_80")
+def prefetch_of_shared_memory(k, x: nvb.Pointer[f32]):
+    box = k.shared(f32, 4)
+    k.cache.prefetch(box)  # breaks
+    k.cache.prefetch(x)  # keeps

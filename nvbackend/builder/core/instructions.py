@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from llvmlite import ir
 
@@ -13,11 +13,11 @@ from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.lower.conversions import known_number, llvm_type
 from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.values.values import GLOBAL_SPACE, SHARED_SPACE, Operand, Value, as_value
+from nvbackend.builder.values.values import CLUSTER_SPACE, GLOBAL_SPACE, SHARED_SPACE, Operand, Value, as_value
 from nvbackend.intrinsics.copy.cache_control import LINE_BYTES
 from nvbackend.intrinsics.row.row import RegisterClass, Role, Row, RowOperand
 from nvbackend.intrinsics.row.types import ElementType, u64
-from nvbackend.isel.operands.memory import POLICY, check_line
+from nvbackend.isel.operands.memory import POLICY, SPACE, check_line
 from nvbackend.isel.select.rows import check_names, check_number, check_registers, check_row, checked_operands
 
 Given = Operand | Address
@@ -27,6 +27,25 @@ Register: TypeAlias = "Given | ir.Value"
 _PLACED = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER, RegisterClass.GLOBAL)
 """Registers that hold an address of a state space."""
 MBARRIER_BYTES = 8
+
+
+class _Space(NamedTuple):
+    """A state space of operands, by the spaces of the addresses that it takes."""
+
+    name: str
+    spaces: tuple[int, ...]
+    advice: str
+
+
+_SHARED = "pass one of k.shared(...), or copy there first"
+_GLOBAL = "pass a pointer that the kernel takes, or what is reached from one"
+_SPACES = {
+    RegisterClass.SHARED: _Space("shared", (SHARED_SPACE,), _SHARED),
+    RegisterClass.SHARED_CLUSTER: _Space("shared", (SHARED_SPACE, CLUSTER_SPACE), _SHARED),
+    RegisterClass.GLOBAL: _Space("global", (GLOBAL_SPACE,), _GLOBAL),
+    RegisterClass.GENERIC: _Space("global", (GLOBAL_SPACE,), _GLOBAL),
+}
+"""By the register of an operand. A generic address is a number, k.generic_address(...): a global one is its own."""
 
 
 def result(
@@ -99,6 +118,7 @@ def _register(k: Core, row: Row, operand: RowOperand, value: Register) -> ir.Val
     if operand.register not in _PLACED and not isinstance(value, Address):
         return as_value(k, value, operand.type).ir
     address = own(k, cast("Address", value))  # the boundary names the wrong argument
+    _check_space(row, operand, address)
     if (use := row.semantics.accesses(operand.name)) is not None and use.writes:
         check_writable(address, f"{row.ptx} writes")
     if operand.rule:
@@ -106,6 +126,16 @@ def _register(k: Core, row: Row, operand: RowOperand, value: Register) -> ir.Val
     elif operand.align > 1:
         address._check_aligned(operand.align, row.ptx)
     return address.bytes.ir
+
+
+def _check_space(row: Row, operand: RowOperand, address: Address) -> None:
+    """Raises memory.space for an address of a state space that the operand does not take."""
+    wanted = _SPACES.get(operand.register)
+    if wanted is None or operand.rule in _PLACE_RULES or address.space in wanted.spaces:
+        return
+    to_and_from = {"destination", "source"} <= {each.name for each in row.operands}
+    advice = f"{wanted.advice}; the destination comes first" if to_and_from else wanted.advice
+    SPACE.fail(operand=operand.name, instruction=row.ptx, wanted=wanted.name, given=address, advice=advice)
 
 
 def _number(row: Row, name: str, register: object) -> object:

@@ -175,7 +175,7 @@ class Ring(Generic[Tile]):
             _fail_consumers(self.consumers or "no", self._roles.consuming)
         if in_flight not in range(len(_GIVEN_BACK)) or in_flight >= self.stages:
             because = "The stage that is held back would never come free, and the producer would wait forever."
-            stages = f"{self.stages} (drained with {in_flight} in flight)"
+            stages = f"{self.stages} (drained with {in_flight!r} in flight)"
             ring_rules.RING.fail(stages=stages, needed=2, because=because)
         walk = self._role("drain", "all threads of a consumer warpgroup", wrong=k.core.alone() is not None)
         index = walk.index.value

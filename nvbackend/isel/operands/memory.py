@@ -51,6 +51,13 @@ CLEARED = Rule(
     why="The behaviour is undefined: bytes outside the range are cleared too, or nothing is.",
     reference="PTX ISA 9.7.9 (st.bulk)",
 )
+SPACE = Rule(
+    id="memory.space",
+    message="{operand} of {instruction} is an address of {wanted} memory, not {given}",
+    fix="{advice}",
+    why="The bits of an address mean another place in another state space.",
+    reference="PTX ISA 5.1 (state spaces), 6.4.1 (addresses as operands)",
+)
 SLEEP = Rule(
     id="nanosleep.range",
     message="nanosleep takes 0 to {longest} nanoseconds, not {given}",

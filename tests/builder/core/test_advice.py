@@ -167,9 +167,10 @@ def test_a_copy_says_which_memory_it_takes() -> None:
         k.cp_async.copy(to, source, 4)
 
     found = said(lambda k, m, *_: copy(k, k.shared(i32, 4), k.shared(i32, 4)))
-    assert "operand source: it takes an address of global memory" in found.message
+    assert "source of cp.async.ca.shared.global is an address of global memory, not <shared" in found.message
     found = said(lambda k, m, *_: copy(k, m, m))
-    assert "operand destination: it takes an address of shared memory" in found.message
+    assert "destination of cp.async.ca.shared.global is an address of shared memory, not <global" in found.message
+    assert "the destination comes first" in found.fix
     k = builder()
     copy(k, k.shared(i32, 4), k.arguments[0])
 

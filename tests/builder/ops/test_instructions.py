@@ -42,6 +42,8 @@ def broken(call):
 
 def test_a_shared_address_becomes_a_generic_one_where_the_row_wants_it():
     u = Using()
+    u.k.mbarrier.init(u.barrier, 32)
+    u.k.mbarrier.ready()
     state = u.k.instruction(generic(mbarrier.arrive_state()), barrier=u.barrier)["state"][0]
     done = u.k.instruction(generic(mbarrier_phases.wait("test_wait", "state")), barrier=u.barrier, state=state)["done"]
     u.out[0] = u.k.select(done[0], 1, 0).to(u32)
