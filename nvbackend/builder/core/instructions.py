@@ -40,7 +40,9 @@ class _Space(NamedTuple):
 _SHARED = "pass one of k.shared(...), or copy there first"
 _GLOBAL = "pass a pointer that the kernel takes, or what is reached from one"
 _SPACES = {
-    RegisterClass.SHARED: _Space("shared", (SHARED_SPACE,), _SHARED),
+    RegisterClass.SHARED: _Space(
+        "shared", (SHARED_SPACE, CLUSTER_SPACE), _SHARED
+    ),  # cluster.peer-address is told later
     RegisterClass.SHARED_CLUSTER: _Space("shared", (SHARED_SPACE, CLUSTER_SPACE), _SHARED),
     RegisterClass.GLOBAL: _Space("global", (GLOBAL_SPACE,), _GLOBAL),
     RegisterClass.GENERIC: _Space("global", (GLOBAL_SPACE,), _GLOBAL),

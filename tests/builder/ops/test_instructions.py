@@ -42,7 +42,7 @@ def broken(call):
 
 def test_a_shared_address_becomes_a_generic_one_where_the_row_wants_it():
     u = Using()
-    u.k.mbarrier.init(u.barrier, 32)
+    u.barrier = u.k.mbarrier.array(1, arrivals=32)
     u.k.mbarrier.ready()
     state = u.k.instruction(generic(mbarrier.arrive_state()), barrier=u.barrier)["state"][0]
     done = u.k.instruction(generic(mbarrier_phases.wait("test_wait", "state")), barrier=u.barrier, state=state)["done"]

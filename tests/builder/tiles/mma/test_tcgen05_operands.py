@@ -16,12 +16,11 @@ HEAD, KEYS, OUT = 64, 64, 32
 NUMPY = {f16: np.float16, bf16: ml_dtypes.bfloat16, e4m3: ml_dtypes.float8_e4m3fn}
 
 
-def weighing(m: int, ctas: int, element: nvb.ElementType) -> nvb.KernelDefinition:
-    """S = Q K^T in tensor memory, P = S / 2 as `element`, back to tensor memory, and O = P V."""
+def weighing(m: int, ctas: int, element: nvb.ElementType, tiles: int = 1) -> nvb.KernelDefinition:
+    """S = Q K^T in tensor memory, P = S / 2 as `element`, back to tensor memory, and O = P V; `tiles` atoms along M."""
     kind = "f8f6f4" if element is e4m3 else "f16"
     step = 32 if element is e4m3 else 16
-    rows = m // ctas
-
+    rows = m * tiles // ctas
     swizzle = nvb.SwizzleMode.B64 if element is e4m3 else nvb.SwizzleMode.B128
     Queries = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(rows, HEAD))]
     Keys = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(KEYS // ctas, HEAD))]
@@ -29,9 +28,10 @@ def weighing(m: int, ctas: int, element: nvb.ElementType) -> nvb.KernelDefinitio
 
     @nvb.kernel("sm_100a", threads=128, cluster=ctas)
     def kernel(k, q: Queries, keys: Keys, values: Values, out: nvb.Pointer[f32]):
-        scores = k.tiled_mma(nvb.tcgen05.mma(f"m{m}n{KEYS}k16", f16, f16, f32, cta_group=ctas))
+        scores = k.tiled_mma(nvb.tcgen05.mma(f"m{m}n{KEYS}k16", f16, f16, f32, cta_group=ctas), tile=(m * tiles, KEYS))
         weights = k.tiled_mma(
-            nvb.tcgen05.mma(f"m{m}n{OUT}k{step}", element, element, f32, kind=kind, cta_group=ctas, a_in_tmem=True)
+            nvb.tcgen05.mma(f"m{m}n{OUT}k{step}", element, element, f32, kind=kind, cta_group=ctas, a_in_tmem=True),
+            tile=(m * tiles, OUT),
         )
         rank = k.cluster.rank() if ctas > 1 else k.const(0, nvb.i32)
         layouts = scores.smem_a(HEAD), scores.smem_b(HEAD), weights.smem_b(KEYS, swizzle=swizzle)
@@ -55,10 +55,10 @@ def weighing(m: int, ctas: int, element: nvb.ElementType) -> nvb.KernelDefinitio
             k.mbarrier.wait(done, phase)
             k.tcgen05.fence_after_thread_sync()
 
-        with k.tcgen05.tmem(128, cta_group=ctas) as tmem:
-            s, o = tmem.columns(0, 64), tmem.columns(96, 32)
+        with k.tcgen05.tmem(128 * tiles, cta_group=ctas) as tmem:
+            s, o = tmem.columns(0, 64 * tiles), tmem.columns(96 * tiles, 32 * tiles)
             multiply(scores, s, a, b, 0)
-            p = weights.make_fragment_A(tmem.columns(64, 32), scores.load(s) * 0.5)
+            p = weights.make_fragment_A(tmem.columns(64 * tiles, 32 * tiles), scores.load(s) * 0.5)
             multiply(weights, o, p, c, 1)
             weights.load(o).store(k.tensor(out + rank * (rows * OUT), Layout((rows, OUT), (OUT, 1))))
             if ctas > 1:
@@ -68,13 +68,14 @@ def weighing(m: int, ctas: int, element: nvb.ElementType) -> nvb.KernelDefinitio
 
 
 @pytest.mark.parametrize(
-    ("m", "ctas", "element"), [(128, 1, f16), (64, 1, f16), (256, 2, bf16), (128, 1, e4m3), (64, 1, e4m3)]
+    ("m", "ctas", "element", "tiles"),
+    [(128, 1, f16, 1), (64, 1, f16, 1), (256, 2, bf16, 1), (128, 1, e4m3, 1), (64, 1, e4m3, 1), (128, 1, f16, 2)],
 )
-def test_weights_go_back_to_tensor_memory(m: int, ctas: int, element: nvb.ElementType) -> None:
+def test_weights_go_back_to_tensor_memory(m: int, ctas: int, element: nvb.ElementType, tiles: int) -> None:
     random = np.random.default_rng(m)
-    q, keys = (random.integers(-1, 2, (count, HEAD)).astype(np.float16) for count in (m, KEYS))
-    values, out = random.integers(-2, 3, (OUT, KEYS)).astype(NUMPY[element]), np.zeros((m, OUT), np.float32)
-    kernel = weighing(m, ctas, element)
+    q, keys = (random.integers(-1, 2, (count, HEAD)).astype(np.float16) for count in (m * tiles, KEYS))
+    values, out = random.integers(-2, 3, (OUT, KEYS)).astype(NUMPY[element]), np.zeros((m * tiles, OUT), np.float32)
+    kernel = weighing(m, ctas, element, tiles)
     compiled = kernel.compile()
     nvb.runtime.load(compiled, device="simulator").launch(ctas, q, keys, values, out)
     p = (0.5 * (q.astype(np.float32) @ keys.astype(np.float32).T)).astype(NUMPY[element])
