@@ -76,3 +76,11 @@ def weights_for_an_instruction_that_reads_shared_memory(k):
     weighing = k.tiled_mma(nvb.tcgen05.mma("m128n32k16", f16, f16, f32, a_in_tmem=True))  # keeps
     with k.tcgen05.tmem(128) as tmem:
         weighing.make_fragment_A(tmem.columns(64, 32), 64)
+
+
+@kernel("tile.attribute", "sm_80")
+def a_name_of_another_object(k):
+    mma = k.tiled_mma(nvb.mma.sync("m16n8k16", f16, f16, f32), (4, 1))
+    acc = mma.accumulator()
+    acc.zero()  # breaks
+    acc.clear()  # keeps

@@ -14,6 +14,7 @@ from nvbackend.builder.tiles import ring_rules
 from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.tiles.stage_uses import multiply_in_flight
 from nvbackend.builder.tiles.stages import Stage, Tile, TileLayout, Walk, announced, lay_out
+from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import tcgen05_memory
@@ -33,7 +34,7 @@ Fetch: TypeAlias = "Callable[[Value, Stage[Any]], None]"
 
 
 @user_facing
-class Ring(Generic[Tile]):
+class Ring(KnownAttributes, Generic[Tile]):
     """`stages` of shared memory, each with a tile of every name, made by `k.pipeline`.
 
     With `consumers` one role fills the stages and another drains them. A stage has a `full` mbarrier (its copies have

@@ -12,6 +12,7 @@ from nvbackend.builder.core.memory import Address
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.tiles.coordinates import Cut, check_inside, divisor, is_open, sliced
+from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import Operand, Value, address_type, as_index
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.row.types import ElementType
@@ -62,7 +63,7 @@ class Term:
 
 
 @user_facing
-class Tensor:
+class Tensor(KnownAttributes):
     """Elements at `address + layout(coordinate)`, made by `k.tensor`: CuTe's Tensor in shared or global memory.
 
     `tensor[i, j]` reads an element and can be assigned; with the index `_` for a mode it is a tensor of that mode.

@@ -1,8 +1,9 @@
-"""The diagnostic for an attribute that values and addresses do not have, such as those of arrays."""
+"""The diagnostics for attributes that values, addresses and tiles do not have, such as those of arrays."""
 
 from __future__ import annotations
 
-from typing import NoReturn
+import difflib
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from nvbackend.diagnostics import MissingAttribute, Rule
 
@@ -12,6 +13,13 @@ ATTRIBUTE = Rule(
     fix="{advice}",
     why="A value is one register of each thread and an address is a number: neither knows an array's shape.",
     reference="docs/guide.md, Values and variables",
+)
+OF_TILE = Rule(
+    id="tile.attribute",
+    message="{owner} has no {name}",
+    fix="{advice}",
+    why="A name that is spelled otherwise, or is another object's, does nothing by itself.",
+    reference="docs/api.md",
 )
 _OF_ADDRESSES = ("atomic", "load", "store", "cast", "byte_offset")
 _OF_ARRAYS = ("shape", "size", "ndim", "strides", "T", "reshape")
@@ -44,3 +52,21 @@ def missing_attribute(owner: object, name: str, shown: str, kind: str) -> Attrib
     known = [name for name in dir(type(owner)) if not name.startswith("_")]
     advice = _INSTEAD.get(name, f"use one of {', '.join(known)}").format(name=name, type=kind)
     return MissingAttribute([ATTRIBUTE.diagnose(owner=shown, name=name, advice=advice)])
+
+
+class KnownAttributes:
+    """An object of a kernel that is not a value: a name that it does not have is tile.attribute."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # it would make a type checker accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises tile.attribute."""
+            kind = type(self).__name__
+            if name.startswith("_"):
+                raise AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=self)
+            known = [each for each in dir(type(self)) if not each.startswith("_")]
+            near = difflib.get_close_matches(name, known, 1)
+            advice = f"use {near[0]}" if near else f"use one of {', '.join(known)}"
+            raise MissingAttribute([OF_TILE.diagnose(owner=f"nvb.{kind}", name=name, advice=advice)])

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
+from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import Rule
 
@@ -28,7 +29,7 @@ class TilePlaces(Protocol):
         """A value for each row (axis 0) or column (1) of which the thread has elements."""
 
 
-class Placed(ABC):
+class Placed(KnownAttributes, ABC):
     """The elements of an accumulator or a fragment, with coordinates."""
 
     __slots__ = ()

@@ -16,6 +16,7 @@ from nvbackend.builder.tiles.elements.rules import ELEMENT, OTHER
 from nvbackend.builder.tiles.fragment_copies import load_fitting, store_fitting
 from nvbackend.builder.tiles.register_tensor import make_registers
 from nvbackend.builder.tiles.tensor import Tensor
+from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType
@@ -23,7 +24,7 @@ from nvbackend.layout import Layout
 
 
 @user_facing
-class TileValues(Sequence[Value]):
+class TileValues(KnownAttributes, Sequence[Value]):
     """The elements that a thread has of a tile: `elements()` of an accumulator, or what is computed from that.
 
     They stay as they are: each call gives new ones, which `acc.set` writes back, `store` writes to memory, and

@@ -19,6 +19,7 @@ from nvbackend.builder.tiles.fragment_copies import store_fitting
 from nvbackend.builder.tiles.register_tensor import make_registers
 from nvbackend.builder.tiles.tensor import Tensor, Walker, make_tensor
 from nvbackend.builder.values.accumulator import Accumulator, elements_of
+from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.copy import matrix_move
@@ -75,7 +76,7 @@ class Reservation:
 
 
 @user_facing
-class TmaEpilogue:
+class TmaEpilogue(KnownAttributes):
     """Stores accumulators as tiles of a tensor of any type, through one buffer of shared memory per group of threads.
 
     A group is a warpgroup, or the `threads` that hold a tile of `rows`. 16-bit elements of a wgmma go to the buffer by

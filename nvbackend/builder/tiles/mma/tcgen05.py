@@ -18,6 +18,7 @@ from nvbackend.builder.tiles.elements.operand import check_rows, registers_in_or
 from nvbackend.builder.tiles.elements.tensor_memory import load_lanes, store_lanes
 from nvbackend.builder.tiles.elements.tile_values import TileValues
 from nvbackend.builder.tiles.mma.rules import LANES, OPERAND_A, TENSOR_MEMORY
+from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.copy.tcgen05_memory import ALLOCATIONS
@@ -52,7 +53,7 @@ class TmemFragment:
 
 
 @user_facing
-class TiledTcgen05:
+class TiledTcgen05(KnownAttributes):
     """tcgen05.mma over a tile of `shape` (M, N); made by `k.tiled_mma`.
 
     One thread of the CTA, or of the pair for cta_group 2, issues all of it. The accumulators are `columns` columns of

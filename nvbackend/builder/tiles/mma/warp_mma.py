@@ -19,6 +19,7 @@ from nvbackend.builder.tiles.mma.rules import WARP_ATOM
 from nvbackend.builder.tiles.mma.warp_fragments import FACTORS, WarpFragments
 from nvbackend.builder.tiles.register_tensor import RegisterTensor
 from nvbackend.builder.tiles.tensor import Tensor
+from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
@@ -42,7 +43,7 @@ class _Operands:
 
 
 @user_facing
-class TiledWarpMma:
+class TiledWarpMma(KnownAttributes):
     """mma.sync over the warps of `layouts` and a tile of `shape` (M, N); made by `k.tiled_mma`.
 
     `instruction` is the request, `thread` the executing thread's slice. All warps execute its calls. Fragments are

@@ -30,6 +30,7 @@ from nvbackend.builder.tiles.mma.rules import ACCUMULATORS, PARTS, REGISTERS, WA
 from nvbackend.builder.tiles.register_tensor import RegisterTensor, make_registers
 from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.values.accumulator import Accumulator, WgmmaFragment
+from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
@@ -48,7 +49,7 @@ _MOST_PARTS = 64
 
 
 @user_facing
-class TiledWgmma:
+class TiledWgmma(KnownAttributes):
     """`instruction` over the warpgroups of `layouts` and over a tile of `shape` (M, N); made by `k.tiled_mma`.
 
     A warpgroup has an accumulator for each of the atoms in its part of the tile, MMA_M x MMA_N of them. K is what the

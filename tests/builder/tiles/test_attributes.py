@@ -1,0 +1,46 @@
+"""Names that tiles, tiled MMAs and rings do not have."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import f16, f32
+from nvbackend.layout import Layout
+
+
+def objects() -> dict[str, object]:
+    k = nvb.KernelBuilder("names", "sm_90a", threads=128, parameters=[nvb.Parameter("x", nvb.Pointer(f32))])
+    wide = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
+    warps = k.tiled_mma(nvb.mma.sync("m16n8k16", f16, f16, f32), (4, 1))
+    blackwell = nvb.KernelBuilder("names", "sm_100a", threads=128)
+    made = (
+        wide,
+        warps,
+        wide.accumulator(),
+        warps.accumulator(),
+        warps.accumulator().elements(),
+        k.tensor(k.arguments[0], Layout((4, 4))),
+        k.pipeline(2, consumers=1, a=(f32, 128)),
+        blackwell.tiled_mma(nvb.tcgen05.mma("m128n64k16", f16, f16, f32)),
+    )
+    return {type(each).__name__: each for each in made}
+
+
+@pytest.mark.parametrize("name", sorted(objects()))
+def test_an_unknown_name_is_refused(name: str) -> None:
+    owner = objects()[name]
+    with pytest.raises(nvb.DiagnosticError, match=rf"tile\.attribute.*nvb\.{name} has no astype") as caught:
+        owner.astype  # type: ignore[attr-defined]  # noqa: B018
+    (fault,) = caught.value.diagnostics
+    assert fault.location is not None and fault.location.file == __file__
+    assert not hasattr(owner, "astype") and not hasattr(owner, "__array_interface__")
+    assert copy.copy(owner) is not None
+
+
+def test_the_nearest_name_is_advised() -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        objects()["TiledWarpMma"].acumulator()  # type: ignore[attr-defined]
+    assert caught.value.diagnostics[0].fix == "use accumulator"
