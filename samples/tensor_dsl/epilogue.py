@@ -62,8 +62,8 @@ class Epilogue:
         """What the expression is here: a tile of values, one for each row or column, or a number."""
         if not isinstance(expression, Expression) or isinstance(expression, Product):
             return values if isinstance(expression, Product) else expression
-        if isinstance(expression, Applied):
-            arguments = [self._emit(argument, values, tile) for argument in expression.inputs]
+        inputs = expression.inputs if isinstance(expression, Applied) else ()
+        arguments = [self._emit(argument, values, tile) for argument in inputs]
         with self._of(expression):
             if isinstance(expression, Applied):
                 return values.map(lambda _, *each: expression.emit(self.k, *each), *arguments)
