@@ -17,7 +17,7 @@ from tests.support.public_calls import public_calls
 
 WITHOUT = ROOT / "tests" / "meta" / "without_example.txt"
 """Those whose example cannot run on any machine, each with the reason: `name: reason`. A new name must not add one."""
-FRAMEWORKS = ("from cuda", "import torch", "import jax", "import cupy")
+FRAMEWORKS = ("from cuda", "import torch", "import jax", "import cupy", "ptx_of_lto_ir")
 """What blocks of linking.md import that need a GPU, or a framework that is no dependency of the tests."""
 PAGES = (
     *("atoms", "architecture", "calls", "checks", "embedding", "layout", "linking", "looking", "simulator"),

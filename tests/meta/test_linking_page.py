@@ -11,7 +11,7 @@ from tests.meta.test_tiled_guide import PRINTED
 from tests.support.process import ROOT
 
 BLOCKS = BLOCK.findall((ROOT / "docs" / "linking.md").read_text(encoding="utf-8"))
-NEED = ("from numba", "from cuda", "import torch", "import jax", "import cupy")
+NEED = ("from numba", "from cuda", "import torch", "import jax", "import cupy", "ptx_of_lto_ir")
 
 
 def test_what_needs_nothing_runs(tmp_path: Path) -> None:

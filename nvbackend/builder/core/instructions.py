@@ -40,9 +40,7 @@ class _Space(NamedTuple):
 _SHARED = "pass one of k.shared(...), or copy there first"
 _GLOBAL = "pass a pointer that the kernel takes, or what is reached from one"
 _SPACES = {
-    RegisterClass.SHARED: _Space(
-        "shared", (SHARED_SPACE, CLUSTER_SPACE), _SHARED
-    ),  # cluster.peer-address is told later
+    RegisterClass.SHARED: _Space("shared", (SHARED_SPACE, CLUSTER_SPACE), _SHARED),
     RegisterClass.SHARED_CLUSTER: _Space("shared", (SHARED_SPACE, CLUSTER_SPACE), _SHARED),
     RegisterClass.GLOBAL: _Space("global", (GLOBAL_SPACE,), _GLOBAL),
     RegisterClass.GENERIC: _Space("global", (GLOBAL_SPACE,), _GLOBAL),
