@@ -53,8 +53,7 @@ def received(k: FunctionBuilder, kind: Kind, argument: ir.Argument) -> Value | A
         return k.memory.global_address(pointer, kind.element, kind.align, const=kind.const)
     window = core.llvm.addrspacecast(argument, ir.PointerType(addrspace=SHARED_SPACE))
     number = core.llvm.ptrtoint(window, _I32)
-    place = core.places.of_address(number)
-    return Address(core, number, kind.element, SHARED_SPACE, kind.align, place=place)
+    return Address(core, number, kind.element, SHARED_SPACE, kind.align)
 
 
 def _value(core: Core, element: ElementType, argument: ir.Value) -> Value:

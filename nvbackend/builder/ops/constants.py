@@ -133,8 +133,6 @@ class Constant(Noun):
         """
         own = name_or(name, "array", "table")
         self._k.check_live()
-        if not isinstance(element, ElementType):
-            raise TypeError("elements have a type")  # the boundary knows which argument of the call it is
         if element.bits % 8:
             rules.PART_OF_A_BYTE.fail(element=element, bits=element.bits)
         shape, numbers = _flat(own, values)
