@@ -110,3 +110,28 @@ def test_leaving_a_loop_is_an_exit_too(leave: str) -> None:
         with pytest.raises(nvb.DiagnosticError, match=f"unconditional {leave}") as caught:
             array.store(k.const(1, u8))
     assert [one.rule_id for one in caught.value.diagnostics] == ["control.unreachable"]
+
+
+EXITS: dict[str, Callable[[Any], object]] = {
+    "return_": lambda k: k.return_(),
+    "break_": lambda k: k.break_(),
+    "continue_": lambda k: k.continue_(),
+    "return_if": lambda k: k.return_if(k.thread_id() == 3),
+    "break_if": lambda k: k.break_if(k.thread_id() == 3),
+    "continue_if": lambda k: k.continue_if(k.thread_id() == 3),
+    "trap": lambda k: k.trap("text"),
+}
+
+
+@pytest.mark.parametrize("loop", ["loop", "range"])
+@pytest.mark.parametrize("second", EXITS)
+@pytest.mark.parametrize("first", ["return_", "break_", "continue_"])
+def test_a_second_exit_is_refused_as_any_other_call(first: str, second: str, loop: str) -> None:
+    k = nvb.KernelBuilder("k", "sm_90a", threads=32)
+    with k.loop() if loop == "loop" else k.range(4):
+        k.break_if(k.thread_id() == 5)
+        with k.if_(k.thread_id() < 3):
+            EXITS[first](k)
+            with pytest.raises(nvb.DiagnosticError) as caught:
+                EXITS[second](k)
+        assert [each.rule_id for each in caught.value.diagnostics] == ["control.unreachable"]

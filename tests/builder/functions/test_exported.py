@@ -200,6 +200,18 @@ def test_only_what_matters_to_a_caller_is_said_of_it(body, threads, unknown, des
     assert [note.startswith(described or "-") for note in notes] == [True] * (described is not None)
 
 
+def test_a_warning_of_the_function_is_announced() -> None:
+    @nvb.function
+    def halved(k, x: i32) -> i32:
+        with k.allow("shared.missing-barrier", reason="nothing here needs it"):
+            return x // 2
+
+    with pytest.warns(nvb.DiagnosticWarning) as announced:
+        compiled = halved.compile("sm_80")
+    assert [str(each.message) for each in announced] == [str(each) for each in compiled.diagnostics]
+    assert len(compiled.diagnostics) == 1
+
+
 def test_what_is_not_known_of_callers_is_said() -> None:
     unknown = sum_of_row.compile("sm_80", threads=64).unknown
     assert any("64 threads" in each for each in unknown)

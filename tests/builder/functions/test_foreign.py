@@ -147,6 +147,25 @@ def test_all_bits_of_each_type_go_in_and_come_out() -> None:
             assert (rows[bits * 4 : bits * 4 + 32] == rows[:32]).all(), (name, bits)
 
 
+def test_a_table_of_addresses_brings_what_they_point_to() -> None:
+    tables = """.global .align 4 .b32 numbers[2] = {5, 7};
+.global .align 8 .u64 there[1] = {numbers};
+.global .align 4 .b32 unused[1] = {1};
+"""
+    body = "ld.global.u64 %d1, [there]; ld.global.u32 %r1, [%d1+4]; st.param.b32 [r], %r1;"
+    text = of_text(body, head=HEAD + tables)
+    second = nvb.extern_function("f", {"n": i32}, i32, ptx=text, effects=("reads",))
+
+    @nvb.kernel("sm_90", threads=32)
+    def reads(k, x: nvb.Pointer(i32, align=4)):
+        x[k.thread_id()] = second(k, k.thread_id())
+
+    x = np.zeros(32, np.int32)
+    ptx = ran(reads, x)
+    assert (x == 7).all()
+    assert "unused" not in ptx
+
+
 def test_memory_that_it_writes() -> None:
     swapped = foreign("swapped", {"row": ROW, "i": i32, "j": i32}, effects=("reads row", "writes row"))
 

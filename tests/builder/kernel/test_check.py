@@ -66,6 +66,17 @@ WRONG = {
 }
 
 
+@pytest.mark.parametrize("kind", [Pointer(i32), Pointer(u8), nvb.TensorMap(u8, (64, 64)), Scalar(f16)], ids=repr)
+def test_a_parameter_that_is_no_scalar_integer_has_no_size(kind):
+    """Not even an array of integers."""
+    parameters = [Parameter("x", kind), Parameter("n", Scalar(i32))]
+    (found,) = broken(lambda: sizes_of([{"x": 4}], "sized", parameters))
+    assert found.rule_id == "kernel.check"
+    assert "x is not an integer: its type is" in found.message
+    assert found.fix == "give sizes of integers only: n"
+    assert sizes_of([{"n": 4}], "sized", parameters)
+
+
 @pytest.mark.parametrize("shown", WRONG)
 @pytest.mark.parametrize("call", ["build", "compile"])
 def test_what_check_does_not_take(shown: str, call: str):

@@ -150,6 +150,18 @@ def test_a_function_that_builds_nothing_is_refused_where_it_is_decorated(functio
     assert caught.value.diagnostics[0].location.file == __file__
 
 
+def test_a_parameter_of_the_kernel_has_no_default():
+    def scaled(k, out: nvb.Pointer[f32], n: i32 = 4, *, rows: int = 8):
+        pass
+
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        nvb.kernel("sm_90a", threads=32)(scaled)
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "kernel.function"
+    assert "n is a parameter of the kernel, and its default would never be used" in found.message
+    assert found.fix == "give it at each launch; write a constant of the build after a *"
+
+
 def test_constants_are_checked_by_name():
     with pytest.raises(nvb.DiagnosticError, match="its constants are: repeats"):
         sample.build(repeat=3)

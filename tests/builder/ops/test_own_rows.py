@@ -213,6 +213,28 @@ def test_rows_that_say_what_they_do(row: Row) -> None:
     assert emitted(row)["d"][0].type is u32
 
 
+@pytest.mark.parametrize(
+    ("space", "register", "is_followed"),
+    [
+        (".global", RegisterClass.GLOBAL, False),
+        (".shared", RegisterClass.SHARED, True),
+        ("", RegisterClass.GENERIC, True),
+    ],
+)
+@pytest.mark.parametrize("access", ["st{}.u32 [{{p}}], {{a}};", "ld{}.u32 {{d}}, [{{p}}];"])
+def test_only_memory_that_may_be_shared_is_in_the_semantics(
+    space: str, register: RegisterClass, is_followed: bool, access: str
+) -> None:
+    """Of global memory the effects are enough: no analysis follows it."""
+    row = row_of(PLAIN + access.format(space), effects=ACCESS, at=True)
+    row = replace(row, operands=(*row.operands[:2], operand("p", register)))
+    if not is_followed:
+        check_row(row)
+        return
+    with pytest.raises(DiagnosticError, match=r"row\.semantics.*which its semantics leave out"):
+        check_row(row)
+
+
 def test_every_form_of_the_catalogue_passes() -> None:
     """Of each family and opcode one row: what nvbackend's own rows say is what their texts do."""
     judged = 0

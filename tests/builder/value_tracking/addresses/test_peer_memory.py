@@ -164,11 +164,12 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_what_takes_addresses_of_its_own_cta_alone(what):
+@pytest.mark.parametrize(("window", "what"), [(window, what) for window in (False, True) for what in REFUSED])
+def test_what_takes_addresses_of_its_own_cta_alone(what, window):
     k = builder()
     own = k.shared(f32, 4096, align=1024)
-    peer = k.cluster.map_shared_rank(own, 1)
+    number = k.arguments[0].cast(u32)[3]
+    peer = k.shared_address(number, f32, 1024, window="cluster") if window else k.cluster.map_shared_rank(own, 1)
     with pytest.raises(DiagnosticError) as raised:
         REFUSED[what](k, own, peer)
     assert [one.rule.id for one in raised.value.diagnostics] == ["cluster.peer-address"]
