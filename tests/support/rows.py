@@ -13,7 +13,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -50,22 +50,46 @@ _TYPES: dict[str, ir.Type] = {
 }
 
 _CHILD = """
-import json, sys
+import json, os, sys, tempfile
 import llvmlite.binding as llvm
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()
 triple = llvm.Target.from_triple(sys.argv[1])
-for line in sys.stdin:
-    text, cpu, features = json.loads(line)
-    try:
-        module = llvm.parse_assembly(text)
-        module.verify()
-        machine = triple.create_target_machine(cpu=cpu, features=features, opt=3)
-        answer = [True, machine.emit_assembly(module)]
-    except RuntimeError as error:
-        answer = [False, str(error)]
-    print(json.dumps(answer), flush=True)
+
+
+def answered(jobs, said):
+    for text, cpu, features in jobs:
+        try:
+            module = llvm.parse_assembly(text)
+            module.verify()
+            machine = triple.create_target_machine(cpu=cpu, features=features, opt=3)
+            answer = [True, machine.emit_assembly(module)]
+        except RuntimeError as error:
+            answer = [False, str(error)]
+        said.write(json.dumps(answer) + "\\n")
+        said.flush()
+
+
+jobs, done = [json.loads(line) for line in sys.stdin], 0
+while done < len(jobs):
+    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as words:
+        fork = os.fork()
+        if not fork:
+            os.dup2(words.fileno(), 2)
+            answered(jobs[done:], said)
+            os._exit(0)
+        _, status = os.waitpid(fork, 0)
+        said.seek(0), words.seek(0)
+        answers = said.read().splitlines()
+        told = words.read().strip().splitlines()
+    done += len(answers)
+    if done < len(jobs):
+        told = told or [f"the process ended with {os.waitstatus_to_exitcode(status)}"]
+        answers.append(json.dumps([False, told[0]]))
+        done += 1
+    print(*answers, sep="\\n")
 """
+"""A fork of it answers until LLVM ends it; the next one goes on after that job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +158,7 @@ def _write(builder: ir.IRBuilder, base: ir.Value, index: int, value: ir.Value) -
 
 
 def compile_batch(jobs: Sequence[tuple[str, Target]]) -> list[Compiled]:
-    """Each (IR text, target) through LLVM, in order, in as few processes as LLVM's aborts allow."""
-    results: list[Compiled] = []
-    while len(results) < len(jobs):
-        results += _compile_until_death(jobs[len(results) :])
-    return results
-
-
-def _compile_until_death(jobs: Sequence[tuple[str, Target]]) -> Iterator[Compiled]:
+    """Each (IR text, target) through LLVM, in order, in a process that its aborts do not end."""
     lines = [json.dumps((text, target.name, target.ptx_attribute)) for text, target in jobs]
     done = subprocess.run(
         [sys.executable, "-c", _CHILD, _TRIPLE],
@@ -152,13 +169,10 @@ def _compile_until_death(jobs: Sequence[tuple[str, Target]]) -> Iterator[Compile
         timeout=120,
         check=False,
     )
-    answers = done.stdout.splitlines()
-    for line in answers:
-        fine, text = json.loads(line)
-        yield Compiled(text, "") if fine else Compiled("", text)
-    if len(answers) < len(jobs):
-        words = done.stderr.strip().splitlines()
-        yield Compiled("", words[0] if words else f"the process ended with {done.returncode}")
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers) == len(jobs)
+    return [Compiled(text, "") if fine else Compiled("", text) for fine, text in answers]
 
 
 def compile_rows(rows: Sequence[tuple[Row, Target]]) -> list[Compiled]:
