@@ -30,6 +30,11 @@ def mixed(k, x: f32, y: f32, i: i32, h: f16) -> f32:
 
 
 @nvb.function
+def curved(k, x: f32, y: f32) -> f32:
+    return k.math.sin(x) + k.math.exp(y * 0.125) + k.math.tanh(x)
+
+
+@nvb.function
 def looped(k, row: nvb.Pointer(f32, align=4), count: i32) -> f32:
     total = k.var(0.0)
     with k.range(count) as i, k.if_(row[i] > 0.0):
@@ -57,23 +62,26 @@ def refusal(make):
 
 
 @needs_both
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", TARGETS)
 def test_ptxas_accepts_what_nvjitlink_makes_of_it(target) -> None:
-    for function in (*FUNCTIONS, mixed, looped):
+    for function in (*FUNCTIONS, mixed, curved, looped):
         text = ptx_of_lto_ir(function.compile(target).lto_ir(), function.name, target)
         done, said = assemble(text, target)
         assert done, said
 
 
 @needs_both
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", TARGETS)
 def test_it_computes_the_same_bits(target) -> None:
-    made = {"sums": mixed.compile(target), "loop": looped.compile(target)}
-    texts = {each.name: (each.ptx, ptx_of_lto_ir(each.lto_ir(), each.name, target)) for each in made.values()}
+    made = [each.compile(target) for each in (mixed, curved, looped)]
+    texts = {each.name: (each.ptx, ptx_of_lto_ir(each.lto_ir(), each.name, target)) for each in made}
     results = []
     for which in (0, 1):
         kinds = {"x": f32, "y": f32, "i": i32, "h": f16}
         sums = nvb.extern_function("mixed", kinds, f32, ptx=texts["mixed"][which])
+        curves = nvb.extern_function("curved", {"x": f32, "y": f32}, f32, ptx=texts["curved"][which])
         loop = nvb.extern_function(
             "looped",
             {"row": nvb.Pointer(f32, align=4), "count": i32},
@@ -82,17 +90,17 @@ def test_it_computes_the_same_bits(target) -> None:
             effects=("reads row", "writes row"),
         )
 
-        results.append(_run(target, sums, loop))
+        results.append(_run(target, sums, curves, loop))
     assert results[0].tobytes() == results[1].tobytes()
 
 
-def _run(target, sums, loop):
-    """The numbers of both functions for 32 threads, in the simulator."""
+def _run(target, sums, curves, loop):
+    """The numbers of the functions for 32 threads, in the simulator."""
 
     @nvb.kernel(target, threads=32)
     def caller(k, x: nvb.Pointer(f32, align=4), y: nvb.Pointer(f32, align=4), out: nvb.Pointer(f32, align=4)):
         t = k.thread_id()
-        out[t] = sums(k, x[t], y[t], t - 9, y[t].to(f16))
+        out[t] = sums(k, x[t], y[t], t - 9, y[t].to(f16)) + curves(k, x[t], y[t])
         with k.if_(t == 0):
             out[32] = loop(k, y, 20)
 

@@ -51,8 +51,23 @@ _RENAMED = {
     "llvm.minimumnum.f32": "llvm.nvvm.fmin.f",
     "llvm.maximumnum.f64": "llvm.nvvm.fmax.d",
     "llvm.minimumnum.f64": "llvm.nvvm.fmin.d",
+    **{
+        f"llvm.{name}.f{bits}": f"llvm.nvvm.{own}.{letter}"
+        for bits, letter in ((32, "f"), (64, "d"))
+        for name, own in (("fabs", "fabs"), ("trunc", "trunc"), ("floor", "floor"), ("ceil", "ceil"), ("rint", "round"))
+    },
 }
 """Intrinsics that libNVVM has under the name of the machine's instruction."""
+_COPYSIGN = "llvm.copysign.f32"
+_COPYSIGN_DEFINED = """define internal float @llvm_copysign_f32(float %a, float %b) alwaysinline {
+  %i = bitcast float %a to i32
+  %j = bitcast float %b to i32
+  %size = and i32 %i, 2147483647
+  %sign = and i32 %j, -2147483648
+  %bits = or i32 %size, %sign
+  %r = bitcast i32 %bits to float
+  ret float %r
+}"""
 _KEPT = ("convergent", "noinline", "alwaysinline", "nounwind")
 _LETTERS = {"float": "f", "double": "d"}
 _HALVES = {
@@ -91,6 +106,9 @@ def _without_metadata(line: str) -> str:
 
 
 def _renamed(line: str) -> str:
+    """With libNVVM's names of intrinsics, or a definition of what it has no intrinsic for."""
+    if f"@{_COPYSIGN}(" in line:
+        return _COPYSIGN_DEFINED if line.startswith("declare") else line.replace(_COPYSIGN, "llvm_copysign_f32")
     for old, new in _RENAMED.items():
         line = line.replace(f"@{old}(", f"@{new}(")
     return line
