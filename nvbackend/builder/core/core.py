@@ -85,7 +85,7 @@ class Core:
         self.machine.attributes.update(threads=bounds.threads, cluster=bounds.cluster)
         self.anchors = Anchors()
         self.math = math
-        self.llvm: ir.IRBuilder = LiveBuilder(self.check_live, function)
+        self.llvm = LiveBuilder(self.check_live, function)
         self.regions: list[Region] = [Region("kernel", None)]
         self.shared_counters: set[ir.Value] = set()
         """Slots of loop counters that have the same value in all threads of the CTA in each iteration."""
@@ -413,7 +413,7 @@ class Core:
         known = self.known.get(storage)
         if known is not None and not isinstance(known[0], Merged):
             return known
-        loads = [self.llvm.load(slot, name=storage.name, typ=slot.allocated_type) for slot in storage.slots]
+        loads = self.llvm.loads(storage.slots, storage.name)
         for load, merged in zip(loads, known or (), strict=False):
             self.execution.merge(load, merged)
         if self._cached_storage:
@@ -431,14 +431,10 @@ class Core:
             self.known[storage] = list(values)
             self.dirty[storage] = None
         else:
-            self._store(storage, values)
+            self.llvm.stores(values, storage.slots)
 
     def flush(self) -> None:
         """Store cached writes to their stack slots."""
         for storage in self.dirty:
-            self._store(storage, self.known[storage])
+            self.llvm.stores(self.known[storage], storage.slots)
         self.dirty = {}
-
-    def _store(self, storage: Storage, values: Sequence[ir.Value]) -> None:
-        for slot, value in zip(storage.slots, values, strict=True):
-            self.llvm.store(value, slot)

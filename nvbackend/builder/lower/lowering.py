@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from nvbackend.builder.lower.modules import struct_type
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.scopes.blocks import owner_of
+from nvbackend.builder.scopes.blocks import LiveBuilder, owner_of
 from nvbackend.diagnostics import Diagnostic, WrongKind, printed, raise_all, with_article
 from nvbackend.intrinsics.row.asm_form import asm_form
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, RegisterClass, Role, Row, RowOperand
@@ -307,10 +307,21 @@ def _unpack(builder: ir.IRBuilder, row: Row, call: ir.Value) -> dict[str, list[i
     single = sum(operand.count for operand in row.outputs) == 1
     for operand in row.outputs:
         scalar = SCALARS[operand.register.llvm]
-        values = (call if single else _element(builder, call, position + index) for index in range(operand.count))
-        results[operand.name] = [value if value.type == scalar else builder.bitcast(value, scalar) for value in values]
+        places = range(position, position + operand.count)
+        if not single and isinstance(builder, LiveBuilder) and _are(call.type, places, scalar):
+            results[operand.name] = builder.members(call, places)
+        else:
+            values = (call if single else _element(builder, call, place) for place in places)
+            results[operand.name] = [
+                value if value.type == scalar else builder.bitcast(value, scalar) for value in values
+            ]
         position += operand.count
     return results
+
+
+def _are(struct: ir.Type, places: range, scalar: ir.Type) -> bool:
+    """Whether these members of a struct are registers of this type already."""
+    return isinstance(struct, ir.BaseStructType) and all(struct.elements[place] == scalar for place in places)
 
 
 def _element(builder: ir.IRBuilder, results: ir.Value, index: int) -> ir.Value:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -16,7 +16,7 @@ from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from llvmlite import ir
 
-from nvbackend.builder.scopes import rules
+from nvbackend.builder.scopes import registers, rules
 from nvbackend.builder.scopes.lines import Lines, vanishes
 from nvbackend.builder.scopes.python_exits import python_exit
 from nvbackend.builder.thread_tables.tables import ThreadSet
@@ -165,12 +165,41 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
         for operand in instr.operands:
             if not isinstance(operand, ir.Value):
                 _refuse_value(instr.opname, operand)
-            owner = owner_of(operand)
-            if owner is not None and owner is not self._own:
-                rules.FOREIGN_VALUE.fail(owner=owner.name, user=self._own.name)
+            self._check_owner(operand)
         if not vanishes(instr) and (line := self._line or self._lines.here()) is not None:
             instr.metadata["dbg"] = line
         super()._insert(instr)
+
+    def _check_owner(self, operand: ir.Value) -> None:
+        owner = owner_of(operand)
+        if owner is not None and owner is not self._own:
+            rules.FOREIGN_VALUE.fail(owner=owner.name, user=self._own.name)
+
+    def members(self, struct: ir.Value, places: range) -> list[ir.Instruction]:
+        """Members of a result, as `extract_value` gives each."""
+        return self._inserted([struct], registers.members(self.block, struct, places))
+
+    def loads(self, slots: Sequence[ir.AllocaInstr], name: str) -> list[ir.Instruction]:
+        """What is in slots, as `load` gives each."""
+        return self._inserted(slots[:1], registers.loads(self.block, slots, name))
+
+    def stores(self, values: Sequence[ir.Value], slots: Sequence[ir.AllocaInstr]) -> None:
+        """Each value into its slot, as `store` does."""
+        self._inserted([*values, *slots[:1]], registers.stores(self.block, values, slots))
+
+    def _inserted(self, operands: Iterable[ir.Value], instrs: list[ir.Instruction]) -> list[ir.Instruction]:
+        """`instrs`, which vanish, put where the next instruction goes; `operands` are theirs that may be foreign."""
+        if self._anchor == len(self.block.instructions):
+            self._check_open()
+        for operand in operands:
+            self._check_owner(operand)
+        if self.debug_metadata is None:
+            self.block.instructions[self._anchor : self._anchor] = instrs
+            self._anchor += len(instrs)
+        else:
+            for instr in instrs:
+                super()._insert(instr)
+        return instrs
 
     def copied(self, value: ir.Value) -> ir.Instruction:
         """An instruction whose result is `value`: llvmlite's own bitcast to the same type gives the value itself."""

@@ -1,0 +1,104 @@
+"""Registers that are taken out of results and slots many at once: the text of llvmlite's own instructions."""
+
+from __future__ import annotations
+
+import llvmlite.binding as llvm
+import pytest
+from llvmlite import ir
+
+from nvbackend.builder.scopes import registers
+from nvbackend.builder.scopes.blocks import LiveBuilder
+from nvbackend.diagnostics import DiagnosticError
+
+FLOAT, INTEGER = ir.FloatType(), ir.IntType(32)
+KINDS = [FLOAT, INTEGER, FLOAT]
+
+
+def function() -> ir.Function:
+    made = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [ir.LiteralStructType(KINDS)]), "f")
+    made.append_basic_block("entry")
+    return made
+
+
+def live(of: ir.Function) -> LiveBuilder:
+    builder = LiveBuilder(lambda: None, of)
+    builder.position_at_end(of.entry_basic_block)
+    return builder
+
+
+def several(builder: LiveBuilder, struct: ir.Value) -> list[ir.Value]:
+    slots = [builder.alloca(kind, name='a "b"') for kind in KINDS]
+    builder.stores(builder.members(struct, range(3)), slots)
+    return builder.loads(slots, "x")
+
+
+def each(builder: ir.IRBuilder, struct: ir.Value) -> list[ir.Value]:
+    slots = [builder.alloca(kind, name='a "b"') for kind in KINDS]
+    members = [builder.extract_value(struct, place) for place in range(3)]
+    for value, slot in zip(members, slots, strict=True):
+        builder.store(value, slot)
+    return [builder.load(slot, name="x") for slot in slots]
+
+
+def test_they_are_those_of_llvmlite() -> None:
+    one, other = function(), function()
+    first, second = several(live(one), one.args[0]), each(live(other), other.args[0])
+    assert str(one) == str(other)
+    for mine, theirs in zip(one.entry_basic_block.instructions, other.entry_basic_block.instructions, strict=True):
+        assert isinstance(mine, type(theirs))
+        assert set(vars(mine)) >= set(vars(theirs)) - {name for name in vars(theirs) if "cached" in name}
+        assert (mine.type, mine.name, mine.opname) == (theirs.type, theirs.name, theirs.opname)
+        assert [operand.name for operand in mine.operands] == [operand.name for operand in theirs.operands]
+    assert [value.name for value in first] == [value.name for value in second]
+    builder = live(one)
+    builder.ret_void()
+    llvm.parse_assembly(str(one.module)).verify()
+
+
+def test_metadata_and_alignment_are_printed() -> None:
+    one, other = function(), function()
+    for made, instructions in ((one, several), (other, each)):
+        instructions(live(made), made.args[0])
+        for instr in made.entry_basic_block.instructions:
+            instr.metadata["m"] = made.module.add_metadata([ir.Constant(INTEGER, 1)])
+            if hasattr(instr, "align"):
+                instr.align = 4
+    assert str(one) == str(other)
+    assert str(one).count("!m") == len(one.entry_basic_block.instructions)
+
+
+def test_they_go_where_the_builder_is() -> None:
+    made = function()
+    builder = live(made)
+    slot = builder.alloca(FLOAT)
+    last = builder.ret_void()
+    builder.position_before(last)
+    loaded = builder.loads([slot], "x")
+    added = builder.fadd(*loaded, *loaded)
+    assert made.entry_basic_block.instructions == [slot, *loaded, added, last]
+
+
+def test_what_is_wrong_with_them_is_found() -> None:
+    made, foreign = function(), function()
+    builder = live(made)
+    slot = builder.alloca(FLOAT)
+    [value] = builder.loads([slot], "x")
+    with pytest.raises(TypeError, match="i32"):
+        builder.stores([ir.Constant(INTEGER, 1)], [slot])
+    with pytest.raises(ValueError, match="zip"):
+        builder.stores([value, value], [slot])
+    theirs = live(foreign).alloca(FLOAT)
+    for wrong in (
+        lambda: builder.loads([theirs], "x"),
+        lambda: builder.stores([value], [theirs]),
+        lambda: builder.stores([live(foreign).loads([theirs], "x")[0]], [slot]),
+        lambda: builder.members(foreign.args[0], range(2)),
+    ):
+        with pytest.raises(DiagnosticError) as caught:
+            wrong()
+        assert caught.value.diagnostics[0].rule_id == "value.kernel"
+    assert registers.members(made.entry_basic_block, made.args[0], range(1, 3))[1].type == FLOAT
+    builder.ret_void()
+    with pytest.raises(DiagnosticError) as caught:
+        builder.loads([slot], "x")
+    assert caught.value.diagnostics[0].rule_id == "attach.block"
