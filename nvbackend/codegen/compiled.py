@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,7 +23,16 @@ from nvbackend.codegen.looking.page import page
 from nvbackend.codegen.looking.page import summary as page_summary
 from nvbackend.codegen.looking.work import work_by_loop
 from nvbackend.codegen.pickled import loaded
-from nvbackend.codegen.ptxas import Assembly, Cubin, assemble, check_request, interpret, is_cubin, run_ptxas
+from nvbackend.codegen.ptxas import (
+    Assembly,
+    Cubin,
+    assemble,
+    check_request,
+    interpret,
+    is_cubin,
+    last,
+    running_ptxas,
+)
 from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.saved.c_header import c_header
 from nvbackend.codegen.saved.written import save
@@ -204,6 +214,24 @@ def compile_kernel(
     The environment's NVBACKEND_DUMP names a folder that gets every form, NVBACKEND_LOG a file that gets a line. Raises
     dump.write, log.write, and what `compile_ir` and `nvbackend.codegen.ptxas.assemble` raise.
     """
+    options: dict[str, Any] = {"optimize": optimize, "assemble": assemble, "tool": tool, "ptxas_level": ptxas_level}
+    return last(compiling(ir_text, signature, machine, target, cache=cache, register_limit=register_limit, **options))
+
+
+def compiling(
+    ir_text: str,
+    signature: Signature,
+    machine: MachineFunction,
+    target: Target,
+    *,
+    cache: Cache | None = None,
+    optimize: int = 3,
+    assemble: bool | None = True,
+    tool: Tool | None = None,
+    ptxas_level: int = 3,
+    register_limit: int | None = None,
+) -> Generator[None, None, CompiledKernel]:
+    """`compile_kernel` in steps: after the first, ptxas runs where it must. Closed then, it is ended."""
     stages = _Stages(signature.name, target, Cache.default() if cache is None else cache)
     dump = Dump(signature.name, target.name, ir_text)
     dump.write(machine_txt=str(machine) if dump.is_wanted else "", kernel_ll=ir_text)
@@ -212,7 +240,7 @@ def compile_kernel(
     cubin = None
     if assemble or (assemble is None and (tool or locate("ptxas"))):
         try:
-            cubin = stages.assemble(ptx, tool or find_ptxas(), ptxas_level, register_limit)
+            cubin = yield from stages.assemble(ptx, tool or find_ptxas(), ptxas_level, register_limit)
         except DiagnosticError as error:
             raise DiagnosticError(at_user_lines(error.diagnostics, ptx, machine)) from None
         dump.write_cubin(cubin.data)
@@ -286,8 +314,11 @@ class _Stages:
         self.cache.put(key, pack({"ptx": result.ptx.encode(), "ir": result.optimized_ir.encode()}))
         return result.ptx, result.optimized_ir
 
-    def assemble(self, ptx: str, tool: Tool, level: int, register_limit: int | None) -> Cubin:
-        """The cubin. The log of ptxas is kept with it, so that its warnings are repeated."""
+    def assemble(self, ptx: str, tool: Tool, level: int, register_limit: int | None) -> Generator[None, None, Cubin]:
+        """The cubin. The log of ptxas is kept with it, so that its warnings are repeated.
+
+        Its time leaves out what the caller does while ptxas runs.
+        """
         start = time.perf_counter()
         check_request(level, register_limit)
         key = cache_key(
@@ -302,7 +333,13 @@ class _Stages:
         if assembly is not None:
             self.cached.append(ASSEMBLE)
         else:
-            assembly = run_ptxas(ptx, self.target, tool, opt_level=level, register_limit=register_limit)
+            steps = running_ptxas(ptx, self.target, tool, opt_level=level, register_limit=register_limit)
+            with contextlib.closing(steps):
+                next(steps)
+                started = time.perf_counter()
+                yield
+                start += time.perf_counter() - started
+                assembly = last(steps)
             self.cache.put(key, pack({"cubin": assembly.data, "log": assembly.log.encode()}))
         cubin = interpret(assembly, ptx, tool, register_limit=register_limit)
         self.timings[ASSEMBLE] = time.perf_counter() - start

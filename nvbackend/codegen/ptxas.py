@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar, cast
 
 from nvbackend.codegen.ptxas_messages import SPILLS, diagnose
 from nvbackend.codegen.register_hazards import UnreadableSass, hazards
@@ -24,6 +26,7 @@ from nvbackend.intrinsics.row.row import PtxVersion
 from nvbackend.intrinsics.sync.register_budget import THREAD_REGISTERS
 from nvbackend.isel.target.target import LAST_IN_PTXAS_12, Target, dotted, lowest_ptx_version
 
+_Result = TypeVar("_Result")
 RS_WGMMA_FIXED: ToolVersion = (13, 3, 0)
 """The first ptxas that keeps the A registers of a wgmma alive until the instruction has read them."""
 
@@ -180,21 +183,39 @@ def check_request(opt_level: int, register_limit: int | None) -> None:
 
 def run_ptxas(ptx: str, target: Target, tool: Tool, *, opt_level: int, register_limit: int | None) -> Assembly:
     """Run ptxas in a directory of its own. Raises its errors, all of them together, and ptxas.old-rs-wgmma."""
+    return last(running_ptxas(ptx, target, tool, opt_level=opt_level, register_limit=register_limit))
+
+
+def running_ptxas(
+    ptx: str, target: Target, tool: Tool, *, opt_level: int, register_limit: int | None
+) -> Generator[None, None, Assembly]:
+    """`run_ptxas` in two steps, between which the program runs; closed between them, it is ended."""
     arguments = ["-v", f"-O{opt_level}", "--gpu-name", target.name, "kernel.ptx", "-o", "kernel.cubin"]
     if register_limit is not None:
         arguments[:0] = ["--maxrregcount", str(register_limit)]
     with tool.directory("kernel.ptx", ptx.encode()) as directory:
-        done = tool.run(arguments, directory)
-        log = done.stdout + done.stderr
-        if done.returncode == 0:
+        with tool.started(arguments, directory) as process:
+            yield
+            log = "".join(process.communicate())
+        status = process.returncode
+        if status == 0:
             cubin = _cubin_of(directory / "kernel.cubin", tool)
             _check_register_a(ptx, cubin, tool)
             return Assembly(cubin, log)
     _refuse_target(log, target, tool)
     raise_all(diagnose(log, ptx))
-    status = f"signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"
+    ended = f"signal {-status}" if status < 0 else f"exit status {status}"
     said = f": {log.strip()}" if log.strip() else ""
-    raise DiagnosticError([CRASHED.diagnose(release=tool.release, status=status, said=said)])
+    raise DiagnosticError([CRASHED.diagnose(release=tool.release, status=ended, said=said)])
+
+
+def last(steps: Generator[None, None, _Result]) -> _Result:
+    """What a generator returns after all its steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast("_Result", end.value)
 
 
 def is_cubin(data: bytes) -> bool:

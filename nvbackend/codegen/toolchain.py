@@ -114,18 +114,34 @@ class Tool:
 
     def run(self, arguments: Sequence[str], directory: Path) -> subprocess.CompletedProcess[str]:
         """Run it in `directory`, whatever its exit status. Raises toolchain.broken where it cannot be started."""
+        with self.started(arguments, directory) as process:
+            stdout, stderr = process.communicate()
+        return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+
+    @contextlib.contextmanager
+    def started(self, arguments: Sequence[str], directory: Path) -> Iterator[subprocess.Popen[str]]:
+        """The program as it runs in `directory`; it is ended if the block is left by an exception.
+
+        Raises toolchain.broken where it cannot be started.
+        """
         try:
-            return subprocess.run(
+            process = subprocess.Popen(
                 [str(self.path), *arguments],
                 cwd=directory,
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 text=True,
                 errors="replace",
-                check=False,
             )
         except OSError as error:
             TOOL_BROKEN.fail(path=self.path, reason=error.strerror)
+        with process:
+            try:
+                yield process
+            except BaseException:
+                process.kill()
+                raise
 
 
 @functools.lru_cache(maxsize=32)

@@ -124,7 +124,7 @@ def test_the_cache_is_really_used_and_really_left(tmp_path: Path, monkeypatch: p
         raise AssertionError("compiled although it is in the cache")
 
     monkeypatch.setattr(compiled_module, "compile_ir", refuse)
-    monkeypatch.setattr(compiled_module, "run_ptxas", refuse)
+    monkeypatch.setattr(compiled_module, "running_ptxas", refuse)
     assert build(cache=cache).cached == STAGES
     with pytest.raises(AssertionError, match="in the cache"):
         build()

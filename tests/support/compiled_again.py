@@ -37,13 +37,13 @@ class Runs:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        build = KernelDefinition.build
+        build = KernelDefinition._build
 
-        def counted(definition: KernelDefinition, **given: Any) -> Any:
+        def counted(definition: KernelDefinition, *given: Any, **named: Any) -> Any:
             self.count += 1
-            return build(definition, **given)
+            return build(definition, *given, **named)
 
-        monkeypatch.setattr(KernelDefinition, "build", counted)
+        monkeypatch.setattr(KernelDefinition, "_build", counted)
 
 
 def in_module(text: str) -> types.ModuleType:

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, cast
 
 from nvbackend.builder.kernel.again.compiled_again import CompiledBefore
+from nvbackend.builder.kernel.ahead import Ahead
 from nvbackend.builder.kernel.annotations import (
     annotations_of,
     has_function,
@@ -142,9 +143,20 @@ class KernelDefinition(NotLoaded):
         `debug`: `check` is that of `KernelBuilder.finish` (kernel.check), and `debug=False` leaves out `k.print`,
         `k.assert_`, `k.trap`, `k.breakpoint` and `k.clock`.
         """
+        return self._build(target, self._together(constants, more), check, debug=debug)
+
+    def _build(
+        self,
+        target: str | Target | None,
+        values: dict[str, Any],
+        check: Check,
+        *,
+        debug: bool,
+        ahead: Ahead | None = None,
+    ) -> FinishedKernel:
+        """As `build`; `ahead` is started on the verified kernel."""
         from nvbackend.builder.kernel.kernel import KernelBuilder
 
-        values = self._together(constants, more)
         check = self.examples if check is True and self.examples else check
         chosen = self.target if target is None else Target.parse(target)
         first = first_line(self._function)
@@ -171,7 +183,7 @@ class KernelDefinition(NotLoaded):
                 raise
             raise DiagnosticError([fault]) from None
         with placed():
-            return k._finish(last_line(self._function), check)
+            return k._finish(last_line(self._function), check, ahead)
 
     def with_(self, *, name: str | None = None, **constants: Any) -> KernelDefinition:
         """The same kernel with some constants of the build set, which `build` and `compile` can set again.
@@ -336,7 +348,8 @@ class KernelDefinition(NotLoaded):
         )
 
         def compile_() -> CompiledKernel:
-            return self.build(target=target, constants=constants, check=check, debug=debug).compile(**options)
+            with Ahead(options) as ahead:
+                return ahead.compiled(self._build(target, constants, check, debug=debug, ahead=ahead))
 
         if self.rules:  # what their analyses read is not known
             return compile_()

@@ -20,6 +20,7 @@ from nvbackend.builder.core.parameters import (
     TensorMapParameter,
     check_parameters,
 )
+from nvbackend.builder.kernel.ahead import Ahead
 from nvbackend.builder.kernel.bounds import checked_bounds, checked_policy
 from nvbackend.builder.kernel.check import Check, sizes_of
 from nvbackend.builder.kernel.dry_run import dry_run
@@ -139,8 +140,11 @@ class KernelBuilder(Operations):
         """
         return self._finish(caller_location(), check)
 
-    def _finish(self, end: Location | None, check: Check) -> FinishedKernel:
-        """As `finish`; `end` is the line where the kernel ends for threads that leave nowhere else."""
+    def _finish(self, end: Location | None, check: Check, ahead: Ahead | None = None) -> FinishedKernel:
+        """As `finish`; `end` is the line where the kernel ends for threads that leave nowhere else.
+
+        `ahead` starts on the text before the dry run.
+        """
         if self.core.finished:
             FINISHED.fail(name=self.name)
         sizes = sizes_of(check, self.name, self._parameters)
@@ -155,21 +159,28 @@ class KernelBuilder(Operations):
         faults = [*self._warnings, *of_calls, *verify(self.machine, rules=self._rules)]
         warnings = raise_all(of_whole_calls(self.core, allowed.kept(faults)))
         verified = time.perf_counter()
+        with spliced(self.core.function, self.core.functions.calls):
+            text = kernel_text(self.module, self)
+        written = time.perf_counter()
         if sizes is not None:
+            if ahead is not None:
+                ahead.start(text, self.signature, self.machine)
             warnings += raise_all(allowed.kept(dry_run(self.core, self.signature, sizes)))
         warnings += tuple(allowed.unused())
         checked = time.perf_counter()
-        with spliced(self.core.function, self.core.functions.calls):
-            text = kernel_text(self.module, self)
-        building = built - self._started + time.perf_counter() - checked
-        timings = {"build": building, "verify": verified - built, "check": checked - verified}
+        building = built - self._started + written - verified
+        timings = {"build": building, "verify": verified - built, "check": checked - written}
         suppressed = tuple(allowed.suppressed)
         announce(warnings, suppressed)
         return FinishedKernel(self.signature, self.target, self.machine, text, warnings, timings, suppressed)
 
     def compile(self, *, check: bool | Sequence[Mapping[str, int]] = True, **options: Any) -> CompiledKernel:
         """Finish, then compile: see `finish` and FinishedKernel.compile."""
-        return self._finish(caller_location(), check).compile(**options)
+        from nvbackend.codegen.compiled import check_options
+
+        check_options(options)
+        with Ahead(options) as ahead:
+            return ahead.compiled(self._finish(caller_location(), check, ahead))
 
 
 @user_facing
@@ -201,7 +212,10 @@ class FinishedKernel(NotLoaded):
         from nvbackend.codegen.compiled import check_options, compile_kernel
 
         check_options(options)
-        compiled = compile_kernel(self.ir, self.signature, self.machine, self.target, **options)
+        return self.of(compile_kernel(self.ir, self.signature, self.machine, self.target, **options))
+
+    def of(self, compiled: CompiledKernel) -> CompiledKernel:
+        """`compiled`, which the IR was compiled to, with the warnings and times of both; its own are given."""
         announce(compiled.diagnostics)
         return dataclasses.replace(
             compiled,

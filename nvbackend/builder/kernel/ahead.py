@@ -1,0 +1,58 @@
+"""ptxas at work on a verified kernel while its dry run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nvbackend.builder.kernel.kernel import FinishedKernel
+    from nvbackend.codegen.compiled import CompiledKernel
+    from nvbackend.isel.machine.function import MachineFunction
+    from nvbackend.signature import Signature
+
+
+class Ahead:
+    """A compile with `options` that begins before the kernel has passed its dry run, and ends with the block.
+
+    The result is that of `FinishedKernel.compile`. Where the beginning fails, all is done again after the dry run: its
+    diagnostics come first.
+    """
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = options
+        self._steps: Generator[None, None, CompiledKernel] | None = None
+        self._compiled: CompiledKernel | None = None
+
+    def __enter__(self) -> Ahead:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._steps is not None:
+            self._steps.close()
+
+    def start(self, ir_text: str, signature: Signature, machine: MachineFunction) -> None:
+        """Compile to PTX, and start ptxas. What is to be dumped waits for the dry run."""
+        from nvbackend.codegen.compiled import compiling
+        from nvbackend.codegen.looking.dump import is_wanted
+
+        if is_wanted():
+            return
+        try:
+            self._steps = compiling(ir_text, signature, machine, machine.target, **self._options)
+            next(self._steps)
+        except StopIteration as end:
+            self._compiled, self._steps = end.value, None
+        except Exception:  # noqa: BLE001 (it comes again, after the dry run)
+            self._steps = None
+
+    def compiled(self, finished: FinishedKernel) -> CompiledKernel:
+        """The kernel that `finished` compiles to. Raises what its `compile` raises."""
+        from nvbackend.codegen.ptxas import last
+
+        if self._steps is not None:
+            self._compiled, self._steps = last(self._steps), None
+        return finished.compile(**self._options) if self._compiled is None else finished.of(self._compiled)

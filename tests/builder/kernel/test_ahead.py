@@ -1,0 +1,138 @@
+"""ptxas works on a kernel while its dry run goes on: the same kernel, the same errors in the same order."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import i32
+from nvbackend.builder.kernel import kernel as kernel_module
+from nvbackend.codegen import toolchain
+from nvbackend.codegen.toolchain import Tool, find_ptxas
+
+NO_CACHE = nvb.Cache.disabled()
+
+
+@nvb.kernel("sm_80", threads=128)
+def right(k: Any, out: nvb.Pointer[i32]) -> None:
+    out[k.thread_id()] = 1
+
+
+@nvb.kernel("sm_80", threads=128)
+def wrong(k: Any, out: nvb.Pointer[i32]) -> None:
+    """What the verifier lets through, and the dry run does not."""
+    buffer = k.shared(i32, 256)
+    buffer[k.thread_id()] = k.thread_id()
+    k.barrier.sync()
+    out[k.thread_id()] = buffer[128 + k.thread_id()]
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Popen[str]]:
+    """Every program that is started; their files are in `tmp_path`."""
+    started: list[Popen[str]] = []
+
+    def start(*given: Any, **named: Any) -> Popen[str]:
+        started.append(Popen(*given, **named))
+        return started[-1]
+
+    find_ptxas()  # which is asked for its version once
+    monkeypatch.setattr(toolchain.subprocess, "Popen", start)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return started
+
+
+def failing(folder: Path, seconds: float = 0) -> Tool:
+    """A ptxas that says what is wrong after a while."""
+    path = folder / "ptxas"
+    path.write_text(f"#!/bin/sh\nsleep {seconds}\necho 'ptxas fatal   : of the assembler' >&2\nexit 255\n")
+    path.chmod(0o755)
+    return Tool(path, (13, 0, 0), "a script")
+
+
+def rules_of(caught: pytest.ExceptionInfo[nvb.DiagnosticError]) -> list[str]:
+    return [each.rule_id for each in caught.value.diagnostics]
+
+
+def test_it_runs_meanwhile(processes: list[Popen[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    running: list[int] = []
+    dry_run = kernel_module.dry_run
+
+    def watched(*given: Any) -> Any:
+        running.append(len(processes))
+        return dry_run(*given)
+
+    monkeypatch.setattr(kernel_module, "dry_run", watched)
+    ahead = right.compile(cache=NO_CACHE)
+    assert (running, len(processes)) == ([1], 1)
+    after = right.build().compile(cache=NO_CACHE)
+    assert (running, len(processes)) == ([1, 1], 2)
+    assert ahead == after
+    assert [*ahead.timings] == [*after.timings]
+    right.compile(cache=NO_CACHE, assemble=False)
+    right.compile(cache=NO_CACHE, check=False)
+    assert (running, len(processes)) == ([1, 1, 2], 3)
+
+
+def test_a_kernel_that_fails_leaves_no_program_and_no_file(processes: list[Popen[str]], tmp_path: Path) -> None:
+    slow = failing(tmp_path, 600)
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        wrong.compile(cache=NO_CACHE, tool=slow)
+    assert rules_of(caught) == ["dry-run.unwritten"]
+    assert processes[0].returncode is not None
+    assert os.listdir(tmp_path) == ["ptxas"]
+
+
+def test_errors_of_the_dry_run_come_first(tmp_path: Path) -> None:
+    tool = failing(tmp_path)
+    with pytest.raises(nvb.DiagnosticError) as ahead:
+        right.compile(cache=NO_CACHE, tool=tool)
+    with pytest.raises(nvb.DiagnosticError) as after:
+        right.build().compile(cache=NO_CACHE, tool=tool)
+    [first], [second] = ahead.value.diagnostics, after.value.diagnostics
+    assert first.rule_id == "ptxas.crash" or "of the assembler" in first.message
+    assert (first.rule_id, first.message, first.fix) == (second.rule_id, second.message, second.fix)
+    assert first.location is not None
+    assert second.location is not None
+    assert (first.location.file, second.location.file) == (__file__, __file__)
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        wrong.compile(cache=NO_CACHE, tool=tool)
+    assert rules_of(caught) == ["dry-run.unwritten"]
+
+
+@pytest.mark.parametrize("options", [{"optimize": 9}, {"ptxas_level": 7}, {"register_limit": -1}], ids=str)
+def test_wrong_options_are_told_after_it(options: dict[str, Any]) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        wrong.compile(cache=NO_CACHE, **options)
+    assert rules_of(caught) == ["dry-run.unwritten"]
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        right.compile(cache=NO_CACHE, **options)
+    assert rules_of(caught)[0].startswith(("llvm.", "ptxas."))
+
+
+def test_a_kernel_that_fails_is_not_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NVBACKEND_DUMP", str(tmp_path / "dump"))
+    with pytest.raises(nvb.DiagnosticError):
+        wrong.compile(cache=NO_CACHE)
+    assert not (tmp_path / "dump").exists()
+    right.compile(cache=NO_CACHE)
+    assert list((tmp_path / "dump").glob("right-*/kernel.cubin"))
+
+
+def test_a_builder_compiles_ahead_too(processes: list[Popen[str]]) -> None:
+    def built() -> nvb.KernelBuilder:
+        k = nvb.KernelBuilder("k", "sm_80", threads=32)
+        k.barrier.sync()
+        return k
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert built().compile(cache=NO_CACHE) == built().finish().compile(cache=NO_CACHE)
+    assert len(processes) == 2
