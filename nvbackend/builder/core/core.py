@@ -18,7 +18,7 @@ from nvbackend.builder.lower.lowering import (
     shown,
     values_of,
 )
-from nvbackend.builder.scopes import rules
+from nvbackend.builder.scopes import registers, rules
 from nvbackend.builder.scopes.allow import Allowances
 from nvbackend.builder.scopes.blocks import LiveBuilder, PendingBlocks, Region, Storage
 from nvbackend.builder.scopes.in_functions import Functions, check_in_function
@@ -85,7 +85,7 @@ class Core:
         self.machine.attributes.update(threads=bounds.threads, cluster=bounds.cluster)
         self.anchors = Anchors()
         self.math = math
-        self.llvm = LiveBuilder(self.check_live, function)
+        self.llvm: ir.IRBuilder = LiveBuilder(self.check_live, function)
         self.regions: list[Region] = [Region("kernel", None)]
         self.shared_counters: set[ir.Value] = set()
         """Slots of loop counters that have the same value in all threads of the CTA in each iteration."""
@@ -165,7 +165,7 @@ class Core:
         reach = self._reach(row, operands)
         with self.llvm.of_line(location := caller_location()):
             results = self.lower(row, self._numbers.in_registers(self.llvm, row, operands), name)
-        registers = self.anchors.registers = dict(registers_of(row, operands, results))
+        operand_registers = self.anchors.registers = dict(registers_of(row, operands, results))
         known = self.execution.facts(row, operands)
         said = self.peers.said(row, operands)
         if known.get(THREADS, 0) > 1 and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
@@ -174,8 +174,8 @@ class Core:
             MachineInstr(
                 opcode=row.opcode,
                 row=row,
-                operands={name: shown(values) for name, values in registers.items()},
-                registers={name: len(values) for name, values in registers.items()},
+                operands={name: shown(values) for name, values in operand_registers.items()},
+                registers={name: len(values) for name, values in operand_registers.items()},
                 immediates=immediates,
                 words=words_of(row, operands, self.places.bits, words or {}),
                 touches=tuple(touches),
@@ -413,7 +413,7 @@ class Core:
         known = self.known.get(storage)
         if known is not None and not isinstance(known[0], Merged):
             return known
-        loads = self.llvm.loads(storage.slots, storage.name)
+        loads = registers.loads(self.llvm, storage.slots, storage.name)
         for load, merged in zip(loads, known or (), strict=False):
             self.execution.merge(load, merged)
         if self._cached_storage:
@@ -431,10 +431,10 @@ class Core:
             self.known[storage] = list(values)
             self.dirty[storage] = None
         else:
-            self.llvm.stores(values, storage.slots)
+            registers.stores(self.llvm, values, storage.slots)
 
     def flush(self) -> None:
         """Store cached writes to their stack slots."""
         for storage in self.dirty:
-            self.llvm.stores(self.known[storage], storage.slots)
+            registers.stores(self.llvm, self.known[storage], storage.slots)
         self.dirty = {}

@@ -11,10 +11,11 @@ from typing import Annotated, Any, NoReturn, get_args, get_origin
 from nvbackend.builder.core.assumptions import assume_values
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address, own
-from nvbackend.builder.core.parameters import TensorMapParameter, Unresolved
+from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.kernel.annotations import annotations_of
 from nvbackend.builder.scopes.function_rules import ARGUMENT, DECLARATION, RESULT
 from nvbackend.builder.scopes.in_functions import INLINE
+from nvbackend.builder.scopes.parameter_types import Unresolved
 from nvbackend.builder.values.values import (
     CLUSTER_SPACE,
     GLOBAL_SPACE,

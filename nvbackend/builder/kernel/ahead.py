@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from nvbackend.builder.kernel.kernel import FinishedKernel
     from nvbackend.codegen.compiled import CompiledKernel
     from nvbackend.isel.machine.function import MachineFunction
     from nvbackend.signature import Signature
+
+
+class Finished(Protocol):
+    """What it needs of a kernel that has passed its dry run."""
+
+    def compile(self, **options: Any) -> CompiledKernel:
+        """The kernel, compiled with `options`."""
+
+    def of(self, compiled: CompiledKernel) -> CompiledKernel:
+        """`compiled`, which its IR was compiled to, with the warnings and times of both."""
 
 
 class Ahead:
@@ -49,7 +58,7 @@ class Ahead:
         except Exception:  # noqa: BLE001 (it comes again, after the dry run)
             self._steps = None
 
-    def compiled(self, finished: FinishedKernel) -> CompiledKernel:
+    def compiled(self, finished: Finished) -> CompiledKernel:
         """The kernel that `finished` compiles to. Raises what its `compile` raises."""
         from nvbackend.codegen.ptxas import last
 

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, get_origin
 
-from nvbackend.builder.core.parameters import Unresolved, not_a_type
 from nvbackend.builder.kernel.again.pure_names import unquoted
 from nvbackend.builder.scopes import rules
+from nvbackend.builder.scopes.parameter_types import Unresolved, not_a_type
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.signature import ParameterType, Pointer, Scalar, TensorMap

@@ -8,7 +8,8 @@ from llvmlite import ir
 
 from nvbackend.builder.lower.modules import struct_type
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.scopes.blocks import LiveBuilder, owner_of
+from nvbackend.builder.scopes.blocks import owner_of
+from nvbackend.builder.scopes.registers import members
 from nvbackend.diagnostics import Diagnostic, WrongKind, printed, raise_all, with_article
 from nvbackend.intrinsics.row.asm_form import asm_form
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, RegisterClass, Role, Row, RowOperand
@@ -308,8 +309,8 @@ def _unpack(builder: ir.IRBuilder, row: Row, call: ir.Value) -> dict[str, list[i
     for operand in row.outputs:
         scalar = SCALARS[operand.register.llvm]
         places = range(position, position + operand.count)
-        if not single and isinstance(builder, LiveBuilder) and _are(call.type, places, scalar):
-            results[operand.name] = builder.members(call, places)
+        if not single and _are(call.type, places, scalar):
+            results[operand.name] = members(builder, call, places)
         else:
             values = (call if single else _element(builder, call, place) for place in places)
             results[operand.name] = [

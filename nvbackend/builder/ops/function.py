@@ -36,8 +36,6 @@ from nvbackend.builder.ops.debug.debug import Debug
 from nvbackend.builder.ops.debug.places import SourceLocation
 from nvbackend.builder.ops.debug.static import StaticAssert
 from nvbackend.builder.ops.groups import Groups
-from nvbackend.builder.ops.inline.own_row import emit_judged
-from nvbackend.builder.ops.inline.statement import emit_ptx, from_llvm
 from nvbackend.builder.ops.launch_control import LaunchControl
 from nvbackend.builder.ops.math.functions import Math
 from nvbackend.builder.ops.math.integer import IntegerOperations
@@ -394,14 +392,7 @@ class FunctionBuilder:
         Raises the diagnostics of the row's gate, with the actual target, before anything is emitted.
         """
         return self.core.emit(
-            row,
-            operands,
-            touches=touches,
-            memory=memory,
-            words=words,
-            facts=facts,
-            extents=extents,
-            name=name,
+            row, operands, touches=touches, memory=memory, words=words, facts=facts, extents=extents, name=name
         )
 
     def __repr__(self) -> str:
@@ -415,6 +406,8 @@ class FunctionBuilder:
         or another number of registers, value.type for other types, row.text and row.semantics where the row's text does
         what the row does not say, ptx.syntax, ptxas.error, and whatever keeps the row from the target.
         """
+        from nvbackend.builder.ops.inline.own_row import emit_judged  # with the parser of PTX, which few kernels need
+
         return emit_judged(self.core, row, operands)
 
     def ptx(
@@ -436,6 +429,8 @@ class FunctionBuilder:
         one is installed. Raises ptx.operand, ptx.effects, ptx.instruction for protocols and control flow, which have
         calls of their own, ptx.syntax, ptx.undeclared and ptxas.error.
         """
+        from nvbackend.builder.ops.inline.statement import emit_ptx
+
         return emit_ptx(self.core, text, outputs or {}, inputs or {}, effects, clobbers)
 
     def value(self, value: ir.Value, element: ElementType) -> Value:
@@ -444,6 +439,8 @@ class FunctionBuilder:
         Its owner must use it only where it is defined. What it is computed of is not judged. Raises value.llvm-type
         where its LLVM type is not that of `element`, value.kernel for another function's.
         """
+        from nvbackend.builder.ops.inline.statement import from_llvm
+
         return from_llvm(self.core, value, element)
 
     if not TYPE_CHECKING:  # it would make a type checker accept every name

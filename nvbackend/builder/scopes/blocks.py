@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -16,7 +16,7 @@ from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from llvmlite import ir
 
-from nvbackend.builder.scopes import registers, rules
+from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.lines import Lines, vanishes
 from nvbackend.builder.scopes.python_exits import python_exit
 from nvbackend.builder.thread_tables.tables import ThreadSet
@@ -175,23 +175,11 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
         if owner is not None and owner is not self._own:
             rules.FOREIGN_VALUE.fail(owner=owner.name, user=self._own.name)
 
-    def members(self, struct: ir.Value, places: range) -> list[ir.Instruction]:
-        """Members of a result, as `extract_value` gives each."""
-        return self._inserted([struct], registers.members(self.block, struct, places))
-
-    def loads(self, slots: Sequence[ir.AllocaInstr], name: str) -> list[ir.Instruction]:
-        """What is in slots, as `load` gives each."""
-        return self._inserted(slots[:1], registers.loads(self.block, slots, name))
-
-    def stores(self, values: Sequence[ir.Value], slots: Sequence[ir.AllocaInstr]) -> None:
-        """Each value into its slot, as `store` does."""
-        self._inserted([*values, *slots[:1]], registers.stores(self.block, values, slots))
-
-    def _inserted(self, operands: Iterable[ir.Value], instrs: list[ir.Instruction]) -> list[ir.Instruction]:
-        """`instrs`, which vanish, put where the next instruction goes; `operands` are theirs that may be foreign."""
+    def insert_all(self, instrs: list[ir.Instruction]) -> None:
+        """Insert instructions that need no line: `vanishes` holds for all of them."""
         if self._anchor == len(self.block.instructions):
             self._check_open()
-        for operand in operands:
+        for operand in {id(operand): operand for instr in instrs for operand in instr.operands}.values():
             self._check_owner(operand)
         if self.debug_metadata is None:
             self.block.instructions[self._anchor : self._anchor] = instrs
@@ -199,7 +187,6 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
         else:
             for instr in instrs:
                 super()._insert(instr)
-        return instrs
 
     def copied(self, value: ir.Value) -> ir.Instruction:
         """An instruction whose result is `value`: llvmlite's own bitcast to the same type gives the value itself."""

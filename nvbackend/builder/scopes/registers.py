@@ -65,19 +65,31 @@ class _Store(ir.StoreInstr):  # type: ignore[misc]
         return f"store {value.type} {value.get_reference()}, {slot.type} {slot.get_reference()}"
 
 
-def members(block: ir.Block, struct: ir.Value, places: range) -> list[ir.Instruction]:
-    """Members of a struct."""
-    return [_Member(block, struct, place) for place in places]
+def members(builder: ir.IRBuilder, struct: ir.Value, places: range) -> list[ir.Instruction]:
+    """Members of a struct, as `extract_value` gives each."""
+    return _inserted(builder, [_Member(builder.block, struct, place) for place in places])
 
 
-def loads(block: ir.Block, slots: Sequence[ir.AllocaInstr], name: str) -> list[ir.Instruction]:
-    """What is in the slots."""
-    return [_Load(block, slot, name) for slot in slots]
+def loads(builder: ir.IRBuilder, slots: Sequence[ir.AllocaInstr], name: str) -> list[ir.Instruction]:
+    """What is in slots, as `load` gives each."""
+    return _inserted(builder, [_Load(builder.block, slot, name) for slot in slots])
 
 
-def stores(block: ir.Block, values: Sequence[ir.Value], slots: Sequence[ir.AllocaInstr]) -> list[ir.Instruction]:
-    """Each value into its slot. Raises TypeError for a value of another type."""
+def stores(builder: ir.IRBuilder, values: Sequence[ir.Value], slots: Sequence[ir.AllocaInstr]) -> None:
+    """Each value into its slot, as `store` does. Raises TypeError for a value of another type."""
     for value, slot in zip(values, slots, strict=True):
         if value.type != slot.allocated_type:
             raise TypeError(f"cannot store {value.type} to a slot of {slot.allocated_type}")
-    return [_Store(block, value, slot) for value, slot in zip(values, slots, strict=True)]
+    block = builder.block
+    _inserted(builder, [_Store(block, value, slot) for value, slot in zip(values, slots, strict=True)])
+
+
+def _inserted(builder: ir.IRBuilder, instrs: list[ir.Instruction]) -> list[ir.Instruction]:
+    """`instrs`, put where the next instruction goes; a builder may have a way for all of them."""
+    insert_all = getattr(builder, "insert_all", None)
+    if insert_all is not None:
+        insert_all(instrs)
+    else:
+        for instr in instrs:
+            builder._insert(instr)
+    return instrs

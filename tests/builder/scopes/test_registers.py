@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import llvmlite.binding as llvm
 import pytest
 from llvmlite import ir
@@ -26,10 +28,10 @@ def live(of: ir.Function) -> LiveBuilder:
     return builder
 
 
-def several(builder: LiveBuilder, struct: ir.Value) -> list[ir.Value]:
+def several(builder: ir.IRBuilder, struct: ir.Value) -> list[ir.Value]:
     slots = [builder.alloca(kind, name='a "b"') for kind in KINDS]
-    builder.stores(builder.members(struct, range(3)), slots)
-    return builder.loads(slots, "x")
+    registers.stores(builder, registers.members(builder, struct, range(3)), slots)
+    return registers.loads(builder, slots, "x")
 
 
 def each(builder: ir.IRBuilder, struct: ir.Value) -> list[ir.Value]:
@@ -40,9 +42,10 @@ def each(builder: ir.IRBuilder, struct: ir.Value) -> list[ir.Value]:
     return [builder.load(slot, name="x") for slot in slots]
 
 
-def test_they_are_those_of_llvmlite() -> None:
+@pytest.mark.parametrize("make", [live, lambda of: ir.IRBuilder(of.entry_basic_block)], ids=["ours", "llvmlite's"])
+def test_they_are_those_of_llvmlite(make: Callable[[ir.Function], ir.IRBuilder]) -> None:
     one, other = function(), function()
-    first, second = several(live(one), one.args[0]), each(live(other), other.args[0])
+    first, second = several(make(one), one.args[0]), each(live(other), other.args[0])
     assert str(one) == str(other)
     for mine, theirs in zip(one.entry_basic_block.instructions, other.entry_basic_block.instructions, strict=True):
         assert isinstance(mine, type(theirs))
@@ -73,7 +76,7 @@ def test_they_go_where_the_builder_is() -> None:
     slot = builder.alloca(FLOAT)
     last = builder.ret_void()
     builder.position_before(last)
-    loaded = builder.loads([slot], "x")
+    loaded = registers.loads(builder, [slot], "x")
     added = builder.fadd(*loaded, *loaded)
     assert made.entry_basic_block.instructions == [slot, *loaded, added, last]
 
@@ -82,23 +85,23 @@ def test_what_is_wrong_with_them_is_found() -> None:
     made, foreign = function(), function()
     builder = live(made)
     slot = builder.alloca(FLOAT)
-    [value] = builder.loads([slot], "x")
+    [value] = registers.loads(builder, [slot], "x")
     with pytest.raises(TypeError, match="i32"):
-        builder.stores([ir.Constant(INTEGER, 1)], [slot])
+        registers.stores(builder, [ir.Constant(INTEGER, 1)], [slot])
     with pytest.raises(ValueError, match="zip"):
-        builder.stores([value, value], [slot])
+        registers.stores(builder, [value, value], [slot])
     theirs = live(foreign).alloca(FLOAT)
     for wrong in (
-        lambda: builder.loads([theirs], "x"),
-        lambda: builder.stores([value], [theirs]),
-        lambda: builder.stores([live(foreign).loads([theirs], "x")[0]], [slot]),
-        lambda: builder.members(foreign.args[0], range(2)),
+        lambda: registers.loads(builder, [theirs], "x"),
+        lambda: registers.stores(builder, [value], [theirs]),
+        lambda: registers.stores(builder, [registers.loads(live(foreign), [theirs], "x")[0]], [slot]),
+        lambda: registers.members(builder, foreign.args[0], range(2)),
     ):
         with pytest.raises(DiagnosticError) as caught:
             wrong()
         assert caught.value.diagnostics[0].rule_id == "value.kernel"
-    assert registers.members(made.entry_basic_block, made.args[0], range(1, 3))[1].type == FLOAT
+    assert registers.members(builder, made.args[0], range(1, 3))[1].type == FLOAT
     builder.ret_void()
     with pytest.raises(DiagnosticError) as caught:
-        builder.loads([slot], "x")
+        registers.loads(builder, [slot], "x")
     assert caught.value.diagnostics[0].rule_id == "attach.block"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
-import importlib
+import importlib.util
 import os
 import sys
 import time
@@ -25,7 +24,9 @@ _STARTED_NS = time.time_ns()
 """When this module was imported, with the package around it: what changed later on disk is not what runs."""
 _STAGE = "kernel"
 _BUILDERS = (PACKAGE, "llvmlite")
-"""The packages whose code makes PTX of a function, with NumPy, whose version says enough."""
+"""The packages whose code makes PTX of a function."""
+_BY_VERSION = ("numpy",)
+"""Those that they compute with: the file that has the version says enough."""
 _CODE = (".py", ".so", ".dylib", ".dll")
 
 
@@ -94,31 +95,37 @@ def _cache(options: dict[str, Any]) -> Any:
 @functools.cache
 def installed() -> str | None:
     """A digest of the programs that compile, but for ptxas; None where a file of theirs changed since they began."""
-    digest = hashlib.sha256(f"{sys.version} {sys.flags.optimize} {_numpy_version()}".encode())
-    for package in _BUILDERS:
-        folder = os.path.dirname(str(importlib.import_module(package).__file__))
-        try:
-            files = sorted(_files(folder))
-        except OSError:
-            return None
-        if not files or max(changed for _, changed, _ in files) > _STARTED_NS:
-            return None
-        digest.update(repr((folder, files)).encode())
+    digest = hashlib.sha256(f"{sys.version} {sys.flags.optimize}".encode())
+    try:
+        files = [each for package in _BUILDERS for each in sorted(_files(_folder(package)))]
+        files += [_file(os.path.join(_folder(package), "version.py")) for package in _BY_VERSION]
+    except OSError:
+        return None
+    if max(changed for _, changed, _ in files) > _STARTED_NS:
+        return None
+    digest.update(repr(files).encode())
     return digest.hexdigest()
 
 
+def _folder(package: str) -> str:
+    """Where a package is, which need not be imported for that. Raises OSError where it is not installed."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise FileNotFoundError(package)
+    return os.path.dirname(spec.origin)
+
+
 def _files(folder: str) -> Iterator[tuple[str, int, int]]:
-    """The files of code in a folder and its folders: path, time of the last change, and size."""
+    """The files of code in a folder and its folders."""
     with os.scandir(folder) as scan:
         for item in scan:
             if item.name.endswith(_CODE):
-                stat = item.stat()
-                yield item.path, stat.st_mtime_ns, stat.st_size
+                yield _file(item)
             elif "." not in item.name and item.name != "__pycache__" and item.is_dir():
                 yield from _files(item.path)
 
 
-def _numpy_version() -> str:
-    with contextlib.suppress(ImportError):
-        return str(importlib.import_module("numpy").__version__)
-    return ""
+def _file(item: str | os.DirEntry[str]) -> tuple[str, int, int]:
+    """A file: path, time of the last change, and size."""
+    stat = os.stat(item)
+    return os.fspath(item), stat.st_mtime_ns, stat.st_size
