@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nvbackend.codegen.lto.libraries import is_there
 from tests.meta.test_guide import BLOCK, run
 from tests.meta.test_tiled_guide import PRINTED
 from tests.support.process import ROOT
@@ -30,6 +31,8 @@ def test_each_way_of_linking_runs(tmp_path: Path, needed: str, monkeypatch: pyte
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     for name in needed.split()[1:]:
         pytest.importorskip(name)
+    if needed == "ptx_of_lto_ir" and not is_there():
+        pytest.skip("needs nvJitLink: pip install nvidia-nvjitlink")
     blocks = [block for block in BLOCKS if needed in block]
     if not blocks:
         pytest.skip("the page has none")
