@@ -62,6 +62,14 @@ LIMIT = Rule(
     why="A launch that never ends says nothing; the limit says where its threads are.",
     reference="docs/simulator.md, Run any PTX",
 )
+STACK = Rule(
+    id="simulator.stack",
+    message="{thread} calls {function} {depth} calls deep (PTX line {line}); the stack of each of {threads} threads "
+    "that run at once has {most} KB at most",
+    fix="let the recursion of {function} end sooner, or write it as a loop",
+    why="A thread has 512 KB of local memory at most, by default 1 KB of stack: the launch ends with an error.",
+    reference="CUDA Programming Guide, Technical Specifications per Compute Capability (local memory per thread)",
+)
 TRAP = Rule(
     id="simulator.trap",
     message="{thread} runs into {what} (PTX line {line})",

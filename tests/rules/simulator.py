@@ -81,6 +81,16 @@ def a_loop_that_is_too_long():
     run(f"AGAIN: add.u32 %r0, %r0, 1; setp.lt.u32 %p0, %r0, {rounds}; @%p0 bra AGAIN;", limit=2000)
 
 
+@program("simulator.stack", located=False)
+def a_recursion_without_an_end():
+    deepest = 100_000  # breaks
+    deepest = 100  # keeps
+    down = f"""{HEAD}.func down(.reg .b32 n) {{ .reg .pred %p; .reg .b32 %x;
+setp.ge.u32 %p, n, {deepest}; @%p ret; add.u32 %x, n, 1; call down, (%x); ret; }}"""
+    text = f"{down}\n.entry k() {{ .reg .b32 %x; mov.u32 %x, 0; call down, (%x); ret; }}"
+    Simulator().load(text).launch("k", block=(1024,))
+
+
 @program("simulator.trap", located=False)
 def a_trap_that_is_reached():
     threads = 33  # breaks

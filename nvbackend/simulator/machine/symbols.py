@@ -117,13 +117,16 @@ class Symbols:
         declared = self.names.of.get(operand.position)
         if not isinstance(declared, Variable) or declared.position in self.places:
             return None
-        key = (declared.position, operand.text)
         if declared.space == "reg":
-            dtype = container(declared.type)
-            slot = self.slots.register(key, dtype, 2 if bits(declared.type) == 128 else 1)
-            self.slots.names[key] = slot
-            return slot, dtype
+            return self.of_register(declared, operand.text)
         return self.parameter(declared), np.uint8
+
+    def of_register(self, variable: Variable, name: str) -> tuple[int, Any]:
+        """The slot of a register that a `.reg` variable declares, and the type of its array."""
+        key, dtype = (variable.position, name), container(variable.type)
+        slot = self.slots.register(key, dtype, 2 if bits(variable.type) == 128 else 1)
+        self.slots.names[key] = slot
+        return slot, dtype
 
     def parameter(self, variable: Variable) -> int:
         """The slot of a `.param` variable: its bytes, (threads, size)."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nvbackend.ptx.names import names_in
-from nvbackend.ptx.syntax import Arguments, Function, Instruction, Name, Operand
+from nvbackend.ptx.syntax import Arguments, Function, Instruction, Name, Operand, Variable
 from nvbackend.simulator.events import Bits
 from nvbackend.simulator.machine.compiling import Compiling
 from nvbackend.simulator.machine.lanes import Lanes
@@ -57,7 +57,8 @@ class Linkage:
     def callee(self, name: str) -> Callee:
         """What calls must know of a function."""
         if name not in self.callees:
-            self.callees[name] = Callee(-1, self._kept(name) if name in self._recursive() else ())
+            is_recursive = name in self._recursive()
+            self.callees[name] = Callee(name, is_recursive, -1, self._kept(name) if is_recursive else ())
         return self.callees[name]
 
     def by_address(self) -> dict[int, Callee]:
@@ -145,14 +146,26 @@ def entry_step(function: Function, linkage: Linkage) -> Step | None:
     """What a function does first: take its arguments."""
     if function.is_entry:
         return None
-    slots = [linkage.symbols.parameter(one) for one in function.parameters]
-    return _all([_copy(linkage.transfer("argument", place), slot) for place, slot in enumerate(slots)])
+    return _all([_accept(one, linkage.transfer("argument", at), linkage) for at, one in enumerate(function.parameters)])
 
 
 def result_step(function: Function, linkage: Linkage) -> Step | None:
     """What a function does last: give its results."""
-    slots = [linkage.symbols.parameter(one) for one in function.results]
-    return _all([_copy(slot, linkage.transfer("result", place)) for place, slot in enumerate(slots)])
+    return _all([_leave(one, linkage.transfer("result", at), linkage) for at, one in enumerate(function.results)])
+
+
+def _accept(variable: Variable, transfer: int, linkage: Linkage) -> Step:
+    """Take what is given for a parameter, which is a register or a `.param` variable."""
+    if variable.space == "reg":
+        return _to_register(transfer, *linkage.symbols.of_register(variable, variable.name))
+    return _copy(transfer, linkage.symbols.parameter(variable))
+
+
+def _leave(variable: Variable, transfer: int, linkage: Linkage) -> Step:
+    """Give what a result is."""
+    if variable.space == "reg":
+        return _from_register(linkage.symbols.of_register(variable, variable.name)[0], transfer)
+    return _copy(linkage.symbols.parameter(variable), transfer)
 
 
 _OUTSIDE = ("vprintf", "__assertfail", "malloc", "free")
@@ -197,8 +210,10 @@ def _give(operand: Operand, transfer: int, linkage: Linkage) -> Step:
         return _copy(linkage.symbols.parameter(declared), transfer)
     found = linkage.symbols.slot(operand, declared.type if declared is not None else "b64")
     assert found is not None
-    slot = found.slot
+    return _from_register(found.slot, transfer)
 
+
+def _from_register(slot: int, transfer: int) -> Step:
     def step(wave: Wave, lanes: Lanes) -> None:
         given = _bytes(wave.registers[slot][lanes.index])
         values = wave.registers[transfer].copy()
@@ -214,10 +229,10 @@ def _take(operand: Operand, transfer: int, linkage: Linkage) -> Step | None:
     if declared is not None and declared.space == "param":
         return _copy(transfer, linkage.symbols.parameter(declared))
     register = _slot(operand, linkage)
-    if register is None:
-        return None
-    slot, dtype = register
+    return None if register is None else _to_register(transfer, *register)
 
+
+def _to_register(transfer: int, slot: int, dtype: Any) -> Step:
     def step(wave: Wave, lanes: Lanes) -> None:
         given = np.ascontiguousarray(wave.registers[transfer][lanes.index][:, : np.dtype(dtype).itemsize])
         values = wave.registers[slot].copy()

@@ -14,7 +14,18 @@ from nvbackend.simulator.machine.wave import Reader, Wave
 from nvbackend.simulator.program.blocks import Going
 from nvbackend.simulator.program.device_heap import Allocating, Freeing
 from nvbackend.simulator.program.printing import Failing, Printing
-from nvbackend.simulator.rules import TRAP
+from nvbackend.simulator.rules import STACK, TRAP
+
+LOCAL_BYTES = 512 << 10
+"""The most local memory of a thread: CUDA Programming Guide, Technical Specifications per Compute Capability."""
+ALL_STACKS = 256 << 20
+"""The most bytes of the stacks of all threads that run at once. Of a full GPU each has 2 KB: CUDA's default is 1 KB."""
+_SHALLOW = 64
+"""So many calls may always be open."""
+_DEEP = 4096
+"""Bytes of a stack from which on it grows by parts of itself."""
+_LEAST_FRAME = 16
+"""What a call takes of it at least: the ABI aligns its stack to so many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +92,10 @@ class Exit:
 
 @dataclass(slots=True)
 class Callee:
-    """What a call must know of a function: where it starts, and what of it a recursive call must keep."""
+    """What a call must know of a function: its name, where it starts, and what of it a recursive call must keep."""
 
+    name: str
+    is_recursive: bool
     entry: int
     slots: tuple[int, ...] = ()
     """The slots of its registers and parameters where it can call itself; else nothing has to be kept."""
@@ -137,7 +150,9 @@ def _move_frame(wave: Wave, lanes: Lanes, slot: int, count: int) -> None:
         frames[lanes.index] += np.uint64(count & (1 << 64) - 1)
         wave.registers[slot] = frames
         if count > 0:
-            wave.memory.local.grow(int(frames.max()) + 4 * count)
+            local, needed = wave.memory.local, int(frames.max()) + 4 * count
+            if needed > local.shape.size:  # by half of it where it is deep: to copy it at each call would take long
+                local.grow(needed + (needed >> 1 if needed > _DEEP else 0))
 
 
 @dataclass(slots=True)
@@ -178,8 +193,20 @@ class Call:
         return rest
 
     def _enter(self, wave: Wave, lanes: Lanes, callee: Callee) -> tuple[int, Lanes]:
-        wave.part(Calls).push(wave, lanes, self.back, callee)
+        calls = wave.part(Calls)
+        calls.push(wave, lanes, self.back, callee)
         _move_frame(wave, lanes, self.frame_slot, self.caller_bytes)
+        depths = calls.depth[lanes.index]
+        used = wave.registers[self.frame_slot][lanes.index] + _LEAST_FRAME * depths.astype(np.uint64)
+        is_deep = callee.is_recursive and int(depths.max()) > _SHALLOW
+        most = min(LOCAL_BYTES, ALL_STACKS // wave.size) if is_deep else LOCAL_BYTES
+        if used.max() > most:
+            deepest = int(used.argmax())
+            thread = wave.thread_name(int(lanes.threads[deepest]))
+            STACK.fail(
+                at=self.site.location, thread=thread, function=callee.name, depth=int(depths[deepest]),
+                line=self.site.line, most=most >> 10, threads=wave.alive_count,
+            )  # fmt: skip
         return callee.entry, lanes
 
 

@@ -168,3 +168,74 @@ def test_an_index_outside_names_the_array_that_it_is_nearest_to(offset):
         arrays = [np.zeros(16, np.uint32), np.zeros(16, np.uint32)]
         with pytest.raises(DiagnosticError, match=f"{side} of a{number} "):
             bodies.run(f"ld.global.u32 %r3, [%rd{number}+{offset}];", *arrays)
+
+
+REGISTERS = """
+.func (.reg .b32 r) sum_to_five(.reg .b32 n)
+{
+    .reg .pred p; .reg .b32 %x<2>;
+    mov.u32 r, n;
+    setp.ge.u32 p, n, 5;
+    @p ret;
+    add.u32 %x0, n, 1;
+    call (%x1), sum_to_five, (%x0);
+    add.u32 r, %x1, n;
+    ret;
+}
+.func (.reg .b64 high, .reg .f32 low) parts(.reg .b64 a, .reg .f32 b) { add.u64 high, a, 1; add.f32 low, b, b; ret; }
+.visible .entry k(.param .u64 x)
+{
+    .reg .b32 %r<4>; .reg .b64 %rd<5>; .reg .f32 %f<3>;
+    mov.u32 %r0, %tid.x;
+    call (%r1), sum_to_five, (%r0);
+    cvt.u64.u32 %rd1, %r1; cvt.rn.f32.u32 %f1, %r0;
+    call (%rd2, %f2), parts, (%rd1, %f1);
+    cvt.u32.u64 %r2, %rd2; cvt.rzi.u32.f32 %r3, %f2; mad.lo.u32 %r2, %r3, 100, %r2;
+    ld.param.u64 %rd3, [x]; mul.wide.u32 %rd4, %r0, 4; add.s64 %rd3, %rd3, %rd4;
+    st.global.u32 [%rd3], %r2;
+    ret;
+}
+"""
+
+
+def test_parameters_and_results_in_registers() -> None:
+    """`.reg` in place of `.param`, which ptxas takes too; a recursive function keeps its own."""
+    x = np.zeros(32, np.uint32)
+    Simulator().load(HEAD + REGISTERS).launch("k", block=(32,), args=[x])
+    each = np.arange(32)
+    sums = [sum(range(n, 6)) if n < 5 else n for n in each]
+    np.testing.assert_array_equal(x, each * 200 + sums + 1)
+
+
+ENDLESS = """
+.func down(.param .b32 n)
+{
+    .reg .b32 %r<3>;
+    .local .b8 depot[8176];
+    ld.param.b32 %r1, [n];
+    add.u32 %r2, %r1, 1;
+    { .param .b32 a;
+    st.param.b32 [a], %r2;
+    call.uni down, (a); }
+    ret;
+}
+.visible .entry k()
+{
+    .reg .b32 %r<2>;
+    mov.u32 %r1, 0;
+    { .param .b32 a;
+    st.param.b32 [a], %r1;
+    call.uni down, (a); }
+    ret;
+}
+"""
+
+
+def test_a_recursion_without_an_end_is_said_by_the_name_of_its_function() -> None:
+    """A call takes 16 bytes of the stack and the local memory of its caller, of the 512 KB that a thread has."""
+    with pytest.raises(DiagnosticError) as caught:
+        Simulator().load(HEAD + ENDLESS).launch("k", block=(32,))
+    (fault,) = caught.value.diagnostics
+    assert fault.rule_id == "simulator.stack"
+    assert f"thread 0 of CTA 0 calls down {(512 << 10) // (16 + 8176) + 1} calls deep" in fault.message
+    assert "512 KB" in fault.message
