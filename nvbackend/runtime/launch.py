@@ -210,6 +210,11 @@ class Launches:
         earlier = tuple(launched)
         raise_failures(self._device, earlier)
         advice = "compare the kernel's launch bounds with the device's limits"
+        if any(name in str(error) for name in _FAULTS):
+            advice = (
+                "start the process again, since the fault has ended its CUDA context, and launch the kernels before "
+                'this one with device="simulator", which names the line of the fault'
+            )
         if earlier:
             advice = "synchronise after the launches noted above: one of them may have failed, and this one reports it"
         LAUNCH_FAILED.fail(
@@ -221,6 +226,8 @@ class Launches:
         )
 
 
+_FAULTS = ("ILLEGAL_ADDRESS", "ILLEGAL_INSTRUCTION", "MISALIGNED", "LAUNCH_FAILED", "INVALID_PC", "STACK_ERROR")
+"""What the driver calls the faults of a kernel that has run; the next launch reports them."""
 _Key = TypeVar("_Key")
 _Found = TypeVar("_Found")
 

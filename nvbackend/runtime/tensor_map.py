@@ -38,7 +38,7 @@ ELEMENT = Rule(
 RANK = Rule(
     id="tensor-map.rank",
     message="tensor map {name} has a box of rank {expected} ({box}); the array has rank {given} (shape {shape})",
-    fix="pass an array of rank {expected}, 1 to {most}",
+    fix="pass an array of rank {expected}, or declare a box of as many dimensions as the array has, 1 to {most}",
     why=SILENT,
     reference=_REFERENCE,
 )

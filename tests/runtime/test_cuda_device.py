@@ -192,6 +192,10 @@ def test_a_launch_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     [diagnostic] = broken(lambda: kernel.launch((2, 3, 4)))
     assert diagnostic.rule_id == "launch.failed"
     assert "kernel k (grid (2, 3, 4)): CUDA_ERROR_ILLEGAL_ADDRESS" in diagnostic.message
+    assert 'device="simulator", which names the line of the fault' in diagnostic.fix  # no launch bound is to blame
+    cuda.fails["launch"] = CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+    [diagnostic] = broken(lambda: kernel.launch((2, 3, 4)))
+    assert diagnostic.fix == "compare the kernel's launch bounds with the device's limits"
 
 
 def test_synchronising_waits_for_that_stream(monkeypatch: pytest.MonkeyPatch) -> None:

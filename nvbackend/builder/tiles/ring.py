@@ -16,7 +16,7 @@ from nvbackend.builder.tiles.stage_uses import multiply_in_flight
 from nvbackend.builder.tiles.stages import Stage, Tile, TileLayout, Walk, announced, lay_out
 from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import Operand, Value
-from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics import printed, user_facing
 from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.copy.tma import BULK_ALIGNMENT
 from nvbackend.intrinsics.row.row import GUARD, guarded
@@ -58,7 +58,8 @@ class Ring(KnownAttributes, Generic[Tile]):
             VARIANT.fail(instruction="copies of k.pipeline", reason=f"{copies!r} is not one of {', '.join(COPIES)}")
         if stages < (least := 2 if consumers is None else 1):
             because = "No stage could be filled while another is read." if stages else "There is no buffer to fill."
-            ring_rules.RING.fail(stages=stages, needed=least, because=because)
+            advice = f"give it {least} at least: k.pipeline({least}, ...)"
+            ring_rules.RING.fail(stages=stages, problem=f", not {least} or more", advice=advice, because=because)
         if not tiles or not tiles.keys().isdisjoint(Stage.__slots__):
             ring_rules.RING_TILES.fail(given=", ".join(tiles) or "none", taken=", ".join(Stage.__slots__))
         warpgroups = k.threads // WARPGROUP_SIZE
@@ -176,8 +177,11 @@ class Ring(KnownAttributes, Generic[Tile]):
             _fail_consumers(self.consumers or "no", self._roles.consuming)
         if in_flight not in range(len(_GIVEN_BACK)) or in_flight >= self.stages:
             because = "The stage that is held back would never come free, and the producer would wait forever."
-            stages = f"{self.stages} (drained with {in_flight!r} in flight)"
-            ring_rules.RING.fail(stages=stages, needed=2, because=because)
+            most = min(len(_GIVEN_BACK), self.stages) - 1
+            problem = f" is drained with in_flight={printed(in_flight)}: at most {most} may stay in flight"
+            more = ", or make the ring of 2 stages or more" if self.stages == 1 else ""
+            advice = f"use in_flight={' or '.join(map(str, range(most + 1)))}{more}"
+            ring_rules.RING.fail(stages=self.stages, problem=problem, advice=advice, because=because)
         walk = self._role("drain", "all threads of a consumer warpgroup", wrong=k.core.alone() is not None)
         index = walk.index.value
         self._drained_from = sum(1 for _ in k.machine.instructions())

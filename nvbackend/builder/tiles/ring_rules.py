@@ -6,8 +6,8 @@ from nvbackend.diagnostics import Rule
 
 RING = Rule(
     id="pipeline.stages",
-    message="a ring of {stages} stage(s)",
-    fix="use at least {needed}",
+    message="a ring of {stages} stage(s){problem}",
+    fix="{advice}",
     why="{because}",
     reference="PTX ISA 9.7.13.15 (mbarrier phases)",
 )

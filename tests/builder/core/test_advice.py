@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import nvbackend as nvb
@@ -330,3 +332,35 @@ def test_a_copy_of_an_unknown_stride_is_told_of_the_promise() -> None:
     k = builder()
     copy(k, *k.arguments, multiple_of=8)
     k.finish()
+
+
+@pytest.mark.parametrize(("stages", "in_flight"), [(1, 1), (3, 2), (4, -1), (2, 5)])
+def test_a_drain_says_how_many_may_stay_in_flight(stages, in_flight) -> None:
+    """More stages would not help where two groups are to stay."""
+
+    def drained(number):
+        k = KernelBuilder("k", "sm_90a", threads=256)
+        ring = k.pipeline(stages, 1, a=nvb.SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64))
+        k.mbarrier.ready()
+        with ring.drain(in_flight=number):
+            pass
+
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        drained(in_flight)
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "pipeline.stages"
+    assert found.message.startswith(f"a ring of {stages} stage")
+    assert f"in_flight={in_flight}" in found.message
+    most = int(re.search(r"at most (\d)", found.message)[1])
+    assert f"in_flight={' or '.join(map(str, range(most + 1)))}" in found.fix
+    assert ("make the ring" in found.fix) is (stages == 1)
+    drained(most)
+
+
+def test_a_kind_is_named_as_the_call_takes_it() -> None:
+    target, request = nvb.Target.parse("sm_120a"), nvb.mma.sync("m16n8k32", nvb.e2m1, nvb.e2m1, f32)
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        nvb.mma.select(request, target)
+    kinds = re.findall(r'kind="(\w+)"', caught.value.diagnostics[0].fix)
+    assert "f8f6f4" in kinds
+    assert nvb.mma.select(nvb.mma.sync("m16n8k32", nvb.e2m1, nvb.e2m1, f32, kind=kinds[0]), target)

@@ -23,7 +23,7 @@ TYPES = Rule(
 KIND = Rule(
     id="mma.kind",
     message="mma {a} x {b} takes {legal}; given: {kind}",
-    fix="use {legal}",
+    fix="use {arguments}",
     why="The kind says how wide an element is in its register, so ptxas refuses another one, or does not look at it.",
     reference="PTX ISA 9.7.14.5.14; ptxas 13.5",
 )
@@ -120,6 +120,12 @@ def _kind(kind: object) -> str:
     return "no kind" if kind is None else f"kind::{kind}"
 
 
+def _argument(kind: str) -> str:
+    """A kind as a call takes it."""
+    _, given, name = kind.partition("kind::")
+    return f'kind="{name}"' if given else "kind=None"
+
+
 def _sparsities(_: MmaInstruction, forms: Sequence[Form]) -> Iterator[str]:
     return (_sparsity(form.sparsity) for form in forms)
 
@@ -197,7 +203,8 @@ def _axis(axis: str, rule: Rule, legal: Legal) -> Gate[MmaRequest]:
         narrowed, instruction = request.narrowed, request.instruction
         if axis not in narrowed.misses:
             return None
-        return {**_values(instruction), "legal": _distinct(legal(instruction, narrowed.before[axis]))}
+        choices = [*legal(instruction, narrowed.before[axis])]
+        return {**_values(instruction), "legal": _distinct(choices), "arguments": _distinct(map(_argument, choices))}
 
     return Gate(rule, breach)
 
