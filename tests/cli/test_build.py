@@ -239,7 +239,7 @@ def test_the_command_line_is_wrong(file: Path, capsys: Printed) -> None:
         (["none.py"], "none.py is not a file", "name a Python file that is there"),
         (["kernel"], "'kernel' does not name a Python file and a kernel", "write FILE.py:kernel"),
         ([f"{file}:twic"], f"'twic' is not a name in {file}", "use twice"),
-        ([f"{file}:doubled"], f"'doubled' is not a kernel in {file}", "use one of twice"),
+        ([f"{file}:doubled"], f"'doubled' is not a kernel in {file}", "use twice"),
         ([file, "--constant", "copies"], "'copies' is not a constant of the build", "write NAME=VALUE"),
         (
             [file, "--constant", "copies=two"],
