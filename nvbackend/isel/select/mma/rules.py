@@ -122,8 +122,8 @@ def _kind(kind: object) -> str:
 
 def _argument(kind: str) -> str:
     """A kind as a call takes it."""
-    _, given, name = kind.partition("kind::")
-    return f'kind="{name}"' if given else "kind=None"
+    _, prefix, name = kind.partition("kind::")
+    return f'kind="{name}"' if prefix else "kind=None"
 
 
 def _sparsities(_: MmaInstruction, forms: Sequence[Form]) -> Iterator[str]:
