@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from nvbackend.codegen.compiled import CompiledKernel
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 class Finished(Protocol):
-    """What it needs of a kernel that has passed its dry run."""
+    """A kernel that has passed its dry run."""
 
     def compile(self, **options: Any) -> CompiledKernel:
         """The kernel, compiled with `options`."""
 
-    def of(self, compiled: CompiledKernel) -> CompiledKernel:
-        """`compiled`, which its IR was compiled to, with the warnings and times of both."""
+
+_Finished = TypeVar("_Finished", bound=Finished)
 
 
 class Ahead:
@@ -58,10 +58,15 @@ class Ahead:
         except Exception:  # noqa: BLE001 (it comes again, after the dry run)
             self._steps = None
 
-    def compiled(self, finished: Finished) -> CompiledKernel:
-        """The kernel that `finished` compiles to. Raises what its `compile` raises."""
+    def compiled(
+        self, finished: _Finished, completed: Callable[[_Finished, CompiledKernel], CompiledKernel]
+    ) -> CompiledKernel:
+        """The kernel that `finished` compiles to; `completed` adds to it what is known of `finished`.
+
+        Raises what its `compile` raises.
+        """
         from nvbackend.codegen.ptxas import last
 
         if self._steps is not None:
             self._compiled, self._steps = last(self._steps), None
-        return finished.compile(**self._options) if self._compiled is None else finished.of(self._compiled)
+        return finished.compile(**self._options) if self._compiled is None else completed(finished, self._compiled)

@@ -348,8 +348,10 @@ class KernelDefinition(NotLoaded):
         )
 
         def compile_() -> CompiledKernel:
+            from nvbackend.builder.kernel.kernel import completed
+
             with Ahead(options) as ahead:
-                return ahead.compiled(self._build(target, constants, check, debug=debug, ahead=ahead))
+                return ahead.compiled(self._build(target, constants, check, debug=debug, ahead=ahead), completed)
 
         if self.rules:  # what their analyses read is not known
             return compile_()

@@ -180,7 +180,7 @@ class KernelBuilder(Operations):
 
         check_options(options)
         with Ahead(options) as ahead:
-            return ahead.compiled(self._finish(caller_location(), check, ahead))
+            return ahead.compiled(self._finish(caller_location(), check, ahead), completed)
 
 
 @user_facing
@@ -212,18 +212,19 @@ class FinishedKernel(NotLoaded):
         from nvbackend.codegen.compiled import check_options, compile_kernel
 
         check_options(options)
-        return self.of(compile_kernel(self.ir, self.signature, self.machine, self.target, **options))
+        return completed(self, compile_kernel(self.ir, self.signature, self.machine, self.target, **options))
 
-    def of(self, compiled: CompiledKernel) -> CompiledKernel:
-        """`compiled`, which the IR was compiled to, with the warnings and times of both; its own are given."""
-        announce(compiled.diagnostics)
-        return dataclasses.replace(
-            compiled,
-            suppressed=self.suppressed,
-            unknown=self.unknown,
-            timings={**self.timings, **compiled.timings},
-            diagnostics=(*self.diagnostics, *compiled.diagnostics),
-        )
+
+def completed(finished: FinishedKernel, compiled: CompiledKernel) -> CompiledKernel:
+    """`compiled`, to which `finished` was compiled, with the warnings and times of both; its own are given."""
+    announce(compiled.diagnostics)
+    return dataclasses.replace(
+        compiled,
+        suppressed=finished.suppressed,
+        unknown=finished.unknown,
+        timings={**finished.timings, **compiled.timings},
+        diagnostics=(*finished.diagnostics, *compiled.diagnostics),
+    )
 
 
 def kernel_text(module: ir.Module, kernel: KernelBuilder) -> str:
