@@ -38,8 +38,10 @@ def product(k, a: A, b: B, bias: nvb.Pointer[f32], c: nvb.Pointer[f16], most: nv
             x = x + x.columns(lambda column, first=first: bias[first + column])
             part = k.tensor(c + first, Layout((M, width), (N, 1)))
             x.store(part, where=k.identity_tensor((M, width)).below(rows, None))
-            for row, value in x.reduce_rows("max").items():
-                most[row * len(PANELS) + panel] = value
+            highest = x.reduce_rows("max")
+            with k.if_(highest.owned()):  # each row is one thread's alone
+                for row, value in highest.items():
+                    most[row * len(PANELS) + panel] = value
 
 
 def test_elements_are_rows_of_tensor_memory() -> None:
