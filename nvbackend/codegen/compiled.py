@@ -14,7 +14,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nvbackend.codegen.cache import Cache, cache_key, pack, unpack
-from nvbackend.codegen.llvm import CODE_GENERATOR_LEVEL, OPTIMISE, PRINT, TUNING, compile_ir, llvm_version
+from nvbackend.codegen.isolated import compile_ir_isolated
+from nvbackend.codegen.llvm import CODE_GENERATOR_LEVEL, OPTIMISE, PRINT, TUNING, LlvmResult, compile_ir, llvm_version
 from nvbackend.codegen.looking import roofline
 from nvbackend.codegen.looking.dump import Dump
 from nvbackend.codegen.looking.log import log_compiled
@@ -206,11 +207,13 @@ def compile_kernel(
     tool: Tool | None = None,
     ptxas_level: int = 3,
     register_limit: int | None = None,
+    isolated: bool = False,
 ) -> CompiledKernel:
     """Compile `ir_text`, which holds the kernel `signature` selected as `machine`, for `target`.
 
     `cache` None uses the user's cache (Cache.disabled() none); `optimize` is LLVM's level and `ptxas_level` that of
     ptxas, which is `tool` or the one found; `assemble` False stops at PTX, and None assembles where a ptxas is found.
+    With `isolated` LLVM runs in a process of its own, which it ends where it cannot compile IR of others.
     The environment's NVBACKEND_DUMP names a folder that gets every form, NVBACKEND_LOG a file that gets a line. Raises
     dump.write, log.write, and what `compile_ir` and `nvbackend.codegen.ptxas.assemble` raise.
     """
@@ -235,7 +238,7 @@ def compiling(
     stages = _Stages(signature.name, target, Cache.default() if cache is None else cache)
     dump = Dump(signature.name, target.name, ir_text)
     dump.write(machine_txt=str(machine) if dump.is_wanted else "", kernel_ll=ir_text)
-    ptx, optimized_ir = stages.print_ptx(ir_text, optimize)
+    ptx, optimized_ir = stages.print_ptx(ir_text, optimize, compile_ir_isolated if isolated else compile_ir)
     dump.write(kernel_opt_ll=optimized_ir, kernel_ptx=ptx)
     cubin = None
     if assemble or (assemble is None and (tool or locate("ptxas"))):
@@ -291,8 +294,8 @@ class _Stages:
     timings: dict[str, float] = field(default_factory=dict)
     cached: list[str] = field(default_factory=list)
 
-    def print_ptx(self, ir_text: str, optimize: int) -> tuple[str, str]:
-        """The PTX and the optimised IR."""
+    def print_ptx(self, ir_text: str, optimize: int, compile_: Callable[..., LlvmResult]) -> tuple[str, str]:
+        """The PTX and the optimised IR, made by `compile_` where they are not in the cache."""
         start = time.perf_counter()
         key = cache_key(
             "llvm",
@@ -309,7 +312,7 @@ class _Stages:
             self.timings |= {OPTIMISE: 0.0, PRINT: time.perf_counter() - start}
             self.cached += [OPTIMISE, PRINT]
             return kept
-        result = compile_ir(ir_text, self.target, optimize=optimize)
+        result = compile_(ir_text, self.target, optimize=optimize)
         self.timings |= result.timings
         self.cache.put(key, pack({"ptx": result.ptx.encode(), "ir": result.optimized_ir.encode()}))
         return result.ptx, result.optimized_ir

@@ -11,19 +11,18 @@ from llvmlite import ir
 from nvbackend.builder.attached.arguments import check_arguments, received
 from nvbackend.builder.attached.core import AttachedCore, Verified
 from nvbackend.builder.attached.finished import finished_kernel, text_of
-from nvbackend.builder.attached.judged import judged, not_judged, verified_so_far, whole_of
+from nvbackend.builder.attached.judged import faults_of, not_judged, verified_so_far, whole_of
 from nvbackend.builder.attached.owned_code import late_code, wrong_ends
 from nvbackend.builder.kernel.bounds import checked_bounds
 from nvbackend.builder.kernel.kernel import FinishedKernel
 from nvbackend.builder.kernel.operations import Operations
-from nvbackend.builder.kernel.owners import AGAIN, BASE, builder_of, claim, owner_faults
+from nvbackend.builder.kernel.owners import AGAIN, BASE, LOCAL, builder_of, claim, owner_faults
 from nvbackend.builder.ops.groups import of_whole_calls
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
 from nvbackend.diagnostics import Diagnostic, Rule, caller_location, raise_all, user_facing
 from nvbackend.diagnostics.announce import announce
 from nvbackend.isel.target.target import Target
-from nvbackend.isel.verify.verify import verify
 from nvbackend.signature import Extents, Parameter, shape_of
 
 LOWERINGS = ("intrinsic", "asm")
@@ -35,8 +34,6 @@ LOWERING = Rule(
     why="Instructions are intrinsics or inline assembly in the IR.",
     reference="docs/embedding.md, Your own LLVM",
 )
-_LOCAL = ("internal", "private")
-"""The linkage of functions that LLVM renames to fit PTX; names that others know it leaves as they are."""
 
 
 @user_facing
@@ -73,7 +70,7 @@ class AttachedBuilder(Operations):
         bounds, self._warnings = checked_bounds(parsed, threads, cluster)
         if shared_base is not None and (type(shared_base) is not int or shared_base < 0):
             BASE.fail(given=shared_base)
-        if function.linkage not in _LOCAL and not is_ptx_name(function.name):
+        if function.linkage not in LOCAL and not is_ptx_name(function.name):
             rules.KERNEL_NAME.fail(given=function.name, suggested=suggested_kernel_name(function.name))
         check_arguments(function, parameters)
         core = AttachedCore(builder, parsed, bounds, in_asm=lowering == LOWERINGS[1])
@@ -122,7 +119,7 @@ class AttachedBuilder(Operations):
         self.core.link()
         of_calls = [*owner_faults(self), *self.core.peers.faults(), *self.groups.faults()]
         whole = whole_of(self)
-        faults = [*self._warnings, *of_calls, *verify(judged(self, whole))]
+        faults = [*self._warnings, *of_calls, *faults_of(self, whole)]
         allowed = self.core.allowances
         warnings = (*raise_all(of_whole_calls(self.core, allowed.kept(faults))), *allowed.unused())
         machine = copy(self.machine)

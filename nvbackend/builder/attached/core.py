@@ -18,6 +18,9 @@ from nvbackend.isel.machine.function import MachineBlock, MachineFunction, Machi
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import LaunchBounds, Parameter
 
+NOWHERE = "unknown"
+"""The block at which paths end whose continuation is not known: it goes round for ever, as no kernel ends there."""
+
 
 @dataclass(frozen=True)
 class Verified:
@@ -104,9 +107,12 @@ class AttachedCore(Core):
             recorded = self.machine.blocks.get(block.name, MachineBlock(block.name))
             own = [each for each in recorded.instructions if not _is_added(each)]
             operands = () if block.terminator is None else block.terminator.operands
-            targets = [each.name for each in operands if isinstance(each, ir.Block) and each.name in known]
+            asked = [each.name for each in operands if isinstance(each, ir.Block)]
+            targets = [each if each in known else NOWHERE for each in asked]
+            targets = [NOWHERE] if block.terminator is None else targets
             same = replace(recorded, instructions=own, successors=list(dict.fromkeys(targets)))
             blocks[block.name] = replace(same, branch=None, sides=None, ranks=(0, 0))
+        blocks[NOWHERE] = MachineBlock(NOWHERE)
         return blocks
 
     def open_blocks(self) -> set[str]:

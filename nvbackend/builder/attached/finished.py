@@ -11,8 +11,9 @@ from llvmlite import ir
 from nvbackend.builder.attached.annotations import annotated
 from nvbackend.builder.attached.arguments import PARAMETERS
 from nvbackend.builder.attached.core import Owned, Verified
+from nvbackend.builder.attached.selectable import may_be_refused
 from nvbackend.builder.kernel.kernel import FinishedKernel, with_kernel_line
-from nvbackend.builder.kernel.owners import builder_of, related
+from nvbackend.builder.kernel.owners import LOCAL, builder_of, related
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all
 from nvbackend.signature import Signature
 
@@ -41,9 +42,7 @@ def text_of(function: ir.Function) -> str:
 def finished_kernel(k: Owned, verified: Verified | None) -> FinishedKernel:
     """`AttachedBuilder.finish`."""
     function = k.function
-    if function.calling_convention != KERNEL:
-        advice = f'write function.calling_convention = "{KERNEL}"'
-        NOT_A_KERNEL.fail(function=k.name, problem="it is not marked as a kernel", advice=advice)
+    _check_kernel(function)
     if len(k.core.parameters) != len(function.args):
         problem = f"it takes {len(function.args)} arguments, and no parameters were given"
         PARAMETERS.fail(function=k.name, problem=problem, advice="attach with parameters=[nvb.Parameter(...), ...]")
@@ -54,7 +53,21 @@ def finished_kernel(k: Owned, verified: Verified | None) -> FinishedKernel:
     finished = FinishedKernel(
         signature_of(k), k.target, verified.machine, module_text(k), verified.warnings, timings, suppressed
     )
-    return replace(finished, unknown=verified.unknown)
+    return replace(finished, unknown=verified.unknown, isolated=may_be_refused(function.module))
+
+
+def _check_kernel(function: ir.Function) -> None:
+    """Raises attach.kernel for a function that cannot be launched."""
+    returned = function.function_type.return_type
+    if function.calling_convention != KERNEL:
+        advice = f'write function.calling_convention = "{KERNEL}"'
+        NOT_A_KERNEL.fail(function=function.name, problem="it is not marked as a kernel", advice=advice)
+    if not isinstance(returned, ir.VoidType):
+        advice = "return nothing; write the result to memory"
+        NOT_A_KERNEL.fail(function=function.name, problem=f"it returns {returned}", advice=advice)
+    if function.linkage in LOCAL:
+        advice = "leave the linkage of a kernel external"
+        NOT_A_KERNEL.fail(function=function.name, problem=f"its linkage is {function.linkage}", advice=advice)
 
 
 def signature_of(k: Owned) -> Signature:

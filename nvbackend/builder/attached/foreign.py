@@ -63,12 +63,13 @@ Operands = Mapping[str, "ir.Value | int | list[ir.Value]"]
 class Foreign:
     """What a call of the owner's is: `instructions` of the machine, in order, and what is `unknown` of it, if anything.
 
-    With `hides_memory` it accesses memory that may be shared, at places that are not known.
+    With `hides` it accesses memory that may be shared, at places that are not known, or has a result that is not
+    followed.
     """
 
     instructions: tuple[MachineInstr, ...] = ()
     unknown: str = ""
-    hides_memory: bool = False
+    hides: bool = False
 
 
 HARMLESS = Foreign()
@@ -166,7 +167,7 @@ def _of_asm(core: Core, call: ir.CallInstr) -> Foreign:
     except Unreadable:
         return Foreign(unknown=named)
     made: list[MachineInstr] = []
-    hides = False
+    hides = not isinstance(call.type, ir.VoidType)
     for instruction in read.instructions:
         if read.jumps and instruction.parts[0] in _JUMPS:
             continue
@@ -182,7 +183,7 @@ def _of_asm(core: Core, call: ir.CallInstr) -> Foreign:
         hides = hides or _hides(instruction)
     if read.jumps and len(made) != 1:
         return Foreign(unknown=f"{named}, which jumps")
-    return Foreign(tuple(made), hides_memory=hides)
+    return Foreign(tuple(made), hides=hides)
 
 
 def _hides(instruction: Instruction) -> bool:

@@ -14,13 +14,17 @@ from nvbackend.builder.attached.owned_code import computes, homes_are_left_alone
 from nvbackend.builder.attached.whole import Whole, cut, merged
 from nvbackend.builder.kernel.owners import bounds_faults, is_kernel, shared_faults
 from nvbackend.diagnostics import Diagnostic, raise_all
-from nvbackend.isel.machine.function import MachineFunction
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.machine.unknown_threads import blocks_of_unknown_threads
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
-from nvbackend.isel.verify.verify import verify
+from nvbackend.isel.verify.verify import INSTRUCTION_CHECKS, verify
 
 _LEFT_OUT = "races, refills, reads without a wait, arrivals of mbarriers, groups of other threads, indices by thread"
 """What is judged only where all accesses, barriers and threads are known."""
+_FREED, _WRITTEN = "tcgen05.missing-dealloc", "tcgen05.undefined-accumulator"
+"""Rules about what nothing in a function does: the part that is not known may do it."""
+_POOL = "setmaxnreg.pool"
+"""How many warpgroups come somewhere: they may part by the result of the owner's assembly."""
 
 
 def whole_of(k: Owned) -> Whole:
@@ -35,17 +39,33 @@ def _said(core: AttachedCore, instruction: ir.Instruction) -> Foreign | None:
     return foreign(core, instruction, computes)
 
 
-def judged(k: Owned, whole: Whole) -> MachineFunction:
-    """The machine form as it is judged: without facts about threads that the owner's code may invalidate."""
+def faults_of(k: Owned, whole: Whole) -> Iterator[Diagnostic]:
+    """What is wrong with the function."""
     machine = copy(k.machine)
     machine.kept = None
-    machine.blocks = cut(whole.blocks, whole.stops)
+    machine.blocks, after = cut(whole.blocks, whole.stops)
     if can_be_kernel(k) and whole.is_known and not list(_hidden(k)):
         machine.attributes = {**k.machine.attributes, ATTACHED: False}
     else:
         machine.blocks = blocks_of_unknown_threads(machine)
     machine.values = k.machine.values
-    return machine
+    yield from _verified(machine, after, whole)
+
+
+def _verified(
+    machine: MachineFunction, after: list[MachineInstr], whole: Whole, *, is_part: bool = False
+) -> Iterator[Diagnostic]:
+    """What is wrong, with the single instructions of what may come `after` it.
+
+    What a function lacks of which this `is_part` may be in the rest.
+    """
+    lacking = frozenset({_FREED} if is_part or whole.stops else ())
+    lacking |= frozenset({_WRITTEN} if lacking or whole.multiplies else ())
+    lacking |= frozenset({_POOL} if whole.hides else ())
+    yield from (each for each in verify(machine) if each.rule_id not in lacking)
+    for instruction in after:
+        for check in INSTRUCTION_CHECKS:
+            yield from check(instruction, machine.target)
 
 
 def can_be_kernel(k: Owned) -> bool:
@@ -77,7 +97,7 @@ def not_judged(k: Owned, whole: Whole) -> tuple[str, ...]:
         f"what runs after {what}{f' ({place})' if place else ''}, along the control flow"
         for what, place in dict.fromkeys(whole.unknown)
     ]
-    if whole.hides_memory or whole.unknown or list(_hidden(k)):
+    if whole.hides or whole.unknown or list(_hidden(k)):
         sentences.append(f"{_LEFT_OUT}: the owner's own code may access shared memory or order threads")
     elif not can_be_kernel(k):
         sentences.append(f"{_LEFT_OUT}: which threads come to the function is not known")
@@ -92,8 +112,8 @@ def verified_so_far(k: Owned) -> tuple[Diagnostic, ...]:
     machine = copy(k.machine)
     machine.kept = None
     whole = merged(k.function, k.core.blocks_so_far(), k.core.after, partial(_said, k.core))
-    machine.blocks = cut(whole.blocks, whole.stops, k.core.open_blocks())
+    machine.blocks, after = cut(whole.blocks, whole.stops, k.core.open_blocks())
     machine.blocks = blocks_of_unknown_threads(machine)
     of_module = [*shared_faults(k), *bounds_faults(k)]
-    faults = [*late_code(k.function), *of_module, *verify(machine)]
+    faults = [*late_code(k.function), *of_module, *_verified(machine, after, whole, is_part=True)]
     return raise_all(k.core.allowances.kept(faults))

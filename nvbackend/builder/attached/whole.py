@@ -6,21 +6,18 @@ be reached from it is taken off the paths: what is judged ran before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from llvmlite import ir
 
+from nvbackend.builder.attached.core import NOWHERE
 from nvbackend.builder.attached.debug_places import place_of
 from nvbackend.builder.attached.foreign import Foreign
 from nvbackend.diagnostics import Location
 from nvbackend.isel.flow.graphs import reached
 from nvbackend.isel.machine.function import MachineBlock, MachineInstr
 from nvbackend.isel.machine.pseudo import UNKNOWN
-
-NOWHERE = "unknown"
-"""The block at which paths end whose continuation is not known."""
-_REST = "{} after what is unknown"
 
 Places = Mapping[int, "ir.Instruction | None"]
 """By the identity of an instruction of the machine form: the one of LLVM that it follows in its block."""
@@ -33,12 +30,14 @@ class Whole:
     blocks: dict[str, MachineBlock] = field(default_factory=dict)
     stops: dict[str, int] = field(default_factory=dict)
     unknown: list[tuple[str, Location | None]] = field(default_factory=list)
-    hides_memory: bool = False
+    hides: bool = False
+    multiplies: bool = False
+    """Whether the owner multiplies matrices: which accumulators it writes is not known."""
 
     @property
     def is_known(self) -> bool:
         """Whether nothing in the function is unknown."""
-        return not self.unknown and not self.hides_memory
+        return not self.unknown and not self.hides
 
 
 def merged(
@@ -51,6 +50,9 @@ def merged(
     whole = Whole()
     by_name = {block.name: block for block in function.blocks}
     for name, block in blocks.items():
+        if name not in by_name:
+            whole.blocks[name] = block
+            continue
         own = _placed(by_name[name], block.instructions, after)
         instructions: list[MachineInstr] = []
         for place, instruction in enumerate(by_name[name].instructions):
@@ -60,7 +62,8 @@ def merged(
             while own and own[0][0] < place:
                 instructions.append(own.pop(0)[1])
             instructions += said.instructions
-            whole.hides_memory = whole.hides_memory or said.hides_memory
+            whole.multiplies = whole.multiplies or any(each.semantics.multiplies for each in said.instructions)
+            whole.hides = whole.hides or said.hides
             if said.unknown:
                 whole.unknown.append((said.unknown, place_of(instruction)))
                 whole.stops.setdefault(name, len(instructions))
@@ -86,34 +89,30 @@ def _placed(block: ir.Block, instructions: Sequence[MachineInstr], after: Places
 
 def cut(
     blocks: Mapping[str, MachineBlock], stops: Mapping[str, int], open_: Collection[str] = ()
-) -> dict[str, MachineBlock]:
-    """The blocks, with every path ended where something unknown is executed.
+) -> tuple[dict[str, MachineBlock], list[MachineInstr]]:
+    """The blocks up to where something unknown is executed, and the instructions that may come after that.
 
     `stops` are the places of the first unknown instructions, by block; who comes to the blocks `open_`, and from where,
     is not known either.
     """
     if not stops and not open_:
-        return dict(blocks)
+        return dict(blocks), []
     following = {name: block.successors for name, block in blocks.items()}
     starts = {successor for name in stops for successor in following[name]} | set(open_)
     unknown = reached(starts, lambda name: following[name])
-    return dict(_cut(blocks, stops, unknown))
-
-
-def _cut(
-    blocks: Mapping[str, MachineBlock], stops: Mapping[str, int], unknown: Collection[str]
-) -> Iterator[tuple[str, MachineBlock]]:
+    kept: dict[str, MachineBlock] = {}
+    after: list[MachineInstr] = []
     for name, block in blocks.items():
-        if name in stops:
-            first, rest = block.instructions[: stops[name]], block.instructions[stops[name] :]
-            yield name, _ended(replace(block, instructions=first), [NOWHERE])
-            yield _REST.format(name), replace(block, name=_REST.format(name), instructions=rest)
-        elif name not in unknown:
-            targets = [NOWHERE if each in unknown else each for each in block.successors]
-            yield name, _ended(block, list(dict.fromkeys(targets)))
+        if name in unknown:
+            after += block.instructions
+        elif name in stops:
+            kept[name] = _ended(replace(block, instructions=block.instructions[: stops[name]]), [NOWHERE])
+            after += block.instructions[stops[name] :]
         else:
-            yield name, block
-    yield NOWHERE, MachineBlock(NOWHERE)
+            targets = [NOWHERE if each in unknown else each for each in block.successors]
+            kept[name] = _ended(block, list(dict.fromkeys(targets)))
+    kept[NOWHERE] = MachineBlock(NOWHERE)
+    return kept, after
 
 
 def _ended(block: MachineBlock, successors: list[str]) -> MachineBlock:

@@ -108,6 +108,7 @@ def compile_module(
     first = built[0]
     texts = list(dict.fromkeys(kernel.ir for kernel in built))  # kernels of one attached module have one text
     text = first.ir if len(texts) == 1 else linked(texts)
+    options = {"isolated": any(kernel.isolated for kernel in built), **options}
     compiled = compile_kernel(text, first.signature, first.machine, first.target, **options)
     announce(compiled.diagnostics)
     return CompiledModule(
@@ -131,7 +132,8 @@ def _built(kernel: object, target: str | Target | None) -> FinishedKernel:
     if isinstance(kernel, KernelDefinition):
         return kernel.build(target=target)
     if not isinstance(kernel, FinishedKernel):
-        return _refuse(f"{printed(kernel)} is not a kernel", "pass kernels as nvb.kernel made or build() returned them")
+        advice = "pass kernels as nvb.kernel made, or as build() or k.finish() returned them"
+        return _refuse(f"{printed(kernel)} is not a kernel", advice)
     if target is not None and kernel.target != Target.parse(target):
         _refuse(f"{kernel.signature.name} was built for {kernel.target}", f"build it for {Target.parse(target)}")
     return kernel

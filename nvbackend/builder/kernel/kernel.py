@@ -189,6 +189,7 @@ class FinishedKernel(NotLoaded):
     """A verified kernel: `ir` is its LLVM module as text, `machine` its machine form, `diagnostics` the warnings.
 
     `suppressed` are the diagnostics that the kernel allows, `unknown` what was not judged of an attached function.
+    Where its owner's code may be more than LLVM can compile, it is compiled `isolated`, in a process of its own.
     """
 
     signature: Signature
@@ -199,6 +200,7 @@ class FinishedKernel(NotLoaded):
     timings: dict[str, float] = dataclasses.field(compare=False)
     suppressed: tuple[Suppressed, ...] = ()
     unknown: tuple[str, ...] = ()
+    isolated: bool = False
 
     def _stage(self) -> tuple[str, int, bool]:
         return self.signature.name, self.signature.bounds.threads, False
@@ -212,6 +214,7 @@ class FinishedKernel(NotLoaded):
         from nvbackend.codegen.compiled import check_options, compile_kernel
 
         check_options(options)
+        options = {"isolated": self.isolated, **options}
         return completed(self, compile_kernel(self.ir, self.signature, self.machine, self.target, **options))
 
 

@@ -22,7 +22,8 @@ from nvbackend.isel.target.shared_memory import SHARED_LIMIT
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import Shape
 
-_LOCAL = ("internal", "private")
+LOCAL = ("internal", "private")
+"""The linkage of functions that nothing outside of their module sees."""
 _BUILDER = "_nvbackend_builder"
 """The attribute of an llvmlite function that holds the builder it has."""
 
@@ -87,7 +88,7 @@ def claim(function: ir.Function, builder: Builder) -> None:
 
 def is_kernel(function: ir.Function) -> bool:
     """Whether it can only be a kernel: it returns nothing, others see it, and nothing in its module calls it."""
-    if function.linkage in _LOCAL or not isinstance(function.function_type.return_type, ir.VoidType):
+    if function.linkage in LOCAL or not isinstance(function.function_type.return_type, ir.VoidType):
         return False
     return not any(
         operand is function

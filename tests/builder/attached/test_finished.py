@@ -295,6 +295,49 @@ def test_partial_is_not_enough():
     assert "was not verified" in fails("attach.unverified", k.finish)
 
 
+@pytest.mark.parametrize("mistake", ["a result", "local"])
+def test_a_kernel_that_is_none(mistake):
+    module = ir.Module("owner")
+    returned = I32 if mistake == "a result" else VOID
+    function = ir.Function(module, ir.FunctionType(returned, []), "own")
+    function.calling_convention = "ptx_kernel"
+    function.linkage = "internal" if mistake == "local" else ""
+    builder = ir.IRBuilder(function.append_basic_block())
+    k = attach(builder)
+    builder.ret(ir.Constant(I32, 1)) if mistake == "a result" else builder.ret_void()
+    k.verify()
+    assert "cannot be launched" in fails("attach.kernel", k.finish)
+
+
+@pytest.mark.parametrize(
+    ("text", "isolated"), [("bar.sync $9;", True), ("frobnicate;", True), ("bar.sync 0;", False), ("", False)]
+)
+def test_what_llvm_may_not_compile_does_not_end_the_process(text, isolated):
+    """LLVM ends its process on the first."""
+    builder = owner([])
+    k = attach(builder)
+    builder.asm(ir.FunctionType(VOID, []), text, "", [], side_effect=True)
+    builder.ret_void()
+    k.verify()
+    finished_ = k.finish()
+    assert finished_.isolated is isolated
+    if text.startswith("bar.sync $"):
+        assert "Invalid $ operand number" in fails(
+            "llvm.died", finished_.compile, assemble=False, cache=nvb.Cache.disabled()
+        )
+
+
+@pytest.mark.parametrize("kind", [ir.IntType(128), ir.IntType(7), ir.VectorType(ir.IntType(24), 3)])
+def test_types_that_llvm_may_not_compile(kind):
+    builder = owner([])
+    k = attach(builder)
+    one = ir.Constant(kind, 1 if isinstance(kind, ir.IntType) else [1, 1, 1])
+    builder.store(builder.udiv(one, one), builder.alloca(kind))
+    builder.ret_void()
+    k.verify()
+    assert k.finish().isolated
+
+
 def test_no_kernel():
     builder = owner([], kernel=False)
     k = attach(builder)
