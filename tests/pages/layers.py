@@ -34,7 +34,7 @@ BRICKS = {
 }
 """The drawing's wall: first and last column of each layer, first and last row from the ground."""
 BESIDE = {
-    "builder": frozenset({"lint"}),
+    "builder": frozenset({"lint", "simulator"}),
     "cli": frozenset({"codegen", "lint"}),
     "lint": frozenset({"isel"}),
     "frameworks": frozenset({"runtime"}),

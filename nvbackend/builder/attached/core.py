@@ -19,7 +19,7 @@ from nvbackend.isel.target.target import Target
 from nvbackend.signature import LaunchBounds, Parameter
 
 NOWHERE = "unknown"
-"""The block at which paths end whose continuation is not known: it goes round for ever, as no kernel ends there."""
+"""The block at which paths end whose continuation is not known. No kernel ends there."""
 
 
 @dataclass(frozen=True)
