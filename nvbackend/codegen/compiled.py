@@ -218,6 +218,7 @@ def compile_kernel(
     dump.write, log.write, and what `compile_ir` and `nvbackend.codegen.ptxas.assemble` raise.
     """
     options: dict[str, Any] = {"optimize": optimize, "assemble": assemble, "tool": tool, "ptxas_level": ptxas_level}
+    options["isolated"] = isolated
     return last(compiling(ir_text, signature, machine, target, cache=cache, register_limit=register_limit, **options))
 
 
@@ -233,6 +234,7 @@ def compiling(
     tool: Tool | None = None,
     ptxas_level: int = 3,
     register_limit: int | None = None,
+    isolated: bool = False,
 ) -> Generator[None, None, CompiledKernel]:
     """`compile_kernel` in steps: after the first, ptxas runs where it must. Closed then, it is ended."""
     stages = _Stages(signature.name, target, Cache.default() if cache is None else cache)
