@@ -23,6 +23,7 @@ from typing import Annotated, Any
 from nvbackend.builder.kernel.again.code_names import Names, names_of
 from nvbackend.builder.kernel.again.constants import ATOMS, PACKAGE, is_constant, is_ours, may_be_constant
 from nvbackend.builder.kernel.again.pure_names import BY_NAME, OF_EVERY_CLASS, PURE, TRUSTED, unquoted
+from nvbackend.diagnostics.arguments import MARK
 
 _HEAP_TYPE = 1 << 9
 """Py_TPFLAGS_HEAPTYPE: the class was made by a class statement, or by a C module in the same way."""
@@ -172,6 +173,9 @@ class _Walk:
     def function(self, function: types.FunctionType) -> None:
         """Take down a function: its code, and all that it reads."""
         self.identity(function.__code__)
+        if MARK in vars(function):  # a boundary of ours, whose closure grows with the kinds of arguments that passed
+            self.value(vars(function)["__wrapped__"])
+            return
         for cell in function.__closure__ or ():
             try:
                 inside = cell.cell_contents
