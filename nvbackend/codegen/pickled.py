@@ -21,7 +21,7 @@ class _Unpickler(pickle.Unpickler):
             member = super().find_class(module, name)
             if isinstance(member, type) or (module, name) in _FUNCTIONS:
                 return member
-        raise pickle.UnpicklingError(f"{module}.{name} is no class of {_PACKAGE}")
+        raise pickle.UnpicklingError(f"{module}.{name} is not a class of {_PACKAGE}")
 
 
 def loaded(content: bytes) -> Any:

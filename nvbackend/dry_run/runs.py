@@ -155,7 +155,7 @@ class Runs:
         for scale in FEW:
             if found := self._few(few, scale, machine.steps):
                 return found
-        return self._least(few, machine.steps) or self._last(machine.steps) or self._others(chosen, machine.steps)
+        return self._least(few, machine.steps) or self._last(machine.steps) or self._others(few, chosen, machine.steps)
 
     def _further_on(self, rounds: Rounds, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
         """What shows further on in the grid, where loops are longer, as those of causal attention are.
@@ -192,7 +192,7 @@ class Runs:
         found, _ = self._run(MAIN, chosen)
         return [_with_values(one, few.changed(chosen)) for one in found if one.rule_id != UNWRITTEN.id]
 
-    def _others(self, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
+    def _others(self, few: FewSteps, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
         """What runs show with each value of parameters that declare a few of them, as a number of stages does.
 
         `chosen` are the parameters of the first run, `steps` is what it took.
@@ -206,7 +206,9 @@ class Runs:
                     continue
                 given = {name: number}
                 _, others = self._choose(MAIN, given=given)
-                found = [] if others is None else self._run(MAIN, others, given)[0]
+                if others is None or few.is_known(others):
+                    continue
+                found = self._run(MAIN, others, given)[0]
                 if kept := [_with_values(one, given) for one in found if one.rule_id != UNWRITTEN.id]:
                     return kept
         return []

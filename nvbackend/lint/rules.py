@@ -53,7 +53,7 @@ NEVER_COMMITTED = Rule(
     message="no {commit} comes after this {instruction} on any path",
     fix="put {commit} after it",
     why="What nothing commits completes for no wait: what it writes is read before it is there.",
-    reference="PTX ISA 9.7.9.25.3.2 (cp.async.commit_group), 9.7.16.11.1 (tcgen05.commit)",
+    reference="PTX ISA 9.7.9.25.3.2 (cp.async.commit_group), 9.7.16.12.1 (tcgen05.commit)",
 )
 NEVER_WAITED = Rule(
     id="lint.never-waited",

@@ -76,6 +76,7 @@ def test_one_function_says_why_a_candidate_fell_out() -> None:
 
 
 def test_one_function_names_the_targets_with_a_feature() -> None:
-    """The other one that asks for every target shows a table of them."""
-    assert calls_of("target_names") == {"nvbackend.isel.target.target", "nvbackend.cli.targets"}
+    """The others that ask for every target list them, or tell a target from a commit."""
+    listing = {"nvbackend.cli.targets", "nvbackend.cli.schema", "nvbackend.cli.build"}
+    assert calls_of("target_names") == {"nvbackend.isel.target.target", *listing}
     assert len(calls_of("targets_with")) > 5

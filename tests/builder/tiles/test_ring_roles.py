@@ -83,7 +83,7 @@ MISUSES = {
     "in flight below nothing": (
         lambda k: roles(k, nothing, lambda: enter(ring(k).drain(in_flight=-1))),
         "pipeline.stages",
-        "-1 in flight",
+        "in_flight=-1",
     ),
 }
 
