@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from nvbackend.cli import main
+from nvbackend.cli.files.commits import is_commit
 from nvbackend.codegen import count_instructions, find_disassembler
 from nvbackend.codegen.looking.listings import FORMS, ListedLine, is_instruction
 
@@ -177,6 +178,12 @@ def test_differences_of_commits(tmp_path: Path, capsys: Printed) -> None:
     assert changes("one", "two") == [one, two]
     assert changes("HEAD~1") == [two, now]
     assert "twice.py is not in commit" in fault(capsys, other(folder), "--diff", "one")[0].replace("other", "twice")
+
+
+def test_a_text_is_no_commit_where_there_is_no_repository(tmp_path: Path) -> None:
+    assert not is_commit("HEAD", tmp_path / "kernel.py")
+    git(tmp_path, "init", "-q")
+    assert not is_commit("HEAD", tmp_path / "kernel.py")
 
 
 def ir_float(value: float) -> str:

@@ -42,6 +42,23 @@ def test_the_result_of_a_call_is_an_index_and_a_result() -> None:
     assert finished.ir == before
 
 
+@pytest.mark.parametrize("inline", [True, False])
+def test_a_number_of_python_is_a_result_of_the_declared_type(inline: bool) -> None:
+    @nvb.function(inline=inline)
+    def numbers(k) -> tuple[f32, u32, i32]:
+        return 2.5, 7, -3
+
+    @nvb.kernel("sm_90a", threads=32)
+    def kernel(k, out: nvb.Pointer[f32]):
+        half, seven, less = numbers(k)
+        assert (half.type, seven.type, less.type) == (f32, u32, nvb.s32)
+        out[0], out[1], out[2] = half, seven.to(f32), less.to(f32)
+
+    out = np.zeros(3, np.float32)
+    nvb.runtime.load(kernel.compile(assemble=False), device="simulator").launch(1, out)
+    assert out.tolist() == [2.5, 7.0, -3.0]
+
+
 def test_a_called_function_may_be_passed_one_restrict_pointer_twice() -> None:
     def numbers(inline):
         @nvb.function(inline=inline)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import nvbackend as nvb
 from nvbackend import Major, SmemLayout, SwizzleMode, f16, f32
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.tiles.stages import lay_out
 from nvbackend.layout import Layout
 
 TILE = SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)
@@ -37,6 +39,26 @@ def test_a_stage_of_elements_begins_where_a_box_may():
         assert (stage.first.element, stage.second.element) == (nvb.u8, f16)
         assert (stage.first.align, stage.second.align) == (128, 128)
         assert stage.third.address.align == 32
+
+
+def test_stages_of_bytes_begin_at_multiples_of_128():
+    """Of 160 bytes the second begins at 256, and nothing of it is in the first."""
+    written = np.full(128, -1, np.int32)
+
+    @nvb.kernel("sm_90a", threads=32)
+    def kernel(k, out: nvb.Pointer[nvb.i32]):
+        stages = lay_out(k, "raw", (nvb.i32, 40), 2, 16)
+        first, second = (stages.at(k.const(index, nvb.i32)) for index in (0, 1))
+        for start in (0, 8):
+            word = k.lane_id() + start
+            first[word], second[word] = word, word + 100
+            k.warp.sync()
+        out[k.lane_id()] = first[k.lane_id()]
+        out[k.lane_id() + 32] = second[k.lane_id()]
+        out[k.lane_id() + 64] = (second.bytes - first.bytes).to(nvb.i32)
+
+    nvb.runtime.load(kernel.compile(assemble=False), device="simulator").launch(1, written)
+    assert written[:96].tolist() == [*range(32), *range(100, 132), *[256] * 32]
 
 
 def test_tiles_of_several_kinds_are_announced_together():
