@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from nvbackend.builder.kernel.again.constants import PACKAGE
 from nvbackend.builder.kernel.again.lasting import lasting_key, lasting_name
 from nvbackend.builder.kernel.again.reads import Reads, UnknownRead
+from nvbackend.builder.kernel.again.users_files import users_files
 from nvbackend.diagnostics.announce import announce
 from nvbackend.diagnostics.location import is_of_compiler
 
@@ -54,16 +55,16 @@ class KernelsOnDisk:
         from nvbackend.codegen.looking.dump import is_wanted
         from nvbackend.codegen.toolchain import is_script
 
-        programs = installed()
+        programs, files = installed(), users_files(_STARTED_NS)
         # Lines of a compiler's own package are not its user's: those of the kernel are where it is compiled.
-        if programs is None or is_wanted() or is_of_compiler(function.__globals__):
+        if None in (programs, files) or is_wanted() or is_of_compiler(function.__globals__):
             return None
         if ptxas is not None and ptxas[0] and is_script(ptxas[0]):
             return None
         chosen = {name: value for name, value in options.items() if name != "cache"}
         try:
             content, _ = self._reads.of(function, inputs, (chosen, ptxas))
-            return cache_key(_STAGE, content=lasting_key(content), programs=programs)
+            return cache_key(_STAGE, content=lasting_key(content), programs=programs, files=files)
         except UnknownRead:
             return None
 

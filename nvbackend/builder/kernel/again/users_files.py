@@ -1,0 +1,50 @@
+"""The files of the user's code that this process runs: an edit of any of them makes other kernels.
+
+What a kernel's function reads is followed, and Python has ways to read that nobody follows: after an edit of a file
+nothing is taken from disk that was built before, whatever the edit was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+
+from nvbackend.builder.kernel.again.constants import PACKAGE
+
+_LIBRARY = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+
+
+def users_files(started_ns: int) -> str | None:
+    """A digest of the files of all modules but installed ones; None where one may not be what runs.
+
+    That is so where a file was changed after `started_ns`, when the process began, or is gone, and where the program
+    itself is in no file.
+    """
+    if getattr(sys.modules.get("__main__"), "__file__", None) is None:
+        return None
+    digest = hashlib.sha256()
+    try:
+        for path in sorted(set(_paths())):
+            if os.stat(path).st_mtime_ns > started_ns:
+                return None
+            with open(path, "rb") as file:
+                content = file.read()
+            digest.update(f"{path} {len(content)}\n".encode())
+            digest.update(content)
+    except OSError:
+        return None
+    return digest.hexdigest()
+
+
+def _paths() -> Iterator[str]:
+    """The source files of modules that are neither installed nor of this package."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if type(file) is not str or name.partition(".")[0] == PACKAGE:
+            continue
+        if not file.startswith(_LIBRARY) and _INSTALLED.isdisjoint(file.split(os.sep)):
+            yield os.path.abspath(file)
