@@ -87,7 +87,7 @@ def _with_names(text: str, names: Sequence[str]) -> str:
             raise Unreadable
         return names[number]
 
-    if re.search(r"\$[({|]", _OPERAND.sub("", text)):
+    if "$" in _OPERAND.sub("", text):  # a modifier, a choice of dialects, or what LLVM ends its process for
         raise Unreadable
     return _OPERAND.sub(name, text)
 
