@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -11,8 +12,10 @@ from nvbackend.simulator.calls.moves import joined
 from nvbackend.simulator.events import Bits
 from nvbackend.simulator.machine.compiling import Compiling
 from nvbackend.simulator.machine.lanes import Lanes
+from nvbackend.simulator.machine.symbols import size_of
 from nvbackend.simulator.machine.types import bits, container
 from nvbackend.simulator.machine.wave import Reader, Step, Wave
+from nvbackend.simulator.rules import BOUNDS, MISALIGNED
 
 SPACES = (
     "global",
@@ -142,6 +145,9 @@ def _parameter(source: Operand, size: int, place: Compiling) -> Reader | None:
     end = offset + size
     found = place.symbols.slot(source.base, "u64") if variable.position in place.symbols.places else None
     if found is None:
+        beside = _beside(source, variable, size, "reads", place)
+        if beside is not None:
+            return beside
         slot = place.symbols.parameter(variable)
         return lambda wave, lanes: _words(wave.registers[slot][lanes.index, offset:end], dtype)
     name = variable.name
@@ -153,6 +159,31 @@ def _parameter(source: Operand, size: int, place: Compiling) -> Reader | None:
 
     constant = place.symbols.slots.named(("parameter", variable.position, offset, size), initial)
     return lambda wave, lanes: wave.registers[constant][lanes.index]
+
+
+def _beside(
+    address: Address, variable: Variable, size: int, does: str, place: Compiling
+) -> Callable[[Wave, Lanes], NoReturn] | None:
+    """What raises simulator.bounds or simulator.misaligned where an access is beside a function's parameter."""
+    offset, width = address.offset, size_of(variable)
+    is_inside = 0 <= offset <= width - size
+    if is_inside and offset % size == 0:
+        return None
+    problem = {} if is_inside else {"problem": f"{variable.name} has {width} bytes"}
+    values: dict[str, Any] = {
+        "does": does,
+        "size": size,
+        "space": "param",
+        "address": f"{variable.name}+{offset}",
+        **problem,
+    }
+    site = place.site
+
+    def fail(_wave: Wave, _lanes: Lanes) -> NoReturn:
+        rule = MISALIGNED if is_inside else BOUNDS
+        rule.fail(at=site.location, thread="a thread", line=site.line, text=site.text, **values)
+
+    return fail
 
 
 def _words(data: Bits, dtype: np.dtype[np.unsignedinteger]) -> Bits:
@@ -176,6 +207,9 @@ def _store(instruction: Instruction, place: Compiling) -> Step:
     data = _data(asked, [place.read(one, asked.type) for one in sources])
     variable = _variable(target, place)
     if asked.space == "param" and variable is not None and isinstance(target, Address):
+        beside = _beside(target, variable, (bits(asked.type) or 8) // 8 * asked.count, "writes", place)
+        if beside is not None:
+            return beside
         return _store_parameter(data, place.symbols.parameter(variable), target.offset)
     address = place.address(target)
     space, order, scope = asked.space, asked.order, asked.scope

@@ -239,3 +239,47 @@ def test_a_recursion_without_an_end_is_said_by_the_name_of_its_function() -> Non
     assert fault.rule_id == "simulator.stack"
     assert f"thread 0 of CTA 0 calls down {(512 << 10) // (16 + 8176) + 1} calls deep" in fault.message
     assert "512 KB" in fault.message
+
+
+PARTS = """
+.func (.param .align 4 .b8 both[8]) halves(.param .b32 n)
+{
+    .reg .b32 %r<3>; .reg .pred %p<2>;
+    ld.param.b32 %r1, [n]; setp.eq.u32 %p1, %r1, 7; st.param.b32 [both], %r1; st.param.b32 [both+4], %r1;
+    ret;
+}
+.visible .entry k()
+{
+    .reg .b32 %r<3>;
+    mov.u32 %r1, 7;
+    { .param .b32 a; .param .align 4 .b8 r[8];
+    st.param.b32 [a], %r1;
+    call (r), halves, (a);
+    ld.param.b32 %r2, [r+4]; }
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "rule", "told"),
+    [
+        ("[both+4]", "[both+8]", "simulator.bounds", "writes 4 bytes at param address both+8"),
+        ("[both+4]", "[both+-4]", "simulator.bounds", "both has 8 bytes"),
+        ("[both+4]", "[both+2]", "simulator.misaligned", "not a multiple of 4"),
+        ("[r+4]", "[r+8]", "simulator.bounds", "reads 4 bytes"),
+        ("[r+4]", "[r+1]", "simulator.misaligned", "reads 4 bytes"),
+        ("[both+4]", "[both]", "", ""),
+        ("st.param.b32 [both+4]", "@!%p1 st.param.b32 [both+8]", "", ""),
+    ],
+)
+def test_accesses_beside_the_parameters_of_a_function(right: str, wrong: str, rule: str, told: str) -> None:
+    module = Simulator().load(HEAD + PARTS.replace(right, wrong))
+    if not rule:
+        module.launch("k", block=(32,))
+        return
+    with pytest.raises(DiagnosticError) as caught:
+        module.launch("k", block=(32,))
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == rule
+    assert told in found.message
