@@ -244,6 +244,9 @@ def test_kernels_of_one_file_are_one_kernel(compiled: nvb.CompiledKernel, tmp_pa
     assert not path.exists()
     (fault,) = broken(lambda: compiled.save(tmp_path / "none" / "file"))
     assert fault.message == f"{tmp_path / 'none' / 'file'} cannot be written: No such file or directory"
+    for nowhere in ("zero\0byte", ""):
+        (fault,) = broken(lambda nowhere=nowhere: compiled.save(nowhere))  # type: ignore[misc]
+        assert fault.rule_id == "saved.file"
 
 
 def test_copies_are_the_kernel(compiled: nvb.CompiledKernel, saved: Path) -> None:

@@ -146,12 +146,15 @@ def _kernel(machine: str, kernel: WholeKernel, members: dict[str, bytes]) -> dic
 
 def _write(path: Path, data: bytes) -> None:
     """Write beside it first: a reader, or a full disk, never sees half a file."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.write_bytes(data)
-        beside.replace(path)
-    except (OSError, ValueError) as error:
-        beside.unlink(missing_ok=True)
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            beside.write_bytes(data)
+            beside.replace(path)
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
+    except (OSError, ValueError) as error:  # a path without a name, or with a zero byte
         problem = getattr(error, "strerror", None) or error
         advice = "give a file in a directory that exists and can be written to"
         FILE.fail(path=path, done="written", problem=problem, advice=advice)
