@@ -21,6 +21,8 @@ _JOINS = 6
 """A bound that still changes after so many joins is given up."""
 _SPECIAL = {"%laneid": 31, "%warpid": 31, "%cluster_ctarank": 15}
 _MOST_THREADS = 1024
+_DYNAMIC = "extern .shared"
+"""The base of all arrays `.extern .shared`: they begin at one address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,8 @@ class Addresses:
             return values.get(register, UNKNOWN)
         declared = self._lifted.names.of.get(operand.position)
         if isinstance(declared, Variable):
-            return Bounded(declared.name, 0, 0) if declared.space == "shared" else UNKNOWN
+            name = _DYNAMIC if declared.linkage == "extern" else declared.name
+            return Bounded(name, 0, 0) if declared.space == "shared" else UNKNOWN
         return self._special(operand.text)
 
     def _special(self, name: str) -> Bounded:
@@ -220,6 +223,18 @@ def _joined(known: Values, other: Values, widen: bool) -> Values:
     return joined
 
 
+def _added(parts: tuple[str, ...], sources: list[Bounded]) -> Bounded:
+    """A number whose highest bit is set is what is subtracted."""
+    half = 1 << (63 if parts[-1].endswith("64") else 31)
+    left, right = (
+        Bounded("", each.low - 2 * half, each.low - 2 * half)
+        if each.constant is not None and each.low is not None and each.low >= half
+        else each
+        for each in sources
+    )
+    return _plus(left, right)
+
+
 def _difference(_: tuple[str, ...], sources: list[Bounded]) -> Bounded:
     left, right = sources
     if right.base or right.packed or left.packed or right.low is None or right.high is None:
@@ -316,7 +331,7 @@ _COMPUTED: Mapping[str, Callable[[tuple[str, ...], list[Bounded]], Bounded]] = {
     "mov": _moved,
     "cvt": _moved,
     "cvta": _moved,
-    "add": lambda _, sources: _plus(*sources),
+    "add": _added,
     "sub": _difference,
     "mul": lambda parts, sources: _product(*sources) if "hi" not in parts else UNKNOWN,
     "mad": lambda parts, sources: _plus(_product(*sources[:2]), sources[2]) if "hi" not in parts else UNKNOWN,

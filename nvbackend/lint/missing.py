@@ -1,6 +1,6 @@
 """What is on no path of a function: the commit and the wait of a copy, the commit of an mma, the init of an mbarrier.
 
-A call may do any of it, so nothing is said where one is.
+A call may do any of it, so nothing is said where one is; of a function that returns, its caller may do it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from nvbackend.ptx.syntax import Address
 
 _PIECE, _MBARRIER, _SPAN = 16, 8, 128
 """Bytes from an address: a thread's piece, an mbarrier, a row of an operand of an mma."""
+_WRITES, _PRIVATE = ("st", "stmatrix", "atom", "red"), ("global", "local", "param", "param::func")
+"""What writes memory, and the spaces that are never shared memory."""
 _ENDS_COPIES = ("cp.async.wait_all", "cp.async.mbarrier.arrive")
 _COMMITS: Mapping[Completion, str] = {
     Completion.COPY_GROUP: "cp.async.commit_group",
@@ -50,6 +52,8 @@ class Absent:
 
     def find(self) -> Iterator[Missing]:
         """Everything that is missing, by its place in the text."""
+        if not self._lifted.syntax.is_entry:
+            return
         yield from self._uncommitted()
         yield from self._unwaited()
         yield from self._read_early()
@@ -131,7 +135,7 @@ class Absent:
         return own in blocks or (own == self._block[second] and first < second)
 
     def _may_fill(self, store: int, address: Bounded, size: int) -> bool:
-        written = self._addresses.at(store, 0)
+        written = self._address(store)
         return not written.base or _may_be(written, address, size)
 
     def _issuing(self, completion: Completion) -> Iterator[int]:
@@ -157,19 +161,20 @@ class Absent:
 
     def _barriers(self) -> Iterator[Missing]:
         inits = [place for place, line in enumerate(self._lines) if line.instruction.opcode.startswith("mbarrier.init")]
-        if not self._lifted.syntax.is_entry or any(map(_hides, self._lines)):
+        if any(map(_hides, self._lines)):
             return
-        begun = [self._barrier(place) for place in inits]
+        begun = [self._address(place) for place in inits]
         if any(not each.base for each in begun):
             return
         uses = [place for place, line in enumerate(self._lines) if _waits(line)]
         for place in uses:
-            barrier = self._barrier(place)
+            barrier = self._address(place)
             if barrier.base and not any(_may_be(each, barrier, _MBARRIER) for each in begun):
                 yield Missing("uninitialised", place, "mbarrier.init")
                 return
 
-    def _barrier(self, place: int) -> Bounded:
+    def _address(self, place: int) -> Bounded:
+        """The first address of the instruction."""
         for index, operand in enumerate(self._lines[place].instruction.operands):
             if isinstance(operand, Address):
                 return self._addresses.at(place, index)
@@ -212,10 +217,10 @@ def _is_shared(line: Line, *heads: str) -> bool:
 
 
 def _stores(line: Line) -> bool:
-    """Whether it may write shared memory, other than cp.async."""
-    said = _said(line)
-    is_plain = _is_shared(line, "st", "stmatrix", "atom", "red")
-    return is_plain or said.issues is Completion.BYTES
+    """Whether it may write shared memory, other than cp.async: without a space its address may be in any."""
+    parts = line.instruction.parts
+    is_plain = parts[0] in _WRITES and not any(part in _PRIVATE for part in parts)
+    return is_plain or _said(line).issues is Completion.BYTES
 
 
 def _may_be(begun: Bounded, used: Bounded, size: int) -> bool:

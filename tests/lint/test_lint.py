@@ -152,3 +152,54 @@ def test_each_mbarrier_has_an_init() -> None:
     assert fault.rule_id == "lint.mbarrier-init"
     unknown = f"{init} [%r3], 1; bar.sync 0; {waits} ret; }}"
     assert lint(f"{BOX} {unknown}") == []
+
+
+MMA = "tcgen05.mma.cta_group::1.kind::f16 [%r3], %rd2, %rd2, %r3, %p1;"
+
+
+@pytest.mark.parametrize(
+    ("issue", "target", "rules"),
+    [
+        ("cp.async.cg.shared.global [box], [%rd1], 16;", "sm_90a", {"lint.never-committed", "lint.never-waited"}),
+        (MMA, "sm_100a", {"lint.never-committed"}),
+    ],
+)
+def test_the_caller_of_a_function_may_commit_and_wait(issue: str, target: str, rules: set[str]) -> None:
+    text = f"{BOX.replace('sm_90a', target)} {issue} ret; }}"
+    assert {fault.rule_id for fault in lint(text)} == rules
+    assert lint(text.replace(".entry k()", ".func k()")) == []
+
+
+GENERIC = "mov.u64 %rd2, box; cvta.shared.u64 %rd3, %rd2;"
+
+
+@pytest.mark.parametrize(
+    ("write", "is_seen"),
+    [
+        ("st.b32 [%rd3], %r2;", True),
+        ("st.b32 [%rd0], %r2;", True),
+        ("atom.add.u32 %r3, [%rd3], %r2;", True),
+        ("atom.shared.add.u32 %r3, [%rd0], %r2;", True),
+        ("red.add.u32 [%rd3], %r2;", True),
+        ("st.shared::cluster.b32 [%r3], %r2;", True),
+        ("st.b32 [%rd3+48], %r2;", False),
+        ("st.global.b32 [%rd0], %r2;", False),
+    ],
+)
+def test_a_write_by_a_generic_address_may_be_what_is_read(write: str, is_seen: bool) -> None:
+    found = lint(f"{BOX} {GENERIC} {COPY} {write} {READ} {DONE} ret; }}")
+    assert [fault.rule_id for fault in found] == ([] if is_seen else ["lint.copy-in-flight"])
+
+
+def test_arrays_of_dynamic_shared_memory_begin_at_one_address() -> None:
+    init, wait = "mbarrier.init.shared::cta.b64", "w: mbarrier.try_wait.parity.shared::cta.b64 %p0, [second+8], 0;"
+    arrays = "".join(f".extern .shared .align 16 .b8 {name}[]; " for name in ("first", "second"))
+    assert lint(f"{BOX} {arrays} {init} [first+8], 1; bar.sync 0; {wait} @!%p0 bra w; ret; }}") == []
+    (fault,) = lint(f"{BOX} {arrays} {init} [first], 1; bar.sync 0; {wait} @!%p0 bra w; ret; }}")
+    assert fault.rule_id == "lint.mbarrier-init"
+
+
+def test_a_number_with_its_highest_bit_is_subtracted() -> None:
+    init, wait = "mbarrier.init.shared::cta.b64", "w: mbarrier.try_wait.parity.shared::cta.b64 %p0, [box+8], 0;"
+    start = "mov.u32 %r1, box; add.u32 %r2, %r1, 4294967288;"
+    assert lint(f"{BOX} {start} {init} [%r2+16], 1; bar.sync 0; {wait} @!%p0 bra w; ret; }}") == []
