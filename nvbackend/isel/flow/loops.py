@@ -49,6 +49,14 @@ class Loops:
         """The smallest loop around `block`."""
         return self._innermost.get(block)
 
+    def around(self, block: str) -> list[Loop]:
+        """The loops around `block`, the smallest first."""
+        inner = self._innermost.get(block)
+        if inner is None:
+            return []
+        loops = {loop.header: loop for loop in self._innermost.values() if inner.blocks <= loop.blocks}
+        return sorted(loops.values(), key=lambda loop: len(loop.blocks))
+
     def goes_on(self, block: str, other: str) -> bool:
         """Whether a way from `block` to `other`, which follows it, may come back: some loop is around both."""
         around = self._outermost.get(block)
@@ -65,8 +73,7 @@ class Loops:
             return True
         key = inner.header, scope
         if key not in self._even:
-            around = {loop.header: loop for loop in self._innermost.values() if inner.blocks <= loop.blocks}
-            self._even[key] = all(self._is_left_evenly(loop, scope) for loop in around.values())
+            self._even[key] = all(self._is_left_evenly(loop, scope) for loop in self.around(block))
         return self._even[key]
 
     def _is_left_evenly(self, loop: Loop, scope: Scope) -> bool:

@@ -14,6 +14,7 @@ from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.row.semantics import MbarrierUse, TensorMemory
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import semantics_in
+from nvbackend.isel.flow.loops import loops_of
 from nvbackend.isel.flow.paths import reachable, warp_paths
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.operands.memory import BOUNDS
@@ -127,6 +128,7 @@ class _Whole:
         self.results = _results(mmas)
         self.preset = _preset(instructions)
         self.related = frozenset(self._related(by_block))
+        self.together = dict(self._together(by_block))
 
     def _related(self, by_block: Mapping[str, tuple[Site, ...]]) -> Iterator[int]:
         """The waits after which an mma may be done: on a barrier that a commit or an arrival may complete."""
@@ -141,6 +143,16 @@ class _Whole:
                     yield site.position
             elif is_barrier(site.instr) and site.block in behind:
                 yield site.position
+
+    def _together(self, by_block: Mapping[str, tuple[Site, ...]]) -> Iterator[tuple[int, frozenset[str]]]:
+        """The waits that are in a loop with an mma, each with the blocks of the innermost such loop."""
+        multiplying = {name for name, sites in by_block.items() if any(is_mma(site.instr) for site in sites)}
+        loops = loops_of(self.function)
+        for position in self.related:
+            around = loops.around(self.sites[position].block)
+            shared = next((loop for loop in around if not multiplying.isdisjoint(loop.blocks)), None)
+            if shared is not None:
+                yield position, shared.blocks
 
     def _behind_mma(self, by_block: Mapping[str, tuple[Site, ...]]) -> set[str]:
         """The blocks in which something may be executed after some mma."""
@@ -210,7 +222,7 @@ def _of_warps(path: MachineFunction, whole: _Whole) -> list[TmemFinding]:
     inherited = frozenset() if whole.freed_unknown else freed - allocated
     certain = frozenset(block for block in allocated if _on_every_path(path, block))
     owed = frozenset() if whole.freed_unknown else certain & freed
-    around = Surroundings(whole.related, certain, owed | inherited, elsewhere)
+    around = Surroundings(whole.related, certain, owed | inherited, elsewhere, whole.together)
     entry = frozenset(_at_entry(instructions, inherited, whole))
     analysis = TmemAnalysis(entry, around)
     solution = solve(path, analysis, lambda site: site.position in whole.concerned)

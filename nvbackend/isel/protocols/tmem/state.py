@@ -7,7 +7,7 @@ some path makes wrong, and a union joins two ways. After a mistake the state con
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -72,6 +72,7 @@ class KnownFact(enum.Enum):
     ISSUED = "columns that an mma writes, with no commit after it"
     COMMITTED = "columns that an mma with a commit after it writes"
     UNSYNCHRONISED = "mma of other warps write it, and this one has waited for none"
+    MET = "waited for in the loop of the mma"
     UNORDERED = "waited for, with no fence after the wait"
     UNWRITTEN = "nothing has been written to it"
     UNTOLD = "read, with neither a fence nor a barrier after"
@@ -111,13 +112,14 @@ class Surroundings:
 
     `related`: waits and barriers, as positions, after which an mma may be done. `unconditional`: allocations that
     every path of the warp makes. `owed`: those that the warp must give back itself. `freed_elsewhere`: allocations that
-    other warps alone give back.
+    other warps alone give back. `together`: by the position of a wait in a loop with an mma, the loop's blocks.
     """
 
     related: frozenset[int]
     unconditional: frozenset[MemoryObject]
     owed: frozenset[MemoryObject]
     freed_elsewhere: frozenset[MemoryObject]
+    together: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
 
 def concerns(site: Site) -> bool:
@@ -251,12 +253,21 @@ def _load(state: State, site: Site, around: Surroundings, findings: list[TmemFin
     for touch in columns(site.instr):
         state = _strike(state, site, rules.MISSING_COMMIT, findings, KnownFact.ISSUED, touch=touch)
         state = _strike(state, site, rules.MISSING_WAIT, findings, KnownFact.COMMITTED, touch=touch)
-        state = _strike(state, site, rules.MISSING_WAIT, findings, KnownFact.UNSYNCHRONISED, of=touch.object)
+        if not _is_after_the_loop(state, site, touch, around):
+            state = _strike(state, site, rules.MISSING_WAIT, findings, KnownFact.UNSYNCHRONISED, of=touch.object)
         state = _strike(state, site, rules.MISSING_FENCE_AFTER, findings, KnownFact.UNORDERED, of=touch.object)
         if touch.object in around.freed_elsewhere:
             state |= {Fact(KnownFact.UNTOLD, site.position, touch.object)}
     written = (touch.block.id for touch in site.instr.touches if touch.access is Access.WRITE)
     return state | {Fact(KnownFact.LOADING, site.position, registers=block) for block in written}
+
+
+def _is_after_the_loop(state: State, site: Site, touch: MemoryTouch, around: Surroundings) -> bool:
+    """Whether it follows the loop in which other warps' mma were waited for: without a round of it there are none."""
+    return any(
+        fact.known is KnownFact.MET and fact.object == touch.object and site.block not in around.together[fact.place]
+        for fact in state
+    )
 
 
 def _store(state: State, site: Site, around: Surroundings, findings: list[TmemFinding]) -> State:  # noqa: ARG001
@@ -327,6 +338,9 @@ def _synchronised(state: State, site: Site, around: Surroundings) -> State:
         return state
     waited = (KnownFact.COMMITTED, KnownFact.UNSYNCHRONISED)
     state = _turned(state, (KnownFact.IN_USE,), lambda fact: Fact(KnownFact.USED, fact.place, fact.object, fact.touch))
+    if site.position in around.together:
+        foreign = {fact.object for fact in state if fact.known is KnownFact.UNSYNCHRONISED}
+        state |= {Fact(KnownFact.MET, site.position, memory) for memory in foreign}
     if is_barrier(site.instr):
         return _without(state, *waited)
     return _turned(state, waited, lambda fact: Fact(KnownFact.UNORDERED, site.position, fact.object))
