@@ -7,7 +7,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
-from nvbackend.codegen.looking.roofline import CHIPS, rooflines
+from nvbackend.codegen.looking.roofline import CHIPS, lines, rooflines
 from nvbackend.codegen.looking.work import LoopWork, Work, work_by_loop
 from samples.hopper_gemm import gemm
 
@@ -119,6 +119,14 @@ def test_a_kernel_without_operations_has_bytes_alone() -> None:
     assert kernel.figures()["work"] == [
         {"file": None, "line": None, "depth": 0, "operations": {}, "read": 128, "written": 128, "at_most": False}
     ]
+
+
+def test_a_loop_without_a_line_is_a_loop() -> None:
+    """IR that a compiler brings may have no lines."""
+    work = Work(read=4)
+    target = nvb.Target.parse("sm_90")
+    told = list(lines(target, [LoopWork(None, 0, False, work), LoopWork(None, 1, True, work)]))
+    assert told[:2] == ["outside of loops: 4 bytes read", "a round of a loop: 4 bytes read"]
 
 
 def test_threads_that_may_pass_by_are_said() -> None:

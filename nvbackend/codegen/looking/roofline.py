@@ -97,9 +97,15 @@ def _roofline(chip: Chip, work: Work) -> Roofline | None:
 def lines(target: Target, works: Sequence[LoopWork]) -> Iterator[str]:
     """The work of each loop, and what bounds the inner ones, as lines of a report."""
     for each in works:
-        where = "outside of loops" if each.place is None else f"a round of the loop at line {each.place[1]}"
-        yield f"{where}: {told(each.work)}"
+        yield f"{_where(each)}: {told(each.work)}"
     yield from (f"roofline, {each}" for each in rooflines(target, works))
+
+
+def _where(each: LoopWork) -> str:
+    """Which code it is, in words."""
+    if each.place is not None:
+        return f"a round of the loop at line {each.place[1]}"
+    return "a round of a loop" if each.depth else "outside of loops"
 
 
 def told(work: Work) -> str:

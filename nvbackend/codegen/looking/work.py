@@ -64,9 +64,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class LoopWork:
-    """One round of a loop, without the loops in it; `place` is its first line, None for code outside of loops.
+    """One round of a loop, without the loops in it; `place` is its first line, None where no line of it is known.
 
-    `depth` is the number of loops around it, with itself; `is_inner` says that no loop is in it.
+    `depth` is the number of loops around it, with itself, 0 for code outside of loops; `is_inner` says that no loop
+    is in it.
     """
 
     place: Place | None
