@@ -17,6 +17,8 @@ from nvbackend.diagnostics import Rule
 VARIABLE = "NVBACKEND_LOG"
 _STDERR = ("1", "stderr", "-")
 _OF_JSON = ".jsonl"
+_WHOLE = "kernel"
+"""In place of the stages, where none ran: the kernel was not even built."""
 
 WRITE = Rule(
     id="log.write",
@@ -42,12 +44,12 @@ class TimedKernel(BuiltKernel, Protocol):
         """The numbers of its report."""
 
 
-def log_compiled(kernel: TimedKernel) -> None:
-    """Add the kernel's line, where the variable is set. Raises log.write."""
+def log_compiled(kernel: TimedKernel, *, kept: bool = False) -> None:
+    """Add the kernel's line, where the variable is set; `kept`: it came whole from the cache. Raises log.write."""
     chosen = os.environ.get(VARIABLE, "")
     if not chosen:
         return
-    line = json.dumps(_data(kernel)) if chosen.endswith(_OF_JSON) else _text(kernel)
+    line = json.dumps(_data(kernel, kept=kept)) if chosen.endswith(_OF_JSON) else _text(kernel, kept=kept)
     if chosen in _STDERR:
         sys.stderr.write(f"{line}\n")
         return
@@ -58,22 +60,23 @@ def log_compiled(kernel: TimedKernel) -> None:
         WRITE.fail(file=chosen, problem=getattr(error, "strerror", None) or error)
 
 
-def _data(kernel: TimedKernel) -> dict[str, Any]:
+def _data(kernel: TimedKernel, *, kept: bool) -> dict[str, Any]:
     return {
         "kernel": kernel.signature.name,
         "target": kernel.target.name,
-        "seconds": dict(kernel.timings),
-        "cached": list(kernel.cached),
+        "seconds": {} if kept else dict(kernel.timings),
+        "cached": [_WHOLE] if kept else list(kernel.cached),
         **kernel.figures(),
     }
 
 
-def _text(kernel: TimedKernel) -> str:
-    stages = (
+def _text(kernel: TimedKernel, *, kept: bool) -> str:
+    timed = (
         f"{stage} {'cached' if stage in kernel.cached else f'{seconds * 1e3:.1f} ms'}"
         for stage, seconds in kernel.timings.items()
     )
-    parts = [f"nvbackend: {kernel.signature.name} for {kernel.target.name}: {', '.join(stages)}"]
+    stages = f"whole {_WHOLE} cached" if kept else ", ".join(timed)
+    parts = [f"nvbackend: {kernel.signature.name} for {kernel.target.name}: {stages}"]
     if kernel.cubin is not None:
         used = kernel.cubin.kernel(kernel.signature.name)
         spilled = used.spill_stores_bytes + used.spill_loads_bytes

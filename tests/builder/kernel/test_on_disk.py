@@ -73,6 +73,24 @@ def test_what_cannot_be_followed_is_built_each_time(what: str, runs: Runs, compi
     assert runs.count == 2
 
 
+def test_a_kernel_that_is_not_built_has_its_line(
+    runs: Runs, compiled: Compile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, log = BODY + "1.0", tmp_path / "log.jsonl"
+    compiled(in_module(text))
+    monkeypatch.setenv("NVBACKEND_LOG", "stderr")
+    compiled(in_module(text))
+    assert capsys.readouterr().err == "nvbackend: kernel for sm_80: whole kernel cached\n"
+    monkeypatch.setenv("NVBACKEND_LOG", str(log))
+    compiled(in_module(text))
+    line = json.loads(log.read_text(encoding="utf-8"))
+    assert (line["kernel"], line["seconds"], line["cached"]) == ("kernel", {}, ["kernel"])
+    monkeypatch.setenv("NVBACKEND_LOG", str(tmp_path))
+    with pytest.raises(nvb.DiagnosticError, match=r"log\.write.*Is a directory"):
+        compiled(in_module(text))
+    assert runs.count == 1
+
+
 def test_the_same_lines_elsewhere_are_another_kernel(runs: Runs, compiled: Compile) -> None:
     """Its diagnostics and its debug lines name them."""
     text = BODY + "1.0"

@@ -69,13 +69,15 @@ class KernelsOnDisk:
             return None
 
     def get(self, key: str, options: dict[str, Any]) -> CompiledKernel | None:
-        """The kernel, which gives its warnings once more; None where it is not there."""
+        """The kernel, which gives its warnings and its line once more; None where it is not there. Raises log.write."""
         from nvbackend.codegen.kept import unpacked
+        from nvbackend.codegen.looking.log import log_compiled
 
         entry = _cache(options).get(key)
         kernel = None if entry is None else unpacked(entry)
         if kernel is not None:
             announce(kernel.diagnostics, kernel.suppressed)
+            log_compiled(kernel, kept=True)
         return kernel
 
     def put(self, key: str, options: dict[str, Any], kernel: CompiledKernel) -> None:
