@@ -46,7 +46,7 @@ def line_data(file: str, number: int, target: Target | None, others: Iterable[Ro
                 "line": number,
                 "function": match.lifted.function.name,
                 "instruction": print_instruction(match.line.instruction),
-                "source": None if source is None else {"file": source.file, "line": source.line},
+                "source": None if source is None else {"file": source.file, "line": source.line or None},
                 "operands": operands,
                 "rows": rows_data(rows, own),
             }
