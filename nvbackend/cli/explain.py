@@ -26,6 +26,7 @@ from nvbackend.cli.own_rows import (
     rules_by_id,
 )
 from nvbackend.diagnostics import DiagnosticError, Rule
+from nvbackend.intrinsics.catalogue import FAMILIES
 from nvbackend.intrinsics.catalogue import rows as every_row
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.isel.target.target import Target
@@ -68,7 +69,8 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     try:
         rows = rows_spelled(arguments.spelling, own_rows(arguments.rows))
     except DiagnosticError:
-        rule = _rule_called(arguments.spelling, rules_by_id(own_rules(arguments.rules)))
+        is_opcode = bool(_with_opcode(spelling_in(arguments.spelling), every_row()))
+        rule = _rule_called(arguments.spelling, rules_by_id(own_rules(arguments.rules)), is_exact=is_opcode)
         if rule is None:
             raise
         yield from [as_json({"rule": rule_data(rule)})] if arguments.json else explained_rule(rule)
@@ -76,14 +78,17 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     yield from [as_json({"rows": rows_data(rows, target)})] if arguments.json else explained(rows, target)
 
 
-def _rule_called(text: str, every: Mapping[str, Rule]) -> Rule | None:
-    """The rule of an id, or of a diagnostic's first line; None for what is not like one. Raises cli.spelling."""
+def _rule_called(text: str, every: Mapping[str, Rule], *, is_exact: bool) -> Rule | None:
+    """The rule of an id, or of a diagnostic's first line; None for what is not like one. Raises cli.spelling.
+
+    Where `is_exact`, a text that is only like an id is not taken for one.
+    """
     printed = _OF_DIAGNOSTIC.match(text.strip())
     name = printed[1] if printed else text.strip()
     by_lower = {each.id.lower(): each for each in every.values()}
     rule = every.get(name) or by_lower.get(name.lower())
     near = difflib.get_close_matches(name.lower(), by_lower, n=NEAREST, cutoff=0.0 if printed else _LIKE_A_RULE)
-    if rule is None and near:
+    if rule is None and near and (printed or not is_exact):
         rules.UNKNOWN_SPELLING.fail(
             given=name, kind="the id of a rule", nearest=", ".join(by_lower[each].id for each in near)
         )
@@ -96,9 +101,23 @@ def rows_spelled(text: str, others: Iterable[Row] = ()) -> list[Row]:
     every = [*others, *every_row()]
     rows = [row for row in every if row.ptx == wanted]
     if not rows:
-        near = nearest(wanted, sorted({row.ptx for row in every}))
-        rules.UNKNOWN_SPELLING.fail(given=wanted, kind="the spelling of an instruction", nearest=", ".join(near))
+        near = _of_opcode(wanted) or ", ".join(nearest(wanted, sorted({row.ptx for row in every})))
+        rules.UNKNOWN_SPELLING.fail(given=wanted, kind="the spelling of an instruction", nearest=near)
     return rows
+
+
+def _of_opcode(opcode: str) -> str:
+    """The spellings that begin with an opcode without its qualifiers: all, or some and how to list them; else empty."""
+    spellings = _with_opcode(opcode, every_row())
+    if len(spellings) <= NEAREST:
+        return ", ".join(spellings)
+    families = " | ".join(name for name, maker in FAMILIES.items() if _with_opcode(opcode, maker()))
+    said = f"the {len(spellings)} that begin so, such as {', '.join(spellings[:2])}"
+    return f"{said}; nvbackend catalogue --family {families} lists them"
+
+
+def _with_opcode(opcode: str, every: Iterable[Row]) -> list[str]:
+    return list(dict.fromkeys(row.ptx for row in every if row.ptx.startswith(f"{opcode}.")))
 
 
 def spelling_in(text: str) -> str:

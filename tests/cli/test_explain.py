@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from nvbackend.cli import main
+from nvbackend.cli.catalogue import rows_of
 from nvbackend.cli.explain import nearest, spelling_in
+from nvbackend.intrinsics.catalogue import rows
 from tests.support.process import ROOT
 
 Printed = pytest.CaptureFixture[str]
@@ -166,6 +168,21 @@ def test_every_spelling_is_one_page(capsys: Printed) -> None:
     ]
     assert re.search(r"\n  bytes +input +1 x b32 +2, 5, 8 +bytes to read", said)
     assert said.count("\nOperands\n") == 1
+
+
+def test_an_opcode_without_its_qualifiers(capsys: Printed) -> None:
+    """Reports print opcodes so."""
+    for opcode in ("cp.async.bulk.tensor", "tcgen05.mma"):
+        own = {row.ptx for row in rows() if row.ptx.startswith(f"{opcode}.")}
+        assert main(["explain", opcode]) == 2
+        error = capsys.readouterr().err
+        fix = re.search(rf"fix: use one of the {len(own)} that begin so, such as (\S+), (\S+); (.*)", error)
+        assert fix is not None
+        assert {fix[1], fix[2]} <= own
+        families = re.fullmatch(r"nvbackend catalogue --family (\w+(?: \| \w+)*) lists them", fix[3])
+        assert families is not None
+        listed = [row.ptx for family in families[1].split(" | ") for row in rows_of(family)]
+        assert own <= set(listed)
 
 
 FOREIGN = ROOT / "tests" / "lint" / "texts"
