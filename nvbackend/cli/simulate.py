@@ -16,9 +16,16 @@ from nvbackend.cli import rules
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-_ARRAY = re.compile(r"(?P<type>[fsu]\d+)\[(?P<shape>\d+(?:,\d+)*)\](?:=(?P<content>\w+))?")
+_ARRAY = re.compile(r"(?P<type>\w+)\[(?P<shape>\d+(?:,\d+)*)\](?:=(?P<content>\w+))?")
 _INTEGER = re.compile(r"[+-]?(0x[0-9a-fA-F]+|\d+)")
-_KINDS = {"f": "float", "s": "int", "u": "uint"}
+_TYPES = {
+    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    **{f"{kind}{bits}": f"int{bits}" for kind in "si" for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+}
+"""Types of arrays, and NumPy's names of them."""
+_MAP_BYTES = 128
+"""Of a parameter that is a tensor map."""
 _CONTENTS = ("zeros", "ones", "arange", "normal", "random")
 """`random` is every bit pattern of an integer alike, and of a float 0 to 1."""
 _MOST_BYTES = 1 << 33
@@ -43,6 +50,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--report", action="store_true", help="bytes, bank conflicts and waits, also by line")
     parser.add_argument("--timeline", metavar="FILE.svg", help="draw who waits for whom")
     help_ = "in the order of the PTX: 7, 0.5, an .npy file, or an array such as f32[64,64]=" + "|".join(_CONTENTS)
+    help_ += f", of {', '.join(_TYPES)}; no tensor maps"
     parser.add_argument("--arg", action="append", default=[], metavar="VALUE", help=help_)
     parser.add_argument("--json", action="store_true", help="a JSON object with the report and the arrays")
     parser.set_defaults(run=run)
@@ -59,6 +67,7 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     module = nvb.simulator.Simulator().load(text, source=arguments.file)
     if not module.kernels:
         rules.SIMULATE.fail(problem=f"{arguments.file} has no kernel")
+    _check_parameters(text, arguments.kernel or module.kernels[0])
     values = [_value(argument) for argument in arguments.arg]
     report = _launched(module, values, arguments)
     if arguments.json:
@@ -74,6 +83,20 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     for place, (spelling, value) in enumerate(zip(arguments.arg, values, strict=True)):
         if getattr(value, "ndim", 0):
             yield f"{place}: {spelling}: {_shown(value)}\n"
+
+
+def _check_parameters(text: str, kernel: str) -> None:
+    """Raises cli.simulate for a parameter that no --arg is: a tensor map."""
+    from nvbackend.ptx import parse
+    from nvbackend.simulator.machine.symbols import size_of
+
+    functions = (each for each in parse(text).functions if each.name == kernel)
+    maps = [variable.name for each in functions for variable in each.parameters if size_of(variable) == _MAP_BYTES]
+    if maps:
+        rules.SIMULATE.fail(
+            problem=f"{kernel} takes tensor maps ({', '.join(maps)}), which the command line cannot bind: launch it in "
+            "Python, nvb.simulator.Simulator().load(ptx).launch(..., args=[nvb.TensorMap(...).bind(array), ...])"
+        )
 
 
 def _launched(module: Any, values: list[Any], arguments: argparse.Namespace) -> Any:
@@ -106,9 +129,13 @@ def _drawn(report: Any, file: str) -> str:
 
 
 def _extents(text: str) -> tuple[int, ...]:
-    extents = tuple(int(extent) for extent in text.split(","))
-    if len(extents) > 3:
-        raise ValueError(text)
+    """One to three numbers. Raises ArgumentTypeError."""
+    try:
+        extents = tuple(int(extent) for extent in text.split(","))
+    except ValueError:
+        extents = ()
+    if not 0 < len(extents) <= 3:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one to three numbers, such as 4 or 4,2,1")
     return extents
 
 
@@ -128,7 +155,8 @@ def _value(text: str) -> Any:
     except MemoryError:
         rules.SIMULATE.fail(problem=f"{text} does not fit into the memory of this machine")
     except (ValueError, EOFError) as error:
-        problem = f"{text!r} is not a number, an .npy file or an array such as f32[64,64]=normal: {error}"
+        why = f": {error}" if text.endswith(".npy") else f" of {', '.join(_TYPES)}"
+        problem = f"{text!r} is not a number, an .npy file or an array such as f32[64,64]=normal{why}"
         rules.SIMULATE.fail(problem=problem)
 
 
@@ -136,11 +164,9 @@ def _array(match: re.Match[str]) -> Any:
     import numpy as np
 
     shape = tuple(int(extent) for extent in match["shape"].split(","))
-    name = _KINDS[match["type"][0]] + match["type"][1:]
-    try:
-        dtype = np.dtype(name)
-    except TypeError:
-        rules.SIMULATE.fail(problem=f"NumPy has no type {name}")
+    if match["type"] not in _TYPES:
+        rules.SIMULATE.fail(problem=f"{match[0]}: an array is of {', '.join(_TYPES)}, not of {match['type']}")
+    dtype = np.dtype(_TYPES[match["type"]])
     size = math.prod(shape) * dtype.itemsize
     if size > _MOST_BYTES:
         rules.SIMULATE.fail(problem=f"{match[0]} has {size} bytes; an array has at most {_MOST_BYTES}")

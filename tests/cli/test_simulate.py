@@ -88,8 +88,10 @@ def test_arrays_of_files(file: str, tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--kernel", "other"], "call.name", "the module has no kernel 'other', only scale"),
         (["--arg", "f32[4]=other"], "cli.simulate", "other is not what an array is filled with"),
         (["--arg", "0x1e.5"], "cli.simulate", "'0x1e.5' is not a number"),
-        (["--arg", "f8[4]"], "cli.simulate", "NumPy has no type float8"),
-        (["--grid", "1,1,1,1"], "cli.usage", "--grid"),
+        (["--arg", "f8[4]"], "cli.simulate", "f8[4]: an array is of f16, f32, f64, s8, s16, s32, s64, i8, "),
+        (["--arg", "seven"], "cli.simulate", "such as f32[64,64]=normal of f16, f32, "),
+        (["--grid", "1,1,1,1"], "cli.usage", "--grid: '1,1,1,1' is not one to three numbers, such as 4"),
+        (["--block", "x"], "cli.usage", "argument --block: 'x' is not one to three numbers, such as 4 or 4,2,1"),
         (["--arg", "u32[99999999999]"], "cli.simulate", "has 399999999996 bytes; an array has at most 8589934592"),
         (["--arg", f"u32[{'9' * 5000}]"], "cli.simulate", "is not a number, an .npy file or an array"),
         (["--shared", "99999999999"], "simulator.launch", "99999999999 bytes of dynamic shared memory"),
@@ -109,6 +111,24 @@ def test_what_is_refused(
     printed = capsys.readouterr().err
     assert printed.startswith(f"error[{rule}]")
     assert text in printed
+
+
+def test_integers_are_called_as_in_python(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr(SimulatedModule, "launch", lambda *_, args, **__: given.extend(args) or "done")
+    assert main(["simulate", file, "--arg", "i32[4]=ones", "--arg", "s32[4]=ones"]) == 0
+    assert [each.dtype for each in given] == [np.int32, np.int32]
+
+
+def test_tensor_maps_are_bound_in_python(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = SCALE.replace(".param .u64 y", ".param .align 64 .b8 y[128]").replace(
+        "ld.param.u64 %rd2, [y]", "mov.b64 %rd2, 0"
+    )
+    Path(file).write_text(text, encoding="utf-8")
+    assert main(["simulate", file, "--arg", "f32[4]", "--arg", "f32[4]", "--arg", "1"]) == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith("error[cli.simulate]: scale takes tensor maps (y), which the command line cannot bind")
+    assert "nvb.TensorMap(...).bind(array)" in printed
 
 
 def test_memory_runs_out(file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
