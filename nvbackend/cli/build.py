@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nvbackend.cli.files.commits import file_in, is_commit
+from nvbackend.cli.files.commits import file_in, in_repository, is_commit
 from nvbackend.cli.files.source_file import definition_at, fail, file_of, users_program
 from nvbackend.cli.rules import OUTPUT
 from nvbackend.cli.text import columns, count
@@ -77,6 +77,9 @@ def _compared_builds(
             changed = changed | _constants([each], definition)
         elif each not in target_names() and is_commit(each, file):
             commits.append(each)
+        elif not each.startswith("sm_") and not in_repository(file):
+            problem = f"{each!r} is not a target, and git knows no repository that {file} is in"
+            fail(problem, "name a target such as sm_90a, or NAME=VALUE; a commit only of a file in a repository")
         else:
             target = each
     second = first

@@ -70,7 +70,7 @@ def fail(problem: str, fix: str) -> NoReturn:
 
 def nearest(wrong: str, known: Sequence[str] | Mapping[str, Any]) -> str:
     """The fix for a name that is not known."""
-    near = difflib.get_close_matches(wrong, list(known), 1)
+    near = [name for name in known if name in wrong.split("-")] or difflib.get_close_matches(wrong, list(known), 1)
     near = near or ([*known] if len(known) == 1 else [])
     return f"use {near[0]}" if near else f"use one of {', '.join(known)}"
 

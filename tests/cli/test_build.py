@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import struct
@@ -9,13 +10,17 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from nvbackend.cli import main
-from nvbackend.cli.files.commits import is_commit
+import nvbackend as nvb
+from nvbackend.cli import main, rules
+from nvbackend.cli.files.commits import in_repository, is_commit
+from nvbackend.cli.files.source_file import ProgramError, users_program
 from nvbackend.codegen import count_instructions, find_disassembler
 from nvbackend.codegen.looking.listings import FORMS, ListedLine, is_instruction
+from nvbackend.diagnostics import Location
 
 TEXT = """\
 import nvbackend as nvb
@@ -182,8 +187,25 @@ def test_differences_of_commits(tmp_path: Path, capsys: Printed) -> None:
 
 def test_a_text_is_no_commit_where_there_is_no_repository(tmp_path: Path) -> None:
     assert not is_commit("HEAD", tmp_path / "kernel.py")
+    assert not in_repository(tmp_path / "kernel.py")
     git(tmp_path, "init", "-q")
+    assert in_repository(tmp_path / "kernel.py")
     assert not is_commit("HEAD", tmp_path / "kernel.py")
+
+
+def test_a_commit_where_there_is_no_repository(file: Path, capsys: Printed) -> None:
+    problem = f"'HEAD~1' is not a target, and git knows no repository that {file} is in"
+    assert fault(capsys, file, "--diff", "HEAD~1")[0] == f"error[cli.build]: {problem}"
+
+
+def test_the_program_of_the_command_line_is_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`python -c` has no file."""
+    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
+    fault = rules.BUILD.diagnose(problem="", fix="")
+    for name, is_kept in (("<string>", False), ("kernels.py", True)):
+        with pytest.raises(ProgramError) as caught, users_program(Path("kernels.py"), "k"):
+            raise nvb.DiagnosticError([dataclasses.replace(fault, location=Location(name, 1))])
+        assert (caught.value.diagnostics[0].location is not None) is is_kept
 
 
 def ir_float(value: float) -> str:

@@ -128,6 +128,7 @@ def test_json_has_the_fields(capsys: Printed) -> None:
         ("decode idesc 0", "cli.word", "add --kind f16 | tf32"),
         ("decode idesc --kind f17 0", "cli.word", "use f16"),
         ("decode collector --kind f16 0", "cli.word", "leave --kind out"),
+        ("decode tcgen05-idesc 1", "cli.word", "use idesc"),
         ("decode wgmma-desc abc", "cli.word", "as 1024 or 0x400"),
         ("decode wgmma-desc 0x4000", "descriptor.reserved-bits", "14"),
         ("decode umma-desc 0x4000004000010040", "descriptor.range", "version = 0"),

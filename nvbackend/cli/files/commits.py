@@ -38,10 +38,22 @@ def file_in(commit: str, file: Path) -> Iterator[Path]:
 
 def is_commit(text: str, file: Path) -> bool:
     """Whether git knows a commit by this text, in the repository of the file."""
+    return _is_known(file, "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}")
+
+
+def in_repository(file: Path) -> bool:
+    """Whether git runs and the file is in a repository."""
+    return _is_known(file, "--show-toplevel")
+
+
+def _is_known(file: Path, *arguments: str) -> bool:
     try:
-        arguments = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}")
         done = subprocess.run(
-            ["git", *arguments], cwd=file.resolve().parent, capture_output=True, check=False, stdin=subprocess.DEVNULL
+            ["git", "rev-parse", *arguments],
+            cwd=file.resolve().parent,
+            capture_output=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
         )
     except OSError:
         return False

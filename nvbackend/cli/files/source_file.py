@@ -54,8 +54,8 @@ def users_program(path: Path, kernel: str = "") -> Iterator[None]:
 
 def _placed(diagnostic: Diagnostic) -> Diagnostic:
     """A mistake of the command line itself has no place: its line would be that of the program nvbackend."""
-    at, program = diagnostic.location, getattr(sys.modules["__main__"], "__file__", None)
-    is_ours = at is not None and program is not None and os.path.realpath(at.file) == os.path.realpath(program)
+    at, program = diagnostic.location, getattr(sys.modules["__main__"], "__file__", "<string>")
+    is_ours = at is not None and os.path.realpath(at.file) == os.path.realpath(program)
     return dataclasses.replace(diagnostic, location=None) if is_ours else diagnostic
 
 
