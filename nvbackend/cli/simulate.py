@@ -24,8 +24,8 @@ _TYPES = {
     **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
 }
 """Types of arrays, and NumPy's names of them."""
-_MAP_BYTES = 128
-"""Of a parameter that is a tensor map."""
+_MAP_SHAPE = (128,)
+"""The shape of a parameter that is a tensor map."""
 _CONTENTS = ("zeros", "ones", "arange", "normal", "random")
 """`random` is every bit pattern of an integer alike, and of a float 0 to 1."""
 _MOST_BYTES = 1 << 33
@@ -88,10 +88,9 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
 def _check_parameters(text: str, kernel: str) -> None:
     """Raises cli.simulate for a parameter that no --arg is: a tensor map."""
     from nvbackend.ptx import parse
-    from nvbackend.simulator.machine.symbols import size_of
 
     functions = (each for each in parse(text).functions if each.name == kernel)
-    maps = [variable.name for each in functions for variable in each.parameters if size_of(variable) == _MAP_BYTES]
+    maps = [variable.name for each in functions for variable in each.parameters if variable.shape == _MAP_SHAPE]
     if maps:
         rules.SIMULATE.fail(
             problem=f"{kernel} takes tensor maps ({', '.join(maps)}), which the command line cannot bind: launch it in "

@@ -204,7 +204,7 @@ def test_the_program_of_the_command_line_is_no_place(monkeypatch: pytest.MonkeyP
     fault = rules.BUILD.diagnose(problem="", fix="")
     for name, is_kept in (("<string>", False), ("kernels.py", True)):
         with pytest.raises(ProgramError) as caught, users_program(Path("kernels.py"), "k"):
-            raise nvb.DiagnosticError([dataclasses.replace(fault, location=Location(name, 1))])
+            raise nvb.DiagnosticError([dataclasses.replace(fault, location=Location(name, 1, ""))])
         assert (caught.value.diagnostics[0].location is not None) is is_kept
 
 
