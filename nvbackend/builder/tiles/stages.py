@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ Tile = TypeVar("Tile", bound="SharedTile | Tensor | Address")
 TileLayout: TypeAlias = "SmemLayout | tuple[ElementType, AnyLayout | int] | int"
 """A tile of a stage: the layout of a SharedTile, the element type and the layout of a Tensor, the element type and the
 number of elements at an Address, or a number of bytes."""
+OPTIONS = ("stages", "consumers", "copies", "multicast", "apart")
+"""The arguments of `k.pipeline` that are no tiles: a number by a name like one of these is a misspelt option."""
 
 
 @record
@@ -68,7 +71,7 @@ def lay_out(k: FunctionBuilder, name: str, tile: TileLayout, stages: int, unit: 
         return StageTiles(shared.first, tile.bytes, shared.at)
     element, layout = (u8, tile) if isinstance(tile, int) else tile
     if isinstance(layout, int):
-        return _elements(k, name, element, layout, stages, unit)
+        return _elements(k, name, element, layout, stages, unit, *_meant(name, tile))
     if not isinstance(layout, AnyLayout):
         raise TypeError(layout)  # the boundary names the argument of `pipeline`, not that of `cosize`
     if isinstance(layout, ComposedLayout):
@@ -83,15 +86,32 @@ def lay_out(k: FunctionBuilder, name: str, tile: TileLayout, stages: int, unit: 
     )
 
 
-def _elements(k: FunctionBuilder, name: str, element: ElementType, count: int, stages: int, unit: int) -> StageTiles:
-    """Elements one after another; each stage begins where a box of TMA may."""
+def _meant(name: str, tile: TileLayout) -> tuple[str, str]:
+    """How the fix begins and ends where a number by this name may be a misspelt option."""
+    if not isinstance(tile, int):
+        return "", ""
+    near = difflib.get_close_matches(name, OPTIONS, 1)
+    return (f"did you mean {near[0]}={tile}? As a tile, ", "") if near else ("", f"; options are {', '.join(OPTIONS)}")
+
+
+def _elements(
+    k: FunctionBuilder,
+    name: str,
+    element: ElementType,
+    count: int,
+    stages: int,
+    unit: int,
+    meant: str = "",
+    options: str = "",
+) -> StageTiles:
+    """Elements one after another; each stage begins where a box of TMA may. The fix has `meant` and `options`."""
     if isinstance(count, bool) or count < 1 or element.bits * count % (8 * unit):
         least = _up(max(1, count), math.lcm(8 * unit, element.bits) // element.bits)
         ring_rules.RING_BYTES.fail(
             name=name,
             given=f"{count} of {element}",
             problem=f"they are not a positive multiple of {unit} bytes",
-            advice=f"give {least}, and announce what comes: ring.fill(bytes={{...}})",
+            advice=f"{meant}give {least}, and announce what comes: ring.fill(bytes={{...}}){options}",
         )
     bytes = element.bytes_for(count)
     step = _up(bytes, tma.TENSOR_ALIGNMENT)

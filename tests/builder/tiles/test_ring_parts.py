@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
 import nvbackend as nvb
 from nvbackend import Major, SmemLayout, SwizzleMode, f16, f32
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.builder.tiles.stages import lay_out
+from nvbackend.builder.tiles.stages import OPTIONS, lay_out
 from nvbackend.layout import Layout
 
 TILE = SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)
@@ -90,6 +92,13 @@ WRONG = {
     "no bytes": (lambda k: k.pipeline(2, 1, raw=0), "pipeline.bytes", "0 of u8"),
     "fewer than none": (lambda k: k.pipeline(2, 1, raw=-16), "pipeline.bytes", "give 16"),
     "no whole bulk copy": (lambda k: k.pipeline(2, 1, raw=(f32, 33)), "pipeline.bytes", "give 36"),
+    "an option": (lambda k: k.pipeline(2, consumer=1, raw=16), "pipeline.bytes", "did you mean consumers=1? As a tile"),
+    "a flag": (lambda k: k.pipeline(2, 1, multicst=True, raw=16), "pipeline.bytes", "did you mean multicast=True?"),
+    "an option of no name": (
+        lambda k: k.pipeline(2, 1, cta_group=2),
+        "pipeline.bytes",
+        "options are stages, consumers",
+    ),
     "a truth value": (lambda k: k.pipeline(2, 1, raw=True), "pipeline.bytes", "True"),
     "too many announced": (filled({"row": 528}), "pipeline.bytes", "at most 512"),
     "no multiple announced": (filled({"row": 20}), "pipeline.bytes", "announce 32"),
@@ -104,6 +113,11 @@ WRONG = {
     "no tile": (lambda k: k.pipeline(2, 1, apart=True), "pipeline.apart", "it has no tile"),
     "not a part": (lambda k: k.pipeline(2, 1, apart=True, a=16).steps, "pipeline.parts", "ring.a.drain()"),
 }
+
+
+def test_the_options_that_are_told_are_those_of_the_call():
+    *options, _ = list(inspect.signature(builder().pipeline).parameters)
+    assert tuple(options) == OPTIONS
 
 
 @pytest.mark.parametrize("name", WRONG)
