@@ -17,7 +17,15 @@ from functools import lru_cache
 from typing import Any
 
 from nvbackend.diagnostics.annotations import NUMPY, alternatives, fits, is_flag, outer, text
-from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError, MissingName, Rule, printed, with_article
+from nvbackend.diagnostics.diagnostic import (
+    AT_RUN_TIME,
+    Diagnostic,
+    DiagnosticError,
+    MissingName,
+    Rule,
+    printed,
+    with_article,
+)
 from nvbackend.diagnostics.type_names import element_name
 
 ARGUMENT = Rule(
@@ -204,12 +212,9 @@ def _hint(value: object, wanted: str) -> str:
     if wanted == "ElementType":
         named = value if isinstance(value, str) else getattr(value, "__name__", "")
         return f": use {shown}" if (shown := element_name(named)) else ""
-    if wanted == "int" and type(value).__name__ in _AT_RUN_TIME:
+    if wanted == "int" and type(value).__name__ in AT_RUN_TIME:
         return ", which is known only when the kernel runs"
     return ""
-
-
-_AT_RUN_TIME = ("Value", "Variable")
 
 
 def _is_llvmlites(value: object) -> bool:
@@ -274,7 +279,7 @@ class Kinds:
         if name in self._values and isinstance(argument, (int, float)):
             return False
         if is_plain(kind):
-            refusing = self._elements if kind is str else self._texts if kind.__name__ in _AT_RUN_TIME else ()
+            refusing = self._elements if kind is str else self._texts if kind.__name__ in AT_RUN_TIME else ()
             return name not in refusing
         if kind is bool:
             return self._function.__annotations__.get(name) not in _NUMBERS

@@ -146,8 +146,13 @@ class Diagnostic:
         return "\n".join(lines)
 
 
+AT_RUN_TIME = ("Value", "Variable")
+"""The classes of run-time values, which have no text of their own in a format."""
+
+
 def _filled(text: str, values: Mapping[str, object]) -> str:
-    """`text` with `values` filled in; Python refuses to print integers of thousands of digits."""
+    """`text` with `values` filled in; Python refuses to print integers of thousands of digits, run-time values too."""
+    values = {name: _Shown(value) if type(value).__name__ in AT_RUN_TIME else value for name, value in values.items()}
     try:
         return text.format(**values)
     except ValueError:

@@ -187,6 +187,12 @@ class Arithmetic:
     def __bool__(self) -> bool:  # noqa: PLE0304
         rules.NO_TRUTH_VALUE.fail()
 
+    def __format__(self, spec: str) -> str:
+        rules.NO_NUMBER.fail(
+            error=f"it is formatted, as an f-string does{f' with {spec!r}' if spec else ''}",
+            advice='print it when the kernel runs, k.print("{}", value); its name while it is built is repr(value)',
+        )
+
     if not TYPE_CHECKING:  # it would make a type checker accept every name
 
         def __getattr__(self, name: str) -> Any:

@@ -68,6 +68,8 @@ class StaticAssert(Noun):
 
 
 def _shown(value: object) -> object:
-    """A constant of the kernel as its number, so that forms of numbers apply."""
-    constant = value._value().constant if isinstance(value, Arithmetic) else None
-    return value if constant is None else constant
+    """A constant of the kernel as its number, so that forms of numbers apply; another value by its name."""
+    if not isinstance(value, Arithmetic):
+        return value
+    constant = value._value().constant
+    return repr(value) if constant is None else constant
