@@ -40,7 +40,7 @@ class SharedTile:
         """The address of element (row, column) in the layout. Raises layout.bounds for constants outside it.
 
         If the index of the contiguous dimension is a constant that begins a 16-byte chunk, the address is known to be
-        aligned to 16 bytes.
+        aligned to 16 bytes; of other indices, to what their arithmetic shows: `thread % 8 * 4` of f32 begins chunks.
         """
         numbers = [index if isinstance(index, int) else getattr(index, "constant", None) for index in (row, column)]
         for number, extent in zip(numbers, self._extents, strict=True):
@@ -56,7 +56,7 @@ class SharedTile:
         else:
             index = function.swizzle(index + known)
         chunk = isinstance(along, int) and along * size % UNIT == 0
-        align = math.gcd(self.address.align, UNIT if chunk else size)
+        align = math.gcd(self.address.align, UNIT) if chunk else None
         return self.address.byte_offset(index * size, align=align).cast(self.layout.element)
 
     @property
