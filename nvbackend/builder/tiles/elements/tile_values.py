@@ -29,8 +29,8 @@ class TileValues(KnownAttributes, Sequence[Value]):
 
     They stay as they are: each call gives new ones, which `acc.set` writes back, `store` writes to memory, and
     `make_fragment_A` of a tiled MMA multiplies with. As a sequence they come in the order of the registers. Arithmetic
-    goes element by element, with numbers, values, other elements of the same tile, and with what `rows`, `columns` and
-    `reduce_rows` give: a value for each row or column.
+    and `<`, `<=`, `>`, `>=` go element by element, with numbers, values, other elements of the same tile, and with what
+    `rows`, `columns` and `reduce_rows` give: a value for each row or column.
     """
 
     def __init__(self, held: Held, values: Sequence[Value]) -> None:
@@ -157,6 +157,18 @@ class TileValues(KnownAttributes, Sequence[Value]):
 
     def __rtruediv__(self, other: Other) -> TileValues:
         return self.map(lambda a, b: b / a, other)
+
+    def __lt__(self, other: Other) -> TileValues:
+        return self.map(lambda a, b: a < b, other)
+
+    def __le__(self, other: Other) -> TileValues:
+        return self.map(lambda a, b: a <= b, other)
+
+    def __gt__(self, other: Other) -> TileValues:
+        return self.map(lambda a, b: a > b, other)
+
+    def __ge__(self, other: Other) -> TileValues:
+        return self.map(lambda a, b: a >= b, other)
 
     # -- rows -------------------------------------------------------------------------------------------------------
 
