@@ -76,14 +76,25 @@ def wrong_arguments(
     try:
         bound = signature.bind(*args, **kwargs).arguments
     except TypeError as error:
-        return [_diagnose(name, str(error), signature)]
+        instead = str(getattr(type(args[0]), "__of_a_value__", "")) if args else ""
+        return [_diagnose(name, str(error), signature, instead.format(*args[:1]))]
     scope = getattr(function, "__globals__", {})
     return [
-        _diagnose(name, _misfit(place, value, wanted), signature)
+        _diagnose(name, _misfit(place, value, wanted), signature, _instead(name, parameter, value))
         for parameter, argument in bound.items()
         if parameter not in _BOUND
         for place, value, wanted in _misfits_of(signature.parameters[parameter], argument, scope, again)
     ]
+
+
+def _instead(call: str, parameter: str, value: object) -> str:
+    """The fix where it is not how the call is written."""
+    if call != "Address[...]":
+        return ""
+    several = "the call gives several results: store one of them, x[i] = results[0]"
+    if parameter == "value":
+        return several if isinstance(value, tuple) else "store a value of this kernel, a variable, or a Python number"
+    return _ONE_INDEX
 
 
 def wrong_entries(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
@@ -212,9 +223,15 @@ def _hint(value: object, wanted: str) -> str:
     if wanted == "ElementType":
         named = value if isinstance(value, str) else getattr(value, "__name__", "")
         return f": use {shown}" if (shown := element_name(named)) else ""
+    if "Operand" in wanted and type(value).__name__ in _OF_ELEMENTS:
+        return ": compute it of each element, .map(lambda value: ...)"
     if wanted == "int" and type(value).__name__ in AT_RUN_TIME:
         return ", which is known only when the kernel runs"
     return ""
+
+
+_OF_ELEMENTS = ("TileValues", "AxisValues")
+"""Classes that hold a value for each element or row of a tile, and compute of them by `map`."""
 
 
 def _is_llvmlites(value: object) -> bool:
@@ -413,9 +430,9 @@ def _prefix(function: Callable[..., Any]) -> str:
     return "nvb." if function.__qualname__ in sys.modules[_PACKAGE].__all__ else ""
 
 
-def _diagnose(name: str, problem: str, signature: inspect.Signature) -> Diagnostic:
-    if name == "Address[...]":
-        return ARGUMENT.diagnose(call=name, problem=problem, advice=_ONE_INDEX)
+def _diagnose(name: str, problem: str, signature: inspect.Signature, instead: str = "") -> Diagnostic:
+    if instead:
+        return ARGUMENT.diagnose(call=name, problem=problem, advice=instead)
     without_quotes = [
         parameter.replace(annotation=_Plain(parameter.annotation)) for parameter in signature.parameters.values()
     ]

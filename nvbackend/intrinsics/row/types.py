@@ -86,6 +86,9 @@ class ElementType:
         """The values of an integer type."""
         return range(-(1 << self.bits - 1), 1 << self.bits - 1) if self.is_signed else range(1 << self.bits)
 
+    __of_a_value__ = "convert a value: value.to({0})"
+    """The fix of a call with a value, as C converts one."""
+
     @user_facing
     def __call__(self, *, minimum: int | None = None, maximum: int | None = None, multiple_of: int = 1) -> Scalar:
         """A kernel parameter of this type whose arguments are in these bounds: see Scalar."""

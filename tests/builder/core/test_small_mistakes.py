@@ -38,6 +38,13 @@ def _sum_of_half(k: Any) -> None:
 
 
 MISTAKES: dict[str, tuple[str, str, Any]] = {
+    "two results stored": (
+        "call.argument",
+        "store one of them",
+        lambda k, p, n, x: x.__setitem__(0, k.warp.argmax(x[0], n)),
+    ),
+    "a type called": ("call.argument", "convert a value: value.to(f32)", lambda k, p, n, x: f32(n)),
+    "elements as a value": ("call.argument", ".map(lambda", lambda k, p, n, x: k.math.max(_tile(k).elements(), 0.0)),
     "a value for llvmlite": ("value.kind", "pass value.ir", lambda k, p, n, x: k.llvm.fneg(x[0])),
     "two values for llvmlite": ("value.kind", "pass value.ir", lambda k, p, n, x: k.llvm.add(n, n)),
     "a value in a list": ("value.kind", "pass value.ir", lambda k, p, n, x: k.llvm.gep(p.pointer(), [n])),
@@ -123,3 +130,18 @@ def test_a_call_of_the_whole_cta_that_some_threads_skip(part: str, name: str, ca
     assert rule == "cta.threads"
     assert f"{name} is executed by only some of the CTA's 128 threads" in text
     assert "before any of them returns" in text
+
+
+def test_elements_compare_one_by_one() -> None:
+    k = _builder()
+    elements = _tile(k).elements()
+    for mask in (elements > 0.0, elements >= 0.0, elements < elements + 1.0, elements <= 0.0):
+        assert len(mask) == len(elements)
+        assert mask.element is nvb.pred
+
+
+@pytest.mark.parametrize(("step", "align"), [(4, 16), (2, 8), (1, 4)])
+def test_a_tile_knows_the_alignment_that_an_index_shows(step: int, align: int) -> None:
+    k = _builder()
+    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f32, 32, 32))
+    assert tile.at(k.thread_id() // 8, k.thread_id() % 8 * step).align == align
