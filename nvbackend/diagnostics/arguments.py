@@ -89,12 +89,10 @@ def wrong_arguments(
 
 def _instead(call: str, parameter: str, value: object) -> str:
     """The fix where it is not how the call is written."""
-    if call != "Address[...]":
-        return ""
-    several = "the call gives several results: store one of them, x[i] = results[0]"
-    if parameter == "value":
-        return several if isinstance(value, tuple) else "store a value of this kernel, a variable, or a Python number"
-    return _ONE_INDEX
+    if call != "Address[...]" or parameter != "value":
+        return _ONE_INDEX if call == "Address[...]" else ""
+    is_several = isinstance(value, tuple)
+    return "the call gives several results: store one of them, x[i] = results[0]" if is_several else "store one value"
 
 
 def wrong_entries(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:

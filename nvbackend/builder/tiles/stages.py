@@ -28,7 +28,7 @@ TileLayout: TypeAlias = "SmemLayout | tuple[ElementType, AnyLayout | int] | int"
 """A tile of a stage: the layout of a SharedTile, the element type and the layout of a Tensor, the element type and the
 number of elements at an Address, or a number of bytes."""
 OPTIONS = ("stages", "consumers", "copies", "multicast", "apart")
-"""The arguments of `k.pipeline` that are no tiles: a number by a name like one of these is a misspelt option."""
+"""The arguments of `k.pipeline` that are no tiles: a number by a name like one of these was meant as one."""
 
 
 @record
@@ -87,7 +87,7 @@ def lay_out(k: FunctionBuilder, name: str, tile: TileLayout, stages: int, unit: 
 
 
 def _meant(name: str, tile: TileLayout) -> tuple[str, str]:
-    """How the fix begins and ends where a number by this name may be a misspelt option."""
+    """How the fix begins and ends where a number by this name may be meant as an option."""
     if not isinstance(tile, int):
         return "", ""
     near = difflib.get_close_matches(name, OPTIONS, 1)
