@@ -91,8 +91,8 @@ def _instead(call: str, parameter: str, value: object) -> str:
     """The fix where it is not how the call is written."""
     if call != "Address[...]" or parameter != "value":
         return _ONE_INDEX if call == "Address[...]" else ""
-    is_several = isinstance(value, tuple)
-    return "the call gives several results: store one of them, x[i] = results[0]" if is_several else "store one value"
+    several = "the call gives several results: store one of them, x[i] = results[0]"
+    return several if isinstance(value, tuple) else "store one value"
 
 
 def wrong_entries(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
@@ -221,15 +221,11 @@ def _hint(value: object, wanted: str) -> str:
     if wanted == "ElementType":
         named = value if isinstance(value, str) else getattr(value, "__name__", "")
         return f": use {shown}" if (shown := element_name(named)) else ""
-    if "Operand" in wanted and type(value).__name__ in _OF_ELEMENTS:
+    if "Operand" in wanted and type(value).__name__ in ("TileValues", "AxisValues"):
         return ": compute it of each element, .map(lambda value: ...)"
     if wanted == "int" and type(value).__name__ in AT_RUN_TIME:
         return ", which is known only when the kernel runs"
     return ""
-
-
-_OF_ELEMENTS = ("TileValues", "AxisValues")
-"""Classes that hold a value for each element or row of a tile, and compute of them by `map`."""
 
 
 def _is_llvmlites(value: object) -> bool:

@@ -28,7 +28,7 @@ TileLayout: TypeAlias = "SmemLayout | tuple[ElementType, AnyLayout | int] | int"
 """A tile of a stage: the layout of a SharedTile, the element type and the layout of a Tensor, the element type and the
 number of elements at an Address, or a number of bytes."""
 OPTIONS = ("stages", "consumers", "copies", "multicast", "apart")
-"""The arguments of `k.pipeline` that are no tiles: a number by a name like one of these was meant as one."""
+"""The arguments of `k.pipeline` beside its tiles."""
 
 
 @record
