@@ -37,6 +37,7 @@ Compile = Callable[..., Any]
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     monkeypatch.setattr(KernelsOnDisk, "key", KEY)
+    monkeypatch.setattr(on_disk, "users_files", lambda _began: "the files of this program")
     return Runs(monkeypatch)
 
 

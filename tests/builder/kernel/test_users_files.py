@@ -18,7 +18,10 @@ Load = Callable[[str], Path]
 
 @pytest.fixture
 def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
-    """A module of the user's with this text, whose file is a minute old."""
+    """A module of the user's with this text, whose file is a minute old, in a program that has a file."""
+    program = ModuleType("__main__")
+    program.__file__ = __file__
+    monkeypatch.setitem(sys.modules, "__main__", program)
 
     def load(text: str) -> Path:
         path = tmp_path / "users_helper.py"
