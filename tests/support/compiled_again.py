@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -52,6 +53,17 @@ def in_module(text: str) -> types.ModuleType:
     source = "import nvbackend as nvb\nfrom nvbackend import f32\n" + text
     exec(compile(source, "users_module.py", "exec", dont_inherit=True), vars(module))
     return module
+
+
+@contextlib.contextmanager
+def classes_as_they_are() -> Iterator[None]:
+    """What the block sets on the builder's class, under a name that it has not, is taken off again."""
+    before = set(vars(nvb.KernelBuilder))
+    try:
+        yield
+    finally:
+        for name in set(vars(nvb.KernelBuilder)) - before:
+            delattr(nvb.KernelBuilder, name)
 
 
 HEAD = '@nvb.kernel("sm_80", threads=32)\n'

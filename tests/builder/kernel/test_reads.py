@@ -5,6 +5,7 @@ The witness is the build itself: whatever was changed, `compile` gives the IR of
 
 from __future__ import annotations
 
+import copyreg
 import sys
 import types
 from collections.abc import Callable
@@ -12,8 +13,9 @@ from typing import Any
 
 import pytest
 
+import nvbackend as nvb
 from nvbackend.builder.kernel.definition import KernelDefinition
-from tests.support.compiled_again import BODY, HEAD, OUT, Runs, compiled, defined, in_module
+from tests.support.compiled_again import BODY, HEAD, OUT, Runs, classes_as_they_are, compiled, defined, in_module
 
 Case = tuple[KernelDefinition, Callable[[], object]]
 """A kernel, and what changes something that it reads."""
@@ -100,6 +102,39 @@ TEXTS = {
         "import enum\nclass E(enum.Enum):\n    A = 1\nE.A.width = 1.0\n" + BODY + "E.A.width",
         "E.A.width = 2.0",
     ),
+    "an annotation of a helper": (
+        "def h(x: 1.0): pass\n" + BODY + "h.__annotations__['x']",
+        "h.__annotations__['x'] = 2.0",
+    ),
+    "what is registered on a class": (
+        "import abc\nclass A(abc.ABC): pass\nclass B: pass\n" + BODY + "float(isinstance(B(), A))",
+        "A.register(B)",
+    ),
+    "what is registered on a class of Python's": (
+        "import numbers\nclass B: pass\n" + BODY + "float(isinstance(B(), numbers.Real))",
+        "numbers.Real.register(B)",
+    ),
+    "a class that says it is of Python's": (
+        "import types\nC = types.new_class('C', (), {}, lambda names: names.update(x=1.0))\n" + BODY + "C.x",
+        "C.x = 2.0",
+    ),
+    "an attribute of a partial": (
+        "import functools\nP = functools.partial(len)\nP.x = 1.0\n" + BODY + "P.x",
+        "P.x = 2.0",
+    ),
+    "an attribute of a static method": ("S = staticmethod(len)\nS.x = 1.0\n" + BODY + "S.x", "S.x = 2.0"),
+    "the name of a helper": ("def h(): pass\n" + BODY + "float(len(h.__name__))", "h.__name__ = 'ab'"),
+    "the qualified name of a helper": (
+        "def h(): pass\n" + BODY + "float(len(h.__qualname__))",
+        "h.__qualname__ = 'ab'",
+    ),
+    "the module of a helper": ("def h(): pass\n" + BODY + "float(len(h.__module__))", "h.__module__ = 'ab'"),
+    "the name of a class": ("class C: pass\n" + BODY + "float(len(C.__name__))", "C.__name__ = 'ab'"),
+    "what was set in a module of Python's": (
+        "import math\nmath.users = 1.0\n" + BODY + "math.users",
+        "math.users = 2.0",
+    ),
+    "the sign of a NaN": ("N = float('nan')\n" + BODY + "N", "N = -N"),
     "a docstring": ('def h():\n    "a"\n' + BODY + "float(len(h.__doc__))", 'h.__doc__ = "ab"'),
     "annotations of a class": (
         "class C:\n    a: 1\n" + BODY + "float(len(C.__annotations__))",
@@ -176,6 +211,19 @@ UNFOLLOWED = {
         + "        case types.ModuleType(N=n):\n            out[0] = n",
         "C.N = 2.0",
     ),
+    "an attribute by its name, of every object": (CONFIG + BODY + "C.__getattribute__('N')", "C.N = 2.0"),
+    "an attribute in a format of a formatter": (
+        "import string\nF = string.Formatter()\n" + CONFIG + BODY + "float(F.vformat('{0.N}', (C,), {}))",
+        "C.N = 2.0",
+    ),
+    "annotations that are evaluated": (
+        "import typing\nT = f32\nclass C:\n    x: 'T'\n" + BODY + "float(typing.get_type_hints(C)['x'].bits)",
+        "T = nvb.f16",
+    ),
+    "a method set on a class of ours": (
+        "nvb.KernelBuilder.users = lambda k: 1.0\n" + BODY + "k.users()",
+        "nvb.KernelBuilder.users = lambda k: 2.0",
+    ),
     "a method of a list": ("L = [1.0]\nG = L.copy\n" + BODY + "G()[0]", "L[0] = 2.0"),
     "a method of an array": (
         "import array\nL = array.array('d', [1.0])\nG = L.tolist\n" + BODY + "G()[0]",
@@ -188,10 +236,30 @@ UNFOLLOWED = {
 @pytest.mark.parametrize("what", UNFOLLOWED)
 def test_what_cannot_be_followed_is_built_each_time(what: str) -> None:
     text, change = UNFOLLOWED[what]
-    module = in_module(text)
-    before = compiled(module.kernel)
-    exec(change, vars(module))
-    assert compiled(module.kernel).ir == module.kernel.build().ir != before.ir
+    with classes_as_they_are():
+        module = in_module(text)
+        before = compiled(module.kernel)
+        exec(change, vars(module))
+        assert compiled(module.kernel).ir == module.kernel.build().ir != before.ir
+
+
+def test_a_class_of_ours_that_was_looked_at_is_the_same(runs: Runs) -> None:
+    """Python makes a class's annotations when they are read first, and copyreg its slots' names."""
+    module = in_module(BODY + "1.0")
+    cls: Any = nvb.KernelBuilder
+    if "__annotations__" in vars(cls):
+        del cls.__annotations__
+    compiled(module.kernel)
+    assert cls.__annotations__ == {}
+    assert copyreg._slotnames(cls) is not None  # type: ignore[attr-defined]
+    compiled(module.kernel)
+    assert runs.count == 1
+    cls.__annotations__["users"] = 1
+    try:
+        compiled(module.kernel)
+    finally:
+        del cls.__annotations__["users"]
+    assert runs.count == 2
 
 
 def test_a_helper_of_the_package_that_keeps_its_results_is_followed(runs: Runs) -> None:

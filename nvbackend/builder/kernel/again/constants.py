@@ -5,18 +5,38 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import struct
+import sys
 import types
 from collections.abc import Hashable
 from typing import Any
 
-PACKAGE = __name__.partition(".")[0]
+from nvbackend.builder.kernel.again.pure_names import PACKAGE as PACKAGE  # noqa: PLC0414
+from nvbackend.builder.kernel.again.pure_names import is_trusted
+
 ATOMS = frozenset({int, str, bytes, bool, types.NoneType, types.EllipsisType, types.NotImplementedType})
+
+
+def is_trusted_class(cls: type) -> bool:
+    """Whether its module is trusted and has it by its name: `make_dataclass` makes classes "of" `types`."""
+    return is_trusted(cls.__module__) and _is_found(cls)
+
+
+@functools.lru_cache(maxsize=512)
+def _is_found(cls: type) -> bool:
+    place: Any = sys.modules.get(cls.__module__)
+    for part in cls.__qualname__.split("."):
+        place = getattr(place, part, None)
+    return place is cls
 
 
 @functools.lru_cache(maxsize=256)
 def is_ours(cls: type) -> bool:
     """Whether it is this package's with all its bases: it does not change."""
-    return all(base is object or base.__module__.partition(".")[0] == PACKAGE for base in cls.__mro__)
+    return all(
+        base is object or (is_trusted_class(base) and base.__module__.partition(".")[0] == PACKAGE)
+        for base in cls.__mro__
+    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -27,6 +47,11 @@ def may_be_constant(cls: Hashable) -> bool:
 
 
 _RECORD = "__dataclass_params__"
+
+
+def bits_of(value: float | complex) -> bytes:
+    """What makes two numbers the same: 0.0 and -0.0 compare equal, and a NaN has a sign and does not equal itself."""
+    return struct.pack("<dd", value.real, value.imag)
 
 
 def is_constant(value: Any) -> bool:

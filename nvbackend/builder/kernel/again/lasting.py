@@ -8,6 +8,7 @@ import os
 import types
 from collections.abc import Iterable, Iterator
 
+from nvbackend.builder.kernel.again.constants import bits_of
 from nvbackend.builder.kernel.again.reads import UnknownRead
 
 _OF_CODE = (
@@ -57,7 +58,9 @@ def _parts(value: object) -> Iterator[str]:
     elif kind is frozenset:  # of constants, in no order of its own
         yield from sorted(_digest(_parts(each)) for each in value)  # type: ignore[attr-defined]
         yield "frozenset"
-    elif kind in (int, float, complex, str, bytes, bool, types.NoneType, types.EllipsisType, types.NotImplementedType):
+    elif kind is float or kind is complex:
+        yield f"{kind.__name__} {bits_of(value).hex()}"  # type: ignore[arg-type]
+    elif kind in (int, str, bytes, bool, types.NoneType, types.EllipsisType, types.NotImplementedType):
         yield f"{kind.__name__} {value!r}"
     elif kind is types.CodeType:
         yield from _parts(_of_code(value))  # type: ignore[arg-type]

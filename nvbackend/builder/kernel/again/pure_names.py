@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import functools
 
+PACKAGE = __name__.partition(".")[0]
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -21,6 +23,7 @@ TRUSTED = _words(
 BY_NAME = _words(
     """
     getattr hasattr setattr delattr attrgetter methodcaller format format_map vars
+    vformat get_field __getattribute__
     """
 )
 """Functions and methods that read attributes whose names appear in no code: what they read of a module is unknown."""
@@ -28,9 +31,10 @@ NOT_FOLLOWED = _words(
     """
     __dict__ __globals__ __closure__ __code__ __builtins__ __subclasses__ __wrapped__ __self__ __func__ __loader__
     __spec__ gi_frame cr_frame ag_frame tb_frame f_back f_builtins f_globals f_locals
+    __annotate__ get_type_hints get_annotations ForwardRef evaluate_forward_ref _evaluate _eval_type
     """
 )
-"""Attributes through which code reaches what it does not name."""
+"""Attributes through which code reaches what it does not name; functions and classes that evaluate text."""
 
 PURE = _words(
     """
@@ -49,6 +53,13 @@ OF_EVERY_CLASS = _words(
     """
 )
 """What every class has that is not its content, or that only repeats it."""
+NOT_SET = _words("__doc__ __annotations__ __dataclass_fields__ __dataclass_params__ __slotnames__ _abc_impl")
+"""What classes of ours have besides, which class statements and decorators of Python's set."""
+
+
+def is_trusted(module: object) -> bool:
+    """Whether a module of this name is this package's or one of those that read nothing that changes."""
+    return isinstance(module, str) and (module in TRUSTED or module.partition(".")[0] == PACKAGE)
 
 
 @functools.lru_cache(256)

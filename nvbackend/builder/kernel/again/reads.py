@@ -10,19 +10,34 @@ from __future__ import annotations
 
 import builtins
 import collections
-import contextlib
 import enum
 import functools
 import os
-import struct
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 from nvbackend.builder.kernel.again.code_names import Names, names_of
-from nvbackend.builder.kernel.again.constants import ATOMS, PACKAGE, is_constant, is_ours, may_be_constant
-from nvbackend.builder.kernel.again.pure_names import BY_NAME, OF_EVERY_CLASS, PURE, TRUSTED, unquoted
+from nvbackend.builder.kernel.again.constants import (
+    ATOMS,
+    bits_of,
+    is_constant,
+    is_ours,
+    is_trusted_class,
+    may_be_constant,
+)
+from nvbackend.builder.kernel.again.objects import attributes_of, hides, is_part, slots_of
+from nvbackend.builder.kernel.again.pure_names import (
+    BY_NAME,
+    NOT_FOLLOWED,
+    OF_EVERY_CLASS,
+    PACKAGE,
+    PURE,
+    is_trusted,
+    unquoted,
+)
+from nvbackend.builder.kernel.again.set_on import class_with_more, registrations
 from nvbackend.diagnostics.arguments import MARK
 
 _HEAP_TYPE = 1 << 9
@@ -67,11 +82,14 @@ class Reads:
         A holder of the content keeps those too: an identity means something only while its object lives.
         Raises UnknownRead.
         """
+        if changed := class_with_more():
+            raise UnknownRead(f"class {changed}, on which the program set something")
         walk = _Walk(self)
         try:
             walk.value(inputs)
             walk.value(function)
-            walk.annotations(function)
+            if is_trusted(function.__globals__.get("__name__")):
+                walk.annotations(function)
             walk.finish()
             walk.paths_are_names = True
             walk.value(settings)
@@ -102,10 +120,6 @@ class Reads:
         return known[1]
 
 
-def _trusted(module: object) -> bool:
-    return isinstance(module, str) and (module in TRUSTED or module.partition(".")[0] == PACKAGE)
-
-
 class _Walk:
     """One look at everything: `content` is what was found, in the order in which it was."""
 
@@ -129,7 +143,7 @@ class _Walk:
             content += (kind, value)
             return
         if kind is float or kind is complex:
-            content += (kind, repr(value))  # 0.0 and -0.0 compare equal; a NaN does not equal itself
+            content += (kind, bits_of(value))
             return
         if len(self._seen) > MOST_VALUES:
             raise UnknownRead(f"more than {MOST_VALUES} values")
@@ -173,8 +187,12 @@ class _Walk:
     def function(self, function: types.FunctionType) -> None:
         """Take down a function: its code, and all that it reads."""
         self.identity(function.__code__)
-        if MARK in vars(function):  # a boundary of ours, whose closure grows with the kinds of arguments that passed
-            self.value(vars(function)["__wrapped__"])
+        self.content += (function.__name__, function.__qualname__)
+        self.value(function.__module__)
+        module = function.__globals__
+        name = module.get("__name__")
+        if MARK in vars(function) and str(name).partition(".")[0] == PACKAGE:
+            self.value(vars(function)["__wrapped__"])  # the closure grows with the kinds of arguments that passed
             return
         for cell in function.__closure__ or ():
             try:
@@ -183,9 +201,9 @@ class _Walk:
                 self.content.append("empty cell")
             else:
                 self.value(inside)
-        module = function.__globals__
-        name = module.get("__name__")
-        if _trusted(name):
+        if is_trusted(name):
+            if function.__code__.co_name in NOT_FOLLOWED:
+                raise UnknownRead(f"{name}.{function.__code__.co_name}, which evaluates text")
             if vars(function) and str(name).partition(".")[0] != PACKAGE:
                 self.mapping(vars(function))  # a wrapper that Python's library made of a function of the user's
             return
@@ -194,11 +212,17 @@ class _Walk:
         self.value(function.__kwdefaults__)
         if vars(function):
             self.mapping(vars(function))
+        self.annotations(function)
         self._code(function.__code__, module)
 
     def annotations(self, function: Callable[..., Any]) -> None:
         """Take down what annotations say; those that are text are read in the function's scope."""
-        for name, annotation in function.__annotations__.items():
+        try:
+            annotations = list(function.__annotations__.items())
+        except NameError as error:  # Python 3.14 evaluates them now
+            raise UnknownRead(f"annotations: {error}") from None
+        self.content.append(len(annotations))
+        for name, annotation in annotations:
             self.content.append(name)
             self.value(annotation)
             if isinstance(annotation, str):
@@ -234,23 +258,29 @@ class _Walk:
     def module(self, module: types.ModuleType) -> None:
         """Note a module: what is read of it are the attributes that any code names."""
         self.identity(module)
-        if not _trusted(module.__name__):
-            self._modules.append(module)
+        self._modules.append(module)
+        if not is_trusted(module.__name__):
             self.value(vars(module).get("__getattr__"))
 
     def finish(self) -> None:
         """Take down what is read of modules, by every name that some code has for an attribute."""
-        done: set[tuple[int, str]] = set()
-        while todo := [
-            (module, name) for module in self._modules for name in self._attributes if (id(module), name) not in done
-        ]:
-            for module, name in todo:
-                done.add((id(module), name))
-                if name in vars(module):
+        done_modules = done_names = 0
+        while done_modules < len(self._modules) or done_names < len(self._attributes):
+            names = list(self._attributes)
+            todo = [
+                (module, members, name)
+                for place, module in enumerate(self._modules)
+                for members in (vars(module),)
+                for name in names[done_names if place < done_modules else 0 :]
+                if name in members
+            ]
+            done_modules, done_names = len(self._modules), len(names)
+            for module, members, name in todo:
+                if not is_part(module, members[name]):
                     self.content.append(name)
-                    self.value(vars(module)[name])
-        if self._by_name and self._modules:
-            raise UnknownRead(f"module {self._modules[0].__name__}, by names made at run time")
+                    self.value(members[name])
+        if self._by_name and (users := [each for each in self._modules if not is_trusted(each.__name__)]):
+            raise UnknownRead(f"module {users[0].__name__}, by names made at run time")
 
     def builtin(self, function: types.BuiltinFunctionType) -> None:
         """Take down a function of C, where its results follow from its arguments."""
@@ -266,22 +296,35 @@ class _Walk:
     def _of_c(self, module: str, name: str) -> None:
         if name in BY_NAME:
             self._by_name = True
-        elif not (name in PURE if module == "builtins" else _trusted(module)):
+        elif name in NOT_FOLLOWED or not (name in PURE if module == "builtins" else is_trusted(module)):
             raise UnknownRead(f"{module}.{name}")
 
     def _class(self, cls: type) -> None:
-        if type(cls) is not type and not _trusted(type(cls).__module__):
+        if type(cls) is not type and not is_trusted_class(type(cls)):
             raise UnknownRead(f"class {cls.__qualname__} of {type(cls).__qualname__}")
         self.content.append("class")
         if is_ours(cls):
             self.identity(cls)
             return
+        self._registrations(cls)
         for base in cls.__mro__:
             self.identity(base)
-            if base.__flags__ & _HEAP_TYPE and not _trusted(base.__module__):
+            if base.__flags__ & _HEAP_TYPE and not is_trusted_class(base):
+                self.content += (base.__name__, base.__qualname__)
+                self.value(base.__module__)
                 self._members(base)
             elif not issubclass(base, BaseException):
                 self._of_c(base.__module__, base.__name__)
+
+    def _registrations(self, cls: type) -> None:
+        """Take down what is registered on a class, and where it is: that decides what isinstance says."""
+        try:
+            for classes in registrations(cls):
+                self.content.append(len(classes))
+                for each in classes:
+                    self.identity(each)
+        except Exception as error:  # noqa: BLE001  (a hook of the user's may raise anything)
+            raise UnknownRead(f"whether class {cls.__qualname__} is of another: {error}") from None
 
     def _members(self, cls: type) -> None:
         slots = vars(cls).get("__slots__", ())
@@ -311,45 +354,20 @@ class _Walk:
         self.value(cls)
         if issubclass(cls, enum.Enum):
             self.identity(value)
-            if not _trusted(cls.__module__):
+            if not is_trusted_class(cls):
                 self.mapping(vars(value))
             return
-        slots = _slots(cls)
+        slots = slots_of(cls)
         if issubclass(cls, tuple):
             self.items(tuple.__iter__(value))
-        elif _hides(cls, len(slots)):
+        elif hides(cls, len(slots)):
             raise UnknownRead(f"a {cls.__qualname__}")
-        ours = _trusted(cls.__module__)
-        for name, attribute in _attributes(value, slots):
+        ours = is_trusted_class(cls)
+        for name, attribute in attributes_of(value, slots):
             if ours and type(getattr(cls, name, None)) is functools.cached_property:
                 continue  # what an object of ours has worked out of the rest
             self.content.append(name)
             self.value(attribute)
-
-
-_Slot = types.MemberDescriptorType
-
-
-@functools.lru_cache(maxsize=256)
-def _slots(cls: type) -> tuple[_Slot, ...]:
-    """The slots of objects of `cls`, which no class gets after it was made."""
-    return tuple(member for base in cls.__mro__ for member in vars(base).values() if type(member) is _Slot)
-
-
-def _hides(cls: type, slots: int) -> bool:
-    """Whether objects of `cls` hold more than their dictionary and slots: what a class of C keeps for itself."""
-    pointers = slots + (cls.__dictoffset__ > 0) + (cls.__weakrefoffset__ > 0)
-    return cls.__itemsize__ > 0 or cls.__basicsize__ > object.__basicsize__ + pointers * struct.calcsize("P")
-
-
-def _attributes(value: object, slots: Iterable[_Slot]) -> Iterator[tuple[str, object]]:
-    with contextlib.suppress(AttributeError):
-        yield from list(object.__getattribute__(value, "__dict__").items())
-    for slot in slots:
-        try:
-            yield slot.__name__, slot.__get__(value, type(value))
-        except AttributeError:
-            yield slot.__name__, "not set"
 
 
 @functools.lru_cache(maxsize=256)
@@ -361,13 +379,20 @@ def _partial(walk: _Walk, value: functools.partial[Any]) -> None:
     walk.value(value.func)
     walk.value(value.args)
     walk.mapping(value.keywords)
+    walk.mapping(vars(value))
+
+
+def _wrapping(walk: _Walk, value: Any) -> None:
+    walk.value(value.__func__)
+    walk.mapping(vars(value))
 
 
 def _remembering(walk: _Walk, value: Any) -> None:
     """A function that keeps its results: what it has kept may be of another time."""
-    if not _trusted(value.__module__):
-        raise UnknownRead(f"{value.__qualname__}, which keeps its results")
-    walk.value(value.__wrapped__)
+    inside = value.__wrapped__
+    if type(inside) is not types.FunctionType or not is_trusted(inside.__globals__.get("__name__")):
+        raise UnknownRead(f"{value!r}, which keeps its results")
+    walk.value(inside)
 
 
 def _nothing(_walk: _Walk, _value: object) -> None:
@@ -388,9 +413,8 @@ _TAKERS: dict[type, Callable[[_Walk, Any], None]] = {
     type(Annotated[int, 0]): lambda walk, value: walk.items((value.__origin__, *value.__metadata__)),
     functools.partial: _partial,
     type(functools.lru_cache(len)): _remembering,
-    staticmethod: lambda walk, value: walk.value(value.__func__),
-    classmethod: lambda walk, value: walk.value(value.__func__),
-    property: lambda walk, value: walk.items((value.fget, value.fset, value.fdel)),
+    **dict.fromkeys((staticmethod, classmethod), _wrapping),
+    property: lambda walk, value: walk.items((value.fget, value.fset, value.fdel, value.__doc__)),
     types.MemberDescriptorType: _nothing,
     type(vars(collections.namedtuple("_Pair", "a"))["a"]): _nothing,
 }

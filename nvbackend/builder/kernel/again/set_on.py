@@ -1,0 +1,131 @@
+"""What a program has set on classes of this package, and what it has registered on classes that take that (abc)."""
+
+from __future__ import annotations
+
+import abc
+import collections.abc
+import enum
+import functools
+import importlib
+import numbers
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from nvbackend.builder.kernel.again.constants import ATOMS, PACKAGE
+from nvbackend.builder.kernel.again.pure_names import NOT_SET, OF_EVERY_CLASS, is_trusted
+
+_OF_BUILDING = tuple(f"{PACKAGE}.{part}" for part in ("annotations", "builder", "math", "signature", "tiled"))
+_OF_COMPILING = f"{PACKAGE}.builder.kernel.definition"
+_ABSTRACT = (
+    *(getattr(collections.abc, name) for name in collections.abc.__all__),
+    *(numbers.Number, numbers.Complex, numbers.Real, numbers.Rational, numbers.Integral),
+)
+_MADE_BY_LOOKING = ("__annotations__", "__annotations_cache__", "__slotnames__")
+"""Python makes the first two when they are read, empty where the class says nothing, and copyreg the third."""
+_Seen = tuple[str, types.MappingProxyType[str, Any], dict[str, Any]]
+
+
+def class_with_more() -> str:
+    """A public class of ours, of those that kernels are built with, on which the program set something; "" if none."""
+    for name, members, first in _first_seen(len(sys.modules)):
+        if members != first and not _only_looked_at(members, first):
+            if not first:  # it was not as it is written when it was first seen: it may be again
+                _first_seen.cache_clear()
+                _members.cache_clear()
+            return name
+    return ""
+
+
+def _only_looked_at(members: types.MappingProxyType[str, Any], first: dict[str, Any]) -> bool:
+    """Whether the class has no more than what Python made when somebody looked; `first` has that from then on."""
+    made = {name: members[name] for name in _MADE_BY_LOOKING if name in members and name not in first}
+    if not first or made.get("__annotations__") or members != {**first, **made}:
+        return False
+    first.update(_copied(made))
+    return True
+
+
+@functools.lru_cache(maxsize=4)
+def _first_seen(_modules: int) -> tuple[_Seen, ...]:
+    """The classes whose modules are imported, each with its members when it was first seen."""
+    package: Any = importlib.import_module(PACKAGE)
+    classes: dict[type, None] = {}
+    for name, place in package._NAMES.items():
+        if place in sys.modules and place.startswith(_OF_BUILDING) and place != _OF_COMPILING:
+            cls = vars(sys.modules[place]).get(name)
+            if isinstance(cls, type):
+                classes.update(dict.fromkeys(base for base in cls.__mro__ if is_ours_by_name(base)))
+    return tuple((cls.__qualname__, vars(cls), _members(cls)) for cls in classes)
+
+
+def is_ours_by_name(cls: type) -> bool:
+    """Whether it says that it is of this package."""
+    return isinstance(cls.__module__, str) and cls.__module__.partition(".")[0] == PACKAGE
+
+
+@functools.cache
+def _members(cls: type) -> dict[str, Any]:
+    """What the class has, empty if that is not what is written in this package."""
+    members = _copied(vars(cls))
+    fields = members.get("__annotations__", {})
+    written = all(_is_written(cls, name in fields, name, member) for name, member in members.items())
+    return members if written else {}
+
+
+def _copied(members: Mapping[str, Any]) -> dict[str, Any]:
+    """The members, and of annotations, which a program may change, what they say now."""
+    return {name: dict(member) if type(member) is dict else member for name, member in members.items()}
+
+
+def _is_written(cls: type, is_field: bool, name: str, member: Any) -> bool:
+    functions = list(_functions(member))
+    if functions:
+        return all(is_trusted(function.__globals__.get("__name__")) for function in functions)
+    if isinstance(member, types.MemberDescriptorType | types.GetSetDescriptorType | types.WrapperDescriptorType):
+        return True
+    is_special = name.startswith("__") and name.endswith("__") and type(member) in ATOMS
+    return is_field or is_special or issubclass(cls, enum.Enum) or name in OF_EVERY_CLASS or name in NOT_SET
+
+
+def _functions(member: Any) -> Iterator[types.FunctionType]:
+    """The functions in a member of a class."""
+    if isinstance(member, property):
+        parts: tuple[Any, ...] = (member.fget, member.fset, member.fdel)
+    elif isinstance(member, functools.cached_property):
+        parts = (member.func,)
+    else:
+        parts = (getattr(member, "__wrapped__", None),)
+    for part in parts:
+        if part is not None:
+            yield from _functions(part)
+    if isinstance(member, types.FunctionType):
+        yield member
+
+
+def registrations(cls: type) -> tuple[list[type], list[type]]:
+    """The classes registered on `cls` and on the classes below it, and those of Python's on which `cls` is."""
+    return _registrations(cls, abc.get_cache_token())
+
+
+@functools.lru_cache(maxsize=256)
+def _registrations(cls: type, _token: object) -> tuple[list[type], list[type]]:
+    below = {entry: None for each in _below(cls) for entry in _registered(each)}
+    above = [each for each in _ABSTRACT if issubclass(cls, each)]
+    return sorted(below, key=lambda each: f"{each.__module__}.{each.__qualname__}"), above
+
+
+def _below(cls: type) -> Iterator[type]:
+    yield cls
+    below: list[type] = type.__subclasses__(cls)
+    for each in below:
+        yield from _below(each)
+
+
+def _registered(cls: type) -> list[type]:
+    """What `cls.register` was given: only CPython's own dump of the class says that."""
+    if not isinstance(cls, abc.ABCMeta):
+        return []
+    dump: Any = vars(abc)["_get_dump"]
+    return [entry for each in dump(cls)[0] if (entry := each()) is not None]
