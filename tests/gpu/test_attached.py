@@ -1,4 +1,4 @@
-"""A kernel of somebody else's module, attached to and launched: branches and blocks of the owner's, in both lowerings."""
+"""A kernel of an owner's module, attached to and launched: branches and blocks of the owner, in both lowerings."""
 
 from __future__ import annotations
 
