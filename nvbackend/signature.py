@@ -232,6 +232,7 @@ class LaunchBounds:
     """What a launch must keep to: threads a CTA, CTAs a cluster, dynamic shared bytes, minimum CTAs an SM.
 
     `shape` and `cluster_shape` are the extents of a CTA and of a cluster along x, y and z: along x alone by default.
+    A kernel that `overlaps` may start before the grids before it on the stream have ended: it waits for them itself.
     """
 
     threads: int
@@ -240,6 +241,7 @@ class LaunchBounds:
     min_ctas: int | None = None
     shape: tuple[int, int, int] = (0, 0, 0)
     cluster_shape: tuple[int, int, int] = (0, 0, 0)
+    overlaps: bool = False
 
     def __post_init__(self) -> None:
         if not self.shape[0]:

@@ -13,6 +13,8 @@ from nvbackend.runtime.driver import bindings, call, core, no_gpu_reason, numba_
 from nvbackend.runtime.rules import NO_GPU
 from nvbackend.signature import Shape
 
+_EARLY = "programmatic_stream_serialization"
+"""cuda.core's option for launches that start before the grids before them have ended."""
 _PORTABLE_CLUSTER = 8
 """The most CTAs of a cluster on every chip with clusters (PTX ISA 3.2.2)."""
 
@@ -40,12 +42,16 @@ class KernelLimits:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A launch's shape: grid and cluster in CTAs, a CTA in threads, dynamic shared bytes a CTA."""
+    """A launch's shape: grid and cluster in CTAs, a CTA in threads, dynamic shared bytes a CTA.
+
+    A kernel that `overlaps` may start before the grids before it on the stream have ended.
+    """
 
     grid: Shape
     block: Shape
     cluster: Shape
     shared_bytes: int
+    overlaps: bool = False
 
 
 class Device(Protocol):
@@ -158,13 +164,16 @@ class CudaDevice:
         return memoryview(record).cast("B").cast("Q")
 
     def configuration(self, configuration: Configuration) -> Any:
-        cluster = configuration.cluster
+        cluster, config = configuration.cluster, core().LaunchConfig
+        # A cuda.core without the option launches after the grids before: later, and right.
+        early = configuration.overlaps and hasattr(config, _EARLY)
         # With a cluster, cuda.core counts the grid in clusters.
-        return core().LaunchConfig(
+        return config(
             grid=tuple(ctas // each for ctas, each in zip(configuration.grid, cluster, strict=True)),
             block=configuration.block,
             cluster=cluster if math.prod(cluster) > 1 else None,
             shmem_size=configuration.shared_bytes,
+            **({_EARLY: True} if early else {}),
         )
 
     def synchronize(self, handle: int) -> None:

@@ -149,7 +149,8 @@ class Launches:
         if wrong:
             return (0, 0, 0), None
         full, bounds = full_grid(grid), self._signature.bounds
-        configuration = Configuration(full, bounds.shape, bounds.cluster_shape, bounds.dynamic_shared_bytes)
+        shared, overlaps = bounds.dynamic_shared_bytes, bounds.overlaps
+        configuration = Configuration(full, bounds.shape, bounds.cluster_shape, shared, overlaps)
         shape = full, self._device.configuration(configuration)
         known = known_grid(grid)
         if known is not None:

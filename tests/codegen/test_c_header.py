@@ -39,8 +39,11 @@ enum { CU_TENSOR_MAP_SWIZZLE_NONE = 0, CU_TENSOR_MAP_SWIZZLE_32B = 1, CU_TENSOR_
 enum { CU_TENSOR_MAP_SWIZZLE_128B = 3 };
 enum { CU_TENSOR_MAP_L2_PROMOTION_L2_128B = 2, CU_TENSOR_MAP_L2_PROMOTION_L2_256B = 3 };
 enum { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14 };
-enum { CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4 };
-typedef struct { int id; union { struct { unsigned x, y, z; } clusterDim; } value; } CUlaunchAttribute;
+enum { CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
+typedef struct {
+    int id;
+    union { struct { unsigned x, y, z; } clusterDim; int programmaticStreamSerializationAllowed; } value;
+} CUlaunchAttribute;
 typedef struct {
     unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
     CUstream hStream;
@@ -97,8 +100,13 @@ LAUNCH = r"""
 static CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **arguments, void **extra) {
     printf("launch %u %u %u of %u %u %u shared %u stream %d", config->gridDimX, config->gridDimY, config->gridDimZ,
         config->blockDimX, config->blockDimY, config->blockDimZ, config->sharedMemBytes, config->hStream != 0);
-    if (config->numAttrs) printf(" cluster %u %u %u", config->attrs->value.clusterDim.x,
-        config->attrs->value.clusterDim.y, config->attrs->value.clusterDim.z);
+    for (unsigned at = 0; at < config->numAttrs; at++)
+        if (config->attrs[at].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+            printf(" cluster %u %u %u", config->attrs[at].value.clusterDim.x,
+                config->attrs[at].value.clusterDim.y, config->attrs[at].value.clusterDim.z);
+        else
+            printf(" attribute %d: %d", config->attrs[at].id,
+                config->attrs[at].value.programmaticStreamSerializationAllowed);
     printf("\n");
     (void)extra;
     (void)arguments;
@@ -130,6 +138,7 @@ def numbers(
 @nvb.kernel("sm_90a", threads=64, cluster=(2, 1, 1))
 def maps(k: nvb.KernelBuilder, a: Tile, b: Bytes, c: Pixels, a_map: nvb.Pointer[f32]) -> None:
     k.shared(nvb.u8, 60_000)
+    k.griddepcontrol("wait")
     k.barrier.sync()
 
 
@@ -198,7 +207,7 @@ int main(void) {
         "map aligned 0 type 6 at 10000 extents 64 512 strides 128 box 64 step 1 box 32 step 1 swizzle 3 l2 2 rest 0 0",
         f"map aligned 0 type 0 at 20000 extents 128 6 5 strides 256 1536 {box} swizzle 0 l2 2 rest 0 0",
         f"pixels type 6 at 30000 extents 256 40 30 2 strides 512 20480 614400 {walk} step 1 swizzle 3 l2 3 rest 0 0",
-        "launch 4 1 1 of 64 1 1 shared 60000 stream 1 cluster 2 1 1",
+        "launch 4 1 1 of 64 1 1 shared 60000 stream 1 cluster 2 1 1 attribute 6: 1",
         "abcd abcd ef 40",
         "0",
     ]

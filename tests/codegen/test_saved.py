@@ -39,6 +39,7 @@ def scaled(k: nvb.KernelBuilder, x: nvb.Pointer[f32], y: nvb.Pointer[f32], count
 
 @nvb.kernel("sm_90a", threads=(64, 2), cluster=2)
 def tile(k: nvb.KernelBuilder, a: Tile, b: Pixels, out: Annotated[nvb.Pointer, nvb.Pointer(f32, const=True)]) -> None:
+    k.griddepcontrol("wait")
     k.barrier.sync()
 
 
@@ -79,6 +80,7 @@ def test_every_kind_of_parameter_comes_back(tmp_path: Path) -> None:
     compiled = tile.compile(assemble=False)
     compiled.save(tmp_path / "tile.nvb")
     assert nvb.load_compiled(tmp_path / "tile.nvb").signature == compiled.signature
+    assert compiled.signature.bounds.overlaps
 
 
 def test_the_same_kernel_is_the_same_file(compiled: nvb.CompiledKernel, tmp_path: Path) -> None:

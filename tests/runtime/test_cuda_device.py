@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import nvbackend as nvb
 from nvbackend import runtime
 from nvbackend.intrinsics.row import types
 from nvbackend.isel.target.target import Target
@@ -17,7 +18,7 @@ from nvbackend.runtime.device import CudaDevice, DeviceLimits, KernelLimits
 from nvbackend.runtime.driver import driver_errors
 from nvbackend.runtime.timing import EventClock
 from nvbackend.signature import LaunchBounds, Pointer, Scalar, Signature
-from tests.support.cuda import DEVICE_OFFSET, ENUMS, HOST_MEMORY, CUresult, FakeCuda, FakeCUDAError
+from tests.support.cuda import DEVICE_OFFSET, ENUMS, HOST_MEMORY, CUresult, FakeCuda, FakeCUDAError, LaunchConfig
 from tests.support.runtime import Cubin, FakeArray, FakeCompiled, broken, rules, signature
 
 ADDRESS = 0x7F0000000000
@@ -43,7 +44,7 @@ def test_the_stand_in_takes_what_cuda_core_takes() -> None:
     assert hasattr(core.Stream, "from_handle")
     for name in ("from_cubin", "from_ptx", "get_kernel"):
         assert hasattr(core.ObjectCode, name)
-    for name in ("grid", "block", "cluster", "shmem_size"):
+    for name in ("grid", "block", "cluster", "shmem_size", "programmatic_stream_serialization"):
         assert hasattr(core.LaunchConfig, name)
 
 
@@ -71,6 +72,36 @@ def test_a_launch_as_the_driver_sees_it(monkeypatch: pytest.MonkeyPatch, cluster
     assert (launched.name, launched.form, launched.image) == ("k", "cubin", b"binary")
     assert arguments[0] == ADDRESS
     assert arguments[1] == 2**32 - 2
+
+
+@nvb.kernel("sm_90a", threads=32)
+def waits(k: nvb.KernelBuilder) -> None:
+    with k.one_thread():
+        k.griddepcontrol("launch_dependents")
+        k.griddepcontrol("wait")
+
+
+@nvb.kernel("sm_90a", threads=32)
+def lets_others_start(k: nvb.KernelBuilder) -> None:
+    k.griddepcontrol("launch_dependents")
+
+
+def test_a_kernel_that_waits_for_earlier_grids_may_start_before_they_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = installed(monkeypatch)
+    for kernel in (waits, lets_others_start):
+        runtime.load(FakeCompiled(kernel.build().signature)).launch(1)
+    assert [config.programmatic_stream_serialization for _, config, *_ in cuda.launches] == [True, False]
+
+
+def test_a_cuda_core_without_early_launches_launches_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = installed(monkeypatch)
+
+    def without(*, grid: Any, block: Any, cluster: Any, shmem_size: int) -> LaunchConfig:
+        return LaunchConfig(grid, block, cluster, shmem_size)
+
+    monkeypatch.setattr("cuda.core.LaunchConfig", without)
+    runtime.load(FakeCompiled(waits.build().signature)).launch(1)
+    assert [config.ctas for _, config, *_ in cuda.launches] == [(1, 1, 1)]
 
 
 @pytest.mark.parametrize("grid", [(3, 5, 7), (7, 3, 5), (5, 7), 11, (1, 2, 3), (2, 1, 3)])

@@ -84,6 +84,7 @@ class LaunchConfig:
     block: tuple[int, int, int]
     cluster: tuple[int, int, int] | None = None
     shmem_size: int = 0
+    programmatic_stream_serialization: bool = False
 
     @property
     def ctas(self) -> tuple[int, int, int]:

@@ -15,7 +15,7 @@ from nvbackend.diagnostics import printed
 from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.intrinsics.copy.tensormap import TENSOR_MAP_BYTES
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.signature import Parameter, Pointer, Scalar, Shape, TensorMap
+from nvbackend.signature import LaunchBounds, Parameter, Pointer, Scalar, Shape, TensorMap
 
 _WORD_BYTES, _WORDS_A_LINE = 8, 5
 _STATIC_LIMIT = 48 << 10
@@ -24,7 +24,7 @@ _PORTABLE_CLUSTER = 8
 _MAP_ALIGNMENT = 64
 _FLOATS = {"float": "float", "double": "double", "half": "uint16_t", "bfloat": "uint16_t"}
 _OWN = frozenset(
-    {"kernel", "grid_x", "grid_y", "grid_z", "stream", "result", "arguments", "config", "attribute"}
+    {"kernel", "grid_x", "grid_y", "grid_z", "stream", "result", "arguments", "config", "attributes"}
     | {"image", "load", "launch", "unload"}
 )
 _MADE = ("", "_bytes", "_map", "_encode")
@@ -152,6 +152,15 @@ def _attributes(kernel: LaunchedKernel) -> Iterator[tuple[str, int]]:
         yield "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1
 
 
+def _launch_attributes(bounds: LaunchBounds) -> Iterator[tuple[str, dict[str, int]]]:
+    """What a launch says besides its extents: a name, and members of the attribute's value."""
+    if bounds.cluster > 1:
+        extents = zip("xyz", bounds.cluster_shape, strict=True)
+        yield "CLUSTER_DIMENSION", {f"clusterDim.{axis}": extent for axis, extent in extents}
+    if bounds.overlaps:
+        yield "PROGRAMMATIC_STREAM_SERIALIZATION", {"programmaticStreamSerializationAllowed": 1}
+
+
 class _Launcher:
     """What launches one kernel: the member `function` of the struct, which the launcher takes as `variable`."""
 
@@ -198,8 +207,9 @@ class _Launcher:
         places = ", ".join(f"{own}_map" if own in maps else f"&{own}" for own, _ in self._parameters)
         yield f"    void *arguments[] = {{{places or '0'}}};"
         yield "    CUlaunchConfig config;"
-        if bounds.cluster > 1:
-            yield "    CUlaunchAttribute attribute;"
+        attributes = list(_launch_attributes(bounds))
+        if attributes:
+            yield f"    CUlaunchAttribute attributes[{len(attributes)}];"
         if maps:
             yield "    CUresult result;"
         for own, parameter in self._parameters:
@@ -212,12 +222,12 @@ class _Launcher:
         yield from (f"    config.blockDim{axis} = {extent};" for axis, extent in zip("XYZ", bounds.shape, strict=True))
         yield f"    config.sharedMemBytes = {bounds.dynamic_shared_bytes};"
         yield "    config.hStream = stream;"
-        if bounds.cluster > 1:
-            yield "    memset(&attribute, 0, sizeof attribute);"
-            yield "    attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;"
-            for axis, extent in zip("xyz", cluster, strict=True):
-                yield f"    attribute.value.clusterDim.{axis} = {extent};"
-            yield from ("    config.attrs = &attribute;", "    config.numAttrs = 1;")
+        if attributes:
+            yield "    memset(attributes, 0, sizeof attributes);"
+            for place, (name_of_it, values) in enumerate(attributes):
+                yield f"    attributes[{place}].id = CU_LAUNCH_ATTRIBUTE_{name_of_it};"
+                yield from (f"    attributes[{place}].value.{member} = {value};" for member, value in values.items())
+            yield from ("    config.attrs = attributes;", f"    config.numAttrs = {len(attributes)};")
         function = f"{self._variable}->{self._function}"
         yield from (f"    return cuLaunchKernelEx(&config, {function}, arguments, 0);", "}", "")
 

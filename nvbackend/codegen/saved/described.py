@@ -46,6 +46,7 @@ def read_signature(data: Data) -> Signature:
             min_ctas=None if bounds.get("min_ctas") is None else number(bounds, "min_ctas", 1),
             shape=_three(bounds, "shape"),
             cluster_shape=_three(bounds, "cluster_shape"),
+            overlaps=bounds.get("overlaps") is True,
         ),
     )
 
