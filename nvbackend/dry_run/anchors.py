@@ -27,7 +27,7 @@ class Anchor:
 
 
 class Anchors:
-    """The instructions of a function as they are recorded, by block. `registers` are those of the next one.
+    """The instructions of a function as they are recorded, by block.
 
     `loops` are the lines of the loops, and the names that they were made with, by their headers.
     """
@@ -35,10 +35,3 @@ class Anchors:
     def __init__(self) -> None:
         self.blocks: dict[str, list[Anchor]] = {}
         self.loops: dict[str, tuple[Location | None, str]] = {}
-        self.registers: Mapping[str, Sequence[ir.Value | int]] = {}
-
-    def record(self, block: ir.Block, instr: MachineInstr) -> None:
-        """`instr` is emitted at the end of `block`."""
-        after = block.instructions[-1] if block.instructions else None
-        self.blocks.setdefault(block.name, []).append(Anchor(instr, after, self.registers))
-        self.registers = {}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from llvmlite import ir
 
 from nvbackend.builder.attached.owned_code import FollowingBuilder
-from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.core import NO_VALUES, Core
 from nvbackend.builder.core.memory import Address, Memory
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Value
@@ -79,10 +80,10 @@ class AttachedCore(Core):
         if self.llvm.block not in self.homes:
             self.execution.forget()
 
-    def record(self, instruction: MachineInstr) -> None:
+    def record(self, instruction: MachineInstr, registers: Mapping[str, Sequence[ir.Value | int]] = NO_VALUES) -> None:
         """As for any function. Raises attach.order and attach.block."""
         self._check_order()
-        super().record(instruction)
+        super().record(instruction, registers)
         place = self.llvm._anchor
         self.after[id(instruction)] = self.llvm.block.instructions[place - 1] if place else None
 

@@ -15,9 +15,6 @@ from nvbackend.builder.core.core import Core
 from nvbackend.builder.lower.lowering import shown
 from nvbackend.builder.ops.inline.effects import READS, WRITES, effects_of_lanes_and_memory, is_of_protocol
 from nvbackend.builder.ops.inline.intrinsic_rows import EARLIER, rows_by_intrinsic
-from nvbackend.builder.value_tracking.addresses.places import words_of
-from nvbackend.builder.value_tracking.execution import constants_of
-from nvbackend.builder.value_tracking.expressions.provenance import sources
 from nvbackend.intrinsics.row.row import Intrinsic, Role, Row, RowOperand
 from nvbackend.isel.machine.function import MachineInstr
 from nvbackend.ptx.syntax import Instruction, Integer, Name, Operand
@@ -232,20 +229,15 @@ def _value(text: Operand, named: Mapping[str, ir.Value | None]) -> ir.Value | in
 
 def _instruction(core: Core, call: ir.CallInstr, row: Row, operands: Operands) -> MachineInstr:
     """`row` with what is known of its operands; which threads execute it is left open."""
-    registers = dict(_named_registers(row, operands))
-    said = core.peers.said(row, operands)
+    registers, seen = dict(_named_registers(row, operands)), core.tracking.tracked_anywhere(row, operands)
     return MachineInstr(
         opcode=row.opcode,
         row=row,
         operands={name: shown(values) for name, values in registers.items()},
         registers={name: len(values) for name, values in registers.items()},
         immediates={each.name: number for each in row.immediates if isinstance(number := operands.get(each.name), int)},
-        words=words_of(row, operands, core.places.bits, {}),
-        memory=tuple(core.places.touches(row, said, operands, {})),
-        facts=constants_of(row, operands),
-        sources=sources(row, operands),
         location=place_of(call) or core.attached,
-        semantics=said,
+        **seen._asdict(),
     )
 
 

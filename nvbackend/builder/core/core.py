@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 
 from llvmlite import ir
 
@@ -23,12 +24,12 @@ from nvbackend.builder.scopes.allow import Allowances
 from nvbackend.builder.scopes.blocks import LiveBuilder, PendingBlocks, Region, Storage
 from nvbackend.builder.scopes.in_functions import Functions, check_in_function
 from nvbackend.builder.scopes.names import check_name
-from nvbackend.builder.value_tracking.addresses.peers import PeerRanks, Peers
-from nvbackend.builder.value_tracking.addresses.places import Places, words_of
+from nvbackend.builder.value_tracking.addresses.operands import OperandTracking, is_checked
+from nvbackend.builder.value_tracking.addresses.peers import Peers
+from nvbackend.builder.value_tracking.addresses.places import Places
 from nvbackend.builder.value_tracking.addresses.thread_values import ThreadValues
 from nvbackend.builder.value_tracking.execution import Execution, Merged
-from nvbackend.builder.value_tracking.expressions.provenance import note_update, parity_facts, sources, swizzle_facts
-from nvbackend.builder.value_tracking.operand_numbers import OperandNumbers
+from nvbackend.builder.value_tracking.expressions.provenance import note_update
 from nvbackend.builder.value_tracking.uniformity import Choice, branches
 from nvbackend.builder.value_tracking.warp_indices import SharedIndex, unshare_parted
 from nvbackend.builder.values.accumulator import Accumulator
@@ -37,12 +38,12 @@ from nvbackend.builder.values.placed import TilePlaces
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Diagnostic, Location, caller_location, raise_all
 from nvbackend.diagnostics.location import caller_line
-from nvbackend.dry_run.anchors import Anchors
+from nvbackend.dry_run.anchors import Anchor, Anchors
 from nvbackend.intrinsics.row.row import Effect, Row
 from nvbackend.intrinsics.row.semantics import BARRIER, Scope
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.facts import THREADS
-from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Reach, Touch
+from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Touch
 from nvbackend.isel.machine.pseudo import ADDRESS, RETURN, global_access
 from nvbackend.isel.protocols.convergence.convergence import needed_of
 from nvbackend.isel.select.rows import check_row
@@ -50,6 +51,7 @@ from nvbackend.isel.target.target import Target
 from nvbackend.signature import LaunchBounds
 
 _OTHER_AXES = ("tid.y", "tid.z")
+NO_VALUES: Mapping[str, Sequence[ir.Value | int]] = MappingProxyType({})
 
 
 class Core:
@@ -92,9 +94,8 @@ class Core:
         self.execution = Execution(function, self.regions, self.shared_counters)
         self.register_blocks = 0
         self.places = Places()
-        self._numbers = OperandNumbers(self.execution, self.places.bits)
         self.peers = Peers()
-        self.peer_ranks = PeerRanks(self.peers)
+        self.tracking = OperandTracking(self.execution, self.places, self.peers, in_cluster=self.in_cluster)
         self.accumulators: list[Accumulator] = []
         self.places_of_atom: Callable[[int], TilePlaces | None] = lambda n: None  # noqa: ARG005
         """What knows the places of the elements of an accumulator of wgmma with N columns."""
@@ -160,15 +161,14 @@ class Core:
         check_operands(self.function, row, operands)
         for value in values_of(operands):
             self.check_scope(value)
-        self.peers.check(row, operands, in_cluster=self.in_cluster)
-        self._numbers.check(row, operands)
-        reach = self._reach(row, operands)
+        is_tracked = is_checked(row)
+        reach = self.tracking.check(row, operands) if is_tracked else None
         with self.llvm.of_line(location := caller_location()):
-            results = self.lower(row, self._numbers.in_registers(self.llvm, row, operands), name)
-        operand_registers = self.anchors.registers = dict(registers_of(row, operands, results))
-        known = self.execution.facts(row, operands)
-        said = self.peers.said(row, operands)
-        if known.get(THREADS, 0) > 1 and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
+            lowered = self.tracking.in_registers(self.llvm, row, operands) if is_tracked else operands
+            results = self.lower(row, lowered, name)
+        operand_registers = dict(registers_of(row, operands, results))
+        seen = self.tracking.tracked(row, operands, self.llvm.block, words or {}, extents or {})
+        if seen.facts.get(THREADS, 0) > 1 and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
             self._shared_barriers[barrier] = Scope.GRID
         self.record(
             MachineInstr(
@@ -177,21 +177,16 @@ class Core:
                 operands={name: shown(values) for name, values in operand_registers.items()},
                 registers={name: len(values) for name, values in operand_registers.items()},
                 immediates=immediates,
-                words=words_of(row, operands, self.places.bits, words or {}),
+                words=seen.words,
                 touches=tuple(touches),
-                memory=(*memory, *self.places.touches(row, said, operands, extents or {})),
-                facts={
-                    **known,
-                    **parity_facts(operands, self.llvm.block),
-                    **swizzle_facts(row, operands, self.places.bits),
-                    **self._peer_facts(operands.get(ADDRESS if said.in_peer else "destination")),
-                    **(facts or {}),
-                },
-                sources=sources(row, operands),
+                memory=(*memory, *seen.memory),
+                facts={**seen.facts, **(facts or {})},
+                sources=seen.sources,
                 reach=reach,
                 location=location,
-                semantics=said,
-            )
+                semantics=seen.semantics,
+            ),
+            operand_registers,
         )
         return results
 
@@ -201,18 +196,10 @@ class Core:
             self.execution.other_axes = True
         return lower(self.llvm, row, operands, name, in_asm=self.in_asm)
 
-    def _reach(self, row: Row, operands: Operands) -> Reach | None:
-        """Whose mbarriers it reaches, where the CTAs of the cluster are known."""
-        of_cluster = self.execution.of_cluster
-        return None if of_cluster is None else self.peer_ranks.reach(of_cluster, row, operands)
-
-    def _peer_facts(self, destination: object) -> dict[str, int]:
-        """Which CTA of the cluster an instruction writes to."""
-        return self.peers.facts(destination) if self.in_cluster and isinstance(destination, ir.Value) else {}
-
     def _check_together(self, row: Row, operands: Operands) -> None:
         """Raises control.one-thread for a warp-wide instruction in a block of a single thread, function.instruction."""
-        check_in_function(self.functions.open, row)
+        if self.functions.open:
+            check_in_function(self.functions.open, row)
         alone = self.alone() if Effect.CONVERGENT in row.effects else None
         if alone is None:
             return
@@ -236,11 +223,13 @@ class Core:
         at = place or caller_location()
         self.record(MachineInstr(opcode, None, touches=(*touches,), memory=(*memory,), facts=facts or {}, location=at))
 
-    def record(self, instruction: MachineInstr) -> None:
-        """Append an instruction to the machine form of the current block."""
-        self.machine.block(self.llvm.block.name).instructions.append(instruction)
+    def record(self, instruction: MachineInstr, registers: Mapping[str, Sequence[ir.Value | int]] = NO_VALUES) -> None:
+        """Append an instruction to the machine form of the current block, with the LLVM values of its operands."""
+        block = self.llvm.block
+        self.machine.block(block.name).instructions.append(instruction)
         self.allowances.note(instruction.location)
-        self.anchors.record(self.llvm.block, instruction)
+        after = block.instructions[-1] if block.instructions else None
+        self.anchors.blocks.setdefault(block.name, []).append(Anchor(instruction, after, registers))
 
     def plain_access(self, opcode: str, pointer: ir.Value, bytes: int) -> None:
         """Record a plain access of global memory, which no analysis but a user's own asks for.

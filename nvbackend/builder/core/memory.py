@@ -298,8 +298,8 @@ class Address:
     def pointer(self) -> ir.Value:
         """The llvmlite pointer, for code that emits with llvmlite itself. Raises value.scope."""
         builder = self._k.llvm
-        if self.space == CLUSTER_SPACE and (execution := self._k.execution.of_cluster) is not None:
-            self._k.peer_ranks.check(execution, self.bytes.ir, {})
+        if self.space == CLUSTER_SPACE and self._k.execution.of_cluster is not None:
+            self._k.tracking.check_rank(self.bytes.ir)
         if self.space != GLOBAL_SPACE:
             return builder.inttoptr(self.bytes.ir, ir.PointerType(addrspace=self.space))
         self._k.check_scope(self._base)

@@ -17,7 +17,7 @@ from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 from llvmlite import ir
 
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.scopes.lines import Lines, vanishes
+from nvbackend.builder.scopes.lines import Lines
 from nvbackend.builder.scopes.python_exits import python_exit
 from nvbackend.builder.thread_tables.tables import ThreadSet
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, caller_location
@@ -144,6 +144,17 @@ _WAYS_TO_LLVM = {"ir": "value.ir", "byte_offset": "address.pointer()", "value": 
 """How a value, an address and a variable give what llvmlite takes, by an attribute that they have."""
 
 
+_PARTS = (ir.AllocaInstr, ir.ExtractValue)
+_OF_SLOTS = (ir.LoadInstr, ir.StoreInstr)
+
+
+def _vanishes(instr: ir.Instruction) -> bool:
+    """Whether LLVM's first passes remove it: it uses a stack slot, or takes a result apart. It needs no line."""
+    return isinstance(instr, _PARTS) or (
+        isinstance(instr, _OF_SLOTS) and isinstance(instr.operands[-1], ir.AllocaInstr)
+    )
+
+
 class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
     """An IRBuilder that gives each instruction the user's line that it comes from.
 
@@ -166,7 +177,7 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
             if not isinstance(operand, ir.Value):
                 _refuse_value(instr.opname, operand)
             self._check_owner(operand)
-        if not vanishes(instr) and (line := self._line or self._lines.here()) is not None:
+        if not _vanishes(instr) and (line := self._line or self._lines.here()) is not None:
             instr.metadata["dbg"] = line
         super()._insert(instr)
 
@@ -176,7 +187,7 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
             rules.FOREIGN_VALUE.fail(owner=owner.name, user=self._own.name)
 
     def insert_all(self, instrs: list[ir.Instruction]) -> None:
-        """Insert instructions that need no line: `vanishes` holds for all of them."""
+        """Insert instructions that need no line: `_vanishes` holds for all of them."""
         if self._anchor == len(self.block.instructions):
             self._check_open()
         for operand in {id(operand): operand for instr in instrs for operand in instr.operands}.values():

@@ -16,17 +16,6 @@ _FLAGS, _FLAG = "llvm.module.flags", "Debug Info Version"
 _VERSION = 3
 
 
-_PARTS = (ir.AllocaInstr, ir.ExtractValue)
-_OF_SLOTS = (ir.LoadInstr, ir.StoreInstr)
-
-
-def vanishes(instr: ir.Instruction) -> bool:
-    """Whether LLVM's first passes remove it: it uses a stack slot, or takes a result apart. It needs no line."""
-    return isinstance(instr, _PARTS) or (
-        isinstance(instr, _OF_SLOTS) and isinstance(instr.operands[-1], ir.AllocaInstr)
-    )
-
-
 class Lines:
     """Debug locations in one function: the user's innermost line of each instruction, one node for each line.
 

@@ -13,15 +13,11 @@ from operator import and_, or_
 import numpy as np
 from llvmlite import ir
 
-from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.thread_tables.tables import Cta, ThreadSet, signed
 from nvbackend.builder.value_tracking.known import Known
-from nvbackend.intrinsics.row.row import Row
-from nvbackend.intrinsics.row.semantics import Completion, Scope
-from nvbackend.isel.machine import facts
+from nvbackend.intrinsics.row.semantics import Completion, Scope, Semantics
 from nvbackend.isel.machine.function import Reach
 
-_PAIR = 2
 _MASK = 0xFFFF
 """The bits of a mask of CTAs (PTX ISA 9.7.9, ctaMask)."""
 _TWICE = 16
@@ -39,7 +35,7 @@ class ClusterExecution:
     """The instructions of a function whose `cta` is one of several, with what is `known` and who is `executing`."""
 
     def __init__(
-        self, cta: Cta, known: Callable[[ir.Value], Known], executing: Callable[[Operands], ThreadSet | None]
+        self, cta: Cta, known: Callable[[ir.Value], Known], executing: Callable[[object], ThreadSet | None]
     ) -> None:
         self._threads, self.cluster = cta.threads, cta.cluster
         self._known = known
@@ -58,9 +54,9 @@ class ClusterExecution:
         table = np.broadcast_to(signed(known.numbers[0, :, :threads], value.type.width), shape).tolist()
         return Numbers(lambda rank, thread: table[rank][thread if by_thread else 0], by_thread)
 
-    def _groups(self, operands: Operands) -> list[list[list[int]] | None]:
-        """The threads of each CTA that execute something: one of each list, which of it is not known."""
-        executing = self._executing(operands)
+    def _groups(self, guard: object) -> list[list[list[int]] | None]:
+        """The threads of each CTA that execute something with this `guard`: one of each list, which is not known."""
+        executing = self._executing(guard)
         if executing is None:
             return [None] * self.cluster
         return [executing.in_cta(rank).candidates for rank in range(self.cluster)]
@@ -70,13 +66,13 @@ class ClusterExecution:
         """The rank of the thread's own CTA."""
         return Numbers(lambda rank, *_: rank)
 
-    def first(self, operands: Operands, is_so: Callable[[int, int], bool]) -> tuple[int, int] | None:
+    def first(self, guard: object, is_so: Callable[[int, int], bool]) -> tuple[int, int] | None:
         """A CTA and a thread of it that certainly execute an instruction here, and of which something `is_so`.
 
         Where it is not known who comes, it must be so of everybody.
         """
         everyone = ((rank, thread) for rank in range(self.cluster) for thread in range(self._threads))
-        groups = self._groups(operands)
+        groups = self._groups(guard)
         if None in groups:
             return (0, 0) if all(is_so(*place) for place in everyone) else None
         for rank, each in enumerate(groups):
@@ -85,13 +81,14 @@ class ClusterExecution:
                     return rank, group[0]
         return None
 
-    def reach(self, row: Row, operands: Operands, owner: Numbers | None) -> Reach:
-        """Whose mbarriers `row` reaches; `owner` has the CTA that its barrier's address is of, where that is known."""
-        groups, selected = self._groups(operands), operands.get(facts.MASK)
+    def reach(self, said: Semantics, selected: object, owner: Numbers | None, guard: object, *, paired: bool) -> Reach:
+        """Whose mbarriers an instruction reaches: of the CTAs of the mask `selected`, or of the `owner` of its barrier.
+
+        A `paired` one is of a pair of CTAs. An owner or a mask that is not known is None.
+        """
+        groups = self._groups(guard)
         mask = self.numbers(selected) if isinstance(selected, (ir.Value, int)) else None
-        if row.semantics.multicast and not row.has_operand(facts.MASK):
-            mask = Numbers(lambda *_: _MASK)  # it goes to every CTA of the cluster
-        addressed = _addressed(row, mask, owner)
+        addressed = _addressed(said, mask, owner, paired=paired)
         parts = zip(*(self._of_cta(rank, each, addressed) for rank, each in enumerate(groups)), strict=True)
         threads, targets, certain, counts = parts
         masks = tuple(self._same(rank, each, mask) for rank, each in enumerate(groups))
@@ -135,16 +132,16 @@ class ClusterExecution:
         )
 
 
-def _addressed(row: Row, mask: Numbers | None, owner: Numbers | None) -> Numbers | None:
+def _addressed(said: Semantics, mask: Numbers | None, owner: Numbers | None, *, paired: bool) -> Numbers | None:
     """The CTAs whose mbarriers one execution reaches, a bit each, and from bit `_TWICE` on those that it reaches twice.
 
     `owner` has the CTA of the barrier's address.
     """
-    if not row.semantics.multicast:
+    if not said.multicast:
         return None if owner is None else Numbers(lambda *place: 1 << (owner.at(*place) & 15), owner.by_thread)
     if mask is None:
         return None
-    if row.axes.get("cta_group") != _PAIR or row.semantics.issues is not Completion.BYTES:
+    if not paired or said.issues is not Completion.BYTES:
         return Numbers(lambda *place: mask.at(*place) & _MASK, mask.by_thread)
     if owner is None:
         return None

@@ -12,15 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from llvmlite import ir
 
-from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.scopes.blocks import Region
 from nvbackend.builder.thread_tables.tables import Cta, ThreadSet, bits_of, signed
 from nvbackend.builder.value_tracking.cluster_execution import ClusterExecution
-from nvbackend.builder.value_tracking.expressions.provenance import wraps
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.builder.value_tracking.results import constant_of, inputs, key_of, result_of, selected
-from nvbackend.intrinsics.row.row import GUARD, Role, Row
-from nvbackend.intrinsics.row.semantics import BARRIER, Completion, Scope
+from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineBlock
 from nvbackend.signature import LaunchBounds
@@ -99,9 +96,6 @@ class Evaluator:
         return result_of(value, sources, self.cta)
 
 
-_BULK = (Completion.BULK_GROUP, Completion.BYTES)
-"""The operand that holds the address of an mbarrier."""
-_CONSTANTS = (facts.COUNT, facts.BYTES, facts.PARITY, facts.MASK, facts.STRIDE)
 _OTHER_AXES = ("llvm.nvvm.read.ptx.sreg.tid.y", "llvm.nvvm.read.ptx.sreg.tid.z")
 Sides = tuple[ThreadSet | None, ThreadSet | None]
 
@@ -343,49 +337,8 @@ class Execution:
         peers = {own: peer for own, peer in enumerate(ranks or ()) if 0 <= peer < cluster}
         return sum(1 << own * facts.MOST_CTAS + peer for own, peer in peers.items()) if peers else None
 
-    def facts(self, row: Row, operands: Operands) -> dict[str, int]:
-        """What is known of how the threads here execute `row`, where it is one that concerns mbarriers or bulk copies.
-
-        Threads that a guard takes out are not counted. Of wmma, constant operands alone.
-        """
-        if not _is_counted(row):
-            return constants_of(row, operands) if row.semantics.fragments else {}
-        known = constants_of(row, operands)
-        barrier = operands.get(BARRIER)
-        if isinstance(barrier, ir.Value) and wraps(barrier):
-            known[facts.WRAPS] = 1
-        here = self._guarded(operands)
-        if here is not None and here.count is not None:
-            known[facts.THREADS] = here.count
-            known[facts.WARPS] = here.warps
-            if here.count == 1 and here.is_exact:
-                known[facts.THREAD] = here.exact[0]
-        return known
-
-    def _guarded(self, operands: Operands) -> ThreadSet | None:
-        executing = self.executing(operands)
-        return None if executing is None else executing.of_cta
-
-    def executing(self, operands: Operands) -> ThreadSet | None:
-        """The threads of all CTAs that execute an instruction here, without those that its guard excludes."""
-        guard = operands.get(GUARD)
+    def executing(self, guard: object) -> ThreadSet | None:
+        """The threads of all CTAs that execute an instruction here, without those that its `guard` excludes."""
         if guard is None:
             return self._regions[-1].executing
         return self.split(guard)[0] if isinstance(guard, ir.Value) else None
-
-
-def _is_counted(row: Row) -> bool:
-    said = row.semantics
-    of_cluster = said.barrier is not None and said.barrier.scope is Scope.CLUSTER
-    return of_cluster or said.mbarrier is not None or said.completion in _BULK
-
-
-def constants_of(row: Row, operands: Operands) -> dict[str, int]:
-    """The facts about `row` that are constant operands."""
-    known = {}
-    for operand in row.operands:
-        register = operands.get(operand.name)
-        number = register.constant if isinstance(register, ir.Constant) else register
-        if operand.name in _CONSTANTS and operand.role is not Role.OUTPUT and isinstance(number, int):
-            known[operand.name] = number
-    return known

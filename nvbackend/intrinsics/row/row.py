@@ -252,6 +252,10 @@ class Row:
         """Whether nothing but its results tells that it was executed, so that LLVM may drop it."""
         return self.effects is Effect.NONE and self.semantics.completion is None
 
+    def is_available(self, features: Feature, ptx_version: PtxVersion) -> bool:
+        """Whether a chip with these features has it, in this PTX version."""
+        return not self.requires & ~features and ptx_version >= self.ptx_version
+
     def operand(self, name: str) -> RowOperand:
         """The operand called `name` (call.name where the row has none)."""
         operand = self._by_name.get(name)

@@ -1,4 +1,4 @@
-"""What each row does to the memory that its operands address, and how the place and extent of an access are written."""
+"""What each instruction does to the memory that its operands address, and how place and extent are written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 
 from nvbackend.intrinsics.row.row import RegisterClass, Role, Row, RowOperand
-from nvbackend.intrinsics.row.semantics import BARRIER, Matrix, Proxy
+from nvbackend.intrinsics.row.semantics import BARRIER, Matrix, Proxy, Semantics
 from nvbackend.isel.machine.function import MachineInstr, MemoryUse
 
 STRIDE = "stride"
@@ -16,14 +16,17 @@ Constants = Mapping[str, int]
 """Operands of an instruction that are known at build time, by name."""
 
 
-def known_extent(row: Row, operand: RowOperand, constants: Constants) -> int | None:
-    """The bytes from the address in `operand` to the end of the access, where row and constants say so."""
+def known_extent(said: Semantics, operand: RowOperand, constants: Constants, *, strided: bool) -> int | None:
+    """The bytes from the address in `operand` to the end of the access, where semantics and constants say so.
+
+    A `strided` instruction has an operand with the distance between the lines of a matrix.
+    """
     if operand.name == BARRIER:
         return _BARRIER_BYTES
-    access = row.semantics.accesses(operand.name)
+    access = said.accesses(operand.name)
     extent = None if access is None or operand.register is RegisterClass.B64 else access.extent
     if isinstance(extent, Matrix):
-        stride = constants.get(STRIDE) if row.has_operand(STRIDE) else extent.line
+        stride = constants.get(STRIDE) if strided else extent.line
         return None if stride is None else extent.extent(stride)
     return constants.get(extent) if isinstance(extent, str) else extent
 
@@ -61,24 +64,24 @@ DEFINED_IN = "@"
 """What separates the name of a value from the block that defines it, in a symbol."""
 
 
-def address_use(row: Row, operand: RowOperand) -> MemoryUse | None:
-    """What `row` does to the shared memory at the address in `operand`; None if it is not an access or not an address.
+def address_use(said: Semantics, operand: RowOperand) -> MemoryUse | None:
+    """What is done to the shared memory at the address in `operand`; None if it is not an access or not an address.
 
     A destination in another CTA of the cluster counts as the same place of this one: `is_remote` tells.
     """
     if operand.register not in _ADDRESSES or operand.role is not Role.INPUT:
         return None
-    return MemoryUse.SYNCHRONIZE if operand.name == BARRIER else _use(row, operand)
+    return MemoryUse.SYNCHRONIZE if operand.name == BARRIER else _use(said, operand)
 
 
-def descriptor_use(row: Row, operand: RowOperand) -> MemoryUse | None:
-    """What `row` does to the shared memory that the descriptor in `operand` describes; None if it is not one."""
-    return _use(row, operand) if operand.register is RegisterClass.B64 else None
+def descriptor_use(said: Semantics, operand: RowOperand) -> MemoryUse | None:
+    """What is done to the shared memory that the descriptor in `operand` describes; None if it is not one."""
+    return _use(said, operand) if operand.register is RegisterClass.B64 else None
 
 
-def _use(row: Row, operand: RowOperand) -> MemoryUse | None:
-    access = row.semantics.accesses(operand.name)
-    return None if access is None else _USES[row.semantics.proxy, access.writes]
+def _use(said: Semantics, operand: RowOperand) -> MemoryUse | None:
+    access = said.accesses(operand.name)
+    return None if access is None else _USES[said.proxy, access.writes]
 
 
 def writes_elsewhere(instr: MachineInstr) -> bool:
@@ -95,7 +98,7 @@ def writes_elsewhere(instr: MachineInstr) -> bool:
 @cache
 def _written(row: Row) -> frozenset[str]:
     """The operands with the addresses of shared memory that `row` writes to."""
-    return frozenset(operand.name for operand in row.operands if address_use(row, operand) in _WRITES)
+    return frozenset(operand.name for operand in row.operands if address_use(row.semantics, operand) in _WRITES)
 
 
 @cache

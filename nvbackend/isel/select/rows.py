@@ -143,7 +143,7 @@ def asked_of(row: Row, immediates: Mapping[str, int] | None = None) -> RowReques
 
 def check_row(row: Row, target: Target, immediates: Mapping[str, int]) -> None:
     """Raises whatever keeps `row` with these immediates from being emitted for `target`, at the caller's line."""
-    if general_faults(row, target, immediates):
+    if not row.is_available(target.features, target.ptx_version) or any(_immediate_faults(row, immediates, None)):
         raise_all(faults(row, target, immediates))
 
 

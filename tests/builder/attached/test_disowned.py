@@ -103,8 +103,8 @@ def test_nor_at_any_point_of_the_lowering(kernel):
     k, builder = attached(kernel)
     record, every = k.core.record, random.Random(len(kernel.name))
 
-    def recorded(instruction):
-        record(instruction)
+    def recorded(*instruction):
+        record(*instruction)
         if every.random() < 0.1:
             assert k.verify(partial=True) == ()
 

@@ -124,8 +124,8 @@ def test_it_changes_nothing(body):
         if each is asked:
             record = k.core.record
 
-            def recorded(instruction, k=k, record=record):
-                record(instruction)
+            def recorded(*instruction, k=k, record=record):
+                record(*instruction)
                 so_far(k)
 
             k.core.record = recorded

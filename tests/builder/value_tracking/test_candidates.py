@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.value_tracking.addresses.operands import OperandNumbers
 from nvbackend.builder.value_tracking.expressions.bits import Bits
-from nvbackend.builder.value_tracking.operand_numbers import OperandNumbers
 from nvbackend.intrinsics.row.types import u32
 from nvbackend.signature import Parameter, Scalar
 

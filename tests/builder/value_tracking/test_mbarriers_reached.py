@@ -18,6 +18,10 @@ def given(by_thread: bool, factor: int) -> Numbers:
     return Numbers(lambda rank, thread: rank + factor * (thread if by_thread else 0) + 1, by_thread)
 
 
+def addressed(row: Row, mask: Numbers | None, owner: Numbers | None) -> Numbers | None:
+    return _addressed(row.semantics, mask, owner, paired=row.axes.get("cta_group") == 2)
+
+
 def reached(row: Row, mask: int, owner: int) -> int:
     """PTX ISA 9.7.9 (cp.async.bulk.tensor): the CTAs of ctaMask; of pairs those whose parity is the barrier's."""
     if not row.semantics.multicast:
@@ -40,7 +44,7 @@ ROWS = {
 @pytest.mark.parametrize(("mask_differs", "owner_differs"), itertools.product((False, True), repeat=2))
 def test_the_ctas_are_those_of_each_thread(row: Row, mask_differs: bool, owner_differs: bool) -> None:
     mask, owner = given(mask_differs, 5), given(owner_differs, 3)
-    found = _addressed(row, mask, owner)
+    found = addressed(row, mask, owner)
     assert found is not None
     used = {"arrive": (owner_differs,), "multicast": (mask_differs,), "pair": (mask_differs, owner_differs)}
     assert found.by_thread is any(used[next(name for name in ROWS if ROWS[name] is row)])
@@ -50,7 +54,7 @@ def test_the_ctas_are_those_of_each_thread(row: Row, mask_differs: bool, owner_d
 
 def test_nothing_is_known_where_what_decides_is_not() -> None:
     number = given(False, 1)
-    assert _addressed(ROWS["arrive"], number, None) is None
-    assert _addressed(ROWS["multicast"], None, number) is None
-    assert _addressed(ROWS["multicast"], number, None) is not None
-    assert _addressed(ROWS["pair"], None, number) is _addressed(ROWS["pair"], number, None) is None
+    assert addressed(ROWS["arrive"], number, None) is None
+    assert addressed(ROWS["multicast"], None, number) is None
+    assert addressed(ROWS["multicast"], number, None) is not None
+    assert addressed(ROWS["pair"], None, number) is addressed(ROWS["pair"], number, None) is None

@@ -11,9 +11,9 @@ import pytest
 import nvbackend as nvb
 from nvbackend import f16, u32, u64
 from nvbackend.intrinsics import catalogue
-from nvbackend.intrinsics.row.row import Effect, RegisterClass, Role, Row
+from nvbackend.intrinsics.row.row import Effect, RegisterClass, Role, Row, RowOperand
 from nvbackend.intrinsics.row.types import ElementType, tf32
-from nvbackend.isel.flow.memory_uses import address_use, dense_extent, descriptor_use, known_extent
+from nvbackend.isel.flow.memory_uses import STRIDE, address_use, dense_extent, descriptor_use, known_extent
 
 SHARED = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER)
 NOT_OF_THE_ROW = {
@@ -34,10 +34,14 @@ CONSTANTS = {"bytes": 48, "stride": 144}
 ROWS = list(catalogue.rows())
 
 
+def extent_of(row: Row, operand: RowOperand, constants: dict[str, int]) -> int | None:
+    return known_extent(row.semantics, operand, constants, strided=row.has_operand(STRIDE))
+
+
 def accesses(row: Row) -> list:
     """Its operands that lead to shared memory."""
     addresses = [one for one in row.operands if one.register in SHARED and one.role is Role.INPUT]
-    return addresses + [one for one in row.operands if descriptor_use(row, one) is not None]
+    return addresses + [one for one in row.operands if descriptor_use(row.semantics, one) is not None]
 
 
 def test_every_access_to_shared_memory_has_an_extent_or_a_reason():
@@ -46,12 +50,14 @@ def test_every_access_to_shared_memory_has_an_extent_or_a_reason():
     for row in ROWS:
         for operand in accesses(row) if row.effects & MEMORY else ():
             name = f"{row.opcode}/{operand.name}"
-            assert address_use(row, operand) or descriptor_use(row, operand), f"{row.ptx}: what of {operand.name}?"
+            assert address_use(row.semantics, operand) or descriptor_use(row.semantics, operand), (
+                f"{row.ptx}: what of {operand.name}?"
+            )
             if name in NOT_OF_THE_ROW:
                 reasoned.add(name)
-                assert known_extent(row, operand, CONSTANTS) is None, name
+                assert extent_of(row, operand, CONSTANTS) is None, name
             else:
-                assert known_extent(row, operand, CONSTANTS), f"{row.ptx}: how many bytes at {operand.name}?"
+                assert extent_of(row, operand, CONSTANTS), f"{row.ptx}: how many bytes at {operand.name}?"
     assert reasoned == NOT_OF_THE_ROW.keys()
 
 
@@ -79,7 +85,7 @@ def test_extents_are_those_of_the_spelling():
         for operand in accesses(row):
             if wanted is not None and operand.name != "barrier":
                 seen.add(row.opcode)
-                assert known_extent(row, operand, {}) == wanted, row.ptx
+                assert extent_of(row, operand, {}) == wanted, row.ptx
     atomics = {f"atom.{one}" for one in ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas")}
     atomics |= {one.replace("atom", "red") for one in atomics} - {"red.exch", "red.cas"}
     others = {"st.async", "red.async", "ldmatrix", "stmatrix", "clusterlaunchcontrol.try_cancel"}
@@ -108,7 +114,7 @@ def test_extents_of_matrices_reach_to_their_last_element(stride):
         if row.axes["strided"] != (stride is not None):
             continue
         touched = matrix_bytes(row, stride)
-        found = known_extent(row, row.operand("address"), {} if stride is None else {"stride": stride})
+        found = extent_of(row, row.operand("address"), {} if stride is None else {"stride": stride})
         assert found == max(touched) + 1, row.ptx
         assert dense_extent(row, "address", found) == len(touched), row.ptx
 
@@ -123,7 +129,7 @@ def test_of_an_operand_that_is_a_layout_nothing_is_accessed_for_certain():
 
 def test_a_stride_of_run_time_leaves_the_extent_open():
     strided = next(row for row in ROWS if row.opcode == "wmma.load.a" and row.axes["strided"])
-    assert known_extent(strided, strided.operand("address"), {}) is None
+    assert extent_of(strided, strided.operand("address"), {}) is None
 
 
 # -- kernels: what is said of them ----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from nvbackend.atoms import atom_of
 from nvbackend.builder.core.instructions import issue
 from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.core.tile import SharedTile
-from nvbackend.builder.ops.copy.tile_boxes import tile_boxes
+from nvbackend.builder.ops.copy.tma import tile_boxes
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.rules import TMA_PLACE, UNSUPPORTED_OPERATION
 from nvbackend.builder.tiles.elements.packing import packed

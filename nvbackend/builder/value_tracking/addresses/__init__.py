@@ -1,1 +1,1 @@
-"""Points-to analysis of addresses: the allocation, the offset in it, and the CTA that owns it."""
+"""Points-to analysis of addresses: their allocation, offset and CTA, and what it shows of an instruction's operands."""

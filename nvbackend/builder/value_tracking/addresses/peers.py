@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NoReturn
 
 from llvmlite import ir
 
-from nvbackend.builder.lower.lowering import Operands, values_of
 from nvbackend.builder.value_tracking.addresses.origins import is_unknown, origins, reaching, shifted_left
-from nvbackend.builder.value_tracking.cluster_execution import ClusterExecution, Numbers
 from nvbackend.diagnostics import Diagnostic, Location, Rule, caller_location
-from nvbackend.intrinsics.row.row import RegisterClass, Role, Row
-from nvbackend.intrinsics.row.semantics import BARRIER, Semantics
+from nvbackend.intrinsics.row.semantics import BARRIER
 from nvbackend.isel.machine.facts import PEERS
-from nvbackend.isel.machine.function import Reach
-from nvbackend.isel.machine.pseudo import ADDRESS
-from nvbackend.isel.protocols.cluster.rules import RANK
 
 PEER_ADDRESS = Rule(
     id="cluster.peer-address",
@@ -83,12 +77,6 @@ class Peers:
     def is_own(self, value: ir.Value) -> bool:
         """Whether a mapped address, moved or not, is certainly in the CTA's own memory."""
         return self._mapped_from(value) in self._own
-
-    def said(self, row: Row, operands: Operands) -> Semantics:
-        """What `row` does with these operands: an access by the cluster's window may be one of the own memory."""
-        place = operands.get(ADDRESS) if row.semantics.in_peer else None
-        is_own = isinstance(place, ir.Value) and self.is_own(place)
-        return replace(row.semantics, in_peer=False) if is_own else row.semantics
 
     def rank_of(self, value: ir.Value) -> ir.Value | None:
         """The rank of the CTA that a mapped address, moved or not, is in; None for any other address."""
@@ -171,18 +159,12 @@ class Peers:
             seen.update(fresh)
             waiting += fresh
 
-    def check(self, row: Row, operands: Operands, *, in_cluster: bool) -> None:
-        """Raises cluster.peer-address if `row` needs an address of the CTA's own memory and has a peer's."""
-        for operand in row.operands if in_cluster else ():
-            if operand.register is not RegisterClass.SHARED or operand.role is not Role.INPUT:
-                continue
-            if operand.name == BARRIER and row.semantics.peers:
-                continue  # it is where the data goes, perhaps in another CTA; only LLVM has it in the own window
-            for value in values_of({operand.name: operands.get(operand.name)}):
-                if self.has(value):
-                    fail_peer(row.ptx, operand.name)
-                if isinstance(value, ir.Instruction):
-                    self._taken.append(_Taken(value, row.ptx, operand.name, caller_location(), False))
+    def check(self, value: ir.Value, instruction: str, operand: str) -> None:
+        """Raises cluster.peer-address for a peer's address in an operand that takes one of the CTA's own memory."""
+        if self.has(value):
+            fail_peer(instruction, operand)
+        if isinstance(value, ir.Instruction):
+            self._taken.append(_Taken(value, instruction, operand, caller_location(), False))
 
     def faults(self) -> Iterator[Diagnostic]:
         """The uses as the CTA's own address that may see a peer's in a later iteration."""
@@ -210,75 +192,3 @@ def _fix(operand: str) -> str:
 def _is_read(value: ir.Value) -> bool:
     """Whether it is a load of a variable."""
     return isinstance(value, ir.LoadInstr) and isinstance(value.operands[0], ir.AllocaInstr)
-
-
-BARRIER_CTA = Rule(
-    id="tma.barrier-cta",
-    message="{instruction}, issued by the CTA of rank {rank}, writes to the CTA of rank {destination} and completes on "
-    "a barrier of the CTA of rank {barrier}",
-    fix="{advice}",
-    why="The bytes are counted in the CTA that they are written to: another CTA's barrier does not get them.",
-    reference="PTX ISA 9.7.9 (cp.async.bulk.tensor, .cta_group)",
-)
-_DESTINATION = "destination"
-_GROUP = "cta_group"
-_IN_PAIR = "give the barrier of the CTA that the bytes go to, or of the other CTA of its pair"
-_IN_CTA = "give the barrier of the CTA that the bytes go to"
-_WITH_GROUP = f"{_IN_CTA}; or, on targets with tcgen05, cta_group=2, with which it may be the other CTA's of a pair"
-
-
-class PeerRanks:
-    """Checks and facts of instructions that may reach another CTA, in clusters of several."""
-
-    def __init__(self, peers: Peers) -> None:
-        self._peers = peers
-
-    def reach(self, execution: ClusterExecution, row: Row, operands: Operands) -> Reach | None:
-        """The CTAs whose mbarriers `row` reaches; None without one. Raises cluster.rank and tma.barrier-cta."""
-        for operand in row.operands:
-            if operand.register is RegisterClass.SHARED_CLUSTER or (operand.name == BARRIER and row.semantics.peers):
-                address = operands.get(operand.name)
-                if isinstance(address, ir.Value):
-                    self.check(execution, address, operands)
-        barrier = operands.get(BARRIER)
-        if not isinstance(barrier, ir.Value):
-            return None
-        destination = operands.get(_DESTINATION)
-        if isinstance(destination, ir.Value) and row.operand(_DESTINATION).register is RegisterClass.SHARED_CLUSTER:
-            self._check_same_cta(execution, row, operands, destination, barrier)
-        return execution.reach(row, operands, self._owner(execution, barrier))
-
-    def check(self, execution: ClusterExecution, address: ir.Value, operands: Operands) -> None:
-        """Raises cluster.rank if a thread here certainly maps to a rank outside the cluster."""
-        rank = self._peers.rank_of(address)
-        numbers = None if rank is None else execution.numbers(rank)
-        if numbers is None:
-            return
-        size = execution.cluster
-        place = execution.first(operands, lambda *place: not 0 <= numbers.at(*place) < size)
-        if place is not None:
-            shown = f"{numbers.at(*place)}, in thread {place[1]} of the CTA of rank {place[0]},"
-            RANK.fail(rank=shown, cluster=size, legal=f"0 to {size - 1}")
-
-    def _check_same_cta(
-        self, execution: ClusterExecution, row: Row, operands: Operands, destination: ir.Value, barrier: ir.Value
-    ) -> None:
-        """Raises tma.barrier-cta if destination and barrier are certainly in CTAs that one copy cannot combine."""
-        if not self._peers.has(destination) and not self._peers.has(barrier):
-            return
-        target, owner = self._owner(execution, destination), self._owner(execution, barrier)
-        if target is None or owner is None:
-            return
-        paired = row.axes.get(_GROUP) == 2
-        place = execution.first(operands, lambda *place: target.at(*place) >> paired != owner.at(*place) >> paired)
-        if place is not None:
-            to, counted = target.at(*place), owner.at(*place)
-            advice = _IN_PAIR if paired else _WITH_GROUP if _GROUP in row.axes and to >> 1 == counted >> 1 else _IN_CTA
-            BARRIER_CTA.fail(instruction=row.ptx, rank=place[0], destination=to, barrier=counted, advice=advice)
-
-    def _owner(self, execution: ClusterExecution, address: ir.Value) -> Numbers | None:
-        """The rank of the CTA of a shared address; None if unknown."""
-        if not self._peers.has(address):
-            return execution.own
-        rank = self._peers.rank_of(address)
-        return None if rank is None else execution.numbers(rank)

@@ -5,27 +5,20 @@ It also decodes descriptors that were not made from a layout.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from llvmlite import ir
 
-from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.value_tracking.expressions.bits import ZERO, Bits, Multiples
-from nvbackend.intrinsics.row.row import Role, Row
-from nvbackend.intrinsics.row.semantics import Completion, Semantics
 from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT, UNIT
-from nvbackend.intrinsics.words.tcgen05_control import control_words
 from nvbackend.isel.flow.memory_uses import (
     DEFINED_IN,
     PEER_SPACE,
-    address_use,
-    descriptor_use,
-    known_extent,
     symbol_terms,
     symbol_text,
 )
-from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, MemoryObject, MemoryTouch, MemoryUse
+from nvbackend.isel.machine.function import MemoryObject, MemoryTouch, MemoryUse
 
 _ADDRESS_BITS = 32
 _FIELD_BITS = (ADDRESS_MASK >> ADDRESS_SHIFT).bit_length()
@@ -158,33 +151,6 @@ class Places:
         far = not advanced or (number is not None and abs(number) >> _FIELD_BITS)
         return None if far else place.moved(self.step(other), UNIT)
 
-    def touches(
-        self, row: Row, said: Semantics, operands: Operands, extents: Mapping[str, int]
-    ) -> Iterator[MemoryTouch]:
-        """The accesses of `row`, which does what is `said`, through these operands, as far as the places are known.
-
-        `extents` are the bytes at an operand's address where the caller knows them.
-        """
-        constants = {name: operand.constant for name, operand in operands.items() if isinstance(operand, ir.Constant)}
-        for operand in row.operands:
-            use, find = address_use(row, operand), self.of_address
-            if use is None:
-                use, find = descriptor_use(row, operand), self.of_descriptor
-            value = _single(operands.get(operand.name))
-            place = None if use is None or value is None else find(value)
-            place = self.of_peer(place) if said.in_peer else place
-            if use is not None and place is not None:
-                extent = extents.get(operand.name, known_extent(row, operand, constants))
-                does = {touch.writes for touch in said.memory if touch.name == operand.name}
-                uses = (MemoryUse.READ, MemoryUse.WRITE) if said.atomic and len(does) > 1 else (use,)
-                yield from (place.touch(each, operand.name, extent) for each in uses)
-
-
-def _single(operand: object) -> ir.Value | None:
-    if isinstance(operand, Sequence) and len(operand) == 1:
-        operand = operand[0]
-    return operand if isinstance(operand, ir.Value) else None
-
 
 def _sum(value: ir.Value, known: Mapping[ir.Value, Place], depth: int) -> LinearSum:
     """`value` as a linear form, from additions and multiplications by constants; it wraps as they do."""
@@ -264,42 +230,11 @@ def _signed(number: int) -> int:
 _ADDRESS_FIELD = ADDRESS_MASK >> ADDRESS_SHIFT
 _UPPER = (1 << 64) - (1 << 16)
 """What no address reaches, nor the carry of one that is advanced: the word is known where all of this is."""
-_DESCRIBED = (Completion.MMA_GROUP, Completion.COMMIT)
-"""The completions of instructions that take descriptors."""
 _STEPS = 16
 """How many run-time advances back a descriptor is followed."""
 
 
-def words_of(row: Row, operands: Operands, bits: Bits, known: dict[str, int]) -> dict[str, int]:
-    """The words of `row` with these operands, by name: the `known` ones, and what else the program shows of them.
-
-    A descriptor with an unknown constant part has none; neither has a constant without strides, a placeholder.
-    """
-    words = dict(known)
-    if row.semantics.issues not in _DESCRIBED:
-        return words
-    if row.semantics.issues is Completion.COMMIT and row.semantics.multiplies:
-        words = {**control_words(row), **words}
-    for name, value in _descriptors(row, operands):
-        word = words.pop(name, None)  # those of operands follow in the row's order
-        word = _word(value, bits, whole=name == INSTRUCTION_DESCRIPTOR) if word is None else word
-        if word is not None:
-            words[name] = word
-    return words
-
-
-def _descriptors(row: Row, operands: Operands) -> Iterator[tuple[str, ir.Value]]:
-    for operand in row.operands:
-        if operand.role is not Role.INPUT:
-            continue
-        if operand.name == INSTRUCTION_DESCRIPTOR or descriptor_use(row, operand) is not None:
-            registers = operands.get(operand.name)
-            value = registers[0] if isinstance(registers, Sequence) else registers
-            if isinstance(value, ir.Value):
-                yield operand.name, value
-
-
-def _word(value: ir.Value, bits: Bits, *, whole: bool) -> int | None:
+def word_of(value: ir.Value, bits: Bits, *, whole: bool) -> int | None:
     """The constant bits of a descriptor, without its address unless that is constant too; None if unknown."""
     for _ in range(_STEPS):
         mask, constant = bits.known(value)

@@ -9,34 +9,15 @@ from collections.abc import Iterator, Sequence
 
 from llvmlite import ir
 
-from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.scopes.blocks import Storage
 from nvbackend.builder.value_tracking.expressions.bits import Bits
-from nvbackend.intrinsics.row.row import Row
-from nvbackend.intrinsics.row.semantics import Proxy
-from nvbackend.isel.flow.memory_uses import address_use
 from nvbackend.isel.machine import facts
-from nvbackend.isel.machine.function import MachineBlock, MemoryUse, Update
+from nvbackend.isel.machine.function import MachineBlock, Update
 
-_TRACED = ("barrier", "parity")
-"""Operands whose variables the analyses need."""
 _PURE_CALLS = ("llvm.nvvm.read.ptx.sreg.", "llvm.nvvm.shfl.sync.")
 _CUTS = ("urem", "srem", "and", "select")
 _STEPS = 64
 """Expressions of more instructions are not followed."""
-
-
-def sources(row: Row, operands: Operands) -> dict[str, frozenset[str]]:
-    """The variables that the traced operands of `row` are computed from, for those where all are known."""
-    if not row.has_operand(_TRACED[0]):
-        return {}
-    traced = {}
-    for name in _TRACED:
-        operand = operands.get(name)
-        names = variables(operand) if isinstance(operand, ir.Value) else None
-        if names is not None:
-            traced[name] = names
-    return traced
 
 
 def variables(value: ir.Value) -> frozenset[str] | None:
@@ -54,9 +35,9 @@ def variables(value: ir.Value) -> frozenset[str] | None:
     return frozenset(names)
 
 
-def parity_facts(operands: Operands, block: ir.Block) -> dict[str, int]:
+def parity_facts(parity: object, block: ir.Block) -> dict[str, int]:
     """Whether the parity that is waited for in `block` is a variable's or the other one, where it is either."""
-    value, flipped = operands.get("parity"), 0
+    value, flipped = parity, 0
     while isinstance(value, ir.Instruction) and not isinstance(value, ir.LoadInstr):
         step = _flips(value)
         if step is None:
@@ -67,17 +48,6 @@ def parity_facts(operands: Operands, block: ir.Block) -> dict[str, int]:
         isinstance(value, ir.LoadInstr) and value.parent is block and isinstance(value.operands[0], ir.AllocaInstr)
     )
     return {facts.FLIPPED: flipped} if at_entry else {}
-
-
-def swizzle_facts(row: Row, operands: Operands, bits: Bits) -> dict[str, int]:
-    """The swizzle of the shared address that `row` reads or writes at in the generic proxy, where it shows one."""
-    if row.semantics.proxy is not Proxy.GENERIC or not row.semantics.memory:
-        return {}
-    for operand in row.operands:
-        value = operands.get(operand.name)
-        if isinstance(value, ir.Value) and address_use(row, operand) in (MemoryUse.READ, MemoryUse.WRITE):
-            return swizzle_fact(value, bits)
-    return {}
 
 
 def swizzle_fact(address: ir.Value, bits: Bits) -> dict[str, int]:

@@ -210,5 +210,5 @@ def _brought(instr: MachineInstr) -> int | None:
     row = instr.row
     known = next((touch.bytes for touch in instr.memory if touch.use is MemoryUse.ASYNC_WRITE), None)
     if known is None and row is not None and row.has_operand(_DESTINATION):
-        known = known_extent(row, row.operand(_DESTINATION), instr.facts)
+        known = known_extent(row.semantics, row.operand(_DESTINATION), instr.facts, strided=False)
     return known
