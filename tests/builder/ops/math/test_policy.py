@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend import f16, f32, f64, i32
+from nvbackend import bf16, f16, f32, f64, i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.signature import Parameter, Pointer
 from tests.support.devices import on_devices
@@ -87,6 +87,18 @@ def test_ftz_reaches_operators_series_and_comparisons():
     assert len(arithmetic) > 10
     assert [one for one in arithmetic if "ftz" not in one and not one.startswith("neg")] == []
     assert ".ftz" not in compiled(body).ptx
+
+
+@pytest.mark.parametrize("policy", [{}, {"ftz": True}], ids=str)
+def test_widening_bf16_is_one_fast_instruction(policy):
+    """F2F is many times slower than a shift, and a row norm has one for each element."""
+    parameters = [Parameter("x", Pointer(bf16)), Parameter("out", Pointer(f32))]
+    k = KernelBuilder("widened", "sm_90a", threads=32, parameters=parameters, math=nvb.MathPolicy(**policy))
+    x, out = k.arguments
+    out[0] = x[0].to(f32)
+    names = opcodes(k.compile())
+    assert not [name for name in names if name.startswith("F2F")]
+    assert len([name for name in names if name.startswith(("SHF", "IMAD.U32", "PRMT"))]) == 1
 
 
 def test_approximations_are_those_of_the_machine():
