@@ -339,7 +339,7 @@ def _to_f32(builder: ir.IRBuilder, value: ir.Value, source: ElementType) -> ir.V
         bits = builder.bitcast(value, _F32_BITS)
         return builder.bitcast(builder.and_(bits, ir.Constant(_F32_BITS, _TF32_MASK)), llvm_type(f32))
     if source is bf16:
-        # The upper half of an f32. With ftz LLVM prints fpext as cvt.ftz.f32.bf16, which is many times slower than a shift.
+        # The upper half of an f32. With ftz LLVM prints fpext as cvt.ftz.f32.bf16, many times slower than a shift.
         bits = builder.zext(builder.bitcast(value, _HALF_BITS), _F32_BITS)
         return builder.bitcast(builder.shl(bits, ir.Constant(_F32_BITS, f32.bits - bf16.bits)), llvm_type(f32))
     return builder.fpext(value, llvm_type(f32)) if source is f16 else value
