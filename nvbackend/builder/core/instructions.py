@@ -171,8 +171,8 @@ def generic_address(k: Core, address: Address) -> Value:
         return address.bytes.bitcast(u64)
     shared = k.llvm.inttoptr(address.bytes.ir, ir.PointerType(addrspace=address.space))
     generic = k.llvm.ptrtoint(k.llvm.addrspacecast(shared, ir.PointerType()), ir.IntType(64))
-    if address.space == SHARED_SPACE:
-        k.places.is_address(generic, k.places.of_address(address.bytes.ir))
+    if address.space == SHARED_SPACE and (place := k.places.of_address(address.bytes.ir)) is not None:
+        k.places.addresses[generic] = place
     return k.wrap(generic, u64)
 
 

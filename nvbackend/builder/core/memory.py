@@ -12,6 +12,7 @@ from nvbackend.builder.core.access import How
 from nvbackend.builder.core.address_comparison import compared
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.masked import load_where, store_where
+from nvbackend.builder.lower.conversions import wrapped_constant
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.in_functions import check_of_kernel
 from nvbackend.builder.scopes.names import check_name, name_or
@@ -39,7 +40,7 @@ from nvbackend.builder.values.values import (
 )
 from nvbackend.diagnostics import Location, Rule, caller_location, user_facing
 from nvbackend.intrinsics.copy.load_store import WEAK
-from nvbackend.intrinsics.row.types import ElementType, s64, u32
+from nvbackend.intrinsics.row.types import ElementType, u32
 from nvbackend.isel.machine.function import MemoryUse
 from nvbackend.isel.machine.pseudo import ATOMIC_GLOBAL, ATOMIC_SHARED, IN_CLUSTER, OF_GLOBAL
 from nvbackend.isel.operands.atomics import atomic_operation
@@ -105,15 +106,13 @@ class Address:
     @property
     def bytes(self) -> Value:
         """The address as a number: u32 for shared memory (the shared window's own addresses), s64 for global."""
-        if self.space != GLOBAL_SPACE:
-            self._k.check_scope(self._base)
-            base = self._k.wrap(self._base, u32)
-            address = base if self._offset is None else base + self._offset.to(u32)
-            self._k.places.is_address(address.ir, self._place)
-            return address
-        self._k.check_scope(self._base)
-        base = self._k.wrap(self._k.llvm.ptrtoint(self._base, ir.IntType(64)), s64)
-        return base if self._offset is None else base + self._offset.to(s64)
+        k, kind = self._k, address_type(self.space)
+        k.check_scope(self._base)
+        base = k.wrap(self._base if kind is u32 else k.llvm.ptrtoint(self._base, ir.IntType(64)), kind)
+        address = base if self._offset is None else _plus(k, base, self._offset)
+        if self._place is not None:
+            k.places.addresses[address.ir] = self._place
+        return address
 
     def __add__(self, elements: Operand) -> Address:
         if self.element.bits % 8:
@@ -147,7 +146,7 @@ class Address:
             align = self._alignment_after(step)
         kind = address_type(self.space)
         moved = self._constant_step(step) if isinstance(step, (int, float)) else as_index(self._k, step).to(kind)
-        offset = moved if self._offset is None else self._offset.to(kind) + moved
+        offset = moved if self._offset is None else _plus(self._k, self._offset, moved)
         place = None if self._place is None else self._place.moved(self._k.places.step(moved.ir))
         if promised:
             check_promise(self._k, offset.ir, self._root, align)
@@ -310,6 +309,21 @@ class Address:
     def __repr__(self) -> str:
         space = {SHARED_SPACE: "shared", CLUSTER_SPACE: "shared::cluster"}.get(self.space, "global")
         return f"<{space} address of {self.element}, align {self.align}>"
+
+
+def _plus(k: Core, a: Value, b: Value) -> Value:
+    """`a + b` of numbers as wide as an address: no instruction where one is 0, or both are constants."""
+    x, y = (_number(each.ir) for each in (a, b))
+    if 0 in (x, y):
+        return a if y == 0 else b
+    if x is not None and y is not None:
+        return k.wrap(wrapped_constant(x + y, a.type), a.type)
+    return k.wrap(k.llvm.add(a.ir, b.ir), a.type)
+
+
+def _number(value: ir.Value) -> int | None:
+    number = value.constant if isinstance(value, ir.Constant) else None
+    return number if isinstance(number, int) else None  # that of an allocation is a text
 
 
 def _check_extent(name: str, count: int, align: int, most: int) -> None:

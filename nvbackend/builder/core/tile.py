@@ -34,7 +34,7 @@ class SharedTile:
     @property
     def cute(self) -> ComposedLayout:
         """(M or N, K) of its rows, to elements from its address on: CuTe's sA or sB."""
-        return self.layout.layout if self.view is None else self.layout.first_rows(self.view)
+        return self.layout.first_rows(self.view)
 
     def at(self, row: Operand, column: Operand) -> Address:
         """The address of element (row, column) in the layout. Raises layout.bounds for constants outside it.

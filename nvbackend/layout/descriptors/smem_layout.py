@@ -133,8 +133,10 @@ class SmemLayout:
         """
         return _layout(self)
 
-    def first_rows(self, rows: int) -> ComposedLayout:
-        """`layout` of the first `rows` rows. Raises layout-algebra.composition unless they are whole core matrices."""
+    def first_rows(self, rows: int | None) -> ComposedLayout:
+        """`layout` of the first `rows` rows, None for all. Raises layout-algebra.composition for half a core matrix."""
+        if rows is None:
+            return self.layout
         return self.layout.with_layout(lambda inner: composition(inner, (rows, self.columns)))
 
     @property

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from llvmlite import ir
+
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.core.tile import SharedTile
@@ -23,6 +25,8 @@ from nvbackend.layout import ComposedLayout, DescriptorIterator, Layout, cosize
 from nvbackend.layout.descriptors.rules import PATTERN
 from nvbackend.tiled import Fragment, Partition, TiledMMA
 from nvbackend.tiled.operand import MmaOperand
+
+_NUMBER, _WORD = ir.IntType(32), ir.IntType(64)
 
 
 @user_facing
@@ -74,10 +78,13 @@ class OperandDescriptor(Arithmetic):
 
     def _value(self) -> Value:
         self.address._check_own("a descriptor")
-        address, k = self.address.bytes, self.address._k
-        word = ((address & ADDRESS_MASK) >> ADDRESS_SHIFT).to(u64) | self.word
-        k.places.is_descriptor(word.ir, k.places.of_address(address.ir))
-        return word
+        k, address = self.address._k, self.address.bytes.ir
+        start = k.llvm.lshr(k.llvm.and_(address, _NUMBER(ADDRESS_MASK)), _NUMBER(ADDRESS_SHIFT))
+        word = k.llvm.or_(k.llvm.zext(start, _WORD), _WORD(self.word))
+        place = k.places.addresses.get(address) or k.places.of_address(address)
+        if place is not None:
+            k.places.descriptors[word] = place
+        return k.wrap(word, u64)
 
     def __add__(self, units: Any) -> Any:
         known = isinstance(units, int)

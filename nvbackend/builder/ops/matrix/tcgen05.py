@@ -263,7 +263,8 @@ class Tcgen05(Noun):
         start._check_own("a descriptor")
         address = as_value(self._k, start.bytes, u32)
         descriptor = ((address & ADDRESS_MASK) >> ADDRESS_SHIFT).to(u64) | layout.template_word
-        self._k.places.is_descriptor(descriptor.ir, self._k.places.of_address(address.ir))
+        if (place := self._k.places.of_address(address.ir)) is not None:
+            self._k.places.descriptors[descriptor.ir] = place
         return descriptor
 
     def mma(

@@ -107,7 +107,7 @@ class TmemPlaces:
                 inside = pointer.operands[0] if isinstance(pointer, ir.CastInstr) else None
                 key = None if inside is None else self._key(inside)
                 if key in self._cells:
-                    self._known.is_address(term, self._cells[key])
+                    self._known.addresses[term] = self._cells[key]
             elif isinstance(term, ir.Instruction) and term.opname == "add":
                 waiting += term.operands
 

@@ -124,7 +124,8 @@ class Cluster(Noun):
             cluster_rules.NO_PEER.fail(call="k.cluster.map_to_peer(...)", cluster=1, instead=2)
         number = as_value(self._k, rank, s32).ir
         (mapped,) = issue(self._k, cluster.mapa(), address=address.ir, rank=number)["mapped"]
-        self._k.places.is_address(mapped, self._k.places.of_address(address.ir))
+        if (place := self._k.places.of_address(address.ir)) is not None:
+            self._k.places.addresses[mapped] = place
         execution = self._k.execution
         is_own = execution.in_each_cta(number) == tuple(range(self._k.cluster_size))
         self._k.peers.map(mapped, execution.first_peers(number), number, is_own=is_own)

@@ -165,7 +165,8 @@ class TiledWgmma(KnownAttributes):
         check_operand(which.value.lower(), request, tile)
         layouts = dataclasses.replace(self.layouts, atom=atom_of_request(request, self._k.target))
         thread = layouts.get_atom(number)
-        part = thread.partition_A(tile.cute) if which is MmaOperand.A else thread.partition_B(tile.cute)
+        rows = tile.layout.first_rows(tile.view)
+        part = thread.partition_A(rows) if which is MmaOperand.A else thread.partition_B(rows)
         return tile_fragment(self._k.core, layouts, which, tile, part)
 
     def _tile_faults(self, which: MmaOperand, tile: SharedTile) -> Iterator[Diagnostic]:

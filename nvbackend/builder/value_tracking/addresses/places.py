@@ -75,8 +75,10 @@ class Places:
     """The places that the addresses and descriptors of one function point to."""
 
     def __init__(self) -> None:
-        self._addresses: dict[ir.Value, Place] = {}
-        self._descriptors: dict[ir.Value, Place] = {}
+        self.addresses: dict[ir.Value, Place] = {}
+        """The place of each value that is known to be an address."""
+        self.descriptors: dict[ir.Value, Place] = {}
+        """Where what each descriptor describes starts."""
         self._objects = 0
         self._of_peers: dict[int, MemoryObject] = {}
         """Each allocation's counterpart in another CTA, by id."""
@@ -102,34 +104,24 @@ class Places:
             )
         return replace(place, object=self._of_peers[place.object.id])
 
-    def is_address(self, value: ir.Value, place: Place | None) -> None:
-        """Remember that `value` is the address of `place`."""
-        if place is not None:
-            self._addresses[value] = place
-
-    def is_descriptor(self, value: ir.Value, place: Place | None) -> None:
-        """Remember that `value` is a descriptor of what starts at `place`."""
-        if place is not None:
-            self._descriptors[value] = place
-
     def step(self, value: ir.Value) -> LinearSum:
         """A distance as a linear form."""
         return _sum(value, {}, _DEPTH)
 
     def of_address(self, value: ir.Value) -> Place | None:
         """The place that a shared address points to; None if unknown."""
-        total = _sum(value, self._addresses, _DEPTH)
+        total = _sum(value, self.addresses, _DEPTH)
         return None if total.base is None else total.base.moved(total)
 
     def of_descriptor(self, value: ir.Value) -> Place | None:
         """The place where a descriptor starts, also after it was advanced; None if unknown."""
-        total = _sum(value, self._descriptors, _DEPTH)
+        total = _sum(value, self.descriptors, _DEPTH)
         return self._packed(value, _DEPTH) if total.base is None else total.base.moved(total, UNIT)
 
     def _packed(self, value: ir.Value, depth: int) -> Place | None:
         """The place of a descriptor packed by hand: an address shifted right, combined with constants by or."""
-        if value in self._descriptors or not depth or not isinstance(value, ir.Instruction):
-            return self._descriptors.get(value)
+        if value in self.descriptors or not depth or not isinstance(value, ir.Instruction):
+            return self.descriptors.get(value)
         if value.opname == "zext":
             return self._packed(value.operands[0], depth - 1)
         if value.opname == "lshr" and _number(value.operands[1]) == ADDRESS_SHIFT:
