@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import Target, TmaRequest, bf16, f16, f32, i32, u8, u64
-from nvbackend.isel.select.tma.rules import check_multicast_target
+from nvbackend.isel.select.tma.select import check_multicast_target
 from tests.rules.example import kernel, program
 from tests.rules.setup import BLACKWELL, HOPPER, load_parts
 

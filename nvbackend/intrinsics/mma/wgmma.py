@@ -110,6 +110,12 @@ def multiplicands_of(element: ElementType) -> Multiplicands | None:
     return kind or next((listed for listed in MULTIPLICANDS if element in listed.types), None)
 
 
+def common_multiplicands(a: ElementType, b: ElementType) -> Multiplicands | None:
+    """The set that A and B are both of, None where wgmma does not multiply them."""
+    kind = multiplicands_of(a)
+    return kind if kind is not None and b in kind.types else None
+
+
 def lowest_ptx_version(a: ElementType, b: ElementType, sparse: bool) -> PtxVersion:
     """The first PTX version that has the instruction. PTX ISA 9.7.15.5.2 and 9.7.15.6.3 (PTX ISA Notes)."""
     if a.is_integer and a != b:

@@ -38,15 +38,16 @@ from nvbackend.isel.operands.sync import (
     check_transaction_count,
 )
 from nvbackend.isel.select.mma import request as mma_request
-from nvbackend.isel.select.mma import rules as mma_rules
+from nvbackend.isel.select.mma import select as mma_select
 from nvbackend.isel.select.tcgen05 import request as tcgen05_request
-from nvbackend.isel.select.tcgen05 import rules as tcgen05_rules
+from nvbackend.isel.select.tcgen05 import select as tcgen05_select
 from nvbackend.isel.select.tma import request as tma_request
-from nvbackend.isel.select.tma import rules as tma_rules
+from nvbackend.isel.select.tma import select as tma_select
 from nvbackend.isel.select.wgmma import request as wgmma_request
 from nvbackend.isel.select.wgmma import rules as wgmma_rules
+from nvbackend.isel.select.wgmma import select as wgmma_select
 from nvbackend.isel.select.wmma import request as wmma_request
-from nvbackend.isel.select.wmma import rules as wmma_rules
+from nvbackend.isel.select.wmma import select as wmma_select
 from nvbackend.isel.target.target import Gate, Target, dotted, targets_with, why_not
 
 FEATURE = Gate[Row](
@@ -128,16 +129,16 @@ class RowRequest:
 def asked_of(row: Row, immediates: Mapping[str, int] | None = None) -> RowRequest | None:
     """What selects `row` with these `immediates`; None for a row that no request asks for."""
     if row.opcode == wgmma.MMA_ASYNC:
-        return RowRequest(wgmma_request.request_of(row, immediates), wgmma_rules.GATES, wgmma_request.row_of)
+        return RowRequest(wgmma_request.request_of(row, immediates), wgmma_select.GATES, wgmma_select.row_of)
     if row.family == mma.FAMILY:
-        return RowRequest(mma_request.request_of(row, immediates), mma_rules.GATES, mma_request.row_of)
+        return RowRequest(mma_request.request_of(row, immediates), mma_select.GATES, mma_select.row_of)
     if row.opcode in (tcgen05.MMA, tcgen05.MMA_WS):
-        return RowRequest(tcgen05_request.request_of(row), tcgen05_rules.GATES, tcgen05_request.row_of)
+        return RowRequest(tcgen05_request.request_of(row), tcgen05_select.GATES, tcgen05_select.row_of)
     if row.family == wmma.FAMILY:
-        gates = wmma_rules.GATES if row.opcode == wmma.MMA else wmma_rules.MOVE_GATES
-        return RowRequest(wmma_request.request_of(row), gates, wmma_request.row_of)
+        gates = wmma_select.GATES if row.opcode == wmma.MMA else wmma_select.MOVE_GATES
+        return RowRequest(wmma_request.request_of(row), gates, wmma_select.row_of)
     if row.family == tma.FAMILY and (copied := tma_request.request_of(row)) is not None:
-        return RowRequest(copied, tma_rules.GATES, tma_request.row_of)
+        return RowRequest(copied, tma_select.GATES, tma_select.row_of)
     return None
 
 

@@ -30,7 +30,7 @@ from nvbackend.isel.machine.function import (
     instruction_descriptor,
 )
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request, request_of
-from nvbackend.isel.select.tcgen05.rules import GATES
+from nvbackend.isel.select.tcgen05.select import GATES
 from nvbackend.isel.select.tcgen05.shapes import shape_faults
 from nvbackend.isel.target.target import Target, why_not
 

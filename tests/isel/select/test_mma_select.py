@@ -34,8 +34,7 @@ from nvbackend.intrinsics.row.types import (
     ue8m0,
 )
 from nvbackend.isel.select.mma.request import MmaRequest, request_of
-from nvbackend.isel.select.mma.rules import AXIS_RULES, GATES
-from nvbackend.isel.select.mma.select import select_mma
+from nvbackend.isel.select.mma.select import AXIS_RULES, GATES, select_mma
 from nvbackend.isel.target.target import Target, dotted, lowest_ptx_version, target_names, why_not
 from nvbackend.requests.mma import sync as mma
 from tests.support.mma_text import DECLARATIONS, UNDOCUMENTED, instruction, is_undocumented

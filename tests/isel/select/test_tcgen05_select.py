@@ -18,8 +18,7 @@ from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.protocols.tcgen05.protocol import check_cta_groups
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request, request_of
-from nvbackend.isel.select.tcgen05.rules import GATES
-from nvbackend.isel.select.tcgen05.select import select_tcgen05
+from nvbackend.isel.select.tcgen05.select import GATES, select_tcgen05
 from nvbackend.isel.select.tcgen05.shapes import legal_m, legal_n, shape_faults
 from nvbackend.isel.target.target import Target, dotted, target_names, why_not
 from nvbackend.isel.verify.verify import verify

@@ -10,9 +10,8 @@ import pytest
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.copy import tensormap, tma_bulk, tma_tensor
 from nvbackend.isel.select.rows import faults, general_faults
-from nvbackend.isel.select.tma.request import TmaRequest, request_of, row_of
-from nvbackend.isel.select.tma.rules import GATES
-from nvbackend.isel.select.tma.select import select_tma
+from nvbackend.isel.select.tma.request import TmaRequest, request_of
+from nvbackend.isel.select.tma.select import GATES, row_of, select_tma
 from nvbackend.isel.target.target import Target, dotted, lowest_ptx_version, target_names, why_not
 from tests.support.ptxas import on_a_sample, refusals, witnessed
 from tests.support.tma_text import DECLARATIONS, UNDOCUMENTED, instruction, neighbourhood

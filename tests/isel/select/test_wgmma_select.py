@@ -30,8 +30,7 @@ from nvbackend.intrinsics.row.types import (
     u8,
 )
 from nvbackend.isel.select.wgmma.request import WgmmaRequest, request_of
-from nvbackend.isel.select.wgmma.rules import GATES
-from nvbackend.isel.select.wgmma.select import select_wgmma
+from nvbackend.isel.select.wgmma.select import GATES, select_wgmma
 from nvbackend.isel.target.target import Target, dotted, why_not
 from tests.support.ptxas import on_a_sample, refusals, witnessed
 from tests.support.wgmma_text import DECLARATIONS, instruction

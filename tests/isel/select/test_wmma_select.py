@@ -17,8 +17,7 @@ from nvbackend.intrinsics.mma import wmma
 from nvbackend.intrinsics.row.types import ELEMENT_TYPES, b1, bf16, e4m3, f16, f32, f64, s4, s8, s32, tf32, u4, u8
 from nvbackend.isel.select.rows import faults
 from nvbackend.isel.select.wmma.request import WmmaMoveRequest, WmmaRequest, request_of
-from nvbackend.isel.select.wmma.rules import GATES, MOVE_GATES
-from nvbackend.isel.select.wmma.select import select_wmma, select_wmma_move
+from nvbackend.isel.select.wmma.select import GATES, MOVE_GATES, select_wmma, select_wmma_move
 from nvbackend.isel.target.target import Target, dotted, target_names, why_not
 from tests.support.ptxas import refusals, witnessed
 from tests.support.wmma_text import DECLARATIONS, move, multiplication

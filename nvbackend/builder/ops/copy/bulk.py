@@ -15,7 +15,7 @@ from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType, u64
 from nvbackend.isel.operands import memory as memory_operands
 from nvbackend.isel.operands.tma_places import ALIGNMENT
-from nvbackend.isel.select.tma.rules import check_multicast_target
+from nvbackend.isel.select.tma.select import check_multicast_target
 from nvbackend.isel.target.target import VARIANT, variant
 
 

@@ -30,8 +30,7 @@ from nvbackend.intrinsics.words.smem_descriptor import Major
 from nvbackend.isel.machine import facts
 from nvbackend.isel.operands.tma_places import place_faults
 from nvbackend.isel.select.tma.request import TmaRequest
-from nvbackend.isel.select.tma.rules import check_multicast_target
-from nvbackend.isel.select.tma.select import select_tma
+from nvbackend.isel.select.tma.select import check_multicast_target, select_tma
 from nvbackend.signature import TensorMap
 
 _FOUR_ROWS = {"tile::gather4": 4, "tile::scatter4": 4}

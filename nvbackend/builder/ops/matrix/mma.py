@@ -15,8 +15,7 @@ from nvbackend.intrinsics.copy import matrix_move
 from nvbackend.intrinsics.row.row import RegisterClass, Role, Row
 from nvbackend.intrinsics.row.types import ElementType, f32, f64, s32, tf32, u32
 from nvbackend.isel.select.mma.request import MmaRequest
-from nvbackend.isel.select.mma.rules import IMMEDIATES
-from nvbackend.isel.select.mma.select import select_mma
+from nvbackend.isel.select.mma.select import IMMEDIATES, select_mma
 from nvbackend.isel.target.target import variant
 
 REGISTERS = Rule(

@@ -36,8 +36,3 @@ class MmaRequest:
 def request_of(row: Row, immediates: Mapping[str, int] | None = None) -> MmaRequest:
     """The request that selects `row` of the family mma, with the instruction's `immediates` where they are known."""
     return MmaRequest(mma.instruction_of(row), **(immediates or {}))
-
-
-def row_of(request: MmaRequest) -> Row:
-    """The row of a request that breaks no rule."""
-    return mma.mma(request.instruction)

@@ -7,7 +7,6 @@ from typing import Any
 
 from nvbackend.diagnostics import user_facing
 from nvbackend.diagnostics.brief import short_repr
-from nvbackend.intrinsics.mma import tcgen05 as table
 from nvbackend.intrinsics.mma.tcgen05 import KINDS, MmaKind
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
@@ -50,26 +49,3 @@ def request_of(row: Row) -> Tcgen05Request:
     """The request that selects `row` (of tcgen05.mma or tcgen05.mma.ws)."""
     axes: dict[str, Any] = dict(row.axes)
     return Tcgen05Request(block_scale=KINDS[axes["kind"]].block_scale, **axes)
-
-
-def row_of(request: Tcgen05Request) -> Row:
-    """The row of a request that breaks no rule."""
-    if request.weight_stationary:
-        return table.mma_ws(
-            request.kind,
-            a_in_tmem=request.a_in_tmem,
-            sparse=request.sparse,
-            collector=request.collector,
-            zero_column_mask=request.zero_column_mask,
-        )
-    return table.mma(
-        request.kind,
-        cta_group=request.cta_group,
-        a_in_tmem=request.a_in_tmem,
-        sparse=request.sparse,
-        scale_vector=request.scale_vector,
-        collector=request.collector,
-        ashift=request.ashift,
-        scale_input_d=request.scale_input_d,
-        disable_output_lane=request.disable_output_lane,
-    )

@@ -60,21 +60,3 @@ def request_of(row: Row) -> TmaRequest | None:
         return None
     axes: dict[str, Any] = {field.name: row.axes[field.name] for field in fields(TmaRequest) if field.name in row.axes}
     return TmaRequest(**axes)
-
-
-def row_of(request: TmaRequest) -> Row:
-    """The row of a request that breaks no rule."""
-    if request.direction == "load":
-        return tma_tensor.load_tensor(
-            request.rank,
-            request.mode,
-            request.destination,
-            multicast=request.multicast,
-            cta_group=request.cta_group,
-            cache_hint=request.cache_hint,
-        )
-    if request.direction == "reduce":
-        operation = str(request.operation)
-        return tma_tensor.reduce_tensor(request.rank, operation, request.mode, cache_hint=request.cache_hint)
-    factory = tma_tensor.store_tensor if request.direction == "store" else tma_tensor.prefetch_tensor
-    return factory(request.rank, request.mode, cache_hint=request.cache_hint)

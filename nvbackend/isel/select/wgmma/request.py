@@ -8,7 +8,7 @@ from typing import Any
 
 from nvbackend.diagnostics import record
 from nvbackend.intrinsics.mma import wgmma
-from nvbackend.intrinsics.mma.wgmma import Multiplicands, multiplicands_of
+from nvbackend.intrinsics.mma.wgmma import Multiplicands, common_multiplicands
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.intrinsics.words.smem_descriptor import Major
@@ -42,8 +42,7 @@ class WgmmaRequest:
     @property
     def multiplicands(self) -> Multiplicands | None:
         """The set that A and B are both of, None where wgmma does not multiply them."""
-        kind = multiplicands_of(self.a)
-        return kind if kind is not None and self.b in kind.types else None
+        return common_multiplicands(self.a, self.b)
 
 
 def request_of(row: Row, immediates: Mapping[str, int] | None = None) -> WgmmaRequest:
@@ -69,16 +68,3 @@ def reading(request: WgmmaRequest, a_major: Major | None, b_major: Major | None)
     trans_a = request.trans_a if a_major is None else int(a_major is Major.MN)
     trans_b = request.trans_b if b_major is None else int(b_major is Major.MN)
     return replace(request, trans_a=trans_a, trans_b=trans_b)
-
-
-def row_of(request: WgmmaRequest) -> Row:
-    """The row of a request that breaks no rule."""
-    return wgmma.mma_async(
-        request.n,
-        request.d,
-        request.a,
-        request.b,
-        a_in_registers=request.a_in_registers,
-        sparse=request.sparse,
-        satfinite=request.satfinite,
-    )

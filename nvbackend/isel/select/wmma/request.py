@@ -66,34 +66,3 @@ def request_of(row: Row) -> WmmaRequest | WmmaMoveRequest:
     """The request that selects `row` of this family."""
     axes: dict[str, Any] = dict(row.axes)
     return WmmaRequest(**axes) if row.opcode == wmma.MMA else WmmaMoveRequest(**axes)
-
-
-def row_of(request: WmmaRequest | WmmaMoveRequest) -> Row:
-    """The row of a request that breaks no rule."""
-    return _moving(request) if isinstance(request, WmmaMoveRequest) else _multiplying(request)
-
-
-def _multiplying(request: WmmaRequest) -> Row:
-    return wmma.mma(
-        request.shape,
-        request.a,
-        request.c,
-        request.d,
-        (request.a_layout, request.b_layout),
-        satfinite=request.satfinite,
-        rounding=request.rounding,
-        popc=request.popc,
-    )
-
-
-def _moving(request: WmmaMoveRequest) -> Row:
-    if request.operation == "store":
-        return wmma.store(request.shape, request.element, request.layout, request.space, strided=request.strided)
-    return wmma.load(
-        request.fragment,
-        request.shape,
-        request.element,
-        request.layout,
-        request.space,
-        strided=request.strided,
-    )
