@@ -265,11 +265,7 @@ class Execution:
 
         None where that depends on more than who the thread is.
         """
-        known = self.known(condition) if self._is_entered else None
-        if known is None or known.numbers is None or not known.is_whole or known.numbers.shape[1] > 1:
-            return None
-        true = np.broadcast_to(known.numbers[:, 0] != 0, (len(known.numbers), self.cta.threads))
-        return bits_of(true.all(axis=0)), bits_of(~true.any(axis=0))
+        return self.known(condition).sides(self.cta.threads) if self._is_entered else None
 
     def ranks(self, condition: ir.Value) -> tuple[int, int]:
         """The CTAs of the cluster, a bit each, in which `condition` certainly holds, and in which certainly not."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from nvbackend.builder.thread_tables.tables import Mask, Numbers, signed
+from nvbackend.builder.thread_tables.tables import Mask, Numbers, bits_of, signed
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE, Scope
 
 _GROUPS = ((Scope.WARPGROUP, WARPGROUP_SIZE), (Scope.WARP, WARP_SIZE))
@@ -92,6 +92,16 @@ class Known:
             return None
         fails: Mask = self.numbers == 0
         return fails if self.where is None else fails & self.where
+
+    def sides(self, threads: int) -> tuple[int, int] | None:
+        """The threads of a CTA for which a predicate certainly holds, and for which it certainly does not, a bit each.
+
+        None where that depends on more than who the thread is.
+        """
+        if self.numbers is None or not self.is_whole or self.numbers.shape[1] > 1:
+            return None
+        true = np.broadcast_to(self.numbers[:, 0] != 0, (len(self.numbers), threads))
+        return bits_of(true.all(axis=0)), bits_of(~true.any(axis=0))
 
     def is_one_lane(self, threads: int) -> bool:
         """Whether a predicate holds in one lane of a warp at most."""

@@ -76,7 +76,7 @@ def _compared(instruction: ir.Instruction, left: Known, right: Known) -> Result 
 _SHARED = 3
 """The address space of a CTA's own shared memory."""
 _SAME_BITS = ("bitcast", "freeze")
-_MEMORY = ("load", "phi", "alloca", "atomicrmw", "cmpxchg")
+MEMORY = ("load", "phi", "alloca", "atomicrmw", "cmpxchg")
 """Instructions whose results differ between threads although their operands are equal."""
 _ZERO_RULES = ("and", "mul")
 
@@ -121,7 +121,7 @@ def result_of(instruction: ir.Instruction, operands: Sequence[Known], cta: Cta) 
     apparent = min((operand.apparent for operand in operands), default=Scope.GRID)
     if name == "load" and getattr(instruction.operands[0].type, "addrspace", 0) == _SHARED:
         apparent = min(apparent, Scope.CTA)
-    certain = Scope.THREAD if name in _MEMORY else min((operand.certain for operand in operands), default=Scope.THREAD)
+    certain = Scope.THREAD if name in MEMORY else min((operand.certain for operand in operands), default=Scope.THREAD)
     numbers, where = result or (None, None)
     return Known(numbers, where, certain=certain, apparent=apparent)
 

@@ -19,6 +19,7 @@ import numpy as np
 from llvmlite import ir
 
 from nvbackend.builder.thread_tables.tables import Cta, signed
+from nvbackend.builder.value_tracking.agreement import Agreement
 from nvbackend.builder.value_tracking.known import Known, meet
 from nvbackend.builder.value_tracking.results import constant_of, result_of
 from nvbackend.builder.value_tracking.uniformity_graph import Bounds, Entry, Graph, Node, Rounds, Stores, reads_slot
@@ -137,6 +138,7 @@ class _Analysis:
         self._slots: dict[str, list[Entry]] = {}
         self._varying: dict[Entry, Scope] = {}
         self._applied: dict[str, Scope] = {}
+        self._agreement: Agreement | None = None
 
     @cached_property
     def _flow(self) -> ControlFlow:
@@ -152,6 +154,7 @@ class _Analysis:
             self._asked[name] = end.operands[0] if bounds is None else Rounds(name, bounds)
         self._graph = graph = Graph([*self._asked.values(), *values], self._stores, self._before)
         self._known = [None] * len(graph.nodes)
+        self._agreement = Agreement(graph, self._known.__getitem__, self._cta.threads)
         for node in graph.nodes:
             if isinstance(node, Entry):
                 self._slots.setdefault(node.block, []).append(node)
@@ -186,7 +189,9 @@ class _Analysis:
         fixed = known is not None and known.is_whole
         alone = known is not None and known.is_one_lane(self._cta.threads)
         choice = self._choices.get(name)
-        return Branch(self.scope(asked), alone, fixed, self._described(condition), choice.location if choice else None)
+        place = choice.location if choice else None
+        formula = None if self._agreement is None or isinstance(asked, Rounds) else self._agreement.formula(condition)
+        return Branch(self.scope(asked), alone, fixed, self._described(condition), place, formula)
 
     def _described(self, condition: ir.Value) -> str:
         """The condition in words, which are the same for all that are one node."""

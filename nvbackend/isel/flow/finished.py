@@ -12,7 +12,7 @@ from functools import wraps
 from typing import TypeVar, cast
 
 from nvbackend.intrinsics.row.semantics import Semantics
-from nvbackend.isel.machine.function import MachineFunction
+from nvbackend.isel.machine.function import MachineBlock, MachineFunction
 
 Found = TypeVar("Found")
 
@@ -50,10 +50,15 @@ def _asking(find: Callable[[MachineFunction], Found], *, of_text: bool) -> Calla
 
 def with_successors(function: MachineFunction, successors: Mapping[str, list[str]]) -> MachineFunction:
     """`function`, finished, where some blocks go on otherwise; its instructions and their places are the same."""
-    blocks = dict(function.blocks)
-    for name, following in successors.items():
-        blocks[name] = replace(blocks[name], successors=following)
-    same = replace(function, blocks=blocks)
+    return with_blocks(
+        function,
+        {name: replace(function.blocks[name], successors=following) for name, following in successors.items()},
+    )
+
+
+def with_blocks(function: MachineFunction, changed: Mapping[str, MachineBlock]) -> MachineFunction:
+    """`function`, finished, with some blocks `changed` in where they go on; its instructions are the same."""
+    same = replace(function, blocks={**function.blocks, **changed})
     same.kept = {key: value for key, value in (function.kept or {}).items() if key[0]}
     return same
 

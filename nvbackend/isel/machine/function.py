@@ -32,6 +32,7 @@ from nvbackend.intrinsics.row.semantics import NOTHING, Completion, Scope, Seman
 from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor
 from nvbackend.intrinsics.words.tcgen05_control import COLLECTOR, CONTROL, Tcgen05Collector, Tcgen05Ctrl
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
+from nvbackend.isel.machine.agreement import Formula
 from nvbackend.isel.machine.assertions import Assertion
 from nvbackend.isel.machine.pseudo import PSEUDO
 from nvbackend.isel.target.target import Target, dotted
@@ -131,7 +132,7 @@ class Branch:
     """How a block with two successors chooses: all threads of one `uniform` scope go the same way.
 
     `one_thread`: at most one thread of a warp takes the first successor. `fixed`: a thread goes the same way each time
-    that it comes here. `condition` is the text for people.
+    that it comes here. `condition` is the text for people, `formula` says with which other branches it agrees.
     """
 
     uniform: Scope
@@ -139,6 +140,7 @@ class Branch:
     fixed: bool = False
     condition: str = ""
     location: Location | None = None
+    formula: Formula | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule, told_once, user_facing
+from nvbackend.intrinsics.row.semantics import Scope
+from nvbackend.isel.flow.agreeing import certain
 from nvbackend.isel.flow.finished import finished
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, decoder
 from nvbackend.isel.machine.register_room import check_register_room
@@ -63,7 +65,7 @@ def verify(function: MachineFunction, *, rules: Sequence[Rule] = ()) -> list[Dia
     function = finished(function)
     faults = list(_instruction_faults(function))
     for protocol in PROTOCOLS:
-        faults += protocol(function)
+        faults += certain(protocol, function, Scope.CTA if protocol in OF_A_CTA else Scope.GRID)
     if rules:
         faults += own_findings(function, checked_rules(rules))
     return told_once(faults)
@@ -152,3 +154,8 @@ PROTOCOLS: tuple[Protocol, ...] = (
     check_cluster_protocol,
 )
 """What is checked of the function as a whole, along its control flow."""
+OF_A_CTA = (
+    *(check_wgmma_protocol, check_unwritten, check_fragments, check_tmem_protocol, check_group_threads),
+    *(check_proxy_protocol, check_unwaited_reads, check_refills, check_shared_races),
+)
+"""Those of them that relate no other threads than those of one CTA."""

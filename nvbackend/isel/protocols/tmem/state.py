@@ -75,6 +75,7 @@ class KnownFact(enum.Enum):
     MET = "waited for in the loop of the mma"
     UNORDERED = "waited for, with no fence after the wait"
     UNWRITTEN = "nothing has been written to it"
+    BEGUN = "what begins it, with nothing before it on that path"
     UNTOLD = "read, with neither a fence nor a barrier after"
     PASSED = "read, with no fence before the barrier"
     FENCED = "read and fenced, with no barrier after"
@@ -290,29 +291,32 @@ def _copy(state: State, site: Site, around: Surroundings, findings: list[TmemFin
 def _mma(state: State, site: Site, around: Surroundings, findings: list[TmemFinding]) -> State:  # noqa: ARG001
     touches = columns(site.instr)
     results = [touch for touch in touches if touch.use is MemoryUse.ASYNC_WRITE]
-    for touch in results:
-        if accumulates(site.instr):
-            state = _strike(state, site, rules.UNDEFINED_ACCUMULATOR, findings, KnownFact.UNWRITTEN, touch=touch)
-    begun = [Fact(KnownFact.ISSUED, site.position, touch.object, touch) for touch in results]
-    begun = begun or [Fact(KnownFact.ISSUED, site.position)]
-    begun += (
+    begun = {fact.touch for fact in state if fact.known is KnownFact.BEGUN}
+    for touch in results if accumulates(site.instr) else ():
+        # Conditions that belong together may exclude the paths on which nothing begins it.
+        doubtful = {fact for fact in state if fact.known is KnownFact.UNWRITTEN and fact.touch in begun}
+        state = (
+            _strike(state - doubtful, site, rules.UNDEFINED_ACCUMULATOR, findings, KnownFact.UNWRITTEN, touch=touch)
+            | doubtful
+        )
+    issued = [Fact(KnownFact.ISSUED, site.position, touch.object, touch) for touch in results]
+    issued = issued or [Fact(KnownFact.ISSUED, site.position)]
+    issued += (
         Fact(KnownFact.IN_USE, site.position, cells.object, cells) for cells in touches if cells.bytes is not None
     )
     state = state.difference([fact for fact in state if fact.known is KnownFact.USED and fact.place == site.position])
-    return _written(state, results).union(begun)
+    return _written(state, results).union(issued)
 
 
 def _written(state: State, touches: Iterable[MemoryTouch]) -> State:
-    """Without what is unwritten where one of these may write."""
+    """What is unwritten is begun where one of these may write."""
     written = list(touches)
-    return state.difference(
-        [
-            fact
-            for fact in state
-            if fact.known is KnownFact.UNWRITTEN
-            and any(fact.touch and _may_meet(fact.touch, cells) for cells in written)
-        ]
-    )
+    begun = [
+        fact
+        for fact in state
+        if fact.known is KnownFact.UNWRITTEN and any(fact.touch and _may_meet(fact.touch, cells) for cells in written)
+    ]
+    return state.difference(begun).union(Fact(KnownFact.BEGUN, -1, fact.object, fact.touch) for fact in begun)
 
 
 def _may_meet(touch: MemoryTouch, other: MemoryTouch) -> bool:

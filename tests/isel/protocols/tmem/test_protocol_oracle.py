@@ -38,6 +38,8 @@ class Walk:
     """What is so on one path, in a program that somewhere gives `freed` back."""
 
     freed: frozenset[int] = frozenset()
+    doubted: frozenset[int] = frozenset()
+    """The mma that add to what some path has begun."""
     open: set[int] = field(default_factory=set)
     closed: set[int] = field(default_factory=set)
     relinquished: bool = False
@@ -49,6 +51,8 @@ class Walk:
     written: set[tuple[int, int]] = field(default_factory=set)
     used: dict[tuple[int, int, int], bool] = field(default_factory=dict)
     overwritten: set[tuple[int, int, bool]] = field(default_factory=set)
+    begun: set[tuple[int, int]] = field(default_factory=set)
+    doubtful: set[int] = field(default_factory=set)
     position: int = 0
 
     def run(self, word: Word, position: int) -> Iterator[str]:
@@ -104,7 +108,7 @@ class Walk:
 
     def do_st(self, number: int, column: int) -> Iterator[str]:
         self.storing.add((number, column))
-        self.written.add((number, column))
+        self.write(number, column)
         for (*place, mma), done in [*self.used.items()]:
             if place == [number, column]:
                 self.overwritten.add((self.position, mma, done))
@@ -117,15 +121,24 @@ class Walk:
         yield from ()
 
     def do_mma(self, number: int, column: int) -> Iterator[str]:
-        self.written.add((number, column))
+        self.write(number, column)
         self.used[number, column, self.position] = False
         self.issued[number, column] = self.position
         yield from ()
 
     def do_mma_add(self, number: int, column: int) -> Iterator[str]:
-        if (number, column) not in self.written:
+        place = number, column
+        if place in self.begun:
+            self.doubtful.add(self.position)
+        if place not in self.written and self.position not in self.doubted:
+            self.written.add(place)
             yield "undefined-accumulator"
         yield from self.do_mma(number, column)
+
+    def write(self, number: int, column: int) -> None:
+        if (number, column) not in self.written:
+            self.begun.add((number, column))
+        self.written.add((number, column))
 
     def do_commit(self, *_: int) -> Iterator[str]:
         self.committed |= {*self.issued}
@@ -227,6 +240,7 @@ def mistakes(blocks: dict[str, tuple[list[Word], list[str]]]) -> set[tuple[str, 
     left: dict[str, set[int]] = {}
     overwritten: set[tuple[int, int, bool]] = set()
     ways = [*paths(blocks, "b0", {})]
+    doubted = doubts(blocks, starts, ways)
     reached = {
         (*word, starts[name] + offset)
         for name in {name for path in ways for name in path}
@@ -239,7 +253,7 @@ def mistakes(blocks: dict[str, tuple[list[Word], list[str]]]) -> set[tuple[str, 
         if operation == "alloc" and number not in freed
     }
     for path in ways:
-        walk = Walk(freed)
+        walk = Walk(freed, doubted)
         for name in path:
             for position, word in enumerate(blocks[name][0], start=starts[name]):
                 found |= {(rule, position) for rule in walk.run(word, position)}
@@ -254,6 +268,22 @@ def mistakes(blocks: dict[str, tuple[list[Word], list[str]]]) -> set[tuple[str, 
     if any(rule == "missing-commit" for rule, _ in found):
         found = {one for one in found if one[0] not in ("missing-wait", "write-in-flight")}
     return found
+
+
+def doubts(
+    blocks: dict[str, tuple[list[Word], list[str]]], starts: dict[str, int], ways: list[list[str]]
+) -> frozenset[int]:
+    """The mma that add to what some path has begun, in whichever path they are: nothing is said of them."""
+    doubted, found = frozenset[int](), frozenset({-1})
+    while found - doubted:
+        doubted |= found
+        walks = [Walk(frozenset(), doubted) for _ in ways]
+        for walk, path in zip(walks, ways, strict=True):
+            for name in path:
+                for position, word in enumerate(blocks[name][0], start=starts[name]):
+                    list(walk.run(word, position))
+        found = frozenset(position for walk in walks for position in walk.doubtful)
+    return doubted
 
 
 def paths(blocks: dict[str, tuple[list[Word], list[str]]], name: str, seen: dict[str, int]) -> Iterator[list[str]]:

@@ -1,0 +1,87 @@
+"""Which conditions agree: formulas over what does not change while a thread runs.
+
+Parameters, indices of the thread and of its CTA, and what is computed of them alone. An election gives the same lane
+each time (PTX ISA 9.7.13.12, elect.sync), and the index of a warp, taken from one of its lanes, is the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from llvmlite import ir
+
+from nvbackend.builder.value_tracking.calls import PURE
+from nvbackend.builder.value_tracking.known import Known
+from nvbackend.builder.value_tracking.results import MEMORY
+from nvbackend.builder.value_tracking.uniformity_graph import Graph
+from nvbackend.isel.machine.agreement import Formula
+
+_REGISTERS = "llvm.nvvm.read.ptx.sreg."
+_FIXED = tuple(
+    f"{_REGISTERS}{name}" for name in ("tid.", "ntid.", "ctaid.", "nctaid.", "laneid", "cluster", "ncluster")
+)
+_CALLS = (*_FIXED, *PURE, "llvm.nvvm.elect.sync", "llvm.nvvm.shfl.sync.idx.")
+_OPPOSITE = {"ne": "eq", "sge": "slt", "uge": "ult", "sgt": "sle", "ugt": "ule"}
+"""Comparisons that are told by what they are the opposite of."""
+_DEPTH = 8
+"""Formulas deeper than this are one fact."""
+
+
+class Agreement:
+    """The formulas of one graph's conditions."""
+
+    def __init__(self, graph: Graph, known: Callable[[int], Known | None], threads: int) -> None:
+        self._graph = graph
+        self._known = known
+        self._threads = threads
+        self._fixed: list[bool] = []
+        for index, node in enumerate(graph.nodes):
+            fixed = all(source < index and self._fixed[source] for source in graph.sources[index])
+            self._fixed.append(fixed and _is_fixed(node, graph.sources[index]))
+        self._compared: dict[tuple[str, tuple[int, ...]], int] = {}
+
+    def formula(self, condition: ir.Value) -> Formula | None:
+        """The formula of a condition; None where it may change."""
+        number = self._graph.numbers.get(id(condition))
+        return None if number is None or not self._fixed[number] else self._of(number, _DEPTH)
+
+    def _of(self, number: int, depth: int) -> Formula:
+        node, sources = self._graph.nodes[number], self._graph.sources[number]
+        if isinstance(node, ir.ICMPInstr):
+            told = _OPPOSITE.get(node.op, node.op)
+            return self._fact(number, self._compared.setdefault((told, sources), number), negated=told != node.op)
+        if not depth or not isinstance(node, ir.Instruction) or node.opname not in ("and", "or", "xor"):
+            return self._fact(number)
+        constants = [_constant(self._graph.nodes[source]) for source in sources]
+        if node.opname == "xor":
+            if constants[1] is None:
+                return self._fact(number)
+            inner = self._of(sources[0], depth - 1)
+            return replace(inner, negated=inner.negated is not bool(constants[1]))
+        return Formula(parts=tuple([self._of(source, depth - 1) for source in sources]), every=node.opname == "and")
+
+    def _fact(self, number: int, fact: int | None = None, *, negated: bool = False) -> Formula:
+        """What node `number` says as a `fact`, which is its own where none is given; or that its opposite holds."""
+        known, fact = self._known(number), number if fact is None else fact
+        if known is None:
+            return Formula(fact, negated=negated)
+        sides = known.sides(self._threads)
+        if sides is not None and negated:
+            sides = sides[1], sides[0]
+        return Formula(fact, negated=negated, uniform=known.certain, sides=sides)
+
+
+def _constant(node: object) -> int | None:
+    return node.constant if isinstance(node, ir.Constant) and isinstance(node.constant, int) else None
+
+
+def _is_fixed(node: object, sources: tuple[int, ...]) -> bool:
+    """Whether an operation on what does not change gives what does not change."""
+    if not isinstance(node, ir.Instruction):
+        return isinstance(node, (ir.Constant, ir.Argument))
+    if isinstance(node, ir.CallInstr):
+        return str(getattr(node.callee, "name", "")).startswith(_CALLS)
+    if isinstance(node, ir.LoadInstr):
+        return bool(sources) and isinstance(node.operands[0], ir.AllocaInstr)  # of a slot that holds what is stored
+    return node.opname not in MEMORY
