@@ -240,8 +240,6 @@ class KernelDefinition(NotLoaded):
 
     def _run(self, k: KernelBuilder, values: dict[str, Any]) -> None:
         """Run the function; until it ends, no kernel whose function asked for this one gets any instruction."""
-        from nvbackend.builder.values.values import Arithmetic
-
         around = [builder.core for builder in _builders_around(sys._getframe(1)) if builder.core.inner is None]
         for core in around:
             core.inner = self.name
@@ -251,9 +249,12 @@ class KernelDefinition(NotLoaded):
         finally:
             for core in around:
                 core.inner = None
-        if isinstance(result, Arithmetic) and self._function.__name__ != _LAMBDA:
+        if result is not None and self._function.__name__ != _LAMBDA:
             problem = f"it returns {printed(result)}, and a kernel has no result"
-            advice = "write it to memory, out[index] = value, where out is a parameter such as nvb.Pointer[nvb.f32]"
+            advice = (
+                "leave the return out; what the host is to have, write to memory: out[index] = value, where out is a "
+                "parameter such as nvb.Pointer[nvb.f32]"
+            )
             last = last_line(self._function)
             raise DiagnosticError([_function_fault(self.name, problem, advice, last)])
 

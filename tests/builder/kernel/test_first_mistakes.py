@@ -77,15 +77,16 @@ def test_python_asks_values_for_names_as_ever() -> None:
     kernel.build()
 
 
-def test_a_kernel_returns_nothing() -> None:
+@pytest.mark.parametrize("what", [lambda x: x[0], lambda x: x, lambda _: 1.5, lambda _: 0, lambda x: (x[0], 1)])
+def test_a_kernel_returns_nothing(what: Any) -> None:
     @nvb.kernel("sm_80", threads=32)
     def kernel(k: nvb.KernelBuilder, x: nvb.Pointer[f32]) -> Any:
-        return x[0]
+        return what(x)
 
     with pytest.raises(nvb.DiagnosticError, match=r"kernel\.function.*a kernel has no result") as caught:
         kernel.build()
     assert "out[index] = value" in caught.value.diagnostics[0].fix
-    assert caught.value.diagnostics[0].location.source.strip() == "return x[0]"
+    assert caught.value.diagnostics[0].location.source.strip() == "return what(x)"
 
 
 def test_a_kernel_without_its_builder() -> None:
