@@ -158,10 +158,9 @@ def parity_that_turns_in_every_round_of_a_ring(k, count: i32):
 
 @kernel("mbarrier.kind")
 def bytes_at_a_barrier_of_arrivals(k):
-    full = k.mbarrier.handle(expected_txn=64)  # breaks
-    full = k.mbarrier.handle(kind=nvb.MbarrierKind.TMA, expected_txn=64)  # keeps
+    k.mbarrier.handle(expected_txn=64)  # breaks
+    k.mbarrier.handle(kind=nvb.MbarrierKind.TMA, expected_txn=64)  # keeps
     k.mbarrier.ready()
-    return full
 
 
 @kernel("mbarrier.unexpected-in-peer", cluster=2)

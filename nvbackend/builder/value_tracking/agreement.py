@@ -23,7 +23,7 @@ _FIXED = tuple(
 )
 _CALLS = (*_FIXED, *PURE, "llvm.nvvm.elect.sync", "llvm.nvvm.shfl.sync.idx.")
 _OPPOSITE = {"ne": "eq", "sge": "slt", "uge": "ult", "sgt": "sle", "ugt": "ule"}
-"""Comparisons that are told by what they are the opposite of."""
+"""Comparisons that are facts by their opposites."""
 _DEPTH = 8
 """Formulas deeper than this are one fact."""
 

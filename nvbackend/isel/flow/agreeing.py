@@ -1,6 +1,6 @@
 """Branches that agree: what an analysis of paths finds is certain only where conditions let some thread go that way.
 
-Two branches on one condition are taken alike, so a way through the first and around the second is none.
+Two branches on one condition are taken alike, so no thread goes through the first and around the second.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nvbackend.isel.machine.agreement import Formula
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction
 
 _FACTS = 6
-"""The facts that are told apart, those of the most branches: each doubles the ways."""
+"""The facts that are tried, those of the most branches: each doubles the ways."""
 
 
 def certain(
@@ -28,19 +28,19 @@ def certain(
 
     The conditions are those that all threads of the `scope` find alike: that of those whose steps `check` relates.
     """
-    found = list(check(function))
-    formulas = _formulas(function) if found else {}
+    findings = list(check(function))
+    formulas = _formulas(function) if findings else {}
     shared = [fact for fact, branches in _counted(formulas, scope).most_common(_FACTS) if branches > 1]
     if not shared:
-        return iter(found)
-    left, stands = set(range(len(found))), set[int]()
+        return iter(findings)
+    left, stands = set(range(len(findings))), set[int]()
     for chosen in product((True, False), repeat=len(shared)):
         again = {_place(each) for each in check(_way(function, formulas, dict(zip(shared, chosen, strict=True))))}
-        stands |= {index for index in left if _place(found[index]) in again}
+        stands |= {index for index in left if _place(findings[index]) in again}
         left -= stands
         if not left:
             break
-    return (each for index, each in enumerate(found) if index in stands)
+    return (each for index, each in enumerate(findings) if index in stands)
 
 
 def _formulas(function: MachineFunction) -> dict[str, Formula]:
@@ -68,5 +68,5 @@ def _taken(block: MachineBlock, formula: Formula, known: Mapping[int, bool], eve
     return replace(block, sides=(holds, fails)) if formula.is_by_index(known) else block
 
 
-def _place(found: Diagnostic) -> tuple[object, ...]:
-    return found.rule_id, found.location
+def _place(finding: Diagnostic) -> tuple[object, ...]:
+    return finding.rule_id, finding.location
