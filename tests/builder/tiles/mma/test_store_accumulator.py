@@ -13,6 +13,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import f16, f32, i32, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.layout import Layout
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
 from tests.support.host import run_on_host
 
@@ -130,3 +131,34 @@ def test_fill_takes_no_packed_register_for_an_element():
     with pytest.raises(nvb.DiagnosticError) as caught:
         k.wgmma.accumulator(N, f16).fill(k.const(0x3C003C00, u32))
     assert caught.value.diagnostics[0].rule_id == "value.type"
+
+
+@pytest.mark.parametrize("call", ["store", "axpby"])
+@pytest.mark.parametrize("element", [f32, f16])
+def test_pairs_that_n_parts_are_stored_one_by_one(call, element):
+    """Element 2 * q + r of N is column q + 16 * r, so no two neighbours of a thread are neighbours in memory."""
+    n, written = 32, np.full((ROWS, 32), -1, np.float32 if element is f32 else np.float16)
+    numbers = np.arange(ROWS * n).reshape(128, n // 2) % 2039  # halves hold them
+
+    @nvb.kernel("sm_90a", threads=128)
+    def kernel(k, table: nvb.Pointer[f32], out: nvb.Pointer[element]):
+        request = nvb.wgmma.mma_async(f"m64n{n}k16", f16, f16, element)
+        mma = k.tiled_mma(request, permutation=(None, Layout((2, n // 2), (n // 2, 1))))
+        acc = mma.accumulators()
+        own = [table[k.thread_id() * (n // 2) + index].to(element) for index in range(n // 2)]
+        if element is f16:
+            halves = [number.bitcast(nvb.u16).to(u32) for number in own]
+            own = [low | (high << 16) for low, high in zip(halves[::2], halves[1::2], strict=True)]
+        acc[0, 0].set(own)
+        if call == "store":
+            mma.store(acc, out, n)
+        else:
+            mma.axpby(1.0, acc, 0.0, out, n)
+
+    loaded = nvb.runtime.load(kernel.compile(assemble=False), device="simulator")
+    loaded.launch(1, numbers.astype(np.float32).reshape(-1), written.reshape(-1))
+    expected = np.full_like(written, -2)
+    for thread, index in np.ndindex(numbers.shape):
+        row, column = place(thread, index)
+        expected[row, column // 2 + n // 2 * (column % 2)] = numbers[thread, index]
+    assert np.array_equal(written, expected)
