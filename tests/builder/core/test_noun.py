@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
+import operator
 import pickle
+import re
 import traceback
+import types
 from collections.abc import Callable
 
 import pytest
 
 import nvbackend as nvb
-from nvbackend.builder.core.noun import Noun
+from nvbackend.builder.core.noun import _MATH, Noun
+from nvbackend.builder.core.old_calls import OF_OTHERS, OLD_CALLS
 
 
 @pytest.fixture
@@ -153,3 +158,51 @@ def test_nouns_stay_as_they_are(k: nvb.KernelBuilder) -> None:
         k.mbarrier.wait = 3  # type: ignore[assignment, method-assign]
     assert k.barrier is barrier
     k.mine = 3  # type: ignore[attr-defined]
+
+
+def test_what_is_advised_for_names_of_others_exists() -> None:
+    k = nvb.KernelBuilder("kernel", "sm_100a", threads=128)
+    for name, instead in {**_MATH, **OF_OTHERS, **OLD_CALLS}.items():
+        assert name.isidentifier()
+        for place in re.findall(r"\bk\.(\w+(?:\.\w+)*)", instead):
+            assert operator.attrgetter(place)(k) is not None
+        assert "k." in instead or name in ("div", "block_dim", "blockDim", "block_size")
+        if name not in vars(k) and not hasattr(type(k), name):
+            with pytest.raises(nvb.DiagnosticError) as caught:
+                getattr(k, name)
+            assert [each.fix for each in caught.value.diagnostics] == [f"use {instead}"]
+
+
+FUNCTIONS = {
+    "exp10": lambda x: 10**x,
+    "ln": math.log,
+    "fabs": abs,
+    "power": lambda x, y: x**y,
+    "div": lambda x, y: x / y,
+    "round": round,
+    "tan": math.tan,
+    "erfc": math.erfc,
+    "expm1": math.expm1,
+    "log1p": math.log1p,
+}
+
+
+@pytest.mark.parametrize("name", _MATH)
+def test_what_is_advised_for_a_function_computes_it(name: str) -> None:
+    """The advice begins with an expression, computed here by Python's own functions of the names that k.math has."""
+    names = {"abs": abs, "rint": round, "exp2": lambda x, approx: 2**x}
+    of_python = {call: getattr(math, call) for call in ("sin", "cos", "exp", "log", "pow", "erf")}
+    fake = types.SimpleNamespace(math=types.SimpleNamespace(**names, **of_python))
+    parts = _MATH[name].split(",")
+    (expression, *_) = [text for end in range(len(parts), 0, -1) if (text := _parsed(",".join(parts[:end])))]
+    for x in (0.25, 0.5, 1.5, 2.5):
+        given = (x, 1.75) if name in ("power", "div") else (x,)
+        value = eval(expression, {"k": fake, **dict(zip("xy", given, strict=False))})
+        assert value == pytest.approx(FUNCTIONS[name](*given))
+
+
+def _parsed(text: str) -> types.CodeType | None:
+    try:
+        return compile(text, "advice", "eval")
+    except SyntaxError:
+        return None

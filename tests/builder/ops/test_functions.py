@@ -33,7 +33,9 @@ def test_a_function_is_one_instruction(name, target):
     def body(k, x):
         x[0] = getattr(k.math, name)(x[0])
 
-    assert SPELLED[name] in build(f32, body, target).ptx
+    lines = [line.split()[0] for line in build(f32, body, target).ptx.splitlines() if line.startswith("\t")]
+    begin, end = (next(at for at, word in enumerate(lines) if word.startswith(f"{op}.global")) for op in ("ld", "st"))
+    assert lines[begin + 1 : end] == [SPELLED[name]]
 
 
 @pytest.mark.parametrize("name", ["exp2", "log2"])

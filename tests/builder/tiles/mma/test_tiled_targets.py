@@ -33,3 +33,15 @@ def test_an_instruction_that_the_target_does_not_have_is_refused_at_the_call(nam
     assert [each.rule_id for each in caught.value.diagnostics] == [rule]
     assert lacks in str(caught.value)
     assert KernelBuilder("has", has, threads=128).tiled_mma(name) is not None
+
+
+@pytest.mark.parametrize("given", [3, None, 2.5, object], ids=repr)
+def test_what_is_no_instruction_is_told_what_may_be_given(given: object) -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        KernelBuilder("none", "sm_90a", threads=128).tiled_mma(given)  # type: ignore[arg-type]
+    (found,) = caught.value.diagnostics
+    assert (found.rule_id, found.message) == (
+        "mma.tiled",
+        f"{given!r} cannot be laid over tiles: it is not an instruction",
+    )
+    assert "nvb.wgmma.mma_async" in (found.fix or "")
