@@ -50,9 +50,9 @@ def vector_size(kind: str, sparse: bool, scale_vector: str | None = None) -> int
 def umma_atom(
     descriptor: InstructionDescriptor,
     *,
-    cta_group: int = 1,
-    a_in_tmem: bool = False,
-    weight_stationary: bool = False,
+    cta_group: int,
+    a_in_tmem: bool,
+    weight_stationary: bool,
     scale_vector: str | None = None,
 ) -> MmaAtom:
     """The atom of a `tcgen05.mma` of this instruction descriptor, by one CTA or a pair; or of a `tcgen05.mma.ws`.

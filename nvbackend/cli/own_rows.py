@@ -71,7 +71,7 @@ def _refuse(what: str, source: str, problem: str) -> NoReturn:
     OWN_ROWS.fail(what=what, source=source, problem=problem, kind=kind)
 
 
-def rules_by_id(others: Iterable[Rule] = ()) -> Mapping[str, Rule]:
+def rules_by_id(others: Iterable[Rule]) -> Mapping[str, Rule]:
     """nvbackend's own rules and `others`, by their ids, in the order of those."""
     every = {**declared(PACKAGE), **{rule.id: rule for rule in others}}
     return {rule: every[rule] for rule in sorted(every)}

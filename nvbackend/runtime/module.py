@@ -313,9 +313,7 @@ def runs_on(target: Target, capability: tuple[int, int], *, as_ptx: bool = False
     return capability[0] == wanted[0] and capability[1] >= wanted[1]
 
 
-def check_architecture(
-    kernel: str, target: Target, device: DeviceLimits, *, as_ptx: bool = False
-) -> Iterator[Diagnostic]:
+def check_architecture(kernel: str, target: Target, device: DeviceLimits, *, as_ptx: bool) -> Iterator[Diagnostic]:
     """launch.architecture where the device cannot run code of `target`."""
     if not runs_on(target, device.capability, as_ptx=as_ptx):
         major, minor = device.capability

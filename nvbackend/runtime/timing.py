@@ -47,7 +47,7 @@ class Clock(Protocol):
 class EventClock:
     """CUDA events on one stream, of the current context. Raises launch.no-gpu on a machine without a GPU."""
 
-    def __init__(self, stream: Any = None) -> None:
+    def __init__(self, stream: Any) -> None:
         reason = no_gpu_reason()
         if reason is not None:
             NO_GPU.fail(reason=reason)

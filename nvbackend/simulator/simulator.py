@@ -174,8 +174,8 @@ class SimulatedModule:
         shared: int,
         seed: int,
         args: Sequence[object],
-        names: Sequence[str] = (),
-        limit: int = LIMIT,
+        names: Sequence[str],
+        limit: int,
     ) -> tuple[Launch, list[Heap]]:
         function = self._module.kernels[program.kernel]
         asked = cluster if cluster is not None else function.directive("reqnctapercluster") or (1, 1, 1)

@@ -55,9 +55,7 @@ def gemm(tiled_mma: TiledMMA, a: Fragment, b: Fragment, c: Fragment, *, scale_d:
     return tuple(issue for k in range(steps) for issue in outer_product(tiled_mma, a, b, c, k, 1 if k else scale_d))
 
 
-def outer_product(
-    tiled_mma: TiledMMA, a: Fragment, b: Fragment, c: Fragment, k: int, scale_d: Any = 1
-) -> Iterator[Issue]:
+def outer_product(tiled_mma: TiledMMA, a: Fragment, b: Fragment, c: Fragment, k: int, scale_d: Any) -> Iterator[Issue]:
     """The instructions of one k: CuTe's dispatch of (V, M) x (V, N) => (V, M, N)."""
     for m, n in traversal(size(c.layout, 1), size(c.layout, 2), _bytes(tiled_mma, a), _bytes(tiled_mma, b)):
         yield Issue(m, n, k, a(None, m, k), b(None, n, k), c(None, m, n), scale_d)

@@ -52,7 +52,7 @@ class Owned(Protocol):
     def value(self, value: ir.Value, element: ElementType) -> Value:
         """A value of the owner's."""
 
-    def global_address(self, value: ir.Value, element: ElementType, align: int, *, const: bool = False) -> Address:
+    def global_address(self, value: ir.Value, element: ElementType, align: int, *, const: bool) -> Address:
         """An address of the owner's."""
 
 

@@ -177,7 +177,7 @@ def generic_address(k: Core, address: Address) -> Value:
 
 
 def emit_row(
-    k: Core, row: Row, operands: Mapping[str, Given | Sequence[Given]], extents: Mapping[str, int] | None = None
+    k: Core, row: Row, operands: Mapping[str, Given | Sequence[Given]], extents: Mapping[str, int] | None
 ) -> dict[str, list[Value]]:
     """Emit `row` with `operands` by name: see `k.instruction`. `extents` are as `Core.emit` has them."""
     check_names(row, operands)

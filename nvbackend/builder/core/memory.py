@@ -398,7 +398,7 @@ class Memory:
         if total > limit:
             rules.SHARED_SIZE.fail(name=name, total=total, target=self._k.target, limit=limit, over=total - limit)
 
-    def global_address(self, pointer: ir.Value, element: ElementType, align: int, *, const: bool = False) -> Address:
+    def global_address(self, pointer: ir.Value, element: ElementType, align: int, *, const: bool) -> Address:
         """`k.global_address`; `const` where nothing writes the memory while the kernel runs."""
         if getattr(pointer, "type", None) != ir.PointerType(addrspace=GLOBAL_SPACE):
             GLOBAL_POINTER.fail(given=pointer, space=GLOBAL_SPACE)

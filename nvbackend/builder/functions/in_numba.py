@@ -39,7 +39,7 @@ _NAMES = {"float": "float32", "double": "float64", "i1": "boolean"}
 _ADVICE = "take and return the bits as an integer, and convert them in the function: .bitcast(nvb.f16)"
 
 
-def declared_in_numba(function: Linked, lto_ir: bytes | None = None) -> Callable[..., Any]:
+def declared_in_numba(function: Linked, lto_ir: bytes | None) -> Callable[..., Any]:
     """A function of numba's that converts arrays to their addresses and calls the linked one (function.numba).
 
     Its LTO-IR is linked where it is given, else its PTX.

@@ -46,7 +46,7 @@ def brought(k: Core, value: Any) -> Several:
     return tuple(as_value(k, part) for part in value) if isinstance(value, tuple) else (as_value(k, value),)
 
 
-def combining(k: Core, call: str, operation: Operation, values: Several, *, nan: bool = False) -> Combine:
+def combining(k: Core, call: str, operation: Operation, values: Several, *, nan: bool) -> Combine:
     """What combines two times what threads bring, of the types of `values`: a named operation one by one.
 
     `nan` is of min and max of floats. Raises reduce.operation, value.operation for bits of floats, value.type for a

@@ -140,7 +140,7 @@ class Inside:
         return None
 
 
-def make_identity_tensor(k: FunctionBuilder, shape: IntTuple, at: Sequence[Operand] | None = None) -> Coordinates:
+def make_identity_tensor(k: FunctionBuilder, shape: IntTuple, at: Sequence[Operand] | None) -> Coordinates:
     """The coordinates of a tile of `shape`: see `k.identity_tensor`. CuTe's make_identity_tensor."""
     whole = modes(extents(shape, "a shape", least=1))
     parts = []

@@ -17,7 +17,7 @@ class Guessed(Exception):
 class Choices:
     """The choices of one run: a condition about which nothing is known has the value `first`."""
 
-    def __init__(self, *, first: bool = True) -> None:
+    def __init__(self, *, first: bool) -> None:
         self._first = first
         self._chosen: dict[Any, bool] = {}
         self._numbers: dict[Unknown, int] = {}

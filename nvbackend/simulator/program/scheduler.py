@@ -295,7 +295,7 @@ class Scheduler:
         here = [(self._site(place), Cause(np.sort(np.concatenate(parts)), "runs")) for place, parts in places]
         livelock.exceeded(self._wave, here + self._waits())
 
-    def next_site(self, place: int | None = None) -> Site | None:
+    def next_site(self, place: int | None) -> Site | None:
         """The instruction at a place, or, where no group is on its way, at the lowest place where threads are."""
         if place is None:
             waiting = (one.place - 1 for one in self._waiters)

@@ -57,6 +57,6 @@ def wgmma_model(a: str) -> Model:
     return Model(_FRACTION[HOPPER])
 
 
-def tcgen05_model(a: str, b: str, *, sparse: bool = False) -> Model:
+def tcgen05_model(a: str, b: str, *, sparse: bool) -> Model:
     """Of tcgen05.mma of floats: of the kinds without block scale, and of mxf8f6f4."""
     return Model(_FRACTION[BLACKWELL], claimed=not (sparse or {a, b} & _SIX_BITS))

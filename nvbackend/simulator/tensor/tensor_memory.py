@@ -42,7 +42,7 @@ class Cells:
 
 
 @cache
-def register_cells(shape: str, repeats: int, *, split: int = 0, packed: bool = False) -> Cells | None:
+def register_cells(shape: str, repeats: int, *, split: int, packed: bool = False) -> Cells | None:
     """The cells of `shape` (32x32b, ...) `repeats` times; `split` is the distance of the second half of 16x32bx2."""
     if shape not in _REGISTERS:
         return None
@@ -105,7 +105,7 @@ def accumulator(m: int, n: int, ctas: int, *, stationary: bool, sparse: bool) ->
     return Accumulator(row[:, 0] // (m // ctas), *np.broadcast_arrays(*found))
 
 
-def scale_cells(rows: int, *, split: bool = False) -> tuple[Array, Array]:
+def scale_cells(rows: int, *, split: bool) -> tuple[Array, Array]:
     """Lane and column of the word with the scale factors of each row of A, or column of B.
 
     The same again is in the lanes 32, 64 and 96 further on; with `split` the second half of B's columns is in lanes
