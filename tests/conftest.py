@@ -12,12 +12,14 @@ from tests.support.compiled_again import build_always
 from tests.support.devices import device, leave_out
 from tests.support.golden import Golden
 from tests.support.gpu import why_not
+from tests.support.messages import Messages
 from tests.support.process import collect_seldom
 from tests.support.sampling import leave_to_slices
 from tests.support.slices import USUAL_S, Choice, chosen
 
 ANY_GPU = (0, 0)
 CHOSEN = pytest.StashKey[str]()
+MESSAGES = pytest.StashKey[Messages]()
 __all__ = ["device"]
 WHOLE = "pytest -m exhaustive -n auto"
 
@@ -44,7 +46,24 @@ class Devices:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Devices())
+    is_part = config.option.keyword or hasattr(config, "workerinput") or any("::" in each for each in config.args)
+    config.stash[MESSAGES] = Messages(update=config.getoption("--update-golden"), whole=not is_part)
     build_always()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Hold the diagnostics of a test to the golden of its file, unless what it does is drawn or long, or on a GPU."""
+    is_drawn = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+    if is_drawn or any(item.get_closest_marker(name) for name in ("gpu", "exhaustive")):
+        yield
+        return
+    with item.config.stash[MESSAGES].held(item.path):
+        yield
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    session.config.stash[MESSAGES].write()
 
 
 @pytest.hookimpl(wrapper=True)
