@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, cast
 
+from nvbackend.codegen.old_ptxas import check_code
 from nvbackend.codegen.ptxas_messages import SPILLS, diagnose
-from nvbackend.codegen.register_hazards import UnreadableSass, hazards
-from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.toolchain import Tool, ToolVersion, find_ptxas
 from nvbackend.diagnostics import (
     Diagnostic,
@@ -27,8 +26,6 @@ from nvbackend.intrinsics.sync.register_budget import THREAD_REGISTERS
 from nvbackend.isel.target.target import LAST_IN_PTXAS_12, Target, dotted, lowest_ptx_version
 
 _Result = TypeVar("_Result")
-RS_WGMMA_FIXED: ToolVersion = (13, 3, 0)
-"""The first ptxas that keeps the A registers of a wgmma alive until the instruction has read them."""
 
 TARGET = Rule(
     id="ptxas.target",
@@ -43,14 +40,6 @@ PTX_TOO_NEW = Rule(
     fix="take a newer ptxas (pip install --upgrade nvbackend[ptxas]), or compile for Target.parse({target!r}, {tuple})",
     why="A ptxas refuses PTX of a version after its own.",
     reference="PTX ISA 13 (release notes)",
-)
-OLD_RS_WGMMA = Rule(
-    id="ptxas.old-rs-wgmma",
-    message="ptxas {release} may give wrong code for a wgmma that takes A from registers (PTX line {line}): {problem}",
-    fix="{advice}take ptxas 13.3 or later (pip install --upgrade nvbackend[ptxas]), or put A in shared memory",
-    why="Before 13.3 ptxas may reuse the registers of A while the instruction still reads them: wrong numbers, "
-    "sometimes. Its machine code is read to see whether it did.",
-    reference="CUDA 13.3 release notes (ptxas); the SASS of ptxas before and from 13.3",
 )
 CRASHED = Rule(
     id="ptxas.crash",
@@ -105,7 +94,6 @@ _MACHINE_AT = 18
 _CUDA_MACHINE = (190).to_bytes(2, "little")
 """EM_CUDA."""
 
-_REGISTER_A = re.compile(r"wgmma\.mma_async(?:\.sp)?\.[\w.:]+\s*\{[^}]*\}\s*,\s*\{")
 _UNKNOWN_GPU = re.compile(r"Value '\w+' is not defined for option 'gpu-name'")
 _UNSUPPORTED_VERSION = re.compile(r"Unsupported \.version (\S+); current version is '([\d.]+)'")
 _ENTRY = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)' for ")
@@ -164,8 +152,8 @@ def assemble(
     """Assemble `ptx` for `target`; `register_limit` is in registers a thread.
 
     Raises every error of ptxas as ptxas.error, ptxas.unresolved, ptxas.registers-insufficient,
-    ptxas.register-allocation, ptxas.target, ptxas.ptx-version or ptxas.crash; ptxas.old-rs-wgmma for PTX that this
-    ptxas compiles to wrong code; ptxas.missing without one. Its remarks come back as warnings.
+    ptxas.register-allocation, ptxas.target, ptxas.ptx-version or ptxas.crash; ptxas.old-rs-wgmma or
+    ptxas.old-hinted-cp-async for PTX that this ptxas compiles to wrong code; ptxas.missing without one. Its remarks come back as warnings.
     """
     tool = tool or find_ptxas()
     check_request(opt_level, register_limit)
@@ -182,7 +170,7 @@ def check_request(opt_level: int, register_limit: int | None) -> None:
 
 
 def run_ptxas(ptx: str, target: Target, tool: Tool, *, opt_level: int, register_limit: int | None) -> Assembly:
-    """Run ptxas in a directory of its own. Raises its errors, all of them together, and ptxas.old-rs-wgmma."""
+    """Run ptxas in a directory of its own. Raises its errors, all of them together, and those of `check_code`."""
     return last(running_ptxas(ptx, target, tool, opt_level=opt_level, register_limit=register_limit))
 
 
@@ -200,7 +188,7 @@ def running_ptxas(
         status = process.returncode
         if status == 0:
             cubin = _cubin_of(directory / "kernel.cubin", tool)
-            _check_register_a(ptx, cubin, tool)
+            check_code(ptx, cubin, target, tool)
             return Assembly(cubin, log)
     _refuse_target(log, target, tool)
     raise_all(diagnose(log, ptx))
@@ -232,28 +220,6 @@ def _cubin_of(path: Path, tool: Tool) -> bytes:
     if not is_cubin(data):
         NO_CUBIN.fail(path=tool.path, reason=f"{len(data)} bytes that are not an ELF image for CUDA")
     return data
-
-
-def _check_register_a(ptx: str, cubin: bytes, tool: Tool) -> None:
-    """ptxas.old-rs-wgmma unless this ptxas keeps the registers of A by itself, or is seen to have done so."""
-    match = _REGISTER_A.search(ptx) if tool.version < RS_WGMMA_FIXED else None
-    if match is None:
-        return
-    advice = ""
-    try:
-        overwritten = hazards(disassemble(cubin))
-    except UnreadableSass as error:
-        problem = f"its code cannot be followed, {error}"
-    except DiagnosticError:
-        problem = "no disassembler was found that reads its code"
-        advice = "pip install nvbackend[sass], "
-    else:
-        if not overwritten:
-            return
-        first = overwritten[0]
-        problem = f"{first.writer} writes R{first.register}, which {first.reader} may still read"
-    line = ptx.count("\n", 0, match.start()) + 1
-    OLD_RS_WGMMA.fail(release=tool.release, line=line, problem=problem, advice=advice)
 
 
 def interpret(assembly: Assembly, ptx: str, tool: Tool, *, register_limit: int | None = None) -> Cubin:

@@ -12,12 +12,13 @@ from nvbackend.codegen.ptxas import Assembly, Resources, assemble, interpret, is
 from nvbackend.codegen.toolchain import Tool, find_ptxas
 from nvbackend.diagnostics import DiagnosticError, Severity
 from nvbackend.isel.target.target import Target
-from tests.rules.ptxas import A_OVERWRITTEN
+from tests.rules.ptxas import A_OVERWRITTEN, HINTED_COPY, REGISTER_LOST
 from tests.support.ptxas import ptxas
 from tests.support.wgmma_ptx import COMMIT, FENCE, WAIT, kernel, mma, mma_register_a
 
 HOPPER = Target.parse("sm_90a")
 CLEAN = kernel(FENCE + mma() + COMMIT + WAIT)
+HINT = "cp.async.cg.shared.global.L2::cache_hint [%r2], [%rd0], 16, %rd2;"
 REGISTER_A = kernel(FENCE + mma_register_a() + COMMIT + WAIT)
 EMPTY = ".version {version}\n.target {target}\n.address_size 64\n.visible .entry k() {{ ret; }}\n"
 
@@ -204,7 +205,7 @@ def test_the_code_of_an_old_ptxas_is_read_where_a_is_in_registers(
             raise DiagnosticError([])
         return sass
 
-    monkeypatch.setattr("nvbackend.codegen.ptxas.disassemble", disassemble)
+    monkeypatch.setattr("nvbackend.codegen.old_ptxas.disassemble", disassemble)
     assert assemble(CLEAN, HOPPER, tool=old).data
     if not looked:
         assert assemble(REGISTER_A, HOPPER, tool=old).data
@@ -215,6 +216,49 @@ def test_the_code_of_an_old_ptxas_is_read_where_a_is_in_registers(
     line = REGISTER_A.splitlines().index(mma_register_a().strip()) + 1
     assert f"PTX line {line}" in str(caught.value)
     assert problem in str(caught.value)
+    assert ("nvbackend[sass]" in str(caught.value)) == (sass is None)
+
+
+def test_ptxas_12_9_loses_the_uniform_register_of_a_hinted_copy() -> None:
+    old = Tool.at(ptxas("sm_70"))
+    with pytest.raises(DiagnosticError) as caught:
+        assemble(HINTED_COPY, HOPPER, tool=old)
+    assert rules_of(caught) == ["ptxas.old-hinted-cp-async"]
+    assert "+UR0" in str(caught.value)
+    assert f"PTX line {HINTED_COPY.splitlines().index(HINT) + 1}" in str(caught.value)
+    assert assemble(HINTED_COPY, HOPPER).data, "the newest has no such mistake"
+    assert assemble(HINTED_COPY.replace(".L2::cache_hint", "").replace("16, %rd2", "16"), HOPPER, tool=old).data
+    assert assemble(HINTED_COPY.replace("sm_90a", "sm_80"), Target.parse("sm_80"), tool=old).data
+
+
+@pytest.mark.parametrize(
+    ("version", "sass", "refused"),
+    [
+        ((12, 4, 0), REGISTER_LOST, True),
+        ((13, 3, 73), REGISTER_LOST, True),
+        ((13, 4, 0), REGISTER_LOST, False),
+        ((13, 3, 73), REGISTER_LOST.replace("+0x800", ""), True),
+        ((13, 3, 73), REGISTER_LOST.replace("R13+UR0", "UR0"), True),
+        ((13, 3, 73), REGISTER_LOST.replace("R13+UR0", "R13").replace("UR1", "UR4"), False),
+        ((13, 3, 73), None, True),
+    ],
+)
+def test_the_code_of_an_old_ptxas_is_read_where_a_copy_has_a_policy(
+    version: tuple[int, int, int], sass: str | None, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def disassemble(_cubin: bytes) -> str:
+        if sass is None:
+            raise DiagnosticError([])
+        return sass
+
+    monkeypatch.setattr("nvbackend.codegen.old_ptxas.disassemble", disassemble)
+    old = replace(find_ptxas(), version=version)
+    if not refused:
+        assert assemble(HINTED_COPY, HOPPER, tool=old).data
+        return
+    with pytest.raises(DiagnosticError) as caught:
+        assemble(HINTED_COPY, HOPPER, tool=old)
+    assert rules_of(caught) == ["ptxas.old-hinted-cp-async"]
     assert ("nvbackend[sass]" in str(caught.value)) == (sass is None)
 
 

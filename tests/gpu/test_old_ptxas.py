@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nvbackend import Major, SmemLayout, SwizzleMode, Target, bf16, e4m3, f16, f32, s8, s32, tf32
-from nvbackend.codegen.ptxas import RS_WGMMA_FIXED
+from nvbackend.codegen.old_ptxas import RS_WGMMA_FIXED
 from nvbackend.codegen.toolchain import STANDARD_DIRECTORIES, Tool, wheel_directories
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from tests.gpu.test_wgmma_numbers import fragments, product, random_matrix, run

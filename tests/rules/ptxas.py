@@ -22,6 +22,27 @@ A_OVERWRITTEN = """
         /*0030*/    EXIT ;
 """
 """Code that loads into the registers of A before the wait."""
+REGISTER_LOST = """
+.text.kernel:
+        /*0000*/    LDGSTS.E.BYPASS.LTC128B.128 [R13+UR0+0x800], desc[UR1][R4.64], !P0 ;
+        /*0010*/    EXIT ;
+"""
+"""A copy whose uniform register has the number of none."""
+HINTED_COPY = """.version 8.4
+.target sm_90a
+.address_size 64
+.shared .align 128 .b8 ring[8192];
+.visible .entry kernel(.param .u64 source, .param .u32 stage) {
+.reg .b32 %r<4>; .reg .b64 %rd<4>;
+ld.param.u64 %rd0, [source]; ld.param.u32 %r0, [stage];
+mov.u32 %r1, %tid.x; shl.b32 %r1, %r1, 4; shl.b32 %r0, %r0, 11; mov.u32 %r2, ring;
+add.u32 %r2, %r2, %r0; add.u32 %r2, %r2, %r1; cvt.u64.u32 %rd1, %r1; add.u64 %rd0, %rd0, %rd1;
+createpolicy.fractional.L2::evict_first.b64 %rd2, 1.0;
+cp.async.cg.shared.global.L2::cache_hint [%r2], [%rd0], 16, %rd2;
+cp.async.wait_all;
+ret; }
+"""
+"""A copy with a cache policy into a stage of a ring that all threads share."""
 
 
 @program("ptxas.error", located=False)
@@ -199,9 +220,17 @@ def ptx_from_the_future():
 @program("ptxas.old-rs-wgmma")
 def ptxas_that_loses_registers():
     tool = replace(find_ptxas(), version=(13, 2, 0))
-    with patch("nvbackend.codegen.ptxas.disassemble", return_value=A_OVERWRITTEN):  # breaks
+    with patch("nvbackend.codegen.old_ptxas.disassemble", return_value=A_OVERWRITTEN):  # breaks
         assemble(wgmma_ptx.kernel(FENCE + mma_register_a() + COMMIT + WAIT), HOPPER, tool=tool)  # breaks
     assemble(wgmma_ptx.kernel(FENCE + mma_register_a() + COMMIT + WAIT), HOPPER, tool=tool)  # keeps
+
+
+@program("ptxas.old-hinted-cp-async")
+def ptxas_that_loses_a_uniform_register():
+    version = (13, 3, 0)  # breaks
+    version = (13, 4, 0)  # keeps
+    with patch("nvbackend.codegen.old_ptxas.disassemble", return_value=REGISTER_LOST):
+        assemble(HINTED_COPY, HOPPER, tool=replace(find_ptxas(), version=version))
 
 
 @program("ptxas.crash")
