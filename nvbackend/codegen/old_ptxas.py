@@ -54,12 +54,12 @@ class _Mistake:
 
 def _overwritten_a(sass: str) -> str | None:
     """The first register of A that is written too early. Raises UnreadableSass."""
-    found = hazards(sass)
-    return f"{found[0].writer} writes R{found[0].register}, which {found[0].reader} may still read" if found else None
+    first = next(iter(hazards(sass)), None)
+    return f"{first.writer} writes R{first.register}, which {first.reader} may still read" if first else None
 
 
 def _lost_register(sass: str) -> str | None:
-    """The first copy whose uniform register is UR0, the number that stands for none here."""
+    """The first copy whose uniform register is UR0, as it is where the number is left out."""
     match = _NO_UNIFORM_REGISTER.search(sass)
     return f"{match[0]} takes UR0 and UR1, which nothing sets" if match else None
 

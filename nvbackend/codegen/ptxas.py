@@ -153,7 +153,8 @@ def assemble(
 
     Raises every error of ptxas as ptxas.error, ptxas.unresolved, ptxas.registers-insufficient,
     ptxas.register-allocation, ptxas.target, ptxas.ptx-version or ptxas.crash; ptxas.old-rs-wgmma or
-    ptxas.old-hinted-cp-async for PTX that this ptxas compiles to wrong code; ptxas.missing without one. Its remarks come back as warnings.
+    ptxas.old-hinted-cp-async for PTX that this ptxas compiles to wrong code; ptxas.missing without one. Its remarks
+    come back as warnings.
     """
     tool = tool or find_ptxas()
     check_request(opt_level, register_limit)

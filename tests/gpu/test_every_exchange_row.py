@@ -39,6 +39,7 @@ def random_words(count, seed=1):
 
 # -- cp.async -------------------------------------------------------------------------------------------------------
 
+
 def copies():
     """The rows that this machine's ptxas encodes: older ones are refused for copies with a policy."""
     hinted = find_ptxas().version >= HINTED_COPY_FIXED
