@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, Severity, told_once, user_facing
 from nvbackend.intrinsics.row.semantics import Completion
@@ -17,6 +16,8 @@ from nvbackend.lint.lift import Lifted, lift
 from nvbackend.lint.matching import rows_of
 from nvbackend.lint.memory import SharedMemory
 from nvbackend.lint.missing import Absent
+from nvbackend.lint.said import at_line, head_of, issuer_of, place_of, round_by_round, with_source
+from nvbackend.lint.touched import said
 from nvbackend.ptx import Module, parse, resolve
 
 _COMMITS: Mapping[Completion | None, str] = {
@@ -28,6 +29,8 @@ _WAITS: Mapping[Completion | None, str] = {
     Completion.BULK_GROUP: "cp.async.bulk.wait_group.read",
     Completion.LOAD_WAIT: "tcgen05.wait::ld.sync.aligned",
 }
+_NEVER = frozenset((rules.NEVER_COMMITTED.id, rules.NEVER_WAITED.id))
+"""What has consequences in many rounds of many loops, which are not reported beside it."""
 _NAMED = 4
 """Registers that a message names."""
 
@@ -38,8 +41,10 @@ def lint(text: str, source: str = "<ptx>") -> list[Diagnostic]:
 
     Each instruction is looked up by its spelling and checked against the `.target` and `.version` of the text. Along
     the control flow: registers of wgmma and tcgen05.ld that are used before a wait, wgmma without its fence or its
-    commit, shared memory that is filled again while wgmma reads it, ordinary writes that the async proxy reads without
-    fence.proxy.async, groups that the kernel leaves. `source` is the file that diagnostics name; where the text has
+    commit, shared memory that is filled again while wgmma or a bulk store reads it, ordinary writes that the async
+    proxy reads without fence.proxy.async, groups that the kernel leaves. In the first rounds of each loop, by the
+    addresses that each thread computes: shared memory that is read while cp.async fills it, mbarriers that nothing
+    initialises, and phases that nothing completes. `source` is the file that diagnostics name; where the text has
     `.loc`, a note names the line of the program that it was compiled from. Whatever is not known is not reported.
     Raises ptx.syntax, ptx.directive, ptx.undeclared and ptx.redeclared for what is not PTX.
     """
@@ -79,36 +84,54 @@ def _gates(lifted: Lifted) -> Iterator[Diagnostic]:
             for row in rows_of(line.instruction.opcode)
         ]
         if verdicts and all(verdicts):
-            yield from (_with_source(diagnostic, line.source) for diagnostic in verdicts[0])
+            yield from (with_source(diagnostic, line.source) for diagnostic in verdicts[0])
 
 
 def _protocols(lifted: Lifted) -> Iterator[Diagnostic]:
     addresses = Addresses(lifted)
     shared = SharedMemory(lifted, addresses)
-    yield from _missing(lifted, addresses)
-    told: set[tuple[str, object]] = set()
-    for mistake in in_flight.find(lifted, shared.releases, shared.cyclic):
-        cause = _cause(lifted, mistake)
-        if cause not in told:
-            told.add(cause)
-            yield _diagnostic(lifted, mistake)
+    missing = list(_missing(lifted, addresses))
+    flying = list(_in_flight(lifted, shared, Absent(lifted, addresses)))
+    yield from (*missing, *flying)
+    told = {diagnostic.rule_id for diagnostic in missing}
+    if not told & _NEVER:
+        hidden = told | ({rules.WRITTEN_IN_FLIGHT.id} if flying else set())
+        yield from (each for each in round_by_round(lifted) if each.rule_id not in hidden)
     for site, writer in shared.unfenced():
         line = lifted.lines[writer]
-        yield _at(
+        yield at_line(
             lifted,
             site.position,
             rules.PROXY_FENCE,
             (("the memory is written here", line.location),),
             reader=site.instr.opcode,
-            writer=_place(line.location),
+            writer=place_of(line.location),
         )
+
+
+def _in_flight(lifted: Lifted, shared: SharedMemory, absent: Absent) -> Iterator[Diagnostic]:
+    """What is used while an operation has it.
+
+    A tcgen05.wait::ld after the use is as good as one before it: ptxas makes a NOP of it, and has each use of a
+    register wait for its load. Triton 3.9 prints such uses.
+    """
+    told: set[tuple[str, object]] = set()
+    for mistake in in_flight.find(lifted, shared.releases, shared.cyclic):
+        if said(lifted.lines[mistake.issuer]).issues is Completion.LOAD_WAIT and absent.waits_later(
+            mistake.site.position
+        ):
+            continue
+        cause = _cause(lifted, mistake)
+        if cause not in told:
+            told.add(cause)
+            yield _diagnostic(lifted, mistake)
 
 
 _MISSING: Mapping[str, tuple[Rule, str]] = {
     "uncommitted": (rules.NEVER_COMMITTED, "commit"),
     "unwaited": (rules.NEVER_WAITED, "wait"),
     "uninitialised": (rules.MBARRIER_INIT, ""),
-    "read": (rules.COPY_IN_FLIGHT, "wait"),
+    "read": (rules.COPY_IN_FLIGHT, ""),
 }
 """The rule of what is missing, and what its texts call the instruction that is wanted."""
 
@@ -116,14 +139,18 @@ _MISSING: Mapping[str, tuple[Rule, str]] = {
 def _missing(lifted: Lifted, addresses: Addresses) -> Iterator[Diagnostic]:
     for each in Absent(lifted, addresses).find():
         rule, name = _MISSING[each.kind]
-        head = _head(lifted.lines[each.position].instruction.opcode)
+        head = head_of(lifted.lines[each.position].instruction.opcode)
         values = {name: each.wanted} if name else {}
         notes: tuple[tuple[str, Location | None], ...] = ()
         if each.issuer >= 0:
             issuer = lifted.lines[each.issuer]
-            values["issuer"] = f"the {_head(issuer.instruction.opcode)} of {_place(issuer.location)}"
+            reason, fix = (
+                f"no {each.wanted} comes before it on any path",
+                f"put {each.wanted} and a barrier before this line",
+            )
+            values = {"issuer": issuer_of(issuer), "round": "", "reason": reason, "fix": fix}
             notes = (("the copy is issued here", issuer.location),)
-        yield _at(lifted, each.position, rule, notes, instruction=head, **values)
+        yield at_line(lifted, each.position, rule, notes, instruction=head, **values)
 
 
 def _cause(lifted: Lifted, mistake: InFlightMistake) -> tuple[str, object]:
@@ -136,7 +163,7 @@ def _cause(lifted: Lifted, mistake: InFlightMistake) -> tuple[str, object]:
 def _diagnostic(lifted: Lifted, mistake: InFlightMistake) -> Diagnostic:
     issuer = lifted.lines[mistake.issuer]
     completion = issuer.row.semantics.issues if issuer.row is not None else None
-    who = f"the {_head(issuer.instruction.opcode)} of {_place(issuer.location)}"
+    who = issuer_of(issuer)
     wait, commit = _WAITS.get(completion, ""), _COMMITS.get(completion, "")
     notes = (("the operation is issued here", issuer.location),)
     here = mistake.site
@@ -152,7 +179,7 @@ def _diagnostic(lifted: Lifted, mistake: InFlightMistake) -> Diagnostic:
             reason = f"no {commit} has closed its group, so no wait covers it"
             fix = f"put {commit} after {who}, and {wait} 0 before this line"
         many = len(mistake.registers) > 1
-        return _at(
+        return at_line(
             lifted,
             here.position,
             rules.IN_FLIGHT,
@@ -167,44 +194,17 @@ def _diagnostic(lifted: Lifted, mistake: InFlightMistake) -> Diagnostic:
         )
     if mistake.kind == "unfenced":
         reason = f"ordinary code computes {registers}" if mistake.registers else "the first wgmma needs one in any case"
-        return _at(
-            lifted, here.position, rules.WGMMA_FENCE, (), instruction=_head(line.instruction.opcode), reason=reason
+        return at_line(
+            lifted, here.position, rules.WGMMA_FENCE, (), instruction=head_of(line.instruction.opcode), reason=reason
         )
     if mistake.kind == "uncommitted" or (mistake.kind == "left" and is_open):
-        where = "the end of the kernel" if mistake.kind == "left" else f"this {_head(line.instruction.opcode)}"
-        return _at(lifted, here.position, rules.UNCOMMITTED, notes, where=where, commit=commit, issuer=who)
+        where = "the end of the kernel" if mistake.kind == "left" else f"this {head_of(line.instruction.opcode)}"
+        return at_line(lifted, here.position, rules.UNCOMMITTED, notes, where=where, commit=commit, issuer=who)
     if mistake.kind == "left":
         reason = f"no {wait} that completes it comes after it"
-        return _at(lifted, here.position, rules.UNWAITED, notes, issuer=who, reason=reason, wait=wait)
-    release = f"this {_head(line.instruction.opcode)}"
-    return _at(lifted, here.position, rules.RELEASED, notes, release=release, issuer=who)
-
-
-def _at(
-    lifted: Lifted,
-    position: int,
-    rule: Rule,
-    notes: tuple[tuple[str, Location | None], ...],
-    **values: object,
-) -> Diagnostic:
-    line = lifted.lines[position]
-    return _with_source(rule.diagnose(at=line.location, notes=notes, **values), line.source)
-
-
-def _with_source(diagnostic: Diagnostic, source: Location | None) -> Diagnostic:
-    if source is None:
-        return diagnostic
-    return replace(diagnostic, notes=(*diagnostic.notes, ("compiled from this line", source)))
-
-
-def _head(opcode: str) -> str:
-    """The spelling without the qualifiers of shape and type."""
-    parts = opcode.split(".")
-    return ".".join(parts[: 3 if parts[0] == "cp" else 2])
-
-
-def _place(location: Location) -> str:
-    return f"line {location.line}"
+        return at_line(lifted, here.position, rules.UNWAITED, notes, issuer=who, reason=reason, wait=wait)
+    release = f"this {head_of(line.instruction.opcode)}"
+    return at_line(lifted, here.position, rules.RELEASED, notes, release=release, issuer=who)
 
 
 def _registers(mistake: InFlightMistake) -> str:

@@ -59,6 +59,10 @@ class Absent:
         yield from self._read_early()
         yield from self._barriers()
 
+    def waits_later(self, position: int) -> bool:
+        """Whether a wait for loads from tensor memory comes after an instruction on some path."""
+        return any(_said(self._lines[place]).awaits is Completion.LOAD_WAIT for place in self._after(position))
+
     # -- copies and multiplications ----------------------------------------------------------------------------------
 
     def _uncommitted(self) -> Iterator[Missing]:

@@ -71,8 +71,24 @@ MBARRIER_INIT = Rule(
 )
 COPY_IN_FLIGHT = Rule(
     id="lint.copy-in-flight",
-    message="{instruction} reads shared memory that only {issuer} fills, and no {wait} comes before it on any path",
-    fix="put {wait} and a barrier before this line",
+    message="{instruction} reads shared memory that only {issuer} fills{round}: {reason}",
+    fix="{fix}",
     why="The bytes may not be there: the values are old ones, depending on timing. Nothing traps.",
     reference="PTX ISA 9.7.9.25.3.3 (cp.async.wait_group)",
+)
+WRITTEN_IN_FLIGHT = Rule(
+    id="lint.written-in-flight",
+    message="{instruction} writes shared memory that {issuer} may still be reading{round}: no {wait} that completes "
+    "its group is between the two",
+    fix="put {wait} {pending} before this line, and a barrier where other threads write",
+    why="The operation reads the old bytes or the new ones, depending on timing. Nothing traps.",
+    reference="PTX ISA 9.7.9.27.2.2 (cp.async.bulk.wait_group), 9.7.15.7.3 (wgmma.wait_group)",
+)
+MBARRIER_STUCK = Rule(
+    id="lint.mbarrier-stuck",
+    message="{instruction} waits for the first phase of an mbarrier, and no arrival at it comes before this wait on "
+    "any path",
+    fix="put the arrival that completes the phase (mbarrier.arrive, tcgen05.commit) before the wait",
+    why="No thread passes the wait, so none arrives: the kernel hangs.",
+    reference="PTX ISA 9.7.13.15.16 (mbarrier.test_wait, mbarrier.try_wait)",
 )

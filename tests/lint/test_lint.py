@@ -18,11 +18,11 @@ RULES = {
     "fence.proxy.async": {"lint.proxy-fence"},
     "tcgen05.wait::ld": {"lint.register-in-flight"},
     "cp.async.bulk.commit_group": {"lint.uncommitted"},
-    "cp.async.commit_group": {"lint.never-committed"},
+    "cp.async.commit_group": {"lint.never-committed", "lint.copy-in-flight"},
     "cp.async.wait_group": {"lint.never-waited", "lint.copy-in-flight"},
-    "tcgen05.commit": {"lint.never-committed"},
+    "tcgen05.commit": {"lint.never-committed", "lint.mbarrier-stuck"},
     "mbarrier.init": {"lint.mbarrier-init"},
-    "cp.async.bulk.wait_group": {"lint.unwaited"},
+    "cp.async.bulk.wait_group": {"lint.unwaited", "lint.written-in-flight"},
 }
 SMALL = [one for one in FILES if one.stem in ("nvrtc_tiles", "triton_two_dots", "triton_tma_store")]
 FEW = [one for one in PLANTED if one.number == 1 and one.file in SMALL and one.file.stem != "nvrtc_tiles"]
@@ -111,7 +111,9 @@ def test_a_fence_under_a_condition_may_be_enough() -> None:
 
 
 COPY = "cp.async.cg.shared.global [box], [%rd1], 16; cp.async.commit_group;"
+STAGE = COPY.replace("box", "%r3")
 READ = "ld.shared.b32 %r1, [box]; st.global.b32 [%rd1], %r1;"
+ARRIVE = "mbarrier.arrive.shared::cta.b64 _, [%r2];"
 DONE = "cp.async.wait_group 0; bar.sync 0;"
 BOX = HEAD.replace("sm_100a", "sm_90a") + ".shared .align 16 .b8 box[64];"
 
@@ -120,7 +122,7 @@ BOX = HEAD.replace("sm_100a", "sm_90a") + ".shared .align 16 .b8 box[64];"
     "text",
     [
         f"again: @%p0 bra wait; {COPY} bra.uni next; wait: {DONE} {READ} next: @%p1 bra again; {DONE} ret; }}",
-        f"again: {COPY} cp.async.wait_group 1; bar.sync 0; @%p0 bra next; {READ} next: @%p1 bra again; {DONE} ret; }}",
+        f"again: {STAGE} cp.async.wait_group 1; bar.sync 0; @%p0 bra next; {READ} next: @%p1 bra again; {DONE} ret; }}",
         f"{COPY} call work; {READ} {DONE} ret; }}",
         f"@%p0 bra read; {COPY} {DONE} read: {READ} ret; }}",
         f"st.shared.b32 [box], %r2; bar.sync 0; {READ} {COPY} {DONE} ret; }}",
@@ -147,10 +149,11 @@ def test_the_first_round_reads_before_any_wait(loop: str) -> None:
 def test_each_mbarrier_has_an_init() -> None:
     init, wait = "mbarrier.init.shared::cta.b64", "mbarrier.try_wait.parity.shared::cta.b64"
     waits = " ".join(f"w{at}: {wait} %p0, [box+{at}], 0; @!%p0 bra w{at};" for at in (0, 8, 16))
-    assert lint(f"{BOX} {init} [box], 1; {init} [box+8], 1; {init} [box+16], 1; bar.sync 0; {waits} ret; }}") == []
-    (fault,) = lint(f"{BOX} {init} [box], 1; {init} [box+16], 1; bar.sync 0; {waits} ret; }}")
+    arrive = f"bar.sync 0; {ARRIVE}"
+    assert lint(f"{BOX} {init} [box], 1; {init} [box+8], 1; {init} [box+16], 1; {arrive} {waits} ret; }}") == []
+    (fault,) = lint(f"{BOX} {init} [box], 1; {init} [box+16], 1; {arrive} {waits} ret; }}")
     assert fault.rule_id == "lint.mbarrier-init"
-    unknown = f"{init} [%r3], 1; bar.sync 0; {waits} ret; }}"
+    unknown = f"{init} [%r3], 1; {arrive} {waits} ret; }}"
     assert lint(f"{BOX} {unknown}") == []
 
 
@@ -191,15 +194,93 @@ def test_a_write_by_a_generic_address_may_be_what_is_read(write: str, is_seen: b
     assert [fault.rule_id for fault in found] == ([] if is_seen else ["lint.copy-in-flight"])
 
 
+INIT = "mbarrier.init.shared::cta.b64"
+
+
 def test_arrays_of_dynamic_shared_memory_begin_at_one_address() -> None:
-    init, wait = "mbarrier.init.shared::cta.b64", "w: mbarrier.try_wait.parity.shared::cta.b64 %p0, [second+8], 0;"
+    wait = f"{ARRIVE} w: mbarrier.try_wait.parity.shared::cta.b64 %p0, [second+8], 0;"
     arrays = "".join(f".extern .shared .align 16 .b8 {name}[]; " for name in ("first", "second"))
-    assert lint(f"{BOX} {arrays} {init} [first+8], 1; bar.sync 0; {wait} @!%p0 bra w; ret; }}") == []
-    (fault,) = lint(f"{BOX} {arrays} {init} [first], 1; bar.sync 0; {wait} @!%p0 bra w; ret; }}")
+    assert lint(f"{BOX} {arrays} {INIT} [first+8], 1; bar.sync 0; {wait} @!%p0 bra w; ret; }}") == []
+    (fault,) = lint(f"{BOX} {arrays} {INIT} [first], 1; bar.sync 0; {wait} @!%p0 bra w; ret; }}")
     assert fault.rule_id == "lint.mbarrier-init"
 
 
 def test_a_number_with_its_highest_bit_is_subtracted() -> None:
-    init, wait = "mbarrier.init.shared::cta.b64", "w: mbarrier.try_wait.parity.shared::cta.b64 %p0, [box+8], 0;"
+    wait = f"{ARRIVE.replace('%r2', 'box+8')} w: mbarrier.try_wait.parity.shared::cta.b64 %p0, [box+8], 0;"
     start = "mov.u32 %r1, box; add.u32 %r2, %r1, 4294967288;"
-    assert lint(f"{BOX} {start} {init} [%r2+16], 1; bar.sync 0; {wait} @!%p0 bra w; ret; }}") == []
+    assert lint(f"{BOX} {start} {INIT} [%r2+16], 1; bar.sync 0; {wait} @!%p0 bra w; ret; }}") == []
+
+
+PIPELINE = f"""{BOX.replace("box[64]", "box[3072]")}
+mov.u32 %r0, %tid.x; and.b32 %r0, %r0, 31; shl.b32 %r0, %r0, 4; mov.u32 %r1, box; add.u32 %r0, %r0, %r1;
+cp.async.cg.shared.global [%r0], [%rd1], 16; FIRST
+cp.async.cg.shared.global [%r0+512], [%rd1], 16; cp.async.commit_group;
+mov.b32 %r2, 0; mov.b32 %r3, 1024;
+again: cp.async.wait_group LEFT; bar.sync 0; add.u32 %r1, %r0, %r2; ld.shared.b32 %r1, [%r1]; st.global.b32 [%rd1], %r1;
+bar.sync 0; add.u32 %r1, %r0, %r3; cp.async.cg.shared.global [%r1], [%rd1], 16; AGAIN
+add.u32 %r2, %r2, 512; setp.eq.u32 %p0, %r2, 1536; selp.u32 %r2, 0, %r2, %p0;
+add.u32 %r3, %r3, 512; setp.eq.u32 %p0, %r3, 1536; selp.u32 %r3, 0, %r3, %p0;
+@%p1 bra again; cp.async.wait_group 0; ret; }}"""
+"""A ring of three stages of 512 bytes, filled two rounds ahead."""
+
+
+@pytest.mark.parametrize(
+    ("first", "left", "again", "place"),
+    [
+        ("COMMIT", "1", "COMMIT", None),
+        ("", "1", "COMMIT", " in round 1 of the loop"),
+        ("COMMIT", "2", "COMMIT", " in round 1 of the loop"),
+        ("COMMIT", "1", "@%p1 cp.async.commit_group;", None),
+    ],
+)
+def test_groups_are_counted_round_by_round(first: str, left: str, again: str, place: str | None) -> None:
+    """What a stage holds in a round, by the addresses of each thread; a commit under a condition may be executed."""
+    text = PIPELINE.replace("FIRST", first).replace("LEFT", left).replace("AGAIN", again)
+    faults = lint(text.replace("COMMIT", "cp.async.commit_group;"))
+    assert [fault.rule_id for fault in faults] == (["lint.copy-in-flight"] if place else [])
+    assert place is None or f"fills{place}: no cp.async." in faults[0].message
+
+
+def test_threads_that_read_what_others_copied_are_looked_at() -> None:
+    """Thread t reads the piece of thread 31 - t, by arithmetic on its number."""
+    head = f"{BOX.replace('box[64]', 'box[1024]')} mov.u32 %r0, %tid.x; and.b32 %r0, %r0, 31; mov.u32 %r3, box;"
+    copy = "shl.b32 %r1, %r0, 4; add.u32 %r1, %r1, %r3; cp.async.cg.shared.global [%r1], [%rd1], 16;"
+    other = (
+        "xor.b32 %r2, %r0, 31; mad.lo.s32 %r2, %r2, 16, %r3; ld.shared.b32 %r2, [%r2+AT]; st.global.b32 [%rd1], %r2;"
+    )
+    text = f"{head} {copy} cp.async.commit_group; {other} cp.async.wait_group 0; ret; }}"
+    assert [fault.rule_id for fault in lint(text.replace("AT", "0"))] == ["lint.copy-in-flight"]
+    assert lint(text.replace("AT", "512")) == []
+
+
+def test_a_wait_for_loads_may_come_after_a_use() -> None:
+    """The machine waits by register: Triton 3.9 moves sums above the wait."""
+    text = f"{HEAD}{LOAD} add.f32 %r3, %r0, %r1; WAIT st.global.b32 [%rd0], %r3; ret; }}"
+    assert lint(text.replace("WAIT", WAIT)) == []
+    assert [fault.rule_id for fault in lint(text.replace("WAIT", ""))] == ["lint.register-in-flight"]
+
+
+STORE = "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [box], 64; cp.async.bulk.commit_group;"
+LOADS = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [box], [%rd1], 64, [%r2];"
+READ_WAIT = "cp.async.bulk.wait_group.read 0;"
+
+
+@pytest.mark.parametrize(
+    ("between", "is_seen"),
+    [("", True), (READ_WAIT, False), (f"@%p1 bra on; {READ_WAIT} on:", False), ("bar.sync 1, 64;", False)],
+)
+def test_memory_that_a_bulk_store_reads_is_not_filled(between: str, is_seen: bool) -> None:
+    """Unless a wait may have come before it, of this thread or of one that meets it at a barrier of some threads."""
+    faults = lint(f"{BOX} {STORE} {between} {LOADS} cp.async.bulk.wait_group 0; ret; }}")
+    assert [fault.rule_id for fault in faults] == (["lint.written-in-flight"] if is_seen else [])
+
+
+@pytest.mark.parametrize(("where", "is_stuck"), [("before", False), ("after", True), ("elsewhere", False), ("", True)])
+def test_a_phase_is_completed_by_an_arrival_before_the_wait(where: str, is_stuck: bool) -> None:
+    init = "mbarrier.init.shared::cta.b64 [box], 1; bar.sync 0;"
+    wait = "mbarrier.try_wait.parity.shared::cta.b64 %p0, [box], 0;"
+    arrive = "mbarrier.arrive.shared::cta.b64 _, [box];"
+    before = {"before": f"@%p1 {arrive}", "elsewhere": f"@%p1 bra round; {arrive} bra past; round:"}.get(where, "")
+    after = arrive if where == "after" else ""
+    faults = lint(f"{BOX} {init} {before} w: {wait} @!%p0 bra w; {after} past: ret; }}")
+    assert [fault.rule_id for fault in faults] == (["lint.mbarrier-stuck"] if is_stuck else [])

@@ -78,8 +78,28 @@ def a_copy_that_is_read_before_its_wait():
 def a_wait_at_an_mbarrier_of_no_counts():
     first = ""  # breaks
     first = "mbarrier.init.shared::cta.b64 [box], 1; bar.sync 0;"  # keeps
-    wait = "mbarrier.try_wait.parity.shared::cta.b64 %p0, [box], 0;"
-    return lint(f"{HEAD} {first} again: {wait} @!%p0 bra again; ret; }}")
+    arrive, wait = (
+        "mbarrier.arrive.shared::cta.b64 _, [box];",
+        "mbarrier.try_wait.parity.shared::cta.b64 %p0, [box], 0;",
+    )
+    return lint(f"{HEAD} {first} {arrive} again: {wait} @!%p0 bra again; ret; }}")
+
+
+@program("lint.mbarrier-stuck", located=False)
+def an_arrival_after_the_wait_for_it():
+    init, arrive = "mbarrier.init.shared::cta.b64 [box], 1; bar.sync 0;", "mbarrier.arrive.shared::cta.b64 _, [box];"
+    before, after = "", arrive  # breaks
+    before, after = arrive, ""  # keeps
+    wait = "again: mbarrier.try_wait.parity.shared::cta.b64 %p0, [box], 0; @!%p0 bra again;"
+    return lint(f"{HEAD} {init} {before} {wait} {after} ret; }}")
+
+
+@program("lint.written-in-flight", located=False)
+def a_tile_that_is_written_while_a_copy_reads_it():
+    before = ""  # breaks
+    before = "cp.async.bulk.wait_group.read 0;"  # keeps
+    store = "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r0], 64; cp.async.bulk.commit_group;"
+    return lint(f"{HEAD} {store} {before} st.shared.b32 [%r0+16], %r2; cp.async.bulk.wait_group 0; ret; }}")
 
 
 @program("lint.stage-in-flight", located=False)

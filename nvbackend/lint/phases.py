@@ -1,0 +1,98 @@
+"""mbarriers by their addresses: waits at one that is never initialised, and for a phase that nothing can complete.
+
+The first arrival at an mbarrier completes no phase of a thread that is to wait before it: where all arrivals come after
+a wait for the first phase on every path, no thread passes the wait, and none arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from nvbackend.intrinsics.row.semantics import MbarrierUse
+from nvbackend.isel.flow.loops import loops_of
+from nvbackend.lint.by_thread import ThreadValues, Unknown
+from nvbackend.lint.rounds import WrittenOut
+from nvbackend.lint.touched import said
+
+_ASKS = MbarrierUse.WAIT | MbarrierUse.POLL
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A wait: for a phase of an mbarrier that is `uninitialised`, or that no arrival completes."""
+
+    position: int
+    uninitialised: bool
+
+
+class Phases:
+    """The questions of one function, written out."""
+
+    def __init__(self, out: WrittenOut, values: ThreadValues) -> None:
+        self._out = out
+        self._lines = out.lifted.lines
+        self._values = values
+        self._reached = loops_of(values.function)
+        self._block: dict[int, str] = {}
+        for block in values.function.blocks.values():
+            start = len(self._block)
+            self._block.update((start + at, block.name) for at in range(len(block.instructions)))
+
+    def find(self) -> list[Stuck]:
+        """The waits that are wrong, by their places."""
+        if not self._out.lifted.syntax.is_entry or any(line.instruction.parts[0] == "call" for line in self._lines):
+            return []
+        begun = self._begun
+        if begun is None:
+            return []
+        stuck = []
+        for place in self._uses(_ASKS):
+            address = self._values.address(place)
+            if place in self._out.later or not isinstance(address, int):
+                continue
+            if address not in begun:
+                stuck.append(Stuck(place, uninitialised=True))
+            elif self._is_first(place) and self._comes_before_all(place, address):
+                stuck.append(Stuck(place, uninitialised=False))
+        return stuck
+
+    @cached_property
+    def _begun(self) -> set[int] | None:
+        """The addresses of all mbarriers that are initialised; None where some are not known."""
+        begun = set()
+        for place in self._uses(MbarrierUse.INIT):
+            address = self._values.address(place)
+            if isinstance(address, Unknown):
+                return None
+            begun |= {address} if isinstance(address, int) else {int(each) for each in address}
+        return begun
+
+    def _uses(self, which: MbarrierUse) -> Iterator[int]:
+        for place, line in enumerate(self._lines):
+            use = said(line).mbarrier
+            if use is not None and use & which and self._reached.is_reachable(self._block[place]):
+                yield place
+
+    def _is_first(self, place: int) -> bool:
+        """Whether it waits for the first phase: for parity 0, with no other wait before it that tells of a phase."""
+        return ".parity" in self._lines[place].instruction.opcode and self._parity(place) == 0
+
+    def _parity(self, place: int) -> int | None:
+        operands = self._lines[place].instruction.operands
+        value = self._values.at(place, 2) if len(operands) > 2 else None
+        return value if isinstance(value, int) else None
+
+    def _comes_before_all(self, wait: int, address: int) -> bool:
+        """Whether every arrival that may be at the mbarrier comes after the wait on all paths."""
+        for place in self._uses(MbarrierUse.ARRIVE):
+            at = self._values.address(place)
+            is_other = isinstance(at, int) and at != address
+            if not is_other and not self._is_after(place, wait):
+                return False
+        return True
+
+    def _is_after(self, place: int, wait: int) -> bool:
+        own, before = self._block[place], self._block[wait]
+        return wait < place if own == before else self._reached.dominates(before, own)

@@ -1,0 +1,91 @@
+"""What diagnostics of PTX say: their places in the text and in its source, and those that are found round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from nvbackend.diagnostics import Diagnostic, Location, Rule
+from nvbackend.intrinsics.row.semantics import Completion
+from nvbackend.lint import rules
+from nvbackend.lint.by_thread import ThreadValues
+from nvbackend.lint.lift import Lifted, Line
+from nvbackend.lint.phases import Phases
+from nvbackend.lint.rounds import WrittenOut, written_out
+from nvbackend.lint.stages import Late, Stages
+from nvbackend.lint.touched import said
+
+Notes = tuple[tuple[str, Location | None], ...]
+_WAITS: Mapping[Completion | None, str] = {
+    Completion.COPY_GROUP: "cp.async.wait_group",
+    Completion.BULK_GROUP: "cp.async.bulk.wait_group.read",
+    Completion.MMA_GROUP: "wgmma.wait_group.sync.aligned",
+}
+
+
+def round_by_round(lifted: Lifted) -> Iterator[Diagnostic]:
+    """What is wrong in some round of a loop: of each kind the first, in the order in which a thread comes to it."""
+    out = written_out(lifted)
+    if out is None:
+        return
+    values = ThreadValues(out.lifted)
+    told: set[Rule] = set()
+    for late in Stages(out, values).find():
+        rule = rules.COPY_IN_FLIGHT if late.kind == "read" else rules.WRITTEN_IN_FLIGHT
+        if rule not in told:
+            told.add(rule)
+            yield _late(out, late, rule)
+    for stuck in Phases(out, values).find():
+        rule = rules.MBARRIER_INIT if stuck.uninitialised else rules.MBARRIER_STUCK
+        if rule not in told:
+            told.add(rule)
+            opcode = out.lifted.lines[stuck.position].instruction.opcode
+            yield at_line(out.lifted, stuck.position, rule, (), instruction=head_of(opcode))
+
+
+def _late(out: WrittenOut, late: Late, rule: Rule) -> Diagnostic:
+    line, issuer = out.lifted.lines[late.position], out.lifted.lines[late.issuer]
+    wait, pending = _WAITS[said(issuer).issues], max(late.age - 1, 0)
+    number = out.rounds[late.position]
+    values: dict[str, object] = {"round": f" in round {number} of the loop" if number else ""}
+    if rule is rules.WRITTEN_IN_FLIGHT:
+        values |= {"wait": wait, "pending": pending}
+    elif late.age == 0:
+        commit = "cp.async.commit_group"
+        values |= {"reason": f"no {commit} has closed its group, so no wait covers it"}
+        values |= {"fix": f"put {commit} after the copies, and {wait} 0 and a barrier before this line"}
+    else:
+        values |= {"reason": f"no {wait} that completes its group is between the two"}
+        values |= {"fix": f"put {wait} {pending} and a barrier before this line, or close each group that waits count"}
+    head = head_of(line.instruction.opcode)
+    notes = (("the operation is issued here", issuer.location),)
+    return at_line(out.lifted, late.position, rule, notes, instruction=head, issuer=issuer_of(issuer), **values)
+
+
+def at_line(lifted: Lifted, position: int, rule: Rule, notes: Notes, **values: object) -> Diagnostic:
+    """A diagnostic at an instruction."""
+    line = lifted.lines[position]
+    return with_source(rule.diagnose(at=line.location, notes=notes, **values), line.source)
+
+
+def with_source(diagnostic: Diagnostic, source: Location | None) -> Diagnostic:
+    """With the line of the program that the PTX was compiled from, where that is known."""
+    if source is None:
+        return diagnostic
+    return replace(diagnostic, notes=(*diagnostic.notes, ("compiled from this line", source)))
+
+
+def head_of(opcode: str) -> str:
+    """The spelling without the qualifiers of shape and type."""
+    parts = opcode.split(".")
+    return ".".join(parts[: 3 if parts[0] == "cp" else 2])
+
+
+def place_of(location: Location) -> str:
+    """What a sentence calls a line of the text."""
+    return f"line {location.line}"
+
+
+def issuer_of(line: Line) -> str:
+    """What a sentence calls an instruction elsewhere."""
+    return f"the {head_of(line.instruction.opcode)} of {place_of(line.location)}"
