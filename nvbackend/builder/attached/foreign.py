@@ -17,6 +17,7 @@ from nvbackend.builder.ops.inline.effects import READS, WRITES, effects_of_lanes
 from nvbackend.builder.ops.inline.intrinsic_rows import EARLIER, rows_by_intrinsic
 from nvbackend.intrinsics.row.row import Intrinsic, Role, Row, RowOperand
 from nvbackend.isel.machine.function import MachineInstr
+from nvbackend.lint.matching import rows_of
 from nvbackend.ptx.syntax import Instruction, Integer, Name, Operand
 
 _GENERAL, _OF_NVPTX, _REGISTERS = "llvm.", "llvm.nvvm.", "llvm.nvvm.read.ptx.sreg."
@@ -47,11 +48,14 @@ _ORDINARY = frozenset(
             "set",
         ),
         *("set", "setp", "shf", "shl", "shr", "sin", "slct", "sqrt", "sub", "subc", "szext", "tanh", "testp", "xor"),
-        *("activemask", "elect", "match", "nanosleep", "pmevent", "redux", "shfl", "vote"),
+        *("nanosleep", "pmevent"),
         *("atom", "ld", "ldu", "prefetch", "prefetchu", "red", "st", "suld", "sust", "tex", "tld4"),
     )
 )
 """Instructions of PTX that take part in no protocol: they compute, exchange between lanes, or access memory."""
+
+_EXCHANGES = frozenset({"activemask", "elect", "match", "redux", "shfl", "vote"})
+"""The same, of which the catalogue has every spelling: there is no shfl.sync.bfly.f32."""
 
 Operands = Mapping[str, "ir.Value | int | list[ir.Value]"]
 
@@ -61,12 +65,13 @@ class Foreign:
     """What a call of the owner's is: `instructions` of the machine, in order, and what is `unknown` of it, if anything.
 
     With `hides` it accesses memory that may be shared, at places that are not known, or has a result that is not
-    followed.
+    followed. `unassembled` is a text with instructions that only ptxas reads.
     """
 
     instructions: tuple[MachineInstr, ...] = ()
     unknown: str = ""
     hides: bool = False
+    unassembled: str = ""
 
 
 HARMLESS = Foreign()
@@ -162,9 +167,9 @@ def _of_asm(core: Core, call: ir.CallInstr) -> Foreign:
     try:
         read = read_asm(call.callee, call.args)
     except Unreadable:
-        return Foreign(unknown=named)
+        return Foreign(unknown=named, unassembled=named)
     made: list[MachineInstr] = []
-    hides = not isinstance(call.type, ir.VoidType)
+    hides, unassembled = not isinstance(call.type, ir.VoidType), ""
     for instruction in read.instructions:
         if read.jumps and instruction.parts[0] in _JUMPS:
             continue
@@ -175,12 +180,18 @@ def _of_asm(core: Core, call: ir.CallInstr) -> Foreign:
                 continue
         if read.jumps:
             return Foreign(unknown=f"{named}, which jumps")
-        if is_of_protocol(instruction) or instruction.parts[0] not in _ORDINARY:
-            return Foreign(unknown=f"{named}, in which {instruction.opcode} is not known")
+        if is_of_protocol(instruction) or not _is_ordinary(instruction):
+            return Foreign(unknown=f"{named}, in which {instruction.opcode} is not known", unassembled=named)
+        unassembled = named
         hides = hides or _hides(instruction)
     if read.jumps and len(made) != 1:
         return Foreign(unknown=f"{named}, which jumps")
-    return Foreign(tuple(made), hides=hides)
+    return Foreign(tuple(made), hides=hides, unassembled=unassembled)
+
+
+def _is_ordinary(instruction: Instruction) -> bool:
+    head = instruction.parts[0]
+    return head in _ORDINARY or (head in _EXCHANGES and bool(rows_of(instruction.opcode)))
 
 
 def _hides(instruction: Instruction) -> bool:

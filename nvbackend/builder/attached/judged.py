@@ -97,6 +97,7 @@ def not_judged(k: Owned, whole: Whole) -> tuple[str, ...]:
         f"what runs after {what}{f' ({place})' if place else ''}, along the control flow"
         for what, place in dict.fromkeys(whole.unknown)
     ]
+    sentences += [f"whether {text} is PTX, before ptxas assembles it" for text in dict.fromkeys(whole.unassembled)]
     if whole.hides or whole.unknown or list(_hidden(k)):
         sentences.append(f"{_LEFT_OUT}: the owner's own code may access shared memory or order threads")
     elif not can_be_kernel(k):

@@ -30,6 +30,7 @@ class Whole:
     blocks: dict[str, MachineBlock] = field(default_factory=dict)
     stops: dict[str, int] = field(default_factory=dict)
     unknown: list[tuple[str, Location | None]] = field(default_factory=list)
+    unassembled: list[str] = field(default_factory=list)
     hides: bool = False
     multiplies: bool = False
     """Whether the owner multiplies matrices: which accumulators it writes is not known."""
@@ -64,6 +65,8 @@ def merged(
             instructions += said.instructions
             whole.multiplies = whole.multiplies or any(each.semantics.multiplies for each in said.instructions)
             whole.hides = whole.hides or said.hides
+            if said.unassembled:
+                whole.unassembled.append(said.unassembled)
             if said.unknown:
                 whole.unknown.append((said.unknown, place_of(instruction)))
                 whole.stops.setdefault(name, len(instructions))

@@ -328,3 +328,27 @@ def test_without_lines_of_its_own_it_is_told_where_the_builder_was_attached():
     with pytest.raises(DiagnosticError) as raised:
         k.verify()
     assert raised.value.diagnostics[0].location.file == __file__
+
+
+@pytest.mark.parametrize(
+    ("text", "is_known", "is_read"),
+    [
+        ("shfl.sync.bfly.b32 $0, $1, 1, 31, -1;", True, True),
+        ("shfl.sync.bfly.f32 $0, $1, 1, 31, -1;", False, False),
+        ("add.s32 $0, $1;", True, False),
+        ("words that are no code", False, False),
+    ],
+)
+def test_what_only_ptxas_reads_is_named(text: str, is_known: bool, is_read: bool) -> None:
+    """ptxas takes shuffles of .b32 alone, and add has three operands: it is asked when the kernel is assembled."""
+    function = ir.Function(ir.Module("m"), ir.FunctionType(ir.VoidType(), []), "f")
+    function.calling_convention = "ptx_kernel"
+    builder = ir.IRBuilder(function.append_basic_block())
+    k = nvb.attach(builder, "sm_90a", threads=128)
+    word = ir.IntType(32)
+    builder.asm(ir.FunctionType(word, [word]), text, "=r,r", [word(1)], side_effect=True)
+    builder.ret_void()
+    assert k.verify() == ()
+    after, whether = (f"what runs after the inline assembly {text!r}", f"whether the inline assembly {text!r} is PTX")
+    assert any(each.startswith(after) for each in k.unknown) is not is_known
+    assert any(each.startswith(whether) for each in k.unknown) is not is_read
