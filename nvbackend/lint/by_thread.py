@@ -69,7 +69,7 @@ class Unknown:
 SAME, VARIES = Unknown(same=True), Unknown(same=False)
 
 
-class ThreadValues:
+class CtaValues:
     """The values of a function before its instructions. In `function`, branches on known numbers go one way."""
 
     def __init__(self, lifted: Lifted) -> None:
@@ -200,16 +200,16 @@ class ThreadValues:
     def _results(self, instruction: Instruction, count: int, values: Values) -> list[Value]:
         parts = instruction.parts
         result = instruction.operands[0]
-        given = self._elements(instruction.operands[1:], values)
+        sources = self._elements(instruction.operands[1:], values)
         if parts[:2] == ("ld", "param"):
             return [SAME if self._lifted.syntax.is_entry else VARIES] * count
-        if parts[0] == "mov" and isinstance(result, Vector) and len(given) == 1:
-            return _unpacked(given[0], count, integers.width(parts))
+        if parts[0] == "mov" and isinstance(result, Vector) and len(sources) == 1:
+            return _unpacked(sources[0], count, integers.width(parts))
         if parts[0] == "shfl":
-            return [_of_first_lane(parts, given), *[VARIES] * (count - 1)]
+            return [_of_first_lane(parts, sources), *[VARIES] * (count - 1)]
         if parts[0] not in (*integers.COMPUTED, "cvta") or isinstance(result, Vector | Pair):
-            return [SAME if _is_same(parts, given) else VARIES] * count
-        return [_converted(parts, given[0]) if parts[0] == "cvta" else _computed(parts, given)]
+            return [SAME if _is_same(parts, sources) else VARIES] * count
+        return [_converted(parts, sources[0]) if parts[0] == "cvta" else _computed(parts, sources)]
 
     def _elements(self, operands: tuple[Operand, ...], values: Values) -> list[Value]:
         elements: list[Value] = []
@@ -237,26 +237,26 @@ def _converted(parts: tuple[str, ...], value: Value) -> Value:
     return integers.added(value, (-_WINDOW if "to" in parts else _WINDOW) & integers.MASK, 64)
 
 
-def _computed(parts: tuple[str, ...], given: list[Value]) -> Value:
-    known = [value for value in given if not isinstance(value, Unknown)]
-    number = integers.computed(parts, known) if len(known) == len(given) else None
+def _computed(parts: tuple[str, ...], sources: list[Value]) -> Value:
+    known = [value for value in sources if not isinstance(value, Unknown)]
+    number = integers.computed(parts, known) if len(known) == len(sources) else None
     if number is None:
-        return SAME if _is_same(parts, given) else VARIES
+        return SAME if _is_same(parts, sources) else VARIES
     return number
 
 
-def _is_same(parts: tuple[str, ...], given: list[Value]) -> bool:
+def _is_same(parts: tuple[str, ...], sources: list[Value]) -> bool:
     """Whether all threads compute one number: of numbers that all have, without memory and the place of the thread."""
     is_plain = parts[0] in integers.COMPUTED or parts[0] in ("cvt", "setp", "selp", "fma", "div", "rcp", "sqrt", "ex2")
-    return is_plain and all(isinstance(value, int) or value is SAME for value in given)
+    return is_plain and all(isinstance(value, int) or value is SAME for value in sources)
 
 
-def _of_first_lane(parts: tuple[str, ...], given: list[Value]) -> Value:
+def _of_first_lane(parts: tuple[str, ...], sources: list[Value]) -> Value:
     """`shfl.idx` from lane 0 of the whole warp; the number itself where all threads have it."""
-    value = given[0]
+    value = sources[0]
     if isinstance(value, int) or value is SAME:
         return value
-    is_first = "idx" in parts and len(given) >= 3 and given[1] == 0 and given[2] == _WARP - 1
+    is_first = "idx" in parts and len(sources) >= 3 and sources[1] == 0 and sources[2] == _WARP - 1
     if isinstance(value, Unknown) or not is_first or len(value) % _WARP:
         return VARIES
     return integers.narrowed(value.reshape(-1, _WARP)[:, 0].repeat(_WARP))

@@ -81,17 +81,17 @@ def _extended(value: Number, kind: str) -> Number:
     return _bits(signed(masked(value, bits), bits)) if kind.startswith("s") else masked(value, bits)
 
 
-def _sum(parts: Sequence[str], given: Sequence[Number]) -> Number | None:
-    return None if "cc" in parts or "sat" in parts else masked(given[0] + given[1], width(parts))
+def _sum(parts: Sequence[str], sources: Sequence[Number]) -> Number | None:
+    return None if "cc" in parts or "sat" in parts else masked(sources[0] + sources[1], width(parts))
 
 
-def _difference(parts: Sequence[str], given: Sequence[Number]) -> Number | None:
-    return None if "cc" in parts or "sat" in parts else masked(given[0] - given[1], width(parts))
+def _difference(parts: Sequence[str], sources: Sequence[Number]) -> Number | None:
+    return None if "cc" in parts or "sat" in parts else masked(sources[0] - sources[1], width(parts))
 
 
-def _product(parts: Sequence[str], given: Sequence[Number]) -> Number | None:
+def _product(parts: Sequence[str], sources: Sequence[Number]) -> Number | None:
     kind, bits = parts[-1], width(parts)
-    left, right = (_extended(value, kind) for value in given[:2])
+    left, right = (_extended(value, kind) for value in sources[:2])
     if "wide" in parts:
         return masked(left * right, 2 * bits)
     if "hi" not in parts:
@@ -102,14 +102,14 @@ def _product(parts: Sequence[str], given: Sequence[Number]) -> Number | None:
     return None
 
 
-def _sum_of_product(parts: Sequence[str], given: Sequence[Number]) -> Number | None:
-    product = None if "cc" in parts or "sat" in parts else _product(parts, given)
+def _sum_of_product(parts: Sequence[str], sources: Sequence[Number]) -> Number | None:
+    product = None if "cc" in parts or "sat" in parts else _product(parts, sources)
     bits = 2 * width(parts) if "wide" in parts else width(parts)
-    return None if product is None else masked(product + given[2], bits)
+    return None if product is None else masked(product + sources[2], bits)
 
 
-def _left(parts: Sequence[str], given: Sequence[Number]) -> Number | None:
-    bits, (value, count) = width(parts), given
+def _left(parts: Sequence[str], sources: Sequence[Number]) -> Number | None:
+    bits, (value, count) = width(parts), sources
     if isinstance(count, int):
         return masked(value << count, bits) if count < bits else 0
     if isinstance(value, int):
@@ -117,8 +117,8 @@ def _left(parts: Sequence[str], given: Sequence[Number]) -> Number | None:
     return where((count < bits) * 1, masked(value << (count & (bits - 1)), bits), 0)
 
 
-def _right(parts: Sequence[str], given: Sequence[Number]) -> Number | None:
-    kind, bits, (value, count) = parts[-1], width(parts), given
+def _right(parts: Sequence[str], sources: Sequence[Number]) -> Number | None:
+    kind, bits, (value, count) = parts[-1], width(parts), sources
     if not isinstance(count, int):
         return None
     count = min(count, bits - 1) if kind.startswith("s") else count
@@ -128,35 +128,35 @@ def _right(parts: Sequence[str], given: Sequence[Number]) -> Number | None:
 
 
 def _bitwise(compute: Callable[[Any, Any], Any]) -> Compute:
-    def of(parts: Sequence[str], given: Sequence[Number]) -> Number | None:
-        return masked(compute(given[0], given[1]), width(parts))
+    def of(parts: Sequence[str], sources: Sequence[Number]) -> Number | None:
+        return masked(compute(sources[0], sources[1]), width(parts))
 
     return of
 
 
-def _field(parts: Sequence[str], given: Sequence[Number]) -> Number | None:
-    value, start, count = given
+def _field(parts: Sequence[str], sources: Sequence[Number]) -> Number | None:
+    value, start, count = sources
     if not isinstance(start, int) or not isinstance(count, int) or not count > 0 or start + count > width(parts):
         return None
     field = (value >> start) & ((1 << count) - 1)
     return masked(_bits(signed(field, count)), width(parts)) if parts[-1].startswith("s") else field
 
 
-def _inserted(parts: Sequence[str], given: Sequence[Number]) -> Number | None:
-    value, into, start, count = given
+def _inserted(parts: Sequence[str], sources: Sequence[Number]) -> Number | None:
+    value, into, start, count = sources
     if not isinstance(start, int) or not isinstance(count, int) or start + count > width(parts):
         return None
     mask = (1 << count) - 1
     return (into & (MASK ^ mask << start)) | (value & mask) << start
 
 
-def _chosen(_: Sequence[str], given: Sequence[Number]) -> Number | None:
-    return where(given[2], given[0], given[1])
+def _chosen(_: Sequence[str], sources: Sequence[Number]) -> Number | None:
+    return where(sources[2], sources[0], sources[1])
 
 
-def _extreme(parts: Sequence[str], given: Sequence[Number]) -> Number | None:
-    is_less = _compared(parts[-1], "lt", given[0], given[1])
-    first, second = given if parts[0] == "min" else (given[1], given[0])
+def _extreme(parts: Sequence[str], sources: Sequence[Number]) -> Number | None:
+    is_less = _compared(parts[-1], "lt", sources[0], sources[1])
+    first, second = sources if parts[0] == "min" else (sources[1], sources[0])
     return None if is_less is None else where(is_less, first, second)
 
 
@@ -185,55 +185,55 @@ def _compared(kind: str, comparison: str, left: Number, right: Number) -> Number
     return int(answer) if isinstance(answer, bool) else narrowed(answer.astype("uint64"))
 
 
-def _predicate(parts: Sequence[str], given: Sequence[Number]) -> Number | None:
-    answer = _compared(parts[-1], parts[1], given[0], given[1])
-    if answer is None or len(given) == 2:
+def _predicate(parts: Sequence[str], sources: Sequence[Number]) -> Number | None:
+    answer = _compared(parts[-1], parts[1], sources[0], sources[1])
+    if answer is None or len(sources) == 2:
         return answer
     join = _JOINED.get(parts[2])
-    return None if join is None else narrowed(join(answer, given[2]))
+    return None if join is None else narrowed(join(answer, sources[2]))
 
 
-def _moved(parts: Sequence[str], given: Sequence[Number]) -> Number | None:
+def _moved(parts: Sequence[str], sources: Sequence[Number]) -> Number | None:
     """A number, or the elements of a vector packed, the lowest first."""
-    each = width(parts) // len(given)
-    packed = given[0]
-    for number, value in enumerate(given[1:], start=1):
+    each = width(parts) // len(sources)
+    packed = sources[0]
+    for number, value in enumerate(sources[1:], start=1):
         packed = packed | masked(value, each) << each * number
     return packed
 
 
-def _converted(parts: Sequence[str], given: Sequence[Number]) -> Number | None:
+def _converted(parts: Sequence[str], sources: Sequence[Number]) -> Number | None:
     if "sat" in parts or parts[-2] not in _SIZES:
         return None
-    return masked(_extended(given[0], parts[-1]), _SIZES[parts[-2]])
+    return masked(_extended(sources[0], parts[-1]), _SIZES[parts[-2]])
 
 
-def _quotient(parts: Sequence[str], given: Sequence[Number]) -> Number | None:
-    left, right = given
+def _quotient(parts: Sequence[str], sources: Sequence[Number]) -> Number | None:
+    left, right = sources
     if parts[-1].startswith("s") or not isinstance(right, int) or right == 0:
         return None
     return left // right if parts[0] == "div" else left % right
 
 
-def _logic(_: Sequence[str], given: Sequence[Number]) -> Number | None:
+def _logic(_: Sequence[str], sources: Sequence[Number]) -> Number | None:
     """`lop3`: bit 4a + 2b + c of the table is the answer for the bits a, b, c."""
-    table = given[3]
+    table = sources[3]
     if not isinstance(table, int):
         return None
     answer: Number = 0
     for case in range(8):
         if table >> case & 1:
-            bits = [value if case >> 2 - at & 1 else value ^ 0xFFFFFFFF for at, value in enumerate(given[:3])]
+            bits = [value if case >> 2 - at & 1 else value ^ 0xFFFFFFFF for at, value in enumerate(sources[:3])]
             answer = answer | bits[0] & bits[1] & bits[2]
     return answer
 
 
-def _inverted(parts: Sequence[str], given: Sequence[Number]) -> Number | None:
-    return given[0] ^ ((1 << width(parts)) - 1)
+def _inverted(parts: Sequence[str], sources: Sequence[Number]) -> Number | None:
+    return sources[0] ^ ((1 << width(parts)) - 1)
 
 
-def _negated(parts: Sequence[str], given: Sequence[Number]) -> Number | None:
-    return masked((given[0] ^ MASK) + 1, width(parts))
+def _negated(parts: Sequence[str], sources: Sequence[Number]) -> Number | None:
+    return masked((sources[0] ^ MASK) + 1, width(parts))
 
 
 _OF_INTEGERS: Mapping[str, Compute] = {
@@ -264,9 +264,9 @@ COMPUTED = frozenset(_OF_INTEGERS)
 """The first parts of the instructions that `computed` knows."""
 
 
-def computed(parts: Sequence[str], given: Sequence[Number]) -> Number | None:
+def computed(parts: Sequence[str], sources: Sequence[Number]) -> Number | None:
     """What an instruction computes of known operands, of vectors their elements; None where that is not known."""
     if not width(parts):
         return None
-    answer = _OF_INTEGERS[parts[0]](parts, given)
+    answer = _OF_INTEGERS[parts[0]](parts, sources)
     return None if answer is None else narrowed(answer)

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.flow.loops import loops_of
-from nvbackend.lint.by_thread import ThreadValues, Unknown
+from nvbackend.lint.by_thread import CtaValues, Unknown
 from nvbackend.lint.rounds import WrittenOut
 from nvbackend.lint.touched import said
 
@@ -20,17 +20,17 @@ _ASKS = MbarrierUse.WAIT | MbarrierUse.POLL
 
 
 @dataclass(frozen=True, slots=True)
-class Stuck:
+class HangingWait:
     """A wait: for a phase of an mbarrier that is `uninitialised`, or that no arrival completes."""
 
     position: int
     uninitialised: bool
 
 
-class Phases:
+class BarrierWaits:
     """The questions of one function, written out."""
 
-    def __init__(self, out: WrittenOut, values: ThreadValues) -> None:
+    def __init__(self, out: WrittenOut, values: CtaValues) -> None:
         self._out = out
         self._lines = out.lifted.lines
         self._values = values
@@ -40,7 +40,7 @@ class Phases:
             start = len(self._block)
             self._block.update((start + at, block.name) for at in range(len(block.instructions)))
 
-    def find(self) -> list[Stuck]:
+    def find(self) -> list[HangingWait]:
         """The waits that are wrong, by their places."""
         if not self._out.lifted.syntax.is_entry or any(line.instruction.parts[0] == "call" for line in self._lines):
             return []
@@ -53,9 +53,9 @@ class Phases:
             if place in self._out.later or not isinstance(address, int):
                 continue
             if address not in begun:
-                stuck.append(Stuck(place, uninitialised=True))
+                stuck.append(HangingWait(place, uninitialised=True))
             elif self._is_first(place) and self._comes_before_all(place, address):
-                stuck.append(Stuck(place, uninitialised=False))
+                stuck.append(HangingWait(place, uninitialised=False))
         return stuck
 
     @cached_property

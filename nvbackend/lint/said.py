@@ -8,9 +8,9 @@ from dataclasses import replace
 from nvbackend.diagnostics import Diagnostic, Location, Rule
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.lint import rules
-from nvbackend.lint.by_thread import ThreadValues
+from nvbackend.lint.by_thread import CtaValues
 from nvbackend.lint.lift import Lifted, Line
-from nvbackend.lint.phases import Phases
+from nvbackend.lint.phases import BarrierWaits
 from nvbackend.lint.rounds import WrittenOut, written_out
 from nvbackend.lint.stages import Late, Stages
 from nvbackend.lint.touched import said
@@ -28,14 +28,14 @@ def round_by_round(lifted: Lifted) -> Iterator[Diagnostic]:
     out = written_out(lifted)
     if out is None:
         return
-    values = ThreadValues(out.lifted)
+    values = CtaValues(out.lifted)
     told: set[Rule] = set()
     for late in Stages(out, values).find():
         rule = rules.COPY_IN_FLIGHT if late.kind == "read" else rules.WRITTEN_IN_FLIGHT
         if rule not in told:
             told.add(rule)
             yield _late(out, late, rule)
-    for stuck in Phases(out, values).find():
+    for stuck in BarrierWaits(out, values).find():
         rule = rules.MBARRIER_INIT if stuck.uninitialised else rules.MBARRIER_STUCK
         if rule not in told:
             told.add(rule)

@@ -14,10 +14,10 @@ from functools import cached_property
 
 from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse
 from nvbackend.isel.flow.dataflow import Site, solve
-from nvbackend.lint.by_thread import ThreadValues
+from nvbackend.lint.by_thread import CtaValues
 from nvbackend.lint.lift import PENDING
 from nvbackend.lint.rounds import WrittenOut
-from nvbackend.lint.touched import ANYWHERE, Touch, Touched, said
+from nvbackend.lint.touched import ANYWHERE, SharedWords, Touched, said
 from nvbackend.ptx.syntax import Integer
 
 DRAINED = -1
@@ -47,12 +47,12 @@ class _Flying:
 class Stages:
     """The analysis, for the solver."""
 
-    def __init__(self, out: WrittenOut, values: ThreadValues) -> None:
+    def __init__(self, out: WrittenOut, values: CtaValues) -> None:
         self._out = out
         self._lines = out.lifted.lines
         self._values = values
         self._touched = Touched(self._lines, values)
-        self._touches: dict[int, Touch] = {}
+        self._touches: dict[int, SharedWords] = {}
         self._apart = values.apart()
         self.late: dict[int, Late] = {}
 
@@ -86,9 +86,9 @@ class Stages:
     def _matters(self, site: Site) -> bool:
         what = site.instr.semantics
         is_step = what.completion in _GROUPS or what.barrier is not None or what.mbarrier is not None
-        return is_step or self._touch(site.position) != Touch()
+        return is_step or self._touch(site.position) != SharedWords()
 
-    def _touch(self, place: int) -> Touch:
+    def _touch(self, place: int) -> SharedWords:
         if place not in self._touches:
             self._touches[place] = self._touched.of(place)
         return self._touches[place]
@@ -122,7 +122,7 @@ class Stages:
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
-    def _issued(self, state: _Flying, place: int, touch: Touch) -> _Flying:
+    def _issued(self, state: _Flying, place: int, touch: SharedWords) -> _Flying:
         issues = said(self._lines[place]).issues
         is_reading = issues in _READING and touch.reads
         if not touch.writes and not is_reading:
@@ -165,7 +165,7 @@ class Stages:
 
     # -- mistakes -------------------------------------------------------------------------------------------------
 
-    def _read_early(self, state: _Flying, place: int, touch: Touch) -> Late | None:
+    def _read_early(self, state: _Flying, place: int, touch: SharedWords) -> Late | None:
         if not touch.reads:
             return None
         written = {each: self._touch(each).writes for each in state.ages}
@@ -177,7 +177,7 @@ class Stages:
         issuers = [each for each, words in flying.items() if words & exposed]
         return Late("read", place, issuers[-1], min(state.ages[issuers[-1]])) if issuers else None
 
-    def _written_early(self, state: _Flying, place: int, touch: Touch) -> Late | None:
+    def _written_early(self, state: _Flying, place: int, touch: SharedWords) -> Late | None:
         words = touch.writes
         if words == ANYWHERE:
             is_fill = said(self._lines[place]).issues is Completion.BYTES

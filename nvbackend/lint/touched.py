@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nvbackend.intrinsics.row.semantics import NOTHING, Completion, Semantics
-from nvbackend.lint.by_thread import ThreadValues, Unknown, in_shared
+from nvbackend.lint.by_thread import CtaValues, Unknown, in_shared
 from nvbackend.lint.lift import Line
 from nvbackend.ptx.syntax import Integer, Name
 
@@ -27,7 +27,7 @@ _TYPE = re.compile(r"[subf](\d+)|[bf](\d+)x2")
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
+class SharedWords:
     """What an instruction does at once with shared memory: words that it certainly reads, and that it may write."""
 
     reads: int = 0
@@ -37,47 +37,47 @@ class Touch:
 class Touched:
     """The questions of one function, by positions."""
 
-    def __init__(self, lines: list[Line], values: ThreadValues) -> None:
+    def __init__(self, lines: list[Line], values: CtaValues) -> None:
         self._lines = lines
         self._values = values
 
-    def of(self, place: int) -> Touch:
+    def of(self, place: int) -> SharedWords:
         """What the instruction touches; of what is not known it reads nothing and writes anywhere."""
         line = self._lines[place]
         parts, issues = line.instruction.parts, said(line).issues
         if parts[0] in ("st", "ld", "stmatrix", "ldmatrix", *_MEMORY_OPERATIONS):
             return self._plain(place, line)
         if issues is Completion.COPY_GROUP:
-            return Touch(writes=self._written(self._values.at(place, 0), _copied(line)))
+            return SharedWords(writes=self._written(self._values.at(place, 0), _copied(line)))
         if issues is Completion.BYTES:
             return self._filled(place, line)
         if issues is Completion.BULK_GROUP:
-            return Touch(reads=self._source(place, line))
+            return SharedWords(reads=self._source(place, line))
         if issues is Completion.MMA_GROUP or said(line).multiplies:
-            return Touch(reads=self._operands(place, line))
-        return Touch(writes=ANYWHERE) if parts[0] == "call" else Touch()
+            return SharedWords(reads=self._operands(place, line))
+        return SharedWords(writes=ANYWHERE) if parts[0] == "call" else SharedWords()
 
-    def _plain(self, place: int, line: Line) -> Touch:
+    def _plain(self, place: int, line: Line) -> SharedWords:
         parts = line.instruction.parts
         if any(part in _NEVER_SHARED for part in parts) or "async" in parts:
-            return Touch()
+            return SharedWords()
         size = _MATRIX_ROW if parts[0].endswith("matrix") else _accessed(parts)
         address = self._values.address(place)
         is_shared = any(part in ("shared", "shared::cta") for part in parts)
         if parts[0] in ("ld", "ldmatrix"):
-            return Touch(reads=_words(address, size) if is_shared else 0)
-        return Touch(writes=self._written(address, size))
+            return SharedWords(reads=_words(address, size) if is_shared else 0)
+        return SharedWords(writes=self._written(address, size))
 
     def _written(self, address: Value, size: int | None) -> int:
         return ANYWHERE if isinstance(address, Unknown) or size is None else _words(address, size)
 
-    def _filled(self, place: int, line: Line) -> Touch:
+    def _filled(self, place: int, line: Line) -> SharedWords:
         """A bulk copy to shared memory; one of a tensor brings as much as its box has."""
         if "shared::cluster" not in line.instruction.parts and "shared::cta" not in line.instruction.parts:
-            return Touch()
+            return SharedWords()
         count = self._values.at(place, 2)
         size = count if isinstance(count, int) and "tensor" not in line.instruction.parts else None
-        return Touch(writes=self._written(self._values.at(place, 0), size))
+        return SharedWords(writes=self._written(self._values.at(place, 0), size))
 
     def starts(self, place: int) -> int:
         """Where a copy certainly writes: the first bytes of its destination."""
@@ -115,10 +115,10 @@ def _copied(line: Line) -> int | None:
 
 
 def _accessed(parts: tuple[str, ...]) -> int | None:
-    found = _TYPE.fullmatch(parts[-1])
-    if found is None:
+    kind = _TYPE.fullmatch(parts[-1])
+    if kind is None:
         return None
-    each = int(found[1]) // 8 if found[1] else int(found[2]) // 4
+    each = int(kind[1]) // 8 if kind[1] else int(kind[2]) // 4
     vectors = [int(part[1:]) for part in parts if re.fullmatch(r"v\d", part)]
     return each * (vectors[0] if vectors else 1)
 
