@@ -40,6 +40,18 @@ def test_a_request_an_atom_its_name_and_a_tiled_mma_are_the_same(given):
     assert str(mma.layouts) == NAME
 
 
+@pytest.mark.parametrize("given", [Layout((2, 2)), 42, None, f16])
+def test_what_is_no_instruction_is_named(given):
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        builder().tiled_mma(given)
+    (found,) = caught.value.diagnostics
+    assert (found.rule_id, found.message) == (
+        "mma.tiled",
+        f"{given!r} cannot be laid over tiles: it is not an instruction",
+    )
+    assert (found.fix or "").startswith("give a request such as nvb.wgmma.mma_async(...)")
+
+
 def test_a_request_reads_tiles_of_any_major():
     k = builder()
     mma = k.tiled_mma(REQUEST)
