@@ -119,9 +119,9 @@ class Places:
         return self._packed(value, _DEPTH) if total.base is None else total.base.moved(total, UNIT)
 
     def _packed(self, value: ir.Value, depth: int) -> Place | None:
-        """The place of a descriptor packed by hand: an address shifted right, combined with constants by or."""
-        if value in self.descriptors or not depth or not isinstance(value, ir.Instruction):
-            return self.descriptors.get(value)
+        """The place of a descriptor by how it is packed: an address shifted right, combined with constants by or."""
+        if not depth or not isinstance(value, ir.Instruction):
+            return None
         if value.opname == "zext":
             return self._packed(value.operands[0], depth - 1)
         if value.opname == "lshr" and _number(value.operands[1]) == ADDRESS_SHIFT:

@@ -81,6 +81,14 @@ def test_the_place_is_known_too(packed, offset):
     assert (touch.object.name, touch.use, touch.offset) == ("memory", MemoryUse.ASYNC_READ, offset)
 
 
+@pytest.mark.parametrize(("advanced", "offset"), [(0, 0), (2, 32)])
+def test_the_place_is_known_of_a_made_descriptor_with_a_bit_more(advanced, offset):
+    s = Scene("sm_100a")
+    made = s.k.tcgen05.smem_descriptor(s.memory, nvb.Tcgen05SmemDescriptor.decode(BLACKWELL))
+    (touch,) = (one for one in s.multiply((made + advanced) | 1 << 49).memory if one.operand == "b_desc")
+    assert (touch.object.name, touch.offset) == ("memory", offset)
+
+
 @pytest.mark.parametrize(
     ("target", "word", "rule"),
     [
