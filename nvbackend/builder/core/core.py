@@ -354,7 +354,7 @@ class Core:
             end = block.terminator
             targets = [] if end is None else [operand.name for operand in end.operands if isinstance(operand, ir.Block)]
             machine.successors = list(dict.fromkeys(targets))
-            if isinstance(end, ir.ConditionalBranch) and len(machine.successors) > 1:
+            if len(machine.successors) > 1:
                 machine.sides = self.execution.sides(end.operands[0])
                 machine.ranks = self.execution.ranks(end.operands[0])
             returns = machine.instructions[-1:] and machine.instructions[-1].semantics.exits
