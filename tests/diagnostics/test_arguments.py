@@ -322,3 +322,7 @@ def test_a_list_becomes_a_tuple_where_only_tuples_are_taken() -> None:
     assert (args, kwargs) == ((), {"pair": (1, 2), "names": ["a"], "either": [3], "some": 4})
     args, kwargs = as_tuples(of_both, ((1, 2), ("a",), [3], 4, [5]), {})
     assert (args, kwargs) == (((1, 2), ("a",), [3], 4, [5]), {})
+    args, kwargs = as_tuples(of_both, (5, ["a"]), {"either": None})
+    assert (args, kwargs) == ((5, ["a"]), {"either": None})
+    args, kwargs = as_tuples(of_both, (), {"pair": 5, "names": ["a"]})
+    assert (args, kwargs) == ((), {"pair": 5, "names": ["a"]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from typing import Any
 
 import ml_dtypes
@@ -10,8 +11,9 @@ import numpy
 import pytest
 from llvmlite import binding
 
+from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.row import types
-from nvbackend.intrinsics.row.types import BY_NAME, ELEMENT_TYPES, ElementType, NumberKind
+from nvbackend.intrinsics.row.types import BY_NAME, ELEMENT_TYPES, ElementType, NumberKind, Scalar, s8, u8
 from tests.support.ptxas import assemble
 
 WITNESSES = {
@@ -156,3 +158,22 @@ def test_bytes_are_those_of_a_packed_c_array() -> None:
 def test_aliases_are_the_signed_integers() -> None:
     assert types.i32 is BY_NAME["s32"]
     assert types.i64 is BY_NAME["s64"]
+
+
+@pytest.mark.parametrize("element", [u8, s8], ids=str)
+@pytest.mark.parametrize("multiple", [1, 3, 8])
+def test_the_values_that_are_asserted(element: ElementType, multiple: int) -> None:
+    every = range(-128, 128) if element is s8 else range(256)
+    for least, most in itertools.product((None, -129, -8, -1, 0, 1, 9), (None, 12, 24, 127, 255, 300)):
+        kept = [
+            number
+            for number in every
+            if (least is None or number >= least) and (most is None or number <= most) and number % multiple == 0
+        ]
+        if not kept:
+            with pytest.raises(DiagnosticError, match=f"no {element} is in these bounds"):
+                Scalar(element, minimum=least, maximum=most, multiple_of=multiple)
+            continue
+        scalar = Scalar(element, minimum=least, maximum=most, multiple_of=multiple)
+        assert list(scalar.values) == kept
+        assert scalar.asserts == ((least, most, multiple) != (None, None, 1))

@@ -89,6 +89,16 @@ def test_walks_cycles_and_dominators(seed: int) -> None:
         assert found == {}
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_walks_from_many_starts(seed: int) -> None:
+    """What an earlier start reached is not walked again, and the later starts are."""
+    for graph, chance in graphs(seed):
+        starts = [chance.choice(list(graph)) for _ in range(3)]
+        order = postorder([*starts[:2], starts[0], starts[2]], graph.__getitem__)
+        assert len(order) == len(set(order))
+        assert set(order) == walked(graph, starts)
+
+
 def loop_by_definition(graph: Graph, header: str, known: set[str]) -> Loop | None:
     """The natural loop of a header: what comes back to it without passing it."""
     latches = {one for one in known if header in graph[one] and header in dominating(graph, one)}
