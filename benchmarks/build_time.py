@@ -19,7 +19,7 @@ import importlib, json, time
 start = time.perf_counter()
 import nvbackend
 from samples import hopper_gemm
-for module in ("builder.kernel", "codegen.compiled", "codegen.llvm"):
+for module in ("builder.kernel", "codegen.stages.compiling", "codegen.llvm"):
     importlib.import_module(f"nvbackend.{module}")
 import llvmlite.binding
 imported = time.perf_counter()

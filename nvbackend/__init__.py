@@ -101,7 +101,8 @@ if TYPE_CHECKING:
     from nvbackend.builder.values.math_policy import MathPolicy as MathPolicy
     from nvbackend.builder.values.values import Operand as Operand, Value as Value
     from nvbackend.codegen.cache import Cache as Cache
-    from nvbackend.codegen.compiled import CompiledKernel as CompiledKernel, compile_kernel as compile_kernel
+    from nvbackend.codegen.compiled import CompiledKernel as CompiledKernel
+    from nvbackend.codegen.stages.compiling import compile_kernel as compile_kernel
     from nvbackend.codegen.saved.saved import (
         SavedKernel as SavedKernel,
         SavedModule as SavedModule,
@@ -193,7 +194,8 @@ _NAMES: dict[str, str] = {
         "builder.values.accumulator": "Accumulator WgmmaFragment",
         "builder.values.values": "Operand Value",
         "codegen.cache": "Cache",
-        "codegen.compiled": "CompiledKernel compile_kernel",
+        "codegen.compiled": "CompiledKernel",
+        "codegen.stages.compiling": "compile_kernel",
         "codegen.saved.saved": "SavedKernel SavedModule load_compiled load_compiled_module",
         "diagnostics": "Diagnostic DiagnosticError Rule Severity",
         "diagnostics.announce": "DiagnosticWarning Suppressed",

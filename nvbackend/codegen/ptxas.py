@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
 
+from nvbackend.codegen.cubin import Cubin, Resources, is_cubin
 from nvbackend.codegen.old_ptxas import check_code
 from nvbackend.codegen.ptxas_messages import SPILLS, diagnose
 from nvbackend.codegen.toolchain import Tool, ToolVersion, find_ptxas
 from nvbackend.diagnostics import (
-    Diagnostic,
     DiagnosticError,
     Rule,
     Severity,
-    missing_name,
     raise_all,
-    record,
     user_facing,
 )
 from nvbackend.intrinsics.row.row import PtxVersion
@@ -89,10 +87,6 @@ _RELEASE_OF_PTX = {
     (8, 8): "12.9",
     (9, 0): "13.0",
 }
-_ELF = b"\x7fELF"
-_MACHINE_AT = 18
-_CUDA_MACHINE = (190).to_bytes(2, "little")
-"""EM_CUDA."""
 
 _UNKNOWN_GPU = re.compile(r"Value '\w+' is not defined for option 'gpu-name'")
 _UNSUPPORTED_VERSION = re.compile(r"Unsupported \.version (\S+); current version is '([\d.]+)'")
@@ -102,39 +96,6 @@ _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) b
 _USED = re.compile(r"^ptxas info\s*: Used (\d+) registers")
 _BARRIERS = re.compile(r"used (\d+) barriers")
 _SHARED = re.compile(r"(\d+) bytes smem")
-
-
-@record
-@dataclass(frozen=True, slots=True)
-class Resources:
-    """Resources of one kernel: registers per thread, named barriers, static shared bytes per CTA, local bytes per
-    thread."""
-
-    kernel: str
-    registers: int = 0
-    barriers: int = 0
-    shared_bytes: int = 0
-    stack_bytes: int = 0
-    spill_stores_bytes: int = 0
-    spill_loads_bytes: int = 0
-
-
-@record
-@dataclass(frozen=True, slots=True)
-class Cubin:
-    """An ELF image for one chip, its kernels' resources in name order, and what ptxas remarked (warnings)."""
-
-    data: bytes = field(repr=False)
-    resources: tuple[Resources, ...]
-    diagnostics: tuple[Diagnostic, ...]
-    ptxas_version: ToolVersion
-
-    def kernel(self, name: str) -> Resources:
-        """The resources of the kernel called `name` (call.name without one)."""
-        for resources in self.resources:
-            if resources.kernel == name:
-                return resources
-        raise missing_name("the cubin", "kernel", name, [resource.kernel for resource in self.resources])
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +166,6 @@ def last(steps: Generator[None, None, _Result]) -> _Result:
             next(steps)
         except StopIteration as end:
             return cast("_Result", end.value)
-
-
-def is_cubin(data: bytes) -> bool:
-    """Whether it starts like an ELF image for CUDA."""
-    return data.startswith(_ELF) and data[_MACHINE_AT : _MACHINE_AT + 2] == _CUDA_MACHINE
 
 
 def _cubin_of(path: Path, tool: Tool) -> bytes:

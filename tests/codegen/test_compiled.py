@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from nvbackend.codegen import compiled as compiled_module
 from nvbackend.codegen.cache import Cache, pack, unpack
-from nvbackend.codegen.compiled import CompiledKernel, compile_kernel
+from nvbackend.codegen.compiled import CompiledKernel
+from nvbackend.codegen.stages import compiling as compiled_module
+from nvbackend.codegen.stages.compiling import compile_kernel
 from nvbackend.codegen.toolchain import Tool, find_ptxas
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.row import types

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from nvbackend.codegen.cubin import Resources
 from nvbackend.codegen.looking.occupancy import MULTIPROCESSORS, occupancy, register_limit
-from nvbackend.codegen.ptxas import Resources
 from nvbackend.codegen.toolchain import wheel_directories
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import LaunchBounds

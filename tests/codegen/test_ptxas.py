@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nvbackend.codegen.ptxas import Assembly, Resources, assemble, interpret, is_cubin, parse_resources
+from nvbackend.codegen.cubin import Resources, is_cubin
+from nvbackend.codegen.ptxas import Assembly, assemble, interpret, parse_resources
 from nvbackend.codegen.toolchain import Tool, find_ptxas
 from nvbackend.diagnostics import DiagnosticError, Severity
 from nvbackend.isel.target.target import Target

@@ -10,11 +10,13 @@ from typing import Any, NoReturn
 from nvbackend.builder.functions.linked import foreign_clash, linked
 from nvbackend.builder.kernel.definition import KernelDefinition
 from nvbackend.builder.kernel.kernel import FinishedKernel
-from nvbackend.codegen.compiled import CompiledKernel, check_options, compile_kernel
+from nvbackend.codegen.compiled import CompiledKernel
+from nvbackend.codegen.cubin import Cubin
 from nvbackend.codegen.llvm import llvm_version
-from nvbackend.codegen.ptxas import Cubin
 from nvbackend.codegen.saved.c_header import c_header_of_module
 from nvbackend.codegen.saved.written import save_module
+from nvbackend.codegen.stages.compiling import compile_kernel
+from nvbackend.codegen.stages.options import check_options
 from nvbackend.codegen.toolchain import Tool
 from nvbackend.diagnostics import Rule, printed, user_facing
 from nvbackend.diagnostics.announce import announce
@@ -85,7 +87,7 @@ def compile_module(
     """Compile kernels into one module: `nvb.compile_module([scale, sum_rows])["scale"]`.
 
     A kernel is a definition, with its constants by `definition.with_(...)`, which is built for `target` or its own, or
-    what `build` returned. `options` are those of nvbackend.codegen.compiled.compile_kernel. Functions that kernels
+    what `build` returned. `options` are those of nvb.compile_kernel. Functions that kernels
     call are in the PTX once where they are the same. `nvb.runtime.load` loads all of them, by name. Raises
     module.kernels, and what building and compiling raise.
     """

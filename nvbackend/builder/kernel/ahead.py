@@ -45,8 +45,8 @@ class Ahead:
 
     def start(self, ir_text: str, signature: Signature, machine: MachineFunction) -> None:
         """Compile to PTX, and start ptxas. What is to be dumped waits for the dry run."""
-        from nvbackend.codegen.compiled import compiling
         from nvbackend.codegen.looking.dump import is_wanted
+        from nvbackend.codegen.stages.compiling import compiling
 
         if is_wanted():
             return

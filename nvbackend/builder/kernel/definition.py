@@ -25,6 +25,7 @@ from nvbackend.builder.kernel.check import Check, sizes_of
 from nvbackend.builder.kernel.python_function import check_function, first_line, last_line, misused
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.math_policy import MathPolicy
+from nvbackend.codegen.stages.options import COMPILE_OPTIONS
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, Severity, printed, user_facing
 from nvbackend.diagnostics.location import placed
 from nvbackend.isel.target.target import Target
@@ -319,7 +320,7 @@ class KernelDefinition(NotLoaded):
         debug: bool = True,
         **options: Any,
     ) -> CompiledKernel:
-        """Build and compile to PTX and cubin; options are those of nvbackend.codegen.compiled.compile_kernel.
+        """Build and compile to PTX and cubin; options are those of nvb.compile_kernel.
 
         Constants of the build are given by name, or all together as `constants`, the only way for one with the name of
         an option. `check` and `debug` are those of `build`.
@@ -330,12 +331,11 @@ class KernelDefinition(NotLoaded):
         be compared (files, the clock, random numbers), prints, or changes what it reads is run each time, as is every
         function with Cache.disabled() or with rules of your own.
         """
-        from nvbackend.codegen.compiled import compile_options
-
-        known = compile_options()
-        constants = self._together(constants, {name: options.pop(name) for name in list(options) if name not in known})
+        constants = self._together(
+            constants, {name: options.pop(name) for name in list(options) if name not in COMPILE_OPTIONS}
+        )
         self._check_constants(
-            constants, f"; options of compile are: target, constants, check, debug, {', '.join(known)}"
+            constants, f"; options of compile are: target, constants, check, debug, {', '.join(COMPILE_OPTIONS)}"
         )
         self._check_options(constants, check, debug=debug)
         bounds = tuple(self._bounds(constants).values())

@@ -179,7 +179,7 @@ class KernelBuilder(Operations):
 
     def compile(self, *, check: bool | Sequence[Mapping[str, int]] = True, **options: Any) -> CompiledKernel:
         """Finish, then compile: see `finish` and FinishedKernel.compile."""
-        from nvbackend.codegen.compiled import check_options
+        from nvbackend.codegen.stages.options import check_options
 
         check_options(options)
         with Ahead(options) as ahead:
@@ -213,8 +213,9 @@ class FinishedKernel(NotLoaded):
         return f"<finished kernel: {self.machine!r}, {self.signature.bounds.threads} threads{warnings}>"
 
     def compile(self, **options: Any) -> CompiledKernel:
-        """PTX and cubin; options are those of nvbackend.codegen.compiled.compile_kernel."""
-        from nvbackend.codegen.compiled import check_options, compile_kernel
+        """PTX and cubin; options are those of nvb.compile_kernel."""
+        from nvbackend.codegen.stages.compiling import compile_kernel
+        from nvbackend.codegen.stages.options import check_options
 
         check_options(options)
         options = {"isolated": self.isolated, **options}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from nvbackend.codegen.saved.parts import LaunchedKernel
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.isel.machine.function import MachineFunction
+
+if TYPE_CHECKING:
+    from nvbackend.isel.machine.function import MachineFunction
 
 
 class BuiltKernel(LaunchedKernel, Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nvbackend.codegen.ptxas import Resources
+from nvbackend.codegen.cubin import Resources
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import LaunchBounds
 

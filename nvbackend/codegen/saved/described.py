@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
-from nvbackend.codegen.ptxas import Resources
+from nvbackend.codegen.cubin import Resources
 from nvbackend.diagnostics import DiagnosticError, Location
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, Scalar
 from nvbackend.isel.machine.assertions import ADDRESS, MOST_VALUES, Assertion

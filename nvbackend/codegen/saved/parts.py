@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from nvbackend.codegen.ptxas import Cubin
+from nvbackend.codegen.cubin import Cubin
 from nvbackend.isel.machine.assertions import Assertion
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import Signature

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nvbackend.codegen.ptxas import Cubin, is_cubin
+from nvbackend.codegen.cubin import Cubin, is_cubin
 from nvbackend.codegen.saved import described
 from nvbackend.codegen.saved.archive import NotWhole, unpacked
 from nvbackend.codegen.saved.rules import DAMAGED, FILE, FORMAT, HOLDS

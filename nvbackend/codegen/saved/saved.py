@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-from nvbackend.codegen.ptxas import Cubin, assemble
+from nvbackend.codegen.cubin import Cubin
+from nvbackend.codegen.ptxas import assemble
 from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.saved.c_header import c_header, c_header_of_module
 from nvbackend.codegen.saved.read import ReadTarget, read_file

@@ -1,0 +1,22 @@
+"""The options of a kernel's `compile`, without what they are for: a kernel from the cache needs none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nvbackend.diagnostics.arguments import ARGUMENT
+
+COMPILE_OPTIONS = ("cache", "optimize", "assemble", "tool", "ptxas_level", "register_limit", "isolated")
+"""What compile_kernel takes by name."""
+
+
+def check_options(names: Iterable[str]) -> None:
+    """Raises call.argument for an option that a kernel's `compile` does not have."""
+    for name in names:
+        if name not in COMPILE_OPTIONS:
+            shown = ", ".join(f"{option}=..." for option in COMPILE_OPTIONS)
+            ARGUMENT.fail(
+                call="compile",
+                problem=f"got an unexpected keyword argument {name!r}",
+                advice=f"call it as compile({shown}), with those that are wanted",
+            )
