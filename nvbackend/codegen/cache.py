@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -187,6 +186,8 @@ def _read_file(path: Path) -> bytes:
 
 
 def _write_aside(path: Path, entry: bytes) -> None:
+    import tempfile
+
     handle, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

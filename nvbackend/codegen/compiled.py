@@ -9,7 +9,6 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from nvbackend.codegen.cubin import Cubin
@@ -130,6 +129,8 @@ class CompiledKernel(NotLoaded):
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the resources, and the report folded away."""
+        from html import escape
+
         from nvbackend.codegen.looking.page import summary
 
         report = escape(self.report())

@@ -19,7 +19,7 @@ from nvbackend.diagnostics import (
     raise_all,
     user_facing,
 )
-from nvbackend.intrinsics.row.row import PtxVersion
+from nvbackend.intrinsics.row.features import PtxVersion
 from nvbackend.intrinsics.sync.register_budget import THREAD_REGISTERS
 from nvbackend.isel.target.target import LAST_IN_PTXAS_12, Target, dotted, lowest_ptx_version
 

@@ -7,16 +7,17 @@ import functools
 import importlib.util
 import os
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nvbackend.diagnostics import DiagnosticError, Rule, user_facing
 from nvbackend.diagnostics.brief import short_repr
+
+if TYPE_CHECKING:
+    import subprocess
 
 ToolVersion = tuple[int, int, int]
 
@@ -96,6 +97,8 @@ class Tool:
     @contextlib.contextmanager
     def directory(self, name: str, content: bytes) -> Iterator[Path]:
         """A directory for one run, with the file `name` in it; removed afterwards. Raises toolchain.directory."""
+        import tempfile
+
         try:
             folder = tempfile.TemporaryDirectory(prefix="nvbackend-", ignore_cleanup_errors=True)
         except OSError as error:
@@ -114,6 +117,8 @@ class Tool:
 
     def run(self, arguments: Sequence[str], directory: Path) -> subprocess.CompletedProcess[str]:
         """Run it in `directory`, whatever its exit status. Raises toolchain.broken where it cannot be started."""
+        import subprocess
+
         with self.started(arguments, directory) as process:
             stdout, stderr = process.communicate()
         return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
@@ -124,6 +129,8 @@ class Tool:
 
         Raises toolchain.broken where it cannot be started.
         """
+        import subprocess
+
         try:
             process = subprocess.Popen(
                 [str(self.path), *arguments],
@@ -147,6 +154,8 @@ class Tool:
 @functools.lru_cache(maxsize=32)
 def _ask_version(path: str, _mtime_ns: int, _size: int) -> str:
     """What the program says for --version; empty where it fails. The file's date and size name one installation."""
+    import subprocess
+
     try:
         done = subprocess.run(
             [path, "--version"],
@@ -193,6 +202,8 @@ def locate(name: str, explicit: str | os.PathLike[str] | None = None) -> Path | 
     for directory in wheel_directories():
         if _is_program(directory / name):
             return directory / name
+    import shutil
+
     on_path = shutil.which(name)
     if on_path is not None:
         return Path(on_path)

@@ -7,7 +7,6 @@ import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import Any, NoReturn
 
 from nvbackend.diagnostics.brief import cut
@@ -130,6 +129,8 @@ class Diagnostic:
         return self._text(with_callers=True)
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         return f"<pre>{escape(str(self))}</pre>"
 
     def _text(self, *, with_callers: bool) -> str:

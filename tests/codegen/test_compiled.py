@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from nvbackend.codegen.cache import Cache, pack, unpack
 from nvbackend.codegen.compiled import CompiledKernel
 from nvbackend.codegen.stages import compiling as compiled_module
 from nvbackend.codegen.stages.compiling import compile_kernel
+from nvbackend.codegen.stages.options import COMPILE_OPTIONS
 from nvbackend.codegen.toolchain import Tool, find_ptxas
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.row import types
@@ -298,3 +300,9 @@ def test_report_shows_warnings_and_what_came_from_the_cache(tmp_path: Path) -> N
 
 def test_report_is_the_same_but_for_the_times() -> None:
     assert build().report().partition("  time\n")[0] == build().report().partition("  time\n")[0]
+
+
+def test_the_options_of_a_kernels_compile_are_those_of_compile_kernel() -> None:
+    """They are listed once more, where nothing is imported that compiles."""
+    parameters = inspect.signature(compile_kernel).parameters.values()
+    assert tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY) == COMPILE_OPTIONS

@@ -6,7 +6,6 @@ import hashlib
 import os
 from pathlib import Path
 
-from nvbackend.codegen.sass import disassemble
 from nvbackend.diagnostics import DiagnosticError, Rule
 
 VARIABLE = "NVBACKEND_DUMP"
@@ -50,6 +49,8 @@ class Dump:
         """The cubin, and its SASS where a disassembler is found."""
         if not self.is_wanted:
             return
+        from nvbackend.codegen.sass import disassemble
+
         try:
             sass = disassemble(cubin, lines=True)
         except DiagnosticError as error:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from nvbackend.codegen.cubin import Cubin
-from nvbackend.isel.machine.assertions import Assertion
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import Signature
+
+if TYPE_CHECKING:
+    from nvbackend.isel.machine.assertions import Assertion
 
 
 class LaunchedKernel(Protocol):

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from nvbackend.intrinsics.fragments.mma import Shape
-from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.row import PtxVersion
+from nvbackend.intrinsics.row.features import Feature, PtxVersion
 from nvbackend.intrinsics.row.types import ElementType
 
 SP = "sp"

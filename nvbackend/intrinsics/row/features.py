@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import enum
 
+PtxVersion = tuple[int, int]
+
 
 class Feature(enum.Flag):
     """The bitmap. Every gate of selector and verifier is a test on these bits and on the PTX version."""

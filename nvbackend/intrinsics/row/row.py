@@ -14,6 +14,7 @@ from typing import TypeVar
 from nvbackend.diagnostics import DiagnosticError, Rule, missing_name, record
 from nvbackend.diagnostics.diagnostic import printed
 from nvbackend.intrinsics.row.features import Feature
+from nvbackend.intrinsics.row.features import PtxVersion as PtxVersion  # noqa: PLC0414
 from nvbackend.intrinsics.row.semantics import NOTHING, Semantics
 from nvbackend.intrinsics.row.types import ElementType, f32, f64, pred, u16, u32, u64
 
@@ -57,7 +58,6 @@ def spelled(*parts: str | None) -> str:
     return ".".join(part for part in parts if part is not None)
 
 
-PtxVersion = tuple[int, int]
 LEGAL = Rule(
     id="row.operand",
     message="operand {name!r} as {role}, with the legal values {values!r}",

@@ -6,16 +6,17 @@ the other refuses.
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule, is_flag, printed, user_facing
-from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.row import NoSuchRow, PtxVersion, Row
+from nvbackend.intrinsics.row.features import Feature, PtxVersion
+
+if TYPE_CHECKING:
+    from nvbackend.intrinsics.row.row import Row
 
 PTX_VERSIONS: tuple[PtxVersion, ...] = (
     *((6, minor) for minor in range(6)),
@@ -226,6 +227,8 @@ def _in_words(versions: Sequence[PtxVersion]) -> str:
 
 
 def _fail_unknown(name: object) -> NoReturn:
+    import difflib
+
     nearest = difflib.get_close_matches(str(name).lower(), _BY_NAME, n=1, cutoff=0.5)
     UNKNOWN_TARGET.fail(
         given=name,
@@ -357,6 +360,8 @@ VARIANT = Rule(
 
 def variant(instruction: str, factory: Callable[Axes, Row], /, *axes: Axes.args, **named: Axes.kwargs) -> Row:
     """The row that `factory` has for these axes. Raises instruction.variant if it has none."""
+    from nvbackend.intrinsics.row.row import NoSuchRow
+
     for value in (*axes, *named.values()):
         if not isinstance(value, Hashable):
             VARIANT.fail(instruction=instruction, reason=f"{value!r} is not one of its qualifiers")

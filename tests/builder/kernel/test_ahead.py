@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tempfile
 import warnings
 from pathlib import Path
@@ -14,7 +15,6 @@ import pytest
 import nvbackend as nvb
 from nvbackend import i32
 from nvbackend.builder.kernel import kernel as kernel_module
-from nvbackend.codegen import toolchain
 from nvbackend.codegen.toolchain import Tool, find_ptxas
 
 NO_CACHE = nvb.Cache.disabled()
@@ -44,7 +44,7 @@ def processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Popen[str
         return started[-1]
 
     find_ptxas()  # which is asked for its version once
-    monkeypatch.setattr(toolchain.subprocess, "Popen", start)
+    monkeypatch.setattr(subprocess, "Popen", start)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return started
 

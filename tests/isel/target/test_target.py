@@ -10,8 +10,7 @@ import re
 import pytest
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError
-from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.row import PtxVersion
+from nvbackend.intrinsics.row.features import Feature, PtxVersion
 from nvbackend.isel.target.target import (
     NEWEST_PTX,
     Target,

@@ -8,7 +8,7 @@ import importlib.util
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from nvbackend.builder.kernel.again.constants import PACKAGE
@@ -100,7 +100,7 @@ def installed() -> str | None:
     """A digest of the programs that compile, but for ptxas; None where a file of theirs changed since they began."""
     digest = hashlib.sha256(f"{sys.version} {sys.flags.optimize}".encode())
     try:
-        files = [each for package in _BUILDERS for each in sorted(_files(_folder(package)))]
+        files = [each for package in _BUILDERS for each in _files(_folder(package))]
         files += [_file(os.path.join(_folder(package), "version.py")) for package in _BY_VERSION]
     except OSError:
         return None
@@ -118,17 +118,21 @@ def _folder(package: str) -> str:
     return os.path.dirname(spec.origin)
 
 
-def _files(folder: str) -> Iterator[tuple[str, int, int]]:
-    """The files of code in a folder and its folders."""
-    with os.scandir(folder) as scan:
-        for item in scan:
-            if item.name.endswith(_CODE):
-                yield _file(item)
-            elif "." not in item.name and item.name != "__pycache__" and item.is_dir():
-                yield from _files(item.path)
+def _files(folder: str) -> list[tuple[str, int, int]]:
+    """The files of code in a folder and its folders, sorted."""
+    files, folders = [], [folder]
+    while folders:
+        with os.scandir(folders.pop()) as scan:
+            for item in scan:
+                name = item.name
+                if name.endswith(_CODE):
+                    files.append(_file(item.path))
+                elif "." not in name and name != "__pycache__" and item.is_dir():
+                    folders.append(item.path)
+    return sorted(files)
 
 
-def _file(item: str | os.DirEntry[str]) -> tuple[str, int, int]:
+def _file(path: str) -> tuple[str, int, int]:
     """A file: path, time of the last change, and size."""
-    stat = os.stat(item)
-    return os.fspath(item), stat.st_mtime_ns, stat.st_size
+    stat = os.stat(path)
+    return path, stat.st_mtime_ns, stat.st_size
