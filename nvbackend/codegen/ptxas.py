@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 from nvbackend.codegen.cubin import Cubin, Resources, is_cubin
 from nvbackend.codegen.old_ptxas import check_code
 from nvbackend.codegen.ptxas_messages import SPILLS, diagnose
-from nvbackend.codegen.toolchain import Tool, ToolVersion, find_ptxas
+from nvbackend.codegen.toolchain import Tool, find_ptxas
 from nvbackend.diagnostics import (
     DiagnosticError,
     Rule,
