@@ -29,7 +29,7 @@ LINE = Rule(
     id="cli.line",
     message="{problem}",
     fix="{fix}",
-    why="There is no instruction that could be explained.",
+    why="No row of the catalogue has this spelling, so there is nothing to explain.",
     reference="nvbackend explain --help",
 )
 UNKNOWN_FAMILY = Rule(

@@ -10,7 +10,7 @@ from typing import Any
 _PACKAGE = __name__.partition(".")[0]
 _CLASSES_OF_PYTHON = frozenset({"range", "slice", "set", "frozenset", "bytearray", "complex"})
 _FUNCTIONS = frozenset({(f"{_PACKAGE}.intrinsics.row.types", "_named")})
-"""Functions that copies are made by."""
+"""Functions that make copies."""
 
 
 class _Unpickler(pickle.Unpickler):

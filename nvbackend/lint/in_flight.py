@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from nvbackend.intrinsics.row.semantics import Completion, FenceOf, Semantics
-from nvbackend.isel.flow.dataflow import Site, solve
+from nvbackend.isel.flow.dataflow import Site, solve, union
 from nvbackend.lint.lift import PENDING, Lifted, Line, Register
 from nvbackend.ptx.syntax import Vector
 
@@ -93,8 +93,8 @@ class InFlight:
     def join(self, left: Flying, right: Flying, /) -> Flying:
         """What may be true on either way."""
         return Flying(
-            _union(left.flight, right.flight),
-            _union(left.held, right.held),
+            union(left.flight, right.flight),
+            union(left.held, right.held),
             left.credit | right.credit,
             left.ever | right.ever,
             left.lately | right.lately,
@@ -295,12 +295,3 @@ def _followed_registers(lifted: Lifted) -> frozenset[Register]:
                 followed.update(line.reads)
         grown = len(followed) > before
     return frozenset(followed)
-
-
-def _union(left: Mapping[_Key, frozenset[int]], right: Mapping[_Key, frozenset[int]]) -> Mapping[_Key, frozenset[int]]:
-    if left is right or not right:
-        return left
-    joined = dict(left)
-    for key, some in right.items():
-        joined[key] = joined[key] | some if key in joined else some
-    return joined

@@ -30,6 +30,7 @@ from nvbackend.ptx.syntax import (
     Pair,
     Variable,
     Vector,
+    flattened,
 )
 
 Register = tuple[int, int, str]
@@ -144,10 +145,8 @@ class _Lifter:
         return name
 
     def _walk(self, block: Block) -> None:
-        for statement in block.statements:
-            if isinstance(statement, Block):
-                self._walk(statement)
-            elif isinstance(statement, Label):
+        for statement in flattened(block.statements):
+            if isinstance(statement, Label):
                 self._block = self._begin()
                 self._labels[statement.position.line, statement.position.column] = self._block
             elif isinstance(statement, Loc):

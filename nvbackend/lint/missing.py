@@ -1,6 +1,6 @@
-"""What is on no path of a function: the commit and the wait of a copy, the commit of an mma, the init of an mbarrier.
+"""What no path of a function has: the commit and the wait of a copy, the commit of an mma, the init of an mbarrier.
 
-A call may do any of it, so nothing is said where one is; of a function that returns, its caller may do it.
+A call may do any of these, so a function with calls is not judged; where a function returns, its caller may.
 """
 
 from __future__ import annotations

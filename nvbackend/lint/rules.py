@@ -52,14 +52,14 @@ NEVER_COMMITTED = Rule(
     id="lint.never-committed",
     message="no {commit} comes after this {instruction} on any path",
     fix="put {commit} after it",
-    why="What nothing commits completes for no wait: what it writes is read before it is there.",
+    why="No wait covers what is not committed: the bytes are read before they arrive.",
     reference="PTX ISA 9.7.9.25.3.2 (cp.async.commit_group), 9.7.16.12.1 (tcgen05.commit)",
 )
 NEVER_WAITED = Rule(
     id="lint.never-waited",
     message="no {wait} comes after this {instruction} on any path",
     fix="put {wait} and a barrier before the copied memory is read",
-    why="The bytes arrive at some time: they are read before they are there. Nothing traps.",
+    why="The bytes may be read before they arrive. Nothing traps.",
     reference="PTX ISA 9.7.9.25.3.3 (cp.async.wait_group)",
 )
 MBARRIER_INIT = Rule(
@@ -73,7 +73,7 @@ COPY_IN_FLIGHT = Rule(
     id="lint.copy-in-flight",
     message="{instruction} reads shared memory that only {issuer} fills{round}: {reason}",
     fix="{fix}",
-    why="The bytes may not be there: the values are old ones, depending on timing. Nothing traps.",
+    why="The bytes may not have arrived: depending on timing, the values are old. Nothing traps.",
     reference="PTX ISA 9.7.9.25.3.3 (cp.async.wait_group)",
 )
 WRITTEN_IN_FLIGHT = Rule(

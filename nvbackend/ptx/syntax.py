@@ -5,6 +5,7 @@ Nodes compare by content: `position` takes no part. So `parse(print_module(m)) =
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from nvbackend.diagnostics import record
@@ -215,6 +216,15 @@ class Block(Node):
 
 
 Statement = Instruction | Label | Variable | Loc | Pragma | BranchTargets | Prototype | Block
+
+
+def flattened(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """The statements in the order of the text, those of a block in its place."""
+    for statement in statements:
+        if isinstance(statement, Block):
+            yield from flattened(statement.statements)
+        else:
+            yield statement
 
 
 # Modules

@@ -49,7 +49,7 @@ def scalar_argument(element: ElementType, value: object) -> Any | Misfit:
 
 @functools.cache
 def _container(llvm: str) -> Any:
-    """The NumPy integer that a scalar is passed as: cuda.core takes twice as long for three of ctypes as to launch."""
+    """The NumPy integer that passes a scalar: for three of ctypes cuda.core needs twice as long as for the launch."""
     import numpy
 
     return numpy.dtype(f"uint{_PARAMETER_BITS[llvm]}").type

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,7 +12,7 @@ from llvmlite import ir
 from nvbackend.builder.ops.inline.text import statements_of, whole_text
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.isel.target.target import Target
-from nvbackend.ptx.syntax import Block, Instruction, Label, Statement
+from nvbackend.ptx.syntax import Instruction, Label, flattened
 
 PREFIX = "%nvb_"
 _TYPES = {"h": "b16", "r": "b32", "l": "b64", "f": "f32", "d": "f64", "b": "pred", "q": "b128"}
@@ -25,7 +25,7 @@ _TARGET = "sm_90a"
 
 
 class Unreadable(Exception):
-    """The text is not PTX, or has what is not read here."""
+    """The text is not PTX, or uses what is not read here."""
 
 
 @dataclass(frozen=True)
@@ -98,15 +98,7 @@ def _read(text: str, declared: tuple[str, ...]) -> tuple[tuple[Instruction, ...]
         statements = statements_of(whole_text(text, declared, Target.parse(_TARGET)), "inline assembly")
     except DiagnosticError:
         raise Unreadable from None
-    every = list(_every(statements))
+    every = list(flattened(statements))
     return tuple(each for each in every if isinstance(each, Instruction)), any(
         isinstance(each, Label) for each in every
     )
-
-
-def _every(statements: Sequence[Statement]) -> Iterator[Statement]:
-    for statement in statements:
-        if isinstance(statement, Block):
-            yield from _every(statement.statements)
-        else:
-            yield statement

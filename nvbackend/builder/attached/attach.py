@@ -49,7 +49,7 @@ class AttachedBuilder(Operations):
 
     core: AttachedCore
     unknown: tuple[str, ...]
-    """What `verify` did not judge, in sentences, as the function was when it was verified last."""
+    """What the last `verify` did not judge, in sentences."""
 
     def __init__(
         self,

@@ -11,7 +11,17 @@ from nvbackend.intrinsics.row.asm_form import asm_form
 from nvbackend.intrinsics.row.row import Asm, Row
 from nvbackend.isel.target.target import Target
 from nvbackend.lint.matching import rows_of
-from nvbackend.ptx.syntax import Address, Block, Instruction, Integer, Label, Name, Operand, Pair, Statement, Vector
+from nvbackend.ptx.syntax import (
+    Address,
+    Instruction,
+    Integer,
+    Label,
+    Name,
+    Operand,
+    Pair,
+    Vector,
+    flattened,
+)
 
 Bound = Mapping[str, tuple[Operand, ...]]
 """What each operand of a row is in a text: registers and numbers in their order."""
@@ -37,18 +47,10 @@ def _patterns(row: Row) -> tuple[tuple[Instruction, bool], ...]:
     text = lowering.template.format(ptx=row.ptx, **{name: ", ".join(names) for name, names in places.items()})
     declared = [f".reg .b32 {name};" for names in places.values() for name in names]
     whole = whole_text(text.replace("$$", "$"), declared, Target.parse(_TARGET))
-    every = list(_every(statements_of(whole, row.ptx)))
+    every = list(flattened(statements_of(whole, row.ptx)))
     jumps = any(isinstance(each, Label) for each in every)
     spelled = {each.opcode: each for each in reversed(every) if isinstance(each, Instruction)}
     return ((spelled[row.ptx], jumps),) if row.ptx in spelled else ()
-
-
-def _every(statements: Sequence[Statement]) -> Iterator[Statement]:
-    for statement in statements:
-        if isinstance(statement, Block):
-            yield from _every(statement.statements)
-        else:
-            yield statement
 
 
 def _bound(pattern: Instruction, instruction: Instruction) -> Bound | None:

@@ -234,7 +234,7 @@ class Core:
     def plain_access(self, opcode: str, pointer: ir.Value, bytes: int) -> None:
         """Record a plain access of global memory, which no analysis but a user's own asks for.
 
-        Where the kernel has none, its place has no callers: to collect them would take longer than all the rest.
+        Without such an analysis its place has no callers: collecting them would take longer than all the rest.
         """
         block = self.machine.block(self.llvm.block.name)
         at = caller_location() if self.allowances.own else caller_line()

@@ -138,13 +138,13 @@ class ExternFunction:
             self._check_type("its result", Scalar(each.element), each.own)
 
     def _checked_results(self, result: object) -> dict[str, abi.Returned]:
-        """The results by the names of outputs. Raises function.foreign for what C returns in no way, and other ones."""
+        """The results by the names of outputs. Raises function.foreign for types that the text does not return."""
         elements = () if result is None else (result,) if isinstance(result, ElementType) else result
         if not isinstance(elements, Sequence) or not all(
             isinstance(each, ElementType) and abi.is_passed(each) for each in elements
         ):
             advice = "declare one element type, or several: (nvb.f32, nvb.i32)"
-            self._fail(f"its result is {printed(result)}, which C returns in no way", advice)
+            self._fail(f"its result is {printed(result)}, which C cannot return", advice)
         returned = abi.returned(elements, self._text.function)
         if returned is None:
             shown = ", ".join(map(abi.shown, self._text.function.results)) or "nothing"

@@ -17,7 +17,7 @@ from nvbackend.diagnostics import printed
 from nvbackend.isel.target.target import Target, dotted
 from nvbackend.ptx import Function, Instruction, Module, Names, Variable, parse, print_module, resolve
 from nvbackend.ptx.names import names_in
-from nvbackend.ptx.syntax import Block, Loc, Name, Statement
+from nvbackend.ptx.syntax import Block, Loc, Name, Statement, flattened
 
 Item = Function | Variable
 _INSIDE = frozenset({"bra", "ret", "call"})
@@ -174,10 +174,8 @@ class _Walk:
         self._add(item)
 
     def _block(self, block: Block) -> None:
-        for statement in block.statements:
-            if isinstance(statement, Block):
-                self._block(statement)
-            elif isinstance(statement, Variable) and statement.space not in ("reg", "param", "local"):
+        for statement in flattened(block.statements):
+            if isinstance(statement, Variable) and statement.space not in ("reg", "param", "local"):
                 self._variable(statement)
             elif isinstance(statement, Instruction):
                 self._instruction(statement)

@@ -223,7 +223,7 @@ class FinishedKernel(NotLoaded):
 
 
 def completed(finished: FinishedKernel, compiled: CompiledKernel) -> CompiledKernel:
-    """`compiled`, to which `finished` was compiled, with the warnings and times of both; its own are given."""
+    """`compiled`, made from `finished`, with the warnings and times of both; prints the warnings of `compiled`."""
     announce(compiled.diagnostics)
     return dataclasses.replace(
         compiled,

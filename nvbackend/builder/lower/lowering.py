@@ -153,7 +153,7 @@ SCALARS: dict[str, ir.Type] = {
 
 
 class NamedAsm:
-    """Inline asm in place of an LLVM intrinsic, with the intrinsic's name: what knows that knows the call.
+    """Inline asm in place of an LLVM intrinsic. It keeps the intrinsic's name, by which the analyses know the call.
 
     To llvmlite it is a callee, as its own InlineAsm is.
     """

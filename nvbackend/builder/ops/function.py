@@ -306,8 +306,8 @@ class FunctionBuilder:
     def griddepcontrol(self, action: str) -> None:
         """griddepcontrol: "wait" for the grids before this one, or "launch_dependents" of it.
 
-        A kernel that waits is launched so that it may start before the grids before it on its stream have ended, once
-        they let it: what they write it reads, and what they use it writes, only after the wait.
+        A kernel that waits may start before the earlier grids on its stream have ended, as soon as they allow it. Only
+        after the wait may it read what they write, and write what they use.
         Raises instruction.variant, target.feature. PTX ISA 9.7.13.13.
         """
         self._threads.griddepcontrol(action)

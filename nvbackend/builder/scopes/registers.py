@@ -1,5 +1,8 @@
-"""Registers of results and of stack slots, many at once: most of a GEMM's instructions, and all gone after LLVM's first
-passes. They are llvmlite's own instructions, made without asking of each what was asked of the first."""
+"""Registers of results and of stack slots, many at once.
+
+They are most of a GEMM's instructions, and LLVM's first passes remove all of them. llvmlite's constructors check each;
+here the checks are made once for all.
+"""
 
 from __future__ import annotations
 

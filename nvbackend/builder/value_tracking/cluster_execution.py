@@ -55,7 +55,7 @@ class ClusterExecution:
         return Numbers(lambda rank, thread: table[rank][thread if by_thread else 0], by_thread)
 
     def _groups(self, guard: object) -> list[list[list[int]] | None]:
-        """The threads of each CTA that execute something with this `guard`: one of each list, which is not known."""
+        """The threads of each CTA that execute something with this `guard`: one of each list, it is not known which."""
         executing = self._executing(guard)
         if executing is None:
             return [None] * self.cluster

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from nvbackend.codegen.looking.built import BuiltKernel
 from nvbackend.codegen.ptxas import assemble
@@ -130,8 +129,3 @@ def counts_by_line(kernel: BuiltKernel, forms: tuple[str, ...]) -> dict[Place, d
                 of_line = counts.setdefault(line.place, dict.fromkeys(forms, 0))
                 of_line[form] += 1
     return dict(sorted(counts.items()))
-
-
-def shown_place(place: Place) -> str:
-    """A place by the file's name alone."""
-    return f"{Path(place[0]).name}:{place[1]}"

@@ -108,7 +108,6 @@ class Machine:
             if (self._blocked or self._parked or self._waits_for_others()) and not self._try_blocked():
                 if self._guesses:
                     break
-                self.deadlocked = True
                 self._protocols.deadlock([self._step(group, self._recorded(group[0])) for group in self._stuck()])
                 return
         if self._guesses:

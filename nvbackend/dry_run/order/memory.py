@@ -78,9 +78,9 @@ class Memory:
         self._unmet.pop(id(warp), None)
 
     def set_apart(self, warp: Warp, lanes: int, arrival: MachineInstr) -> int:
-        """Make an event of its own of what lanes other than these have accessed since all met: its bit, or 0.
+        """Give what the other lanes have accessed since all met an event of its own: its bit, or 0 without any.
 
-        These arrive at an mbarrier now.
+        `lanes` arrive at an mbarrier now, and do not know about that.
         """
         unmet, event, mine = self._unmet.pop(id(warp), ()), 0, self._open.get(id(warp), {})
         for record, cta, part, by in unmet:

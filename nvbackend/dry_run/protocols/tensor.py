@@ -227,7 +227,7 @@ class Tensors:
             )  # fmt: skip
 
     def _is_brought(self, guard: Wait, cta: int, address: int) -> int | None:
-        """The phase that a wait was too early for: who wrote these columns at last has arrived in it, or nobody can."""
+        """The phase that a wait should have met: the last writer of these columns arrives in it, or no warp can."""
         if self.is_stuck:
             return guard.guaranteed
         barrier, shadow = guard.barrier, self._shadows[cta]

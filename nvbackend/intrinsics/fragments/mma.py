@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nvbackend.intrinsics.fragments.warpgroup import FRAGMENT_RANGE
+from nvbackend.intrinsics.fragments.warpgroup import check_index
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.intrinsics.row.types import ElementType, f32
 
@@ -58,8 +58,8 @@ def d_registers(shape: Shape, bits: int) -> int:
 def a_position(shape: Shape, bits: int, lane: int, index: int) -> tuple[int, int]:
     """Row and column of element `index` of A. Of a sparse A give K/2: the column is one of the packed matrix."""
     per_register = _elements_a_register(bits)
-    _check("lane", lane, WARP_SIZE)
-    _check("index", index, a_registers(shape, bits) * per_register)
+    check_index("lane", lane, WARP_SIZE)
+    check_index("index", index, a_registers(shape, bits) * per_register)
     register, place = divmod(index, per_register)
     block, core = divmod(register, shape[0] // _CORE_ROWS)
     return core * _CORE_ROWS + lane // QUAD, (block * QUAD + lane % QUAD) * per_register + place
@@ -68,8 +68,8 @@ def a_position(shape: Shape, bits: int, lane: int, index: int) -> tuple[int, int
 def b_position(shape: Shape, bits: int, lane: int, index: int) -> tuple[int, int]:
     """Row (along K) and column of element `index` of B."""
     per_register = _elements_a_register(bits)
-    _check("lane", lane, WARP_SIZE)
-    _check("index", index, b_registers(shape, bits) * per_register)
+    check_index("lane", lane, WARP_SIZE)
+    check_index("index", index, b_registers(shape, bits) * per_register)
     register, place = divmod(index, per_register)
     return (register * QUAD + lane % QUAD) * per_register + place, lane // QUAD
 
@@ -77,15 +77,15 @@ def b_position(shape: Shape, bits: int, lane: int, index: int) -> tuple[int, int
 def d_position(shape: Shape, lane: int, index: int) -> tuple[int, int]:
     """Row and column of element `index` of C and D; of f16, index 0 is the lower half of register 0."""
     m, n, _ = shape
-    _check("lane", lane, WARP_SIZE)
-    _check("index", index, m * n // WARP_SIZE)
+    check_index("lane", lane, WARP_SIZE)
+    check_index("index", index, m * n // WARP_SIZE)
     core, lower = divmod(index, 2)
     return core * _CORE_ROWS + lane // QUAD, 2 * (lane % QUAD) + lower
 
 
 def matrix_of(lane: int) -> int:
     """Which of the four multiplications of FOUR_MATRICES `lane` takes part in. PTX ISA 9.7.14.5.1."""
-    _check("lane", lane, WARP_SIZE)
+    check_index("lane", lane, WARP_SIZE)
     return lane // QUAD % _MATRICES
 
 
@@ -110,8 +110,8 @@ def four_matrices_d_position(element: ElementType, lane: int, index: int) -> tup
 
 
 def _of_four_matrices(lane: int, index: int, elements: int) -> tuple[int, int, int]:
-    _check("lane", lane, WARP_SIZE)
-    _check("index", index, elements)
+    check_index("lane", lane, WARP_SIZE)
+    check_index("index", index, elements)
     return lane // (QUAD * _MATRICES), lane % QUAD, index
 
 
@@ -136,8 +136,8 @@ def selectors(shape: Shape, bits: int) -> tuple[int, ...]:
 
 def metadata_counts(shape: Shape, bits: int, lane: int, selector: int) -> bool:
     """Whether the hardware reads the metadata register of `lane` under sparsity `selector`."""
-    _check("lane", lane, WARP_SIZE)
-    _check("selector", selector, len(selectors(shape, bits)))
+    check_index("lane", lane, WARP_SIZE)
+    check_index("selector", selector, len(selectors(shape, bits)))
     return lane % QUAD // metadata_threads(shape, bits) == selector
 
 
@@ -146,8 +146,8 @@ def metadata_chunk(shape: Shape, bits: int, lane: int, chunk: int) -> tuple[int,
 
     PTX ISA 9.7.14.6.2, figures of the metadata.
     """
-    _check("lane", lane, WARP_SIZE)
-    _check("chunk", chunk, _CHUNKS)
+    check_index("lane", lane, WARP_SIZE)
+    check_index("chunk", chunk, _CHUNKS)
     rank = lane % QUAD % metadata_threads(shape, bits)
     if bits <= 8:
         block, core = divmod(rank, 2)
@@ -169,16 +169,16 @@ def scale_bytes(scale_vec: int) -> tuple[int, ...]:
 
 def scale_a_row(lane: int, thread_id: int) -> int | None:
     """The row of A whose scale factors `lane` gives, None where its register does not count. PTX ISA 9.7.14.3."""
-    _check("lane", lane, WARP_SIZE)
-    _check("thread-id-a", thread_id, len(SCALE_A_THREADS))
+    check_index("lane", lane, WARP_SIZE)
+    check_index("thread-id-a", thread_id, len(SCALE_A_THREADS))
     pair, core = divmod(lane % QUAD, 2)
     return core * _CORE_ROWS + lane // QUAD if pair == thread_id else None
 
 
 def scale_b_column(lane: int, thread_id: int) -> int | None:
     """The column of B whose scale factors `lane` gives, None where its register does not count. PTX ISA 9.7.14.3."""
-    _check("lane", lane, WARP_SIZE)
-    _check("thread-id-b", thread_id, len(SCALE_B_THREADS))
+    check_index("lane", lane, WARP_SIZE)
+    check_index("thread-id-b", thread_id, len(SCALE_B_THREADS))
     return lane // QUAD if lane % QUAD == thread_id else None
 
 
@@ -187,7 +187,7 @@ def scale_a_position(lane: int, index: int) -> tuple[int, int]:
 
     The factor is byte `index` after byte-id-a. PTX ISA 9.7.14.3.
     """
-    _check("index", index, _REGISTER_BITS // 8)
+    check_index("index", index, _REGISTER_BITS // 8)
     row = scale_a_row(lane, lane % QUAD // 2)
     assert row is not None
     return row, index
@@ -198,12 +198,7 @@ def scale_b_position(lane: int, index: int) -> tuple[int, int]:
 
     The factor is byte `index` after byte-id-b. PTX ISA 9.7.14.3.
     """
-    _check("index", index, _REGISTER_BITS // 8)
+    check_index("index", index, _REGISTER_BITS // 8)
     column = scale_b_column(lane, lane % QUAD)
     assert column is not None
     return index, column
-
-
-def _check(what: str, index: int, count: int) -> None:
-    if not 0 <= index < count:
-        FRAGMENT_RANGE.fail(what=what, given=index, lowest=0, highest=count - 1)

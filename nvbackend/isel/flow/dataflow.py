@@ -17,6 +17,8 @@ from nvbackend.isel.flow.graphs import postorder
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, print_instr
 
 State = TypeVar("State")
+Key = TypeVar("Key")
+Fact = TypeVar("Fact")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,3 +153,13 @@ def reverse_postorder(function: MachineFunction) -> list[str]:
     so that the solver finishes a loop before it continues, and its work grows with the text alone.
     """
     return postorder([function.entry.name], lambda block: reversed(function.blocks[block].successors))[::-1]
+
+
+def union(left: Mapping[Key, frozenset[Fact]], right: Mapping[Key, frozenset[Fact]]) -> Mapping[Key, frozenset[Fact]]:
+    """The facts of both by their keys: how two paths join that each add some."""
+    if left is right or not right:
+        return left
+    joined = dict(left)
+    for key, facts in right.items():
+        joined[key] = joined[key] | facts if key in joined else facts
+    return joined

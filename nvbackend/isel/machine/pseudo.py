@@ -29,7 +29,7 @@ CALL = "call"
 PRINT, ASSERT = "print", "assert"
 """Record what a thread prints, and where it may end the launch."""
 UNKNOWN = "unknown"
-"""Stands for code of another compiler of which nothing is known: paths end there."""
+"""Code of another compiler of which nothing is known: paths end there."""
 READ_REGISTERS, WRITE_REGISTERS = "registers.read", "registers.write"
 """Record what ordinary code does to registers that asynchronous instructions also touch."""
 

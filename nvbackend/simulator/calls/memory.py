@@ -31,7 +31,7 @@ SPACES = (
 ORDERS = ("weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "mmio")
 SCOPES = ("cta", "cluster", "gpu", "sys")
 NON_COHERENT = "nc"
-"""What stands for the order of ld.global.nc, which is weak."""
+"""The order of ld.global.nc, which is weak."""
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 _HINTS = (
     "ca",

@@ -98,7 +98,7 @@ class Format:
         """The bits of these float64, rounded once: rn, rna (ties away from zero), rz, rm, rp, or rs.
 
         `saturate` gives the largest finite number in place of infinity, and of what rounds to it. A NaN is `nan`; where
-        there is none, the largest number. For rs, `random` (uint64) is added to what is cut off: its highest bit stands
+        there is none, the largest number. For rs, `random` (uint64) is added to what is cut off: its highest bit is
         just below the last one kept.
         """
         if rounding == "rn" and not saturate and self.name in _NEAREST:

@@ -10,7 +10,6 @@ from nvbackend.diagnostics.brief import cut
 from nvbackend.ptx.names import Names, names_in
 from nvbackend.ptx.printer import print_instruction
 from nvbackend.ptx.syntax import (
-    Block,
     Function,
     Instruction,
     Integer,
@@ -19,6 +18,7 @@ from nvbackend.ptx.syntax import (
     Module,
     Position,
     Variable,
+    flattened,
 )
 from nvbackend.simulator.events import Site
 
@@ -58,24 +58,16 @@ def listing(module: Module, function: Function) -> Listing:
     """The listing of a function that has a body."""
     found = Listing(function)
     origin: Location | None = None
-
-    def walk(block: Block) -> None:
-        nonlocal origin
-        for statement in block.statements:
-            if isinstance(statement, Instruction):
-                text = cut(print_instruction(statement))
-                site = Site(module.source, statement.position.line, text, function.name, origin)
-                found.lines.append((statement, site))
-            elif isinstance(statement, Label):
-                found.labels[statement.position] = len(found.lines)
-            elif isinstance(statement, Variable):
-                found.variables.append(statement)
-            elif isinstance(statement, Loc):
-                file = module.files.get(statement.file)
-                origin = Location(file, statement.line, function.name) if file else None
-            elif isinstance(statement, Block):
-                walk(statement)
-
-    if function.body is not None:
-        walk(function.body)
+    for statement in flattened(() if function.body is None else function.body.statements):
+        if isinstance(statement, Instruction):
+            text = cut(print_instruction(statement))
+            site = Site(module.source, statement.position.line, text, function.name, origin)
+            found.lines.append((statement, site))
+        elif isinstance(statement, Label):
+            found.labels[statement.position] = len(found.lines)
+        elif isinstance(statement, Variable):
+            found.variables.append(statement)
+        elif isinstance(statement, Loc):
+            file = module.files.get(statement.file)
+            origin = Location(file, statement.line, function.name) if file else None
     return found

@@ -77,8 +77,8 @@ def test_our_own_function_with_several_results() -> None:
     [
         ((s8, f32), "declared to return s8, f32, and its text returns .param .b8 r[24]"),
         ((s8, f32, i64, f64), None),
-        ((s8, f32, nvb.e2m1), "which C returns in no way"),
-        ("f32", "which C returns in no way"),
+        ((s8, f32, nvb.e2m1), "which C cannot return"),
+        ("f32", "which C cannot return"),
         (f32, "its result is declared f32"),
         ((), "declared to return nothing"),
     ],

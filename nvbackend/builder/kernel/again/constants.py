@@ -32,7 +32,7 @@ def _is_found(cls: type) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def is_ours(cls: type) -> bool:
-    """Whether it is this package's with all its bases: it does not change."""
+    """Whether the class and all its bases belong to this package, so that it does not change."""
     return all(
         base is object or (is_trusted_class(base) and base.__module__.partition(".")[0] == PACKAGE)
         for base in cls.__mro__

@@ -20,7 +20,7 @@ _OF_CODE = (
 
 
 def lasting_name(value: object) -> object:
-    """What says in any process which object `value` is. Raises UnknownRead where nothing does."""
+    """A name that means the object `value` in every process. Raises UnknownRead for an object without one."""
     match value:
         case types.CodeType():
             return f"code {_digest(_parts(_of_code(value)))}"

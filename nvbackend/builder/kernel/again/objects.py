@@ -37,7 +37,7 @@ def attributes_of(value: object, slots: Iterable[_Slot]) -> Iterator[tuple[str, 
 
 
 def is_part(module: types.ModuleType, value: object) -> bool:
-    """Whether an attribute of a module of ours is what is written there, which no program set; a module is, too."""
+    """Whether one of our modules defines `value` itself, or imports it as a module: no program has set it."""
     if module.__name__.partition(".")[0] != PACKAGE:
         return False
     if isinstance(value, types.ModuleType):

@@ -39,7 +39,7 @@ def class_with_more() -> str:
 
 
 def _only_looked_at(members: types.MappingProxyType[str, Any], first: dict[str, Any]) -> bool:
-    """Whether the class has no more than what Python made when somebody looked; `first` has that from then on."""
+    """Whether the class has gained only what Python adds when it is inspected; `first` has that from then on."""
     made = {name: members[name] for name in _MADE_BY_LOOKING if name in members and name not in first}
     if not first or made.get("__annotations__") or members != {**first, **made}:
         return False

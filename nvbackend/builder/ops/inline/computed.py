@@ -38,7 +38,7 @@ Case = tuple[dict[str, int], int, object]
 
 
 def contradiction(row: Row, claim: Callable[..., int]) -> Case | None:
-    """Inputs of which the text computes another number than the claim; None where it is right, or cannot be run.
+    """Inputs for which the text does not compute what is claimed; None if none is found, or the text cannot be run.
 
     Some are random, and some at the ends of their types.
     """

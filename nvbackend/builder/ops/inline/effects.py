@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from nvbackend.builder.ops.inline.rules import INSTRUCTION
 from nvbackend.intrinsics.row.row import Effect
 from nvbackend.intrinsics.sync.special_registers import NAMES, special_register
-from nvbackend.ptx.syntax import Address, Block, Instruction, Label, Name, Operand, Pair, Statement, Vector
+from nvbackend.ptx.syntax import Address, Instruction, Label, Name, Operand, Pair, Statement, Vector, flattened
 
 CONVERGENT, VOLATILE, READS, WRITES = "convergent", "volatile", "reads", "writes"
 FLAGS = {
@@ -51,10 +51,8 @@ class TextEffect:
 
 def instructions(statements: tuple[Statement, ...]) -> Iterator[Instruction]:
     """Those of a text. Raises ptx.instruction for a label, which a second copy of the text would have too."""
-    for statement in statements:
-        if isinstance(statement, Block):
-            yield from instructions(statement.statements)
-        elif isinstance(statement, Label):
+    for statement in flattened(statements):
+        if isinstance(statement, Label):
             _refuse(f"the label {statement.name}", "it is control flow", "use k.if_, k.range and k.loop")
         elif isinstance(statement, Instruction):
             yield statement

@@ -27,7 +27,7 @@ from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, RegisterClass, 
 from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.select.rows import check_names, general_faults
 from nvbackend.isel.target.target import Target
-from nvbackend.ptx.syntax import Block, Instruction, Label, Statement, Variable
+from nvbackend.ptx.syntax import Instruction, Label, Statement, Variable, flattened
 
 _PREFIX = "%nvb_"
 _TYPES = {RegisterClass.PRED: "pred", RegisterClass.F32: "f32", RegisterClass.F64: "f64"}
@@ -214,10 +214,8 @@ def _check_placeholders(row: Row, template: str) -> None:
 
 
 def _instructions(row: Row, statements: Sequence[Statement]) -> Iterator[Instruction]:
-    for statement in statements:
-        if isinstance(statement, Block):
-            yield from _instructions(row, statement.statements)
-        elif isinstance(statement, Instruction):
+    for statement in flattened(statements):
+        if isinstance(statement, Instruction):
             yield statement
         elif isinstance(statement, Label) and not _waits(row):
             _refuse_control(row, f"the label {statement.name}")

@@ -16,10 +16,10 @@ MASKS = ("members", "mask")
 
 
 def check_members(function: MachineFunction) -> list[Diagnostic]:
-    """Every constant mask of some lanes of which, in each warp that may come, one is kept away by a branch.
+    """Every constant mask with a lane that a branch keeps away, in each warp that may come.
 
-    The call says it itself where it is known which threads come; here, where data decides whether any do. Masks of all
-    lanes are convergence.warp's.
+    Where it is known which threads come, the call raises this itself; here data decides whether any do. Masks of all
+    lanes belong to convergence.warp.
     """
     masked = [
         (name, instr, mask)

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.mma.wgmma import PENDING_GROUPS
 from nvbackend.intrinsics.row.semantics import Completion, FenceOf, Semantics
-from nvbackend.isel.flow.dataflow import Site
+from nvbackend.isel.flow.dataflow import Site, union
 from nvbackend.isel.machine.function import Access, MachineInstr, RegisterBlock
 from nvbackend.isel.protocols.wgmma import rules
 from nvbackend.isel.select.wgmma.rules import WAIT_RANGE
@@ -34,8 +34,6 @@ _OLDEST = PENDING_GROUPS.stop
 Shape = tuple[int, int]
 """M and N of an accumulator."""
 Shaped = tuple[RegisterBlock, Shape]
-_Key = TypeVar("_Key")
-_Fact = TypeVar("_Fact")
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
@@ -137,9 +135,9 @@ def join(left: WgmmaState, right: WgmmaState) -> WgmmaState:
         for fence, ordered in right.fences.items():
             fences[fence] = fences[fence] | ordered if fence in fences else ordered
     return WgmmaState(
-        flight=_union(left.flight, right.flight),
-        accessed=_union(left.accessed, right.accessed),
-        shapes=_union(left.shapes, right.shapes),
+        flight=union(left.flight, right.flight),
+        accessed=union(left.accessed, right.accessed),
+        shapes=union(left.shapes, right.shapes),
         unfenced=left.unfenced or right.unfenced,
         chain=left.chain | right.chain,
         chain_may_be_empty=left.chain_may_be_empty or right.chain_may_be_empty,
@@ -338,17 +336,6 @@ def _exit(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaState:
         if pending:
             events.append(_in_flight(rule, site, _accumulators(pending), pending))
     return state
-
-
-def _union(
-    left: Mapping[_Key, frozenset[_Fact]], right: Mapping[_Key, frozenset[_Fact]]
-) -> Mapping[_Key, frozenset[_Fact]]:
-    if left is right or not right:
-        return left
-    joined = dict(left)
-    for key, facts in right.items():
-        joined[key] = joined[key] | facts if key in joined else facts
-    return joined
 
 
 _Handler = Callable[[WgmmaState, Site, list[Event]], WgmmaState]
