@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 _PACKAGE = __name__.partition(".")[0]
 _GO_BETWEENS = frozenset({"contextlib", "functools", "typing"})
 """Standard modules whose frames come between the user's line and ours: with-blocks, partial calls, generic aliases."""
+_MOST_CALLERS = 256
+"""How many pieces of code a place remembers that asks for its callers."""
 _LLVMLITE = "llvmlite"
 """Where an IRBuilder of the user's calls into this package, and this package into llvmlite's."""
 MARK_OF_ENTRANCE = "RUNS_THE_USERS_FUNCTION"
@@ -101,6 +103,46 @@ def caller_frame(*, passes_compilers: bool = True) -> FrameType | None:
             of_compiler = of_compiler or frame
         frame = frame.f_back
     return of_compiler
+
+
+class CallerFrames:
+    """`caller_frame` for one place that asks again and again: a caller that was found before is known by its code."""
+
+    __slots__ = ("_is_users",)
+
+    def __init__(self) -> None:
+        self._is_users: dict[int, tuple[bool, CodeType]] = {}
+        """By the id of a frame's code, which is kept: another's would be the same after it."""
+
+    def caller(self) -> FrameType | None:
+        """The frame of the user's innermost line."""
+        frame: FrameType | None = sys._getframe(1)
+        known = self._is_users
+        while frame is not None:
+            seen = known.get(id(frame.f_code))
+            if seen is None:
+                return self._found()
+            if seen[0]:
+                return frame
+            frame = frame.f_back
+        return None
+
+    def _found(self) -> FrameType | None:
+        """What `caller_frame` says, kept where no more than this package's frames and the like are passed."""
+        caller = caller_frame()
+        passed: list[CodeType] = []
+        frame = sys._getframe(1)
+        while frame is not caller:
+            if frame.f_back is None or not is_plumbing(frame):
+                return caller
+            passed.append(frame.f_code)
+            frame = frame.f_back
+        if not is_of_compiler(frame.f_globals):
+            if len(self._is_users) >= _MOST_CALLERS:
+                self._is_users.clear()
+            self._is_users[id(frame.f_code)] = True, frame.f_code
+            self._is_users.update((id(code), (False, code)) for code in passed)
+        return caller
 
 
 def caller_line() -> Location | None:

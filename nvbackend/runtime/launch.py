@@ -12,7 +12,7 @@ from types import CodeType
 from typing import Any, NoReturn, TypeVar
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, user_facing
-from nvbackend.diagnostics.location import caller_frame
+from nvbackend.diagnostics.location import CallerFrames
 from nvbackend.isel.machine.assertions import CTA, DONE, NUMBER, THREAD, VALUES, WORDS, Assertion
 from nvbackend.launch_calls import NoLaunches
 from nvbackend.runtime.device import Configuration, CudaDevice, Device
@@ -112,11 +112,12 @@ def known_grid(grid: Grid) -> Grid | None:
 class Launches:
     """What the launches of one kernel share: shapes that passed their checks, and records for later messages."""
 
-    __slots__ = ("_device", "_records", "_shapes", "_signature", "_streams", "kernel")
+    __slots__ = ("_callers", "_device", "_records", "_shapes", "_signature", "_streams", "kernel")
 
     def __init__(self, signature: Signature, kernel: Any, device: Device) -> None:
         self._signature = signature
         self._device = device
+        self._callers = CallerFrames()
         self.kernel = kernel
         self._shapes: dict[Grid, tuple[tuple[int, int, int], Any]] = {}
         self._records: dict[tuple[object, ...], tuple[LaunchRecord, CodeType | None]] = {}
@@ -159,7 +160,7 @@ class Launches:
 
     def record(self, grid: tuple[int, int, int]) -> LaunchRecord:
         """The launch by the user's current line."""
-        frame = caller_frame()
+        frame = self._callers.caller()
         place = frame and (id(frame.f_code), frame.f_lasti)  # to ask a frame for its line is slow
         known = self._records.get((grid, place))
         if known is None:

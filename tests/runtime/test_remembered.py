@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 from typing import Any
@@ -114,3 +115,29 @@ def test_a_launch_that_no_line_makes_has_no_place() -> None:
     device.failing = "synchronize"
     [diagnostic] = broken(kernel.synchronize)
     assert diagnostic.notes == (("launched: k (grid (1, 1, 1))", None),)
+
+
+def test_a_line_is_the_innermost_of_the_users_whatever_was_remembered() -> None:
+    """Callers are known by their code: a function between, a library's and a compiler's own line are told apart."""
+    kernel, _ = loaded()
+
+    def inner() -> Any:
+        return kernel.prepare(1).record
+
+    def outer(launch: Any) -> Any:
+        return launch(1).record if launch == kernel.prepare else launch()
+
+    compiler: dict[str, Any] = {"__name__": "compilers", "__nvbackend_plumbing__": True}
+    exec("def lowered(kernel): return kernel.prepare(1).record", compiler)
+
+    def compiled() -> Any:
+        return compiler["lowered"](kernel)
+
+    for _ in range(2):
+        assert outer(kernel.prepare).location.function == "outer"
+        assert outer(inner).location.function == "inner"
+        assert outer(functools.partial(inner)).location.function == "inner"
+        assert outer(compiled).location.function == "compiled"
+    lines = [kernel.prepare(1).record.location.line for _ in range(2)]
+    lines += [kernel.prepare(1).record.location.line]
+    assert lines[0] == lines[1] == lines[2] - 1
