@@ -6,10 +6,11 @@ of what is not known says nothing: the analyses are silent there.
 
 from __future__ import annotations
 
-from collections import deque
+import heapq
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from nvbackend.isel.flow.dataflow import reverse_postorder
 from nvbackend.lint.lift import Lifted, Register
 from nvbackend.ptx.syntax import Address, Instruction, Integer, Name, Operand, Sum, Variable
 
@@ -71,9 +72,11 @@ class Addresses:
         function = self._lifted.function
         entry: dict[str, Values] = {function.entry.name: {}}
         joins: dict[str, int] = {}
-        waiting = deque([function.entry.name])
+        order = reverse_postorder(function)
+        rank = {name: index for index, name in enumerate(order)}
+        waiting = [0]
         while waiting:
-            name = waiting.popleft()
+            name = order[heapq.heappop(waiting)]
             after = self._block(name, dict(entry[name]))
             for successor in function.blocks[name].successors:
                 known = entry.get(successor)
@@ -81,8 +84,8 @@ class Addresses:
                 if joined != known:
                     joins[successor] = joins.get(successor, 0) + 1
                     entry[successor] = joined
-                    if successor not in waiting:
-                        waiting.append(successor)
+                    if rank[successor] not in waiting:
+                        heapq.heappush(waiting, rank[successor])
 
     def _block(self, name: str, values: Values) -> Values:
         predicates: _Predicates = {}

@@ -112,10 +112,10 @@ class Stages:
         late = self._read_early(state, place, touch) or self._written_early(state, place, touch)
         if late is not None:
             self.late[place] = late
+        if what.awaits in _GROUPS:  # cp.async.wait_all closes a group too
+            return self._waited(state, what.awaits, site)
         if what.commits in _GROUPS:
             return self._aged(state, what.commits)
-        if what.awaits in _GROUPS:
-            return self._waited(state, what.awaits, site)
         if self._others_may_have_waited(site):
             return _Flying({each: ages | {DRAINED} for each, ages in state.ages.items()})
         return self._issued(state, place, touch)

@@ -284,3 +284,11 @@ def test_a_phase_is_completed_by_an_arrival_before_the_wait(where: str, is_stuck
     after = arrive if where == "after" else ""
     faults = lint(f"{BOX} {init} {before} w: {wait} @!%p0 bra w; {after} past: ret; }}")
     assert [fault.rule_id for fault in faults] == (["lint.mbarrier-stuck"] if is_stuck else [])
+
+
+@pytest.mark.parametrize("commit", ["", "cp.async.commit_group;"])
+def test_a_wait_for_all_copies_needs_no_group(commit: str) -> None:
+    wait = "cp.async.wait_all; bar.sync 0;"
+    copy = COPY.replace("cp.async.commit_group;", commit)
+    assert lint(f"{BOX} {copy} {wait} {READ} ret; }}") == []
+    assert lint(f"{BOX} {copy} {READ} {wait} ret; }}") != []
