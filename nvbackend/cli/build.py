@@ -21,7 +21,8 @@ from nvbackend.isel.target.target import target_names
 if TYPE_CHECKING:
     import nvbackend as nvb
     from nvbackend.codegen.compiled import CompiledKernel
-    from nvbackend.codegen.looking.listings import ListedLine, Place
+    from nvbackend.codegen.looking.ir_places import Place
+    from nvbackend.codegen.looking.listings import ListedLine
 
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 

@@ -15,20 +15,21 @@ from nvbackend.codegen.llvm import (
     LlvmResult,
     compile_ir,
 )
-from nvbackend.diagnostics import DiagnosticError, Rule, user_facing
+from nvbackend.diagnostics import DiagnosticError, Location, Rule, user_facing
+from nvbackend.diagnostics.brief import cut
 from nvbackend.isel.target.target import PTX_VERSION_RANGE, UNKNOWN_TARGET, Target
 
 CANNOT_SELECT = Rule(
     id="llvm.cannot-select",
-    message="LLVM has no instruction for this on {target} with PTX {ptx_version}: {reason}",
+    message="LLVM has no instruction for {call} on {target} with PTX {ptx_version}: {reason}",
     fix="use what {target} has, or name the target that has it; nvbackend's selector says which",
     why="LLVM ends the process where it cannot select, so an unchecked intrinsic takes the user's program down.",
     reference="LLVM SelectionDAGISel",
 )
 DIED = Rule(
     id="llvm.died",
-    message="LLVM ended its process ({status}) while compiling for {target}: {reason}",
-    fix="take the IR apart to find the part that does it, and report it to LLVM",
+    message="LLVM ended its process ({status}) while compiling {call} for {target}: {reason}",
+    fix="correct the call, or take the IR apart to find the part that does it, and report it to LLVM",
     why="LLVM meets some invalid input by ending the process instead of reporting an error.",
     reference="LLVM 22.1 SelectionDAGISel (Cannot select) and report_fatal_error in NVPTX",
 )
@@ -45,6 +46,7 @@ sys.path[:] = json.loads(sys.argv[1])
 from nvbackend.codegen import isolated
 isolated.main()
 """
+_FINDER = _CHILD.replace("main()", "find_culprit()")
 _FATAL = "LLVM ERROR:"
 
 
@@ -55,31 +57,41 @@ def compile_ir_isolated(ir_text: str, target: Target, *, optimize: int = 3) -> L
     Raises what `compile_ir` raises, llvm.cannot-select, or llvm.died. Costs a start of Python more.
     """
     request = {"ir": ir_text, "target": target.name, "ptx_version": target.ptx_version, "optimize": optimize}
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", _CHILD, json.dumps(sys.path)],
-        input=json.dumps(request),
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    done = _run(_CHILD, request)
     if done.returncode != 0:
-        _explain_death(done, target)
+        _explain_death(done, target, _run(_FINDER, request))
     answer = json.loads(done.stdout)
     if "broken" in answer:
         raise DiagnosticError([_REMOTE_RULES[rule].diagnose(**values) for rule, values in answer["broken"]])
     return LlvmResult(answer["ptx"], answer["optimized_ir"], MappingProxyType(answer["timings"]))
 
 
-def _explain_death(done: subprocess.CompletedProcess[str], target: Target) -> None:
+def _run(program: str, request: dict[str, object]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-I", "-c", program, json.dumps(sys.path)],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+
+
+def _explain_death(
+    done: subprocess.CompletedProcess[str], target: Target, finder: subprocess.CompletedProcess[str]
+) -> None:
+    call, file, line = json.loads(finder.stdout) if finder.returncode == 0 else ("", "", 0)
+    named, at = f"{cut(call)!r}" if call else "the module", Location(file, line, "") if file else None
     reason = done.stderr.partition(_FATAL)[2].strip() or done.stderr.strip() or "it said nothing"
     # After its own sentence LLVM may print a stack dump, which holds addresses and no answer.
     reason = reason.partition("\nPLEASE submit")[0].strip()
     if "Cannot select" in reason:
         version = ".".join(map(str, target.ptx_version))
-        CANNOT_SELECT.fail(target=target.name, ptx_version=version, reason=reason)
+        raise DiagnosticError(
+            [CANNOT_SELECT.diagnose(at=at, call=named, target=target.name, ptx_version=version, reason=reason)]
+        )
     status = f"signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"
-    DIED.fail(target=target.name, status=status, reason=reason)
+    raise DiagnosticError([DIED.diagnose(at=at, call=named, target=target.name, status=status, reason=reason)])
 
 
 def main() -> None:
@@ -94,3 +106,13 @@ def main() -> None:
     else:
         answer = {"ptx": result.ptx, "optimized_ir": result.optimized_ir, "timings": dict(result.timings)}
     sys.stdout.write(json.dumps(answer))
+
+
+def find_culprit() -> None:
+    """The other process, after a death: the call that ends it, with its file and line, on standard output."""
+    from nvbackend.codegen.looking.culprit import culprit
+
+    request = json.loads(sys.stdin.read())
+    target = Target.parse(request["target"], tuple(request["ptx_version"]))
+    call, place = culprit(request["ir"], target) or ("", None)
+    sys.stdout.write(json.dumps([call, place.file if place else "", place.line if place else 0]))

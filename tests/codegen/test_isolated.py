@@ -77,3 +77,40 @@ def test_diagnostics_of_the_compile_come_through(text: str, level: int, rule: st
         compile_ir(text, HOPPER, optimize=level)
     assert [found.rule_id for found in isolated.value.diagnostics] == [rule]
     assert isolated.value.diagnostics[0].message == here.value.diagnostics[0].message
+
+
+LINED = """
+define ptx_kernel void @k(ptr %p, i32 %x) !dbg !4 {
+  %ok = call i32 asm sideeffect "mov.b32 $0, ($1);", "=r,r"(i32 %x), !dbg !5
+  %bad = call { i32, i32 } asm sideeffect "mov.b32 $0, $2;", "=r,=x,r,l"(i32 %ok, ptr addrspace(0) %p), !dbg !6
+  %part = extractvalue { i32, i32 } %bad, 0
+  store i32 %part, ptr %p
+  ret void
+}
+!llvm.dbg.cu = !{!1}
+!llvm.module.flags = !{!0}
+!0 = !{i32 2, !"Debug Info Version", i32 3}
+!1 = distinct !DICompileUnit(language: DW_LANG_Python, file: !2, emissionKind: DebugDirectivesOnly)
+!2 = !DIFile(filename: "owner.dsl", directory: "")
+!4 = distinct !DISubprogram(name: "k", scope: !2, file: !2, line: 1, spFlags: DISPFlagDefinition, unit: !1)
+!5 = !DILocation(line: 7, column: 1, scope: !4)
+!6 = !DILocation(line: 9, column: 1, scope: !4)
+"""
+
+
+def test_the_call_and_its_line_are_named() -> None:
+    """Of two calls the one that LLVM has no register for, by compiling each in a process of its own."""
+    with pytest.raises(DiagnosticError) as caught:
+        compile_ir_isolated(LINED, HOPPER)
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "llvm.died"
+    assert '"=r,=x,r,l"(i32 %ok, ptr addrspace(0) %p)' in found.message
+    assert found.location is not None
+    assert (found.location.file, found.location.line) == ("owner.dsl", 9)
+
+
+def test_a_death_of_no_call_names_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nvbackend.codegen.isolated._FINDER", "raise SystemExit(1)")
+    with pytest.raises(DiagnosticError) as caught:
+        compile_ir_isolated(TCGEN05_FENCE, HOPPER)
+    assert caught.value.diagnostics[0].message.startswith("LLVM has no instruction for the module on sm_90a")

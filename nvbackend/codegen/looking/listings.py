@@ -7,19 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from nvbackend.codegen.looking.built import BuiltKernel
+from nvbackend.codegen.looking.ir_places import DBG, NODE, Place, nodes_of, place_in
 from nvbackend.codegen.ptxas import assemble
 from nvbackend.codegen.sass import disassemble
 from nvbackend.isel.machine.function import print_header, print_instr
 
-Place = tuple[str, int]
-"""A file and a line of it."""
-
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"(.*?)"')
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
 _FUNCTION_ENDS = re.compile(r"\s*// -- End function|^\}")
-_NODE = re.compile(r"^!(\d+) = (?:distinct )?!(\w+)\((.*)\)$")
-_OPERAND = re.compile(r'(line|scope|file|filename): (?:"(.*?)"|!?(\w+))')
-_DBG = re.compile(r",? !dbg !(\d+)")
 _SASS_PLACE = re.compile(r'\s*//## File "(.*?)", line (\d+)')
 _SASS_ADDRESS = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+")
 
@@ -63,30 +58,11 @@ def ptx_lines(kernel: BuiltKernel) -> Iterator[ListedLine]:
 def ir_lines(text: str) -> Iterator[ListedLine]:
     """LLVM IR without its metadata of places."""
     lines = text.splitlines()
-    nodes = {match[1]: (match[2], match[3]) for line in lines if (match := _NODE.match(line))}
+    nodes = nodes_of(lines)
     for line in lines:
-        node = _NODE.match(line)
+        node = NODE.match(line)
         if node is None or not node[2].startswith("DI"):
-            used = _DBG.search(line)
-            yield ListedLine(_DBG.sub("", line), None if used is None else _place_of(used[1], nodes))
-
-
-def _place_of(node: str, nodes: dict[str, tuple[str, str]]) -> Place | None:
-    """The place of a DILocation, whose scope leads to its file."""
-    kind, operands = nodes.get(node, ("", ""))
-    if kind != "DILocation":
-        return None
-    values = _operands(operands)
-    scope = values.get("scope", "")
-    while scope and "file" not in (of_scope := _operands(nodes.get(scope, ("", ""))[1])):
-        scope = of_scope.get("scope", "")
-    file = _operands(nodes.get(of_scope.get("file", ""), ("", ""))[1]).get("filename", "") if scope else ""
-    line = int(values.get("line", 0))
-    return (file, line) if file and line else None
-
-
-def _operands(text: str) -> dict[str, str]:
-    return {name: quoted or plain for name, quoted, plain in _OPERAND.findall(text)}
+            yield ListedLine(DBG.sub("", line), place_in(line, nodes))
 
 
 def sass_lines(kernel: BuiltKernel) -> Iterator[ListedLine]:

@@ -12,7 +12,8 @@ from html import escape
 from pathlib import Path
 
 from nvbackend.codegen.looking.built import BuiltKernel
-from nvbackend.codegen.looking.listings import FORMS, ListedLine, Place
+from nvbackend.codegen.looking.ir_places import Place
+from nvbackend.codegen.looking.listings import FORMS, ListedLine
 from nvbackend.codegen.looking.occupancy import MULTIPROCESSORS, occupancy, register_limit
 from nvbackend.diagnostics import DiagnosticError
 

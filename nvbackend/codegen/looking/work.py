@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from nvbackend.codegen.looking.built import BuiltKernel
-from nvbackend.codegen.looking.listings import Place, ir_lines
+from nvbackend.codegen.looking.ir_places import Place
+from nvbackend.codegen.looking.listings import ir_lines
 from nvbackend.intrinsics.row.row import RegisterClass
 from nvbackend.intrinsics.row.semantics import Completion, Scope
 from nvbackend.isel.flow.loops import Loop, loops_of
