@@ -24,6 +24,7 @@ _UNSTEADY = (
     (re.compile(r"(\.py:)\d+"), r"\1N"),
     (re.compile(r"\b(lines? )\d+"), r"\1N"),
     (re.compile(r"\b0x[0-9a-f]{9,16}\b"), "0x..."),
+    (re.compile(r"\bMachineInstr\(.*?\.\.\.\)"), "MachineInstr(...)"),  # cut after a place, which may be long
 )
 """Places of this machine, of this process, and of lines in a test file, and what is written for each."""
 
