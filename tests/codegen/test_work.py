@@ -9,6 +9,7 @@ import nvbackend as nvb
 from nvbackend import f16, f32, i32
 from nvbackend.codegen.looking.roofline import CHIPS, lines, rooflines
 from nvbackend.codegen.looking.work import LoopWork, Work, work_by_loop
+from samples import blackwell_gemm
 from samples.hopper_gemm import gemm
 
 THREADS, ROUNDS = 64, 5
@@ -91,6 +92,12 @@ def test_the_roles_of_a_gemm_are_counted_apart() -> None:
     assert [(each.read, each.written) for each in copies] == [(128 * 64 * 2 + 128 * 64 * 2, 0)]
     assert [dict(each.operations) for each in multiplies] == [{"tensor f16": 2 * 128 * 256 * 64}]
     assert not any(each.work.most for each in works)
+
+
+def test_a_product_in_tensor_memory_is_its_extents() -> None:
+    """Each of the issuing thread's rounds multiplies 128 x 64 by 64 x 256."""
+    works = [each.work for each in work_by_loop(blackwell_gemm.gemm.compile(assemble=False)) if each.is_inner]
+    assert [dict(each.operations) for each in works if each.operations] == [{"tensor f16": 2 * 128 * 256 * 64}]
 
 
 def test_the_roofline_of_the_gemm() -> None:

@@ -23,6 +23,16 @@ def _entered(block: Any) -> None:
         pass
 
 
+@nvb.function
+def added(k, x: u32) -> u32:  # type: ignore[no-untyped-def, valid-type]
+    return x + 1
+
+
+@nvb.function(inline=False)
+def added_apart(k, x: u32) -> u32:  # type: ignore[no-untyped-def, valid-type]
+    return x + 1
+
+
 OTHERS: dict[str, Callable[[Bench], object]] = {
     "var": lambda u: u.k.var(u.word),
     "if_": lambda u: _entered(u.k.if_(u.values_pred)),
@@ -56,6 +66,8 @@ OTHERS: dict[str, Callable[[Bench], object]] = {
     "cta.reduce": lambda u: u.k.cta.reduce("add", u.word),
     "cta.scan": lambda u: u.k.cta.scan("add", u.word),
     "cluster.reduce": lambda u: u.k.cluster.reduce("add", u.word),
+    "function": lambda u: added(u.k, u.word),
+    "function apart": lambda u: added_apart(u.k, u.word),
 }
 
 

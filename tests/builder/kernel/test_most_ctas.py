@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nvbackend import DiagnosticError
-from nvbackend.builder.kernel.bounds import LARGEST_CTA, checked_bounds
+from nvbackend.builder.kernel.bounds import LARGEST_CTA, SM_THREADS, checked_bounds
 from nvbackend.isel.target.target import Target
 
 RESIDENT = {
@@ -32,6 +32,7 @@ RESIDENT = {
 def test_an_sm_has_room_for_so_many(number: int) -> None:
     ctas, threads = RESIDENT[number]
     target = Target.parse(f"sm_{number}")
+    assert SM_THREADS.get(number, 2048) == threads
     for size in (32, 64, 96, 128, 512, 1024):
         most = min(ctas, threads // size)
         bounds, _ = checked_bounds(target, size, 1, most)

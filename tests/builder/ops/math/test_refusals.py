@@ -83,3 +83,16 @@ def test_a_type_that_it_has_not(name: str) -> None:
                 f"value.operation: k.math.{name} is not defined for {element}"
             ], options
         assert refused(name, f32, **options) == []
+
+
+@pytest.mark.parametrize("operation", ["min", "max"])
+@pytest.mark.parametrize(
+    ("given", "argument"), [({"nan": True}, "nan=True"), ({"ftz": True}, "ftz=True"), ({"ftz": False}, "ftz=False")]
+)
+def test_of_integers_the_argument_that_was_given_has_no_effect(operation, given, argument):
+    k = KernelBuilder("integers", "sm_90a", threads=32)
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        getattr(k.math, operation)(k.thread_id(), 3, **given)
+    assert [each.message for each in caught.value.diagnostics] == [
+        f"{argument} has no effect on k.math.{operation} of s32: integers have neither NaN nor subnormal numbers"
+    ]
