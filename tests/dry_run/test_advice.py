@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -146,3 +147,36 @@ def test_who_never_waits_is_named() -> None:
 
     said = [found for found in broken(never.build) if found.rule_id == "dry-run.overrun"]
     assert ["let warp 0 wait for" in (found.fix or "") for found in said] == [True]
+
+
+@pytest.mark.parametrize("given_back", [False, True])
+def test_an_arrival_that_one_cta_of_two_gets(given_back: bool) -> None:
+    """Each CTA brings half of a row to both: CTA 1 waits to go on, and so its bytes are missing in CTA 0."""
+
+    @nvb.kernel("sm_90a", threads=128, cluster=2)
+    def kernel(k, x: nvb.Pointer[f32], y: nvb.Pointer[f32], rows: i32(minimum=4)):
+        row, thread, rank = k.shared(f32, 128, align=128), k.thread_id(), k.cluster.rank()
+        full, empty = k.mbarrier.array(1, arrivals=1, name="full"), k.mbarrier.array(1, arrivals=2, name="empty")
+        k.mbarrier.ready()
+        with k.range(rows) as step:
+            with k.if_(thread == 0):
+                k.mbarrier.wait(empty, (step & 1) ^ 1)
+                k.mbarrier.arrive(full, expect_tx=512)
+                k.bulk.load(row + rank * 64, x + step * 128 + rank * 64, 256, full, multicast_mask=3)
+            k.mbarrier.wait(full, step & 1)
+            y[rank * rows * 128 + step * 128 + thread] = row[127 - thread]
+            k.barrier.sync()
+            with k.if_(thread < (2 if given_back else 1)):
+                k.mbarrier.arrive(empty, rank=thread)
+        with k.if_(thread == 0):
+            k.mbarrier.wait(empty, (rows & 1) ^ 1)
+        k.cluster.sync()
+
+    if given_back:
+        kernel.build()
+        return
+    with mock.patch("nvbackend.builder.kernel.kernel.verify", return_value=()):
+        (diagnostic,) = broken(kernel.build)
+    assert diagnostic.rule_id == "mbarrier.deadlock"
+    assert "of CTA 1 too" in (diagnostic.fix or "")
+    assert "rank=1" in (diagnostic.fix or "")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
-from nvbackend import TensorMap, e2m3, f16
+import nvbackend as nvb
+from nvbackend import TensorMap, e2m3, f16, f32, i64, u32
 from nvbackend.runtime import DeviceArray, tensor_map
-from tests.rules.example import program
+from tests.rules.example import kernel, program
+
+ROW = TensorMap(f32, box=(1, 32), swizzle=0)
 
 
 @program("tensor-map.address")
@@ -90,3 +93,40 @@ def cuda_core_that_refuses():
 def swizzle_that_no_map_has():
     TensorMap(f16, box=(64, 64), swizzle=256)  # breaks
     TensorMap(f16, box=(64, 64), swizzle=128)  # keeps
+
+
+@kernel("tensor-map.not-acquired", threads=64)
+def map_used_as_it_was_before(k, maps: nvb.Pointer(u32, align=128), x: nvb.Pointer[f32]):
+    made, scratch, row = maps + k.block_id() * 32, k.shared(u32, 32, align=128), k.shared(f32, 32, align=128)
+    full = k.mbarrier.array(1, arrivals=1)
+    k.mbarrier.ready()
+    with k.if_(k.warp_id() == 0):
+        scratch[k.lane_id()] = made[k.lane_id()]
+        k.warp.sync()
+        with k.one_thread():
+            k.tensormap.replace(scratch, "global_address", k.generic_address(x).bitcast(i64))
+        k.warp.sync()
+        k.tensormap.publish(made, scratch)
+    k.barrier.sync()
+    with k.one_thread(1):
+        k.tensormap.acquire(made)  # keeps
+        k.mbarrier.arrive(full, expect_tx=128)
+        k.tma.load_box(row, k.tensormap.at(made, ROW), (0, 0), full)  # breaks
+        k.tma.load_box(row, k.tensormap.at(made, ROW), (0, 0), full)  # keeps
+    k.mbarrier.wait(full, 0)
+
+
+@kernel("tensor-map.not-released", threads=64)
+def map_changed_in_place(k, maps: nvb.Pointer(u32, align=128), x: nvb.Pointer[f32]):
+    row, full = k.shared(f32, 32, align=128), k.mbarrier.array(1, arrivals=1)
+    k.mbarrier.ready()
+    with k.one_thread():
+        k.tensormap.replace(maps, "global_address", k.generic_address(x).bitcast(i64))  # breaks
+        k.tensormap.replace(maps, "global_address", k.generic_address(x).bitcast(i64))  # keeps
+        k.tensormap.release()  # keeps
+    k.barrier.sync()
+    with k.one_thread(1):
+        k.tensormap.acquire(maps)
+        k.mbarrier.arrive(full, expect_tx=128)
+        k.tma.load_box(row, k.tensormap.at(maps, ROW), (0, 0), full)
+    k.mbarrier.wait(full, 0)

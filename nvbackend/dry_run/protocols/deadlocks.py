@@ -110,7 +110,7 @@ class Deadlocks:
     def _bytes(self, mbarriers: Sequence[tuple[Step, Mbarrier]]) -> None:
         """Phases that got other bytes than they count."""
         for step, barrier in mbarriers:
-            if barrier.pending or not barrier.bytes:
+            if barrier.pending or not barrier.bytes or self._is_held_up(barrier, mbarriers):
                 continue
             if self._overrun(step, barrier):
                 return
@@ -130,6 +130,14 @@ class Deadlocks:
                 brought=brought, fix=fix,
             )  # fmt: skip
             return
+
+    def _is_held_up(self, barrier: Mbarrier, mbarriers: Sequence[tuple[Step, Mbarrier]]) -> bool:
+        """Whether who brought bytes to the last phase, and has brought none to this one, waits for another barrier."""
+        brings, brought = (
+            {(one.cta, one.warp) for one in phase if one.brought} for phase in (barrier.last, barrier.arrivals)
+        )
+        waiting = {(step.cta, warp) for step, other in mbarriers if other is not barrier for warp in step.warps}
+        return not waiting.isdisjoint(brings - brought)
 
     def _overrun(self, step: Step, barrier: Mbarrier) -> bool:
         """Whether the copies of two rounds came in one phase: the warp that fills does not wait for the readers."""
@@ -281,6 +289,10 @@ class Deadlocks:
         """What makes the phase end that a step waits for."""
         here = line(step.instr)
         cta, warp = step.cta, step.warps[0]
+        twins = (one for one in self._state.mbarriers.values() if one.place[1] == barrier.place[1] and one.by)
+        twin = None if barrier.by else next(twins, None)
+        if twin is not None:
+            return _in_peer(twin, barrier.place[0])
         if not barrier.by:
             first = f"; if {here} may go on before any arrival, let it wait for parity 1 first"
             begins = wanted == 0 and barrier.place not in self._state.waits[cta, warp]
@@ -355,6 +367,13 @@ def _adds(instr: MachineInstr) -> bool:
     """Whether an arrival is added to the phase in which it comes."""
     use = instr.semantics.mbarrier
     return use is not None and bool(use & MbarrierUse.RECOUNT) and instr.semantics.tracks is not None
+
+
+def _in_peer(twin: Mbarrier, peer: int) -> str:
+    """The fix of what arrives on one CTA's mbarrier and not on that of another CTA at the same place."""
+    arrival = next(iter(twin.by.values())).instr
+    how = f"rank={peer} in another arrival" if arrival.semantics.tracks is None else f"bit {peer} of its multicast_mask"
+    return f"let {line(arrival)} arrive on {twin.name} of CTA {peer} too, as on that of CTA {twin.place[0]}: {how}"
 
 
 def _wanted(step: Step) -> tuple[bool, int]:

@@ -26,7 +26,7 @@ from nvbackend.intrinsics.row.row import (
     spelled,
 )
 from nvbackend.intrinsics.row.semantics import SCOPES as REACHED
-from nvbackend.intrinsics.row.semantics import FenceOf, FenceSemantics, Scope, Semantics, reads, writes
+from nvbackend.intrinsics.row.semantics import FenceOf, FenceSemantics, Scope, Semantics, TensorMapUse, reads, writes
 from nvbackend.intrinsics.row.types import s64
 
 TENSOR_MAP_BYTES = 128
@@ -140,7 +140,10 @@ def replace(field: str, space: str = "shared::cta") -> Row:
         requires=Feature.SM_90 | Feature.FAMILY_CONDITIONAL | entry.requires,
         ptx_version=entry.ptx_version,
         effects=Effect.READS_MEMORY | Effect.WRITES_MEMORY,
-        semantics=Semantics(memory=(writes("tensor_map", TENSOR_MAP_BYTES), reads("tensor_map", TENSOR_MAP_BYTES))),
+        semantics=Semantics(
+            memory=(writes("tensor_map", TENSOR_MAP_BYTES), reads("tensor_map", TENSOR_MAP_BYTES)),
+            tensor_map=TensorMapUse.CHANGE,
+        ),
         section="9.7.9 (tensormap.replace)",
         summary="Changes a field of a tensor map.",
         axes={"field": field, "space": space},
@@ -173,6 +176,7 @@ def copy_and_publish(scope: str) -> Row:
         semantics=Semantics(
             releases=REACHED[scope],
             memory=(reads(source.name, TENSOR_MAP_BYTES), writes(destination.name, TENSOR_MAP_BYTES)),
+            tensor_map=TensorMapUse.PUBLISH,
         ),
         section="9.7.13 (tensormap.cp_fenceproxy)",
         summary="Copies a tensor map to global memory and releases it to the tensor map proxy.",
@@ -207,6 +211,7 @@ def fence(semantics: str, scope: str) -> Row:
             fence=FenceSemantics(FenceOf.OTHER_PROXY),
             acquires=REACHED[scope] if acquires else Scope.THREAD,
             releases=Scope.THREAD if acquires else REACHED[scope],
+            tensor_map=TensorMapUse.ACQUIRE if acquires else TensorMapUse.RELEASE,
         ),
         section="9.7.13 (fence.proxy)",
         summary="Orders accesses to a tensor map by the generic and the tensor map proxy.",

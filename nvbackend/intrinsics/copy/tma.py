@@ -8,7 +8,7 @@ cluster that gets a copy, `cache_policy` from createpolicy, `bytes` a multiple o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import (
@@ -22,7 +22,7 @@ from nvbackend.intrinsics.row.row import (
     operand,
     spelled,
 )
-from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse, MemoryOperand, Proxy, Semantics
+from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse, MemoryOperand, Proxy, Semantics, TensorMapUse
 from nvbackend.intrinsics.row.types import s32
 
 FAMILY = "tma"
@@ -124,6 +124,7 @@ def copy_row(
 ) -> Row:
     """A row of TMA. `requires` is what it needs besides compute capability 9.0."""
     multicast = Feature.CLUSTER_MULTICAST if axes.get("multicast") else Feature.NONE
+    waits = semantics.issues is not Completion.NOTHING
     return Row(
         family=FAMILY,
         opcode=opcode,
@@ -133,7 +134,7 @@ def copy_row(
         requires=Feature.SM_90 | multicast | requires,
         ptx_version=ptx_version,
         effects=effects,
-        semantics=semantics,
+        semantics=replace(semantics, tensor_map=TensorMapUse.COPY) if TENSOR_MAP in operands and waits else semantics,
         section=f"9.7.9 ({opcode})",
         summary=summary,
         axes=axes,

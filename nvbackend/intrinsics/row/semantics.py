@@ -187,6 +187,16 @@ class TensorMemory(_Word):
     RELINQUISH = enum.auto()
 
 
+class TensorMapUse(_Word):
+    """What an instruction does with a tensor map in memory. A map that is published is changed and released."""
+
+    CHANGE = enum.auto()
+    PUBLISH = enum.auto()
+    RELEASE = enum.auto()
+    ACQUIRE = enum.auto()
+    COPY = enum.auto()
+
+
 class Budget(_Word):
     """How an instruction changes the registers of a thread."""
 
@@ -224,6 +234,7 @@ class Semantics:
     fragments: tuple[OpaqueFragment, ...] = ()
     multiplies: bool = False
     tensor_memory: TensorMemory | None = None
+    tensor_map: TensorMapUse | None = None
     cta_group: int | None = None
     budget: Budget | None = None
     together: Scope = Scope.WARP

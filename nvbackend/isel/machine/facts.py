@@ -47,6 +47,8 @@ STRIDE = "stride"
 """Elements from one row (column) of a matrix to the next, where that is a constant."""
 SCALE_D = "scale_d"
 """What an mma does with its accumulator, where that is a constant: 1 to add to it, 0 to overwrite it."""
+MAP = "map"
+"""Which tensor map in memory it works on: equal numbers are equal addresses in one CTA, each time."""
 UNUSED = "unused"
 """1 where the kernel uses none of the values that were read from registers."""
 

@@ -29,6 +29,7 @@ from nvbackend.isel.protocols.shared.bounds import check_local_arrays, check_sha
 from nvbackend.isel.protocols.shared.descriptor_swizzle import check_swizzles
 from nvbackend.isel.protocols.shared.races import check_shared_races
 from nvbackend.isel.protocols.tcgen05.protocol import check_cta_groups, check_pairs
+from nvbackend.isel.protocols.tensor_maps.protocol import check_tensor_maps
 from nvbackend.isel.protocols.tmem.protocol import check_tmem_protocol
 from nvbackend.isel.protocols.wgmma.protocol import check_wgmma_protocol
 from nvbackend.isel.protocols.wgmma.unwritten import check_unwritten
@@ -141,6 +142,7 @@ PROTOCOLS: tuple[Protocol, ...] = (
     check_proxy_protocol,
     check_unwaited_reads,
     check_refills,
+    check_tensor_maps,
     check_multicast_masks,
     check_shared_bounds,
     check_local_arrays,
@@ -156,6 +158,6 @@ PROTOCOLS: tuple[Protocol, ...] = (
 """What is checked of the function as a whole, along its control flow."""
 OF_A_CTA = (
     *(check_wgmma_protocol, check_unwritten, check_fragments, check_tmem_protocol, check_group_threads),
-    *(check_proxy_protocol, check_unwaited_reads, check_refills, check_shared_races),
+    *(check_proxy_protocol, check_unwaited_reads, check_refills, check_shared_races, check_tensor_maps),
 )
 """Those of them that relate no other threads than those of one CTA."""

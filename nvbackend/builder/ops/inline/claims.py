@@ -53,6 +53,7 @@ _DOERS: Mapping[str, tuple[str, Callable[[_Parts], bool]]] = {
     "tracks": ("an arrival at an mbarrier for what was issued", _tracks),
     "mbarrier": ("an operation on an mbarrier", _uses_mbarrier),
     "tensor_memory": ("an allocation of tensor memory", _opcodes("tcgen05")),
+    "tensor_map": ("an instruction on a tensor map", _opcodes("tensormap", "fence", "cp")),
     "multiplies": ("an mma", _opcodes("wgmma", "tcgen05", "mma", "wmma")),
     "budget": ("setmaxnreg", _opcodes("setmaxnreg")),
     "exits": ("an exit", _opcodes("exit", "ret", "trap")),

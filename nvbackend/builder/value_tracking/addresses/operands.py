@@ -17,6 +17,7 @@ from llvmlite import ir
 from nvbackend.builder.lower.lowering import Operands, values_of
 from nvbackend.builder.value_tracking.addresses.peers import Peers
 from nvbackend.builder.value_tracking.addresses.places import Places, word_of
+from nvbackend.builder.value_tracking.addresses.tensor_maps import TensorMapPlaces
 from nvbackend.builder.value_tracking.cluster_execution import ClusterExecution, Numbers
 from nvbackend.builder.value_tracking.execution import Execution
 from nvbackend.builder.value_tracking.expressions.bits import Bits
@@ -88,6 +89,7 @@ class OperandTracking:
         self._places = places
         self._peers = peers
         self._numbers = OperandNumbers(execution, places.bits)
+        self._maps = TensorMapPlaces()
 
     # -- before it is emitted -----------------------------------------------------------------------------------------
 
@@ -189,6 +191,7 @@ class OperandTracking:
                 **self.facts(row, operands),
                 **parity_facts(operands.get("parity"), block),
                 **self._swizzle(row, operands),
+                **self._maps.facts(row, operands),
                 **(self._peers.facts(written) if of_peer else {}),
             },
             sources(operands),

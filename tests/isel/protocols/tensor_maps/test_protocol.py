@@ -1,0 +1,99 @@
+"""Maps that a kernel changes: which order of change, release, acquire and copy is wrong, by the memory model."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import f32, i32, i64, u32
+
+ROW = nvb.TensorMap(f32, box=(1, 32), swizzle=0)
+
+
+def said(function):
+    """The rules that the verifier's diagnostics of a kernel of one warp name."""
+    try:
+        nvb.kernel("sm_90a", threads=32)(function).build()
+    except nvb.DiagnosticError as error:
+        return [diagnostic.rule_id for diagnostic in error.diagnostics]
+    return []
+
+
+def program(steps, *, loop=False, own=False):
+    """A kernel that changes a map, and then does these steps in one thread; in a loop, rounds of all of it."""
+
+    def kernel(k, maps: nvb.Pointer(u32, align=128), x: nvb.Pointer[f32], n: i32):
+        row, full = k.shared(f32, 32, align=128), k.mbarrier.array(1, arrivals=1)
+        k.mbarrier.ready()
+
+        def place():
+            return maps + k.block_id() * 64 if own else maps
+
+        def run(phase):
+            for step in steps:
+                if step == "change":
+                    k.tensormap.replace(place(), "global_address", k.generic_address(x).bitcast(i64))
+                elif step == "release":
+                    k.tensormap.release()
+                elif step == "acquire":
+                    k.tensormap.acquire(place())
+                elif step == "acquire another":
+                    k.tensormap.acquire(place() + 32)
+                else:
+                    k.mbarrier.arrive(full, expect_tx=128)
+                    k.tma.load_box(row, k.tensormap.at(place(), ROW), (0, 0), full)
+                    k.mbarrier.wait(full, phase)
+
+        with k.one_thread():
+            if loop:
+                with k.range(n) as i:
+                    run(i & 1)
+            else:
+                run(0)
+
+    return kernel
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_every_order_of_the_steps(own: bool) -> None:
+    """A copy after the change needs a release and then an acquire of its map between them."""
+    for before in itertools.permutations(("change", "release", "acquire", "copy")):
+        late = before[before.index("change") :]
+        tail = late[: late.index("copy")] if "copy" in late else None
+        expected = []
+        if tail is not None and "acquire" not in tail:
+            expected = ["tensor-map.not-acquired"]
+        elif tail is not None and "release" not in tail[: tail.index("acquire")]:
+            expected = ["tensor-map.not-released"]
+        assert said(program(before, own=own)) == expected, before
+
+
+def test_another_map_is_another_map() -> None:
+    steps = ("change", "release", "acquire another", "copy")
+    assert said(program(steps)) == ["tensor-map.not-acquired"]
+
+
+def test_in_a_loop_the_next_round_comes_after_this_one() -> None:
+    assert said(program(("acquire", "copy", "change", "release"), loop=True)) == []
+    assert said(program(("copy", "change", "release"), loop=True)) == ["tensor-map.not-acquired"]
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_a_change_that_only_some_launches_make(other: bool) -> None:
+    """It is before the copy for certain where both are under the same condition."""
+
+    def kernel(k, maps: nvb.Pointer(u32, align=128), x: nvb.Pointer[f32], n: i32):
+        row, full = k.shared(f32, 32, align=128), k.mbarrier.array(1, arrivals=1)
+        k.mbarrier.ready()
+        with k.one_thread():
+            with k.if_(n == 1):
+                k.tensormap.replace(maps, "global_address", k.generic_address(x).bitcast(i64))
+                k.tensormap.release()
+            with k.if_(n == 2 if other else n == 1):
+                k.mbarrier.arrive(full, expect_tx=128)
+                k.tma.load_box(row, k.tensormap.at(maps, ROW), (0, 0), full)
+        k.mbarrier.wait(full, 0)
+
+    assert said(kernel) == ["tensor-map.not-acquired"] * (not other)
