@@ -181,9 +181,9 @@ class Execution:
 
     def narrow(self, condition: ir.Value, *, holds: bool) -> None:
         """The innermost region is entered only by threads for which `condition` holds, or fails."""
-        sides, region = self.sides(condition), self._regions[-1]
-        if sides is not None and region.among is not None:
-            region.among &= ~sides[1 if holds else 0]
+        region = self._regions[-1]
+        if self._is_entered and region.among is not None:
+            region.among &= ~self.known(condition).never(self.cta.threads, holds=holds)
 
     def leave(self, target: Region) -> None:
         """Some threads jump to the end of `target`: which ones stay in the blocks inside is not tracked."""

@@ -103,6 +103,11 @@ class Known:
         true = np.broadcast_to(self.numbers[:, 0] != 0, (len(self.numbers), threads))
         return bits_of(true.all(axis=0)), bits_of(~true.any(axis=0))
 
+    def never(self, threads: int, *, holds: bool) -> int:
+        """The threads of a CTA, a bit each, for which a predicate certainly does not hold, or fail, in any CTA."""
+        known = self.fails() if holds else self.holds()
+        return 0 if known is None else bits_of(np.broadcast_to(known, (*known.shape[:2], threads)).all(axis=(0, 1)))
+
     def is_one_lane(self, threads: int) -> bool:
         """Whether a predicate holds in one lane of a warp at most."""
         if self._one_lane is None:

@@ -57,9 +57,12 @@ def _of_a_part(function: MachineFunction, block: MachineBlock) -> tuple[str, ...
 
 def ways(block: MachineBlock) -> Iterator[tuple[str, int]]:
     """The successors of `block`, each with the threads, a bit each, that certainly go another way."""
-    if block.sides is None or len(block.successors) < 2:
+    sides = block.sides
+    if sides is None and block.branch is not None and block.branch.formula is not None:
+        sides = block.branch.formula.threads({}, -1)
+    if sides is None or len(block.successors) < 2:
         return ((successor, 0) for successor in block.successors)
-    return zip(block.successors, reversed(block.sides), strict=True)
+    return zip(block.successors, reversed(sides), strict=True)
 
 
 def thread_count(function: MachineFunction) -> int:

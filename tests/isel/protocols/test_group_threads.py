@@ -8,6 +8,7 @@ import nvbackend as nvb
 from nvbackend import f16, f32, i32, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
+from tests.support.runtime import broken
 
 RULE = "async.other-threads"
 LAYOUT = nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64)
@@ -224,3 +225,17 @@ def test_copies_that_arrive_on_an_mbarrier():
             k.cp_async.wait_group(0)
 
     assert found(program) == []
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_threads_are_told_apart_where_a_number_decides_as_well(others: bool) -> None:
+    @nvb.kernel("sm_90a", threads=128)
+    def kernel(k, n: i32, x: nvb.Pointer(f32, align=16)):
+        row, thread = k.shared(f32, 512, align=16), k.thread_id()
+        with k.if_((n > 3) & (thread < 64)):
+            k.cp_async.copy(row + thread * 4, x + thread * 4, 16)
+        with k.if_((n > 3) & (thread >= 64 if others else thread < 64)):
+            k.cp_async.commit_group()
+            k.cp_async.wait_group(0)
+
+    assert [one.rule_id for one in broken(kernel.build)] == ["async.other-threads"] * others

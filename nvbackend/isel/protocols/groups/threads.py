@@ -43,11 +43,12 @@ _STEPS: tuple[Step, ...] = (_closes, _ends)
 def check_group_threads(function: MachineFunction) -> list[Diagnostic]:
     """Every commit or wait that other threads execute, at the first one after what it leaves out."""
     there = semantics_in(function)
-    if not any(block.sides for block in function.blocks.values()) or function.attributes.get(ATTACHED):
+    if function.attributes.get(ATTACHED):
         return []
     completed = [{completion for said in there for completion in step(said)} for step in _STEPS]
     wanted = [completion for completion in COMPLETIONS if all(completion in step for step in completed)]
-    return list(_GroupThreads(function).find(wanted)) if wanted else []
+    parted = len(set(coming(function).values())) > 1 if wanted else False
+    return list(_GroupThreads(function).find(wanted)) if parted else []
 
 
 class _GroupThreads:
