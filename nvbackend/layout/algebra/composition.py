@@ -74,6 +74,8 @@ def _composed(left: Layout, right: Layout) -> Layout:
             return trusted(shape, stride)
         if len(flat) == 1:
             return trusted(shape, stride * flat[0][1])
+        if shape == 1:
+            return trusted(1, 0)
         return from_flat(_leaf(left, right, flat, (shape, stride), reached))
 
     result = compose(right.shape, right.stride)
@@ -93,8 +95,6 @@ def _leaf(left: Layout, right: Layout, flat: Flat, mode: tuple[int, int], reache
             left=left, right=right, mode=f"{text(mode[0])}:{text(mode[1])}", extent=flat[place][0], step=step, when=when
         )
 
-    if extent == 1:
-        return modes
     if step < 0:
         fail(0, "at its beginning, since the steps are negative")
     for place, (inner, stride) in enumerate(flat[:-1]):

@@ -32,7 +32,7 @@ from nvbackend.intrinsics.words.smem_descriptor import (
 from nvbackend.layout.algebra.composition import composition
 from nvbackend.layout.algebra.simplify import upcast
 from nvbackend.layout.algebra.swizzle import BYTE_BITS, ComposedLayout
-from nvbackend.layout.algebra.tiling import tile_to_shape
+from nvbackend.layout.algebra.tiling import Order, tile_to_shape
 from nvbackend.layout.descriptors.operand import CHUNK_BITS, FORMS, Stride
 from nvbackend.layout.descriptors.rules import (
     ALIGNMENT,
@@ -382,5 +382,5 @@ class SmemLayout:
 
 @cache
 def _layout(tile: SmemLayout) -> ComposedLayout:
-    order = (1, 2) if tile.major is Major.K else (2, 1)
+    order: Order = "left" if tile.major is Major.K else "right"
     return tile_to_shape(gmma_atom(tile.major, tile.swizzle, tile.element), (tile.rows, tile.columns), order)

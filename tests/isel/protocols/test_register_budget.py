@@ -174,3 +174,15 @@ def test_what_another_way_asks_for_comes_after_nothing(apart: bool) -> None:
     for one in found:  # beside one of 240 and one that keeps its share
         assert one.values["most"] == max(count for count in range(24, 257, 8) if count + 240 + 168 <= 3 * 168)
         assert "one warpgroup" in one.message
+
+
+def test_of_several_counts_the_nearest_is_advised() -> None:
+    for last, other, limit in (("inc", 40, "from 56"), ("dec", 80, "up to 64")):
+        k = KernelBuilder("kernel", "sm_90a", threads=THREADS, min_ctas=1)
+        with k.if_(k.warpgroup_id() == 0):
+            k.setmaxnreg.dec(64)
+        with k.else_():
+            k.setmaxnreg.dec(56)
+        getattr(k.setmaxnreg, last)(other)
+        (found,) = gather(k.finish)
+        assert (found.rule_id, (found.fix or "").rpartition("a count ")[2]) == ("setmaxnreg.order", limit)

@@ -217,6 +217,14 @@ MESSAGES = [
         "D and C of type f16",
     ),
     (mma("m16n8k16", f16, f16, f32, a_layout="col"), "mma.layouts", "not as col and col", "ldmatrix with .trans"),
+    *(
+        (mma("m16n8k32", e4m3, e4m3, f32, kind="mxf8f6f4", **given), "mma.scale", f"given: {said}", "use ue8m0 factors")
+        for given, said in (
+            ({}, "no scale factors"),
+            ({"scale_vec": 2}, "scale_vec::2X without a type of factor"),
+            ({"scale": ue8m0, "scale_vec": 4}, "ue8m0 factors and scale_vec::4X"),
+        )
+    ),
     (mma("m16n8k16", f16, f16, f32, satfinite=True), "mma.satfinite", "has no .satfinite", "leave satfinite out"),
     (mma("m16n8k16", f64, f64, f64, sparse=True), "mma.sparsity", "a dense A; given: mma.sp", "use a dense A"),
     (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -16,13 +17,20 @@ from nvbackend.layout import (
     SmemPtr,
     Swizzle,
     composition,
+    flat_divide,
+    flat_product,
     gmma_atom,
     left_inverse,
     logical_divide,
+    logical_product,
     recast_layout,
     right_inverse,
     tile_to_shape,
+    tiled_divide,
+    tiled_product,
     upcast,
+    zipped_divide,
+    zipped_product,
 )
 from tests.support.smem_addresses import address
 
@@ -173,3 +181,16 @@ def test_offsets_are_those_of_all_coordinates() -> None:
     for layout in (swizzled(16), swizzled(8)(3, None), composition(Swizzle(2, 0, -3), Layout((8, 8)))):
         assert isinstance(layout, ComposedLayout)
         assert layout.offsets() == [layout(index) for index in range(len(layout.offsets()))]
+
+
+TILINGS: tuple[Callable[..., AnyLayout], ...] = (
+    *(logical_divide, zipped_divide, tiled_divide, flat_divide),
+    *(logical_product, zipped_product, tiled_product, flat_product),
+)
+
+
+def test_tilings_are_of_the_layout_before_the_swizzle() -> None:
+    within = Layout((8, 16), (16, 1))
+    for tiling, tiler in itertools.product(TILINGS, ((2, 4), Layout(4, 2))):
+        tiled = tiling(ComposedLayout(Swizzle(2, 1, 3), 0, within), tiler)
+        assert tiled == ComposedLayout(Swizzle(2, 1, 3), 0, tiling(within, tiler))

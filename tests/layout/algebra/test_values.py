@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from typing import Any
 
@@ -28,6 +29,7 @@ from nvbackend.layout import (
     upcast,
     zipped_divide,
 )
+from nvbackend.layout.algebra.inttuple import Dynamic, RunTimeExtent
 from nvbackend.signature import Parameter, Pointer, Scalar
 from tests.support.host import run_on_host
 from tests.support.process import python_output
@@ -165,3 +167,11 @@ def test_the_algebra_loads_no_llvm_and_no_numpy() -> None:
         "print({'llvmlite', 'numpy', 'nvbackend.builder'} & set(sys.modules))"
     )
     assert said.splitlines() == ["((_8,_8),(_8,_8)):((_1,_64),(_8,_512))", "set()"]
+
+
+@pytest.mark.parametrize("extent", [Dynamic(6), RunTimeExtent(lambda: 6)], ids=["dynamic", "run time"])
+@pytest.mark.parametrize("operation", [operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod])
+def test_an_extent_has_no_operators_with_other_objects(extent: Any, operation: Any) -> None:
+    for pair in ((extent, object()), (object(), extent)):
+        with pytest.raises(TypeError):
+            operation(*pair)

@@ -192,6 +192,26 @@ def test_operands_that_straddle_panels_are_refused(
     assert broken(error) == ["layout.straddle"]
 
 
+def test_what_straddles_a_panel_is_told_by_its_axis_and_place() -> None:
+    for major, row, column, told in (
+        (Major.K, 0, 56, {"axis": "columns", "first": 56, "last": 71, "panel": 64}),
+        (Major.MN, 32, 0, {"axis": "rows", "first": 32, "last": 127, "panel": 64}),
+    ):
+        with pytest.raises(DiagnosticError) as error:
+            SmemLayout(major, SwizzleMode.B128, f16, 192, 192).origin(row, column, rows=96, columns=16)
+        (found,) = error.value.diagnostics
+        assert found.values.items() >= told.items()
+
+
+def test_a_tile_is_made_of_the_kinds_of_things_it_names() -> None:
+    fields: list[object] = [Major.K, SwizzleMode.B128, f16, 64, 64]
+    for place, name in enumerate(("major", "swizzle", "element", "rows", "columns")):
+        for other in ("K", 2.5, None):
+            with pytest.raises(DiagnosticError, match=name) as error:
+                SmemLayout(*fields[:place], other, *fields[place + 1 :])  # type: ignore[call-arg, arg-type]
+            assert broken(error) == ["call.argument"]
+
+
 @pytest.mark.parametrize(
     ("major", "row", "column"), [(Major.K, 4, 0), (Major.K, 0, 4), (Major.MN, 4, 0), (Major.MN, 0, 4)]
 )

@@ -31,8 +31,8 @@ from nvbackend.isel.protocols.shared import rules
 from nvbackend.isel.protocols.shared.pairs import Pairs, is_atomic
 from nvbackend.isel.protocols.shared.syncs import Syncs, acquires
 
-_READS = frozenset({AccessKind.READ, AccessKind.STORE, AccessKind.SEND, AccessKind.MULTIPLY, AccessKind.MULTIPLY_5})
 _WRITES = frozenset({AccessKind.WRITE, AccessKind.COPY, AccessKind.LOAD})
+_READS = frozenset(AccessKind) - _WRITES - {AccessKind.RECEIVE}
 _HAZARDS = {
     **dict.fromkeys((AccessKind.WRITE, AccessKind.COPY), _READS),
     **dict.fromkeys((AccessKind.READ, AccessKind.STORE, AccessKind.SEND), _WRITES),

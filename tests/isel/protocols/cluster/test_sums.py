@@ -345,6 +345,21 @@ def test_a_box_for_a_peer_does_not_complete_on_the_own_barrier(rank, found):
     assert [one for one in rules_of(kernel, "sm_90a", 2) if one == "tma.barrier-cta"] == found
 
 
+@pytest.mark.parametrize("known", ["destination", "barrier"])
+def test_of_a_rank_that_is_not_known_nothing_is_said(known):
+    def kernel(k, a: MATRIX, n: i32):
+        tile, full = k.shared_tile(TILE), k.mbarrier.array(1, arrivals=1, name="full")
+        k.mbarrier.ready()
+        ranks = {"destination": n, "barrier": n, known: 0}
+        there = k.shared_address(k.cluster.map_to_peer(tile.address.bytes, ranks["destination"]), f16, 1024)
+        barrier = k.shared_address(k.cluster.map_to_peer(full.bytes, ranks["barrier"]), u64, 8)
+        with k.one_thread():
+            k.tma.load_box(there, a, (0, 0), barrier)
+        k.cluster.sync()
+
+    assert "tma.barrier-cta" not in rules_of(kernel, "sm_100a", 2)
+
+
 @pytest.mark.parametrize(
     ("mask", "found"),
     [
