@@ -53,7 +53,9 @@ def _texts(file: str, target: str | None) -> Iterator[tuple[str, str]]:
     try:
         content = Path(file).read_bytes()
     except OSError as error:
-        rules.LINT.fail(problem=f"{file} cannot be read: {error.strerror}", fix="name a file of PTX or LLVM IR")
+        rules.LINT.fail(
+            problem=f"{file or repr(file)} cannot be read: {error.strerror}", fix="name a file of PTX or LLVM IR"
+        )
     if content.startswith((_ELF, *_FATBIN)):
         yield from _embedded(file, content)
         return
@@ -62,6 +64,8 @@ def _texts(file: str, target: str | None) -> Iterator[tuple[str, str]]:
     except UnicodeDecodeError:
         rules.LINT.fail(problem=f"{file} is not text", fix="name a file of PTX or LLVM IR")
     if not file.endswith((".ll", ".bc")):
+        if target is not None:
+            rules.LINT.fail(problem=f"{file} is PTX, which names its own target", fix="leave --target out")
         yield text, file
         return
     if target is None:
