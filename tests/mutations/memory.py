@@ -98,7 +98,7 @@ class LoadInEveryLane(Mutation):
 
 
 class StoreFromInside16Bytes(Mutation):
-    """store tiles 4 columns further, which is no multiple of 16 bytes"""
+    """store tiles 4 columns further, which is not a multiple of 16 bytes"""
 
     found_by = ("tma.start",)
     unseen = ("hopper_gemm",)
@@ -229,7 +229,7 @@ class DropTheInitFence(Mutation):
 
 
 class DropTheBarrierBehindTheInit(Mutation):
-    """drop the barrier (of the cluster) behind the initialisation"""
+    """drop the barrier (of the cluster) after the initialisation"""
 
     found_by = ("mbarrier.not-ready", "pipeline.not-ready", "shared.missing-barrier")
     unseen = ("blackwell_gemm",)
@@ -337,7 +337,7 @@ class FillBeforeItIsEmpty(Mutation):
 
 
 class StoreBeforeTheOthersHaveWritten(Mutation):
-    """store a tile, or read an address, with no barrier behind the threads that write it"""
+    """store a tile, or read an address, with no barrier after the threads that write it"""
 
     found_by = ("shared.missing-barrier",)
 
@@ -347,7 +347,7 @@ class StoreBeforeTheOthersHaveWritten(Mutation):
 
 
 class WriteBeforeTheOthersHaveRead(Mutation):
-    """write a buffer again with no barrier behind what reads it in other threads"""
+    """write a buffer again with no barrier after what reads it in other threads"""
 
     found_by = ("shared.overwritten-early", "proxy.write-in-flight")
 
@@ -410,7 +410,7 @@ class FewerThanNoStores(Mutation):
 
 
 class LoadOnToAnotherBarrier(Mutation):
-    """let the bytes of a load complete on the barrier behind the one that expects them"""
+    """let the bytes of a load complete on the barrier after the one that expects them"""
 
     found_by = (
         *("mbarrier.unexpected-bytes", "mbarrier.missing-bytes", "mbarrier.wrong-bytes", "mbarrier.uninitialised"),

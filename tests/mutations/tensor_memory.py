@@ -95,7 +95,7 @@ class NoWaitForTheLoads(Mutation):
 
 
 class LoadBehindTheColumns(Mutation):
-    """load columns behind the allocation"""
+    """load columns after the allocation"""
 
     found_by = ("tcgen05.bounds",)
 
@@ -105,7 +105,7 @@ class LoadBehindTheColumns(Mutation):
 
 
 class NoFenceBehindTheBarrier(Mutation):
-    """drop the fence behind the barrier of threads"""
+    """drop the fence after the barrier of threads"""
 
     found_by = ("tcgen05.missing-fence-after",)
 

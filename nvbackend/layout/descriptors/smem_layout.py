@@ -134,7 +134,7 @@ class SmemLayout:
         return _layout(self)
 
     def first_rows(self, rows: int | None) -> ComposedLayout:
-        """`layout` of the first `rows` rows, None for all. Raises layout-algebra.composition within a core matrix."""
+        """`layout` of the first `rows` rows, None for all. Raises layout-algebra.composition for half core matrices."""
         if rows is None:
             return self.layout
         return self.layout.with_layout(lambda inner: composition(inner, (rows, self.columns)))

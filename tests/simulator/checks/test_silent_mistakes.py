@@ -19,15 +19,15 @@ SHAPES = {"hopper_gemm": (512, 256, 320), "ampere_gemm": (128, 128, 256)}
 HARMLESS = ("right, and slower", "it runs there too")
 FOUND = {
     ("hopper_gemm", "wait for the release of a stage before its first fill"): "simulator.deadlock",
-    ("hopper_gemm", "store tiles 4 columns further, which is no multiple of 16 bytes"): "simulator.tma-place",
+    ("hopper_gemm", "store tiles 4 columns further, which is not a multiple of 16 bytes"): "simulator.tma-place",
     ("hopper_gemm", "fill a stage of the ring without waiting until it is empty"): "mbarrier.arrivals",
     (
         "hopper_gemm",
-        "write a buffer again with no barrier behind what reads it in other threads",
+        "write a buffer again with no barrier after what reads it in other threads",
     ): "proxy.write-in-flight",
     (
         "hopper_gemm",
-        "let the bytes of a load complete on the barrier behind the one that expects them",
+        "let the bytes of a load complete on the barrier after the one that expects them",
     ): "simulator.deadlock",
     (
         "ampere_gemm",
