@@ -212,7 +212,6 @@ class Control:
 
         Values that it gives back live in the region around.
         """
-        self._k.check_live()
         self._last_if = None
         before = dict(self._k.known)
         around = self._k.regions[-1]

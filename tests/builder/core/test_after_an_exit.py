@@ -28,6 +28,12 @@ def added(k, x: u32) -> u32:  # type: ignore[no-untyped-def, valid-type]
     return x + 1
 
 
+@nvb.function
+def itself(k, x: u32) -> u32:  # type: ignore[no-untyped-def, valid-type]
+    """It emits nothing."""
+    return x
+
+
 @nvb.function(inline=False)
 def added_apart(k, x: u32) -> u32:  # type: ignore[no-untyped-def, valid-type]
     return x + 1
@@ -67,6 +73,7 @@ OTHERS: dict[str, Callable[[Bench], object]] = {
     "cta.scan": lambda u: u.k.cta.scan("add", u.word),
     "cluster.reduce": lambda u: u.k.cluster.reduce("add", u.word),
     "function": lambda u: added(u.k, u.word),
+    "function of nothing": lambda u: itself(u.k, u.word),
     "function apart": lambda u: added_apart(u.k, u.word),
 }
 

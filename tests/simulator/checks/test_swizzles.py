@@ -26,7 +26,7 @@ wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{{{{D}}}}}, {{{{%r10, %r10, %
 wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;"""
 
 
-def rules(of_map: int, of_descriptor: int, between: str = "") -> list[str]:
+def faults(of_map: int, of_descriptor: int, between: str = "") -> tuple[nvb.Diagnostic, ...]:
     columns = (of_map or 16) // 2
     tensor_map = nvb.TensorMap(f16, box=(columns, 64), swizzle=of_map).bind(np.ones((64, columns), np.float16))
     span = max(of_descriptor, 16)
@@ -35,8 +35,12 @@ def rules(of_map: int, of_descriptor: int, between: str = "") -> list[str]:
     try:
         Simulator().load(bodies.ptx(body, [tensor_map])).launch("k", block=(128,), args=[tensor_map])
     except DiagnosticError as error:
-        return [one.rule_id for one in error.diagnostics]
-    return []
+        return error.diagnostics
+    return ()
+
+
+def rules(of_map: int, of_descriptor: int, between: str = "") -> list[str]:
+    return [one.rule_id for one in faults(of_map, of_descriptor, between)]
 
 
 @pytest.mark.parametrize("of_descriptor", SPANS)
@@ -44,6 +48,16 @@ def test_map_and_descriptor(of_descriptor):
     assert rules(128, of_descriptor) == ["descriptor.swizzle"] * (of_descriptor != 128)
     if of_descriptor == 0:
         assert rules(0, of_descriptor) == []
+
+
+@pytest.mark.parametrize(
+    ("of_map", "of_descriptor", "written", "read"),
+    [(128, 32, "a swizzle of 128 bytes", "a swizzle of 32 bytes"), (128, 0, "a swizzle of 128 bytes", "no swizzle")],
+)
+def test_both_swizzles_are_in_the_message(of_map, of_descriptor, written, read):
+    (fault,) = faults(of_map, of_descriptor)
+    places = [fault.message.index(text) for text in (read, written)]
+    assert len(set(places)) == 2
 
 
 def test_what_threads_write_over_it_has_no_swizzle_that_is_known():
