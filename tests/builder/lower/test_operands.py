@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from llvmlite import ir
 
 import nvbackend as nvb
 from nvbackend import f16, f32, f64, i32, i64
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.builder.lower.lowering import check_operands
+from nvbackend.builder.lower.lowering import check_operands, lower
 from nvbackend.intrinsics.catalogue import rows
 from nvbackend.intrinsics.row.row import Row, RowOperand
 from nvbackend.intrinsics.sync import barriers as sync
+from nvbackend.intrinsics.sync import mbarrier
 from nvbackend.signature import Parameter, Pointer, Scalar
 
 REQUEST = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)
@@ -91,3 +93,16 @@ def test_a_number_is_one_that_the_register_holds(row: Row, operand: RowOperand) 
         assert [message.endswith(f"which holds no such number; given: {number}") for message in said] == [True] * (
             number in beyond
         )
+
+
+@pytest.mark.parametrize(("space", "casts"), [(0, 1), (3, 0)])
+@pytest.mark.parametrize("in_asm", [False, True])
+def test_a_pointer_is_an_address_of_the_operands_own_space(space: int, casts: int, in_asm: bool) -> None:
+    """Inline asm takes the number of a shared address: that of a generic pointer is another one."""
+    row = mbarrier.init()
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [ir.PointerType(addrspace=space)]), "f")
+    builder = ir.IRBuilder(function.append_basic_block())
+    lower(builder, row, {"barrier": function.args[0], "count": 1}, in_asm=in_asm)
+    text = str(function)
+    assert text.count("addrspacecast") == casts
+    assert text.count("ptrtoint") == int(in_asm)
