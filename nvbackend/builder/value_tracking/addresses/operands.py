@@ -17,14 +17,14 @@ from llvmlite import ir
 from nvbackend.builder.lower.lowering import Operands, values_of
 from nvbackend.builder.value_tracking.addresses.peers import Peers
 from nvbackend.builder.value_tracking.addresses.places import Places, word_of
-from nvbackend.builder.value_tracking.addresses.tensor_maps import TensorMapPlaces
+from nvbackend.builder.value_tracking.addresses.tensor_maps import TensorMapPlaces, key_of, key_of_parameter
 from nvbackend.builder.value_tracking.cluster_execution import ClusterExecution, Numbers
 from nvbackend.builder.value_tracking.execution import Execution
 from nvbackend.builder.value_tracking.expressions.bits import Bits
 from nvbackend.builder.value_tracking.expressions.provenance import parity_facts, swizzle_fact, variables, wraps
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule, raise_all
 from nvbackend.intrinsics.row.row import GUARD, Intrinsic, RegisterClass, Role, Row
-from nvbackend.intrinsics.row.semantics import BARRIER, Completion, Proxy, Scope, Semantics
+from nvbackend.intrinsics.row.semantics import BARRIER, Completion, Proxy, Scope, Semantics, TensorMapUse
 from nvbackend.intrinsics.words.tcgen05_control import control_words
 from nvbackend.isel.flow.memory_uses import STRIDE, address_use, descriptor_use, known_extent
 from nvbackend.isel.machine import facts
@@ -45,6 +45,9 @@ _IN_PAIR = "give the barrier of the CTA that the bytes go to, or of the other CT
 _IN_CTA = "give the barrier of the CTA that the bytes go to"
 _WITH_GROUP = f"{_IN_CTA}; or, on targets with tcgen05, cta_group=2, with which it may be the other CTA's of a pair"
 _DESTINATION = "destination"
+_MAP_ADDRESSES = ("tensor_map", _DESTINATION)
+"""The operands that are the address of a tensor map, the first of them that a row has."""
+_UNADDRESSED = (None, TensorMapUse.RELEASE)
 _GROUP = "cta_group"
 _PAIR = 2
 _EVERY_CTA = 0xFFFF
@@ -191,7 +194,7 @@ class OperandTracking:
                 **self.facts(row, operands),
                 **parity_facts(operands.get("parity"), block),
                 **self._swizzle(row, operands),
-                **self._maps.facts(row, operands),
+                **self._map(row, operands),
                 **(self._peers.facts(written) if of_peer else {}),
             },
             sources(operands),
@@ -246,6 +249,15 @@ class OperandTracking:
                 does = {touch.writes for touch in said.memory if touch.name == operand.name}
                 uses = (MemoryUse.READ, MemoryUse.WRITE) if said.atomic and len(does) > 1 else (use,)
                 yield from (place.touch(each, operand.name, extent) for each in uses)
+
+    def _map(self, row: Row, operands: Operands) -> dict[str, int]:
+        """Which tensor map `row` works on, if on one, where nothing but the CTA's index decides which."""
+        if row.semantics.tensor_map in _UNADDRESSED:
+            return {}
+        address = operands.get(next(name for name in _MAP_ADDRESSES if row.has_operand(name)))
+        if isinstance(address, ir.Argument):
+            return self._maps.facts(key_of_parameter(address.name))
+        return self._maps.facts(key_of(address)) if isinstance(address, ir.Value) else {}
 
     def _swizzle(self, row: Row, operands: Operands) -> dict[str, int]:
         """The swizzle of the shared address that `row` reads or writes at in the generic proxy, where it shows one."""
