@@ -19,7 +19,7 @@ CASES = [(f32, f32), (f16, f16), (f16, f32), (s32, s32), (s32, u8), (f32, f16)]
 """Types of accumulators and of tensors."""
 
 
-def kernel(accumulated: nvb.ElementType, stored: nvb.ElementType, *, biased: bool):
+def kernel(accumulated: nvb.ElementType, stored: nvb.ElementType, *, biased: bool, parts: int = 1):
     """C = A B^T, or with the column added, two warpgroups one below the other."""
     element, k_extent = (s8, 32) if accumulated is s32 else (f16, 16)
 
@@ -35,7 +35,7 @@ def kernel(accumulated: nvb.ElementType, stored: nvb.ElementType, *, biased: boo
         k.fence.proxy_async()
         k.barrier.sync()
         warpgroup, acc = k.warpgroup_id(), mma.accumulator()
-        output = k.tma_epilogue(c, N, 2)
+        output = k.tma_epilogue(c, N, 2, parts=parts)
         with k.wgmma.group():
             mma.accumulate(acc, *tiles, warpgroup)
         place = output.reserve((warpgroup * 64, 0), warpgroup)
@@ -54,6 +54,16 @@ def kernel(accumulated: nvb.ElementType, stored: nvb.ElementType, *, biased: boo
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize(("accumulated", "stored"), CASES, ids=str)
 def test_accumulators_go_to_tensors_of_each_type(accumulated, stored, biased):
+    compare(accumulated, stored, biased=biased)
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize(("accumulated", "stored", "parts"), [(f32, f32, 4), (s32, s32, 2), (f32, f16, 2)], ids=str)
+def test_columns_go_part_by_part_through_a_smaller_buffer(accumulated, stored, parts, biased):
+    compare(accumulated, stored, biased=biased, parts=parts)
+
+
+def compare(accumulated, stored, *, biased, parts=1):
     from numba import cuda
 
     random = np.random.default_rng(stored.bits)
@@ -61,7 +71,7 @@ def test_accumulators_go_to_tensors_of_each_type(accumulated, stored, biased):
     low = 0 if stored is u8 else -2
     a, b = (random.integers(low, 2, (count, K)).astype(factor) for count in (M, N))
     c = cuda.to_device(np.zeros((M, N), STORAGE[stored]))
-    loaded = runtime.load(kernel(accumulated, stored, biased=biased).compile())
+    loaded = runtime.load(kernel(accumulated, stored, biased=biased, parts=parts).compile())
     loaded.launch(1, cuda.to_device(a), cuda.to_device(b), c)
     loaded.synchronize()
     right = a.astype(np.int64) @ b.astype(np.int64).T + biased * np.arange(N)

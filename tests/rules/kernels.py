@@ -265,6 +265,12 @@ def epilogue_of_another_width(k, c: nvb.TensorMap(f16, box=(64, 64))):
     output.finish()
 
 
+@kernel("epilogue.parts")
+def epilogue_of_three_parts_of_64_columns(k, c: nvb.TensorMap(f16, box=(64, 64))):
+    k.tma_epilogue(c, 128, parts=3)  # breaks
+    k.tma_epilogue(c, 128, parts=2)  # keeps
+
+
 @kernel("epilogue.threads")
 def epilogue_of_two_warpgroups_where_one_is(k, c: nvb.TensorMap(f16, box=(64, 64))):
     output = k.tma_epilogue(c, 64, 2)  # breaks

@@ -295,15 +295,23 @@ class Operations(FunctionBuilder):
         )
 
     def tma_epilogue(
-        self, target: TensorMapParameter, n: int, warpgroups: int = 1, *, rows: int = 64, threads: int = 128
+        self,
+        target: TensorMapParameter,
+        n: int,
+        warpgroups: int = 1,
+        *,
+        rows: int = 64,
+        threads: int = 128,
+        parts: int = 1,
     ) -> TmaEpilogue:
         """What stores the 64 x `n` accumulators of `warpgroups` warpgroups to the tensor `target`.
 
         Elements of other products, `acc.elements()` of mma.sync or `mma.load(...)` of tcgen05, are a tile of `rows` x
-        `n` of as many `threads`: 128 rows of four warps of tensor memory, or a tile of all threads of the CTA. Raises
-        epilogue.threads, value.operation, and what `k.tma.store` raises.
+        `n` of as many `threads`: 128 rows of four warps of tensor memory, or a tile of all threads of the CTA. In
+        `parts`, it takes so many times less shared memory, and stores the columns of an accumulator part by part.
+        Raises epilogue.threads, epilogue.parts, value.operation, and what `k.tma.store` raises.
         """
-        return TmaEpilogue(self, target, n, warpgroups, rows, threads)
+        return TmaEpilogue(self, target, n, warpgroups, rows, threads, parts)
 
     def store_accumulator(self, accumulator: Accumulator, target: Address, stride: Operand) -> None:
         """Write an accumulator straight to global memory, row-major with `stride` elements a row.

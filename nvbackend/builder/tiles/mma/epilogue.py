@@ -21,7 +21,7 @@ from nvbackend.builder.tiles.tensor import Tensor, Walker, make_tensor
 from nvbackend.builder.values.accumulator import Accumulator, elements_of
 from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import Operand, Value, as_value
-from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.diagnostics import Rule, printed, user_facing
 from nvbackend.intrinsics.copy import matrix_move
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.mma.wgmma import N_VALUES
@@ -58,6 +58,15 @@ EPILOGUE_THREADS = Rule(
 )
 
 
+EPILOGUE_PARTS = Rule(
+    id="epilogue.parts",
+    message="an epilogue of {rows} x {columns} of {threads} threads in {parts} parts",
+    fix="use parts=1, or for 64 rows of 128 threads a number that leaves parts of a multiple of 8 columns",
+    why="A part would not be the elements that a thread has one after another.",
+    reference="PTX ISA 9.7.15.5.1 (register fragments)",
+)
+
+
 @user_facing
 @dataclass(frozen=True, slots=True)
 class Reservation:
@@ -81,11 +90,19 @@ class TmaEpilogue(KnownAttributes):
 
     A group is a warpgroup, or the `threads` that hold a tile of `rows`. 16-bit elements of a wgmma go to the buffer by
     stmatrix, others by stores as wide as the layout allows. A store stays in flight: the next store waits for the
-    buffer, and so does `finish` before the kernel ends. What lies past the end of the tensor is not written.
+    buffer, and so does `finish` before the kernel ends. What lies past the end of the tensor is not written. In `parts`
+    the buffer has so many times fewer columns, and each part but the first waits for the one before it.
     """
 
     def __init__(
-        self, k: FunctionBuilder, target: TensorMapParameter, n: int, warpgroups: int, rows: int, threads: int
+        self,
+        k: FunctionBuilder,
+        target: TensorMapParameter,
+        n: int,
+        warpgroups: int,
+        rows: int,
+        threads: int,
+        parts: int = 1,
     ) -> None:
         element = target.type.element
         if element.bits % BYTE_BITS:
@@ -96,14 +113,17 @@ class TmaEpilogue(KnownAttributes):
         self._k = k
         self._target = target
         self._threads = threads
-        self._layout = SmemLayout(Major.K, SwizzleMode.B128, element, rows, n)
         by_wgmma = (rows, threads) == (ROWS, WARPGROUP_SIZE) and n in N_VALUES
+        if parts != 1 and (type(parts) is not int or parts < 1 or not by_wgmma or n % (8 * parts)):
+            EPILOGUE_PARTS.fail(rows=rows, columns=n, threads=threads, parts=printed(parts))
+        self._columns, self._parts = n, parts
+        self._layout = SmemLayout(Major.K, SwizzleMode.B128, element, rows, n // parts)
         self._ownership = ownership_of_atom(n) if by_wgmma else None
         self._buffers = k.shared_tiles(self._layout, warpgroups, name="epilogue")
         tile_boxes(self._buffers.at(0), target, "k.tma_epilogue", f"k.tma.store_box({target.name}, ...)")
 
     def __repr__(self) -> str:
-        return f"<epilogue of tiles {self._layout.rows} x {self._layout.columns} to {self._target.name}>"
+        return f"<epilogue of tiles {self._layout.rows} x {self._columns} to {self._target.name}>"
 
     def reserve(self, at: Sequence[Operand], warpgroup: Operand) -> Reservation:
         """Wait until the buffer of `warpgroup` is free for the tile at (row, column) `at` of the tensor.
@@ -117,10 +137,14 @@ class TmaEpilogue(KnownAttributes):
             TMA_PLACE.fail(name=self._target.name, given=len(at), rank=rank)
         place = tuple(k.uniform(as_value(k.core, coordinate, s32)) for coordinate in at)
         warpgroup = as_value(k.core, warpgroup, s32)
+        self._wait_for_buffer(warpgroup)
+        return Reservation(self, place, warpgroup)
+
+    def _wait_for_buffer(self, warpgroup: Value) -> None:
+        k = self._k
         with k.if_(self._is_leader()):
             k.tma.wait_group(reading=True)
         k.barrier.sync(warpgroup + FIRST_NAMED_BARRIER, self._threads)
-        return Reservation(self, place, warpgroup)
 
     def _store(self, accumulator: Accumulator | TileValues, reserved: Reservation) -> None:
         k = self._k
@@ -128,12 +152,24 @@ class TmaEpilogue(KnownAttributes):
         buffer = self._buffers.at(reserved.warpgroup)
         if isinstance(values, TileValues):
             values.store(make_tensor(k, buffer.address.cast(self._layout.element), buffer.cute))
-        else:
-            self._to_shared(values, buffer)
+            self._send(reserved.at, reserved.warpgroup, buffer)
+            return
+        *before, column = reserved.at
+        share = len(values) // self._parts
+        for part in range(self._parts):
+            if part:
+                self._wait_for_buffer(reserved.warpgroup)
+            self._to_shared(values[share * part : share * (part + 1)], buffer)
+            at = column + self._layout.columns * part if part else column
+            self._send((*before, at), reserved.warpgroup, buffer)
+
+    def _send(self, at: tuple[Value, ...], warpgroup: Value, buffer: SharedTile) -> None:
+        """Store the buffer, which all threads of the group have filled."""
+        k = self._k
         k.fence.proxy_async()
-        k.barrier.sync(reserved.warpgroup + FIRST_NAMED_BARRIER, self._threads)
+        k.barrier.sync(warpgroup + FIRST_NAMED_BARRIER, self._threads)
         with k.if_(self._is_leader()):
-            k.tma.store(self._target, reserved.at, buffer)
+            k.tma.store(self._target, at, buffer)
             k.tma.commit_group()
 
     def _is_leader(self) -> Value:
@@ -148,21 +184,21 @@ class TmaEpilogue(KnownAttributes):
     def _elements(self, accumulator: Accumulator | TileValues) -> Sequence[Value] | TileValues:
         """The thread's elements: those of one wgmma in its order, or of another tile. Raises epilogue.accumulator."""
         if isinstance(accumulator, Accumulator):
-            if self._ownership is not None and accumulator.n == self._layout.columns:
+            if self._ownership is not None and accumulator.n == self._columns:
                 return elements_of(accumulator)
             self._refuse(accumulator.name, (ROWS, accumulator.n), WARPGROUP_SIZE)
         ownership = accumulator.held.ownership
         if self._ownership is not None and ownership.values == self._ownership.values:
             return list(accumulator)
         shape, threads = accumulator.shape, len(ownership.firsts)
-        if shape != (self._layout.rows, self._layout.columns) or threads != self._threads:
+        if shape != (self._layout.rows, self._columns) or threads != self._threads or self._parts > 1:
             self._refuse(repr(accumulator), shape, threads)
         return accumulator
 
     def _refuse(self, name: str, shape: tuple[int, int], threads: int) -> NoReturn:
         TILE_OF_ANOTHER_SHAPE.fail(
             rows=self._layout.rows,
-            wanted=self._layout.columns,
+            wanted=self._columns,
             threads=self._threads,
             name=name,
             given=f"{shape[0]} x {shape[1]} of {threads} threads",
