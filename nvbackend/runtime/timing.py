@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -82,9 +83,9 @@ def time_launches(
 ) -> dict[str, Timing]:
     """Time callables that launch work on `stream` (None: the default stream), in turns.
 
-    Every round calls each function `repeats` times between two CUDA events and takes the mean; the function that
-    begins moves on by one each round, so none always runs on a chip that another has just heated. `warmup` rounds
-    are not counted. Raises DriverError where a launch failed, launch.timing where there is nothing to measure,
+    Every round calls each function `repeats` times between two CUDA events and takes the mean. Each round has an order
+    of its own, the same in every run, so that none always runs on a chip that the same other one has just heated.
+    `warmup` rounds are not counted. Raises DriverError where a launch failed, launch.timing where there is nothing to measure,
     launch.no-gpu on a machine without a GPU unless a `clock` is given.
     """
     if not isinstance(functions, Mapping) or not functions:
@@ -97,8 +98,7 @@ def time_launches(
     names = list(functions)
     marks: dict[str, list[tuple[Any, Any]]] = {name: [] for name in names}
     for turn in range(-warmup, rounds):
-        first = turn % len(names)
-        for name in names[first:] + names[:first]:
+        for name in random.Random(turn).sample(names, len(names)):
             start = used.mark()
             for _ in range(repeats):
                 functions[name]()
