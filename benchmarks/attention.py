@@ -1,67 +1,94 @@
-"""The sample's flash attention against cuDNN: both on the same random data, in turns, in one run.
+"""The sample's flash attention against PyTorch's cuDNN and FlashAttention, on the same random data, in turns.
 
-    PYTHONPATH=. python -m benchmarks.attention [--rounds N] [SIZE ...]        SIZE is HEADSxROWS
+    PYTHONPATH=. python -m benchmarks.attention [--rounds N] [--depth N] [--causal] [--type bf16] [SIZE ...]
 
-Needs a Hopper GPU and PyTorch (whose `scaled_dot_product_attention` calls cuDNN). All heads of a batch count as heads.
+SIZE is HEADSxROWS; all heads of a batch count as heads. Needs a Hopper GPU and PyTorch. The ratio is the time of the
+faster one of the two over ours.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import Any
 
 import nvbackend as nvb
 from samples import flash_attention as sample
 
-SIZES = ("16x16384", "64x4096")
-WARMUP = 10
-REPEATS = 3
+TOKENS = 65536
+"""Rows of all heads together, where nothing else is asked for: 16 heads of 4,096 rows, say, in a batch of 4."""
+SIZES = tuple(f"{16 * TOKENS // rows // 4}x{rows}" for rows in (1024, 2048, 4096, 8192, 16384))
+WARMUP, REPEATS = 6, 3
+ELEMENTS = {"f16": nvb.f16, "bf16": nvb.bf16}
 
 
-def measure(kernel: nvb.KernelDefinition, launch_grid: Sequence[int], heads: int, rows: int, rounds: int) -> str:
-    """A row of the table."""
+def rivals(batch: list[Any], *, causal: bool) -> dict[str, Callable[[], Any]]:
+    """PyTorch's attention by each library that takes these operands."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    q, keys, values = (torch.randn(heads, rows, sample.DEPTH, device="cuda", dtype=torch.float16) for _ in range(3))
-    ours = torch.full_like(q, float("nan"))
-    batch = [one.unsqueeze(0) for one in (q, keys, values)]
+    def by(backend: Any) -> Callable[[], Any]:
+        def run() -> Any:
+            with sdpa_kernel(backend):
+                return torch.nn.functional.scaled_dot_product_attention(*batch, is_causal=causal)
+
+        return run
+
+    found = {}
+    for name, backend in (("cuDNN", SDPBackend.CUDNN_ATTENTION), ("FlashAttention", SDPBackend.FLASH_ATTENTION)):
+        try:
+            by(backend)()
+        except RuntimeError:
+            continue
+        found[name] = by(backend)
+    return found
+
+
+def measure(size: str, depth: int, rounds: int, *, causal: bool, element: str) -> float:
+    """Print a row of the table; the ratio."""
+    import torch
+
+    heads, rows = (int(extent) for extent in size.split("x"))
+    kind = {"f16": torch.float16, "bf16": torch.bfloat16}[element]
+    q, keys, values = (torch.randn(heads, rows, depth, device="cuda", dtype=kind) for _ in range(3))
+    ours = torch.full_like(q, math.nan)
     stream = torch.cuda.current_stream()
-    loaded = nvb.runtime.load(kernel.compile())
-    launch = loaded.prepare(tuple(launch_grid), q, keys, values, ours, rows, stream=stream)
-    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-        theirs = torch.nn.functional.scaled_dot_product_attention(*batch)[0]
-        timings = nvb.runtime.time_launches(
-            {
-                "cuDNN": lambda: torch.nn.functional.scaled_dot_product_attention(*batch),
-                "nvbackend": launch.run,
-            },
-            rounds=rounds,
-            repeats=REPEATS,
-            warmup=WARMUP,
-            stream=stream,
-        )
-    torch.cuda.synchronize()
-    off = float((ours.float() - theirs.float()).abs().max() / theirs.float().abs().max())
-    ratios = sorted(a / b for a, b in zip(timings["cuDNN"].samples, timings["nvbackend"].samples, strict=True))
-    rate = {name: 4e-9 * heads * rows * rows * sample.DEPTH / timing.median for name, timing in timings.items()}
-    return (
-        f"{heads:>6} x {rows:<8} {rate['cuDNN']:8.0f} {rate['nvbackend']:10.0f} "
-        f"{rate['nvbackend'] / rate['cuDNN']:6.2f} {ratios[0]:6.2f}-{ratios[-1]:.2f}  "
-        f"{'equal' if off < 2e-2 else 'DIFFERENT RESULTS'} ({off:.1e} of the largest)"
+    loaded = nvb.runtime.load(sample.kernel(depth, causal=causal, element=ELEMENTS[element]).compile())
+    launch = loaded.prepare(sample.grid(heads, rows), q, keys, values, ours, rows, stream=stream)
+    together = math.gcd(heads, 16)  # as heads of one element of a batch
+    found = rivals([one.view(-1, together, rows, depth) for one in (q, keys, values)], causal=causal)
+    expected = next(iter(found.values()))().reshape(q.shape)
+    timings = nvb.runtime.time_launches(
+        {**found, "ours": launch.run}, rounds=rounds, repeats=REPEATS, warmup=WARMUP, stream=stream
     )
+    torch.cuda.synchronize()
+    off = float((ours.float() - expected.float()).abs().max() / expected.float().abs().max())
+    best = min(found, key=lambda name: timings[name].median)
+    ratios = sorted(a / b for a, b in zip(timings[best].samples, timings["ours"].samples, strict=True))
+    flops = 4e-9 * heads * rows * rows * depth / (2 if causal else 1)
+    ratio = timings[best].median / timings["ours"].median
+    print(
+        f"{heads:>6} x {rows:<6} {best:>14} {flops / timings[best].median:6.0f} {flops / timings['ours'].median:6.0f} "
+        f"{ratio:6.3f} {ratios[0]:6.2f}-{ratios[-1]:.2f}  {'equal' if off < 2e-2 else 'DIFFERENT RESULTS'} ({off:.1e})",
+        flush=True,
+    )
+    return ratio
 
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("sizes", nargs="*", default=SIZES, metavar="SIZE")
-    arguments.add_argument("--rounds", type=int, default=20)
+    arguments.add_argument("--rounds", type=int, default=12)
+    arguments.add_argument("--depth", type=int, choices=sorted(sample.BLOCKS), default=128, help="the head's dimension")
+    arguments.add_argument("--causal", action="store_true")
+    arguments.add_argument("--type", choices=ELEMENTS, default="f16")
     chosen = arguments.parse_args()
-    print(f"{'heads x rows':>16} {'cuDNN':>8} {'nvbackend':>10} {'ratio':>6} {'spread':>13}  (TFLOP/s, medians)")
-    for size in chosen.sizes:
-        heads, rows = (int(extent) for extent in size.split("x"))
-        print(measure(sample.attention, sample.grid(heads, rows), heads, rows, chosen.rounds), flush=True)
+    print(f"{'heads x rows':>15} {'best rival':>14} {'rival':>6} {'ours':>6} {'ratio':>6} {'spread':>11}  (TFLOP/s)")
+    options = {"causal": chosen.causal, "element": chosen.type}
+    ratios = [measure(size, chosen.depth, chosen.rounds, **options) for size in chosen.sizes]
+    print(f"geometric mean of {len(ratios)} ratios: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.3f}")
     return 0
 
 

@@ -1,13 +1,16 @@
-"""O = softmax(Q K^T) V in f16 on Hopper, flash attention forward: the scores of a block of keys never leave registers.
+"""O = softmax(Q K^T) V on Hopper, flash attention forward: the scores of a block of keys never leave registers.
 
 One thread loads, two warpgroups of 64 queries multiply. While a warpgroup takes the softmax of the next scores, the
-weights of the last ones are multiplied with V, and the other warpgroup multiplies in turns with it. Run it as it is.
+weights of the last ones are multiplied with V, and the other warpgroup multiplies in turns with it. The type, the
+head's dimension, causality, and how many heads of Q share one of K and V are constants of the build. Run it as it is.
 """
 
 from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import nvbackend as nvb
@@ -16,15 +19,28 @@ from nvbackend.layout import Layout
 from samples.problem import Problem
 from samples.problem import main as solve
 
-DEPTH, BLOCK = 128, 176  # the head's dimension, and keys of a step
 CONSUMERS, STAGES = 2, 2
 QUERIES = 64 * CONSUMERS
-SCALE = math.log2(math.e) / math.sqrt(DEPTH)  # of scores, for powers of two
+BLOCKS = {64: 176, 128: 176, 256: 80}  # keys of a step, by the head's dimension
 PANEL = 64  # columns of a row that TMA loads at a time, swizzled
 FIRST_TURN = 1  # named barriers: the turn of each warpgroup
 
-Queries = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(1, QUERIES, PANEL))]
-Keys = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(1, BLOCK, PANEL))]
+
+def map_of_queries(element: nvb.ElementType) -> nvb.TensorMap:
+    return nvb.TensorMap(element, box=(1, QUERIES, PANEL))
+
+
+def map_of_keys(element: nvb.ElementType, block: int) -> nvb.TensorMap:
+    return nvb.TensorMap(element, box=(1, block, PANEL))
+
+
+def output_of(element: nvb.ElementType) -> nvb.Pointer:
+    return nvb.Pointer(element)
+
+
+Queries = Annotated[nvb.TensorMap, map_of_queries]
+Keys = Annotated[nvb.TensorMap, map_of_keys]
+Output = Annotated[nvb.Pointer, output_of]
 Rows = Annotated[i32, nvb.Scalar(i32, minimum=1)]
 QUICK = nvb.MathPolicy(contract=True, ftz=True, approx=True)
 
@@ -37,45 +53,56 @@ def produce(
     values: nvb.TensorMapParameter,
     steps: nvb.Value,
     head: nvb.Value,
+    block: int,
 ) -> None:
     """Load the keys of a block before the values of the one before it: they are multiplied in this order.
 
     The last block comes first: some of its keys may not exist, and only its scores are masked.
     """
     with k_ring.fill() as stage:
-        k.tma.load(stage.tile, keys, (head, (steps - 1) * BLOCK, 0), stage.full)
+        k.tma.load(stage.tile, keys, (head, (steps - 1) * block, 0), stage.full)
     with k.range(steps) as done:
-        at = (steps - 1 - done) * BLOCK
+        at = (steps - 1 - done) * block
         with k.if_(at > 0), k_ring.fill() as stage:
-            k.tma.load(stage.tile, keys, (head, at - BLOCK, 0), stage.full)
+            k.tma.load(stage.tile, keys, (head, at - block, 0), stage.full)
         with v_ring.fill() as stage:
             k.tma.load(stage.tile, values, (head, 0, at), stage.full)
 
 
-def packed(k: nvb.KernelBuilder, weights: nvb.TileValues) -> list[nvb.Value]:
-    """Pairs of f16, as A of an instruction has them: in the order of the scores."""
-    return [
-        k.convert.pack("f16x2", low, high).bitcast(u32) for low, high in zip(weights[::2], weights[1::2], strict=True)
-    ]
+def packed(k: nvb.KernelBuilder, weights: nvb.TileValues, element: nvb.ElementType) -> list[nvb.Value]:
+    """Pairs of 16 bits, as A of an instruction has them: in the order of the scores."""
+    pairs = zip(weights[::2], weights[1::2], strict=True)
+    return [k.convert.pack(f"{element}x2", low, high).bitcast(u32) for low, high in pairs]
+
+
+def store(
+    k: nvb.KernelBuilder, o: nvb.Address, tile: nvb.TileValues, at: tuple[nvb.Value, nvb.Value], rows: nvb.Value
+) -> None:
+    """Store a tile of a head from its first row on, up to the last of its rows."""
+    (head, first), depth = at, tile.shape[1]
+    place = (head.to(i64) * rows.to(i64) + first.to(i64)) * depth
+    to = k.tensor(o + place, Layout((QUERIES, depth), (depth, 1)))
+    tile.store(to, where=k.identity_tensor((QUERIES, depth), at=(first, 0)).below(rows, None))
 
 
 class Softmax:
     """The greatest score and the sum of weights of each row so far."""
 
-    def __init__(self, k: nvb.KernelBuilder, scores: nvb.TileValues) -> None:
+    def __init__(self, k: nvb.KernelBuilder, scores: nvb.TileValues, depth: int) -> None:
         self._k = k
+        self._scale = math.log2(math.e) / math.sqrt(depth)  # of scores, for powers of two
         self.most = k.var(scores.reduce_rows("max"), name="most")
         self.weights = self._weights(scores, self.most.value)
         self.total = k.var(self.weights.reduce_rows("add", lanes=False), name="total")
 
     def _weights(self, scores: nvb.TileValues, most: nvb.AxisValues) -> nvb.TileValues:
-        shift = most.map(lambda value: value * SCALE)
-        return scores.map(lambda score, by: self._k.math.exp2(score * SCALE - by), shift)
+        shift = most.map(lambda value: value * self._scale)
+        return scores.map(lambda score, by: self._k.math.exp2(score * self._scale - by), shift)
 
     def step(self, scores: nvb.TileValues) -> tuple[nvb.TileValues, nvb.AxisValues]:
         """The weights of more scores, and the factor for what the weights before were."""
         most = self.most.value.map(self._k.math.max, scores.reduce_rows("max"))
-        factor = self.most.value.map(lambda old, new: self._k.math.exp2((old - new) * SCALE), most)
+        factor = self.most.value.map(lambda old, new: self._k.math.exp2((old - new) * self._scale), most)
         weights = self._weights(scores, most)
         self.total.set(self.total.value * factor + weights.reduce_rows("add", lanes=False))
         self.most.set(most)
@@ -87,84 +114,143 @@ class Softmax:
 
 
 @nvb.kernel("sm_90a", threads=128 * (1 + CONSUMERS), min_ctas=1, math=QUICK)
-def attention(k: nvb.KernelBuilder, q: Queries, keys: Keys, values: Keys, o: nvb.Pointer[f16], rows: Rows) -> None:
-    scoring = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{BLOCK}k16", f16, f16, f32), warpgroups=(CONSUMERS, 1))
-    weighing = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{DEPTH}k16", f16, f16, f32, a_in_registers=True), (CONSUMERS, 1))
-    q_tile, q_full = k.shared_tile(scoring.smem_a(DEPTH)), k.mbarrier.array(1, arrivals=1)
-    k_ring = k.pipeline(STAGES, CONSUMERS, tile=scoring.smem_b(DEPTH))
-    v_ring = k.pipeline(STAGES, CONSUMERS, tile=weighing.smem_b(BLOCK, Major.MN))
+def attention(
+    k: nvb.KernelBuilder,
+    q: Queries,
+    keys: Keys,
+    values: Keys,
+    o: Output,
+    heads: Rows,
+    rows: Rows,
+    *,
+    element: nvb.ElementType = f16,
+    depth: int = 128,
+    block: int = 176,
+    causal: bool = False,
+    share: int = 1,
+) -> None:
+    """`share` heads of Q have one head of K and V. A causal step has as many keys as a tile has queries."""
+    scoring = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{block}k16", element, element, f32), (CONSUMERS, 1))
+    by_registers = nvb.wgmma.mma_async(f"m64n{depth}k16", element, element, f32, a_in_registers=True)
+    weighing = k.tiled_mma(by_registers, (CONSUMERS, 1))
+    q_ring = k.pipeline(1, CONSUMERS, tile=scoring.smem_a(depth))
+    k_ring = k.pipeline(STAGES, CONSUMERS, tile=scoring.smem_b(depth))
+    v_ring = k.pipeline(STAGES, CONSUMERS, tile=weighing.smem_b(block, Major.MN))
     k.tma.prefetch_maps(q, keys, values)
     k.mbarrier.ready()
-    first, head, steps = k.block_id("x") * QUERIES, k.block_id("y"), (rows + (BLOCK - 1)) // BLOCK
+    a_head = (rows + (QUERIES - 1)) // QUERIES
 
-    with k.producer(registers=24):
-        k.mbarrier.arrive(q_full, expect_tx=q_tile.layout.bytes)
-        k.tma.load(q_tile, q, (head, first, 0), q_full)
-        produce(k, k_ring, v_ring, keys, values, steps, head)
+    @contextmanager
+    def tiles() -> Iterator[tuple[nvb.Value, nvb.Value, nvb.Value]]:
+        """This CTA's tiles: head, first query, and steps. Of a head, causal tiles with the most keys come first."""
+        with k.range(k.block_id(), heads * a_head, k.block_count()) as index:
+            tile = index % a_head
+            if causal:
+                tile = a_head - 1 - tile
+            yield index // a_head, tile * QUERIES, tile + 1 if causal else (rows + (block - 1)) // block
+
+    with k.producer(registers=24), tiles() as (head, first, steps):
+        with q_ring.fill() as stage:
+            k.tma.load(stage.tile, q, (head, first, 0), stage.full)
+        produce(k, k_ring, v_ring, keys, values, steps, head // share if share > 1 else head, block)
 
     with k.consumers(registers=240) as mine:
         scores, acc = scoring.accumulator("scores"), weighing.accumulator("o")
-        words = weighing.register_tensor_A(BLOCK, "weights")
+        words = weighing.register_tensor_A(block, "weights")
         with k.if_(mine == 1):
             k.barrier.arrive(FIRST_TURN, 128 * CONSUMERS)
-        k.mbarrier.wait(q_full, 0)
-        with k_ring.drain() as key, k.wgmma.group():
-            scoring.accumulate(scores, q_tile, key.tile, mine)
-        last = (steps - 1) * BLOCK
-        softmax = Softmax(k, scores.elements().where(lambda _, column: last + column < rows, -math.inf))
-        words.set_registers(packed(k, softmax.weights))
-        with k.range(steps - 1), v_ring.drain() as value:
-            with k_ring.drain() as key:
-                k.barrier.sync(FIRST_TURN + mine, 128 * CONSUMERS)
+        with tiles() as (head, first, steps):
+            with q_ring.drain() as query:
                 scores.clear()
-                fragment = weighing.make_fragment_A(words)
-                k.wgmma.fence()
-                scoring.accumulate(scores, q_tile, key.tile, mine)
-                k.wgmma.commit_group()
+                with k_ring.drain() as key, k.wgmma.group():
+                    scoring.accumulate(scores, query.tile, key.tile, mine)
+                last = (steps - 1) * block
+                seen = (lambda row, key: key <= row) if causal else (lambda _, key: last + key < rows)
+                softmax = Softmax(k, scores.elements(mine).where(seen, -math.inf), depth)
+                words.set_registers(packed(k, softmax.weights, element))
+                acc.clear()
+                with k.range(steps - 1), v_ring.drain() as value:
+                    with k_ring.drain() as key:
+                        k.barrier.sync(FIRST_TURN + mine, 128 * CONSUMERS)
+                        scores.clear()
+                        fragment = weighing.make_fragment_A(words)
+                        k.wgmma.fence()
+                        scoring.accumulate(scores, query.tile, key.tile, mine)
+                        k.wgmma.commit_group()
+                        weighing.accumulate(acc, fragment, value.tile)
+                        k.wgmma.commit_group()
+                        k.barrier.arrive(FIRST_TURN + 1 - mine, 128 * CONSUMERS)
+                        k.wgmma.wait_group(1, drains=[scores])
+                    weights, factor = softmax.step(scores.elements())
+                    k.wgmma.wait_group(0, drains=[acc])
+                    acc.set(acc.elements() * factor)
+                    words.set_registers(packed(k, weights, element))
+            fragment = weighing.make_fragment_A(words)
+            with v_ring.drain() as value, k.wgmma.group():
                 weighing.accumulate(acc, fragment, value.tile)
-                k.wgmma.commit_group()
-                k.barrier.arrive(FIRST_TURN + 1 - mine, 128 * CONSUMERS)
-                k.wgmma.wait_group(1, drains=[scores])
-            weights, factor = softmax.step(scores.elements())
-            k.wgmma.wait_group(0, drains=[acc])
-            acc.set(acc.elements() * factor)
-            words.set_registers(packed(k, weights))
-        fragment = weighing.make_fragment_A(words)
-        with v_ring.drain() as value, k.wgmma.group():
-            weighing.accumulate(acc, fragment, value.tile)
+            store(k, o, acc.elements(mine) / softmax.sums(), (head, first), rows)
         with k.if_(mine == 0):
             k.barrier.sync(FIRST_TURN, 128 * CONSUMERS)
-        place = (head.to(i64) * rows.to(i64) + first.to(i64)) * DEPTH
-        tile = k.tensor(o + place, Layout((QUERIES, DEPTH), (DEPTH, 1)))
-        inside = k.identity_tensor((QUERIES, DEPTH), at=(first, 0)).below(rows, None)
-        (acc.elements(mine) / softmax.sums()).store(tile, where=inside)
 
 
 def launch(loaded: nvb.runtime.LoadedKernel, q: Any, keys: Any, values: Any, o: Any) -> None:
-    """Start the kernel on Q, K, V and O, each of heads x rows x DEPTH; a head of a batch is a head."""
+    """Start the kernel on Q, K, V and O, each of heads x rows x depth; a head of a batch is a head."""
     heads, rows, _ = q.shape
-    loaded.launch(grid(heads, rows), q, keys, values, o, rows)
+    loaded.launch(grid(heads, rows), q, keys, values, o, heads, rows)
 
 
-def grid(heads: int, rows: int) -> tuple[int, int]:
-    """CTAs to launch: one for each tile of queries of each head."""
-    return -(-rows // QUERIES), heads
+def grid(heads: int, rows: int, most: int | None = None) -> int:
+    """CTAs to launch: one for each tile of queries of each head, at `most` so many that stay and walk over the tiles."""
+    tiles = heads * -(-rows // QUERIES)
+    return tiles if most is None else min(tiles, most)
 
 
-def problem(heads: int, rows: int) -> Problem:
+def kernel(
+    depth: int = 128, *, causal: bool = False, share: int = 1, element: nvb.ElementType = f16
+) -> nvb.KernelDefinition:
+    """The kernel for these constants, with as many keys a step as fit."""
+    block = QUERIES if causal else BLOCKS[depth]
+    return attention.with_(element=element, depth=depth, block=block, causal=causal, share=share)
+
+
+FORMS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "causal": {"causal": True},
+    "shared": {"share": 2},
+    "narrow": {"depth": 64},
+    "narrow_causal": {"depth": 64, "causal": True},
+    "broad": {"depth": 256},
+}
+
+
+def problem(form: str, heads: int, rows: int) -> Problem:
     """Random Q, K and V, and O in f64."""
     import numpy as np
 
+    chosen = FORMS[form]
+    depth, share = chosen.get("depth", 128), chosen.get("share", 1)
     random = np.random.default_rng(heads + rows)
-    q, keys, values = (random.standard_normal((heads, rows, DEPTH)).astype(np.float16) for _ in range(3))
-    scores = q.astype(np.float64) @ keys.astype(np.float64).transpose(0, 2, 1) * SCALE
-    weights = np.exp2(scores - scores.max(2, keepdims=True))
-    expected = weights / weights.sum(2, keepdims=True) @ values.astype(np.float64)
-    return Problem(attention, launch, (q, keys, values), expected, np.full_like(q, np.nan), 2**-9)
+    q, keys, values = (
+        random.standard_normal((count, rows, depth)).astype(np.float16) for count in (heads, *[heads // share] * 2)
+    )
+    k64, v64 = (one.astype(np.float64).repeat(share, 0) for one in (keys, values))
+    scores = q.astype(np.float64) @ k64.transpose(0, 2, 1) / np.sqrt(depth)
+    if chosen.get("causal"):
+        scores[:, ~np.tri(rows, dtype=bool)] = -np.inf
+    weights = np.exp(scores - scores.max(2, keepdims=True))
+    expected = weights / weights.sum(2, keepdims=True) @ v64
+    return Problem(kernel(**chosen), launch, (q, keys, values), expected, np.full_like(q, np.nan), 2**-9)
 
 
 def main() -> int:
-    return solve(__doc__, problem, sizes="heads and rows", on_the_gpu=(4, 1000), in_the_simulator=(2, 200))
+    return solve(
+        __doc__,
+        problem,
+        sizes="heads and rows",
+        on_the_gpu=(4, 1000),
+        in_the_simulator=(2, 200),
+        forms=tuple(FORMS),
+    )
 
 
 if __name__ == "__main__":

@@ -85,8 +85,8 @@ def time_launches(
 
     Every round calls each function `repeats` times between two CUDA events and takes the mean. Each round has an order
     of its own, the same in every run, so that none always runs on a chip that the same other one has just heated.
-    `warmup` rounds are not counted. Raises DriverError where a launch failed, launch.timing where there is nothing to measure,
-    launch.no-gpu on a machine without a GPU unless a `clock` is given.
+    `warmup` rounds are not counted. Raises DriverError where a launch failed, launch.timing where there is nothing to
+    measure, launch.no-gpu on a machine without a GPU unless a `clock` is given.
     """
     if not isinstance(functions, Mapping) or not functions:
         TIMING.fail(problem=f"{functions!r} to time")

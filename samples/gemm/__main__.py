@@ -1,36 +1,85 @@
-"""C = A @ B^T in f16 on Hopper, by the kernel that the model chooses for the shape: `python -m samples.gemm M N K`.
+"""C = A @ B^T on Hopper, by the kernel that the model chooses for the shape: `python -m samples.gemm [FORM] M N K`.
 
 It prints the choice and what was built, multiplies random matrices (on a machine without a GPU in the simulator), and
-compares with NumPy. K and N are multiples of 8.
+compares with NumPy. A form names the types; sums are in f32 or s32. K and N are multiples of 16.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import nvbackend as nvb
+from nvbackend import e4m3, f16, f32, s8, s32, tf32
 from samples.gemm.choice import Choice, choose
-from samples.problem import Problem, random_product
+from samples.gemm.wide import Wide
+from samples.problem import Problem
 from samples.problem import main as solve
+from samples.program import Matrix, e4m3_matrix, f16_matrix
 
 
-def problem_for(choice: Choice, m: int, n: int, depth: int) -> Problem:
+def s8_matrix(random: Any, rows: int, columns: int) -> Matrix:
+    """All integers of 8 bits."""
+    made = random.integers(-128, 128, (rows, columns)).astype("int8")
+    return made, made.astype("float64")
+
+
+def tf32_matrix(random: Any, rows: int, columns: int) -> Matrix:
+    """Multiples of a quarter, which tf32 has too."""
+    made = random.integers(-8, 9, (rows, columns)).astype("float32") / 4
+    return made, made
+
+
+class Form(NamedTuple):
+    """The types of operands and result, random operands, the result's type in NumPy, the matrices of a batch."""
+
+    operand: nvb.ElementType = f16
+    result: nvb.ElementType = f16
+    matrix: Callable[[Any, int, int], Matrix] = f16_matrix
+    storage: str = "float16"
+    batches: int | None = None
+    scale: float = 1.0
+    tolerance: float = 2**-10
+
+
+FORMS = {
+    "f16": Form(),
+    "batch": Form(batches=3),
+    "e4m3": Form(e4m3, f16, e4m3_matrix, scale=0.5, tolerance=2**-9),
+    "s8": Form(s8, s32, s8_matrix, "int32", tolerance=2**-30),
+    "tf32": Form(tf32, f32, tf32_matrix, "float32", tolerance=2**-20),
+}
+
+
+def problem_for(choice: Choice, m: int, n: int, depth: int, form: Form = FORMS["f16"]) -> Problem:
     """Random matrices for one of the kernels."""
+    import numpy as np
+
+    random, batches = np.random.default_rng(m + n + depth), form.batches or 1
+    (a, a_values), (b, b_values) = (form.matrix(random, batches * rows, depth) for rows in (m, n))
+    expected = form.scale * a_values.reshape(batches, m, depth) @ b_values.reshape(batches, n, depth).transpose(0, 2, 1)
+    front = (batches,) if form.batches else ()
+    output = np.full((*front, m, n), 77, form.storage)
 
     def launch(loaded: nvb.runtime.LoadedKernel, a: Any, b: Any, c: Any) -> None:
-        grid, last = choice.launch_of(m, n, depth, loaded.device.limits.multiprocessors)
+        multiprocessors = loaded.device.limits.multiprocessors
+        if isinstance(choice, Wide):
+            grid, last = choice.launch_of(m, n, depth, multiprocessors, batches=batches, scale=form.scale)
+        else:
+            grid, last = choice.launch_of(m, n, depth, multiprocessors)
         loaded.launch(grid, a, b, c, *last)
 
-    a, b, expected, output = random_product(m, n, depth)
-    return Problem(choice.kernel, launch, (a, b), expected, output, 2**-10)
+    inputs = a.reshape(*front, m, depth), b.reshape(*front, n, depth)
+    return Problem(choice.kernel, launch, inputs, expected.reshape(output.shape), output, form.tolerance)
 
 
-def problem(m: int, n: int, depth: int) -> Problem:
+def problem(name: str, m: int, n: int, depth: int) -> Problem:
     """Random matrices for the kernel that the model chooses."""
-    choice = choose(m, n, depth)
+    form = FORMS[name]
+    choice = choose(m, n, depth, form.operand, form.result, batches=form.batches)
     print(choice)
-    return problem_for(choice, m, n, depth)
+    return problem_for(choice, m, n, depth, form)
 
 
 def main() -> int:
@@ -38,9 +87,10 @@ def main() -> int:
         __doc__,
         problem,
         sizes="M, N and K",
-        multiples=(1, 8, 8),
+        multiples=(1, 16, 16),
         on_the_gpu=(1024, 1024, 1024),
-        in_the_simulator=(16, 136, 512),
+        in_the_simulator=(16, 144, 512),
+        forms=tuple(FORMS),
     )
 
 

@@ -10,13 +10,16 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from samples.gemm.thin import Thin
-from samples.gemm.wide import TILE_K, Wide
+import nvbackend as nvb
+from nvbackend import bf16, f16
+from samples.gemm.thin import TILE_K, Thin
+from samples.gemm.wide import LINE, Wide
 
 Choice = Wide | Thin
 
-SHARED = 220_000
-"""Bytes of a multiprocessor's shared memory for rings and sums."""
+SHARED, WIDE_SHARED, BUFFER = 220_000, 213_000, 65_536
+"""Bytes of a multiprocessor's shared memory for rings and sums, those of wide tiles, and of the epilogue at most."""
+MOST_STAGES = 7
 ENDS = 3.5
 """Microseconds of a launch before its first and after its last step."""
 MEMORY, L2 = 4.0e6, 14.5e6
@@ -31,14 +34,19 @@ FEW = 32
 """Up to so many rows of A most of a wide tile would be empty."""
 
 
-def wide_ones() -> Iterator[Wide]:
+def wide_ones(
+    operand: nvb.ElementType = f16, result: nvb.ElementType = f16, *, batched: bool = False
+) -> Iterator[Wide]:
     """Tiles of 64 to 128 rows, as many stages as there is room for, with and without a cluster."""
-    rings = [(1, 64, 8), (1, 128, 7), (1, 256, 4), (2, 128, 5), (2, 192, 4), (2, 256, 3)]
-    for (consumers, columns, stages), cluster in itertools.product(rings, (1, 2)):
-        yield Wide(columns, consumers, cluster, stages)
+    for (consumers, columns), cluster in itertools.product(STEP, (1, 2)):
+        tile = 64 * consumers * columns * result.bits // 8
+        parts = -(-tile // BUFFER)
+        stage = (64 * consumers + columns) * LINE // 8
+        stages = min(MOST_STAGES, (WIDE_SHARED - tile // parts) // stage)
+        yield Wide(columns, consumers, cluster, stages, parts, operand, result, batched)
 
 
-def thin_ones(m: int) -> Iterator[Thin]:
+def thin_ones(m: int, operand: nvb.ElementType = f16) -> Iterator[Thin]:
     """Tiles that have all `m` rows of A, by how many CTAs share the depth."""
     columns = next((columns for columns in (8, 16, 32, 64, 128) if m <= columns), None)
     if columns is None:
@@ -46,29 +54,46 @@ def thin_ones(m: int) -> Iterator[Thin]:
     for consumers, split in itertools.product((1, 2), (1, 2, 4, 8)):
         ctas = 2 if columns <= 32 else 1
         stage, sums = (columns + 64 * consumers) * 2 * TILE_K, columns * consumers * 256
-        yield Thin(columns, consumers, split, min(8, (SHARED // ctas - sums) // stage), ctas)
+        yield Thin(columns, consumers, split, min(8, (SHARED // ctas - sums) // stage), ctas, operand)
 
 
-def microseconds(choice: Choice, m: int, n: int, depth: int, multiprocessors: int) -> float:
+def microseconds(choice: Choice, m: int, n: int, depth: int, multiprocessors: int, batches: int = 1) -> float:
     """What the model says that a launch takes."""
-    steps, memory = -(-depth // TILE_K), 2 * (m * depth + n * depth + m * n) / MEMORY
     if isinstance(choice, Wide):
-        tiles = math.prod(choice.tiles(m, n))
+        steps, operands = -(-depth // choice.depth), (m + n) * depth * choice.operand.bits
+        memory = batches * (operands + m * n * choice.result.bits) / 8 / MEMORY
+        tiles = batches * math.prod(choice.tiles(m, n))
         waves = -(-tiles // (multiprocessors // choice.cluster * choice.cluster))
-        loaded = 2 * TILE_K * (choice.rows + choice.columns)
+        loaded = LINE // 8 * (choice.rows + choice.columns)
         busiest = waves * steps * STEP[choice.consumers, choice.columns] * (ALONE if choice.cluster == 1 else 1)
         return ENDS + max(memory, busiest, tiles * steps * loaded / L2)
+    steps, memory = -(-depth // TILE_K), 2 * (m * depth + n * depth + m * n) / MEMORY
     grid, _ = choice.launch_of(m, n, depth, multiprocessors)
     waves = -(-grid // (multiprocessors * choice.ctas))
     step = 2 * TILE_K * (choice.rows + choice.columns) / IN_FLIGHT
     return ENDS + max(memory, waves * -(-steps // choice.split) * step) + 0.25 * choice.split
 
 
-def candidates(m: int) -> list[Choice]:
-    """All choices for a shape with `m` rows of A."""
-    return [*(wide_ones() if m > FEW else ()), *thin_ones(m)]
+def candidates(
+    m: int, operand: nvb.ElementType = f16, result: nvb.ElementType | None = None, *, batched: bool = False
+) -> list[Choice]:
+    """All choices for a shape with `m` rows of A; without a `result`, it has the operands' type."""
+    result = operand if result is None else result
+    is_thin = operand is result and operand in (f16, bf16) and not batched
+    thin = list(thin_ones(m, operand)) if is_thin else []
+    return [*(wide_ones(operand, result, batched=batched) if m > FEW or not thin else ()), *thin]
 
 
-def choose(m: int, n: int, depth: int, multiprocessors: int = 132) -> Choice:
+def choose(
+    m: int,
+    n: int,
+    depth: int,
+    operand: nvb.ElementType = f16,
+    result: nvb.ElementType | None = None,
+    *,
+    batches: int | None = None,
+    multiprocessors: int = 132,
+) -> Choice:
     """The candidate that takes least time, as the model has it; of equal ones the first."""
-    return min(candidates(m), key=lambda choice: microseconds(choice, m, n, depth, multiprocessors))
+    every = candidates(m, operand, result, batched=batches is not None)
+    return min(every, key=lambda choice: microseconds(choice, m, n, depth, multiprocessors, batches or 1))

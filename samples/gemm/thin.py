@@ -6,7 +6,7 @@ shared memory. So there are CTAs enough to read B at the speed of the memory.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated
 
 import nvbackend as nvb
@@ -17,16 +17,21 @@ WARPGROUP_ROWS, TILE_K = 64, 64
 PRODUCER_REGISTERS, REGISTERS = 40, 96
 
 
-def map_of_a(columns: int) -> nvb.TensorMap:
-    return nvb.TensorMap(f16, box=(columns, TILE_K))
+def map_of_a(columns: int, operand: nvb.ElementType) -> nvb.TensorMap:
+    return nvb.TensorMap(operand, box=(columns, TILE_K))
 
 
-def map_of_b(consumers: int) -> nvb.TensorMap:
-    return nvb.TensorMap(f16, box=(WARPGROUP_ROWS * consumers, TILE_K))
+def map_of_b(consumers: int, operand: nvb.ElementType) -> nvb.TensorMap:
+    return nvb.TensorMap(operand, box=(WARPGROUP_ROWS * consumers, TILE_K))
+
+
+def pointer_to_c(operand: nvb.ElementType) -> nvb.Pointer:
+    return nvb.Pointer(operand)
 
 
 A = Annotated[nvb.TensorMap, map_of_a]
 B = Annotated[nvb.TensorMap, map_of_b]
+C = Annotated[nvb.Pointer, pointer_to_c]
 
 
 @nvb.kernel(
@@ -36,11 +41,12 @@ def thin(
     k: nvb.KernelBuilder,
     a: A,
     b: B,
-    c: Annotated[nvb.Pointer, nvb.Pointer(f16)],
+    c: C,
     m: i32,
     n: i32,
     steps: i32,
     *,
+    operand: nvb.ElementType = f16,
     columns: int = 16,
     consumers: int = 1,
     split: int = 4,
@@ -52,7 +58,7 @@ def thin(
     `ctas` of them share a multiprocessor.
     """
     rows = WARPGROUP_ROWS * consumers
-    mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{columns}k16", f16, f16, f32), warpgroups=(consumers, 1))
+    mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{columns}k16", operand, operand, f32), warpgroups=(consumers, 1))
     ring = k.pipeline(stages, consumers, b=mma.smem_a(TILE_K), a=mma.smem_b(TILE_K))
     sums = k.shared(f32, columns * rows, name="sums")
     k.tma.prefetch_maps(a, b)
@@ -61,9 +67,12 @@ def thin(
     row, column = k.cluster.id() // tiles_n * columns, k.cluster.id() % tiles_n * rows
     mine = lambda: k.range(k.cluster.rank(), steps, split, name="step")  # noqa: E731
 
-    with k.producer(registers=PRODUCER_REGISTERS), mine() as step, ring.fill() as stage:
-        k.tma.load(stage.b, b, (column, step * TILE_K), stage.full)
-        k.tma.load(stage.a, a, (row, step * TILE_K), stage.full)
+    with k.producer(registers=PRODUCER_REGISTERS):
+        k.griddepcontrol("launch_dependents")
+        k.griddepcontrol("wait")
+        with mine() as step, ring.fill() as stage:
+            k.tma.load(stage.b, b, (column, step * TILE_K), stage.full)
+            k.tma.load(stage.a, a, (row, step * TILE_K), stage.full)
 
     with k.consumers(registers=REGISTERS) as warpgroup:
         acc = mma.accumulator()
@@ -80,7 +89,7 @@ def thin(
         parts = [k.cluster.map_shared_rank(sums, rank)[place] for rank in range(split)]
         i, j = row + place // rows, column + place % rows
         with k.if_((i < m) & (j < n)):
-            c[i * n + j] = sum(parts[1:], parts[0]).to(f16)
+            c[i * n + j] = sum(parts[1:], parts[0]).to(operand)
     k.cluster.sync()
 
 
@@ -93,6 +102,7 @@ class Thin:
     split: int = 4
     stages: int = 6
     ctas: int = 2
+    operand: nvb.ElementType = f16
 
     @property
     def rows(self) -> int:
@@ -101,7 +111,7 @@ class Thin:
 
     @property
     def kernel(self) -> nvb.KernelDefinition:
-        return thin.with_(**asdict(self))
+        return thin.with_(**vars(self))
 
     def launch_of(self, m: int, n: int, depth: int, _multiprocessors: int) -> tuple[int, tuple[int, ...]]:
         """The grid, a cluster for each tile, and the last arguments."""

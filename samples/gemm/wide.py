@@ -1,30 +1,40 @@
-"""For large results: CTAs stay, and walk over tiles of C; a cluster shares each tile of B. The tile is a constant."""
+"""For large results: CTAs stay, and walk over tiles of C; a cluster shares each tile of B.
+
+The types of operands and result, the tile, and whether there is a batch of matrices are constants of the build.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated
 
 import nvbackend as nvb
-from nvbackend import f16, f32, i32
+from nvbackend import f16, f32, i32, s32
 
-WARPGROUP_ROWS, TILE_K = 64, 64
+WARPGROUP_ROWS, LINE = 64, 1024
+"""Rows of a warpgroup's part of a tile, and bits of a row of a tile in shared memory: what TMA swizzles."""
+INSTRUCTION = 256
+"""Bits of a row that one instruction multiplies."""
 PRODUCER_REGISTERS = 40
 REGISTERS = {1: 240, 2: 232}
 """Registers of a thread of the consumers, by their number: what is left of the CTA's."""
 
 
-def map_of_a(consumers: int) -> nvb.TensorMap:
-    return nvb.TensorMap(f16, box=(WARPGROUP_ROWS * consumers, TILE_K))
+def map_of_a(consumers: int, operand: nvb.ElementType, batched: bool) -> nvb.TensorMap:
+    return nvb.TensorMap(operand, box=(*[1] * batched, WARPGROUP_ROWS * consumers, LINE // operand.bits))
 
 
-def map_of_b(columns: int, cluster: int) -> nvb.TensorMap:
-    return nvb.TensorMap(f16, box=(columns // cluster, TILE_K))
+def map_of_b(columns: int, cluster: int, operand: nvb.ElementType, batched: bool) -> nvb.TensorMap:
+    return nvb.TensorMap(operand, box=(*[1] * batched, columns // cluster, LINE // operand.bits))
+
+
+def map_of_c(result: nvb.ElementType, batched: bool) -> nvb.TensorMap:
+    return nvb.TensorMap(result, box=(*[1] * batched, WARPGROUP_ROWS, LINE // result.bits))
 
 
 A = Annotated[nvb.TensorMap, map_of_a]
 B = Annotated[nvb.TensorMap, map_of_b]
-C = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(WARPGROUP_ROWS, 64))]
+C = Annotated[nvb.TensorMap, map_of_c]
 
 
 @nvb.kernel("sm_90a", threads=lambda consumers: 128 * (1 + consumers), cluster=lambda cluster: cluster, min_ctas=1)
@@ -33,36 +43,51 @@ def wide(
     a: A,
     b: B,
     c: C,
+    scale: f32,
+    batches: i32,
     tiles_m: i32,
     tiles_n: i32,
     steps: i32,
     *,
+    operand: nvb.ElementType = f16,
+    result: nvb.ElementType = f16,  # noqa: ARG001  the map of C depends on it
+    batched: bool = False,
     columns: int = 256,
     consumers: int = 2,
     cluster: int = 2,
     stages: int = 3,
     group: int = 16,
+    parts: int = 1,
 ) -> None:
-    """A tile has 64 rows for each consumer. `tiles_m` is a multiple of the cluster, `group` tile rows go together."""
-    rows = WARPGROUP_ROWS * consumers
-    mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{columns}k16", f16, f16, f32), warpgroups=(consumers, 1))
-    ring = k.pipeline(stages, consumers, a=mma.smem_a(TILE_K), b=mma.smem_b(TILE_K), multicast=True)
-    output = k.tma_epilogue(c, columns, consumers)
+    """A tile has 64 rows for each consumer. `tiles_m` is a multiple of the cluster, `group` tile rows go together.
+
+    The epilogue stores a tile in `parts`. Sums of 8-bit floats are multiplied with `scale`.
+    """
+    rows, depth, sums = WARPGROUP_ROWS * consumers, LINE // operand.bits, s32 if operand.is_integer else f32
+    instruction = nvb.wgmma.mma_async(f"m64n{columns}k{INSTRUCTION // operand.bits}", operand, operand, sums)
+    mma = k.tiled_mma(instruction, warpgroups=(consumers, 1))
+    ring = k.pipeline(stages, consumers, a=mma.smem_a(depth), b=mma.smem_b(depth), multicast=True)
+    output = k.tma_epilogue(c, columns, consumers, parts=parts)
     k.tma.prefetch_maps(a, b, c)
     k.mbarrier.ready()
     bands = tiles_m // cluster
-    tiles = lambda: k.range(k.cluster.id(), bands * tiles_n, k.cluster.count(), name="tile")  # noqa: E731
+    count = batches * bands * tiles_n if batched else bands * tiles_n
+    tiles = lambda: k.range(k.cluster.id(), count, k.cluster.count(), name="tile")  # noqa: E731
 
-    def place(tile: nvb.Value) -> tuple[nvb.Value, nvb.Value]:
-        band, n = k.grouped(tile, bands, tiles_n, max(1, group // cluster))
-        return (band * cluster + k.cluster.rank()) * rows, n * columns
+    def place(tile: nvb.Value) -> tuple[list[nvb.Value], nvb.Value, nvb.Value]:
+        """The tile's batch, if there are any, row and column."""
+        each = bands * tiles_n
+        band, n = k.grouped(tile % each if batched else tile, bands, tiles_n, max(1, group // cluster))
+        return [tile // each] * batched, (band * cluster + k.cluster.rank()) * rows, n * columns
 
     with k.producer(registers=PRODUCER_REGISTERS):
+        k.griddepcontrol("launch_dependents")
+        k.griddepcontrol("wait")
         with tiles() as tile:
-            row, column = place(tile)
+            batch, row, column = place(tile)
             with k.range(steps) as step, ring.fill() as stage:
-                k.tma.load(stage.a, a, (row, step * TILE_K), stage.full)
-                k.tma.load(stage.b, b, (column, step * TILE_K), stage.full, multicast=True)
+                k.tma.load(stage.a, a, (*batch, row, step * depth), stage.full)
+                k.tma.load(stage.b, b, (*batch, column, step * depth), stage.full, multicast=True)
         ring.finish()
 
     with k.consumers(registers=REGISTERS[consumers]) as warpgroup:
@@ -71,11 +96,11 @@ def wide(
             acc.clear()
             with k.range(steps), ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
                 mma.accumulate(acc, stage.a, stage.b, warpgroup)
-            row, column = place(tile)
-            reserved = output.reserve((row + warpgroup * WARPGROUP_ROWS, column), warpgroup)
+            batch, row, column = place(tile)
+            reserved = output.reserve((*batch, row + warpgroup * WARPGROUP_ROWS, column), warpgroup)
             k.wgmma.wait_group(0, drains=[acc])
             ring.release()
-            reserved.store(acc)
+            reserved.store(acc.elements(warpgroup) * scale if operand.bits == 8 and sums is f32 else acc)
         output.finish()
 
 
@@ -87,6 +112,10 @@ class Wide:
     consumers: int = 2
     cluster: int = 2
     stages: int = 3
+    parts: int = 1
+    operand: nvb.ElementType = f16
+    result: nvb.ElementType = f16
+    batched: bool = False
 
     @property
     def rows(self) -> int:
@@ -94,15 +123,22 @@ class Wide:
         return WARPGROUP_ROWS * self.consumers
 
     @property
+    def depth(self) -> int:
+        """Columns of A and B that a step multiplies."""
+        return LINE // self.operand.bits
+
+    @property
     def kernel(self) -> nvb.KernelDefinition:
-        return wide.with_(**asdict(self))
+        return wide.with_(**vars(self))
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
         """Tiles along M, in whole clusters, and along N."""
         return -(-m // (self.rows * self.cluster)) * self.cluster, -(-n // self.columns)
 
-    def launch_of(self, m: int, n: int, depth: int, multiprocessors: int) -> tuple[int, tuple[int, ...]]:
+    def launch_of(
+        self, m: int, n: int, depth: int, multiprocessors: int, *, batches: int = 1, scale: float = 1.0
+    ) -> tuple[int, tuple[float, ...]]:
         """The grid and the last arguments: no more CTAs than there are tiles, or multiprocessors."""
-        tiles = self.tiles(m, n)
-        grid = min(tiles[0] * tiles[1], multiprocessors // self.cluster * self.cluster)
-        return grid, (*tiles, -(-depth // TILE_K))
+        tiles_m, tiles_n = self.tiles(m, n)
+        grid = min(batches * tiles_m * tiles_n, multiprocessors // self.cluster * self.cluster)
+        return grid, (scale, batches, tiles_m, tiles_n, -(-depth // self.depth))
