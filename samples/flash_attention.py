@@ -45,6 +45,19 @@ Rows = Annotated[i32, nvb.Scalar(i32, minimum=1)]
 QUICK = nvb.MathPolicy(contract=True, ftz=True, approx=True)
 
 
+@contextmanager
+def tiles(
+    k: nvb.KernelBuilder, heads: nvb.Value, rows: nvb.Value, block: int, *, causal: bool
+) -> Iterator[tuple[nvb.Value, nvb.Value, nvb.Value]]:
+    """This CTA's tiles: head, first query, and steps. Of a head, causal tiles with the most keys come first."""
+    of_a_head = (rows + (QUERIES - 1)) // QUERIES
+    with k.range(k.block_id(), heads * of_a_head, k.block_count()) as index:
+        tile = index % of_a_head
+        if causal:
+            tile = of_a_head - 1 - tile
+        yield index // of_a_head, tile * QUERIES, tile + 1 if causal else (rows + (block - 1)) // block
+
+
 def produce(
     k: nvb.KernelBuilder,
     k_ring: nvb.Ring[nvb.SharedTile],
@@ -83,6 +96,14 @@ def store(
     place = (head.to(i64) * rows.to(i64) + first.to(i64)) * depth
     to = k.tensor(o + place, Layout((QUERIES, depth), (depth, 1)))
     tile.store(to, where=k.identity_tensor((QUERIES, depth), at=(first, 0)).below(rows, None))
+
+
+@contextmanager
+def my_turn(k: nvb.KernelBuilder, mine: nvb.Value) -> Iterator[None]:
+    """Run the block when it is this warpgroup's turn to multiply, and let the other one begin after it."""
+    k.barrier.sync(FIRST_TURN + mine, 128 * CONSUMERS)
+    yield
+    k.barrier.arrive(FIRST_TURN + 1 - mine, 128 * CONSUMERS)
 
 
 class Softmax:
@@ -138,18 +159,9 @@ def attention(
     v_ring = k.pipeline(STAGES, CONSUMERS, tile=weighing.smem_b(block, Major.MN))
     k.tma.prefetch_maps(q, keys, values)
     k.mbarrier.ready()
-    a_head = (rows + (QUERIES - 1)) // QUERIES
+    walk = lambda: tiles(k, heads, rows, block, causal=causal)  # noqa: E731
 
-    @contextmanager
-    def tiles() -> Iterator[tuple[nvb.Value, nvb.Value, nvb.Value]]:
-        """This CTA's tiles: head, first query, and steps. Of a head, causal tiles with the most keys come first."""
-        with k.range(k.block_id(), heads * a_head, k.block_count()) as index:
-            tile = index % a_head
-            if causal:
-                tile = a_head - 1 - tile
-            yield index // a_head, tile * QUERIES, tile + 1 if causal else (rows + (block - 1)) // block
-
-    with k.producer(registers=24), tiles() as (head, first, steps):
+    with k.producer(registers=24), walk() as (head, first, steps):
         with q_ring.fill() as stage:
             k.tma.load(stage.tile, q, (head, first, 0), stage.full)
         produce(k, k_ring, v_ring, keys, values, steps, head // share if share > 1 else head, block)
@@ -159,7 +171,7 @@ def attention(
         words = weighing.register_tensor_A(block, "weights")
         with k.if_(mine == 1):
             k.barrier.arrive(FIRST_TURN, 128 * CONSUMERS)
-        with tiles() as (head, first, steps):
+        with walk() as (head, first, steps):
             with q_ring.drain() as query:
                 scores.clear()
                 with k_ring.drain() as key, k.wgmma.group():
@@ -171,15 +183,14 @@ def attention(
                 acc.clear()
                 with k.range(steps - 1), v_ring.drain() as value:
                     with k_ring.drain() as key:
-                        k.barrier.sync(FIRST_TURN + mine, 128 * CONSUMERS)
                         scores.clear()
                         fragment = weighing.make_fragment_A(words)
-                        k.wgmma.fence()
-                        scoring.accumulate(scores, query.tile, key.tile, mine)
-                        k.wgmma.commit_group()
-                        weighing.accumulate(acc, fragment, value.tile)
-                        k.wgmma.commit_group()
-                        k.barrier.arrive(FIRST_TURN + 1 - mine, 128 * CONSUMERS)
+                        with my_turn(k, mine):
+                            k.wgmma.fence()
+                            scoring.accumulate(scores, query.tile, key.tile, mine)
+                            k.wgmma.commit_group()
+                            weighing.accumulate(acc, fragment, value.tile)
+                            k.wgmma.commit_group()
                         k.wgmma.wait_group(1, drains=[scores])
                     weights, factor = softmax.step(scores.elements())
                     k.wgmma.wait_group(0, drains=[acc])
@@ -200,7 +211,7 @@ def launch(loaded: nvb.runtime.LoadedKernel, q: Any, keys: Any, values: Any, o: 
 
 
 def grid(heads: int, rows: int, most: int | None = None) -> int:
-    """CTAs to launch: one for each tile of queries of each head, at `most` so many that stay and walk over the tiles."""
+    """CTAs to launch: one for each tile of queries of each head, or at `most` so many, which walk over the tiles."""
     tiles = heads * -(-rows // QUERIES)
     return tiles if most is None else min(tiles, most)
 

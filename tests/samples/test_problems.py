@@ -59,7 +59,18 @@ SAMPLES = {
     "w4a16_gemm": Sample(
         w4a16_gemm.problem, ((1, 128, 128), (72, 256, 256)), ((16, 1024, 2048), (64, 8192, 8192), (200, 512, 1024))
     ),
-    "flash_attention": Sample(flash_attention.problem, ((1, 1), (2, 200)), ((3, 176), (2, 1000), (1, 4096))),
+    "flash_attention": Sample(
+        flash_attention.problem,
+        (
+            ("plain", 1, 1),
+            ("causal", 1, 136),
+            ("shared", 2, 72),
+            ("narrow", 1, 72),
+            ("broad", 1, 90),
+            ("plain", 1, 200),
+        ),
+        tuple((form, 2, rows) for form in flash_attention.FORMS for rows in (176, 1000, 4096)),
+    ),
 }
 SMALL = [(name, *size) for name, sample in SAMPLES.items() for size in sample.small]
 ALL = SMALL + [(name, *size) for name, sample in SAMPLES.items() for size in sample.large]

@@ -1,0 +1,39 @@
+"""Times of several ways to do the same work, launched from CUDA graphs over so many operands that none stays in L2."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import nvbackend as nvb
+
+BEYOND_L2 = 160_000_000
+"""Bytes of all operands together."""
+MOST = 24
+
+
+def turns_for(size: int) -> int:
+    """How many sets of operands of `size` bytes do not fit L2."""
+    return max(2, min(MOST, -(-BEYOND_L2 // size)))
+
+
+def graph_of(turns: int, launch: Callable[[int, Any], object]) -> Any:
+    """A CUDA graph with `launch(turn, stream)` for each set of operands."""
+    import torch
+
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph, stream=stream):
+        for turn in range(turns):
+            launch(turn, stream)
+    return graph
+
+
+def microseconds(graphs: Mapping[str, Any], turns: int, rounds: int) -> dict[str, float]:
+    """The median time of a launch of each."""
+    import torch
+
+    ways = {name: graph.replay for name, graph in graphs.items()}
+    timings = nvb.runtime.time_launches(ways, rounds=rounds, repeats=2, warmup=8, stream=torch.cuda.current_stream())
+    return {name: statistics.median(timing.samples) * 1e3 / turns for name, timing in timings.items()}
