@@ -1,10 +1,10 @@
 """GEMMs of the shapes that people run, each by the kernel that the model chooses, against cuBLAS, in turns in one run.
 
-    PYTHONPATH=. python benchmarks/gemm_shapes.py [--rounds N] [--all] [SIZE ...]        SIZE is MxNxK
+    PYTHONPATH=. python -m benchmarks.gemm_shapes [--rounds N] [--all] [SIZE ...]        SIZE is MxNxK
 
 Both launch from a CUDA graph, so that no host time counts, over so many sets of matrices that none stays in L2. With
-`--all`, every candidate is measured, and the best ones are printed: what the model's rates come from. Needs a Hopper
-GPU and PyTorch (whose f16 `matmul` is cuBLAS). A ratio is cuBLAS's time over ours.
+`--all`, every candidate is measured, and the best ones are printed: what the model's rates come from. A star marks the
+model's choice. Needs a Hopper GPU and PyTorch (whose f16 `matmul` is cuBLAS). A ratio is cuBLAS's time over ours.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import nvbackend as nvb
+from benchmarks.turns import graph_of, microseconds, turns_for
 from samples.gemm.choice import Choice, candidates, choose
 
 CUBES = tuple("x".join([str(extent)] * 3) for extent in (1024, 2048, 4096, 8192, 16384))
@@ -29,8 +30,6 @@ SIZES = (
     "16x8192x8192",
     "5000x3000x2000",
 )
-BEYOND_L2 = 160_000_000
-"""Bytes of all matrices together."""
 SHOWN = 5
 """Candidates that `--all` prints for each shape."""
 
@@ -42,7 +41,7 @@ class Matrices:
         import torch
 
         size = 2 * (m * k + n * k + m * n)
-        self.turns = max(2, min(24, -(-BEYOND_L2 // size)))
+        self.turns = turns_for(size)
         make = lambda rows, columns: torch.randn(rows, columns, device="cuda", dtype=torch.float16)  # noqa: E731
         self.sets = [(make(m, k), make(n, k)) for _ in range(self.turns)]
         self.results = [torch.empty(m, n, device="cuda", dtype=torch.float16) for _ in range(self.turns)]
@@ -50,14 +49,7 @@ class Matrices:
 
     def graph(self, launch: Callable[[Any, Any, Any, Any], object]) -> Any:
         """A CUDA graph of a launch for each set."""
-        import torch
-
-        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
-        torch.cuda.synchronize()
-        with torch.cuda.graph(graph, stream=stream):
-            for (a, b), c in zip(self.sets, self.results, strict=True):
-                launch(a, b, c, stream)
-        return graph
+        return graph_of(self.turns, lambda turn, stream: launch(*self.sets[turn], self.results[turn], stream))
 
     def check(self, name: object, graph: Any) -> None:
         """Raises AssertionError where the results are not cuBLAS's, up to the order of sums."""
@@ -89,9 +81,7 @@ def measure(size: str, rounds: int, *, every: bool) -> dict[Choice, tuple[float,
         graphs[choice] = matrices.graph(launch)
     for name, graph in graphs.items():
         matrices.check(name, graph)
-    ways = {str(name): graph.replay for name, graph in graphs.items()}
-    timings = nvb.runtime.time_launches(ways, rounds=rounds, repeats=2, warmup=8, stream=torch.cuda.current_stream())
-    took = {name: timing.median * 1e3 / matrices.turns for name, timing in timings.items()}
+    took = microseconds({str(name): graph for name, graph in graphs.items()}, matrices.turns, rounds)
     return {name: (took["cuBLAS"], took[str(name)]) for name in graphs if name != "cuBLAS"}
 
 
@@ -102,14 +92,21 @@ def main() -> int:
     arguments.add_argument("--all", action="store_true", help="measure every candidate")
     chosen = arguments.parse_args()
     print(f"{'M x N x K':>18} {'cuBLAS':>9} {'ours':>9} {'ratio':>6}  (microseconds, medians)")
-    ratios = []
+    ratios: dict[str, list[float]] = {"the model's choices": [], "the best candidates": []}
     for size in chosen.sizes:
         measured = measure(size, chosen.rounds, every=chosen.all)
-        best = sorted(measured.items(), key=lambda item: item[1][1])[:SHOWN]
-        for choice, (theirs, ours) in best:
-            print(f"{size:>18} {theirs:9.1f} {ours:9.1f} {theirs / ours:6.3f}  {choice}", flush=True)
-        ratios.append(best[0][1][0] / best[0][1][1])
-    print(f"geometric mean of {len(ratios)} ratios: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.3f}")
+        model = choose(*(int(extent) for extent in size.split("x")))
+        ranked = sorted(measured, key=lambda choice: measured[choice][1])
+        for choice in [*ranked[:SHOWN], *([model] if model in ranked[SHOWN:] else [])]:
+            theirs, ours = measured[choice]
+            mark = "*" if choice == model else " "
+            print(f"{size:>18} {theirs:9.1f} {ours:9.1f} {theirs / ours:6.3f} {mark} {choice}", flush=True)
+        for name, choice in zip(ratios, (model, ranked[0]), strict=True):
+            ratios[name].append(math.log(measured[choice][0] / measured[choice][1]))
+    for name, logarithms in list(ratios.items())[: 1 + chosen.all]:
+        print(
+            f"geometric mean of {len(logarithms)} ratios of {name}: {math.exp(sum(logarithms) / len(logarithms)):.3f}"
+        )
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from samples.gemm import choice
-from samples.gemm.__main__ import problem_for
+from samples.gemm.__main__ import FORMS, problem_for
 from samples.gemm.thin import Thin
 from samples.gemm.wide import Wide
 from samples.program import Device
@@ -18,6 +18,16 @@ USUAL = [Wide(128, 1, 1, 7), Thin(16, 1, 2, 8), Thin(64, 2, 4, 7, 1)]
 EVERY = [
     pytest.param(one, marks=() if one in USUAL else pytest.mark.exhaustive(seconds=6), id=repr(one))
     for one in (*WIDE, *THIN)
+]
+
+
+LITTLE, LARGE = (64, 64, 128), (8192, 8192, 8192)
+"""Shapes with the least tile and the largest."""
+OTHERS = [
+    pytest.param(name, size, marks=() if size == LITTLE or name == "tf32" else pytest.mark.exhaustive(seconds=6))
+    for name in FORMS
+    if name != "f16"
+    for size in (LITTLE, LARGE)
 ]
 
 
@@ -35,6 +45,28 @@ def error(one, device):
 def test_every_choice_multiplies_in_the_simulator(one):
     found, tolerance = error(one, "the test asks for it")
     assert found < tolerance
+
+
+@pytest.mark.parametrize(("name", "size"), OTHERS)
+def test_other_types_and_batches_multiply_in_the_simulator(name, size):
+    form = FORMS[name]
+    one = choice.choose(*size, form.operand, form.result, batches=form.batches)
+    assert isinstance(one, Wide)
+    m, n = (one.rows + 8, one.columns + 16) if size == LITTLE else (one.rows, one.columns)
+    problem = problem_for(one, m, n, 2 * one.depth + 16, form)
+    compiled = problem.kernel.compile(assemble=False)
+    assert compiled.diagnostics == ()
+    assert problem.error(compiled, Device("a test")) < problem.tolerance
+
+
+@pytest.mark.gpu((9, 0))
+@pytest.mark.parametrize("size", [(200, 144, 272), (1000, 1040, 2064)], ids=str)
+@pytest.mark.parametrize("name", FORMS)
+def test_every_form_multiplies_on_a_gpu(name, size):
+    form = FORMS[name]
+    one = choice.choose(*size, form.operand, form.result, batches=form.batches)
+    problem = problem_for(one, *size, form)
+    assert problem.error(problem.kernel.compile(), Device(None)) < problem.tolerance
 
 
 @pytest.mark.gpu((9, 0))
@@ -70,7 +102,7 @@ def test_few_tiles_share_the_depth():
 
 
 def test_the_program_names_its_choice():
-    done = run_here(ROOT / "samples" / "gemm" / "__main__.py", "16", "136", "256", "--simulate")
+    done = run_here(ROOT / "samples" / "gemm" / "__main__.py", "f16", "16", "144", "256", "--simulate")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Thin(columns=16")
     assert ": equal to NumPy, largest error" in done.stdout.splitlines()[-1]
