@@ -51,8 +51,9 @@ def thin_ones(m: int, operand: nvb.ElementType = f16) -> Iterator[Thin]:
     columns = next((columns for columns in (8, 16, 32, 64, 128) if m <= columns), None)
     if columns is None:
         return
-    for consumers, split in itertools.product((1, 2), (1, 2, 4, 8)):
-        ctas = 2 if columns <= 32 else 1
+    few = columns <= FEW
+    ctas = 2 if few else 1
+    for consumers, split in itertools.product((1,) if few else (1, 2), (1, 2, 4, 8) if few else (4, 8)):
         stage, sums = (columns + 64 * consumers) * 2 * TILE_K, columns * consumers * 256
         yield Thin(columns, consumers, split, min(8, (SHARED // ctas - sums) // stage), ctas, operand)
 

@@ -31,14 +31,20 @@ OTHERS = [
 ]
 
 
-def error(one, device):
+def error(one, device, depth=520, *, check=True):
     """The largest error at a small shape that nothing divides: two tiles and a bit along M and N."""
     m = one.rows + 8 if isinstance(one, Wide) else one.columns - 3
     n = one.columns + 8 if isinstance(one, Wide) else one.rows + 8
-    problem = problem_for(one, m, n, 520)
-    compiled = problem.kernel.compile(assemble=device is None)
+    problem = problem_for(one, m, n, depth)
+    compiled = problem.kernel.compile(assemble=device is None, check=check)
     assert compiled.diagnostics == ()
     return problem.error(compiled, Device(device)), problem.tolerance
+
+
+@pytest.mark.parametrize("one", [*WIDE, *THIN], ids=repr)
+def test_every_choice_is_verified_and_multiplies_few_steps(one):
+    found, tolerance = error(one, "the test asks for it", 136, check=False)
+    assert found < tolerance
 
 
 @pytest.mark.parametrize("one", EVERY)
