@@ -56,7 +56,8 @@ def measure(size: str, depth: int, rounds: int, *, causal: bool, element: str) -
     ours = torch.full_like(q, math.nan)
     stream = torch.cuda.current_stream()
     loaded = nvb.runtime.load(sample.kernel(depth, causal=causal, element=ELEMENTS[element]).compile())
-    launch = loaded.prepare(sample.grid(heads, rows), q, keys, values, ours, heads, rows, stream=stream)
+    ctas = sample.grid(heads, rows, loaded.device.limits.multiprocessors, causal=causal)
+    launch = loaded.prepare(ctas, q, keys, values, ours, heads, rows, stream=stream)
     together = math.gcd(heads, 16)  # as heads of one element of a batch
     found = rivals([one.view(-1, together, rows, depth) for one in (q, keys, values)], causal=causal)
     expected = next(iter(found.values()))().reshape(q.shape)

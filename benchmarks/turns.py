@@ -23,6 +23,7 @@ def graph_of(turns: int, launch: Callable[[int, Any], object]) -> Any:
     import torch
 
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    launch(0, torch.cuda.current_stream())  # what libraries allocate at the first call cannot be captured
     torch.cuda.synchronize()
     with torch.cuda.graph(graph, stream=stream):
         for turn in range(turns):

@@ -11,6 +11,7 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any
 
 import nvbackend as nvb
@@ -21,7 +22,7 @@ from samples.problem import main as solve
 
 CONSUMERS, STAGES = 2, 2
 QUERIES = 64 * CONSUMERS
-BLOCKS = {64: 176, 128: 176, 256: 80}  # keys of a step, by the head's dimension
+BLOCKS = {64: 128, 128: 176, 256: 80}  # keys of a step, by the head's dimension
 PANEL = 64  # columns of a row that TMA loads at a time, swizzled
 FIRST_TURN = 1  # named barriers: the turn of each warpgroup
 
@@ -204,16 +205,17 @@ def attention(
             k.barrier.sync(FIRST_TURN, 128 * CONSUMERS)
 
 
-def launch(loaded: nvb.runtime.LoadedKernel, q: Any, keys: Any, values: Any, o: Any) -> None:
+def launch(loaded: nvb.runtime.LoadedKernel, q: Any, keys: Any, values: Any, o: Any, *, causal: bool = False) -> None:
     """Start the kernel on Q, K, V and O, each of heads x rows x depth; a head of a batch is a head."""
     heads, rows, _ = q.shape
-    loaded.launch(grid(heads, rows), q, keys, values, o, heads, rows)
+    ctas = grid(heads, rows, loaded.device.limits.multiprocessors, causal=causal)
+    loaded.launch(ctas, q, keys, values, o, heads, rows)
 
 
-def grid(heads: int, rows: int, most: int | None = None) -> int:
-    """CTAs to launch: one for each tile of queries of each head, or at `most` so many, which walk over the tiles."""
+def grid(heads: int, rows: int, multiprocessors: int, *, causal: bool = False) -> int:
+    """CTAs to launch: one for each multiprocessor. Causal tiles take unequal times, so each has a CTA of its own."""
     tiles = heads * -(-rows // QUERIES)
-    return tiles if most is None else min(tiles, most)
+    return tiles if causal else min(tiles, multiprocessors)
 
 
 def kernel(
@@ -250,7 +252,14 @@ def problem(form: str, heads: int, rows: int) -> Problem:
         scores[:, ~np.tri(rows, dtype=bool)] = -np.inf
     weights = np.exp(scores - scores.max(2, keepdims=True))
     expected = weights / weights.sum(2, keepdims=True) @ v64
-    return Problem(kernel(**chosen), launch, (q, keys, values), expected, np.full_like(q, np.nan), 2**-9)
+    return Problem(
+        kernel(**chosen),
+        partial(launch, causal=bool(chosen.get("causal"))),
+        (q, keys, values),
+        expected,
+        np.full_like(q, np.nan),
+        2**-9,
+    )
 
 
 def main() -> int:

@@ -20,16 +20,20 @@ Choice = Wide | Thin
 SHARED, WIDE_SHARED, BUFFER = 220_000, 213_000, 65_536
 """Bytes of a multiprocessor's shared memory for rings and sums, those of wide tiles, and of the epilogue at most."""
 MOST_STAGES = 7
-ENDS = 3.5
-"""Microseconds of a launch before its first and after its last step."""
+ENDS, TOGETHER = 2.0, 0.6
+"""Microseconds of a launch before its first and after its last step, and what clusters take longer to start."""
 MEMORY, L2 = 4.0e6, 14.5e6
 """Bytes a microsecond from memory, and from the L2 cache to all multiprocessors."""
 IN_FLIGHT = 60e3
 """Bytes a microsecond that a ring brings to one CTA."""
 STEP = {(1, 64): 0.13, (1, 128): 0.186, (1, 256): 0.365, (2, 128): 0.36, (2, 192): 0.53, (2, 256): 0.69}
 """Microseconds of a step of 64 columns, by consumers and columns of a tile."""
+STORE = {64: 0.15, 128: 0.25, 192: 0.42, 256: 0.7}
+"""Microseconds between the last step of a tile and the first one of the next, by columns."""
 ALONE = 1.01
 """What CTAs lose that do not share their tiles of B."""
+AGAIN = 0.1
+"""How much of the time that the L2 cache needs is added where the memory needs more."""
 FEW = 32
 """Up to so many rows of A most of a wide tile would be empty."""
 
@@ -65,14 +69,19 @@ def microseconds(choice: Choice, m: int, n: int, depth: int, multiprocessors: in
         memory = batches * (operands + m * n * choice.result.bits) / 8 / MEMORY
         tiles = batches * math.prod(choice.tiles(m, n))
         waves = -(-tiles // (multiprocessors // choice.cluster * choice.cluster))
-        loaded = LINE // 8 * (choice.rows + choice.columns)
-        busiest = waves * steps * STEP[choice.consumers, choice.columns] * (ALONE if choice.cluster == 1 else 1)
-        return ENDS + max(memory, busiest, tiles * steps * loaded / L2)
+        alone = choice.cluster == 1
+        loaded = LINE // 8 * (choice.rows + choice.columns // choice.cluster)
+        step = STEP[choice.consumers, choice.columns] * (ALONE if alone else 1)
+        busiest = waves * (steps * step + STORE[choice.columns])
+        l2 = tiles * steps * loaded / L2
+        return ENDS + (0 if alone else TOGETHER) + max(memory + AGAIN * l2, busiest, l2)
     steps, memory = -(-depth // TILE_K), 2 * (m * depth + n * depth + m * n) / MEMORY
     grid, _ = choice.launch_of(m, n, depth, multiprocessors)
     waves = -(-grid // (multiprocessors * choice.ctas))
-    step = 2 * TILE_K * (choice.rows + choice.columns) / IN_FLIGHT
-    return ENDS + max(memory, waves * -(-steps // choice.split) * step) + 0.25 * choice.split
+    loaded = 2 * TILE_K * (choice.rows + choice.columns)
+    busiest = waves * -(-steps // choice.split) * loaded / IN_FLIGHT
+    l2 = grid // choice.split * steps * loaded / L2
+    return ENDS + max(memory + AGAIN * l2, busiest) + 0.25 * choice.split
 
 
 def candidates(
