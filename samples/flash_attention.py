@@ -99,6 +99,25 @@ def store(
     tile.store(to, where=k.identity_tensor((QUERIES, depth), at=(first, 0)).below(rows, None))
 
 
+def products(
+    k: nvb.KernelBuilder, element: nvb.ElementType, depth: int, block: int
+) -> tuple[nvb.TiledWgmma, nvb.TiledWgmma]:
+    """Q K^T of a block of keys, and the weights, in registers, times V."""
+    scoring = nvb.wgmma.mma_async(f"m64n{block}k16", element, element, f32)
+    weighing = nvb.wgmma.mma_async(f"m64n{depth}k16", element, element, f32, a_in_registers=True)
+    return k.tiled_mma(scoring, (CONSUMERS, 1)), k.tiled_mma(weighing, (CONSUMERS, 1))
+
+
+@contextmanager
+def turns(k: nvb.KernelBuilder, mine: nvb.Value) -> Iterator[None]:
+    """Let the first warpgroup begin, and take the turn that is left at the end."""
+    with k.if_(mine == 1):
+        k.barrier.arrive(FIRST_TURN, 128 * CONSUMERS)
+    yield
+    with k.if_(mine == 0):
+        k.barrier.sync(FIRST_TURN, 128 * CONSUMERS)
+
+
 @contextmanager
 def my_turn(k: nvb.KernelBuilder, mine: nvb.Value) -> Iterator[None]:
     """Run the block when it is this warpgroup's turn to multiply, and let the other one begin after it."""
@@ -152,16 +171,13 @@ def attention(
     share: int = 1,
 ) -> None:
     """`share` heads of Q have one head of K and V. A causal step has as many keys as a tile has queries."""
-    scoring = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{block}k16", element, element, f32), (CONSUMERS, 1))
-    by_registers = nvb.wgmma.mma_async(f"m64n{depth}k16", element, element, f32, a_in_registers=True)
-    weighing = k.tiled_mma(by_registers, (CONSUMERS, 1))
+    scoring, weighing = products(k, element, depth, block)
     q_ring = k.pipeline(1, CONSUMERS, tile=scoring.smem_a(depth))
     k_ring = k.pipeline(STAGES, CONSUMERS, tile=scoring.smem_b(depth))
     v_ring = k.pipeline(STAGES, CONSUMERS, tile=weighing.smem_b(block, Major.MN))
     k.tma.prefetch_maps(q, keys, values)
     k.mbarrier.ready()
     walk = lambda: tiles(k, heads, rows, block, causal=causal)  # noqa: E731
-
     with k.producer(registers=24), walk() as (head, first, steps):
         with q_ring.fill() as stage:
             k.tma.load(stage.tile, q, (head, first, 0), stage.full)
@@ -170,15 +186,13 @@ def attention(
     with k.consumers(registers=240) as mine:
         scores, acc = scoring.accumulator("scores"), weighing.accumulator("o")
         words = weighing.register_tensor_A(block, "weights")
-        with k.if_(mine == 1):
-            k.barrier.arrive(FIRST_TURN, 128 * CONSUMERS)
-        with walk() as (head, first, steps):
+        with turns(k, mine), walk() as (head, first, steps):
             with q_ring.drain() as query:
                 scores.clear()
                 with k_ring.drain() as key, k.wgmma.group():
                     scoring.accumulate(scores, query.tile, key.tile, mine)
-                last = (steps - 1) * block
-                seen = (lambda row, key: key <= row) if causal else (lambda _, key: last + key < rows)
+                keys_left = rows - (steps - 1) * block
+                seen = (lambda row, key: key <= row) if causal else (lambda _, key: key < keys_left)
                 softmax = Softmax(k, scores.elements(mine).where(seen, -math.inf), depth)
                 words.set_registers(packed(k, softmax.weights, element))
                 acc.clear()
@@ -201,8 +215,6 @@ def attention(
             with v_ring.drain() as value, k.wgmma.group():
                 weighing.accumulate(acc, fragment, value.tile)
             store(k, o, acc.elements(mine) / softmax.sums(), (head, first), rows)
-        with k.if_(mine == 0):
-            k.barrier.sync(FIRST_TURN, 128 * CONSUMERS)
 
 
 def launch(loaded: nvb.runtime.LoadedKernel, q: Any, keys: Any, values: Any, o: Any, *, causal: bool = False) -> None:

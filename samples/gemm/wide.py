@@ -59,10 +59,7 @@ def wide(
     group: int = 16,
     parts: int = 1,
 ) -> None:
-    """A tile has 64 rows for each consumer. `tiles_m` is a multiple of the cluster, `group` tile rows go together.
-
-    The epilogue stores a tile in `parts`. Sums of 8-bit floats are multiplied with `scale`.
-    """
+    """`tiles_m` is a multiple of the cluster, `group` tile rows go together; `scale` is that of 8-bit floats."""
     rows, depth, sums = WARPGROUP_ROWS * consumers, LINE // operand.bits, s32 if operand.is_integer else f32
     instruction = nvb.wgmma.mma_async(f"m64n{columns}k{INSTRUCTION // operand.bits}", operand, operand, sums)
     mma = k.tiled_mma(instruction, warpgroups=(consumers, 1))
@@ -70,13 +67,11 @@ def wide(
     output = k.tma_epilogue(c, columns, consumers, parts=parts)
     k.tma.prefetch_maps(a, b, c)
     k.mbarrier.ready()
-    bands = tiles_m // cluster
-    count = batches * bands * tiles_n if batched else bands * tiles_n
+    bands, each = tiles_m // cluster, tiles_m // cluster * tiles_n
+    count = batches * each if batched else each
     tiles = lambda: k.range(k.cluster.id(), count, k.cluster.count(), name="tile")  # noqa: E731
 
     def place(tile: nvb.Value) -> tuple[list[nvb.Value], nvb.Value, nvb.Value]:
-        """The tile's batch, if there are any, row and column."""
-        each = bands * tiles_n
         band, n = k.grouped(tile % each if batched else tile, bands, tiles_n, max(1, group // cluster))
         return [tile // each] * batched, (band * cluster + k.cluster.rank()) * rows, n * columns
 
