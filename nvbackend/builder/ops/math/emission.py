@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import NoReturn
 
 from llvmlite import ir
@@ -12,7 +11,8 @@ from llvmlite import ir
 from nvbackend.builder.core.instructions import computed
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.variables import pair_of, select
-from nvbackend.builder.ops.math import powers, waves
+from nvbackend.builder.ops.math import double_powers, double_waves, power, powers, waves
+from nvbackend.builder.ops.math.doubles import Doubles
 from nvbackend.builder.ops.math.singles import Singles
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
@@ -34,6 +34,20 @@ _OF_LOG2 = {"log": math.log(2), "log2": 1.0, "log10": math.log10(2)}
 """What the logarithm to base 2 is multiplied by for another one."""
 _GELU_CUBIC, _GELU_SCALE = 0.044715, math.sqrt(8 / math.pi)
 _HALVES = (f16, bf16)
+_OF_F64: dict[Accurate, Accurate] = {
+    waves.tanh: double_waves.tanh,
+    waves.erf: double_waves.erf,
+    waves.sigmoid: double_waves.sigmoid,
+    waves.silu: double_waves.silu,
+    waves.gelu: double_waves.gelu,
+    waves.gelu_tanh: double_waves.gelu_tanh,
+    waves.wave: double_waves.wave,
+    powers.exp: double_powers.exp,
+    powers.exp2: double_powers.exp2,
+    powers.log: double_powers.log,
+    power.power: double_powers.power,
+}
+"""The same functions of f64."""
 Accurate = Callable[..., ir.Value]
 
 
@@ -157,13 +171,21 @@ class Emission(Noun):
         fast: Callable[..., Value] | None,
         *more: Value,
         ftz: bool | None = None,
+        approx: bool | None = None,
+        **options: str,
     ) -> Value:
-        """A function of f32, which f16 and bf16 are converted to: `fast`, or the accurate one.
+        """A function of f32, which f16 and bf16 are converted to: `fast`, or the accurate one; of f64 that alone.
 
         Raises call.no-effect for an accurate one with an `ftz` that is not the kernel's.
         """
         operand = as_value(self._k, value)
         element = operand.type
+        if element is f64:
+            self._check_double(name, approx, ftz)
+            with self._k.llvm.of_line(caller_location()):
+                return self._k.wrap(
+                    _OF_F64[accurate](Doubles(self._k), operand.ir, *(one.ir for one in more), **options), f64
+                )
         if element not in (f16, bf16, f32):
             self._refuse(name, element)
         singles = [argument.to(f32) for argument in (operand, *more)]
@@ -171,24 +193,43 @@ class Emission(Noun):
             return fast(*singles).to(element)
         self._flushes_as(name, ftz)
         with self._k.llvm.of_line(caller_location()):
-            outcome = accurate(Singles(self._k), *(argument.ir for argument in singles))
+            outcome = accurate(Singles(self._k), *(argument.ir for argument in singles), **options)
         return self._k.wrap(outcome, f32).to(element)
 
-    def _logarithm(self, name: str, base: str, value: Operand, *, approx: bool, ftz: bool | None) -> Value:
+    def _check_double(self, name: str, approx: bool | None, ftz: bool | None) -> None:
+        """Raises value.operation for an approximation of f64, call.no-effect for an f64 that is to flush."""
+        if approx:
+            rules.UNSUPPORTED_OPERATION.fail(
+                operation=f"k.math.{name}(approx=True)",
+                element=f64,
+                advice="leave out approx: the chip approximates f32 and halves alone; or convert with .to(f32)",
+            )
+        if ftz:
+            rules.NO_EFFECT.fail(
+                argument="ftz=True",
+                call=f"k.math.{name} of f64",
+                reason="f64 keeps its subnormal numbers",
+                advice="leave it out",
+            )
+
+    def _logarithm(
+        self, name: str, base: str, value: Operand, *, fast_unless_said: bool, approx: bool | None, ftz: bool | None
+    ) -> Value:
         factor = _OF_LOG2[name]
 
         def fast(x: Value) -> Value:
             of_two = self._machine("lg2", "approx", ftz, x)
             return of_two if factor == 1 else self._product(of_two, factor, ftz)
 
-        return self._function(name, value, partial(powers.log, base=base), fast if approx else None, ftz=ftz)
+        chosen = approx is None or approx if fast_unless_said else self._approx(approx)
+        return self._function(name, value, powers.log, fast if chosen else None, ftz=ftz, approx=approx, base=base)
 
     def _wave(self, name: str, value: Operand, approx: bool | None, ftz: bool | None) -> Value:
         def fast(x: Value) -> Value:
             return self._machine(name, "approx", ftz, x)
 
-        accurate = partial(waves.wave, name=name)
-        return self._function(name, value, accurate, fast if self._approx(approx) else None, ftz=ftz)
+        chosen = fast if self._approx(approx) else None
+        return self._function(name, value, waves.wave, chosen, ftz=ftz, approx=approx, wave=name)
 
     def _product(self, x: Value, factor: Operand, ftz: bool | None) -> Value:
         return self._rounded("mul", "rn", ftz, False, False, x, as_value(self._k, factor, f32))

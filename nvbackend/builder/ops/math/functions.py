@@ -23,7 +23,8 @@ class Math(Emission):
     `ftz` that are left out are those of the kernel's `math=` (nvb.MathPolicy); an argument that a form of a function
     has no use for is refused (call.no-effect, instruction.variant). Accurate functions give the same bits on every GPU
     and in the simulator; the errors are in units in the last place (ulp) of f32, whose subnormal numbers are exact
-    unless the kernel's math policy flushes them.
+    unless the kernel's math policy flushes them. Of f64 every function is accurate, whatever the policy, to as many ulp
+    of f64 as are stated; `approx=True` is refused (value.operation).
     """
 
     __noun__ = "math"
@@ -200,7 +201,7 @@ class Math(Emission):
         def fast(x: Value) -> Value:
             return self._exponential(x, ftz)
 
-        return self._function("exp", value, powers.exp, fast if self._approx(approx) else None, ftz=ftz)
+        return self._function("exp", value, powers.exp, fast if self._approx(approx) else None, ftz=ftz, approx=approx)
 
     def exp2(self, value: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
         """2 to the `value`: ex2.approx, off by 2**-22 of it; with approx=False at most 1.1 ulp.
@@ -215,7 +216,8 @@ class Math(Emission):
         def fast(x: Value) -> Value:
             return self._native("exp2", x) if ftz is None else self._machine("ex2", "approx", ftz, x)
 
-        return self._function("exp2", value, powers.exp2, fast if approx is None or approx else None, ftz=ftz)
+        chosen = fast if approx is None or approx else None
+        return self._function("exp2", value, powers.exp2, chosen, ftz=ftz, approx=approx)
 
     def log(self, value: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
         """The natural logarithm of `value`, at most 1 ulp off; NaN of negative numbers.
@@ -223,14 +225,14 @@ class Math(Emission):
         `approx`: lg2.approx times ln(2), off by 2**-22 for values from 0.5 to 2, else by 3 ulp; `ftz` as of `exp`. PTX
         ISA 9.7.3 (lg2).
         """
-        return self._logarithm("log", "e", value, approx=self._approx(approx), ftz=ftz)
+        return self._logarithm("log", "e", value, fast_unless_said=False, approx=approx, ftz=ftz)
 
     def log2(self, value: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
         """The logarithm of `value` to base 2: lg2.approx, off by 2**-22 for values from 0.5 to 2, else by 2**-22 of it.
 
         With approx=False at most 1.2 ulp off; `ftz` as of `exp`. PTX ISA 9.7.3 (lg2).
         """
-        return self._logarithm("log2", "2", value, approx=approx is None or approx, ftz=ftz)
+        return self._logarithm("log2", "2", value, fast_unless_said=True, approx=approx, ftz=ftz)
 
     def log10(self, value: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
         """The logarithm of `value` to base 10, at most 1.1 ulp off.
@@ -238,7 +240,7 @@ class Math(Emission):
         `approx`: lg2.approx times log10(2), off by 2**-23 for values from 0.5 to 2, else by 3 ulp; `ftz` as of `exp`.
         PTX ISA 9.7.3 (lg2).
         """
-        return self._logarithm("log10", "10", value, approx=self._approx(approx), ftz=ftz)
+        return self._logarithm("log10", "10", value, fast_unless_said=False, approx=approx, ftz=ftz)
 
     def pow(self, base: Operand, exponent: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
         """`base` to the power of `exponent`, at most 1.3 ulp off, with C's results for 0, 1, infinity and NaN.
@@ -251,7 +253,7 @@ class Math(Emission):
         def fast(a: Value, b: Value) -> Value:
             return self._machine("ex2", "approx", ftz, self._product(self._machine("lg2", "approx", ftz, a), b, ftz))
 
-        return self._function("pow", x, power, fast if self._approx(approx) else None, y, ftz=ftz)
+        return self._function("pow", x, power, fast if self._approx(approx) else None, y, ftz=ftz, approx=approx)
 
     # -- waves and activations ----------------------------------------------------------------------------------------
 
@@ -272,7 +274,7 @@ class Math(Emission):
         return self._wave("cos", value, approx, ftz)
 
     def tanh(self, value: Operand, *, approx: bool | None = None) -> Value:
-        """The hyperbolic tangent of `value`, at most 1.4 ulp off.
+        """The hyperbolic tangent of `value`, at most 1.4 ulp off, of f64 2.5.
 
         `approx`: tanh.approx (sm_75 and later), off by 2**-11 of the result; with approx=True f16 and bf16 (sm_90 and
         later) are the machine's own, off by 2**-10.987 and 2**-8. PTX ISA 9.7.3, 9.7.4 (tanh).
@@ -283,10 +285,10 @@ class Math(Emission):
         def fast(x: Value) -> Value:
             return self._machine("tanh", "approx", None, x)
 
-        return self._function("tanh", value, waves.tanh, fast if self._approx(approx) else None)
+        return self._function("tanh", value, waves.tanh, fast if self._approx(approx) else None, approx=approx)
 
     def erf(self, value: Operand) -> Value:
-        """The error function of `value`, at most 1.1 ulp off."""
+        """The error function of `value`, at most 1.1 ulp off, of f64 1.5."""
         return self._function("erf", value, waves.erf, None)
 
     def sigmoid(self, value: Operand, *, approx: bool | None = None) -> Value:
@@ -294,14 +296,16 @@ class Math(Emission):
 
         `approx`: of ex2.approx and rcp.approx.ftz, off by 5 + 1.2 |value| ulp; 0 below -87.
         """
-        return self._function("sigmoid", value, waves.sigmoid, self._sigmoid if self._approx(approx) else None)
+        chosen = self._sigmoid if self._approx(approx) else None
+        return self._function("sigmoid", value, waves.sigmoid, chosen, approx=approx)
 
     def silu(self, value: Operand, *, approx: bool | None = None) -> Value:
         """`value` times its sigmoid, at most 4 ulp off, with `approx` as far as `sigmoid`; NaN of minus infinity."""
-        return self._function("silu", value, waves.silu, self._silu if self._approx(approx) else None)
+        chosen = self._silu if self._approx(approx) else None
+        return self._function("silu", value, waves.silu, chosen, approx=approx)
 
     def gelu(self, value: Operand, *, form: str | None = None, approx: bool | None = None) -> Value:
-        """value * (1 + erf(value / sqrt(2))) / 2, off by at most 2**-23 of `value`; NaN of minus infinity.
+        """value * (1 + erf(value / sqrt(2))) / 2, off by 2**-23 of `value` (f64: 2**-51) at most; NaN of -infinity.
 
         `form` "tanh": the usual approximation of it, value * (1 + tanh(sqrt(2 / pi) (value + 0.044715 value**3))) / 2,
         as a product with a sigmoid, off by at most 2**-21 of `value`. `approx`: that form with the sigmoid of `approx`;
@@ -319,5 +323,5 @@ class Math(Emission):
                 advice="leave out form, or approx=True",
             )
         if form != "erf" and self._approx(approx):
-            return self._function("gelu", value, waves.gelu_tanh, self._gelu)
+            return self._function("gelu", value, waves.gelu_tanh, self._gelu, approx=approx)
         return self._function("gelu", value, waves.gelu_tanh if form == "tanh" else waves.gelu, None)

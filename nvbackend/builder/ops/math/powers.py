@@ -42,7 +42,7 @@ _BASES = {
 """By base: one over its natural logarithm, and the logarithm of 2 to it; each as a sum of two f32."""
 
 
-def _clamped(s: Singles, x: Any, low: float, high: float) -> Any:
+def clamped(s: Singles, x: Any, low: float, high: float) -> Any:
     """`x` between two bounds; NaN stays."""
     x = s.select(s.less(x, s.number(low)), s.number(low), x)
     return s.select(s.less(s.number(high), x), s.number(high), x)
@@ -63,7 +63,7 @@ def _integer(s: Singles, shifted: Any) -> tuple[Any, Any]:
 
 def exp(s: Singles, x: Any, low: Any = None) -> Any:
     """e to the power of x, or of x + low, where `low` is small beside x."""
-    x = _clamped(s, x, -105.0, 105.0)
+    x = clamped(s, x, -105.0, 105.0)
     number, n = _integer(s, s.fma(x, s.number(_LOG2_E), s.number(_MAGIC)))
     r = s.fma(number, s.number(-_LN2_HIGH), x)
     r = s.fma(number, s.number(-_LN2_LOW), r)
@@ -75,7 +75,7 @@ def exp(s: Singles, x: Any, low: Any = None) -> Any:
 
 def exp2(s: Singles, x: Any, low: Any = None) -> Any:
     """2 to the power of x, or of x + low, where `low` is small beside x."""
-    x = _clamped(s, x, -152.0, 130.0)
+    x = clamped(s, x, -152.0, 130.0)
     number, n = _integer(s, s.add(x, s.number(_MAGIC)))
     r = s.sub(x, number)
     if low is not None:
@@ -109,10 +109,10 @@ def log(s: Singles, x: Any, base: str) -> Any:
     rest = s.add(rest, s.add(s.sub(whole, total), high))  # exact, as |whole| is 0 or the larger one
     if base != "2":
         rest = s.add(rest, s.fma(e, s.number(two), s.neg(whole)))
-    return _of_positive(s, x, s.add(total, rest))
+    return of_positive(s, x, s.add(total, rest))
 
 
-def _of_positive(s: Singles, x: Any, logarithm: Any) -> Any:
+def of_positive(s: Singles, x: Any, logarithm: Any) -> Any:
     """`logarithm` where x is positive and finite; the logarithm of 0, infinity, negative numbers and NaN elsewhere."""
     infinity = s.number(math.inf)
     logarithm = s.select(s.less(x, infinity), logarithm, x)  # infinity and NaN

@@ -55,6 +55,10 @@ class Singles:
         """|a|."""
         return self._k.intrinsic("llvm.fabs.f32", f32, [a])
 
+    def negative(self, a: ir.Value) -> ir.Value:
+        """Whether the sign is set."""
+        return self.is_set(self.bits(a), 0x80000000)
+
     def copysign(self, size: ir.Value, sign: ir.Value) -> ir.Value:
         """|size| with the sign of `sign`."""
         return self._k.intrinsic("llvm.copysign.f32", f32, [size, sign])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from nvbackend.builder.ops.math.powers import exp
 from nvbackend.builder.ops.math.singles import Singles
 
 _hex = float.fromhex
+Exponential = Callable[[Any, Any], Any]
 _TWO_OVER_PI = (0, 0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0x3C439041, 0xFE5163AB)
 """The bits of 2 / pi after the binary point, with a word of zeros in front."""
 _NEAR = 0x3F490FDB
@@ -76,7 +78,7 @@ def _turns(s: Singles, bits: Any) -> tuple[Any, Any, Any]:
     return s.narrow(quarters), high, low_part
 
 
-def wave(s: Singles, x: Any, name: str) -> Any:
+def wave(s: Singles, x: Any, wave: str) -> Any:
     """The sine or cosine ("sin", "cos") of x radians."""
     bits = s.masked(s.bits(x), 0x7FFFFFFF)
     near = s.below(bits, _NEAR)
@@ -91,14 +93,14 @@ def wave(s: Singles, x: Any, name: str) -> Any:
     near_one = s.sub(s.number(1.0), half)
     lost = s.sub(s.sub(s.number(1.0), near_one), half)
     cosine = s.add(near_one, s.add(tail, lost))
-    if name == "cos":
+    if wave == "cos":
         quarters = s.plus(quarters, s.word(1))
-    wave = s.select(s.is_set(quarters, 1), cosine, sine)
-    wave = s.select(s.is_set(quarters, 2), s.neg(wave), wave)
-    if name == "sin":
-        wave = s.select(s.less(s.number(0.0), x), wave, s.neg(wave))
-        wave = s.select(s.equal(x, s.number(0.0)), x, wave)
-    return s.select(s.below(bits, _INFINITY), wave, s.number(math.nan))
+    turned = s.select(s.is_set(quarters, 1), cosine, sine)
+    turned = s.select(s.is_set(quarters, 2), s.neg(turned), turned)
+    if wave == "sin":
+        turned = s.select(s.less(s.number(0.0), x), turned, s.neg(turned))
+        turned = s.select(s.equal(x, s.number(0.0)), x, turned)
+    return s.select(s.below(bits, _INFINITY), turned, s.number(math.nan))
 
 
 def tanh(s: Singles, x: Any) -> Any:
@@ -121,14 +123,14 @@ def erf(s: Singles, x: Any) -> Any:
     return s.select(s.less(size, s.number(_ERF_NEAR)), near, s.copysign(far, x))
 
 
-def sigmoid(s: Singles, x: Any) -> Any:
+def sigmoid(s: Singles, x: Any, exp: Exponential = exp) -> Any:
     """1 / (1 + exp(-x)), of the exponential that does not overflow."""
     power = exp(s, s.neg(s.abs(x)))
     above = s.select(s.less(x, s.number(0.0)), power, s.number(1.0))
     return s.div(above, s.add(power, s.number(1.0)))
 
 
-def silu(s: Singles, x: Any) -> Any:
+def silu(s: Singles, x: Any, exp: Exponential = exp) -> Any:
     """x times its sigmoid, by the root of the exponential, which stays normal where the product is normal."""
     root = exp(s, s.mul(s.abs(x), s.number(-0.5)))
     above = s.select(s.less(x, s.number(0.0)), s.mul(s.mul(x, root), root), x)

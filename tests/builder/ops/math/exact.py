@@ -12,7 +12,7 @@ Array = Any
 _TURN_BITS = 400
 
 
-def _pi(bits: int) -> int:
+def pi_times(bits: int) -> int:
     """pi times 2**bits, by Machin's formula."""
 
     def arctangent(n: int) -> int:
@@ -25,7 +25,7 @@ def _pi(bits: int) -> int:
     return (4 * (4 * arctangent(5) - arctangent(239))) >> 32
 
 
-_QUARTER = _pi(_TURN_BITS) // 2
+_QUARTER = pi_times(_TURN_BITS) // 2
 
 
 def _of_quarter(x: float, quarters: int) -> float:
