@@ -1,8 +1,9 @@
 """Softmax and norms of rows: bytes read and written a second, in turns with a plain copy; PyTorch after them.
 
-    PYTHONPATH=. python -m benchmarks.rows [--rounds N] [SIZE ...]        SIZE is ROWSxCOLUMNS
+    PYTHONPATH=. python -m benchmarks.rows [--rounds N] [--repeats N] [SIZE ...]        SIZE is ROWSxCOLUMNS
 
-Needs a GPU and PyTorch. Each launch takes other arrays than those before, so that nothing is left in L2.
+Needs a GPU and PyTorch. Each launch takes other arrays than those before, so that nothing is left in L2. `--repeats`
+says how many launches a turn has: the first ones after a copy take longer, so few of them give less.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def rivals(torch: Any) -> dict[str, Callable[..., Any]]:
     }
 
 
-def measure(form: str, element: nvb.ElementType, size: tuple[int, int], rounds: int) -> str:
+def measure(form: str, element: nvb.ElementType, size: tuple[int, int], rounds: int, repeats: int) -> str:
     """A row of the table."""
     import torch
 
@@ -60,7 +61,7 @@ def measure(form: str, element: nvb.ElementType, size: tuple[int, int], rounds: 
     def ours() -> None:
         prepared[next(turns[2])].run()
 
-    how = {"rounds": rounds, "warmup": WARMUP, "stream": stream}
+    how = {"rounds": rounds, "repeats": repeats, "warmup": WARMUP, "stream": stream}
     timings = nvb.runtime.time_launches({"copy": copy, "nvbackend": ours}, **how)
     timings |= nvb.runtime.time_launches({"PyTorch": lambda: rival(xs[next(turns[1])], *weights)}, **how)
     moved = 2 * size[0] * size[1] * element.bits // 8
@@ -73,13 +74,14 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("sizes", nargs="*", default=SIZES, metavar="SIZE")
     arguments.add_argument("--rounds", type=int, default=20)
+    arguments.add_argument("--repeats", type=int, default=10, help="launches of a turn")
     chosen = arguments.parse_args()
     print(f"{'':>10} {'':>5} {'size':>12} {'copy':>10} {'nvbackend':>10} {'PyTorch':>10}  (TB/s, medians)")
     for form in rows.KERNELS:
         for element in (f16, bf16, f32):
             for size in chosen.sizes:
                 extents = [int(extent) for extent in size.split("x")]
-                print(measure(form, element, (extents[0], extents[1]), chosen.rounds), flush=True)
+                print(measure(form, element, (extents[0], extents[1]), chosen.rounds, chosen.repeats), flush=True)
     return 0
 
 
