@@ -21,7 +21,11 @@ def box_at_16_bytes(k, matrix: MATRIX):
 
 
 @kernel("tma.box-row")
-def rows_of_24_bytes(k, narrow: nvb.TensorMap(f16, box=(64, 12), swizzle=0), even: nvb.TensorMap(f16, (64, 16), 0)):
+def rows_of_24_bytes(
+    k,
+    narrow: nvb.TensorMap(f16, box=(64, 12), swizzle=0),  # breaks
+    even: nvb.TensorMap(f16, box=(64, 16), swizzle=0),  # keeps
+):
     _, full = load_parts(k)
     memory = k.shared(u8, 2048, align=128)
     with k.one_thread():
@@ -32,7 +36,11 @@ def rows_of_24_bytes(k, narrow: nvb.TensorMap(f16, box=(64, 12), swizzle=0), eve
 
 
 @kernel("tma.box-swizzle")
-def rows_wider_than_the_swizzle(k, wide: nvb.TensorMap(f16, box=(64, 128)), matrix: MATRIX):
+def rows_wider_than_the_swizzle(
+    k,
+    wide: nvb.TensorMap(f16, box=(64, 128)),  # breaks
+    matrix: MATRIX,  # keeps
+):
     _, full = load_parts(k)
     memory = k.shared(u8, 16384, align=1024)
     with k.one_thread():

@@ -162,6 +162,8 @@ def attach(
     target.unknown, kernel.name, kernel.bounds, cluster.size, cluster.target, attach.place, attach.again,
     attach.lowering, attach.parameters, attach.shared-base, kernel.parameter and kernel.parameter-fact.
     """
+    if lowering not in LOWERINGS:
+        LOWERING.fail(given=lowering)
     earlier = builder_of(builder.function) if isinstance(builder, ir.IRBuilder) and builder.block else None
     if earlier is None:
         return AttachedBuilder(

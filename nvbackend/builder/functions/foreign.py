@@ -176,7 +176,8 @@ class ExternFunction:
         for effect in self._text.performed:
             if effect.kind not in words:
                 does = f"{effect.kind} memory" if effect.kind in _OF_MEMORY else f"is {effect.kind}"
-                wanted = (*passed, *dict.fromkeys(each.kind for each in self._text.performed if each.kind not in words))
+                lacking = dict.fromkeys(each.kind for each in self._text.performed if each.kind not in words)
+                wanted = (*passed, *(word for lack in lacking for word in _of_pointers(lack, pointers)))
                 code = effect.instruction.opcode
                 FOREIGN_EFFECTS.fail(function=self.name, instruction=code, does=does, given=passed, wanted=wanted)
         return words
@@ -294,3 +295,9 @@ def _check_text(text: ForeignText, core: Core) -> None:
     except DiagnosticError as error:
         at = caller_location()
         raise DiagnosticError([replace(each, location=at) for each in error.diagnostics]) from None
+
+
+def _of_pointers(effect: str, pointers: Mapping[str, Pointer]) -> tuple[str, ...]:
+    """An effect as it is declared: of memory with the name of each pointer that may have it."""
+    names = [name for name, kind in pointers.items() if not (effect == of_text.WRITES and kind.const)]
+    return tuple(f"{effect} {name}" for name in names) if effect in _OF_MEMORY and names else (effect,)

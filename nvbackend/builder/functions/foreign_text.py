@@ -28,6 +28,7 @@ _VARIABLES = ("global", "const")
 _HEAD_LINES = 3
 """Version, target and size of addresses, which a module's text begins with."""
 _TARGET = re.compile(r"sm_(\d+)([af]?)")
+_SUFFIX = ".ptx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,9 @@ def _text(name: str, text: object) -> tuple[str, str]:
         text = text.rstrip(b"\0").decode("utf-8", "replace")
     if not isinstance(text, str):
         _refuse(name, f"ptx is {printed(text)}", "pass PTX as text or bytes, or the pathlib.Path of a file of it")
+    if "\n" not in text and text.strip().endswith(_SUFFIX):
+        advice = f"pass the path as one: ptx=pathlib.Path({text.strip()!r})"
+        _refuse(name, f"ptx is the text {text.strip()!r}, the path of a file", advice)
     return text, f"the PTX of {name}"
 
 

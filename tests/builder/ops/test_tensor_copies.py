@@ -20,12 +20,13 @@ class Copying:
 
     def __init__(self, rank=2, target="sm_90a", cluster=1):
         tensor_map = nvb.TensorMap(f16, box=(1,) * (rank - 2) + (64, 64) if rank > 1 else (64,))
-        corners = (0,) * (rank - 2)
+        corners = (0,) * max(rank - 2, 1)
         pixels = {
             "pixels": nvb.Im2col(max(rank, 3), corners, corners),
             "wide": nvb.Im2col(max(rank, 3), (0,), (0,), "w128"),
         }
-        others = [Parameter(name, nvb.TensorMap(f16, (64, 64), 128, walk)) for name, walk in pixels.items()]
+        boxes = {"pixels": (64, 64), "wide": (128, 64)}
+        others = [Parameter(name, nvb.TensorMap(f16, boxes[name], 128, walk)) for name, walk in pixels.items()]
         parameters = [Parameter("tensor", tensor_map), Parameter("memory", Pointer(u8)), *others]
         self.k = KernelBuilder("copy", target, threads=128, cluster=cluster, parameters=parameters)
         self.tensor, self.memory, self.pixels, self.wide = self.k.arguments

@@ -184,7 +184,7 @@ class Emission(Noun):
             self._check_double(name, approx, ftz)
             with self._k.llvm.of_line(caller_location()):
                 return self._k.wrap(
-                    _OF_F64[accurate](Doubles(self._k), operand.ir, *(one.ir for one in more), **options), f64
+                    _OF_F64[accurate](Doubles(self._k), operand.ir, *(argument.ir for argument in more), **options), f64
                 )
         if element not in (f16, bf16, f32):
             self._refuse(name, element)
