@@ -82,7 +82,9 @@ class Loops:
         return all(block.branch is not None and block.branch.uniform >= scope for block in leaving)
 
     def dominates(self, block: str, other: str) -> bool:
-        """Whether every way to `other` leads through `block`."""
+        """Whether every way to `other` leads through `block`; no where either is out of reach."""
+        if block not in self._rank or other not in self._rank:
+            return False
         while self._rank[other] > self._rank[block]:
             other = self._dominator[other]
         return other == block

@@ -95,8 +95,8 @@ def first_reads(function: MachineFunction, events: Mapping[int, Event], oldest: 
         if run.kind is AccessKind.COPY:
             copies.setdefault(run.object.id, run)
     reads = {run for run in runs if run.object.id in copies and run.kind in HAZARDS[AccessKind.COPY]}
-    blocks = dict.fromkeys(_blocks(function, events, reads))
     loops = loops_of(function)
+    blocks = filter(loops.is_reachable, dict.fromkeys(_blocks(function, events, reads)))
     for block in list(blocks)[:_MOST_BLOCKS] if loops.regular else ():
         for site, state in solve(_until(function, loops, block), CopyAges(events, oldest)).visit():
             read = events[site.position].run
@@ -134,7 +134,7 @@ def _until(function: MachineFunction, loops: Loops, block: str) -> MachineFuncti
         ahead = [
             successor
             for successor in body.successors
-            if not (loops.is_reachable(name) and loops.dominates(successor, block) and loops.dominates(block, name))
+            if not (loops.dominates(successor, block) and loops.dominates(block, name))
         ]
         if len(ahead) < len(body.successors):
             taken[name] = ahead
