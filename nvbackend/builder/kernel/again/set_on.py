@@ -22,7 +22,7 @@ _ABSTRACT = (
     *(getattr(collections.abc, name) for name in collections.abc.__all__),
     *(numbers.Number, numbers.Complex, numbers.Real, numbers.Rational, numbers.Integral),
 )
-_MADE_BY_LOOKING = ("__annotations__", "__annotations_cache__", "__slotnames__")
+_MADE_BY_LOOKING = {"__annotations__", "__annotations_cache__", "__slotnames__"}
 """Python makes the first two when they are read, empty where the class says nothing, and copyreg the third."""
 _Seen = tuple[str, types.MappingProxyType[str, Any], dict[str, Any]]
 
@@ -39,11 +39,15 @@ def class_with_more() -> str:
 
 
 def _only_looked_at(members: types.MappingProxyType[str, Any], first: dict[str, Any]) -> bool:
-    """Whether the class has gained only what Python adds when it is inspected; `first` has that from then on."""
-    made = {name: members[name] for name in _MADE_BY_LOOKING if name in members and name not in first}
-    if not first or made.get("__annotations__") or members != {**first, **made}:
+    """Whether the class differs only in what Python adds when it is inspected; `first` has that from then on."""
+    apart = members.keys() ^ first.keys()
+    annotations = {**first, **members}.get("__annotations__") if "__annotations__" in apart else None
+    same = {name: member for name, member in members.items() if name not in apart}
+    if not first or annotations or not apart <= _MADE_BY_LOOKING or same != {name: first[name] for name in same}:
         return False
-    first.update(_copied(made))
+    for name in apart & first.keys():
+        del first[name]
+    first.update(_copied({name: members[name] for name in apart & members.keys()}))
     return True
 
 
