@@ -39,9 +39,9 @@ def test_a_function_is_one_instruction(name, target):
 
 
 @pytest.mark.parametrize("name", ["exp2", "log2"])
-def test_functions_are_of_f32(name):
-    with pytest.raises(nvb.DiagnosticError, match=rf"k\.math\.{name} is not defined for f64") as caught:
-        build(f64, lambda k, x: getattr(k.math, name)(x[0]))
+def test_approximate_forms_are_of_f32(name):
+    with pytest.raises(nvb.DiagnosticError, match=rf"k\.math\.{name}\(approx=True\) is not defined for f64") as caught:
+        build(f64, lambda k, x: getattr(k.math, name)(x[0], approx=True))
     assert caught.value.diagnostics[0].rule_id == "value.operation"
 
 
