@@ -46,7 +46,8 @@ class Form(NamedTuple):
 FORMS = {
     "f16": Form(),
     "batch": Form(batches=3),
-    "e4m3": Form(e4m3, f16, e4m3_matrix, scale=0.5, tolerance=2**-9),
+    # Tensor cores add products of fp8 with fewer bits than f32 has: 0.0026 is off over 2,064 of them (H200).
+    "e4m3": Form(e4m3, f16, e4m3_matrix, scale=0.5, tolerance=2**-8),
     "s8": Form(s8, s32, s8_matrix, "int32", tolerance=2**-30),
     "tf32": Form(tf32, f32, tf32_matrix, "float32", tolerance=2**-20),
 }
