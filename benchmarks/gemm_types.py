@@ -90,20 +90,21 @@ def block_scaled(m: int, n: int, depth: int) -> Case:
         scales_a = torch.rand(depth // block, m, device="cuda") + 0.5
         scales_b = torch.rand(depth // block, n // block, device="cuda") + 0.5
         results = [torch.zeros(m, n, device="cuda", dtype=kind) for kind in (torch.float16, torch.bfloat16)]
-        made.append((a, scales_a, b, scales_b, *results))
+        columns_of_b = scales_b.T.contiguous().T  # cuBLAS wants the factors of 128 rows of B side by side
+        made.append((a, scales_a, b, scales_b, columns_of_b, *results))
 
     def ours(turn: int, stream: Any) -> None:
-        a, scales_a, b, scales_b, c, _ = made[turn]
+        a, scales_a, b, scales_b, _, c, _ = made[turn]
         tiles = -(-m // block_scaled_gemm.TILE_M) * -(-n // block_scaled_gemm.TILE_N)
         grid = min(tiles, loaded.device.limits.multiprocessors)
         operands = a.view(torch.uint8), b.view(torch.uint8), c, scales_a, scales_b
         loaded.prepare(grid, *operands, m, n, depth // block, stream=stream).run()
 
     def theirs(turn: int, _: Any) -> None:
-        a, scales_a, b, scales_b, _, c = made[turn]
-        torch._scaled_mm(a, b.T, scale_a=scales_a.T, scale_b=scales_b, out_dtype=torch.bfloat16, out=c)
+        a, scales_a, b, _, columns_of_b, _, c = made[turn]
+        torch._scaled_mm(a, b.T, scale_a=scales_a.T, scale_b=columns_of_b, out_dtype=torch.bfloat16, out=c)
 
-    return Case(size, ours, theirs, lambda turn: made[turn][4:], "128 x 128")
+    return Case(size, ours, theirs, lambda turn: made[turn][5:], "128 x 128")
 
 
 def w4a16(m: int, n: int, depth: int) -> Case:
