@@ -45,9 +45,11 @@ def check_members(function: MachineFunction) -> list[Diagnostic]:
 
 def _mask(instr: MachineInstr) -> int | None:
     """The lanes that it names, where they are a number, and not all."""
+    if instr.row is None:
+        return None
     for name in MASKS:
-        digits = instr.operands.get(name, "") if instr.row is not None else ""
-        if digits.isdigit() and int(digits) < ALL_LANES:
+        digits = instr.operands.get(name)
+        if digits is not None and digits.isdigit() and int(digits) < ALL_LANES:
             return int(digits)
     return None
 

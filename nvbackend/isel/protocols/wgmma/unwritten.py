@@ -59,7 +59,7 @@ def _adds(instr: MachineInstr) -> bool:
 
 def _uses(instr: MachineInstr) -> list[RegisterBlock]:
     """The blocks whose value the instruction certainly uses, or the kernel that reads them by it."""
-    if facts.UNUSED in instr.facts:
+    if not instr.touches or facts.UNUSED in instr.facts:
         return []
     uses = (Access.READ, Access.ACCUMULATE) if _adds(instr) else (Access.READ,)
     return [touch.block for touch in instr.touches if touch.access in uses]
