@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from llvmlite import ir
 
@@ -19,6 +19,7 @@ from nvbackend.isel.machine.function import MachineBlock, MachineFunction, Machi
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import LaunchBounds, Parameter
 
+Key = TypeVar("Key", int, str)
 NOWHERE = "unknown"
 """The block at which paths end whose continuation is not known. No kernel ends there."""
 
@@ -71,7 +72,7 @@ class AttachedCore(Core):
         self.parameters: tuple[Parameter, ...] = ()
         self.verified: Verified | None = None
         """What the function was when it was verified last."""
-        self._latest: dict[str, ir.Value] = {}
+        self._latest: dict[str, ir.Instruction | None] = {}
         """The instruction before the IRBuilder's position when something was last recorded, by block."""
 
     def check_live(self) -> None:
@@ -92,8 +93,7 @@ class AttachedCore(Core):
         for block in self.machine.blocks.values():
             block.instructions = [each for each in block.instructions if not _is_added(each)]
         replaced = super().link(everywhere=everywhere)
-        self.after.update({key: replaced[value] for key, value in self.after.items() if value in replaced})
-        self._latest = {name: replaced.get(value, value) for name, value in self._latest.items()}
+        self.after, self._latest = _replaced(self.after, replaced), _replaced(self._latest, replaced)
         return replaced
 
     def check_whole(self) -> None:
@@ -143,6 +143,12 @@ class AttachedCore(Core):
             rules.ATTACH_ORDER.fail(block=block.name)
         if place:
             self._latest[block.name] = block.instructions[place - 1]
+
+
+def _replaced(
+    places: Mapping[Key, ir.Instruction | None], replaced: Mapping[ir.Value, ir.Value]
+) -> dict[Key, ir.Instruction | None]:
+    return {key: replaced.get(each, each) for key, each in places.items()}
 
 
 def _is_added(instruction: MachineInstr) -> bool:

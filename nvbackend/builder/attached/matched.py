@@ -46,7 +46,7 @@ def _patterns(row: Row) -> tuple[tuple[Instruction, bool], ...]:
     places = {each.name: [f"{_PLACE}{each.name}_{index}" for index in range(each.count)] for each in row.operands}
     text = lowering.template.format(ptx=row.ptx, **{name: ", ".join(names) for name, names in places.items()})
     declared = [f".reg .b32 {name};" for names in places.values() for name in names]
-    whole = whole_text(text.replace("$$", "$"), declared, Target.parse(_TARGET))
+    whole = whole_text(text, declared, Target.parse(_TARGET))
     every = list(flattened(statements_of(whole, row.ptx)))
     jumps = any(isinstance(each, Label) for each in every)
     spelled = {each.opcode: each for each in reversed(every) if isinstance(each, Instruction)}

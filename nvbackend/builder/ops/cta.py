@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from nvbackend.builder.core.control import Control
@@ -135,11 +136,7 @@ class CtaWide(Noun):
         own = reduced(self._warp.shuffle, combine, values, WARP_SIZE)
         if group.warps == 1:
             return own
-        parts = self._of_warps(group, own, self._number() % WARP_SIZE == 0)
-        result, *others = parts
-        for other in others:
-            result = combine(result, other)
-        return result
+        return functools.reduce(combine, self._of_warps(group, own, self._number() % WARP_SIZE == 0))
 
     def _scan(self, group: Group, combine: Combine, values: Several, first: Several) -> Several:
         lane = self._number() % WARP_SIZE

@@ -51,3 +51,23 @@ def test_another_block_has_an_order_of_its_own():
     place.position_before(place.function.entry_basic_block.terminator)
     acc.values()
     assert k.verify() == ()
+
+
+def test_more_code_after_a_shuffle_that_verify_replaced():
+    """A warp's index that part of a warp asks for becomes another instruction; what was emitted keeps its place."""
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "attached")
+    place = ir.IRBuilder(function.append_basic_block("entry"))
+    k = nvb.attach(place, "sm_90a", threads=128)
+    part, rest = (function.append_basic_block(name) for name in ("part", "rest"))
+    place.cbranch((k.thread_id() < 3).ir, part, rest)
+    place.position_at_end(rest)
+    place.ret_void()
+    place.position_at_end(part)
+    k.warp_id()
+    place.branch(rest)
+    assert "shfl" in str(function)
+    k.verify()
+    assert "shfl" not in str(function)
+    place.position_before(part.terminator)
+    k.fence.proxy_async()
+    k.verify()

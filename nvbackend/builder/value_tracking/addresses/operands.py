@@ -114,12 +114,10 @@ class OperandTracking:
     def _check_own(self, row: Row, operands: Operands) -> None:
         """Raises cluster.peer-address if `row` needs an address of the CTA's own memory and has a peer's."""
         for operand in row.operands:
-            if operand.register is not RegisterClass.SHARED or operand.role is not Role.INPUT:
-                continue
-            if operand.name == BARRIER and row.semantics.peers:
-                continue  # it is where the data goes, perhaps in another CTA; only LLVM has it in the own window
-            for value in values_of({operand.name: operands.get(operand.name)}):
-                self._peers.check(value, row.ptx, operand.name)
+            goes_to_peers = operand.name == BARRIER and row.semantics.peers  # only LLVM has it in the own window
+            if operand.register is RegisterClass.SHARED and operand.role is Role.INPUT and not goes_to_peers:
+                for value in values_of({operand.name: operands.get(operand.name)}):
+                    self._peers.check(value, row.ptx, operand.name)
 
     def _reach(self, cluster: ClusterExecution, row: Row, operands: Operands) -> Reach | None:
         guard = operands.get(GUARD)
