@@ -60,11 +60,7 @@ def _names(form: Format) -> list[str]:
 
 
 def _required(cls: type[Any]) -> list[str]:
-    return [
-        field.name
-        for field in dataclasses.fields(cls)
-        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    ]
+    return [field.name for field in dataclasses.fields(cls) if field.default is dataclasses.MISSING]
 
 
 def _value(name: str, text: str, kind: Any) -> Any:

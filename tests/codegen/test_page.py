@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -99,6 +100,14 @@ def test_bars_show_parts(compiled: nvb.CompiledKernel) -> None:
     assert f'<div style="width: {registers / 255:.0%}"></div>' in text
     assert "0 bytes a CTA, of 167936 an SM" in text
     assert '<div style="width: 100%"></div></div></td><td>32 CTAs an SM, 2048 of 2048 threads' in text
+
+
+@pytest.mark.parametrize(("stores", "loads", "said"), [(0, 0, "none"), (12, 20, "32 bytes"), (8, 0, "8 bytes")])
+def test_spills(compiled: nvb.CompiledKernel, stores: int, loads: int, said: str) -> None:
+    assert compiled.cubin is not None
+    used = replace(compiled.cubin.kernel("scaled"), spill_stores_bytes=stores, spill_loads_bytes=loads)
+    spilled = replace(compiled, cubin=replace(compiled.cubin, resources=(used,)))
+    assert f"<td>spills</td><td></td><td>{said}</td>" in spilled.html()
 
 
 def test_a_kernel_that_was_not_assembled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -385,3 +385,12 @@ def test_a_form_of_a_thousand_characters_is_printed(capsys: pytest.CaptureFixtur
     k.print("{:1000}", 1)
     simulated(k)
     assert capsys.readouterr().out == f"{1:1000}\n" * 32
+
+
+def test_the_machine_form_has_prints_and_assertions() -> None:
+    """Rules of a user's own look for them there."""
+    k = KernelBuilder("told", "sm_90a", threads=32)
+    k.print("one")
+    k.assert_(k.thread_id() < 32)
+    k.print("two", when=k.thread_id() == 0)
+    assert [each.opcode for each in k.machine.instructions() if each.row is None] == ["print", "assert", "print"]

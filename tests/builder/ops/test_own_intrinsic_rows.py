@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -9,8 +11,9 @@ import pytest
 import nvbackend as nvb
 from nvbackend import DiagnosticError, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.ops.inline import own_intrinsic
 from nvbackend.intrinsics.row.semantics import ThreadBarrier
-from nvbackend.rows import Asm, Effect, Intrinsic, RegisterClass, Row, Scope, Semantics, operand, output
+from nvbackend.rows import Asm, Effect, Intrinsic, RegisterClass, Row, Scope, Semantics, immediate, operand, output
 
 B32 = RegisterClass.B32
 OUT, IN = output("d", B32), operand("a", B32)
@@ -71,6 +74,20 @@ def test_a_computation_that_says_it_is_a_barrier() -> None:
 )
 def test_rows_that_say_what_they_do(row: Row) -> None:
     assert emitted(row).keys() == {each.name for each in row.outputs}
+
+
+@pytest.mark.parametrize(("values", "given"), [((1, 3), 1), ((1, 3), 3), (range(5), 4)])
+def test_a_number_is_tried_as_it_is_given(values: Sequence[int], given: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLVM says whether it takes the immediate of the call: another one may compile."""
+    tried: list[str] = []
+    monkeypatch.setattr(own_intrinsic, "compile_ir_isolated", lambda text, *_, **__: tried.append(text))
+    own_intrinsic._fault_of.cache_clear()
+    row = replace(row_of("llvm.fshl.i32", "a", "a", "n"), operands=(OUT, IN, immediate("n", values)))
+    k = KernelBuilder("own", "sm_90a", threads=32)
+    k.instruction(row, a=k.thread_id().to(u32), n=given)
+    assert [int(each) for text in tried for each in re.findall(r"@\"llvm.fshl.i32\"\(.*, i32 (\d+)\)\n", text)] == [
+        given
+    ]
 
 
 ASM = Asm("{d}, {a};")

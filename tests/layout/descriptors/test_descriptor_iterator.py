@@ -11,9 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nvbackend import DiagnosticError, SmemDescriptor, SwizzleMode, Tcgen05SmemDescriptor, Tcgen05Swizzle, i32, u64
+from nvbackend import (
+    DiagnosticError,
+    Major,
+    SmemDescriptor,
+    SwizzleMode,
+    Tcgen05SmemDescriptor,
+    Tcgen05Swizzle,
+    f16,
+    i32,
+    u64,
+)
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.layout import DescriptorIterator, Layout, _, parse, rank, size
+from nvbackend.layout import DescriptorIterator, Layout, _, make_gmma_desc, make_umma_desc, parse, rank, size, smem_desc
 from nvbackend.signature import Parameter, Pointer, Scalar
 from tests.support.host import run_on_host
 
@@ -119,3 +129,28 @@ def test_what_it_refuses(rule: str, operation: Any) -> None:
         operation()
     assert [found.rule_id for found in caught.value.diagnostics] == [rule]
     assert caught.value.diagnostics[0].location.file == __file__
+
+
+@pytest.mark.parametrize(
+    ("argument", "make"),
+    [
+        ("layout", lambda wrong: DescriptorIterator(None, wrong)),
+        ("major", lambda wrong: make_gmma_desc(wrong, Layout((8, 16), (16, 1)), f16)),
+        ("layout", lambda wrong: make_gmma_desc(Major.K, wrong, f16)),
+        ("element", lambda wrong: make_gmma_desc(Major.K, Layout((8, 16), (16, 1)), wrong)),
+        ("major", lambda wrong: make_umma_desc(wrong, Layout((8, 16), (16, 1)), f16)),
+        ("layout", lambda wrong: make_umma_desc(Major.K, wrong, f16)),
+        ("element", lambda wrong: make_umma_desc(Major.K, Layout((8, 16), (16, 1)), wrong)),
+        ("major", lambda wrong: smem_desc(wrong, Layout((8, 16), (16, 1)), f16)),
+        ("layout", lambda wrong: smem_desc(Major.K, wrong, f16)),
+        ("element", lambda wrong: smem_desc(Major.K, Layout((8, 16), (16, 1)), wrong)),
+    ],
+)
+@pytest.mark.parametrize("wrong", ["K", 16, None])
+def test_what_is_of_another_kind_is_named(argument: str, make: Any, wrong: object) -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        make(wrong)
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "call.argument"
+    assert f"{argument} must be " in found.message
+    assert f"not {wrong!r}" in found.message

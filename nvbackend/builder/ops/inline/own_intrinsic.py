@@ -28,9 +28,9 @@ def fault_of(row: Row, target: Target, operands: Mapping[str, object]) -> str | 
 
 def _number(operand: RowOperand, value: object) -> int:
     """The number that the call gives, the first legal one where it gives none: its own check says so."""
-    legal = operand.values or (0,)
+    assert operand.values is not None  # every immediate has them
     number = plain_number(value)
-    return number if type(number) is int and number in legal else legal[0]
+    return number if type(number) is int and number in operand.values else operand.values[0]
 
 
 @lru_cache(maxsize=1024)
