@@ -122,6 +122,15 @@ def thread_of_a_warp_that_is_not_there(k, out: nvb.Pointer[i32]):
         out[0] = 1  # keeps
 
 
+@kernel("control.other-warp")
+def thread_of_a_warp_that_does_not_come(k, out: nvb.Pointer[i32]):
+    with k.if_(k.warp_id() == 1):
+        with k.one_thread():  # breaks
+            out[0] = 1  # breaks
+        with k.one_thread(1):  # keeps
+            out[0] = 1  # keeps
+
+
 @kernel("barrier.id")
 def seventeenth_barrier(k):
     k.barrier.sync(16)  # breaks

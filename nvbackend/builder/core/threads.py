@@ -12,6 +12,7 @@ from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.value_tracking.warp_indices import SharedIndex
 from nvbackend.builder.values.values import Operand, Value
+from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import f32, pred, s32
 from nvbackend.intrinsics.sync import barriers as sync
@@ -22,6 +23,13 @@ from nvbackend.isel.target.target import VARIANT, variant
 LINEAR = "linear"
 """The number of a thread in its CTA, by which warps are made of threads: along x first, then y, then z."""
 _AXES = ("x", "y", "z")
+OTHER_WARP = Rule(
+    id="control.other-warp",
+    message="k.one_thread({given}) takes a thread of warp {given}, and only {there} may come here",
+    fix="name a warp that comes here: k.one_thread({first})",
+    why="No thread would ever run the block, and those that wait for what it does would hang.",
+    reference="PTX ISA 10 (special registers: tid)",
+)
 
 
 class Threads:
@@ -103,8 +111,16 @@ class Threads:
         warps = self._k.threads // WARP_SIZE
         if not 0 <= warp_index < warps:
             rules.WARP.fail(given=warp_index, warps=warps, last=warps - 1)
+        coming = self._coming_warps()
+        if coming and warp_index not in coming:
+            OTHER_WARP.fail(given=warp_index, there=_spoken(coming), first=coming[0])
         with self._control.if_((self.warp_id() == warp_index) & self.elect()):
             yield
+
+    def _coming_warps(self) -> list[int]:
+        """The warps of which threads may come here; none where nothing is known, or the block is for no thread."""
+        among, lanes = self._k.regions[-1].among or 0, (1 << WARP_SIZE) - 1
+        return [warp for warp in range(self._k.threads // WARP_SIZE) if among >> warp * WARP_SIZE & lanes]
 
     def coming_to(self, barrier: Value) -> int:
         """The number of threads here that certainly arrive at the barrier numbered `barrier`; 0 if unknown."""
@@ -120,6 +136,16 @@ class Threads:
     def nanosleep(self, nanoseconds: Operand) -> None:
         """`k.nanosleep`."""
         issue(self._k, sync.nanosleep(), nanoseconds=nanoseconds)
+
+
+def _spoken(warps: list[int]) -> str:
+    """Ascending numbers of warps, for people."""
+    first, last = warps[0], warps[-1]
+    if first == last:
+        return f"warp {first}"
+    if len(warps) == last - first + 1:
+        return f"warps {first} to {last}"
+    return f"warps {', '.join(map(str, warps[:-1]))} and {last}"
 
 
 def known_axis(register: str, axis: str, others: str = "") -> str:

@@ -298,8 +298,9 @@ class FunctionBuilder:
     def one_thread(self, warp_index: int = 0) -> AbstractContextManager[None]:
         """Run the block in one elected thread of the CTA's warp `warp_index`.
 
-        Inside, a call that a whole warp must execute raises control.one-thread. Raises kernel.warp if the CTA has no
-        such warp.
+        Inside, a call that a whole warp must execute raises control.one-thread. In a block of other warps name one of
+        them: after `k.if_(k.warpgroup_id() == 1)` it is `k.one_thread(4)`. Raises kernel.warp if the CTA has no such
+        warp, control.other-warp if it does not come here.
         """
         return self._threads.one_thread(warp_index)
 

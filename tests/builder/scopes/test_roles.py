@@ -73,6 +73,45 @@ def test_a_warp_that_there_is_not(warp):
     assert caught.value.diagnostics[0].rule_id == "kernel.warp"
 
 
+@pytest.mark.parametrize(
+    ("coming", "warp", "there"),
+    [
+        (lambda k: k.warp_id() == 1, 0, "warp 1"),
+        (lambda k: k.warpgroup_id() == 1, 0, "warps 4 to 7"),
+        (lambda k: k.warp_id() % 3 == 1, 5, "warps 1, 4 and 7"),
+        (lambda k: k.thread_id() == 40, 2, "warp 1"),
+    ],
+)
+def test_the_thread_of_a_warp_that_does_not_come(coming, warp, there):
+    k = builder(256)
+    with pytest.raises(nvb.DiagnosticError, match=f"only {there} may come here") as caught, k.if_(coming(k)):
+        k.one_thread(warp).__enter__()
+    (found,) = caught.value.diagnostics
+    first = there.replace(",", "").split()[1]
+    assert (found.rule_id, found.fix) == ("control.other-warp", f"name a warp that comes here: k.one_thread({first})")
+    assert found.location is not None and found.location.file == __file__
+
+
+@pytest.mark.parametrize(
+    ("coming", "warp"),
+    [
+        (lambda k: k.warpgroup_id() == 1, 5),
+        (lambda k: k.block_id() == 1, 0),
+        (lambda k: k.arguments[0] == 2, 3),
+        (lambda k: k.thread_id() >= 256, 0),
+    ],
+)
+def test_the_thread_of_a_warp_that_may_come(coming, warp):
+    """As far as is known; a block that these constants leave to no thread at all is nobody's mistake."""
+    k = builder(256)
+    with k.if_(coming(k)), k.one_thread(warp):
+        k.nanosleep(1)
+    with k.if_(k.warp_id() == 0):
+        k.nanosleep(1)
+    with k.else_(), pytest.raises(nvb.DiagnosticError, match="warps 1 to 7"):
+        k.one_thread().__enter__()
+
+
 def of_first_warps(k, warps, number, threads, **options):
     with k.if_(k.warp_id() < warps):
         k.barrier.sync(number(k), threads, **options)
