@@ -87,7 +87,7 @@ WARP_ATOM = Rule(
 WARP_FRAGMENT = Rule(
     id="warp-mma.fragment",
     message="{what} of {mma}: {problem}",
-    fix="make it with {instead}",
+    fix="{instead}",
     why="Registers of other elements would be multiplied.",
     reference="PTX ISA 9.7.14.5 (fragments)",
 )

@@ -149,25 +149,44 @@ class WarpFragments:
 
     def check_element(self, operand: MmaOperand, tile: Tensor) -> None:
         """Raises warp-mma.fragment for a tile of other elements than the operand's fragments have."""
-        wanted = self.element_of(operand) if self._in_word(operand) == 1 else u32
-        if self._in_word(operand) > 1 and not isinstance(tile.layout, Layout):
+        packed = self._in_word(operand) > 1
+        wanted = u32 if packed else self.element_of(operand)
+        if packed and not isinstance(tile.layout, Layout):
             self.fail(operand.value, "the words of its tile are swizzled", "a tile without a swizzle")
         if tile.element is not wanted:
             problem = f"the tile is of {tile.element}, and {wanted} is wanted"
-            self.fail(operand.value, problem, f"a tile of {wanted}, k.tensor(address.cast({wanted}), layout)")
+            if packed:
+                self.fail(operand.value, problem, f"a tile of {wanted}, k.tensor(address.cast({wanted}), layout)")
+            self._refuse(operand.value, problem, _if_it_holds(wanted, f"copy it to a tile of {wanted}"))
+
+    def check_stored(self, tile: Tensor) -> None:
+        """Raises warp-mma.fragment for a tile of other elements than the accumulators'."""
+        wanted = self.element_of(MmaOperand.C)
+        if tile.element is not wanted:
+            problem = f"the sums are of {wanted}, and the tile that they are stored to is of {tile.element}"
+            instead = "convert them: acc.elements().store(tile, where=...), or mma.axpby(1.0, acc, 0, tile, where=...)"
+            self._refuse("D", problem, _if_it_holds(wanted, instead))
 
     def _check_beside(self, what: str, tile: Tensor, wanted: ElementType) -> None:
         if tile.element is not wanted:
             problem = f"they are of {tile.element}, and {wanted} is wanted"
-            self.fail(what, problem, f"a tile of {wanted}, k.tensor(address.cast({wanted}), layout)")
+            self._refuse(what, problem, _if_it_holds(wanted, f"copy them to a tile of {wanted}"))
         if not isinstance(tile.layout, Layout):
             self.fail(
                 what, "they are swizzled, and a thread's part of that is not a layout", "a layout without a swizzle"
             )
 
     def fail(self, what: str, problem: str, instead: str) -> NoReturn:
-        """Raises warp-mma.fragment."""
+        """Raises warp-mma.fragment: what to make the operand with `instead`."""
+        self._refuse(what, problem, f"make it with {instead}")
+
+    def _refuse(self, what: str, problem: str, instead: str) -> NoReturn:
         WARP_FRAGMENT.fail(what=what, mma=self.layouts, problem=problem, instead=instead)
+
+
+def _if_it_holds(wanted: ElementType, otherwise: str) -> str:
+    """What to do about a tile that says that it has other elements."""
+    return f"{otherwise}; or, where the memory holds {wanted}, say so: k.tensor(address.cast({wanted}), layout)"
 
 
 def _spread(layout: AnyLayout, count: int) -> Layout:

@@ -244,9 +244,10 @@ class TiledWarpMma(KnownAttributes):
         """Write the accumulators to a tile M x N in global or shared memory, with the widest stores that fit it.
 
         `where` is of the tile's coordinates: `k.identity_tensor((M, N), at=...).below(m, n)`; what is outside stays as
-        it is in global memory. With several atoms along K those at 0 write. Raises tiled-mma.tile, warp-mma.fragment.
+        it is in global memory. With several atoms along K those at 0 write. A tile of another type takes
+        `acc.elements().store`, which converts. Raises tiled-mma.tile, warp-mma.fragment.
         """
-        self._fragments.check_element(MmaOperand.C, tile)
+        self._fragments.check_stored(tile)
         with self._those_with_sums():
             store_fitting(self._k, acc, tile, self.thread.partition_C, where)
 

@@ -260,6 +260,12 @@ def another_type():
     scene.mma().load_a(scene.k.tensor(scene.c, Layout((64, 64), (64, 1))))
 
 
+def stored_as_another_type():
+    scene = Scene()
+    mma = scene.mma()
+    mma.store(mma.accumulator(), scene.tile)
+
+
 def accumulators_as_operand():
     scene = Scene()
     mma = scene.mma()
@@ -321,6 +327,7 @@ MISTAKES = {
     numbers_that_no_thread_has: ("warp-mma.atom", "the last of them is number 115"),
     sums_of_another_type: ("warp-mma.atom", "it adds f16 and gives f32"),
     another_type: ("warp-mma.fragment", "the tile is of f32, and f16 is wanted"),
+    stored_as_another_type: ("warp-mma.fragment", "convert them: acc.elements().store(tile, where=...)"),
     accumulators_as_operand: ("warp-mma.fragment", "make it with mma.fragment_a"),
     half_a_tile: ("tiled-mma.gemm", "A has 4 atoms along K, B 2"),
     factors_of_what_has_none: ("warp-mma.fragment", "its products are not scaled"),
