@@ -40,8 +40,8 @@ def test_the_first_block_is_the_sample_and_the_tests() -> None:
 def test_the_block_installs_extras_that_exist() -> None:
     extras = PROJECT["optional-dependencies"]
     asked = [re.findall(r'"\.\[(.*?)\]"', line) for line in _first_block()]
-    assert asked == [["gpu,ptxas"], ["test"]]
-    assert {"gpu", "ptxas", "test"} <= extras.keys()
+    assert asked == [["gpu,ptxas,sass"], ["test"]]
+    assert {"gpu", "ptxas", "sass", "test"} <= extras.keys()
     described = set(re.findall(r"^\| `(\w+)` \|", README, re.MULTILINE))
     assert described == extras.keys()
 
