@@ -182,11 +182,12 @@ def _lines(kernel: CompiledKernel, form: str) -> list[ListedLine]:
 def _beside(lines: list[ListedLine], *, colors: bool) -> Iterator[str]:
     """Each line after its line number, below the text of the line of Python where that changes."""
     width = max((len(str(line.place[1])) for line in lines if line.place), default=1)
-    before: Place | None = None
+    before: tuple[Place, ...] = ()
     for line in lines:
-        if line.place is not None and line.place != before:
-            yield _painted(f"{' ' * width} # {_source(line.place)}", _DIM, colors=colors) + "\n"
-        before = line.place or before
+        here = (line.place, *line.callers) if line.place is not None else before
+        if here != before:
+            yield _painted(f"{' ' * width} # {_source(here[0])}{_called(here[1:])}", _DIM, colors=colors) + "\n"
+        before = here
         number = "" if line.place is None else str(line.place[1])
         text = line.text.expandtabs(4)
         is_heading = line.place is None and text[:1].strip() != ""
@@ -203,6 +204,11 @@ def _source(place: Place) -> str:
     file, line = place
     text = linecache.getline(file, line).strip()
     return f"{Path(file).name}:{line}" + (f"  {text}" if text else "")
+
+
+def _called(callers: tuple[Place, ...]) -> str:
+    """The lines by which a helper's line was reached, innermost first."""
+    return f"  (called at {', '.join(f'{Path(file).name}:{line}' for file, line in callers)})" if callers else ""
 
 
 def _by_source(kernel: CompiledKernel) -> Iterator[str]:
@@ -230,10 +236,15 @@ def _json(kernel: CompiledKernel, stage: str) -> Iterator[str]:
         data["lines"] = [{"file": file, "line": line, **counts} for (file, line), counts in counted]
     else:
         data["lines"] = [
-            {"text": line.text} | ({"file": line.place[0], "line": line.place[1]} if line.place else {})
+            {"text": line.text} | (_json_place(line.place, line.callers) if line.place else {})
             for line in _lines(kernel, stage)
         ]
     yield json.dumps(data, indent=1) + "\n"
+
+
+def _json_place(place: Place, callers: tuple[Place, ...]) -> dict[str, Any]:
+    called = [{"file": file, "line": line} for file, line in callers]
+    return {"file": place[0], "line": place[1]} | ({"called_at": called} if called else {})
 
 
 def _difference(

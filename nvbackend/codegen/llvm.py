@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nvbackend.codegen.mixed_halves import fenced, has_both
+from nvbackend.codegen.stages.inlined import with_callers
 from nvbackend.diagnostics import DiagnosticError, Rule, record, user_facing
 from nvbackend.diagnostics.brief import short_repr
 from nvbackend.isel.target.target import Target
@@ -112,7 +113,7 @@ def compile_ir(ir_text: str, target: Target, *, optimize: int = 3) -> LlvmResult
         _optimize(module, machine, optimize)
         optimised = time.perf_counter()
         optimized_ir = str(module)
-        ptx = str(machine.emit_assembly(module))
+        ptx = with_callers(str(machine.emit_assembly(module)), ir_text, target.ptx_version)
         printed = time.perf_counter()
     _refuse_unknown_intrinsics(ptx)
     timings = {PARSE: parsed - start, OPTIMISE: optimised - parsed, PRINT: printed - optimised}

@@ -23,14 +23,14 @@ _INSTRUCTION = re.compile(
 
 @user_facing
 def disassemble(cubin: bytes, *, tool: Tool | None = None, lines: bool = False) -> str:
-    """The SASS of every kernel of `cubin`, with comments of source lines if `lines`, which nvdisasm alone has.
+    """The SASS of every kernel of `cubin`, with comments of source lines and their callers if `lines`, by nvdisasm.
 
     Raises sass.missing without a disassembler, or sass.failed.
     """
     tool = tool or find_disassembler()
     arguments = ["-sass"] if tool.path.name.startswith("cuobjdump") else ["--print-code"]
     if lines and not tool.path.name.startswith("cuobjdump"):
-        arguments.append("--print-line-info")
+        arguments.append("--print-line-info-inline")
     with tool.directory("kernel.cubin", cubin) as directory:
         done = tool.run([*arguments, "kernel.cubin"], directory)
     if done.returncode != 0:

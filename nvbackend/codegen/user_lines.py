@@ -5,10 +5,10 @@ A `.loc` says a file and a line; the instructions of the machine form that were 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from nvbackend.codegen.stages.inlined import Place, PtxPlaces
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.diagnostics.ascii_paths import ascii_path
 from nvbackend.intrinsics.mma import wgmma
@@ -19,8 +19,6 @@ LINE = "line"
 """The value of a diagnostic of ptxas that is the line of PTX, 0 where ptxas names none."""
 _SUBJECTS = {"ptxas.wgmma": wgmma.MMA_ASYNC, "ptxas.setmaxnreg": "setmaxnreg"}
 """The subject of rules that begin so, for lines of PTX that are not nvbackend's."""
-_FILE = re.compile(r'\s*\.file\s+(\d+)\s+"(.*?)"')
-_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
 
 
 def at_user_lines(diagnostics: Iterable[Diagnostic], ptx: str, machine: MachineFunction) -> tuple[Diagnostic, ...]:
@@ -44,15 +42,19 @@ def _placed(diagnostic: Diagnostic, lines: list[str], machine: MachineFunction) 
 
 
 def _of_line(lines: list[str], number: int, machine: MachineFunction) -> Iterator[Location]:
-    """The places of the instructions that were made at the user's line of a line of PTX."""
-    place = next((match for line in reversed(lines[:number]) if (match := _LOC.match(line))), None)
-    if place is None:
-        return
-    files = {match[1]: match[2] for line in lines if (match := _FILE.match(line))}
-    for instr in machine.instructions():
-        at = instr.location
-        if at is not None and at.line == int(place[2]) and ascii_path(at.file) == files.get(place[1]):
-            yield at
+    """The places of the instructions that were made at the user's line of a line of PTX, by the same callers."""
+    places = PtxPlaces(lines)
+    here: tuple[Place, ...] = ()
+    for line in lines[:number]:
+        here = places.after(line, here)
+    made = [at for instr in machine.instructions() if (at := instr.location) is not None and _chain(at)[:1] == here[:1]]
+    exactly = [at for at in made if _chain(at)[: len(here)] == here]
+    yield from exactly if len(here) > 1 and exactly else made
+
+
+def _chain(at: Location) -> tuple[Place, ...]:
+    """A place and its callers, as PTX names them."""
+    return tuple((ascii_path(each.file), each.line) for each in (at, *at.callers))
 
 
 def _of_opcode(opcode: str, machine: MachineFunction) -> Iterator[Location]:

@@ -29,6 +29,8 @@ MARK_OF_PLUMBING = "__nvbackend_plumbing__"
 _PLACES: ContextVar[tuple[Location, ...]] = ContextVar("places", default=())
 """The places that the code which is running was said to come from, innermost first."""
 
+_USERS, _INSTALLED, _PASSED, _ENTRANCE = range(4)
+"""Whose a frame is: the user's, of an installed package, between the user's, and who runs the user's function."""
 _Line = tuple[str, int, str]
 """A file, the number of a line, and its function."""
 _Call = tuple[FrameType, TracebackType | None]
@@ -143,6 +145,44 @@ class CallerFrames:
             self._is_users[id(frame.f_code)] = True, frame.f_code
             self._is_users.update((id(code), (False, code)) for code in passed)
         return caller
+
+
+class CallerChain:
+    """The user's frames that are running, for one place that asks again and again: whose code it is is kept."""
+
+    __slots__ = ("_kinds",)
+
+    def __init__(self) -> None:
+        self._kinds: dict[int, tuple[int, CodeType]] = {}
+        """By the id of a frame's code, which is kept: another's would be the same after it."""
+
+    def frames(self) -> list[FrameType]:
+        """Those whose lines `caller_location` gives, innermost first; empty if only this package is running."""
+        frame = caller_frame()
+        if frame is None:
+            return []
+        found = [frame]
+        kinds = self._kinds
+        in_users_program = not _is_installed(frame.f_code.co_filename)
+        while (frame := frame.f_back) is not None:
+            kind, _ = kinds.get(id(frame.f_code)) or self._kind(frame)
+            if kind == _ENTRANCE or (kind == _INSTALLED and in_users_program):
+                break
+            if kind != _PASSED:
+                found.append(frame)
+                in_users_program = kind == _USERS
+        return found
+
+    def _kind(self, frame: FrameType) -> tuple[int, CodeType]:
+        module, code = frame.f_globals, frame.f_code
+        if _is_passed_by(module):
+            kind = _ENTRANCE if MARK_OF_ENTRANCE in module else _PASSED
+        elif is_of_compiler(module):
+            kind = _PASSED
+        else:
+            kind = _INSTALLED if _is_installed(code.co_filename) else _USERS
+        found = self._kinds[id(code)] = kind, code
+        return found
 
 
 def caller_line() -> Location | None:

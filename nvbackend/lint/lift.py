@@ -15,6 +15,7 @@ from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.target.target import Target
 from nvbackend.lint.matching import rows_of
 from nvbackend.ptx.names import Names, names_in
+from nvbackend.ptx.sources import Sources
 from nvbackend.ptx.syntax import (
     Arguments,
     Block,
@@ -110,7 +111,7 @@ class _Lifter:
     def __init__(self, module: Module, function: Function, names: Names, target: Target) -> None:
         self._module = module
         self._names = names
-        self._files = module.files
+        self._sources = Sources(module.files)
         self.lifted = Lifted(MachineFunction(function.name, target), function, names)
         self._blocks = 0
         self._source: Location | None = None
@@ -150,7 +151,7 @@ class _Lifter:
                 self._block = self._begin()
                 self._labels[statement.position.line, statement.position.column] = self._block
             elif isinstance(statement, Loc):
-                self._source = Location(self._files.get(statement.file, "?"), statement.line, "")
+                self._source = self._sources.at(statement)
             elif isinstance(statement, Instruction):
                 self._instruction(statement)
 

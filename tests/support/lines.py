@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _DBG = re.compile(r",? !dbg !\d+")
-_METADATA = re.compile(r"^!(?:llvm\.|\d+ = (?:distinct )?!DI).*\n?", re.MULTILINE)
+_METADATA = re.compile(r"^!(?:llvm\.|nvbackend\.|\d+ = (?:distinct )?!DI).*\n?", re.MULTILINE)
 
 
 def without_lines(text: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 
+from nvbackend.codegen.stages.inlined import moved
+
 _DEFINED = re.compile(r'^define internal [^\n]*?@"([^"]+)"\([^\n]*\n\{\n.*?^\}$', re.MULTILINE | re.DOTALL)
 _KERNEL = re.compile(r'^define (?!internal )[^\n]*?@"([^"]+)"\(', re.MULTILINE)
 _NAME = re.compile(r'@"([^"]+)"')
@@ -48,7 +50,7 @@ def linked(texts: Sequence[str]) -> str:
     """One module of all `texts`. Functions of one name and one code are one; others of one name get new names."""
     import llvmlite.binding as llvm
 
-    texts = _foreign_once(texts)
+    texts = _with_keys(_foreign_once(texts))
     kernels = {name for text in texts for name in _KERNEL.findall(text)}
     shared = _shared([_functions(text) for text in texts], kernels)
     with llvm.create_context() as context:
@@ -58,6 +60,16 @@ def linked(texts: Sequence[str]) -> str:
         text = str(whole)
         whole.close()
     return text.replace(_SHARED, _OWN)
+
+
+def _with_keys(texts: Sequence[str]) -> list[str]:
+    """The texts, each with other keys of lines and their callers than those before it."""
+    count, others = 0, list[str]()
+    for text in texts:
+        other, more = moved(text, count)
+        others.append(other)
+        count += more
+    return others
 
 
 def _functions(text: str) -> dict[str, str]:

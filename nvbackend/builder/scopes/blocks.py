@@ -222,7 +222,7 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
     @contextmanager
     def of_line(self, place: Location | None) -> Iterator[None]:
         """Around instructions that all come from `place`, where it is known."""
-        self._line = None if place is None else self._lines.at(place.file, place.line, place.column)
+        self._line = None if place is None else self._lines.at(place)
         try:
             yield
         finally:

@@ -10,12 +10,13 @@ from nvbackend.codegen.looking.built import BuiltKernel
 from nvbackend.codegen.looking.ir_places import DBG, NODE, Place, nodes_of, place_in
 from nvbackend.codegen.ptxas import assemble
 from nvbackend.codegen.sass import disassemble
+from nvbackend.codegen.stages.inlined import PtxPlaces
 from nvbackend.isel.machine.function import print_header, print_instr
 
-_FILE = re.compile(r'\s*\.file\s+(\d+)\s+"(.*?)"')
-_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
+_DIRECTIVE = re.compile(r"\s*\.(file|loc)\s")
 _FUNCTION_ENDS = re.compile(r"\s*// -- End function|^\}")
-_SASS_PLACE = re.compile(r'\s*//## File "(.*?)", line (\d+)')
+_NAMES_BEGIN = re.compile(r"\s*\.section\s+\.debug_str")
+_SASS_PLACE = re.compile(r'\s*//## File "(.*?)", line (\d+)(?: inlined at "(.*?)", line (\d+))?')
 _SASS_ADDRESS = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+")
 
 
@@ -25,6 +26,8 @@ class ListedLine:
 
     text: str
     place: Place | None = None
+    callers: tuple[Place, ...] = ()
+    """The lines by which the place was reached, innermost first."""
 
 
 def machine_lines(kernel: BuiltKernel) -> Iterator[ListedLine]:
@@ -36,23 +39,22 @@ def machine_lines(kernel: BuiltKernel) -> Iterator[ListedLine]:
         yield ListedLine(block.name + (f" -> {', '.join(block.successors)}" if block.successors else ""))
         for instr in block.instructions:
             at = instr.location
-            yield ListedLine(f"  {print_instr(instr)}", None if at is None else (at.file, at.line))
+            callers = () if at is None else tuple((each.file, each.line) for each in at.callers)
+            yield ListedLine(f"  {print_instr(instr)}", None if at is None else (at.file, at.line), callers)
 
 
 def ptx_lines(kernel: BuiltKernel) -> Iterator[ListedLine]:
     """The PTX without its directives of places."""
     lines = kernel.ptx.splitlines()
-    files = {match[1]: match[2] for line in lines if (match := _FILE.match(line))}
-    place: Place | None = None
+    places = PtxPlaces(lines)
+    here: tuple[Place, ...] = ()
     for line in lines:
-        at = _LOC.match(line)
-        if at is not None:
-            place = (files.get(at[1], ""), int(at[2])) if int(at[2]) else None
-        elif _FUNCTION_ENDS.match(line):
-            place = None
-            yield ListedLine(line)
-        elif not _FILE.match(line):
-            yield ListedLine(line, place if line.startswith("\t") else None)
+        if _NAMES_BEGIN.match(line):
+            return
+        here = () if _FUNCTION_ENDS.match(line) else places.after(line, here)
+        if not _DIRECTIVE.match(line):
+            has_place = here and line.startswith("\t")
+            yield ListedLine(line, here[0], here[1:]) if has_place else ListedLine(line)
 
 
 def ir_lines(text: str) -> Iterator[ListedLine]:
@@ -68,15 +70,17 @@ def ir_lines(text: str) -> Iterator[ListedLine]:
 def sass_lines(kernel: BuiltKernel) -> Iterator[ListedLine]:
     """The SASS without addresses, which is assembled first if it is not there yet. Raises as `CompiledKernel.sass`."""
     cubin = kernel.cubin or assemble(kernel.ptx, kernel.target)
-    place: Place | None = None
+    here: list[Place] = []
+    is_chain = False
     for line in disassemble(cubin.data, lines=True).splitlines():
         at = _SASS_PLACE.match(line)
         if at is not None:
-            place = at[1], int(at[2])
+            here = [*here, (at[1], int(at[2]))] if is_chain else [(at[1], int(at[2]))]
+            is_chain = at[3] is not None
         elif _SASS_ADDRESS.match(line):
-            yield ListedLine(f"\t{_SASS_ADDRESS.sub('', line)}", place)
+            yield ListedLine(f"\t{_SASS_ADDRESS.sub('', line)}", here[0] if here else None, tuple(here[1:]))
         else:
-            place = None if line.startswith("//---") else place
+            here = [] if line.startswith("//---") else here
             yield ListedLine(line)
 
 

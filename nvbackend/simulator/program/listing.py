@@ -9,6 +9,7 @@ from nvbackend.diagnostics import Location
 from nvbackend.diagnostics.brief import cut
 from nvbackend.ptx.names import Names, names_in
 from nvbackend.ptx.printer import print_instruction
+from nvbackend.ptx.sources import Sources
 from nvbackend.ptx.syntax import (
     Function,
     Instruction,
@@ -58,6 +59,7 @@ def listing(module: Module, function: Function) -> Listing:
     """The listing of a function that has a body."""
     found = Listing(function)
     origin: Location | None = None
+    sources = Sources(module.files)
     for statement in flattened(() if function.body is None else function.body.statements):
         if isinstance(statement, Instruction):
             text = cut(print_instruction(statement))
@@ -68,6 +70,5 @@ def listing(module: Module, function: Function) -> Listing:
         elif isinstance(statement, Variable):
             found.variables.append(statement)
         elif isinstance(statement, Loc):
-            file = module.files.get(statement.file)
-            origin = Location(file, statement.line, function.name) if file else None
+            origin = sources.at(statement, function.name) if module.files.get(statement.file) else None
     return found

@@ -54,7 +54,7 @@ def test_an_inlined_function_is_the_code_of_its_body() -> None:
 
     def code(body):
         ptx = built(body).compile(assemble=False).ptx
-        return [line for line in ptx.splitlines() if ".loc" not in line and ".file" not in line]
+        return [line for line in ptx[: ptx.index("\n}")].splitlines() if ".loc" not in line]
 
     assert code(direct) == code(through)
 

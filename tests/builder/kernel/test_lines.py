@@ -13,15 +13,9 @@ from llvmlite import ir
 import nvbackend as nvb
 from nvbackend import i32, u32
 from nvbackend.codegen.llvm import compile_ir
-from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.toolchain import find_disassembler
 from nvbackend.diagnostics.ascii_paths import ascii_path, plain_path
 from nvbackend.ptx.syntax import Block, Instruction, Loc
-from samples import ada_gemm, ampere_gemm, blackwell_gemm, consumer_blackwell_gemm, hopper_gemm, turing_gemm
-from tests.support.lines import without_lines
-
-SAMPLES = (turing_gemm, ampere_gemm, ada_gemm, hopper_gemm, blackwell_gemm, consumer_blackwell_gemm)
-_OF_LINES = re.compile(r"\s*(?:\.loc|\.file|\.section|\$L__(?:func|tmp)|$)")
 
 
 def ptx_of(definition, **options):
@@ -260,25 +254,6 @@ def test_an_owner_without_lines_is_left_alone(subprogram):
     module, k = attached(subprogram=subprogram, location=False)
     assert str(module).count("!dbg") == int(subprogram)
     assert all(place is None for _, place in located(compile_ir(str(module), k.target).ptx))
-
-
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.__name__)
-def test_lines_leave_the_code_of_samples_as_it_is(sample):
-    """As if there were none: the same PTX but for lines, the same SASS, and no line of the user's is lost."""
-    finished = sample.gemm.build()
-    plain = compile_ir(without_lines(finished.ir), finished.target).ptx
-    compiled = finished.compile(cache=nvb.Cache.disabled())
-    assert ".loc" not in plain and "debug" not in plain
-    assert f".target {finished.target.name}\n" in compiled.ptx  # `debug` there would make ptxas spill
-    with_lines, without = (
-        [line for line in one.splitlines() if not _OF_LINES.match(line)] for one in (compiled.ptx, plain)
-    )
-    assert with_lines == without
-    assert compiled.sass() == disassemble(nvb.codegen.assemble(plain, finished.target).data)
-    for opcode, place in located(compiled.ptx):
-        if place is not None and opcode.startswith(("mma", "wgmma.mma", "wmma", "tcgen05.mma", "cp.async")):
-            assert place[0].rpartition("/")[2] in (f"{sample.__name__.partition('.')[2]}.py", "warp_tiles.py")
 
 
 def test_the_cubin_has_a_line_table():
