@@ -161,7 +161,7 @@ class CallerChain:
         frame = caller_frame()
         if frame is None:
             return []
-        found = [frame]
+        users = [frame]
         kinds = self._kinds
         in_users_program = not _is_installed(frame.f_code.co_filename)
         while (frame := frame.f_back) is not None:
@@ -169,9 +169,9 @@ class CallerChain:
             if kind == _ENTRANCE or (kind == _INSTALLED and in_users_program):
                 break
             if kind != _PASSED:
-                found.append(frame)
+                users.append(frame)
                 in_users_program = kind == _USERS
-        return found
+        return users
 
     def _kind(self, frame: FrameType) -> tuple[int, CodeType]:
         module, code = frame.f_globals, frame.f_code
@@ -181,8 +181,8 @@ class CallerChain:
             kind = _PASSED
         else:
             kind = _INSTALLED if _is_installed(code.co_filename) else _USERS
-        found = self._kinds[id(code)] = kind, code
-        return found
+        self._kinds[id(code)] = kind, code
+        return kind, code
 
 
 def caller_line() -> Location | None:

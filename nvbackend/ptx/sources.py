@@ -24,6 +24,6 @@ class Sources:
                 file, line, column = directive.inlined_at
                 caller = Location(self._files.get(file, "?"), line, function, column=column)
             callers = caller, *caller.callers
-        found = Location(self._files.get(directive.file, "?"), directive.line, function, callers)
-        self._last[directive.file, directive.line, directive.column] = found
-        return found
+        place = Location(self._files.get(directive.file, "?"), directive.line, function, callers)
+        self._last[directive.file, directive.line, directive.column] = place
+        return place

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 TABLE = "nvbackend.inlined"
 """The name of the table."""
 OUTERMOST = 0
-"""In place of the key of a caller: there is none."""
+"""What a line has in place of its caller's key that nothing called."""
 FIRST_KEY, LAST_KEY = 1 << 15, (1 << 16) - 1
 """The keys. LLVM keeps 16 bits of a column."""
 LEAST_PTX = (7, 2)
@@ -91,7 +91,7 @@ def moved(ir_text: str, distance: int) -> tuple[str, int]:
     text = _KEY_IN_IR.sub(lambda match: match[1] + other(match[2]), ir_text)
     if not fits:
         return _TABLE.sub("", text), 0
-    names = {match for found in _TABLE.finditer(text) for match in re.findall(r"!(\d+)", found[1])}
+    names = set(_nodes(text))
 
     def entry(match: re.Match[str]) -> str:
         if match[1] not in names:
@@ -107,11 +107,16 @@ def _table(ir_text: str) -> dict[int, _Entry]:
         return {}
     nodes = {match[1]: match for match in _ENTRY.finditer(ir_text)}
     entries = {}
-    for found in _TABLE.finditer(ir_text):
-        for name in re.findall(r"!(\d+)", found[1]):
-            _, key, line, column, caller, file, function = nodes[name].groups()
-            entries[int(key)] = _Entry(_plain(file), int(line), int(column), _plain(function), int(caller))
+    for name in _nodes(ir_text):
+        _, key, line, column, caller, file, function = nodes[name].groups()
+        entries[int(key)] = _Entry(_plain(file), int(line), int(column), _plain(function), int(caller))
     return entries
+
+
+def _nodes(ir_text: str) -> Iterator[str]:
+    """The numbers of the table's nodes."""
+    for table in _TABLE.finditer(ir_text):
+        yield from re.findall(r"!(\d+)", table[1])
 
 
 def _plain(text: str) -> str:
