@@ -128,6 +128,42 @@ def test_a_kernel_without_operations_has_bytes_alone() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("pair", "element", "target", "rates"),
+    [
+        ("f16x2", "f16", "sm_80", {"A100 80 GB SXM": 78}),
+        ("bf16x2", "bf16", "sm_90", {"H100 SXM": 133.8, "H200 SXM": 133.8}),
+        ("f32x2", "f32", "sm_100a", {"HGX B200": 80}),
+    ],
+)
+def test_numbers_in_pairs_are_counted_one_by_one(pair, element, target, rates) -> None:
+    """The rates are those of the A100's and H100's white papers, tables of peak rates without tensor cores."""
+    pointer = nvb.Pointer(getattr(nvb, pair), align=8)
+    k = nvb.KernelBuilder("pairs", target, threads=64, parameters=[nvb.Parameter(name, pointer) for name in "xy"])
+    x, y = k.arguments
+    t = k.thread_id()
+    a = x[t]
+    sums = k.packed.add(pair, k.packed.mul(pair, a, a), a)  # two results a thread for each call
+    y[t] = k.packed.fma(pair, sums, a, a)  # a product and a sum of each
+
+    kernel = k.compile(assemble=False)
+    (work,) = (each.work for each in work_by_loop(kernel))
+    size = 8 if pair == "f32x2" else 4
+    assert (dict(work.operations), work.read, work.written) == ({element: 64 * (2 + 2 + 4)}, 64 * size, 64 * size)
+    assert {chip.name: chip.rates[element] for chip in CHIPS[kernel.target.number]} == pytest.approx(rates)
+    assert {each.chip: each.peak for each in rooflines(kernel.target, work_by_loop(kernel))} == pytest.approx(rates)
+
+
+def test_a_rounding_does_not_hide_arithmetic() -> None:
+    @nvb.kernel("sm_90", threads=64)
+    def rounded(k, x: nvb.Pointer(f32, align=4), y: nvb.Pointer(f32, align=4)):
+        t = k.thread_id()
+        y[t] = k.math.fma(x[t], x[t], k.math.add(x[t], 1.0, rounding="rz"), rounding="rp")
+
+    (work,) = (each.work for each in work_by_loop(rounded.compile(assemble=False)))
+    assert dict(work.operations) == {"f32": 64 * 3}
+
+
 def test_a_loop_without_a_line_is_a_loop() -> None:
     """IR that a compiler brings may have no lines."""
     work = Work(read=4)

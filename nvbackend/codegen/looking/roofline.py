@@ -1,6 +1,8 @@
 """The roofline of a kernel on the chips of its target: whether operations or bytes bound one round of its inner loops.
 
-Sources: NVIDIA T4, A100 80 GB SXM, L40S, H100 SXM, H200 SXM and HGX B200 data sheets, rates without sparsity.
+Sources: NVIDIA T4, A100 80 GB SXM, L40S, H100 SXM, H200 SXM and HGX B200 data sheets, rates without sparsity. Those of
+16-bit floats outside of tensor cores by their results a clock beside those of f32 (CUDA C++ Programming Guide,
+Throughput of Native Arithmetic Instructions).
 """
 
 from __future__ import annotations
@@ -24,26 +26,33 @@ class Chip:
     rates: Mapping[str, float]
 
 
-def _rates(f32: float, double: float, f16: float, tf32: float, bits8: float, **more: float) -> Mapping[str, float]:
-    """Of tensor cores those of f16 are those of bf16, and those of integers those of 8-bit floats."""
+def _rates(
+    f32: float, double: float, f16: float, tf32: float, bits8: float, *, halves: tuple[float, float], **more: float
+) -> Mapping[str, float]:
+    """Of tensor cores those of f16 are those of bf16, and those of integers those of 8-bit floats.
+
+    `halves` are the rates of f16 and bf16 elsewhere, as multiples of that of f32. In pairs they need half of the
+    instructions, and so does f32 where it has them, but its rate is that of numbers all the same.
+    """
     tensor = {"f16": f16, "bf16": f16, "tf32": tf32}
     tensor |= dict.fromkeys(("e4m3", "e5m2", "f8f6f4", "s8", "u8", "i8", "mxf8f6f4"), bits8) | more
-    return {"f32": f32, "f64": double} | {f"tensor {name}": rate for name, rate in tensor.items() if rate}
+    plain = {"f32": f32, "f64": double, "f16": f32 * halves[0], "bf16": f32 * halves[1]}
+    return plain | {f"tensor {name}": rate for name, rate in tensor.items() if rate}
 
 
-_HOPPER = _rates(66.9, 33.5, 989.4, 494.7, 1978.9, f64=66.9)
+_HOPPER = _rates(66.9, 33.5, 989.4, 494.7, 1978.9, halves=(2, 2), f64=66.9)
 CHIPS: Mapping[int, Sequence[Chip]] = {
-    75: (Chip("T4", 0.32, {"f32": 8.1, "tensor f16": 65, "tensor s8": 130, "tensor u8": 130}),),
+    75: (Chip("T4", 0.32, {"f32": 8.1, "f16": 16.2, "tensor f16": 65, "tensor s8": 130, "tensor u8": 130}),),
     80: (
         Chip(
             "A100 80 GB SXM",
             2.039,
-            {**_rates(19.5, 9.7, 312, 156, 0, f64=19.5), "tensor s8": 624, "tensor u8": 624},
+            {**_rates(19.5, 9.7, 312, 156, 0, halves=(4, 2), f64=19.5), "tensor s8": 624, "tensor u8": 624},
         ),
     ),
-    89: (Chip("L40S", 0.864, _rates(91.6, 1.4, 362, 183, 733)),),
+    89: (Chip("L40S", 0.864, _rates(91.6, 1.4, 362, 183, 733, halves=(1, 1))),),
     90: (Chip("H100 SXM", 3.35, _HOPPER), Chip("H200 SXM", 4.8, _HOPPER)),
-    100: (Chip("HGX B200", 8.0, _rates(80, 40, 2250, 1125, 4500, f64=40, mxf4=9000, mxf4nvf4=9000)),),
+    100: (Chip("HGX B200", 8.0, _rates(80, 40, 2250, 1125, 4500, halves=(2, 2), f64=40, mxf4=9000, mxf4nvf4=9000)),),
 }
 """By compute capability, those whose data sheets were read."""
 

@@ -32,6 +32,8 @@ _LABEL = re.compile(r'^"?([\w.$]+)"?:')
 _LOAD = re.compile(r"= load (?:volatile )?(?:<(\d+) x (\w+)>|(\w+)), (?:ptr|[^,]*?) ?addrspace\(1\)")
 _STORE = re.compile(r"^\s*store (?:volatile )?(?:<(\d+) x (\w+)>|(\w+)) .*, (?:ptr|[^,]*?) ?addrspace\(1\)")
 _FLOAT = re.compile(r"= (?:tail )?(fadd|fsub|fmul|fdiv|call) .*?(?:<(\d+) x )?\b(half|bfloat|float|double)\b")
+_ASM = re.compile(r'\basm +(?:\w+ )*"(add|sub|mul|fma)\.(?:[a-z.]+\.)?(b?f(?:16|32|64))(x2)? ')
+"""What LLVM has no operator for: numbers in pairs, roundings, saturation."""
 _FUSED = re.compile(r"@\"?llvm\.fma\.")
 _MOVED = (MemoryUse.ASYNC_WRITE, MemoryUse.ASYNC_READ)
 _SIZES = {"half": 2, "bfloat": 2, "float": 4, "double": 8}
@@ -192,11 +194,13 @@ def _of_ir(text: str) -> tuple[Mapping[str, Work], Mapping[str, Place]]:
             continue
         if listed.place is not None:
             places.setdefault(name, listed.place)
-        load, store, number = _LOAD.search(line), _STORE.match(line), _FLOAT.search(line)
+        load, store, number, asm = (pattern.search(line) for pattern in (_LOAD, _STORE, _FLOAT, _ASM))
         if load is not None:
             work.read += _bytes(load)
         elif store is not None:
             work.written += _bytes(store)
+        elif asm is not None:
+            work.operations[asm[2]] += (2 if asm[1] == "fma" else 1) * (2 if asm[3] else 1)
         elif number is not None and (number[1] != "call" or _FUSED.search(line)):
             fused = 2 if number[1] == "call" else 1
             work.operations[_NAMES[number[3]]] += fused * int(number[2] or 1)
