@@ -27,7 +27,7 @@ CHUNK = 8  # columns of a 16-byte access
 A = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(ROWS, TILE_K))]
 B = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(PART, TILE_K))]
 C = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(ROWS, PANEL))]
-Positive = Annotated[i32, i32(minimum=1)]
+Positive = Annotated[i32, nvb.Scalar(i32, minimum=1)]
 
 MMA = nvb.tcgen05.mma(f"m{TILE_M}n{TILE_N}k16", f16, f16, f32, cta_group=PAIR)
 
