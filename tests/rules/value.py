@@ -65,6 +65,15 @@ def value_behind_its_block(k, out: nvb.Pointer[i32], count: i32):
     out[0] = last  # keeps
 
 
+@kernel("value.rebound")
+def greater_of_two(k, x: nvb.Pointer[f32]):
+    best, other = k.var(x[0]), x[1]
+    with k.if_(other > best):
+        best.set(other)  # keeps
+        best = other  # breaks
+    x[2] = best
+
+
 @kernel("value.truth")
 def python_if_on_a_value(k, out: nvb.Pointer[i32], count: i32):
     if count > 0:  # breaks

@@ -19,6 +19,7 @@ from llvmlite import ir
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.lines import Lines
 from nvbackend.builder.scopes.python_exits import python_exit
+from nvbackend.builder.scopes.rebound import Held, holdings, rebound
 from nvbackend.builder.thread_tables.tables import ThreadSet
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, caller_location
 from nvbackend.diagnostics.location import caller_frame
@@ -247,13 +248,14 @@ class _Block(AbstractContextManager[Yielded]):
     Python's own statements see the block as what it is, an object that is neither a condition nor a sequence.
     """
 
-    __slots__ = ("_builder", "_call", "_inside", "_is_entered", "_place", "_region")
+    __slots__ = ("_builder", "_call", "_held", "_inside", "_is_entered", "_place", "_region")
 
     def __init__(self, inside: AbstractContextManager[Yielded], builder: Any, call: str) -> None:
         self._inside = inside
         self._builder = builder
         self._call = call
         self._region: Region | None = None
+        self._held: list[Held] = []
         self._is_entered = False
         self._place: Location | None = None
         builder.asked.waiting[self] = (call, caller_location())
@@ -267,6 +269,8 @@ class _Block(AbstractContextManager[Yielded]):
         entered = self._inside.__enter__()
         opened = self._builder.regions[around:]
         self._region = opened[0] if opened else None
+        if opened and (frame := caller_frame(passes_compilers=False)) is not None:
+            self._held = holdings(frame)
         return entered
 
     def __exit__(
@@ -276,7 +280,23 @@ class _Block(AbstractContextManager[Yielded]):
             raised = DiagnosticError([left])
             self._inside.__exit__(DiagnosticError, raised, None)
             raise raised
-        return self._inside.__exit__(kind, error, traceback)
+        handled = self._inside.__exit__(kind, error, traceback)
+        if error is None and self._region is not None and self._held:
+            self._check_names(self._region)
+        return handled
+
+    def _check_names(self, region: Region) -> None:
+        """Raises value.rebound for what Python has bound to another value in the block, and reads after it."""
+        frame = caller_frame(passes_compilers=False)
+        found = None if frame is None else rebound(frame, self._held, region)
+        if frame is None or found is None:
+            return
+        here = caller_location()
+        callers = here.callers if here is not None else ()
+        place = Location(frame.f_code.co_filename, found.target.line, frame.f_code.co_name, callers)
+        is_set = type(found.before).__name__ == "Variable"
+        made = "" if is_set else f"make it a variable before the block, {found.text} = k.var(...), and "
+        rules.REBOUND.fail(at=place, name=found.text, block=region.describe(), made=made)
 
     def _left(self, region: Region) -> Diagnostic | None:
         """control.left where Python leaves the block by `return`, `break` or `continue`."""

@@ -163,7 +163,8 @@ def _takes_all(case: ast.match_case) -> bool:
     return case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
 
 
-_Position = tuple[int | None, int | None, int | None, int | None]
+Position = tuple[int | None, int | None, int | None, int | None]
+"""The first and the last line, the first and the last column, as code objects have them."""
 _EXIT = re.compile(r"\b(return|break|continue)\b")
 _SETUP = {"BEFORE_WITH", "LOAD_SPECIAL"}
 """The instructions that begin a with-block, in the versions of Python."""
@@ -188,11 +189,11 @@ def python_exit(frame: FrameType, *, loop: bool) -> Exit | None:
     statements = _with_statements(code)
     if not statements:
         return None
-    position = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None))
-    with_ = statements.get(position)
+    place = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None))
+    with_ = statements.get(place)
     if with_ is None:
         return None
-    ends = _ends(code, position)
+    ends = _ends(code, place)
     if frame.f_lasti not in ends or len(ends) != len(with_.ways):
         return None
     taken = with_.ways[ends.index(frame.f_lasti)]
@@ -200,12 +201,12 @@ def python_exit(frame: FrameType, *, loop: bool) -> Exit | None:
 
 
 @functools.lru_cache(maxsize=256)
-def _ends(code: CodeType, position: _Position) -> list[int]:
-    """The calls of `__exit__` without an exception, of the with-item at `position`, in the order of the source."""
+def _ends(code: CodeType, place: Position) -> list[int]:
+    """The calls of `__exit__` without an exception, of the with-item at `place`, in the order of the source."""
     here = [
         instruction
         for instruction in dis.get_instructions(code)
-        if instruction.positions is not None and tuple(instruction.positions) == position
+        if instruction.positions is not None and tuple(instruction.positions) == place
     ]
     begins = max(
         (instruction.offset for instruction in here if instruction.opname in _SETUP), default=len(code.co_code)
@@ -218,7 +219,7 @@ def _ends(code: CodeType, position: _Position) -> list[int]:
 
 
 @functools.lru_cache(maxsize=256)
-def _with_statements(code: CodeType) -> dict[_Position, _With]:
+def _with_statements(code: CodeType) -> dict[Position, _With]:
     """The with-statements of the code's file that a Python statement can leave, by their places."""
     lines = linecache.getlines(code.co_filename)
     last = max((line for _, _, line in code.co_lines() if line is not None), default=0)
@@ -228,32 +229,34 @@ def _with_statements(code: CodeType) -> dict[_Position, _With]:
 
 
 @functools.lru_cache(maxsize=16)
-def _with_statements_of(text: str) -> dict[_Position, _With]:
+def _with_statements_of(text: str) -> dict[Position, _With]:
     """Those of a file with this text: many functions of a file are kernels."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return {}
     ways = ways_out(tree)
-    statements: dict[_Position, _With] = {}
-    for node, around in _nodes(tree, ()):
+    statements: dict[Position, _With] = {}
+    for node, around in nodes(tree, ()):
         if isinstance(node, ast.With) and node in ways:
             items = node.items
-            statements[_position(node)] = _With(node, around, ways[node].of_all(len(items)))
+            statements[position(node)] = _With(node, around, ways[node].of_all(len(items)))
             for item in items:
-                statements[_position(item.context_expr)] = _With(node, around, ways[node].of_item(item is items[-1]))
+                statements[position(item.context_expr)] = _With(node, around, ways[node].of_item(item is items[-1]))
     return statements
 
 
-def _position(node: ast.expr | ast.stmt) -> _Position:
+def position(node: ast.expr | ast.stmt) -> Position:
+    """Where Python's compiler says that it is."""
     return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
 
 
-def _nodes(node: ast.AST, around: tuple[ast.AST, ...]) -> Iterator[tuple[ast.AST, tuple[ast.AST, ...]]]:
+def nodes(node: ast.AST, around: tuple[ast.AST, ...]) -> Iterator[tuple[ast.AST, tuple[ast.AST, ...]]]:
+    """The statements in it, each with the nodes around it, outermost first."""
     yield node, around
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
-            yield from _nodes(child, (*around, node))
+            yield from nodes(child, (*around, node))
 
 
 def _skips(taken: Exit, statement: _With, loop: bool) -> bool:
@@ -262,7 +265,7 @@ def _skips(taken: Exit, statement: _With, loop: bool) -> bool:
         return True
     child: ast.AST = statement.node
     for parent in reversed(statement.around):
-        if any(_counts(node, taken) for node in _following(parent, child)):
+        if any(_counts(node, taken) for node in following(parent, child)):
             return True
         if isinstance(parent, SCOPES):
             break
@@ -272,7 +275,7 @@ def _skips(taken: Exit, statement: _With, loop: bool) -> bool:
     return False
 
 
-def _following(parent: ast.AST, child: ast.AST) -> list[ast.stmt]:
+def following(parent: ast.AST, child: ast.AST) -> list[ast.stmt]:
     """What runs after `child` in the list of statements of `parent` that has it."""
     for name in ("body", "orelse", "finalbody"):
         statements = getattr(parent, name, None)

@@ -56,6 +56,14 @@ OUT_OF_SCOPE = Rule(
     why="On the paths that skip the block the value does not exist.",
     reference="LLVM Language Reference, well-formedness (dominance)",
 )
+REBOUND = Rule(
+    id="value.rebound",
+    message="{name} is bound to another value in {block}, and read after it: Python does that once, while the kernel "
+    "is built, whichever threads come to the block and how often",
+    fix="{made}set it inside: {name}.set(...)",
+    why="An assignment of Python is no instruction: the kernel would run without it.",
+    reference="docs/guide.md, Lists, dictionaries and dataclasses",
+)
 FOREIGN_VALUE = Rule(
     id="value.kernel",
     message="a value of kernel {owner} is used in kernel {user}",
