@@ -19,7 +19,7 @@ from llvmlite import ir
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.lines import Lines
 from nvbackend.builder.scopes.python_exits import python_exit
-from nvbackend.builder.scopes.rebound import Held, holdings, rebound
+from nvbackend.builder.scopes.rebound import Holding, holdings, rebound
 from nvbackend.builder.thread_tables.tables import ThreadSet
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, caller_location
 from nvbackend.diagnostics.location import caller_frame
@@ -255,7 +255,7 @@ class _Block(AbstractContextManager[Yielded]):
         self._builder = builder
         self._call = call
         self._region: Region | None = None
-        self._held: list[Held] = []
+        self._held: list[Holding] = []
         self._is_entered = False
         self._place: Location | None = None
         builder.asked.waiting[self] = (call, caller_location())
@@ -288,15 +288,15 @@ class _Block(AbstractContextManager[Yielded]):
     def _check_names(self, region: Region) -> None:
         """Raises value.rebound for what Python has bound to another value in the block, and reads after it."""
         frame = caller_frame(passes_compilers=False)
-        found = None if frame is None else rebound(frame, self._held, region)
-        if frame is None or found is None:
+        bound = None if frame is None else rebound(frame, self._held, region)
+        if frame is None or bound is None:
             return
         here = caller_location()
         callers = here.callers if here is not None else ()
-        place = Location(frame.f_code.co_filename, found.target.line, frame.f_code.co_name, callers)
-        is_set = type(found.before).__name__ == "Variable"
-        made = "" if is_set else f"make it a variable before the block, {found.text} = k.var(...), and "
-        rules.REBOUND.fail(at=place, name=found.text, block=region.describe(), made=made)
+        place = Location(frame.f_code.co_filename, bound.target.line, frame.f_code.co_name, callers)
+        is_set = type(bound.before).__name__ == "Variable"
+        made = "" if is_set else f"make it a variable before the block, {bound.text} = k.var(...), and "
+        rules.REBOUND.fail(at=place, name=bound.text, block=region.describe(), made=made)
 
     def _left(self, region: Region) -> Diagnostic | None:
         """control.left where Python leaves the block by `return`, `break` or `continue`."""

@@ -15,13 +15,10 @@ import linecache
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from nvbackend.builder.scopes.python_exits import SCOPES, Position, following, nodes, position
 from nvbackend.diagnostics.diagnostic import AT_RUN_TIME
-
-if TYPE_CHECKING:
-    from nvbackend.builder.scopes.blocks import Region
 
 _MISSING = object()
 _BRANCHES = (ast.If, ast.While, ast.Try, ast.TryStar, ast.Match, ast.With, ast.AsyncWith, ast.AsyncFor)
@@ -30,8 +27,16 @@ _TAKERS = {name: ["read"] for name in ("enumerate", "list", "reversed", "sum", "
 """Functions of Python: how they use the entries of a container."""
 
 
+class Block(Protocol):
+    """What is asked of a with-block of the kernel."""
+
+    open: bool
+    exit_block: Any
+    rounds: tuple[Any, ...]
+
+
 @dataclass(frozen=True, slots=True)
-class Bound:
+class Assigned:
     """What a block assigns to: the name `base`, `base.attribute`, or `base[index]` (None for an index of run time)."""
 
     base: str
@@ -45,10 +50,10 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Holding:
     """What some target held as the block began: by the keys of the container, or under the key None."""
 
-    target: Bound
+    target: Assigned
     container: Any
     entries: Mapping[Any, Any]
 
@@ -57,12 +62,12 @@ class Held:
 class Rebound:
     """A target that another value was bound to, how it is spelled, and what it was."""
 
-    target: Bound
+    target: Assigned
     text: str
     before: Any
 
 
-def holdings(frame: FrameType) -> list[Held]:
+def holdings(frame: FrameType) -> list[Holding]:
     """What the targets of the with-block that `frame` enters hold, of those that are read after it."""
     targets = _targets(frame.f_code, frame.f_lasti)
     if not targets:
@@ -71,44 +76,45 @@ def holdings(frame: FrameType) -> list[Held]:
     return [held for target in targets if (held := _held(target, names.get(target.base, _MISSING))) is not None]
 
 
-def rebound(frame: FrameType, held: Sequence[Held], region: Region) -> Rebound | None:
+def rebound(frame: FrameType, held: Sequence[Holding], region: Block) -> Rebound | None:
     """The first that is bound to another run-time value than before the block, which has ended; to a number too."""
     if region.exit_block is not None and _has_a_round(region):
-        held = [one for one in held if one.target.reads_first]  # the last round is what counts, and there is one
-    for one in held:
-        now = _held(one.target, frame.f_locals.get(one.target.base, _MISSING))
-        if now is None or now.container is not one.container:
+        held = [each for each in held if each.target.reads_first]  # the last round is what counts, and there is one
+    for held_before in held:
+        target = held_before.target
+        now = _held(target, frame.f_locals.get(target.base, _MISSING))
+        if now is None or now.container is not held_before.container:
             continue
-        for key, before in one.entries.items():
+        for key, before in held_before.entries.items():
             after = now.entries.get(key, _MISSING)
             if after is not before and _is_value(before) and (type(after) in (int, float, bool) or _lives(after)):
-                text = f"{one.target.base}[{key!r}]" if one.target.is_entry else one.target.text
-                return Rebound(one.target, text, before)
+                text = f"{target.base}[{key!r}]" if target.is_entry else target.text
+                return Rebound(target, text, before)
     return None
 
 
-def _has_a_round(region: Region) -> bool:
+def _has_a_round(region: Block) -> bool:
     if not region.rounds:
         return True  # k.loop
     first, end, _ = (getattr(value, "constant", None) for value in region.rounds)
     return isinstance(first, int) and isinstance(end, int) and first < end
 
 
-def _held(target: Bound, base: Any) -> Held | None:
+def _held(target: Assigned, base: Any) -> Holding | None:
     if base is _MISSING:
         return None
     if target.attribute is not None:
         kept = getattr(base, "__dict__", {})
-        return Held(target, base, {None: kept[target.attribute]}) if target.attribute in kept else None
+        return Holding(target, base, {None: kept[target.attribute]}) if target.attribute in kept else None
     if not target.is_entry:
-        return Held(target, None, {None: base})
+        return Holding(target, None, {None: base})
     if type(base) not in (list, dict):
         return None
     entries = dict(enumerate(base)) if type(base) is list else dict(base)
     if target.index is not None:
         key = target.index
         entries = {key: base[key]} if key in entries or (type(key) is int and key + len(base) in entries) else {}
-    return Held(target, base, entries)
+    return Holding(target, base, entries)
 
 
 def _is_value(thing: object) -> bool:
@@ -121,14 +127,14 @@ def _lives(thing: object) -> bool:
     return region is not None and region.open
 
 
-def _region_of(thing: Any) -> Region | None:
+def _region_of(thing: Any) -> Block | None:
     storage = getattr(thing, "_storage", None)
-    region: Region | None = getattr(thing, "_region", None) if storage is None else storage.region
+    region: Block | None = getattr(thing, "_region", None) if storage is None else storage.region
     return region
 
 
 @functools.lru_cache(maxsize=1024)
-def _targets(code: CodeType, step: int) -> tuple[Bound, ...]:
+def _targets(code: CodeType, step: int) -> tuple[Assigned, ...]:
     """The targets of the with-block that begins at this step of the code, of those that are read after it."""
     if not 0 <= step < len(code.co_code):
         return ()
@@ -138,28 +144,28 @@ def _targets(code: CodeType, step: int) -> tuple[Bound, ...]:
 
 
 @functools.lru_cache(maxsize=16)
-def _by_place(text: str) -> dict[Position, tuple[Bound, ...]]:
+def _by_place(text: str) -> dict[Position, tuple[Assigned, ...]]:
     """The same for each with-statement of a file with this text, and for each of its items."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return {}
-    found: dict[Position, tuple[Bound, ...]] = {}
+    by_place: dict[Position, tuple[Assigned, ...]] = {}
     for node, around in nodes(tree, ()):
         if isinstance(node, ast.With) and (targets := tuple(_read_after(node, around))):
-            found[position(node)] = targets
-            found.update((position(item.context_expr), targets) for item in node.items)
-    return found
+            by_place[position(node)] = targets
+            by_place.update((position(item.context_expr), targets) for item in node.items)
+    return by_place
 
 
-def _read_after(node: ast.With, around: Sequence[ast.AST]) -> Iterator[Bound]:
+def _read_after(node: ast.With, around: Sequence[ast.AST]) -> Iterator[Assigned]:
     for target in _assigned(node.body):
         child: ast.AST = node
         for parent in reversed(around):
             use = _first_use(following(parent, child), target)
             if use == "read":
                 first = _first_use(node.body, target)
-                yield Bound(
+                yield Assigned(
                     target.base,
                     target.text,
                     target.line,
@@ -178,7 +184,7 @@ def _is_with(node: ast.AST) -> bool:
     return isinstance(node, (ast.With, ast.AsyncWith))
 
 
-def _assigned(statements: Sequence[ast.stmt]) -> Iterator[Bound]:
+def _assigned(statements: Sequence[ast.stmt]) -> Iterator[Assigned]:
     """What statements assign to, those of functions in them left out."""
     for statement in statements:
         if isinstance(statement, SCOPES):
@@ -190,17 +196,17 @@ def _assigned(statements: Sequence[ast.stmt]) -> Iterator[Bound]:
             yield from _assigned(getattr(statement, name, ()))
 
 
-def _bounds(target: ast.expr) -> Iterator[Bound]:
+def _bounds(target: ast.expr) -> Iterator[Assigned]:
     match target:
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
             for part in parts:
                 yield from _bounds(part)
         case ast.Name(id=name):
-            yield Bound(name, name, target.lineno)
+            yield Assigned(name, name, target.lineno)
         case ast.Attribute(value=ast.Name(id=name), attr=attribute):
-            yield Bound(name, f"{name}.{attribute}", target.lineno, attribute)
+            yield Assigned(name, f"{name}.{attribute}", target.lineno, attribute)
         case ast.Subscript(value=ast.Name(id=name), slice=index):
-            yield Bound(name, ast.unparse(target), target.lineno, is_entry=True, index=_constant(index))
+            yield Assigned(name, ast.unparse(target), target.lineno, is_entry=True, index=_constant(index))
         case _:
             pass
 
@@ -212,7 +218,7 @@ def _constant(index: ast.expr) -> Any:
         return None
 
 
-def _first_use(statements: Sequence[ast.stmt], target: Bound) -> str | None:
+def _first_use(statements: Sequence[ast.stmt], target: Assigned) -> str | None:
     """How the first of the statements that has it uses it: "read", "written", or "" where that is not certain."""
     for statement in statements:
         use = _use(statement, target)
@@ -221,7 +227,7 @@ def _first_use(statements: Sequence[ast.stmt], target: Bound) -> str | None:
     return None
 
 
-def _use(statement: ast.stmt, target: Bound) -> str | None:
+def _use(statement: ast.stmt, target: Assigned) -> str | None:
     match statement:
         case ast.Assign(targets=written, value=value):
             parts: list[ast.AST] = [value, *written]
@@ -246,15 +252,15 @@ def _use(statement: ast.stmt, target: Bound) -> str | None:
     return use
 
 
-def _is_base(node: ast.AST, target: Bound) -> bool:
+def _is_base(node: ast.AST, target: Assigned) -> bool:
     return isinstance(node, ast.Name) and node.id == target.base
 
 
-def _mentions(node: ast.AST, target: Bound) -> bool:
+def _mentions(node: ast.AST, target: Assigned) -> bool:
     return any(_is_base(each, target) for each in ast.walk(node))
 
 
-def _of_expressions(parts: Sequence[ast.AST], target: Bound) -> str | None:
+def _of_expressions(parts: Sequence[ast.AST], target: Assigned) -> str | None:
     for part in parts:
         uses = set(_uses(part, target))
         if uses:
@@ -262,19 +268,19 @@ def _of_expressions(parts: Sequence[ast.AST], target: Bound) -> str | None:
     return None
 
 
-def _uses(node: ast.AST, target: Bound) -> Iterator[str]:
+def _uses(node: ast.AST, target: Assigned) -> Iterator[str]:
     """How an expression uses it, in no order."""
     if isinstance(node, ast.Lambda):
-        found, inside = ([""] if _mentions(node, target) else []), False
+        uses, inside = ([""] if _mentions(node, target) else []), False
     else:
-        found, inside = (_uses_of_entry if target.is_entry else _uses_of_name)(node, target)
-    yield from found
+        uses, inside = (_uses_of_entry if target.is_entry else _uses_of_name)(node, target)
+    yield from uses
     if inside:
         for child in ast.iter_child_nodes(node):
             yield from _uses(child, target)
 
 
-def _uses_of_name(node: ast.AST, target: Bound) -> tuple[list[str], bool]:
+def _uses_of_name(node: ast.AST, target: Assigned) -> tuple[list[str], bool]:
     """The uses of a name or an attribute by this node, and whether its children are to be looked at."""
     match node:
         case ast.Attribute(value=ast.Name(id=target.base), attr=attribute, ctx=context) if target.attribute is not None:
@@ -284,7 +290,7 @@ def _uses_of_name(node: ast.AST, target: Bound) -> tuple[list[str], bool]:
     return [], True
 
 
-def _uses_of_entry(node: ast.AST, target: Bound) -> tuple[list[str], bool]:
+def _uses_of_entry(node: ast.AST, target: Assigned) -> tuple[list[str], bool]:
     """The same of an entry, which is read by its index, by one of the build, and by what takes all of the container."""
     match node:
         case ast.Subscript(value=ast.Name(id=target.base), slice=index, ctx=context):
@@ -298,7 +304,7 @@ def _uses_of_entry(node: ast.AST, target: Bound) -> tuple[list[str], bool]:
     return [], True
 
 
-def _uses_by_index(key: Any, context: ast.expr_context, target: Bound) -> list[str]:
+def _uses_by_index(key: Any, context: ast.expr_context, target: Assigned) -> list[str]:
     if key is None:
         return ["read" if isinstance(context, ast.Load) else ""]
     if key == target.index:

@@ -61,8 +61,8 @@ REBOUND = Rule(
     message="{name} is bound to another value in {block}, and read after it: Python does that once, while the kernel "
     "is built, whichever threads come to the block and how often",
     fix="{made}set it inside: {name}.set(...)",
-    why="An assignment of Python is no instruction: the kernel would run without it.",
-    reference="docs/guide.md, Lists, dictionaries and dataclasses",
+    why="An assignment of Python is not an instruction: the threads would not run it.",
+    reference="docs/guide.md, Values and variables",
 )
 FOREIGN_VALUE = Rule(
     id="value.kernel",
