@@ -295,6 +295,22 @@ TENSOR_WRITE = Rule(
     why="Old, new or mixed columns are read, depending on timing. Nothing traps.",
     reference=_TENSOR,
 )
+TENSOR_FENCE_BEFORE = Rule(
+    id="tcgen05.missing-fence-before",
+    message="{first} {access} columns of tensor memory from {column} on, which {second} uses next: no "
+    "tcgen05.fence::before_thread_sync is between the wait for it and the barrier that lets the other go on",
+    fix="put k.tcgen05.fence_before_thread_sync() after the wait for {line}, before warp {warp} arrives at the barrier",
+    why="Barriers and arrivals do not order tensor memory: old, new or mixed columns are read. Nothing traps.",
+    reference="PTX ISA 9.7.16.11.1 (tcgen05.fence), 9.7.16.6.4 (canonical synchronisation patterns)",
+)
+TENSOR_FENCE_AFTER = Rule(
+    id="tcgen05.missing-fence-after",
+    message="{now}{second} uses columns of tensor memory from {column} on, which {first} {access}, after a wait with "
+    "no tcgen05.fence::after_thread_sync between",
+    fix="put k.tcgen05.fence_after_thread_sync() between the wait and {line}",
+    why="The operation may be moved before the wait, which orders other memory only.",
+    reference="PTX ISA 9.7.16.11.1 (tcgen05.fence), 9.7.16.6.4 (canonical synchronisation patterns)",
+)
 TENSOR_FREED = Rule(
     id="tcgen05.missing-barrier",
     message="{now}{second} gives tensor memory back while {first} may still {access} it: {reason}",

@@ -132,7 +132,8 @@ def _elect(_axes: dict[str, object]) -> Own:
     def run(_fiber: Fiber, _launch: Launch, inputs: Inputs, mask: int) -> dict[str, Any]:
         members = inputs("mask")
         there = members & mask if type(members) is int and members & mask else mask
-        leader = (there & -there).bit_length() - 1
+        # Any lane may be elected (PTX ISA 9.7.13.9): the last one is not the lane 0 that programs may take it for.
+        leader = there.bit_length() - 1
         return {"leader": leader, "elected": np.equal(LANE, leader).astype(np.uint64)}
 
     return run

@@ -93,3 +93,28 @@ class Groups:
         """Whether every lane has committed it."""
         lanes = (lane for lane in range(32) if operation.lanes >> lane & 1)
         return all(operation.group_of(lane) < self.committed(lane) for lane in lanes)
+
+
+@dataclass(slots=True)
+class Issued:
+    """What a warp has issued of the kind that commits track: the events of all its lanes, and of each set of them.
+
+    `first` is the first operation of each set of lanes.
+    """
+
+    of_all: int = 0
+    by_lanes: dict[int, int] = field(default_factory=dict)
+    first: dict[int, MachineInstr] = field(default_factory=dict)
+
+    def add(self, bit: int, instr: MachineInstr, lanes: int) -> None:
+        """One more operation, of these lanes."""
+        self.of_all |= bit
+        self.by_lanes[lanes] = self.by_lanes.get(lanes, 0) | bit
+        self.first.setdefault(lanes, instr)
+
+    def tracked(self, lanes: int) -> int:
+        """The events that a commit by these lanes tracks: those of their own operations."""
+        events = 0
+        for others, of_these in self.by_lanes.items():
+            events |= of_these if others & lanes else 0
+        return events

@@ -51,7 +51,7 @@ class Operations:
             for each in state.warps_of(step):
                 state.groups_of(each, said.issues).add(bit, step.instr, step.lanes, step.rounds())
         elif said.issues is Completion.COMMIT:
-            state.tensor_issued[warp.cta, warp.index] |= bit
+            state.tensor_issued[warp.cta, warp.index].add(bit, step.instr, step.lanes)
         return DONE, event, known
 
     def _known(self, step: Step) -> Known:
@@ -61,7 +61,7 @@ class Operations:
             one, other = warp.tell_operation(step.lanes)
             seen, fenced = seen & one, fenced & other
             if step.instr.semantics.issues is Completion.COMMIT:
-                seen |= self._state.tensor_issued[warp.cta, warp.index]
+                seen |= self._state.tensor_issued[warp.cta, warp.index].of_all
         return seen, fenced
 
     def _known_of(self, step: Step, access: Access, known: Known) -> Known:

@@ -144,6 +144,8 @@ class Run:
                 warp.fence_init()
             elif said.of is FenceOf.MEMORY:
                 warp.fence_memory()
+        if said.of in (FenceOf.BEFORE_SYNC, FenceOf.AFTER_SYNC):
+            self._tensors.fence(step, said.of)
         return DONE
 
     def _tensor_memory(self, step: Step) -> Outcome:

@@ -13,6 +13,7 @@ from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.footprints import lanes_of, number
 from nvbackend.dry_run.order.record import Part
 from nvbackend.dry_run.order.words import after_rounds, counted, in_rounds, instruction, line, touch_of
+from nvbackend.dry_run.protocols import commits
 from nvbackend.dry_run.protocols.explain import leaves
 from nvbackend.dry_run.protocols.findings import ACCOUNTING, EARLY, PARITY
 from nvbackend.dry_run.protocols.lifetimes import MBARRIER_BYTES, Overwritten
@@ -200,8 +201,7 @@ class Signals:
         """The events of the operations that the arrival waits for."""
         tracks = step.instr.semantics.tracks
         if tracks is Completion.COMMIT:
-            key = warp.cta, warp.index
-            return self._state.tensor_issued[key] | self._state.tensor_commits[key]
+            return commits.tracked(self._state, step) | self._state.tensor_commits[warp.cta, warp.index]
         return 0 if tracks is None else self._state.groups_of(warp, tracks).tracked(step.lanes)
 
     def apply(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nvbackend.dry_run.objects.barriers import Barrier
-from nvbackend.dry_run.objects.groups import Groups
+from nvbackend.dry_run.objects.groups import Groups, Issued
 from nvbackend.dry_run.objects.mbarriers import Mbarrier, Place, Wait
 from nvbackend.dry_run.order.atomics import Atomics
 from nvbackend.dry_run.order.events import Events, Warp
@@ -43,8 +43,8 @@ class State:
         self.barriers: dict[tuple[int, int], Barrier] = {}
         self.clusters: dict[int, Barrier] = {}
         self.groups: dict[tuple[int, int, Completion], Groups] = {}
-        self.tensor_issued = dict.fromkeys(self.warps, 0)
-        """The events of all tcgen05 operations that a warp has issued, of the kind that commits track."""
+        self.tensor_issued = {key: Issued() for key in self.warps}
+        """The tcgen05 operations that each warp has issued, of the kind that commits track."""
         self.tensor_commits = dict.fromkeys(self.warps, 0)
         """The events of the arrivals of a warp's commits, in their order; what it does next may come before them."""
         self.exits = [0] * launch.ctas

@@ -20,10 +20,11 @@ from nvbackend.dry_run.order.shadow import Shadow
 from nvbackend.dry_run.order.words import after_rounds, crew, in_rounds, instruction, line
 from nvbackend.dry_run.protocols.explain import returns_early
 from nvbackend.dry_run.protocols.findings import ORDER, UNWRITTEN
+from nvbackend.dry_run.protocols.hand_overs import HandOvers
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import DONE, Outcome, Step
 from nvbackend.intrinsics.row.row import RegisterClass
-from nvbackend.intrinsics.row.semantics import Completion, MemoryOperand, TensorMemory
+from nvbackend.intrinsics.row.semantics import Completion, FenceOf, MemoryOperand, TensorMemory
 from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, TMEM, MachineInstr, instruction_descriptor
 from nvbackend.isel.machine.tensor_memory_uses import COLUMNS_OF_A, LANE_SHIFT
 from nvbackend.isel.protocols.tmem.rules import MISSING_DEALLOC
@@ -53,6 +54,7 @@ class Tensors:
         """Whether all writes were seen."""
         self._allocated: dict[int, dict[int, int]] = {cta: {} for cta in range(state.launch.ctas)}
         self._by: dict[tuple[int, int], MachineInstr] = {}
+        self._handed = HandOvers(state)
         self.is_stuck = False
         """Whether no warp can go on any more."""
 
@@ -101,12 +103,17 @@ class Tensors:
         record.parts.append(Part(step.instr, 0, _PARTS * COLUMNS, "tmem"))
         self._look(step, record, parts, known)
 
+    def fence(self, step: Step, of: FenceOf) -> None:
+        """A tcgen05.fence."""
+        self._handed.fence(step, of)
+
     def access(self, step: Step, event: int, known: Known) -> None:
         """What an operation does to tensor memory."""
         row = step.instr.row
         assert row is not None
         if not self._are_any:
             return  # a part of a kernel, whose columns others allocate
+        self._handed.note(step, event)
         for said in step.instr.semantics.memory:
             if row.operand(said.name).register is not RegisterClass.TMEM:
                 continue
@@ -197,15 +204,17 @@ class Tensors:
     def _look(self, step: Step, record: Record, parts: list[slice], known: int, cta: int | None = None) -> None:
         shadow = self._shadows[step.cta if cta is None else cta]
         number_ = self._state.memory.records.add(record)
+        mine = (known | 1 << record.event) & ~self._handed.of_others(record)
         for part in parts:
             if part.stop > _PARTS * COLUMNS:
                 return
-            mine = known | 1 << record.event
             found = shadow.write(part, number_, mine) if record.writes else shadow.read(part, number_, mine)
             for one, address in [*found]:
                 earlier = self._state.memory.records.records[one]
                 if earlier is None and not record.writes and record.engine != _DEALLOC:
                     self._unwritten(record, step, address)
+                elif earlier is not None and known >> earlier.event & 1:
+                    self._handed.judge(earlier, record, step, known, address % COLUMNS)
                 elif earlier is not None and not self._is_ordered(earlier, record, step):
                     self._conflict(earlier, record, step, address % COLUMNS)
 

@@ -31,15 +31,16 @@ class Products:
         k.mbarrier.ready()
 
     @contextmanager
-    def issued(self, tmem, step):
-        """In one thread: the product is issued before the block."""
+    def issued(self, tmem, step, *, fenced=True):
+        """In one thread: the product is issued before the block, `fenced` after what it waits for."""
         k = self.k
         with k.one_thread():
             k.mbarrier.arrive(self.full, expect_tx=TALL.bytes + HALF.bytes)
             k.tma.load(self.ta, self.a, (0, step * 64), self.full)
             k.tma.load(self.tb, self.b, (0, step * 64), self.full)
             k.mbarrier.wait(self.full, step & 1)
-            k.tcgen05.fence_after_thread_sync()
+            if fenced:
+                k.tcgen05.fence_after_thread_sync()
             multiply(k, tmem, self.ta, self.tb, first=False)
             yield
 
@@ -82,6 +83,36 @@ def product_over_one_that_is_read(k, a: MATRIX, b: PART, c: F32, steps: i32):
             k.barrier.sync()  # breaks
         k.tcgen05.fence_before_thread_sync()  # keeps
         k.barrier.sync()  # keeps
+
+
+def read_and_sum(k, products, tmem, step, c, *, fenced=True):
+    """Each warp reads its lanes of a product, and the next product comes after that."""
+    with products.issued(tmem, step, fenced=fenced):
+        k.tcgen05.commit(products.done)
+    k.mbarrier.wait(products.done, step & 1)
+    k.tcgen05.fence_after_thread_sync()
+    load = k.tcgen05.ld(tmem.lanes(k.warp_id() * 32), "32x32b", 64)
+    k.tcgen05.wait_ld(load)
+    store(products.place(c, step), load.values)
+
+
+@tried("tcgen05.missing-fence-before", *OF_PRODUCTS, target="sm_100a")
+def product_over_one_whose_reads_are_not_fenced(k, a: MATRIX, b: PART, c: F32, steps: i32):
+    products = Products(k, a, b)
+    with k.tcgen05.tmem(64) as tmem, k.range(steps) as step:
+        read_and_sum(k, products, tmem, step, c)
+        k.tcgen05.fence_before_thread_sync()  # keeps
+        k.barrier.sync()
+
+
+@tried("tcgen05.missing-fence-after", *OF_PRODUCTS, target="sm_100a")
+def product_that_may_come_before_its_wait(k, a: MATRIX, b: PART, c: F32, steps: i32):
+    products = Products(k, a, b)
+    with k.tcgen05.tmem(64) as tmem, k.range(steps) as step:
+        read_and_sum(k, products, tmem, step, c, fenced=False)
+        k.tcgen05.fence_before_thread_sync()
+        k.barrier.sync()
+        k.tcgen05.fence_after_thread_sync()  # keeps
 
 
 @contextmanager

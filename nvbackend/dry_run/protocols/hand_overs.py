@@ -1,0 +1,90 @@
+"""Tensor memory that one warp loads or stores and another one uses then: the fences on both sides of their barrier.
+
+A load or store is over for its own warp when that has waited for it. For another warp a `before_thread_sync` has to
+come after that, before what lets the other go on, and an `after_thread_sync` of the other one after its wait.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nvbackend.dry_run import rules
+from nvbackend.dry_run.order.record import Record
+from nvbackend.dry_run.order.words import after_rounds, crew, in_rounds, instruction, line
+from nvbackend.dry_run.protocols.findings import EARLY
+from nvbackend.dry_run.protocols.state import State
+from nvbackend.dry_run.seam import Step
+from nvbackend.intrinsics.row.semantics import Completion, FenceOf
+from nvbackend.isel.machine.function import TMEM
+
+_BY_THREADS = (Completion.LOAD_WAIT, Completion.STORE_WAIT)
+_Warp = tuple[int, int]
+"""A CTA and a warp of it."""
+
+
+class HandOvers:
+    """The loads, stores and fences of all warps."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._events: dict[_Warp, int] = {}
+        """The loads and stores of each warp."""
+        self._all = 0
+        self._unfenced: dict[_Warp, int] = {}
+        """By warp: loads and stores that no fence of it came after yet."""
+        self._fences: dict[int, int] = {}
+        """By the event of a load or store: the first fence of each warp after it."""
+        self._let_in = dict.fromkeys(state.warps, 0)
+        """What each warp had seen at its last `after_thread_sync`."""
+
+    def note(self, step: Step, event: int) -> None:
+        """An operation on tensor memory."""
+        if step.instr.semantics.issues in _BY_THREADS:
+            key, bit = (step.cta, step.warps[0]), 1 << event
+            self._events[key] = self._events.get(key, 0) | bit
+            self._all |= bit
+            for warp in self._state.warps:
+                self._unfenced[warp] = self._unfenced.get(warp, 0) | bit
+
+    def fence(self, step: Step, of: FenceOf) -> None:
+        """A tcgen05.fence of some warp."""
+        for warp in self._state.warps_of(step):
+            key = warp.cta, warp.index
+            if of is FenceOf.AFTER_SYNC:
+                self._let_in[key] = warp.seen
+                continue
+            left = self._unfenced.get(key, 0)
+            over = left & warp.seen
+            if over:
+                self._unfenced[key] = left & ~over
+                mark = warp.mark()
+                while over:
+                    bit = over & -over
+                    self._fences[bit] = self._fences.get(bit, 0) | mark
+                    over ^= bit
+
+    def of_others(self, record: Record) -> int:
+        """The events of loads and stores of other warps than that of an access."""
+        return self._all & ~self._events.get((record.cta, record.warp), 0)
+
+    def judge(self, earlier: Record, record: Record, step: Step, known: int, column: int) -> None:
+        """An access that comes after another warp's load or store: whether both fences are between them."""
+        frees = step.instr.semantics.tensor_memory is not None  # the verifier looks at these
+        if frees or not self._all >> earlier.event & 1:
+            return
+        first = earlier.parts[0].instr
+        values: dict[str, Any] = {
+            "first": f"{instruction(first)} of {crew(first, earlier.warp)}{after_rounds(earlier.rounds)}",
+            "second": f"{instruction(step.instr)} of {crew(step.instr, record.warp)}",
+            "access": "writes" if earlier.writes else "reads", "column": column,
+        }  # fmt: skip
+        if not known & self._fences.get(1 << earlier.event, 0):
+            self._state.findings.add(
+                *(EARLY, TMEM, rules.TENSOR_FENCE_BEFORE, first, ((values["second"], step.instr.location),)),
+                since=earlier.event, line=line(first), warp=earlier.warp, **values,
+            )  # fmt: skip
+        elif not self._let_in[record.cta, record.warp] >> earlier.event & 1:
+            self._state.findings.add(
+                *(EARLY, TMEM, rules.TENSOR_FENCE_AFTER, step.instr, ((values["first"], first.location),)),
+                since=earlier.event, now=in_rounds(record.rounds), line=line(step.instr), **values,
+            )  # fmt: skip
