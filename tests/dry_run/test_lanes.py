@@ -8,8 +8,9 @@ from __future__ import annotations
 import pytest
 
 import nvbackend as nvb
-from nvbackend import f32, i32
+from nvbackend import f16, f32, i32, u32
 from tests.dry_run.refusals import refusals
+from tests.support.runtime import broken
 
 OUT = nvb.Pointer[i32]
 WAIT = ["proxy.waited-by-others"]
@@ -132,3 +133,42 @@ def asked(k, x: nvb.Pointer[f32], y: nvb.Pointer[f32], *, between):
 @pytest.mark.parametrize(("between", "rules"), [(lambda k: None, WAIT), (lambda k: k.warp.sync(), [])])
 def test_lanes_meet_after_one_has_asked_for_all(between, rules) -> None:
     assert refusals(asked, between=between) == rules
+
+
+PARTS = {
+    "elected": (lambda k: k.elect(), lambda k: k.elect()),
+    "of lane 0": (lambda k: k.lane_id() == 0, lambda k: k.lane_id() == 0),
+    "elected, committed by lane 0": (lambda k: k.elect(), lambda k: k.lane_id() == 0),
+    "of lane 0, committed by the elected": (lambda k: k.lane_id() == 0, lambda k: k.elect()),
+}
+"""Which lane of a warp issues, and which one commits."""
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_lane_commits_its_own_multiplies_and_not_those_of_an_elected_one(part: str) -> None:
+    issues, commits = PARTS[part]
+    mma = nvb.tcgen05.mma("m128n64k16", f16, f16, f32)
+
+    @nvb.kernel("sm_100a", threads=128)
+    def kernel(k, steps: i32(minimum=1), p: nvb.Pointer[u32]):
+        tiled = k.tiled_mma(mma)
+        left, right = k.shared_tile(tiled.smem_a(64)), k.shared_tile(tiled.smem_b(64))
+        done = k.mbarrier.array(1, arrivals=1, name="done")
+        k.mbarrier.ready()
+        with k.tcgen05.tmem(64) as tmem:
+            with k.if_(k.warp_id() == 1):
+                with k.if_(issues(k)), k.range(steps) as step:
+                    tiled.accumulate(tmem, left, right, accumulate=step > 0)
+                with k.if_(commits(k)):
+                    k.tcgen05.commit(done)
+            k.mbarrier.wait(done, 0)
+            k.tcgen05.fence_after_thread_sync()
+            load = k.tcgen05.ld(tmem.lanes(k.warp_id() * 32), "32x32b", 1)
+            k.tcgen05.wait_ld(load)
+            p[k.thread_id()] = load.values[0]
+
+    found = broken(lambda: kernel.build(check=True))
+    assert [one.rule_id for one in found] == ["async.other-threads"] * ("," in part)
+    for one in found:
+        assert "the elected lane of warp 1" in one.message
+        assert "lane 0 of warp 1" in one.message

@@ -8,10 +8,10 @@ from itertools import pairwise
 
 from nvbackend.diagnostics import Location
 from nvbackend.dry_run import rules
+from nvbackend.dry_run.findings import ACCOUNTING, DEADLOCK, Notes
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.words import counted, in_rounds, instruction, line, listed, warps
-from nvbackend.dry_run.protocols.findings import ACCOUNTING, DEADLOCK, Notes
 from nvbackend.dry_run.protocols.overruns import way_back
 from nvbackend.dry_run.protocols.signals import Signals
 from nvbackend.dry_run.protocols.state import State

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from nvbackend.dry_run import rules
+from nvbackend.dry_run.findings import EXCHANGE
 from nvbackend.dry_run.order.footprints import Access
 from nvbackend.dry_run.order.words import in_rounds, instruction, touch_of
-from nvbackend.dry_run.protocols.findings import EXCHANGE
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import Step
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from nvbackend.diagnostics import Rule
 from nvbackend.dry_run import rules
+from nvbackend.dry_run.findings import ACCOUNTING, ORDER, PARITY, Findings
+from nvbackend.dry_run.findings import UNWRITTEN as NOBODY
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Wait, is_relaxed
 from nvbackend.dry_run.order import memory
 from nvbackend.dry_run.order.extents import Outside
 from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.order.words import access, after_rounds, crew, in_rounds, instruction, line, touch_of
 from nvbackend.dry_run.protocols.advice import Advice
-from nvbackend.dry_run.protocols.findings import ACCOUNTING, ORDER, PARITY, Findings
-from nvbackend.dry_run.protocols.findings import UNWRITTEN as NOBODY
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.when import When
 from nvbackend.isel.machine.function import MachineInstr, MemoryObject

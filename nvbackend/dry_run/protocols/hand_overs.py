@@ -1,4 +1,4 @@
-"""Tensor memory that one warp loads or stores and another one uses then: the fences on both sides of their barrier.
+"""Tensor memory from thread to thread: whose operations a commit tracks, and the fences on both sides of a barrier.
 
 A load or store is over for its own warp when that has waited for it. For another warp a `before_thread_sync` has to
 come after that, before what lets the other go on, and an `after_thread_sync` of the other one after its wait.
@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from nvbackend.dry_run import rules
+from nvbackend.dry_run.findings import ACCOUNTING, EARLY
 from nvbackend.dry_run.order.record import Record
 from nvbackend.dry_run.order.words import after_rounds, crew, in_rounds, instruction, line
-from nvbackend.dry_run.protocols.findings import EARLY
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import Step
-from nvbackend.intrinsics.row.semantics import Completion, FenceOf
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, Completion, FenceOf
 from nvbackend.isel.machine.function import TMEM
+from nvbackend.isel.protocols.groups.rules import OTHER_THREADS
 
 _BY_THREADS = (Completion.LOAD_WAIT, Completion.STORE_WAIT)
 _Warp = tuple[int, int]
@@ -88,3 +89,27 @@ class HandOvers:
                 *(EARLY, TMEM, rules.TENSOR_FENCE_AFTER, step.instr, ((values["first"], first.location),)),
                 since=earlier.event, now=in_rounds(record.rounds), line=line(step.instr), **values,
             )  # fmt: skip
+
+
+def tracked(state: State, step: Step) -> int:
+    """The events that a commit of tcgen05 waits for: operations of its own thread. A mistake where others are alone."""
+    warp = step.warps[0]
+    issued = state.tensor_issued[step.cta, warp]
+    events = issued.tracked(step.lanes)
+    if not events and issued.first:
+        (lanes, first), *_ = issued.first.items()
+        state.findings.add(
+            *(ACCOUNTING, "commit", OTHER_THREADS, step.instr, (("it is issued here", first.location),)),
+            holds=lambda: not issued.tracked(step.lanes), completion=f"the {instruction(step.instr)}",
+            others=_called(step.lanes, warp), issue=f"the {instruction(first)} of {line(first)}",
+            issuers=_called(lanes, warp),
+        )  # fmt: skip
+    return events
+
+
+def _called(lanes: int, warp: int) -> str:
+    """Some lanes of a warp. A run elects the last one."""
+    if lanes.bit_count() > 1:
+        return f"several lanes of warp {warp}"
+    lane = lanes.bit_length() - 1
+    return f"the elected lane of warp {warp}" if lane == WARP_SIZE - 1 else f"lane {lane} of warp {warp}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import groupby
 
 from nvbackend.dry_run import rules
+from nvbackend.dry_run.findings import ACCOUNTING
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.words import counted, in_rounds, line, warps
-from nvbackend.dry_run.protocols.findings import ACCOUNTING
 from nvbackend.dry_run.protocols.state import State
 
 _Line = int

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nvbackend.dry_run import rules
+from nvbackend.dry_run.findings import ACCOUNTING, ORDER, UNWRITTEN
 from nvbackend.dry_run.objects.groups import Operation
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.footprints import Access, lanes_of, number
 from nvbackend.dry_run.order.words import after_rounds, in_rounds, instruction, line, touch_of
-from nvbackend.dry_run.protocols.findings import ACCOUNTING, ORDER, UNWRITTEN
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import RANK_SHIFT, Step, Unknown
 from nvbackend.dry_run.when import When

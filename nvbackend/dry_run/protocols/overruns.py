@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from nvbackend.dry_run import rules
+from nvbackend.dry_run.findings import ORDER
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.words import in_rounds, instruction, line
-from nvbackend.dry_run.protocols.findings import ORDER
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import Step
 

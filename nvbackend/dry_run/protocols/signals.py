@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from nvbackend.dry_run import rules
+from nvbackend.dry_run.findings import ACCOUNTING, EARLY, PARITY
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Place, Wait, is_relaxed
 from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.footprints import lanes_of, number
 from nvbackend.dry_run.order.record import Part
 from nvbackend.dry_run.order.words import after_rounds, counted, in_rounds, instruction, line, touch_of
-from nvbackend.dry_run.protocols import commits
 from nvbackend.dry_run.protocols.explain import leaves
-from nvbackend.dry_run.protocols.findings import ACCOUNTING, EARLY, PARITY
+from nvbackend.dry_run.protocols.hand_overs import tracked
 from nvbackend.dry_run.protocols.lifetimes import MBARRIER_BYTES, Overwritten
 from nvbackend.dry_run.protocols.overruns import never_waits
 from nvbackend.dry_run.protocols.state import State
@@ -201,7 +201,7 @@ class Signals:
         """The events of the operations that the arrival waits for."""
         tracks = step.instr.semantics.tracks
         if tracks is Completion.COMMIT:
-            return commits.tracked(self._state, step) | self._state.tensor_commits[warp.cta, warp.index]
+            return tracked(self._state, step) | self._state.tensor_commits[warp.cta, warp.index]
         return 0 if tracks is None else self._state.groups_of(warp, tracks).tracked(step.lanes)
 
     def apply(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nvbackend.dry_run.findings import Findings
 from nvbackend.dry_run.objects.barriers import Barrier
 from nvbackend.dry_run.objects.groups import Groups, Issued
 from nvbackend.dry_run.objects.mbarriers import Mbarrier, Place, Wait
@@ -12,7 +13,6 @@ from nvbackend.dry_run.order.events import Events, Warp
 from nvbackend.dry_run.order.extents import Extents
 from nvbackend.dry_run.order.footprints import Footprints
 from nvbackend.dry_run.order.memory import Conflict, Left, Memory
-from nvbackend.dry_run.protocols.findings import Findings
 from nvbackend.dry_run.seam import RANK_SHIFT, Launch, Step
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.intrinsics.sync.register_budget import REGISTER_COUNTS, THREAD_REGISTERS, launch_share

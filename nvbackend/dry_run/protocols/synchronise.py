@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from nvbackend.dry_run import rules
+from nvbackend.dry_run.findings import ACCOUNTING
 from nvbackend.dry_run.objects.barriers import Barrier, Comer
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.words import in_rounds, instruction, warps
-from nvbackend.dry_run.protocols.findings import ACCOUNTING
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import BLOCKED, DONE, Outcome, Step
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, Scope

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from nvbackend.dry_run import rules
+from nvbackend.dry_run.findings import ORDER, UNWRITTEN
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Wait
 from nvbackend.dry_run.order.events import Known
 from nvbackend.dry_run.order.footprints import number
@@ -19,7 +20,6 @@ from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.order.shadow import Shadow
 from nvbackend.dry_run.order.words import after_rounds, crew, in_rounds, instruction, line
 from nvbackend.dry_run.protocols.explain import returns_early
-from nvbackend.dry_run.protocols.findings import ORDER, UNWRITTEN
 from nvbackend.dry_run.protocols.hand_overs import HandOvers
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import DONE, Outcome, Step

@@ -165,45 +165,6 @@ def test_a_thread_commits_its_own_multiplies_of_tcgen05(thread, wrong):
     assert len(found(program, "sm_100a")) == wrong
 
 
-PARTS = {
-    "elected": (lambda k: k.elect(), lambda k: k.elect()),
-    "of lane 0": (lambda k: k.lane_id() == 0, lambda k: k.lane_id() == 0),
-    "elected, committed by lane 0": (lambda k: k.elect(), lambda k: k.lane_id() == 0),
-    "of lane 0, committed by the elected": (lambda k: k.lane_id() == 0, lambda k: k.elect()),
-}
-"""Which lane of a warp issues, and which one commits."""
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_a_lane_commits_its_own_multiplies_and_not_those_of_an_elected_one(part: str) -> None:
-    issues, commits = PARTS[part]
-    mma = nvb.tcgen05.mma("m128n64k16", f16, f16, f32)
-
-    @nvb.kernel("sm_100a", threads=128)
-    def kernel(k, steps: i32(minimum=1), p: nvb.Pointer[u32]):
-        tiled = k.tiled_mma(mma)
-        left, right = k.shared_tile(tiled.smem_a(64)), k.shared_tile(tiled.smem_b(64))
-        done = k.mbarrier.array(1, arrivals=1, name="done")
-        k.mbarrier.ready()
-        with k.tcgen05.tmem(64) as tmem:
-            with k.if_(k.warp_id() == 1):
-                with k.if_(issues(k)), k.range(steps) as step:
-                    tiled.accumulate(tmem, left, right, accumulate=step > 0)
-                with k.if_(commits(k)):
-                    k.tcgen05.commit(done)
-            k.mbarrier.wait(done, 0)
-            k.tcgen05.fence_after_thread_sync()
-            load = k.tcgen05.ld(tmem.lanes(k.warp_id() * 32), "32x32b", 1)
-            k.tcgen05.wait_ld(load)
-            p[k.thread_id()] = load.values[0]
-
-    found = broken(lambda: kernel.build(check=True))
-    assert [one.rule_id for one in found] == [RULE] * ("," in part)
-    for one in found:
-        assert "the elected lane of warp 1" in one.message
-        assert "lane 0 of warp 1" in one.message
-
-
 # -- cp.async -------------------------------------------------------------------------------------------------------
 
 
