@@ -44,7 +44,7 @@ from nvbackend.intrinsics.row.semantics import BARRIER, Scope
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.facts import THREADS
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Touch
-from nvbackend.isel.machine.pseudo import ADDRESS, RETURN, global_access
+from nvbackend.isel.machine.pseudo import ADDRESS, RETURN, STORE_GLOBAL, global_access
 from nvbackend.isel.protocols.convergence.convergence import needed_of
 from nvbackend.isel.select.rows import check_row
 from nvbackend.isel.target.target import Target
@@ -241,6 +241,8 @@ class Core:
         named, said = {ADDRESS: reference(pointer)}, global_access(opcode, bytes)
         instr = MachineInstr(opcode, None, operands=named, location=at, semantics=said)
         block.plain.append((block.instructions[-1] if block.instructions else None, instr))
+        if opcode == STORE_GLOBAL:
+            self.tracking.maps.note_store(block, pointer)
         self.allowances.note(at)
 
     def intrinsic(self, name: str, element: ElementType | None, arguments: Sequence[ir.Value]) -> ir.Value:
@@ -361,6 +363,7 @@ class Core:
             if end is not None and not targets and not returns:
                 machine.instructions.append(MachineInstr(RETURN))
         self._note_branches()
+        self.tracking.maps.mark_stores(self.machine)
         replaced = unshare_parted(self.machine, self.indices, everywhere=everywhere)
         self.machine.values = ThreadValues(self.function, self.execution, self._shared_barriers)
         return replaced

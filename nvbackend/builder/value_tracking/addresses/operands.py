@@ -17,7 +17,7 @@ from llvmlite import ir
 from nvbackend.builder.lower.lowering import Operands, values_of
 from nvbackend.builder.value_tracking.addresses.peers import Peers
 from nvbackend.builder.value_tracking.addresses.places import Places, word_of
-from nvbackend.builder.value_tracking.addresses.tensor_maps import TensorMapPlaces, key_of, key_of_parameter
+from nvbackend.builder.value_tracking.addresses.tensor_maps import TensorMapPlaces
 from nvbackend.builder.value_tracking.cluster_execution import ClusterExecution, Numbers
 from nvbackend.builder.value_tracking.execution import Execution
 from nvbackend.builder.value_tracking.expressions.bits import Bits
@@ -92,7 +92,7 @@ class OperandTracking:
         self._places = places
         self._peers = peers
         self._numbers = OperandNumbers(execution, places.bits)
-        self._maps = TensorMapPlaces()
+        self.maps = TensorMapPlaces(execution)
 
     # -- before it is emitted -----------------------------------------------------------------------------------------
 
@@ -253,9 +253,7 @@ class OperandTracking:
         if row.semantics.tensor_map in _UNADDRESSED:
             return {}
         address = operands.get(next(name for name in _MAP_ADDRESSES if row.has_operand(name)))
-        if isinstance(address, ir.Argument):
-            return self._maps.facts(key_of_parameter(address.name))
-        return self._maps.facts(key_of(address)) if isinstance(address, ir.Value) else {}
+        return self.maps.facts(address) if isinstance(address, ir.Value) else {}
 
     def _swizzle(self, row: Row, operands: Operands) -> dict[str, int]:
         """The swizzle of the shared address that `row` reads or writes at in the generic proxy, where it shows one."""

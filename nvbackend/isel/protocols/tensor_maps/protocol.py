@@ -13,6 +13,7 @@ from nvbackend.intrinsics.row.semantics import TensorMapUse
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.finished import semantics_in
 from nvbackend.isel.flow.graphs import ControlFlow
+from nvbackend.isel.flow.plain import with_plain
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction
 from nvbackend.isel.machine.words import with_line
@@ -25,7 +26,10 @@ _RELEASES = (TensorMapUse.PUBLISH, TensorMapUse.RELEASE)
 def check_tensor_maps(function: MachineFunction) -> Iterator[Diagnostic]:
     """Every copy by a map that the kernel changes before and that nothing acquires, and every change not released."""
     there = {said.tensor_map for said in semantics_in(function)}
-    return iter(_TensorMaps(function).find() if TensorMapUse.COPY in there and there.intersection(_CHANGES) else ())
+    if TensorMapUse.COPY not in there:
+        return iter(())
+    stored = any(facts.MAP in instr.facts for block in function.blocks.values() for _, instr in block.plain)
+    return iter(_TensorMaps(with_plain(function)).find() if stored or there.intersection(_CHANGES) else ())
 
 
 class _TensorMaps:
@@ -39,14 +43,14 @@ class _TensorMaps:
             for name, sites in sites_of(function).items()
             if name in self._flow.successors
             for site in sites
-            if site.instr.semantics.tensor_map is not None
+            if site.instr.semantics.tensor_map is not None or facts.MAP in site.instr.facts
         ]
 
     def find(self) -> Iterator[Diagnostic]:
         """What is wrong, each copy once."""
         for copy in self._of(TensorMapUse.COPY):
             number = copy.instr.facts.get(facts.MAP)
-            for change in self._of(*_CHANGES) if number is not None else ():
+            for change in self._changes() if number is not None else ():
                 if change.instr.facts.get(facts.MAP) == number and self._precedes(change, copy):
                     diagnostic = self._judged(change, copy)
                     if diagnostic is not None:
@@ -71,6 +75,10 @@ class _TensorMaps:
             return None
         notes = (("the map is used here", copy.instr.location),)
         return rules.NOT_RELEASED.diagnose(at=change.instr.location, notes=notes, **values)
+
+    def _changes(self) -> list[Site]:
+        """What changes maps, plain stores to one as well."""
+        return [site for site in self._sites if site.instr.semantics.tensor_map in (*_CHANGES, None)]
 
     def _of(self, *uses: TensorMapUse) -> list[Site]:
         return [site for site in self._sites if site.instr.semantics.tensor_map in uses]

@@ -35,6 +35,10 @@ def program(steps, *, loop=False, own=False):
             for step in steps:
                 if step == "change":
                     k.tensormap.replace(place(), "global_address", k.generic_address(x).bitcast(i64))
+                elif step == "store":
+                    place()[k.lane_id()] = 0
+                elif step == "store beside it":
+                    place()[k.lane_id() + 32] = 0
                 elif step == "release":
                     k.tensormap.release()
                 elif step == "acquire":
@@ -56,11 +60,12 @@ def program(steps, *, loop=False, own=False):
     return kernel
 
 
+@pytest.mark.parametrize("change", ["change", "store"])
 @pytest.mark.parametrize("own", [False, True])
-def test_every_order_of_the_steps(own: bool) -> None:
-    """A copy after the change needs a release and then an acquire of its map between them."""
-    for before in itertools.permutations(("change", "release", "acquire", "copy")):
-        late = before[before.index("change") :]
+def test_every_order_of_the_steps(own: bool, change: str) -> None:
+    """A copy after the change, or a plain store to the map, needs a release and then an acquire between them."""
+    for before in itertools.permutations((change, "release", "acquire", "copy")):
+        late = before[before.index(change) :]
         tail = late[: late.index("copy")] if "copy" in late else None
         expected = []
         if tail is not None and "acquire" not in tail:
@@ -68,6 +73,10 @@ def test_every_order_of_the_steps(own: bool) -> None:
         elif tail is not None and "release" not in tail[: tail.index("acquire")]:
             expected = ["tensor-map.not-released"]
         assert said(program(before, own=own)) == expected, before
+
+
+def test_a_store_beside_the_map_changes_nothing() -> None:
+    assert said(program(("store beside it", "copy"))) == []
 
 
 def test_another_map_is_another_map() -> None:
