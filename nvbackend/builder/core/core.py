@@ -44,7 +44,7 @@ from nvbackend.intrinsics.row.semantics import BARRIER, Scope
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.facts import THREADS
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Touch
-from nvbackend.isel.machine.pseudo import ADDRESS, RETURN, STORE_GLOBAL, global_access
+from nvbackend.isel.machine.pseudo import ADDRESS, ARRAY, RETURN, STORE_GLOBAL, global_access
 from nvbackend.isel.protocols.convergence.convergence import needed_of
 from nvbackend.isel.select.rows import check_row
 from nvbackend.isel.target.target import Target
@@ -239,6 +239,11 @@ class Core:
         block = self.machine.block(self.llvm.block.name)
         at = caller_location() if self.allowances.own else caller_line()
         named, said = {ADDRESS: reference(pointer)}, global_access(opcode, bytes)
+        array = pointer
+        while isinstance(array, (ir.GEPInstr, ir.CastInstr)):
+            array = array.operands[0]
+        if isinstance(array, ir.Argument):
+            named[ARRAY] = array.name
         instr = MachineInstr(opcode, None, operands=named, location=at, semantics=said)
         block.plain.append((block.instructions[-1] if block.instructions else None, instr))
         if opcode == STORE_GLOBAL:

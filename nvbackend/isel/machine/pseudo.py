@@ -35,6 +35,8 @@ READ_REGISTERS, WRITE_REGISTERS = "registers.read", "registers.write"
 
 ADDRESS = "address"
 """The operand of an ordinary access."""
+ARRAY = "array"
+"""The parameter that a plain access of global memory is to, where that is known: no operand, but named like one."""
 
 
 @cache

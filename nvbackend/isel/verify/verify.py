@@ -19,6 +19,7 @@ from nvbackend.isel.protocols.cluster.multicast_masks import check_multicast_mas
 from nvbackend.isel.protocols.cluster.protocol import check_cluster_protocol
 from nvbackend.isel.protocols.convergence.convergence import check_convergence
 from nvbackend.isel.protocols.convergence.members import check_members
+from nvbackend.isel.protocols.grids.protocol import check_grids
 from nvbackend.isel.protocols.groups.threads import check_group_threads
 from nvbackend.isel.protocols.mbarrier.protocol import check_mbarrier_protocol
 from nvbackend.isel.protocols.proxy.protocol import check_proxy_protocol
@@ -143,6 +144,7 @@ PROTOCOLS: tuple[Protocol, ...] = (
     check_unwaited_reads,
     check_refills,
     check_tensor_maps,
+    check_grids,
     check_multicast_masks,
     check_shared_bounds,
     check_local_arrays,

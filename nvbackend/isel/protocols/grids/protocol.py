@@ -1,0 +1,126 @@
+"""What comes before griddepcontrol.wait: accesses of global memory that the kernels before this one may still use.
+
+Arrays are told apart as parameters. A thread comes after the wait by its own, or by a barrier or mbarrier that others
+may have come to after theirs; of such a thread nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nvbackend.diagnostics import Diagnostic
+from nvbackend.intrinsics.row.semantics import MbarrierUse, Scope, TensorMapUse
+from nvbackend.intrinsics.sync.barriers import griddepcontrol
+from nvbackend.isel.flow.dataflow import Site, sites_of
+from nvbackend.isel.flow.graphs import ControlFlow
+from nvbackend.isel.flow.plain import with_plain
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr
+from nvbackend.isel.machine.pseudo import ARRAY
+from nvbackend.isel.protocols.grids import rules
+
+_MAP = "tensor_map"
+"""The operand that is a tensor map."""
+
+
+@dataclass(frozen=True)
+class _Access:
+    """An access of a parameter's array."""
+
+    site: Site
+    name: str
+    writes: bool
+
+    @property
+    def done(self) -> str:
+        """What is done to the array."""
+        return "written" if self.writes else "read"
+
+
+def check_grids(function: MachineFunction) -> Iterator[Diagnostic]:
+    """Every array that is accessed before the wait, in the order of the text."""
+    waits = griddepcontrol("wait")
+    if any(instr.row is waits for instr in function.instructions()):
+        yield from _Grids(with_plain(function)).find()
+
+
+class _Grids:
+    """The search in one function."""
+
+    def __init__(self, function: MachineFunction) -> None:
+        self._flow = ControlFlow({name: block.successors for name, block in function.blocks.items()})
+        there = {name: sites for name, sites in sites_of(function).items() if name in self._flow.successors}
+        self._sites = [site for sites in there.values() for site in sites]
+        row = griddepcontrol("wait")
+        self._waits = [site for site in self._sites if site.instr.row is row]
+
+    def find(self) -> Iterator[Diagnostic]:
+        """What is wrong, each array once."""
+        accesses = [each for each in map(_access, self._sites) if each is not None]
+        late = self._late(accesses)
+        told: set[str] = set()
+        for each in accesses:
+            if each in late or each.name in told:
+                continue
+            told.add(each.name)
+            meets = [one for one in late if one.name == each.name and (one.writes or each.writes)]
+            at = each.site.instr.location
+            if meets:
+                place = meets[0].site.instr.location
+                line = f"line {place.line}" if place else meets[0].site.instr.opcode
+                notes = ((f"it is {meets[0].done} here", place),)
+                yield rules.ACCESSED_EARLY.diagnose(
+                    at=at, notes=notes, name=each.name, early=each.done, late=meets[0].done, line=line
+                )
+            else:
+                use = "use" if each.writes else "write"
+                yield rules.READ_EARLY.diagnose(at=at, name=each.name, early=each.done, use=use)
+
+    def _late(self, accesses: list[_Access]) -> list[_Access]:
+        """Those that may come after a wait."""
+        orders = [*self._waits, *(site for site in self._sites if self._may_tell(site))]
+        first: dict[str, int] = {}
+        for site in orders:
+            first[site.block] = min(site.position, first.get(site.block, site.position))
+        behind = {name for block in first for name in self._flow.reached(self._flow.successors[block])}
+        return [
+            each
+            for each in accesses
+            if each.site.block in behind or first.get(each.site.block, each.site.position) < each.site.position
+        ]
+
+    def _may_tell(self, site: Site) -> bool:
+        """Whether a thread may go on here after others that have waited."""
+        said = site.instr.semantics
+        if said.mbarrier is not None and (MbarrierUse.WAIT in said.mbarrier or MbarrierUse.POLL in said.mbarrier):
+            return True
+        if said.atomic or (said.memory and said.acquires > Scope.THREAD):
+            return True
+        if said.barrier is None or not said.barrier.waits:
+            return False
+        ahead = any(self._follows(site, wait) for wait in self._waits)
+        return not ahead or any(self._follows(wait, site) for wait in self._waits)
+
+    def _follows(self, first: Site, second: Site) -> bool:
+        if first.block == second.block and first.position < second.position:
+            return True
+        return second.block in self._flow.reached(self._flow.successors[first.block])
+
+
+def _access(site: Site) -> _Access | None:
+    """The access of a parameter's array, where the instruction is one."""
+    instr = site.instr
+    name = instr.operands.get(ARRAY) if instr.row is None else _of_map(instr)
+    if not name:
+        return None
+    said = instr.semantics
+    brings = said.mbarrier is not None and MbarrierUse.COMPLETE in said.mbarrier
+    return _Access(site, name, any(use.writes for use in said.memory) if instr.row is None else not brings)
+
+
+def _of_map(instr: MachineInstr) -> str | None:
+    """The parameter whose tensor map a copy uses: what the builder names itself begins with a period."""
+    if instr.semantics.tensor_map is not TensorMapUse.COPY:
+        return None
+    name = instr.operands.get(_MAP, "").strip('%"')
+    return None if not name or name.startswith(".") else name

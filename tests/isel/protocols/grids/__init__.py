@@ -1,0 +1,1 @@
+"""Tests of what comes before griddepcontrol.wait."""

@@ -1,0 +1,98 @@
+"""Accesses before griddepcontrol.wait: in which threads, of which arrays, and what else comes after the wait."""
+
+from __future__ import annotations
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import f32
+from nvbackend.diagnostics import Severity
+
+CONFLICT, EARLY = "griddepcontrol.early-conflict", "griddepcontrol.early-access"
+
+
+def said(function, **options):
+    """The rules that the verifier names, with the arrays that its messages begin with."""
+    definition = nvb.kernel("sm_90a", threads=64, **options)(function)
+    try:
+        found = definition.build().diagnostics
+    except nvb.DiagnosticError as error:
+        found = error.diagnostics
+    return [(one.rule_id, one.message.split()[0]) for one in found]
+
+
+def test_what_is_read_before_the_wait_and_not_written_is_a_warning() -> None:
+    def kernel(k, x: nvb.Pointer[f32], y: nvb.Pointer[f32]):
+        thread = k.thread_id()
+        value = x[thread]
+        k.griddepcontrol("wait")
+        y[thread] = value
+
+    with pytest.warns(nvb.DiagnosticWarning, match="before griddepcontrol.wait"):
+        (one,) = nvb.kernel("sm_90a", threads=64)(kernel).build().diagnostics
+    assert (one.rule_id, one.severity) == (EARLY, Severity.WARNING)
+    assert said(kernel, allow={EARLY: "weights"}) == []
+
+
+@pytest.mark.parametrize("reads", [False, True])
+@pytest.mark.parametrize("early", [False, True])
+def test_what_the_kernel_itself_writes_afterwards_is_an_error(early: bool, reads: bool) -> None:
+    def kernel(k, x: nvb.Pointer[f32], y: nvb.Pointer[f32]):
+        thread = k.thread_id()
+        value = y[thread] if early else 0.0
+        k.griddepcontrol("wait")
+        if not early and reads:
+            value = y[thread]
+        y[thread] = x[thread] + value
+
+    assert said(kernel) == ([(CONFLICT, "y")] if early else [])
+
+
+def test_an_array_that_is_cleared_before_the_wait() -> None:
+    def kernel(k, y: nvb.Pointer[f32]):
+        thread = k.thread_id()
+        y[thread] = 0.0
+        k.griddepcontrol("wait")
+        y[thread] = y[63 - thread] + 1.0
+
+    assert said(kernel) == [(CONFLICT, "y")]
+
+
+@pytest.mark.parametrize(("barrier", "wrong"), [(False, True), (True, False)])
+def test_a_warp_that_does_not_wait_comes_after_one_that_does_by_a_barrier(barrier: bool, wrong: bool) -> None:
+    def kernel(k, x: nvb.Pointer[f32], y: nvb.Pointer[f32]):
+        k.barrier.sync()  # before the wait: it says nothing of it
+        with k.if_(k.warp_id() == 0):
+            k.griddepcontrol("wait")
+            if barrier:
+                k.barrier.sync(1, 64)
+        with k.else_():
+            if barrier:
+                k.barrier.sync(1, 64)
+            y[k.lane_id()] = x[k.lane_id()]
+
+    with pytest.warns(nvb.DiagnosticWarning) if wrong else pytest.MonkeyPatch.context():
+        assert said(kernel) == [(EARLY, "x"), (EARLY, "y")] * wrong
+
+
+def test_a_tile_that_is_loaded_before_the_wait() -> None:
+    def kernel(k, a: nvb.TensorMap(f32, box=(8, 32)), y: nvb.Pointer[f32]):
+        row, full = k.shared(f32, 256, align=128), k.mbarrier.array(1, arrivals=1)
+        k.mbarrier.ready()
+        with k.one_thread():
+            k.mbarrier.arrive(full, expect_tx=1024)
+            k.tma.load_box(row, a, (0, 0), full)
+        k.griddepcontrol("wait")
+        k.mbarrier.wait(full, 0)
+        y[k.thread_id()] = row[k.thread_id()]
+
+    with pytest.warns(nvb.DiagnosticWarning):
+        assert said(kernel) == [(EARLY, "a")]
+
+
+def test_nothing_is_said_of_a_kernel_that_does_not_wait() -> None:
+    def kernel(k, x: nvb.Pointer[f32], y: nvb.Pointer[f32]):
+        y[k.thread_id()] = x[k.thread_id()]
+        k.griddepcontrol("launch_dependents")
+
+    assert said(kernel) == []
