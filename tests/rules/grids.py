@@ -1,4 +1,4 @@
-"""Kernels that begin before the ones in front of them have ended."""
+"""Kernels that begin before the previous ones have ended."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class TensorMapPlaces:
         self._execution = execution
         self._numbers: dict[Hashable, int] = {}
         self._in_memory: dict[int, ir.Value] = {}
-        """The addresses of maps that are no parameters themselves, by their numbers."""
+        """The addresses of maps in global memory, by their numbers."""
         self._stores: list[tuple[MachineBlock, int, ir.Value]] = []
         """Plain stores: the block, the index among its plain accesses, the address."""
 
@@ -90,7 +90,7 @@ class Offsets:
             first, other = self._of(pointer, cta), self._of(start, cta)
             if first is None or other is None or first[0] != other[0]:
                 return False
-            apart = (one - base for one, base in zip(first[1], other[1], strict=True))
+            apart = (place - base for place, base in zip(first[1], other[1], strict=True))
             if not any(0 <= each < bytes and threads >> thread & 1 for thread, each in enumerate(apart)):
                 return False
         return True
@@ -110,7 +110,7 @@ class Offsets:
         if left is None or right is None or (left[0] and right[0]) or (operation != "add" and (left[0] or right[0])):
             return None
         combine = _OPERATIONS[operation]
-        return left[0] or right[0], [combine(one, other) for one, other in zip(left[1], right[1], strict=True)]
+        return left[0] or right[0], [combine(*pair) for pair in zip(left[1], right[1], strict=True)]
 
     def _numbers(self, value: ir.Value, cta: int) -> Sequence[int] | None:
         """A number in each thread: of one that the CTA's index decides another for each register."""

@@ -1,6 +1,6 @@
 """What comes before griddepcontrol.wait: accesses of global memory that the kernels before this one may still use.
 
-Arrays are told apart as parameters. A thread comes after the wait by its own, or by a barrier or mbarrier that others
+Each parameter is an array of its own. A thread comes after the wait by its own, or by a barrier or mbarrier that others
 may have come to after theirs; of such a thread nothing is said.
 """
 
@@ -63,7 +63,7 @@ class _Grids:
             if each in late or each.name in told:
                 continue
             told.add(each.name)
-            meets = [one for one in late if one.name == each.name and (one.writes or each.writes)]
+            meets = [after for after in late if after.name == each.name and (after.writes or each.writes)]
             at = each.site.instr.location
             if meets:
                 place = meets[0].site.instr.location

@@ -1,4 +1,4 @@
-"""The rules of kernels that begin before the ones in front of them have ended."""
+"""The rules of kernels that begin before the previous ones have ended."""
 
 from __future__ import annotations
 
