@@ -16,7 +16,7 @@ from nvbackend import f16, f32, i32, i64
 from samples.problem import Problem
 from samples.problem import main as solve
 
-VALUES = 16  # elements that a thread has; of long rows it has twice as many
+VALUES = 16  # elements that a thread has; of long rows, and of short ones in 16 bits, it has twice as many
 EPSILON = 1e-5
 
 Elements = Annotated[nvb.Pointer, lambda element: nvb.Pointer(element, align=16)]
@@ -44,6 +44,9 @@ class Row:
     def __init__(
         self, k: nvb.KernelBuilder, columns: nvb.Value, element: nvb.ElementType, threads: int, elements: int
     ) -> None:
+        if k.target.number >= 90:  # CTAs of the next launch come as these leave, and wait for what these write
+            k.griddepcontrol("launch_dependents")
+            k.griddepcontrol("wait")
         self._k, self._columns, self._width = k, columns, 128 // element.bits
         self._begin = k.block_id().to(i64) * columns.to(i64)
         steps = range(elements // self._width)
@@ -68,7 +71,7 @@ class Row:
             parts = [[one.to(f32) for one in (row + at).load(self._width, where=inside)] for row in shared]
             vector, values = values[: self._width], values[self._width :]
             results = [finish(*column).to(matrix.element) for column in zip(vector, *parts, strict=True)]
-            (matrix + self._begin + at).store(*results, where=inside, cache="cs")  # nothing reads them again soon
+            (matrix + self._begin + at).store(*results, where=inside, evict="L1::no_allocate")
 
     def inside(self, values: Sequence[nvb.Value]) -> list[nvb.Value]:
         """The values, and 0 past the end of the row."""
@@ -146,7 +149,8 @@ def rms_norm(
 
 def fitting(definition: nvb.KernelDefinition, columns: int, element: nvb.ElementType = f16) -> nvb.KernelDefinition:
     """The kernel for rows of `columns` elements: as many threads as have room for them."""
-    elements = VALUES if columns <= (512 if element.bits <= 16 else 1024) * VALUES else 2 * VALUES
+    few, many = (256 * VALUES, 512 * VALUES) if element.bits <= 16 else (0, 1024 * VALUES)
+    elements = VALUES if few < columns <= many else 2 * VALUES
     return definition.with_(element=element, threads=-(-columns // (32 * elements)) * 32, elements=elements)
 
 
