@@ -36,7 +36,7 @@ from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.builder.values.values import GLOBAL_SPACE, Value
 from nvbackend.diagnostics import Diagnostic, Location, Rule, Severity, caller_location, raise_all, user_facing
 from nvbackend.diagnostics.announce import Suppressed, announce
-from nvbackend.intrinsics.sync.barriers import griddepcontrol
+from nvbackend.intrinsics.row.semantics import GridUse
 from nvbackend.intrinsics.sync.register_budget import launch_limit
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.machine.register_room import LAUNCH_REGISTERS
@@ -129,8 +129,7 @@ class KernelBuilder(Operations):
     @property
     def signature(self) -> Signature:
         """What the kernel takes and how it must be launched."""
-        waits = griddepcontrol("wait")
-        overlaps = any(instruction.row is waits for instruction in self.machine.instructions())
+        overlaps = any(each.semantics.grids is GridUse.WAIT for each in self.machine.instructions())
         bounds = dataclasses.replace(self._bounds, dynamic_shared_bytes=self.memory.end, overlaps=overlaps)
         return Signature(self.name, self._parameters, bounds)
 

@@ -197,6 +197,13 @@ class TensorMapUse(_Word):
     COPY = enum.auto()
 
 
+class GridUse(_Word):
+    """What an instruction does with the grids that are launched before and after this one."""
+
+    WAIT = enum.auto()
+    LAUNCH = enum.auto()
+
+
 class Budget(_Word):
     """How an instruction changes the registers of a thread."""
 
@@ -236,6 +243,7 @@ class Semantics:
     tensor_memory: TensorMemory | None = None
     tensor_map: TensorMapUse | None = None
     cta_group: int | None = None
+    grids: GridUse | None = None
     budget: Budget | None = None
     together: Scope = Scope.WARP
     multicast: bool = False

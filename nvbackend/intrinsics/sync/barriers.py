@@ -27,6 +27,7 @@ from nvbackend.intrinsics.row.semantics import (
     WARP_SIZE,
     FenceOf,
     FenceSemantics,
+    GridUse,
     Scope,
     Semantics,
     ThreadBarrier,
@@ -300,7 +301,9 @@ def griddepcontrol(action: str) -> Row:
         requires=Feature.SM_90,
         ptx_version=(7, 8),
         effects=Effect.ORDERS,
-        semantics=Semantics(acquires=Scope.GRID) if action == "wait" else Semantics(releases=Scope.GRID),
+        semantics=Semantics(acquires=Scope.GRID, grids=GridUse.WAIT)
+        if action == "wait"
+        else Semantics(releases=Scope.GRID, grids=GridUse.LAUNCH),
         section="9.7.13 (griddepcontrol)",
         summary="Controls the overlap of dependent grids.",
         axes={"action": action},

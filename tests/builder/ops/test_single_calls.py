@@ -37,6 +37,7 @@ def broken(call):
 def test_barriers_fences_and_grids():
     u = Using()
     k = u.k
+    k.griddepcontrol("wait")
     k.mbarrier.init(u.barrier, 256)
     k.mbarrier.ready()
     k.mbarrier.arrive(u.barrier, rank=1, qualifiers=("release", "cluster"))
@@ -53,7 +54,6 @@ def test_barriers_fences_and_grids():
     k.fence.shared("acquire")
     k.fence.proxy_alias()
     k.fence.membar("gl")
-    k.griddepcontrol("wait")
     k.nanosleep(20)
     u.out[1] = k.cluster.rank_of(k.cluster.map_to_peer(u.shared.bytes, 1))
     text = u.ptx()

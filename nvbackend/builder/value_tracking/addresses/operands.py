@@ -22,6 +22,7 @@ from nvbackend.builder.value_tracking.cluster_execution import ClusterExecution,
 from nvbackend.builder.value_tracking.execution import Execution
 from nvbackend.builder.value_tracking.expressions.bits import Bits
 from nvbackend.builder.value_tracking.expressions.provenance import parity_facts, swizzle_fact, variables, wraps
+from nvbackend.builder.values.values import GLOBAL_SPACE
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule, raise_all
 from nvbackend.intrinsics.row.row import GUARD, Intrinsic, RegisterClass, Role, Row
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion, Proxy, Scope, Semantics, TensorMapUse
@@ -253,7 +254,7 @@ class OperandTracking:
         if row.semantics.tensor_map in _UNADDRESSED:
             return {}
         address = operands.get(next(name for name in _MAP_ADDRESSES if row.has_operand(name)))
-        return self.maps.facts(address) if isinstance(address, ir.Value) else {}
+        return self.maps.facts(address) if isinstance(address, ir.Value) and not _is_parameter(address) else {}
 
     def _swizzle(self, row: Row, operands: Operands) -> dict[str, int]:
         """The swizzle of the shared address that `row` reads or writes at in the generic proxy, where it shows one."""
@@ -404,6 +405,12 @@ def _faults(row: Row, name: str, number: int, value: ir.Value, others: dict[str,
         else:
             return ()
     return faults
+
+
+def _is_parameter(address: ir.Value) -> bool:
+    """Whether it is that of a kernel's parameter, which nothing on the device changes."""
+    kind = address.type
+    return isinstance(address, ir.Argument) and isinstance(kind, ir.PointerType) and kind.addrspace != GLOBAL_SPACE
 
 
 def _copied(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:

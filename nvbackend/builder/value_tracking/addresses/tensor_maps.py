@@ -13,7 +13,6 @@ from llvmlite import ir
 
 from nvbackend.builder.value_tracking.execution import Execution
 from nvbackend.builder.value_tracking.results import inputs
-from nvbackend.builder.values.values import GLOBAL_SPACE
 from nvbackend.isel.flow.paths import coming
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction
@@ -57,8 +56,7 @@ class TensorMapPlaces:
         if key is None:
             return {}
         number = self._numbers.setdefault(key, len(self._numbers))
-        if not isinstance(address, ir.Argument) or address.type.addrspace == GLOBAL_SPACE:
-            self._in_memory.setdefault(number, address)
+        self._in_memory.setdefault(number, address)
         return {facts.MAP: number}
 
     def note_store(self, block: MachineBlock, pointer: ir.Value) -> None:

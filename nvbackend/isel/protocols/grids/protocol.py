@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.intrinsics.row.semantics import MbarrierUse, Scope, TensorMapUse
-from nvbackend.intrinsics.sync.barriers import griddepcontrol
+from nvbackend.intrinsics.row.semantics import GridUse, MbarrierUse, Scope, TensorMapUse
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.graphs import ControlFlow
 from nvbackend.isel.flow.plain import with_plain
@@ -39,8 +38,7 @@ class _Access:
 
 def check_grids(function: MachineFunction) -> Iterator[Diagnostic]:
     """Every array that is accessed before the wait, in the order of the text."""
-    waits = griddepcontrol("wait")
-    if any(instr.row is waits for instr in function.instructions()):
+    if any(_waits(instr) for instr in function.instructions()):
         yield from _Grids(with_plain(function)).find()
 
 
@@ -51,8 +49,7 @@ class _Grids:
         self._flow = ControlFlow({name: block.successors for name, block in function.blocks.items()})
         there = {name: sites for name, sites in sites_of(function).items() if name in self._flow.successors}
         self._sites = [site for sites in there.values() for site in sites]
-        row = griddepcontrol("wait")
-        self._waits = [site for site in self._sites if site.instr.row is row]
+        self._waits = [site for site in self._sites if _waits(site.instr)]
 
     def find(self) -> Iterator[Diagnostic]:
         """What is wrong, each array once."""
@@ -105,6 +102,10 @@ class _Grids:
         if first.block == second.block and first.position < second.position:
             return True
         return second.block in self._flow.reached(self._flow.successors[first.block])
+
+
+def _waits(instr: MachineInstr) -> bool:
+    return instr.semantics.grids is GridUse.WAIT
 
 
 def _access(site: Site) -> _Access | None:
