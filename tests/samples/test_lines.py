@@ -23,7 +23,15 @@ from tests.samples.test_problems import KERNELS, SAMPLES, problem_of
 from tests.support.lines import without_lines
 from tests.support.process import ROOT
 
-GEMMS = ("ada_gemm", "ampere_gemm", "blackwell_gemm", "consumer_blackwell_gemm", "hopper_gemm", "turing_gemm")
+GEMMS = (
+    "ada_gemm",
+    "ampere_gemm",
+    "blackwell_gemm",
+    "blackwell_pair_gemm",
+    "consumer_blackwell_gemm",
+    "hopper_gemm",
+    "turing_gemm",
+)
 HELPERS = {"__init__", "problem", "program", "warp_tiles"}
 _OF_LINES = re.compile(r"\s*(?:\.loc|\.file|\.section|\$L__(?:func|tmp|inlined)|\.b8|[{}]?$)")
 _CODE = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(.*?)\s*$", re.MULTILINE)

@@ -40,7 +40,9 @@ _HEADER_LINES = 3
 _COMPLAINT = re.compile(r"^ptxas (?P<file>\S+), line (?P<line>\d+); (?P<gravity>error|fatal)\s*: (?P<text>.*)$", re.M)
 _QUOTED = re.compile(r"'[^']*'")
 _HEADER_END = re.compile(r"^\.address_size 64$", re.M)
-_FILE = re.compile(r"^(\s*\.(?:file|loc)\s+)(\d+)", re.M)
+_FILE = re.compile(r"(^\s*\.(?:file|loc)\s+|\binlined_at )(\d+)", re.M)
+_NAMES = re.compile(r"^\s*\.section\s+\.debug_str\s*\{(.*?)\}", re.M | re.S)
+_NAME = re.compile(r"\$L__inlined(?=\d)")
 _MACROS = re.compile(r"^\s*\.section\s+\.debug_macinfo\s*\{\s*\}\s*$", re.M)
 _HELPER = re.compile(r"\b__nvb_")
 _FILES = 1000
@@ -97,7 +99,10 @@ def together(texts: Sequence[str]) -> str:
     What each numbers or names from the start, source files and helpers, gets another number or name in each.
     """
     first = texts[0]
-    return "\n".join([first[: _end_of_header(first)], *(_apart(text, place) for place, text in enumerate(texts))])
+    apart = [_apart(text, place) for place, text in enumerate(texts)]
+    names = "".join(found[1] for text in apart for found in _NAMES.finditer(text))  # ptxas takes one such section
+    section = f"\t.section\t.debug_str\n\t{{{names}\t}}\n" if names else ""
+    return "\n".join([first[: _end_of_header(first)], *(_NAMES.sub("", text) for text in apart), section])
 
 
 def _end_of_header(text: str) -> int:
@@ -109,6 +114,7 @@ def _end_of_header(text: str) -> int:
 def _apart(text: str, place: int) -> str:
     body = _MACROS.sub("", text[_end_of_header(text) :])
     body = _FILE.sub(lambda found: f"{found[1]}{int(found[2]) + _FILES * place}", body)
+    body = _NAME.sub(f"$L__inlined{place}_", body)
     return _HELPER.sub(f"__nvb{place}_", body)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import KernelBuilder, MathPolicy, Parameter, Value, f16, f32, f64, s32, u8
+from tests.support.lines import without_places
 
 TARGET = "sm_103a"
 """It has every instruction of these nouns."""
@@ -189,7 +190,8 @@ def test_the_form_of_a_gelu_goes_before_the_policy() -> None:
     quick = MathPolicy(approx=True)
     assert "approx" not in ptx(lambda k, x: gelu(k, x, form="erf"), quick)
     assert "approx" in ptx(lambda k, x: gelu(k, x, form="tanh"), quick)
-    assert ptx(gelu, quick) == ptx(lambda k, x: gelu(k, x, form="tanh"), quick)
+    chosen = ptx(lambda k, x: gelu(k, x, form="tanh"), quick)
+    assert without_places(ptx(gelu, quick)) == without_places(chosen)
 
 
 def test_a_policy_that_flushes_reaches_pairs_of_f32_and_no_others() -> None:
