@@ -115,7 +115,7 @@ class Execution:
         self._is_shaped = False
         self.other_axes = False
         """Whether the function asks for an index along y or z by other ways than LLVM's intrinsics."""
-        self._evaluator = Evaluator(Cta(0), counters)
+        self._evaluator: Evaluator
         self.of_cluster: ClusterExecution | None = None
         """The analysis of accesses to other CTAs, in clusters of several."""
         self._latest: tuple[ThreadSet | None, ir.Value | None, Sides] = None, None, (None, None)

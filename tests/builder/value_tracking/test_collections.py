@@ -7,11 +7,12 @@ import operator
 import random
 from collections.abc import Callable, Sequence
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import pytest
 
-from nvbackend import f32
+from nvbackend import f32, i32, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.thread_tables.tables import Cta, constant
 from nvbackend.builder.value_tracking.calls import COLLECTIONS, collected
@@ -108,3 +109,35 @@ def test_what_is_not_computed_is_one_for_a_warp(operation: str) -> None:
     assert (own.certain, own.apparent) == (Scope.WARP, Scope.WARP)
     same = k.core.execution.known(k.warp.reduce(operation, k.arguments[0]).ir)
     assert (same.certain, same.apparent) == (Scope.GRID, Scope.GRID)
+
+
+TAKEN: dict[str, tuple[Callable[[Any, Any, Any], Any], Scope]] = {
+    **{mode: (lambda k, some, _, mode=mode: k.warp.vote(mode, some), Scope.WARP) for mode in ("any", "all", "uni")},
+    "ballot": (lambda k, some, _: k.warp.ballot(some), Scope.WARP),
+    **{
+        mode: (lambda k, _, number, mode=mode: k.warp.reduce(mode, number), Scope.WARP)
+        for mode in ("add", "min", "max", "and", "or", "xor")
+    },
+    "match any": (lambda k, _, number: k.warp.match("any", number), Scope.THREAD),
+    "shuffle idx": (lambda k, _, number: k.warp.shuffle(number, "idx", 3), Scope.WARP),
+    **{
+        mode: (lambda k, _, number, mode=mode: k.warp.shuffle(number, mode, 1), Scope.THREAD)
+        for mode in ("up", "down", "bfly")
+    },
+}
+"""What a warp does with a predicate or a number, and the scope over which its results do not differ."""
+
+
+@pytest.mark.parametrize("name", TAKEN)
+@pytest.mark.parametrize("known", ["none", "of the first warp"])
+def test_what_is_known_of_one_warp_is_not_taken_for_all(name: str, known: str) -> None:
+    """The first warp has a number, and the second one that depends on data and on the thread."""
+    k = KernelBuilder("some", "sm_90a", threads=64, parameters=[Parameter("n", Scalar(i32))])
+    thread, data = k.thread_id(), k.arguments[0]
+    some, number = data > thread, data.to(u32) + thread.to(u32)
+    if known != "none":
+        some, number = (thread < 32) | some, k.select(thread < 32, k.const(5, u32), number)
+    function, scope = TAKEN[name]
+    found = k.core.execution.known(function(k, some, number).ir)
+    assert (found.certain, found.apparent) == (scope, scope)
+    assert found.is_whole is False

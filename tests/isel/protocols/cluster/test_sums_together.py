@@ -83,6 +83,24 @@ def test_sums_of_a_cluster(cluster, announcing, copying, announced, threads, kno
         assert ("together" in one.message) is bool(together)
 
 
+@pytest.mark.parametrize("waits", [(), ("some",), ("all",), ("some", "all"), ("all", "some")], ids=" ".join)
+def test_sums_of_a_cluster_matter_where_a_thread_certainly_waits(waits):
+    """Both CTAs announce 64 bytes to one that data choose and get 32; which threads wait with `some` is unknown."""
+
+    def kernel(k, x: Pointer(u32, 16), n: i32):
+        full, tile = k.mbarrier.array(1, arrivals=1, name="full"), k.shared(u32, 64, align=128)
+        k.mbarrier.ready()
+        with k.if_(k.thread_id() == 0):
+            k.mbarrier.arrive(full, rank=n, expect_tx=64)
+            k.bulk.load(tile, x, 32, full)
+        for each in waits:
+            with k.if_(k.thread_id() < n if each == "some" else k.thread_id() < 64):
+                k.mbarrier.wait(full, 0)
+        k.cluster.sync()
+
+    assert [one for one in rules_of(kernel) if "bytes" in one] == ["mbarrier.wrong-bytes"] * ("all" in waits)
+
+
 @pytest.mark.parametrize("mask", [0b01, 0b10, 0b11])
 @pytest.mark.parametrize("copying", [EVERYWHERE, RANK_1], ids=lambda one: one[0])
 @pytest.mark.parametrize("announced", [32, 64, 128])

@@ -38,3 +38,33 @@ def test_a_write_in_flight_is_told_once(read: bool, needless: bool, last: bool) 
     assert bool(waits) is (read or not last)
     assert ("wgmma.needless-fence" in of_wgmma) is needless
     assert of_proxies == (set() if waits else {"proxy.write-in-flight"})
+
+
+def wrong(mistake: str) -> tuple[set[str], set[str]]:
+    """What both say of a tile that is written while an mma reads it, with a `mistake` in how it is waited for."""
+    p = Program()
+    acc = p.accumulator()
+    p.k.wgmma.fence()
+    p.mma(acc)
+    if mistake != "missing-commit":
+        p.k.wgmma.commit_group()
+    p.write()
+    if mistake == "read-in-flight":
+        p.pointer.cast(acc[0].type).store(acc[0])
+    if mistake == "write-in-flight":
+        acc.fill(1.0)
+    if mistake != "missing-wait":
+        p.k.wgmma.wait_group(int(mistake == "wait-leaves-group"), drains=[acc])
+    proxies = {one.rule_id for one in p.found()}
+    return {one.rule_id for one in check_wgmma_protocol(p.k.machine)}, proxies
+
+
+@pytest.mark.parametrize(
+    "mistake", ["read-in-flight", "write-in-flight", "missing-commit", "wait-leaves-group", "missing-wait"]
+)
+def test_each_wrong_wait_alone_is_enough(mistake: str) -> None:
+    assert wrong(mistake) == ({f"wgmma.{mistake}"}, set())
+
+
+def test_the_right_wait_leaves_it_to_the_proxies() -> None:
+    assert wrong("") == (set(), {"proxy.write-in-flight"})

@@ -242,7 +242,10 @@ def test_only_the_fence_before_a_barrier_orders_what_came_before(before: bool, e
 
 
 def test_columns_are_given_back_at_the_address_of_the_allocation() -> None:
-    places = ((lambda n: 0, False), (lambda n: 32, True), (lambda n: n + 32, False), (lambda n: 32 - (n & 32), False))
+    places = (
+        *((lambda n, moved=moved: moved, moved != 0) for moved in (0, 32, 63, 64, 256)),
+        *((lambda n: n + 32, False), (lambda n: 32 - (n & 32), False)),
+    )
     for place, is_wrong in places:
         k = new()
         cell, moved = k.shared(u32, 1), place(k.arguments[1].to(u32))
