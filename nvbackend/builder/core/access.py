@@ -279,8 +279,6 @@ def _elements(k: Core, registers: list[ir.Value], element: ElementType, count: i
     if len(registers) == count:
         return [_cast(k, register, kind) for register in registers]
     whole = _together(k, registers, ir.VectorType(registers[0].type, len(registers)))
-    if len(registers) == 1:
-        whole = registers[0]
     return list(_parts(k, k.llvm.bitcast(whole, ir.VectorType(kind, count)), count))
 
 
