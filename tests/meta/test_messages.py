@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from nvbackend import DiagnosticError, Rule
+from nvbackend.diagnostics import Location
 from tests.support.messages import Messages
 
 RULE = Rule(id="house.wrong", message="{count} is wrong", fix="give {nearest}")
@@ -52,3 +53,26 @@ def test_places_are_not_part_of_it(tmp_path: Path) -> None:
         caught(Messages(update=False, whole=True), tmp_path / "test_one.py", **values)
     with pytest.raises(AssertionError, match="3 is wrong"):
         caught(Messages(update=False, whole=True), tmp_path / "test_one.py", count=3, nearest=4)
+
+
+def made(messages: Messages, file: Path, first: int, second: int) -> None:
+    """Make a diagnostic that names two lines."""
+    places = [Location("k.py", line, "kernel") for line in (first, second)]
+    with messages.held(file):
+        RULE.diagnose(at=places[0], count=f"line {first}", nearest=second, notes=(("here", places[1]),))
+
+
+def test_what_is_made_is_held_with_the_order_of_its_lines(tmp_path: Path) -> None:
+    golden = tmp_path / "goldens" / "diagnosed" / "test_one.txt"
+    golden.parent.mkdir(parents=True)
+    golden.touch()
+    file = tmp_path / "test_one.py"
+    blessing = Messages(update=True, whole=False)
+    made(blessing, file, 3, 7)
+    blessing.write()
+    assert golden.read_text() == "house.wrong: line <1> is wrong | fix: give 7 | note: here | at <1> <2>\n"
+    made(Messages(update=False, whole=True), file, 3, 7)
+    with pytest.raises(AssertionError, match="give 8"):
+        made(Messages(update=False, whole=True), file, 3, 8)
+    with pytest.raises(AssertionError, match="at <2> <1>"):
+        made(Messages(update=False, whole=True), file, 7, 3)

@@ -225,3 +225,17 @@ def test_work_grows_with_the_text():
         Divergence(made, flow)
         work.append(flow.visited / length)
     assert max(work) / min(work) < 1.1
+
+
+@pytest.mark.parametrize("first", [0, 3, 7])
+@pytest.mark.parametrize("second", [0, 5, 7, None])
+def test_the_lane_that_never_comes_is_named(first, second):
+    """Data decides whether threads come. Each warp lacks a lane of the mask, and the first one's is told."""
+    k = KernelBuilder("kernel", "sm_90a", threads=64, parameters=[Parameter("n", Scalar(i32))])
+    thread = k.thread_id()
+    kept = (thread != first) if second is None else (thread != first) & (thread != 32 + second)
+    with k.if_(((thread & 31) < 8) & kept & (k.arguments[0] > 0)):
+        k.warp.sync(0xFF)
+    told = [one.message for one in gather(k.finish)]
+    named = [f"bar.warp.sync: lane {first} never comes here, and is among the members 0xff"]
+    assert told == (named if second is not None else [])

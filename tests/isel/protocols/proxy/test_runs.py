@@ -16,7 +16,7 @@ Access = tuple[int, AccessKind, MemoryTouch]
 
 
 def program(chance: random.Random) -> Program:
-    """Accesses of several kinds to two tiles of one allocation and to another: both operands of an mma may be in one."""
+    """Accesses of several kinds to three tiles, two of one allocation: both operands of an mma may be in it."""
     p = Program(tiles=2)
     acc = p.accumulator()
     tiles = [p.tiles.at(0), p.tiles.at(1), p.other]
