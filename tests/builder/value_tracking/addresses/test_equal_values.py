@@ -11,7 +11,7 @@ import pytest
 from llvmlite import ir
 
 from nvbackend.builder.value_tracking.addresses.places import symbol_name
-from nvbackend.builder.value_tracking.addresses.tensor_maps import TensorMapPlaces, key_of
+from nvbackend.builder.value_tracking.addresses.tensor_maps import key_of
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
 MASK = (1 << 32) - 1
@@ -143,12 +143,3 @@ def test_a_deep_expression_is_not_compared() -> None:
     keys = [key_of(each) for each in chain]
     assert keys.index(None) > 8
     assert keys[-1] is None
-
-
-def test_each_key_has_a_number_of_its_own() -> None:
-    places = TensorMapPlaces()
-    facts = [places.facts(key) for key in ("a", "b", "a", None, "c", "b")]
-    assert facts[0] == facts[2]
-    assert facts[1] == facts[5]
-    assert facts[3] == {}
-    assert len({tuple(each.items()) for each in facts if each}) == 3
