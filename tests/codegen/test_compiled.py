@@ -101,6 +101,19 @@ def test_the_cache_gives_the_same_kernel(tmp_path: Path) -> None:
     assert again == build()
 
 
+def test_the_time_of_ptxas_leaves_out_what_runs_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(compiled_module.time, "perf_counter", lambda: now)
+    ptx, tool = build(assemble=False).ptx, find_ptxas()
+    for cached in (False, True):
+        stages = compiled_module._Stages("scale", HOPPER, Cache(tmp_path))
+        steps = stages.assemble(ptx, tool, 3, None)
+        for _ in steps:
+            now += 50.0
+        assert stages.timings == {"assemble": 0.0}
+        assert stages.cached == (["assemble"] if cached else [])
+
+
 def test_a_second_compile_takes_no_time(tmp_path: Path) -> None:
     first = build(cache=Cache(tmp_path))
     again = first.again()

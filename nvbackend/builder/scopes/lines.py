@@ -15,6 +15,8 @@ _KIND = "DebugDirectivesOnly"
 """LLVM prints only `.loc` for it. For LineTablesOnly it writes `.target ..., debug`, and ptxas spills."""
 _FLAGS, _FLAG = "llvm.module.flags", "Debug Info Version"
 _VERSION = 3
+_DISTINCT = ("DICompileUnit", "DISubprogram")
+"""Nodes that are never one with another of the same text."""
 _I32 = ir.IntType(32)
 
 _Place = tuple[str, int, int, str]
@@ -114,9 +116,7 @@ class Lines:
     def _begin(self, file: Any) -> Any:
         """Make the function one with debug information, written in `file`."""
         module = self._function.module
-        unit = self._node(
-            "DICompileUnit", distinct=True, language=_bare("DW_LANG_Python"), file=file, emissionKind=_bare(_KIND)
-        )
+        unit = self._node("DICompileUnit", language=_bare("DW_LANG_Python"), file=file, emissionKind=_bare(_KIND))
         module.add_named_metadata("llvm.dbg.cu", unit)
         if _FLAGS not in module.namedmetadata:
             warning, version = (ir.Constant(ir.IntType(32), number) for number in (2, _VERSION))
@@ -124,12 +124,12 @@ class Lines:
         facts: dict[str, Any] = {"spFlags": _bare("DISPFlagDefinition")}
         if self._function.linkage == "internal":  # LLVM changes the type of a function whose callers it knows
             facts["type"] = self._node("DISubroutineType", types=module.add_metadata([None]))
-        subprogram = self._node("DISubprogram", distinct=True, name=self._function.name, file=file, unit=unit, **facts)
+        subprogram = self._node("DISubprogram", name=self._function.name, file=file, unit=unit, **facts)
         self._function.set_metadata("dbg", subprogram)
         return subprogram
 
-    def _node(self, kind: str, *, distinct: bool = False, **operands: Any) -> Any:
-        return self._function.module.add_debug_info(kind, operands, is_distinct=distinct)
+    def _node(self, kind: str, **operands: Any) -> Any:
+        return self._function.module.add_debug_info(kind, operands, is_distinct=kind in _DISTINCT)
 
 
 def _place(location: Location) -> _Place:

@@ -134,7 +134,6 @@ class _Analysis:
         self._graph = Graph((), self._stores, self._before)
         self._known: list[Known | None] = []
         self._scopes: dict[int, Scope] = {}
-        self._texts: dict[int, str] = {}
         self._slots: dict[str, list[Entry]] = {}
         self._varying: dict[Entry, Scope] = {}
         self._applied: dict[str, Scope] = {}
@@ -191,16 +190,7 @@ class _Analysis:
         choice = self._choices.get(name)
         place = choice.location if choice else None
         formula = None if self._agreement is None or isinstance(asked, Rounds) else self._agreement.formula(condition)
-        return Branch(self.scope(asked), alone, fixed, self._described(condition), place, formula)
-
-    def _described(self, condition: ir.Value) -> str:
-        """The condition in words, which are the same for all that are one node."""
-        number = self._graph.numbers.get(id(condition))
-        if number is None:
-            return described(condition)
-        if number not in self._texts:
-            self._texts[number] = described(condition)
-        return self._texts[number]
+        return Branch(self.scope(asked), alone, fixed, described(condition), place, formula)
 
     def _evaluate_all(self, waiting: list[int]) -> None:
         """Evaluate the nodes `waiting`, by their numbers, and those that are computed from what changes."""

@@ -56,3 +56,13 @@ def test_intrinsics_that_llvm_may_not_take_are_compiled_isolated(name, returned,
     builder.ret_void()
     k.verify()
     assert k.finish().isolated is isolated
+
+
+def test_calls_of_ordinary_functions_and_arithmetic_are_compiled_here():
+    builder = owner([])
+    k = attach(builder)
+    other = ir.Function(builder.module, ir.FunctionType(I32, [I32]), "other")
+    builder.add(builder.call(other, [ir.Constant(I32, 1)]), ir.Constant(I32, 2))
+    builder.ret_void()
+    k.verify()
+    assert not k.finish().isolated

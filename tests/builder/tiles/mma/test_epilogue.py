@@ -38,6 +38,21 @@ def test_each_row_of_a_matrix_goes_to_its_place(columns: int, element: nvb.Eleme
         assert found == [place(thread, number, columns) for number in range(len(stores))]
 
 
+def test_each_warpgroup_has_a_barrier_of_its_own() -> None:
+    """The CTA's own is barrier 0, and those after the epilogue's are left to the program."""
+    k = KernelBuilder("stores", "sm_90a", threads=256, parameters=[Parameter("c", TensorMap(f16, (64, 64)))])
+    output = k.tma_epilogue(k.arguments[0], 64, 2)
+    acc = k.wgmma.accumulator(64, f32)
+    acc.fill(0.0)
+    output.reserve((0, 0), k.thread_id() // 128).store(acc)
+    (function,) = (one for one in k.core.llvm.module.functions if one.blocks)
+    syncs = [one for one in instructions(function, "barrier.cta.sync") if len(one.args) == 2]
+    assert len(syncs) == 2
+    for sync in syncs:
+        assert [evaluate(sync.args[0], {"tid.x": thread}) for thread in (0, 127, 128, 255)] == [1, 1, 2, 2]
+        assert evaluate(sync.args[1], {}) == 128
+
+
 def test_buffers_are_free_when_they_are_read() -> None:
     """PTX ISA 9.7.9 (cp.async.bulk.wait_group): .read waits until the sources are read, not until all is written."""
     k = KernelBuilder("stores", "sm_90a", threads=128, parameters=[Parameter("c", TensorMap(f16, (64, 64)))])

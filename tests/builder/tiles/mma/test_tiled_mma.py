@@ -121,16 +121,19 @@ def test_parts_take_the_steps_in_turn():
     assert k.finish().ir.count("fadd float") == 32
 
 
+@pytest.mark.parametrize("tile", [(64, 64), (64, 128), (128, 64), (128, 192)])
 @pytest.mark.parametrize(
-    ("begin", "call"), [(lambda acc: acc.fill(2.0), "fill"), (lambda acc: acc.set([2.0] * 32), "set")]
+    ("begin", "call"),
+    [(lambda acc, count: acc.fill(2.0), "fill"), (lambda acc, count: acc.set([2.0] * 32 * count), "set")],
 )
-def test_a_sum_of_parts_begins_with_what_part_0_is_given(begin, call, monkeypatch):
+def test_a_sum_of_parts_begins_with_what_part_0_is_given(begin, call, tile, monkeypatch):
     """The other parts begin at 0, whatever they held before."""
-    acc, done = builder().tiled_mma(REQUEST).accumulators(parts=2), []
+    acc, done = builder().tiled_mma(REQUEST, tile=tile).accumulators(parts=2), []
     for name in ("fill", "set", "clear"):
         monkeypatch.setattr(Accumulator, name, lambda own, *_, name=name: done.append((name, own.name)))
-    begin(acc)
-    assert done == [(call, "acc.0.0.0"), ("clear", "acc.0.0.1")]
+    first = [(m, n) for n in range(tile[1] // 64) for m in range(tile[0] // 64)]
+    begin(acc, len(first))
+    assert done == [(name, f"acc.{m}.{n}.{part}") for part, name in enumerate((call, "clear")) for m, n in first]
 
 
 def test_the_first_instruction_of_each_accumulator_is_told_what_the_caller_says():

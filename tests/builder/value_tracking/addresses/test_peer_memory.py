@@ -448,3 +448,13 @@ def test_an_mbarrier_whose_variable_was_a_peers_before():
         at.set(again.cluster.map_to_peer(full.bytes, 1))
     with pytest.raises(DiagnosticError, match=r"cluster\.peer-address"):
         again.mbarrier.arrive(again.shared_address(at.value, u64, 8))
+
+
+def test_a_pointer_for_llvmlite_is_of_the_cluster():
+    k = builder()
+    own = k.shared(f32, 512)
+    assert str(k.cluster.map_shared_rank(own, k.cluster.peer_rank()).pointer().type) == "ptr addrspace(7)"
+    wrong = k.cluster.map_shared_rank(own, k.cluster.rank() + 2)
+    with pytest.raises(DiagnosticError) as caught:
+        wrong.pointer()
+    assert [each.rule_id for each in caught.value.diagnostics] == ["cluster.rank"]
