@@ -101,7 +101,7 @@ def store(element: str, count: int = 1) -> Row:
 def store_global(element: str, scope: str, *, mmio: bool = False) -> Row:
     """st.async to global memory, releasing at `scope`; `mmio` for memory of devices, at system scope only."""
     register = GLOBAL_STORED[chosen("element", element, GLOBAL_STORED)]
-    chosen("scope", scope, GLOBAL_SCOPES[mmio])
+    chosen("scope", scope, GLOBAL_SCOPES[chosen("mmio", mmio, GLOBAL_SCOPES)])
     destination = operand("destination", RegisterClass.GLOBAL, meaning="global memory, aligned to the type")
     meaning = "8 bits, in the lower half of the register" if element in BYTES else ""
     return Row(
@@ -145,7 +145,7 @@ def reduce(operation: str, element: str) -> Row:
 def add_global(element: str, scope: str, *, mmio: bool = False) -> Row:
     """red.async: add `value` to global memory, releasing at `scope`; `mmio` for memory of devices, at system scope."""
     register = STORED[chosen("element", element, GLOBAL_ADDED)]
-    chosen("scope", scope, GLOBAL_SCOPES[mmio])
+    chosen("scope", scope, GLOBAL_SCOPES[chosen("mmio", mmio, GLOBAL_SCOPES)])
     destination = operand("destination", RegisterClass.GLOBAL, meaning="global memory, aligned to the type")
     return Row(
         family="async_store",

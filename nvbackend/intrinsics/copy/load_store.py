@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from nvbackend.diagnostics.diagnostic import printed
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import (
     Asm,
@@ -206,6 +207,8 @@ def access(
 
 def _check(opcode: str, order: str, scope: str | None, caching: Caching) -> None:
     """Raises NoSuchRow for words that there are not."""
+    if not isinstance(caching, Caching):
+        raise NoSuchRow(f"caching cannot be {printed(caching)}, only a Caching")
     chosen("opcode", opcode, ORDERS)
     chosen("order", order, (WEAK, VOLATILE, *ORDERS[opcode]))
     chosen("scope", scope, SCOPES if order in ORDERS[opcode] else (None,))

@@ -76,6 +76,7 @@ def ld(shape: str, count: int, *, pack: bool = False) -> Row:
     Raises NoSuchRow for a count that the shape lacks.
     """
     registers = _moved(shape, count)
+    chosen("pack", pack, _BOTH)
     split = shape == SPLIT_SHAPE
     return row(
         "ld",
@@ -147,6 +148,7 @@ def ld_red(
 def st(shape: str, count: int, *, unpack: bool = False) -> Row:
     """tcgen05.st: registers to tensor memory, a warp together; the inverse of ld. The write counts after wait::st."""
     registers = _moved(shape, count)
+    chosen("unpack", unpack, _BOTH)
     split = (("half_split",), (_HALF_SPLIT,)) if shape == SPLIT_SHAPE else ((), ())
     return row(
         "st",

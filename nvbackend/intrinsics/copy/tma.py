@@ -19,6 +19,7 @@ from nvbackend.intrinsics.row.row import (
     RegisterClass,
     Row,
     RowOperand,
+    chosen,
     operand,
     spelled,
 )
@@ -81,7 +82,12 @@ class Options:
 
 
 def options(**used: bool) -> Options:
-    """The options of an instruction that has `used` (multicast, cache_hint), each with whether it is used here."""
+    """The options of an instruction that has `used` (multicast, cache_hint), each with whether it is used here.
+
+    Raises NoSuchRow where that is not True or False.
+    """
+    for name, is_used in used.items():
+        chosen(name, is_used, (False, True))
     optional = {name: _OPTIONAL[name] for name in used}
     taken = [optional[name] for name in used if used[name]]
     values = tuple(

@@ -118,6 +118,8 @@ KINDS: tuple[WmmaTypes, ...] = (
 )
 """The types of the multiplicands, the older ones first."""
 
+SHAPES: tuple[Shape, ...] = tuple(dict.fromkeys(shape for kind in KINDS for shape in kind.shapes))
+
 NOT_OFFERED: dict[str, str] = {
     "wmma.mma f64 m16n16k16 and m16n16k8": "not in the PTX ISA; ptxas takes them and emits no multiplication",
     "wmma.load.c and wmma.store.d f32 m8n8k32 and m8n8k128": "not in the PTX ISA; no wmma.mma has such a matrix",
@@ -170,6 +172,7 @@ def _move(
     space: str | None,
     strided: bool,
 ) -> Row:
+    chosen("shape", shape, SHAPES)
     kind = kind_of_fragment(fragment, shape, element)
     if kind is None:
         raise NoSuchRow(f"wmma has no fragment {fragment} of {spelled_shape(shape)} {element}")

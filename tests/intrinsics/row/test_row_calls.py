@@ -116,8 +116,6 @@ def said(call: Callable[..., Row], given: dict[str, Any]) -> str:
         return repr(call(**given))
     except NoSuchRow as error:
         return error.diagnostics[0].message
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        return type(error).__name__
 
 
 def told() -> Iterator[str]:
