@@ -51,6 +51,16 @@ def test_keywords_of_c_as_parameters() -> None:
         assert refusal("sm_80", of=blend, name=name)[0] == "function.declaration"
 
 
+def test_its_representation_has_none_of_the_texts() -> None:
+    compiled = scaled.compile("sm_80")
+    shown = repr(compiled)
+    assert "scaled" in shown
+    for text in (compiled.ptx, compiled.ir, str(compiled.machine)):
+        assert len(text) > 100
+        assert text not in shown
+        assert repr(text) not in shown
+
+
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)
 def test_ptxas_accepts_each(function) -> None:
     for target in ("sm_80", "sm_120"):

@@ -97,3 +97,15 @@ def test_of_integers_the_argument_that_was_given_has_no_effect(operation, given,
     assert [each.message for each in caught.value.diagnostics] == [
         f"{argument} has no effect on k.math.{operation} of s32: integers have neither NaN nor subnormal numbers"
     ]
+
+
+@pytest.mark.parametrize("name", ["min", "max"])
+@pytest.mark.parametrize("element", [nvb.f16, nvb.bf16, f32])
+def test_nan_of_the_machine_where_the_chip_has_no_such_form(name: str, element: nvb.ElementType) -> None:
+    k = KernelBuilder("refused", "sm_75", threads=32, parameters=[Parameter("x", nvb.Pointer(element))])
+    x = k.arguments[0]
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        getattr(k.math, name)(x[0], x[1], nan=True)
+    (refused,) = caught.value.diagnostics
+    assert refused.rule_id == "target.feature"
+    assert refused.message == f"{name}.NaN.{element} needs SM_80, which sm_75 does not have"
