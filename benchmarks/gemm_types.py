@@ -111,12 +111,12 @@ def w4a16(m: int, n: int, depth: int) -> Case:
     """Weights of 4 bits, against a dense product of weights in f16."""
     import torch
 
-    loaded = nvb.runtime.load(w4a16_gemm.gemm.compile())
-    sample, made = w4a16_gemm, []
-    block = torch.randint(0, 16, (sample.TILE_N, depth))  # all tiles of rows are alike, as it takes long to pack them
-    words = torch.from_numpy(sample.pack(block.numpy()).view("int32"))
-    numbers = block.cuda().repeat(n // sample.TILE_N, 1)
-    packed = words.cuda().repeat(n // sample.TILE_N).view(torch.uint32)
+    sample, choice, made = w4a16_gemm, w4a16_gemm.choose(m, n), []
+    loaded = nvb.runtime.load(choice.kernel.compile())
+    block = torch.randint(0, 16, (sample.ROWS, depth))  # all tiles of rows are alike, as it takes long to pack them
+    words = torch.from_numpy(sample.pack(block.numpy()).view("int32")).cuda().view(depth // sample.PART, -1)
+    numbers = block.cuda().repeat(n // sample.ROWS, 1)
+    packed = words.repeat(1, n // sample.ROWS).view(-1).view(torch.uint32)
     for _ in range(turns_for(n * depth // 2)):
         x = torch.randn(m, depth, device="cuda", dtype=torch.float16)
         scales = torch.rand(depth // sample.GROUP, n, device="cuda").to(torch.float16) * 0.1 + 0.01
@@ -125,14 +125,13 @@ def w4a16(m: int, n: int, depth: int) -> Case:
 
     def ours(turn: int, stream: Any) -> None:
         x, w, scales, _, y, _ = made[turn]
-        grid = n // sample.TILE_N, -(-m // sample.TILE_M)
-        loaded.prepare(grid, x, w, scales, y, m, n, depth // sample.TILE_K, stream=stream).run()
+        loaded.prepare(choice.grid(m, n), x, w, scales, y, m, n, depth // choice.depth, stream=stream).run()
 
     def theirs(turn: int, _: Any) -> None:
         x, _, _, dense, _, y = made[turn]
         torch.matmul(x, dense.T, out=y)
 
-    return Case(n * depth // 2, ours, theirs, lambda turn: made[turn][4:], f"{sample.TILE_N} x {sample.TILE_M}")
+    return Case(n * depth // 2, ours, theirs, lambda turn: made[turn][4:], str(choice))
 
 
 CASES: dict[str, Callable[[], Case]] = {

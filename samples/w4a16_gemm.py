@@ -1,12 +1,16 @@
 """Y = X @ W^T on Hopper, X in f16 and W of 4 bits with a factor for each 128 along K: few rows of X, as in decoding.
 
-W is multiplied as A from registers: a thread unpacks its own elements, which `pack` has put side by side. X comes by
-TMA as B, and Y is transposed as it is stored. Run it as it is.
+W is multiplied as A from registers: a thread unpacks its own elements, which `pack` has put side by side, while the
+tensor core multiplies those of the step before. X comes by TMA as B, so the sums are those of Y^T. The CTAs of a
+cluster take turns along K and add their sums through distributed shared memory: that gives every multiprocessor a part
+of W to read. Run it as it is.
 """
 
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import nvbackend as nvb
@@ -15,88 +19,164 @@ from nvbackend.layout import Layout
 from samples.problem import Problem
 from samples.problem import main as solve
 
-TILE_N, TILE_M, TILE_K = 128, 64, 64  # rows of W, rows of X, columns of both
 GROUP = 128  # columns with one factor
-STAGES, CONSUMERS = 4, 2
-WORDS = 4  # of 8 numbers each: a thread's part of 64 rows of a tile of W
-PACKED = CONSUMERS * 128 * WORDS  # words of a tile of W
+CONSUMERS = 2
+ROWS = 64 * CONSUMERS  # of W in a tile
+WORDS = 4  # of 8 numbers each: what a thread loads at a time
+PART = 16 * WORDS  # columns of these
+PACKED = 64 * PART // 8  # words of a warpgroup's part
 BIAS = 8  # the numbers are stored as 0 to 15
 MAGIC = 0x6400  # 1024 in f16, whose last bits count ones
+VECTOR = 8  # sums that a thread adds at a time, which it loads by four
+PITCH = ROWS + 4  # from a column of sums to the next, so that an accumulator's columns lie in different banks
+SHARED = 231_000  # bytes of a CTA's shared memory
 
-X = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(TILE_M, TILE_K))]
+
+def map_of_x(columns: int) -> nvb.TensorMap:
+    return nvb.TensorMap(f16, box=(columns, PART))
+
+
+X = Annotated[nvb.TensorMap, map_of_x]
+Words = Annotated[nvb.Pointer, nvb.Pointer(u32, const=True)]
 Scales = Annotated[nvb.Pointer, nvb.Pointer(f16, const=True)]
 Count = Annotated[i32, nvb.Scalar(i32, minimum=1)]
-Rows = Annotated[i32, nvb.Scalar(i32, minimum=TILE_N, multiple_of=TILE_N)]
+Rows = Annotated[i32, nvb.Scalar(i32, minimum=ROWS, multiple_of=ROWS)]
 
 
-def unpacked(k: nvb.KernelBuilder, word: nvb.Value, scales: list[nvb.Value]) -> list[nvb.Value]:
+def unpacked(k: nvb.KernelBuilder, word: nvb.Value, factors: list[nvb.Value]) -> list[nvb.Value]:
     """Four registers of two f16: the numbers of a word, those of the even registers times the first factor."""
+    pair = lambda number: k.packed.broadcast(k.const(number, f16))  # noqa: E731
     registers = []
     for register in range(4):
-        offset = (word >> (4 * register)) & 0x000F000F | (MAGIC << 16 | MAGIC)
-        number = k.packed.sub("f16x2", offset, k.packed.broadcast(k.const(1024 + BIAS, f16)))
-        registers.append(k.packed.mul("f16x2", number, scales[register % 2]).bitcast(u32))
+        byte, high = divmod(register, 2)
+        bits = (word >> 8 * byte) & 0x000F000F << 4 * high | MAGIC << 16 | MAGIC
+        ones = 16**high  # in the last bit of the number
+        number = k.packed.fma("f16x2", bits.bitcast(nvb.f16x2), pair(1 / ones), pair(-1024 / ones - BIAS))
+        registers.append(k.packed.mul("f16x2", number, factors[high]).bitcast(u32))
     return registers
 
 
-@nvb.kernel("sm_90a", threads=128 * (1 + CONSUMERS), min_ctas=1)
+@nvb.kernel("sm_90a", threads=128 * (1 + CONSUMERS), cluster=lambda split: split, min_ctas=1)
 def gemm(
     k: nvb.KernelBuilder,
     x: X,
-    w: nvb.Pointer[u32],
+    w: Words,
     scales: Scales,
     y: nvb.Pointer[f16],
     m: Count,
     n: Rows,
-    steps: Annotated[i32, nvb.Scalar(i32, minimum=2, multiple_of=2)],
+    steps: Count,
+    *,
+    columns: int = 64,
+    depth: int = 128,
+    split: int = 2,
+    stages: int = 4,
 ) -> None:
-    mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{TILE_M}k16", f16, f16, f32, a_in_registers=True), (CONSUMERS, 1))
-    ring = k.pipeline(STAGES, CONSUMERS, x=mma.smem_b(TILE_K), w=(u32, Layout(PACKED)))
+    """A tile has 128 rows of W and `columns` rows of X; a step has `depth` columns of both, of one group."""
+    parts = depth // PART
+    mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{columns}k16", f16, f16, f32, a_in_registers=True), (CONSUMERS, 1))
+    words = (u32, Layout((WORDS, 128, CONSUMERS, parts)))
+    ring = k.pipeline(stages, CONSUMERS, x=mma.smem_b(depth), w=words, factors=(f16, Layout(ROWS)))
+    sums = k.shared(f32, columns * PITCH, name="sums")
     k.mbarrier.ready()
-    row, column = k.block_id("x") * TILE_N, k.block_id("y") * TILE_M
-    words = w + k.block_id("x") * steps * PACKED
+    rank, tile = k.cluster.rank(), k.cluster.id()
+    row, column = tile % (n // ROWS) * ROWS, tile // (n // ROWS) * columns
+    turns = (steps - rank + (split - 1)) // split
 
-    with k.producer(registers=40), k.range(steps) as step, ring.fill() as stage:
-        k.tma.load(stage.x, x, (column, step * TILE_K), stage.full)
-        k.bulk.load(stage.w.at(0), words + step * PACKED, 4 * PACKED, stage.full)
+    with k.producer(registers=40):
+        k.griddepcontrol("launch_dependents")
+        k.griddepcontrol("wait")
+        with k.range(turns) as turn, ring.fill() as stage:
+            step = turn * split + rank
+            k.tma.load(stage.x, x, (column, step * depth), stage.full)
+            k.bulk.load(stage.factors.at(0), scales + (step * depth // GROUP * n + row), 2 * ROWS, stage.full)
+            for part in range(parts):
+                source = w + ((step * parts + part) * n + row) * (PART // 8)
+                k.bulk.load(stage.w.at(0, 0, 0, part), source, 4 * CONSUMERS * PACKED, stage.full)
 
     with k.consumers(registers=232) as warpgroup:
         acc, thread = mma.accumulator(), k.thread_id() % 128
-        mine = row + warpgroup * 64 + thread // 32 * 16 + thread % 32 // 4
-        with k.range(steps) as step, ring.drain() as stage:
-            factors = scales + step // (GROUP // TILE_K) * n + mine
-            pair = [k.packed.broadcast(factors[below]) for below in (0, 8)]
-            four = stage.w.at((warpgroup * 128 + thread) * WORDS).load(WORDS)
-            fragments = [k.wgmma.fragment(unpacked(k, word, pair), f16) for word in four]
-            with k.wgmma.group():
-                mma.accumulate(acc, mma.make_fragment_A(fragments), stage.x)
-            k.barrier.sync(1 + warpgroup, 128)  # all warps have read their words
-        inside = k.identity_tensor((TILE_N, TILE_M), at=(row, column)).below(None, m)
-        transposed = k.tensor(y, Layout((n, m), (1, n))).tile((TILE_N, TILE_M), (k.block_id("x"), k.block_id("y")))
-        acc.elements(warpgroup).store(transposed, where=inside)
+        acc.clear()
+        mine = warpgroup * 64 + thread // 32 * 16 + thread % 32 // 4
+        for _ in k.wgmma.turns(turns):
+            with ring.drain(in_flight=1) as stage:
+                factors = [k.packed.broadcast(stage.factors[mine + below]) for below in (0, 8)]
+                loaded = [stage.w.at(0, thread, warpgroup, part).load(WORDS) for part in range(parts)]
+                k.barrier.sync(1 + warpgroup, 128)  # all warps have read their words
+                fragments = [k.wgmma.fragment(unpacked(k, word, factors), f16) for four in loaded for word in four]
+                with k.wgmma.group(in_flight=1):
+                    mma.accumulate(acc, mma.make_fragment_A(fragments), stage.x)
+        k.wgmma.wait_group(0, drains=[acc])
+        acc.elements(warpgroup).store(k.tensor(sums, Layout((ROWS, columns), (1, PITCH))))
+
+    k.cluster.sync()
+    vectors = columns * ROWS // VECTOR // split
+    with k.range(k.thread_id(), vectors, k.threads) as index:
+        place = (rank * vectors + index) * VECTOR
+        i, j = place // ROWS, place % ROWS
+        with k.if_(column + i < m):
+            peers = [k.cluster.map_shared_rank(sums, peer) + (i * PITCH + j) for peer in range(split)]
+            loaded = [[*peer.load(4), *(peer + 4).load(4)] for peer in peers]
+            total = [sum(values[1:], values[0]).to(f16) for values in zip(*loaded, strict=True)]
+            (y + ((column + i) * n + row + j)).store(*total)
+    k.cluster.sync()
 
 
 def pack(numbers: Any) -> Any:
-    """W (N x K, 0 to 15) as the kernel reads it: by tiles of TILE_N x TILE_K, warpgroups, threads, and 16 columns."""
+    """W (N x K, 0 to 15) as the kernel reads it: by parts of 64 columns, 64 rows, threads, and 16 columns."""
     import numpy as np
 
     n, k = numbers.shape
-    # Rows are (tile, warpgroup, warp, half, row), columns (tile, word, half, pair, number): PTX ISA 9.7.15.5.1, A.
-    parts = numbers.astype(np.uint32).reshape(n // TILE_N, CONSUMERS, 4, 2, 8, k // TILE_K, WORDS, 2, 4, 2)
-    shifts = (
-        16 * np.arange(2) + 8 * np.arange(2)[:, None, None] + 4 * np.arange(2)[:, None]
-    )  # column half, row half, number
-    ordered = parts.transpose(0, 5, 1, 2, 4, 8, 6, 7, 3, 9) << shifts.astype(np.uint32)
-    return np.ascontiguousarray(ordered.sum((7, 8, 9), np.uint32)).reshape(-1)
+    # Rows are (block, warp, half, row), columns (part, word, half, pair, number): PTX ISA 9.7.15.5.1, A.
+    parts = numbers.astype(np.uint32).reshape(n // 64, 4, 2, 8, k // PART, WORDS, 2, 4, 2)
+    row_half, column_half, number = np.ogrid[:2, :2, :2]
+    shifts = (4 * row_half + 8 * column_half + 16 * number).astype(np.uint32)
+    ordered = parts.transpose(4, 0, 1, 3, 7, 5, 2, 6, 8) << shifts
+    return np.ascontiguousarray(ordered.sum((6, 7, 8), np.uint32)).reshape(-1)
 
 
-def launch(loaded: nvb.runtime.LoadedKernel, x: Any, w: Any, scales: Any, y: Any) -> None:
+@dataclass(frozen=True)
+class Choice:
+    """The constants of a build."""
+
+    columns: int
+    depth: int
+    split: int
+    stages: int
+
+    @property
+    def kernel(self) -> nvb.KernelDefinition:
+        return gemm.with_(**asdict(self))
+
+    def grid(self, m: int, n: int) -> int:
+        """A cluster for each tile."""
+        return n // ROWS * -(-m // self.columns) * self.split
+
+
+COLUMNS, SPLITS = (8, 16, 32, 64, 128), (8, 4, 2, 1)
+
+
+def choice_of(columns: int, split: int) -> Choice:
+    """As many stages as there is room for."""
+    depth = 128 if columns < 128 else 64
+    stage = 2 * columns * depth + ROWS * depth // 2 + 2 * ROWS
+    return Choice(columns, depth, split, min(8, (SHARED - 4 * columns * PITCH) // stage))
+
+
+def choose(m: int, n: int, multiprocessors: int = 132) -> Choice:
+    """Tiles that have all rows of X, up to 128, and as many CTAs as run at once."""
+    columns = next((columns for columns in COLUMNS if m <= columns), COLUMNS[-1])
+    tiles = n // ROWS * -(-m // columns)
+    return choice_of(columns, next((split for split in SPLITS if tiles * split <= multiprocessors), 1))
+
+
+def launch(loaded: nvb.runtime.LoadedKernel, x: Any, w: Any, scales: Any, y: Any, choice: Choice) -> None:
     """Start the kernel on X (M x K), packed W, factors (K / GROUP x N) and Y (M x N), of whole tiles and groups."""
     (m, k), n = x.shape, scales.shape[1]
-    loaded.launch((n // TILE_N, -(-m // TILE_M)), x, w, scales, y, m, n, k // TILE_K)
+    loaded.launch(choice.grid(m, n), x, w, scales, y, m, n, k // choice.depth)
 
 
-def problem(m: int, n: int, k: int) -> Problem:
+def problem_for(choice: Choice, m: int, n: int, k: int) -> Problem:
     """Random numbers; a weight is rounded to f16 once, when it is multiplied with its factor."""
     import numpy as np
 
@@ -106,7 +186,13 @@ def problem(m: int, n: int, k: int) -> Problem:
     scales = random.uniform(0.01, 0.1, (k // GROUP, n)).astype(np.float16)
     weights = (numbers - BIAS).astype(np.float16) * np.repeat(scales, GROUP, 0).T
     expected = x.astype(np.float32) @ weights.astype(np.float32).T
-    return Problem(gemm, launch, (x, pack(numbers), scales), expected, np.full((m, n), np.nan, np.float16), 2**-10)
+    output = np.full((m, n), np.nan, np.float16)
+    return Problem(choice.kernel, partial(launch, choice=choice), (x, pack(numbers), scales), expected, output, 2**-10)
+
+
+def problem(m: int, n: int, k: int) -> Problem:
+    """Random numbers for the kernel that is chosen."""
+    return problem_for(choose(m, n), m, n, k)
 
 
 def main() -> int:
@@ -114,7 +200,7 @@ def main() -> int:
         __doc__,
         problem,
         sizes="M, N and K",
-        multiples=(1, TILE_N, 2 * TILE_K),
+        multiples=(1, ROWS, GROUP),
         on_the_gpu=(64, 8192, 8192),
         in_the_simulator=(40, 128, 256),
     )
