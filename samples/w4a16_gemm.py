@@ -56,6 +56,28 @@ def unpacked(k: nvb.KernelBuilder, word: nvb.Value, factors: list[nvb.Value]) ->
     return registers
 
 
+def store_sums(
+    k: nvb.KernelBuilder,
+    sums: nvb.Address,
+    y: nvb.Address,
+    at: tuple[nvb.Value, nvb.Value],
+    extents: tuple[nvb.Value, nvb.Value],
+    columns: int,
+    split: int,
+) -> None:
+    """Add what the CTAs of the cluster have summed, each CTA some columns of the tile, and write rows of Y."""
+    (row, column), (m, n) = at, extents
+    vectors = columns * ROWS // VECTOR // split
+    with k.range(k.thread_id(), vectors, k.threads) as index:
+        place = (k.cluster.rank() * vectors + index) * VECTOR
+        i, j = place // ROWS, place % ROWS
+        with k.if_(column + i < m):
+            peers = [k.cluster.map_shared_rank(sums, peer) + (i * PITCH + j) for peer in range(split)]
+            loaded = [[*peer.load(4), *(peer + 4).load(4)] for peer in peers]
+            total = [sum(values[1:], values[0]).to(f16) for values in zip(*loaded, strict=True)]
+            (y + ((column + i) * n + row + j)).store(*total)
+
+
 @nvb.kernel("sm_90a", threads=128 * (1 + CONSUMERS), cluster=lambda split: split, min_ctas=1)
 def gemm(
     k: nvb.KernelBuilder,
@@ -110,15 +132,7 @@ def gemm(
         acc.elements(warpgroup).store(k.tensor(sums, Layout((ROWS, columns), (1, PITCH))))
 
     k.cluster.sync()
-    vectors = columns * ROWS // VECTOR // split
-    with k.range(k.thread_id(), vectors, k.threads) as index:
-        place = (rank * vectors + index) * VECTOR
-        i, j = place // ROWS, place % ROWS
-        with k.if_(column + i < m):
-            peers = [k.cluster.map_shared_rank(sums, peer) + (i * PITCH + j) for peer in range(split)]
-            loaded = [[*peer.load(4), *(peer + 4).load(4)] for peer in peers]
-            total = [sum(values[1:], values[0]).to(f16) for values in zip(*loaded, strict=True)]
-            (y + ((column + i) * n + row + j)).store(*total)
+    store_sums(k, sums, y, (row, column), (m, n), columns, split)
     k.cluster.sync()
 
 
