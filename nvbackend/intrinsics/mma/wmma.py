@@ -180,9 +180,6 @@ def _move(
     register = SPACES[chosen("space", space, SPACES)]
     opcode = f"wmma.{operation}.{fragment}"
     count = register_count(fragment, shape, element)
-    rows, columns = extent(fragment, shape)
-    line = contiguous(fragment, shape, layout)
-    matrix = Matrix(rows * columns // line, line, element.bits)
     address = operand("address", register, meaning="the matrix's first element, aligned to the fragment's bytes")
     values = (output if operation == "load" else operand)("fragment", register_class(element), count, meaning=_OPAQUE)
     operands: tuple[RowOperand, ...] = (values, address) if operation == "load" else (address, values)
@@ -191,6 +188,7 @@ def _move(
         operands += (operand("stride", RegisterClass.B32, meaning=between, element=s32),)
     features, ptx_version = kind.gate
     laid_out = layout if fragment in MULTIPLICANDS else None
+    accesses = reads if operation == "load" else writes
     return Row(
         family=FAMILY,
         opcode=opcode,
@@ -208,7 +206,7 @@ def _move(
         ptx_version=ptx_version,
         effects=Effect.CONVERGENT | (Effect.READS_MEMORY if operation == "load" else Effect.WRITES_MEMORY),
         semantics=Semantics(
-            memory=((reads if operation == "load" else writes)(address.name, matrix),),
+            memory=(accesses(address.name, _matrix(fragment, shape, element, layout)),),
             fragments=(OpaqueFragment(values.name, fragment, shape, element, laid_out),),
         ),
         section=section,
@@ -223,6 +221,12 @@ def _move(
             "strided": strided,
         },
     )
+
+
+def _matrix(fragment: str, shape: Shape, element: ElementType, layout: str) -> Matrix:
+    rows, columns = extent(fragment, shape)
+    line = contiguous(fragment, shape, layout)
+    return Matrix(rows * columns // line, line, element.bits)
 
 
 def _fragments(shape: Shape, elements: Mapping[str, ElementType], layouts: LayoutPair) -> tuple[OpaqueFragment, ...]:
