@@ -26,6 +26,8 @@ def certain(
 ) -> Iterator[Diagnostic]:
     """What `check` finds of `function`, without what it finds of none of the ways that conditions leave.
 
+    One way alone may show a mistake at another line than all ways together. The mistake is reported there, unless its
+    rule is broken elsewhere too.
     The conditions are those that all threads of the `scope` find alike: that of those whose steps `check` relates.
     """
     findings = list(check(function))
@@ -34,13 +36,23 @@ def certain(
     if not shared:
         return iter(findings)
     left, stands = set(range(len(findings))), set[int]()
+    elsewhere: dict[tuple[object, ...], Diagnostic] = {}
     for chosen in product((True, False), repeat=len(shared)):
-        again = {_place(each) for each in check(_way(function, formulas, dict(zip(shared, chosen, strict=True))))}
+        way = _way(function, formulas, dict(zip(shared, chosen, strict=True)))
+        again = {_place(each): each for each in check(way)}
         stands |= {index for index in left if _place(findings[index]) in again}
         left -= stands
+        elsewhere = again | elsewhere
         if not left:
             break
-    return (each for index, each in enumerate(findings) if index in stands)
+    told = {findings[index].rule_id for index in stands}
+    lost = {findings[index].rule_id for index in left} - told
+    return iter(
+        [
+            *(each for index, each in enumerate(findings) if index in stands),
+            *(each for each in elsewhere.values() if each.rule_id in lost),
+        ]
+    )
 
 
 def _formulas(function: MachineFunction) -> dict[str, Formula]:

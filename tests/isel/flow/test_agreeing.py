@@ -148,3 +148,22 @@ def test_a_formula_is_what_its_parts_are() -> None:
                     for one in ([known[1]] if known else [True, False])
                 }
                 assert (holds >> thread & 1 == 1, fails >> thread & 1 == 1) == (truths == {True}, truths == {False})
+
+
+@pytest.mark.parametrize("frees", [False, True])
+@pytest.mark.parametrize("uses", [1, 2])
+def test_columns_are_kept_by_ctas_that_leave(uses: int, frees: bool) -> None:
+    """Where no thread that goes the way comes to the end, the mistake shows where the columns were allocated."""
+
+    @nvb.kernel("sm_100a", threads=128)
+    def kernel(k, out: nvb.Pointer[f32]):
+        with k.tcgen05.tmem(32) as tmem:
+            for use in range(uses):
+                with k.if_(k.block_id() == 7):
+                    out[use] = 1.0
+            if not frees:
+                k.return_if(k.block_id() == 7)
+            k.tcgen05.st(tmem, "32x32b", [0])
+            k.tcgen05.wait_st()
+
+    assert ("tcgen05.missing-dealloc" in said(kernel)) is not frees
