@@ -23,6 +23,7 @@ from nvbackend.signature import Signature
 if TYPE_CHECKING:
     from nvbackend.isel.machine.assertions import Assertion
     from nvbackend.isel.machine.function import MachineFunction
+    from nvbackend.layout.drawing.svg import Picture
 
 PACKED_MACHINE = "_packed_machine"
 """Where a kernel from a cache has its machine form as bytes, until it is asked for."""
@@ -121,11 +122,15 @@ class CompiledKernel(NotLoaded):
 
         return c_header(self)
 
-    def html(self) -> str:
-        """One page of HTML without requests: Python, machine form, PTX and SASS side by side, with linked lines."""
+    def html(self, timeline: Picture | None = None) -> str:
+        """One page of HTML without requests: Python, machine form, PTX and SASS side by side, with linked lines.
+
+        Its packed words are decoded there, and its fragments and swizzles are drawn. `timeline` adds that of a launch
+        in the simulator, `report.timeline()`.
+        """
         from nvbackend.codegen.looking.page import page
 
-        return page(self)
+        return page(self, timeline)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the resources, and the report folded away."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 
 import nvbackend as nvb
 from nvbackend import f32
 from nvbackend.codegen.looking.listings import FORMS
-
-EMPTY = frozenset({"meta"})
+from tests.support.pages import read
 
 
 @nvb.kernel("sm_80", threads=64, min_ctas=2)
@@ -20,43 +18,6 @@ def scaled(k: nvb.KernelBuilder, x: nvb.Pointer[f32], y: nvb.Pointer[f32]) -> No
     thread = k.thread_id()
     with k.if_(x[thread] < 2.0):
         y[thread] = x[thread] * 3.0  # <&> "quoted"
-
-
-class Reader(HTMLParser):
-    """The tags that are open, the attributes of all, and the lines of each column as (key, text)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.columns: list[list[tuple[str | None, str]]] = []
-        self.texts: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes += attrs
-        if tag not in EMPTY:
-            self.open.append(tag)
-        if tag == "section":
-            self.columns.append([])
-        if ("class", "l") in attrs and self.columns:
-            self.columns[-1].append((dict(attrs).get("data-p"), ""))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-        if self.columns and self.columns[-1] and self.open[-1:] == ["div"]:
-            key, text = self.columns[-1].pop()
-            self.columns[-1].append((key, text + data))
-
-
-def read(text: str) -> Reader:
-    reader = Reader()
-    reader.feed(text)
-    reader.close()
-    assert reader.open == []
-    return reader
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """A compiled kernel as one page of HTML: Python, machine form, PTX and SASS side by side, and what it takes of an SM.
 
-The page asks for nothing from anywhere: its style and its script are in it. A click on a line marks what belongs to the
+Above them, folded away: its packed words decoded, its fragments and swizzles drawn, and the timeline of a launch. The
+page asks for nothing from anywhere: its style and its script are in it. A click on a line marks what belongs to the
 same line of Python in every form, and brings it into view.
 """
 
@@ -12,10 +13,12 @@ from html import escape
 from pathlib import Path
 
 from nvbackend.codegen.looking.built import BuiltKernel
+from nvbackend.codegen.looking.drawn import Word, pictures, words
 from nvbackend.codegen.looking.ir_places import Place
 from nvbackend.codegen.looking.listings import FORMS, ListedLine
 from nvbackend.codegen.looking.occupancy import MULTIPROCESSORS, occupancy, register_limit
 from nvbackend.diagnostics import DiagnosticError
+from nvbackend.layout.drawing.svg import Picture
 
 _SHOWN = ("machine", "ptx", "sass")
 _TITLES = {"machine": "Machine form", "ptx": "PTX", "sass": "SASS"}
@@ -23,7 +26,8 @@ _AROUND = 2
 """Lines of Python before the first and after the last that something comes from."""
 _STYLE = """
 body { font: 14px system-ui, sans-serif; margin: 0; height: 100vh; display: flex; flex-direction: column; }
-header { padding: 8px 12px; border-bottom: 1px solid #bbb; }
+header { padding: 8px 12px; border-bottom: 1px solid #bbb; flex: none; box-sizing: border-box; }
+header { max-height: 65vh; overflow: auto; }
 h1 { font-size: 18px; margin: 0 0 6px; }
 h2 { font-size: 14px; margin: 0; padding: 4px 8px; background: #eee; position: sticky; top: 0; }
 table { border-collapse: collapse; }
@@ -37,6 +41,12 @@ section { flex: 1; overflow: auto; border-right: 1px solid #bbb; font: 12px ui-m
 .l[data-p]:hover { background: #f2f2f2; }
 .n { color: #888; display: inline-block; min-width: 3em; text-align: right; padding-right: 1em; }
 .on, .on:hover { background: #fff0b3 !important; }
+details { margin: 4px 0; }
+summary { cursor: pointer; }
+.drawn { overflow: auto; border: 1px solid #ddd; padding: 4px 8px; }
+.drawn h3 { font-size: 13px; margin: 10px 0 4px; }
+.drawn td { font: 12px ui-monospace, monospace; }
+.drawn td:last-child { white-space: normal; }
 .warnings { color: #a33; white-space: pre-wrap; }
 """
 _SCRIPT = """
@@ -58,10 +68,10 @@ document.addEventListener("click", function (event) {
 """
 
 
-def page(kernel: BuiltKernel) -> str:
-    """The whole text. SASS is there where ptxas and a disassembler are found."""
+def page(kernel: BuiltKernel, timeline: Picture | None = None) -> str:
+    """The whole text, with this picture of a launch. SASS is there where ptxas and a disassembler are found."""
     forms = {form: _listed(kernel, form) for form in _SHOWN}
-    places = sorted({line.place for lines in forms.values() for line in lines if line.place is not None})
+    places = sorted({place for lines in forms.values() for line in lines for place in _named(line)})
     keys = {place: str(number) for number, place in enumerate(places)}
     title = escape(f"{kernel.signature.name} for {kernel.target.name}")
     columns = [_column("Python", _python(places, keys))]
@@ -69,11 +79,42 @@ def page(kernel: BuiltKernel) -> str:
     return "".join(
         (
             f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n',
-            f"<style>{_STYLE}</style>\n</head>\n<body>\n<header>\n<h1>{title}</h1>\n{summary(kernel)}</header>\n<main>\n",
+            f"<style>{_STYLE}</style>\n</head>\n<body>\n<header>\n<h1>{title}</h1>\n{summary(kernel)}",
+            *_folded(kernel, keys, timeline),
+            "</header>\n<main>\n",
             *columns,
             f"</main>\n<script>{_SCRIPT}</script>\n</body>\n</html>\n",
         )
     )
+
+
+def _named(line: ListedLine) -> tuple[Place, ...]:
+    """The places that a line is of: its own and those that called it."""
+    return () if line.place is None else (line.place, *line.callers)
+
+
+def _folded(kernel: BuiltKernel, keys: dict[Place, str], timeline: Picture | None) -> Iterator[str]:
+    """What is shown when it is asked for."""
+    decoded = words(kernel.machine)
+    if decoded:
+        rows = "".join(_word(word, keys) for word in decoded)
+        yield _details(f"Packed words ({len(decoded)})", f"<table>\n{rows}</table>\n")
+    drawn = [f"<h3>{escape(title)}</h3>\n{picture.svg}" for title, picture in pictures(kernel.machine)]
+    if drawn:
+        yield _details(f"Layouts ({len(drawn)})", "".join(drawn))
+    if timeline is not None:
+        yield _details("Timeline of a launch in the simulator", timeline.svg)
+
+
+def _details(title: str, text: str) -> str:
+    return f'<details>\n<summary>{escape(title)}</summary>\n<div class="drawn">\n{text}</div>\n</details>\n'
+
+
+def _word(word: Word, keys: dict[Place, str]) -> str:
+    place = "" if word.place is None else str(word.place[1])
+    data = f' data-p="{keys[word.place]}"' if word.place in keys else ""
+    cells = (place, word.instruction, word.name, f"{word.value:#018x}", word.fields)
+    return f'<tr class="l"{data}>' + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>\n"
 
 
 def summary(kernel: BuiltKernel) -> str:
@@ -133,10 +174,12 @@ def _python(places: list[Place], keys: dict[Place, str]) -> Iterator[str]:
 def _lines(lines: list[ListedLine], keys: dict[Place, str]) -> Iterator[str]:
     for line in lines:
         place = line.place
-        yield _line(line.text.expandtabs(4), place[1] if place else None, keys[place] if place else None)
+        called = ", ".join(f"{Path(file).name}:{number}" for file, number in line.callers)
+        hint = f"called at {called}" if called else ""
+        yield _line(line.text.expandtabs(4), place[1] if place else None, keys[place] if place else None, hint)
 
 
-def _line(text: str, number: int | None, key: str | None) -> str:
-    data = "" if key is None else f' data-p="{key}"'
+def _line(text: str, number: int | None, key: str | None, hint: str = "") -> str:
+    data = ("" if key is None else f' data-p="{key}"') + (f' title="{escape(hint)}"' if hint else "")
     shown = "" if number is None else str(number)
     return f'<div class="l"{data}><span class="n">{shown}</span>{escape(text)}</div>\n'

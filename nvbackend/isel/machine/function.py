@@ -336,14 +336,15 @@ def _comments(instr: MachineInstr) -> Iterator[str]:
         decode = decoder(instr, name)
         if decode is not None:
             try:
-                yield f"{name}: {_fields(decode(word))}"
+                yield f"{name}: {fields_of(decode(word))}"
             except DiagnosticError as error:
                 yield f"{name}: {', '.join(fault.rule_id for fault in error.diagnostics)}"
     yield from (_touch(touch) for touch in instr.touches)
     yield from (_memory(touch) for touch in instr.memory)
 
 
-def _fields(decoded: Decoded) -> str:
+def fields_of(decoded: Decoded) -> str:
+    """The fields of a packed word as the machine form prints them."""
     parts = []
     for member in fields(decoded):
         value = getattr(decoded, member.name)

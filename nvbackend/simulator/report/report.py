@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.layout.drawing.svg import Picture
 from nvbackend.simulator.report import lines, text
 from nvbackend.simulator.report.facts import Facts
-from nvbackend.simulator.report.timeline import Timeline, draw
+from nvbackend.simulator.report.timeline import draw
 
 
 @user_facing
@@ -28,7 +29,7 @@ class Report(Facts):
         """What each line of the user's program did (of the PTX, where it has no `.loc`); `str` of it is a table."""
         return lines.by_line(self.kernel, self.record.uses.values())
 
-    def timeline(self, *, first: int = 0, last: int | None = None, cta: int = 0) -> Timeline:
+    def timeline(self, *, first: int = 0, last: int | None = None, cta: int = 0) -> Picture:
         """Who waits for whom from step `first` to step `last` (None: as much as a picture holds), as an SVG document.
 
         `cta` is the rank of a CTA in the first cluster. Raises simulator.report where the launch was asked for none.
