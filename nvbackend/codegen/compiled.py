@@ -21,9 +21,9 @@ from nvbackend.launch_calls import NotLoaded
 from nvbackend.signature import Signature
 
 if TYPE_CHECKING:
+    from nvbackend.codegen.looking.drawn import Drawing
     from nvbackend.isel.machine.assertions import Assertion
     from nvbackend.isel.machine.function import MachineFunction
-    from nvbackend.layout.drawing.svg import Picture
 
 PACKED_MACHINE = "_packed_machine"
 """Where a kernel from a cache has its machine form as bytes, until it is asked for."""
@@ -122,7 +122,7 @@ class CompiledKernel(NotLoaded):
 
         return c_header(self)
 
-    def html(self, timeline: Picture | None = None) -> str:
+    def html(self, timeline: Drawing | None = None) -> str:
         """One page of HTML without requests: Python, machine form, PTX and SASS side by side, with linked lines.
 
         Its packed words are decoded there, and its fragments and swizzles are drawn. `timeline` adds that of a launch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from nvbackend.codegen.looking.ir_places import Place
 from nvbackend.diagnostics import DiagnosticError
@@ -20,6 +21,14 @@ _ROWS = 8
 _SHIFT = 3
 _UNITS = {"B32": 1, "B64": 2, "B128": 3}
 """The bits of 16-byte units that a swizzle changes, by its name."""
+
+
+class Drawing(Protocol):
+    """A picture of another layer, such as the timeline of a launch."""
+
+    @property
+    def svg(self) -> str:
+        """The SVG document."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,11 @@ from html import escape
 from pathlib import Path
 
 from nvbackend.codegen.looking.built import BuiltKernel
-from nvbackend.codegen.looking.drawn import Word, pictures, words
+from nvbackend.codegen.looking.drawn import Drawing, Word, pictures, words
 from nvbackend.codegen.looking.ir_places import Place
 from nvbackend.codegen.looking.listings import FORMS, ListedLine
 from nvbackend.codegen.looking.occupancy import MULTIPROCESSORS, occupancy, register_limit
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.layout.drawing.svg import Picture
 
 _SHOWN = ("machine", "ptx", "sass")
 _TITLES = {"machine": "Machine form", "ptx": "PTX", "sass": "SASS"}
@@ -68,7 +67,7 @@ document.addEventListener("click", function (event) {
 """
 
 
-def page(kernel: BuiltKernel, timeline: Picture | None = None) -> str:
+def page(kernel: BuiltKernel, timeline: Drawing | None = None) -> str:
     """The whole text, with this picture of a launch. SASS is there where ptxas and a disassembler are found."""
     forms = {form: _listed(kernel, form) for form in _SHOWN}
     places = sorted({place for lines in forms.values() for line in lines for place in _named(line)})
@@ -93,7 +92,7 @@ def _named(line: ListedLine) -> tuple[Place, ...]:
     return () if line.place is None else (line.place, *line.callers)
 
 
-def _folded(kernel: BuiltKernel, keys: dict[Place, str], timeline: Picture | None) -> Iterator[str]:
+def _folded(kernel: BuiltKernel, keys: dict[Place, str], timeline: Drawing | None) -> Iterator[str]:
     """What is shown when it is asked for."""
     decoded = words(kernel.machine)
     if decoded:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from nvbackend.diagnostics import user_facing
-from nvbackend.layout.drawing.svg import Picture
 from nvbackend.simulator.report import lines, text
 from nvbackend.simulator.report.facts import Facts
-from nvbackend.simulator.report.timeline import draw
+from nvbackend.simulator.report.timeline import Timeline, draw
 
 
 @user_facing
@@ -29,7 +28,7 @@ class Report(Facts):
         """What each line of the user's program did (of the PTX, where it has no `.loc`); `str` of it is a table."""
         return lines.by_line(self.kernel, self.record.uses.values())
 
-    def timeline(self, *, first: int = 0, last: int | None = None, cta: int = 0) -> Picture:
+    def timeline(self, *, first: int = 0, last: int | None = None, cta: int = 0) -> Timeline:
         """Who waits for whom from step `first` to step `last` (None: as much as a picture holds), as an SVG document.
 
         `cta` is the rank of a CTA in the first cluster. Raises simulator.report where the launch was asked for none.

@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 
-from nvbackend.layout.drawing.svg import Picture
 from nvbackend.simulator.report.clock import COPY_STEPS, PRODUCT_STEPS
 from nvbackend.simulator.report.facts import Facts
 from nvbackend.simulator.report.record import Record, Span
@@ -37,6 +37,20 @@ _HEAD = (
     f'<path d="M0 0L8 4L0 8z" fill="{_INK}"/></marker></defs>'
 )
 """The head of an arrow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """A picture: an SVG document, which a notebook shows."""
+
+    svg: str
+
+    def save(self, path: str | Path) -> None:
+        """Write the document to a file."""
+        Path(path).write_text(self.svg, encoding="utf-8")
+
+    def _repr_svg_(self) -> str:
+        return self.svg
 
 
 @dataclass(slots=True)
@@ -72,7 +86,7 @@ class _Scale:
         return span.end > self.first and span.start < self.last
 
 
-def draw(report: Facts, first: int, last: int | None, cta: int) -> Picture:
+def draw(report: Facts, first: int, last: int | None, cta: int) -> Timeline:
     """The picture of a CTA of the first cluster. Raises simulator.report."""
     record = report.record
     ctas = len(record.ends) // record.cta_warps
@@ -91,7 +105,7 @@ def draw(report: Facts, first: int, last: int | None, cta: int) -> Picture:
     scale = _Scale(first, end, left)
     shown = [one for one in flights if scale.shows(one)]
     rows += _engines(shown, rows[-1].top + rows[-1].height + 8 if rows else 0)
-    return Picture(_document(report, cta, rows, scale, whole))
+    return Timeline(_document(report, cta, rows, scale, whole))
 
 
 def _once(spans: Iterable[Span]) -> list[Span]:
