@@ -90,7 +90,7 @@ class WaitForTheFirstRelease(Mutation):
 class LoadInEveryLane(Mutation):
     """load in every lane of the warp instead of one"""
 
-    found_by = ("mbarrier.arrivals", "tma.one-thread")
+    found_by = ("mbarrier.arrivals", "pipeline.role", "tma.one-thread")
 
     def elect(self):
         self.change()

@@ -87,6 +87,20 @@ def product_that_both_ctas_of_a_pair_start(k):
         k.tcgen05.fence_after_thread_sync()
 
 
+@kernel("tcgen05.one-thread", "sm_100a")
+def product_that_each_lane_of_a_warp_starts(k):
+    done = k.mbarrier.array(1, arrivals=1, name="done")
+    k.mbarrier.ready()
+    with k.tcgen05.tmem(64) as tmem:
+        with k.if_(k.warp_id() == 0):  # breaks
+            k.tcgen05.mma(Tcgen05Request("f16"), tmem, 0, 0, HALF, accumulate=False)  # breaks
+        with k.one_thread():
+            k.tcgen05.mma(Tcgen05Request("f16"), tmem, 0, 0, HALF, accumulate=False)  # keeps
+            k.tcgen05.commit(done)
+        k.mbarrier.wait(done, 0)
+        k.tcgen05.fence_after_thread_sync()
+
+
 @program("tcgen05.seed-collector")
 def shift_in_the_bit_of_the_collector():
     Tcgen05Collector(True, SeedCollector.FILL, ashift=True)  # breaks

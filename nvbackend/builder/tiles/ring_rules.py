@@ -49,7 +49,8 @@ RING_CONSUMERS = Rule(
 RING_ROLE = Rule(
     id="pipeline.role",
     message="ring.{call}() is for {who}, and is in {block}",
-    fix="fill in `with k.producer(...)` or `with k.one_thread()`; drain in `with k.consumers(...)`",
+    fix="fill in `with k.producer(...)` or `with k.one_thread()`; drain in `with k.consumers(...)`; feed tcgen05 in "
+    "`with k.one_thread()`",
     why="The arrivals would be counted wrongly, and the other side would wait forever or not at all.",
     reference="PTX ISA 9.7.13.15 (mbarrier phases)",
 )

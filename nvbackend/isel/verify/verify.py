@@ -29,6 +29,7 @@ from nvbackend.isel.protocols.registers.budget import check_register_budget
 from nvbackend.isel.protocols.shared.bounds import check_local_arrays, check_shared_bounds
 from nvbackend.isel.protocols.shared.descriptor_swizzle import check_swizzles
 from nvbackend.isel.protocols.shared.races import check_shared_races
+from nvbackend.isel.protocols.tcgen05.issue import check_issue
 from nvbackend.isel.protocols.tcgen05.protocol import check_cta_groups, check_pairs
 from nvbackend.isel.protocols.tensor_maps.protocol import check_tensor_maps
 from nvbackend.isel.protocols.tmem.protocol import check_tmem_protocol
@@ -129,7 +130,7 @@ def _emulated(instr: MachineInstr, target: Target) -> Iterable[Diagnostic]:
 
 INSTRUCTION_CHECKS: tuple[Check, ...] = (
     *(_gates, count_faults, _packed_words, word_faults),
-    *(constant_faults, check_places, move_faults, _emulated),
+    *(constant_faults, check_places, check_issue, move_faults, _emulated),
 )
 """The checks of a single instruction: its row, numbers of registers, immediates, words and facts."""
 PROTOCOLS: tuple[Protocol, ...] = (

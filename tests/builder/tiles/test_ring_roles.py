@@ -65,7 +65,14 @@ def a_second_ring_not_ready(k):
     roles(k, nothing, lambda: enter(made.drain()))
 
 
+def fed_by_a_warp(k):
+    made = ring(k, consumers=1)
+    with k.if_(k.warp_id() == 5):
+        enter(made.feed())
+
+
 MISUSES = {
+    "fed by a warp": (fed_by_a_warp, "pipeline.role", ", which 32 threads run"),
     "drained by the producer": (drained_by_the_producer, "pipeline.role", "ring.drain()"),
     "filled by the consumers": (filled_by_the_consumers, "pipeline.role", "ring.fill()"),
     "one consumer of two": (for_one_consumer_of_two, "pipeline.consumers", "k.pipeline(stages, 2"),

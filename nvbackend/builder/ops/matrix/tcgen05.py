@@ -15,7 +15,7 @@ from nvbackend.builder.core.memory import Address, Memory, own
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.core.tile import SharedTile
-from nvbackend.builder.lower.lowering import Operands
+from nvbackend.builder.lower.lowering import Operands, values_of
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
 from nvbackend.builder.ops.matrix.tcgen05_operands import a_extent, b_extent, operand_extents, smem_layout, tile_faults
 from nvbackend.builder.ops.matrix.tensor_memory import TensorLoad, TmemColumns, TmemPlaces
@@ -27,10 +27,12 @@ from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.copy import tcgen05_memory, tcgen05_registers
 from nvbackend.intrinsics.row.row import RegisterClass, Row
+from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, u32, u64
 from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT
 from nvbackend.intrinsics.words.tcgen05_control import control_words
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
+from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import Access, MemoryTouch, MemoryUse, RegisterBlock, Touch
 from nvbackend.isel.machine.tensor_memory_uses import Uses, tmem_uses
 from nvbackend.isel.operands import memory
@@ -319,7 +321,9 @@ class Tcgen05(Noun):
         words = {**control_words(row), "idesc": word}
         memory = self._touches(row, values, operands, tmem_uses(row, descriptor=descriptor))
         extents = operand_extents(request, descriptor, (a, a_at), (b, b_at))
-        self._k.emit(row, operands, memory=memory, words=words, extents=extents)
+        self._k.emit(
+            row, operands, memory=memory, words=words, extents=extents, facts=self._started(row, operands, memory)
+        )
 
     def _multiplicand(self, tile: Operand | SharedTile, at: tuple[int, int], size: tuple[int, int]) -> Operand:
         """What is given, or the descriptor of the `size` (rows, columns) elements of a tile from `at` on."""
@@ -337,7 +341,16 @@ class Tcgen05(Noun):
         """Emit `row`, with the columns that it touches where the allocation is known."""
         registers = converted(self._k, row, operands)
         memory = self._touches(row, operands, registers, tmem_uses(row, half_split=split))
-        return self._k.emit(row, registers, touches=touches, memory=memory)
+        return self._k.emit(row, registers, touches=touches, memory=memory, facts=self._started(row, registers, memory))
+
+    def _started(self, row: Row, registers: Operands, memory: Sequence[MemoryTouch]) -> dict[str, int]:
+        """Whether all threads that are here start the same operation."""
+        if row.semantics.issues is not Completion.COMMIT:
+            return {}
+        placed = {touch.operand for touch in memory if not touch.symbol}
+        others = {name: register for name, register in registers.items() if name not in placed}
+        varying = [value for value in values_of(others) if isinstance(value, ir.Instruction)]
+        return {facts.SAME: int(self._k.execution.is_same(*varying))}
 
     def _touches(self, row: Row, values: Mapping[str, object], operands: Operands, uses: Uses) -> list[MemoryTouch]:
         """What is accessed of allocations that are known. Raises tcgen05.bounds for more than a block of columns."""

@@ -59,7 +59,7 @@ _TRACED = (BARRIER, "parity")
 """Operands whose variables the analyses need."""
 _DESCRIBED = (Completion.MMA_GROUP, Completion.COMMIT)
 """The completions of instructions that take descriptors."""
-_BULK = (Completion.BULK_GROUP, Completion.BYTES)
+_COUNTED = (Completion.BULK_GROUP, Completion.BYTES, Completion.COMMIT)
 _CONSTANTS = (facts.COUNT, facts.BYTES, facts.PARITY, facts.MASK, facts.STRIDE)
 
 
@@ -267,7 +267,7 @@ class OperandTracking:
         return {}
 
     def facts(self, row: Row, operands: Operands) -> dict[str, int]:
-        """What is known of how the threads here execute `row`, where it is one that concerns mbarriers or bulk copies.
+        """What is known of how the threads here execute `row`, where it concerns mbarriers, bulk copies or tcgen05.
 
         Threads that a guard takes out are not counted. Of wmma, constant operands alone.
         """
@@ -289,7 +289,7 @@ class OperandTracking:
 
 def _is_counted(said: Semantics) -> bool:
     of_cluster = said.barrier is not None and said.barrier.scope is Scope.CLUSTER
-    return of_cluster or said.mbarrier is not None or said.completion in _BULK
+    return of_cluster or said.mbarrier is not None or said.completion in _COUNTED
 
 
 def constants_of(row: Row, operands: Operands) -> dict[str, int]:

@@ -176,18 +176,19 @@ def test_a_reducing_load_assembles_where_it_is(element):
 
 def test_operands_of_every_kind_reach_the_instruction():
     k, _ = builder()
-    done = k.mbarrier.array(1, 128)
+    done = k.mbarrier.array(1, 1)
     k.mbarrier.ready()
     nvfp4 = InstructionDescriptor(kind="mxf4nvf4", m=128, n=64, a=e2m1, b=e2m1, d=f32, scale=ue4m3, sparse=True)
     sparse = InstructionDescriptor(kind="f16", m=128, n=64, a=f16, b=f16, d=f32, sparse=True)
     stationary = InstructionDescriptor(kind="f16", m=64, n=64, a=f16, b=f16, d=f32)
     scaled = Tcgen05Request("mxf4nvf4", sparse=True, block_scale=True, scale_vector="block16", collector="a::use")
-    k.tcgen05.mma(scaled, 0, 16, 32, nvfp4, metadata=64, scale_a=65, scale_b=66)
     masked = Tcgen05Request("f16", a_in_tmem=True, sparse=True, scale_input_d=True, disable_output_lane=True)
-    k.tcgen05.mma(masked, 0, 128, 32, sparse, metadata=64, output_lanes=[1, 2, 3, 4], scale_input_d=5)
     zeroed = Tcgen05Request("f16", weight_stationary=True, zero_column_mask=True, collector="b1::fill")
-    k.tcgen05.mma(zeroed, 0, 16, 32, stationary, zero_column_mask=1 << 40)
-    k.tcgen05.commit(done)
+    with k.one_thread():
+        k.tcgen05.mma(scaled, 0, 16, 32, nvfp4, metadata=64, scale_a=65, scale_b=66)
+        k.tcgen05.mma(masked, 0, 128, 32, sparse, metadata=64, output_lanes=[1, 2, 3, 4], scale_input_d=5)
+        k.tcgen05.mma(zeroed, 0, 16, 32, stationary, zero_column_mask=1 << 40)
+        k.tcgen05.commit(done)
     compiled = k.finish(check=False).compile()
     assert compiled.cubin
     assert words(compiled.ptx) == [
@@ -309,8 +310,9 @@ def test_operands_are_typed(k):
 
 
 def test_two_cta_groups_in_a_kernel_are_refused(k):
-    k.tcgen05.shift(0, cta_group=1)
-    k.tcgen05.shift(0, cta_group=2)
+    with k.one_thread():
+        k.tcgen05.shift(0, cta_group=1)
+        k.tcgen05.shift(0, cta_group=2)
     with pytest.raises(DiagnosticError) as error:
         k.finish()
     assert [found.rule_id for found in error.value.diagnostics] == ["tcgen05.cta-groups-mixed"]
@@ -409,7 +411,7 @@ def test_a_ring_is_fed_to_one_thread(k):
     ring = k.pipeline(2, consumers=1, a=nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 128, 64))
 
     def feed():
-        with ring.feed():
+        with k.one_thread(), ring.feed():
             pass
 
     assert fail(feed)[0] == ["pipeline.not-ready"]
