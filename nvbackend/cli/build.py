@@ -7,10 +7,11 @@ import ast
 import difflib
 import json
 import linecache
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from nvbackend.cli.files.commits import file_in, in_repository, is_commit
 from nvbackend.cli.files.source_file import definition_at, fail, file_of, users_program
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 FORMS = ("machine", "ir", "ir-opt", "ptx", "sass")
 STAGES = (*FORMS, "resources", "source")
+_LIKE_A_TARGET = re.compile(r"sm_?\d")
 _COUNTED = ("machine", "ptx", "sass")
 _DIM, _BOLD, _PLAIN = "\033[2m", "\033[1m", "\033[0m"
 
@@ -78,9 +80,8 @@ def _compared_builds(
             changed = changed | _constants([each], definition)
         elif each not in target_names() and is_commit(each, file):
             commits.append(each)
-        elif not each.startswith("sm_") and not in_repository(file):
-            problem = f"{each!r} is not a target, and git knows no repository that {file} is in"
-            fail(problem, "name a target such as sm_90a, or NAME=VALUE; a commit only of a file in a repository")
+        elif not _LIKE_A_TARGET.match(each):
+            _unknown(each, file)
         else:
             target = each
     second = first
@@ -93,6 +94,15 @@ def _compared_builds(
         builds = [_of_commit(commits[0], definition.name, target, changed, arguments), builds[1]]
     (old, old_title), (new, new_title) = builds
     return _difference(old, new, [old_title, new_title], arguments)
+
+
+def _unknown(text: str, file: Path) -> NoReturn:
+    """Raise cli.build for what is neither a target nor a constant nor a commit."""
+    if in_repository(file):
+        problem = f"{text!r} is not a target, and the repository of {file} has no commit that git finds by it"
+        fail(problem, "name a target such as sm_90a, NAME=VALUE, or a commit, tag or branch that git log takes")
+    problem = f"{text!r} is not a target, and git knows no repository that {file} is in"
+    fail(problem, "name a target such as sm_90a, or NAME=VALUE; a commit only of a file in a repository")
 
 
 def _of_commit(

@@ -198,6 +198,19 @@ def test_a_commit_where_there_is_no_repository(file: Path, capsys: Printed) -> N
     assert fault(capsys, file, "--diff", "HEAD~1")[0] == f"error[cli.build]: {problem}"
 
 
+@pytest.mark.parametrize("text", ["deadbeef", "HEAD~9", "", "--all", "smooth"])
+def test_a_commit_that_the_repository_does_not_have(text: str, file: Path, capsys: Printed) -> None:
+    git(file.parent, "init", "-q")
+    problem = f"{text!r} is not a target, and the repository of {file} has no commit that git finds by it"
+    assert fault(capsys, file, f"--diff={text}")[0] == f"error[cli.build]: {problem}"
+
+
+@pytest.mark.parametrize("text", ["sm_91", "sm90a"])
+def test_an_unknown_target_is_not_taken_for_a_commit(text: str, file: Path, capsys: Printed) -> None:
+    git(file.parent, "init", "-q")
+    assert fault(capsys, file, "--diff", text)[0].startswith(f"error[target.unknown]: {text!r} is not a target")
+
+
 def test_the_program_of_the_command_line_is_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """`python -c` has no file."""
     monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
