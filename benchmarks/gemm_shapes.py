@@ -71,7 +71,7 @@ def measure(size: str, rounds: int, *, every: bool) -> dict[Choice, tuple[float,
     m, n, k = (int(extent) for extent in size.split("x"))
     matrices = Matrices(m, n, k)
     graphs: dict[Any, Any] = {"cuBLAS": matrices.graph(lambda a, b, c, _: torch.matmul(a, b.T, out=c))}
-    for choice in candidates(m) if every else [choose(m, n, k)]:
+    for choice in candidates(m, k) if every else [choose(m, n, k)]:
         loaded = nvb.runtime.load(choice.kernel.compile(check=not every))
         grid, last = choice.launch_of(m, n, k, loaded.device.limits.multiprocessors)
 

@@ -65,7 +65,7 @@ def thin_ones(m: int, operand: nvb.ElementType = f16) -> Iterator[Thin]:
 def microseconds(choice: Choice, m: int, n: int, depth: int, multiprocessors: int, batches: int = 1) -> float:
     """What the model says that a launch takes."""
     if isinstance(choice, Wide):
-        steps, operands = -(-depth // choice.depth), (m + n) * depth * choice.operand.bits
+        steps, operands = depth / choice.depth, (m + n) * depth * choice.operand.bits
         memory = batches * (operands + m * n * choice.result.bits) / 8 / MEMORY
         tiles = batches * math.prod(choice.tiles(m, n))
         waves = -(-tiles // (multiprocessors // choice.cluster * choice.cluster))
@@ -85,13 +85,19 @@ def microseconds(choice: Choice, m: int, n: int, depth: int, multiprocessors: in
 
 
 def candidates(
-    m: int, operand: nvb.ElementType = f16, result: nvb.ElementType | None = None, *, batched: bool = False
+    m: int,
+    depth: int,
+    operand: nvb.ElementType = f16,
+    result: nvb.ElementType | None = None,
+    *,
+    batched: bool = False,
 ) -> list[Choice]:
-    """All choices for a shape with `m` rows of A; without a `result`, it has the operands' type."""
+    """All choices for a shape with `m` rows of A and this depth; without a `result`, it has the operands' type."""
     result = operand if result is None else result
     is_thin = operand is result and operand in (f16, bf16) and not batched
     thin = list(thin_ones(m, operand)) if is_thin else []
-    return [*(wide_ones(operand, result, batched=batched) if m > FEW or not thin else ()), *thin]
+    wide = wide_ones(operand, result, batched=batched) if m > FEW or not thin else ()
+    return [*(one.for_depth(depth) for one in wide), *thin]
 
 
 def choose(
@@ -105,5 +111,5 @@ def choose(
     multiprocessors: int = 132,
 ) -> Choice:
     """The candidate that takes least time, as the model has it; of equal ones the first."""
-    every = candidates(m, operand, result, batched=batches is not None)
+    every = candidates(m, depth, operand, result, batched=batches is not None)
     return min(every, key=lambda choice: microseconds(choice, m, n, depth, multiprocessors, batches or 1))

@@ -5,8 +5,8 @@ The types of operands and result, the tile, and whether there is a batch of matr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32, s32
@@ -37,6 +37,13 @@ B = Annotated[nvb.TensorMap, map_of_b]
 C = Annotated[nvb.TensorMap, map_of_c]
 
 
+def multiply_tail(mma: Any, acc: nvb.Accumulator, stage: Any, warpgroup: nvb.Value, tail: int) -> None:
+    """The first `tail` instructions of a step."""
+    a, b = mma.partition_fragment_A(stage.a, warpgroup), mma.partition_fragment_B(stage.b, warpgroup)
+    for issue in list(mma.issues(acc, a, b))[:tail]:
+        mma.issue(issue, acc, a, b)
+
+
 @nvb.kernel("sm_90a", threads=lambda consumers: 128 * (1 + consumers), cluster=lambda cluster: cluster, min_ctas=1)
 def wide(
     k: nvb.KernelBuilder,
@@ -58,8 +65,12 @@ def wide(
     stages: int = 3,
     group: int = 16,
     parts: int = 1,
+    tail: int = 0,
 ) -> None:
-    """`tiles_m` is a multiple of the cluster, `group` tile rows go together; `scale` is that of 8-bit floats."""
+    """`tiles_m` is a multiple of the cluster, `group` tile rows go together; `scale` is that of 8-bit floats.
+
+    With a `tail` the last step has so many instructions only: the rest of it lies past the end of the depth.
+    """
     rows, depth, sums = WARPGROUP_ROWS * consumers, LINE // operand.bits, s32 if operand.is_integer else f32
     instruction = nvb.wgmma.mma_async(f"m64n{columns}k{INSTRUCTION // operand.bits}", operand, operand, sums)
     mma = k.tiled_mma(instruction, warpgroups=(consumers, 1))
@@ -89,8 +100,11 @@ def wide(
         acc = mma.accumulator()
         with tiles() as tile:
             acc.clear()
-            with k.range(steps), ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
+            with k.range(steps - 1 if tail else steps), ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
                 mma.accumulate(acc, stage.a, stage.b, warpgroup)
+            if tail:
+                with ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
+                    multiply_tail(mma, acc, stage, warpgroup, tail)
             batch, row, column = place(tile)
             reserved = output.reserve((*batch, row + warpgroup * WARPGROUP_ROWS, column), warpgroup)
             k.wgmma.wait_group(0, drains=[acc])
@@ -111,6 +125,7 @@ class Wide:
     operand: nvb.ElementType = f16
     result: nvb.ElementType = f16
     batched: bool = False
+    tail: int = 0
 
     @property
     def rows(self) -> int:
@@ -125,6 +140,11 @@ class Wide:
     @property
     def kernel(self) -> nvb.KernelDefinition:
         return wide.with_(**vars(self))
+
+    def for_depth(self, depth: int) -> Wide:
+        """The same, with a tail where the last step is not full."""
+        instructions = -(-depth * self.operand.bits // INSTRUCTION)
+        return replace(self, tail=instructions % (LINE // INSTRUCTION))
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
         """Tiles along M, in whole clusters, and along N."""

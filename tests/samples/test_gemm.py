@@ -47,6 +47,15 @@ def test_every_choice_is_verified_and_multiplies_few_steps(one):
     assert found < tolerance
 
 
+@pytest.mark.parametrize(("depth", "instructions"), [(16, 4 + 1), (56, 4), (64, 4), (72, 4 + 1), (176, 4 + 3)])
+def test_a_last_step_that_is_not_full_has_fewer_instructions(depth, instructions):
+    one = Wide(64, 1, 1, 2).for_depth(depth)
+    compiled = one.kernel.compile(assemble=False, check=False)
+    assert compiled.ptx.count("wgmma.mma_async") == instructions
+    problem = problem_for(one, 72, 72, depth)
+    assert problem.error(compiled, Device("a test")) < problem.tolerance
+
+
 @pytest.mark.parametrize("one", EVERY)
 def test_every_choice_multiplies_in_the_simulator(one):
     found, tolerance = error(one, "the test asks for it")
@@ -91,7 +100,7 @@ def test_the_usual_ones_can_be_chosen():
     [
         ((1024, 1024, 1024), Wide(128, 1, 1, 7)),
         ((4096, 4096, 4096), Wide(256, 2, 2, 3)),
-        ((5000, 3000, 2000), Wide(192, 2, 2, 4)),
+        ((5000, 3000, 2000), Wide(192, 2, 2, 4, tail=1)),
         ((8192, 8192, 1024), Wide(192, 2, 2, 4)),
         ((128, 8192, 8192), Wide(128, 1, 2, 7)),
         ((16, 8192, 8192), Thin(16, 1, 1, 8)),
