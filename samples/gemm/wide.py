@@ -37,11 +37,17 @@ B = Annotated[nvb.TensorMap, map_of_b]
 C = Annotated[nvb.TensorMap, map_of_c]
 
 
-def multiply_tail(mma: Any, acc: nvb.Accumulator, stage: Any, warpgroup: nvb.Value, tail: int) -> None:
-    """The first `tail` instructions of a step."""
-    a, b = mma.partition_fragment_A(stage.a, warpgroup), mma.partition_fragment_B(stage.b, warpgroup)
-    for issue in list(mma.issues(acc, a, b))[:tail]:
-        mma.issue(issue, acc, a, b)
+def multiply(
+    k: nvb.KernelBuilder, mma: Any, ring: Any, acc: nvb.Accumulator, steps: nvb.Value, warpgroup: nvb.Value, tail: int
+) -> None:
+    """Add the products of so many steps, of the last one those of the first `tail` instructions if that is not 0."""
+    with k.range(steps - 1 if tail else steps), ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
+        mma.accumulate(acc, stage.a, stage.b, warpgroup)
+    if tail:
+        with ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
+            a, b = mma.partition_fragment_A(stage.a, warpgroup), mma.partition_fragment_B(stage.b, warpgroup)
+            for issue in list(mma.issues(acc, a, b))[:tail]:
+                mma.issue(issue, acc, a, b)
 
 
 @nvb.kernel("sm_90a", threads=lambda consumers: 128 * (1 + consumers), cluster=lambda cluster: cluster, min_ctas=1)
@@ -67,10 +73,7 @@ def wide(
     parts: int = 1,
     tail: int = 0,
 ) -> None:
-    """`tiles_m` is a multiple of the cluster, `group` tile rows go together; `scale` is that of 8-bit floats.
-
-    With a `tail` the last step has so many instructions only: the rest of it lies past the end of the depth.
-    """
+    """`tiles_m` is a multiple of the cluster, `group` tile rows go together; `scale` is that of 8-bit floats."""
     rows, depth, sums = WARPGROUP_ROWS * consumers, LINE // operand.bits, s32 if operand.is_integer else f32
     instruction = nvb.wgmma.mma_async(f"m64n{columns}k{INSTRUCTION // operand.bits}", operand, operand, sums)
     mma = k.tiled_mma(instruction, warpgroups=(consumers, 1))
@@ -100,11 +103,7 @@ def wide(
         acc = mma.accumulator()
         with tiles() as tile:
             acc.clear()
-            with k.range(steps - 1 if tail else steps), ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
-                mma.accumulate(acc, stage.a, stage.b, warpgroup)
-            if tail:
-                with ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
-                    multiply_tail(mma, acc, stage, warpgroup, tail)
+            multiply(k, mma, ring, acc, steps, warpgroup, tail)
             batch, row, column = place(tile)
             reserved = output.reserve((*batch, row + warpgroup * WARPGROUP_ROWS, column), warpgroup)
             k.wgmma.wait_group(0, drains=[acc])
