@@ -82,8 +82,9 @@ def block_scaled(m: int, n: int, depth: int) -> Case:
     """e4m3 with a factor for 1 x 128 elements of A and 128 x 128 of B."""
     import torch
 
-    block = block_scaled_gemm.BLOCK
-    loaded = nvb.runtime.load(block_scaled_gemm.gemm.compile())
+    block, consumers = block_scaled_gemm.BLOCK, block_scaled_gemm.choose(m, n)
+    tiles_m, tiles_n = block_scaled_gemm.tiles_of(consumers, m, n)
+    loaded = nvb.runtime.load(block_scaled_gemm.gemm.with_(consumers=consumers).compile())
     size, made = (m + n) * depth + 2 * m * n, []
     for _ in range(turns_for(size)):
         a, b = (torch.randn(rows, depth, device="cuda").to(torch.float8_e4m3fn) for rows in (m, n))
@@ -95,16 +96,15 @@ def block_scaled(m: int, n: int, depth: int) -> Case:
 
     def ours(turn: int, stream: Any) -> None:
         a, scales_a, b, scales_b, _, c, _ = made[turn]
-        tiles = -(-m // block_scaled_gemm.TILE_M) * -(-n // block_scaled_gemm.TILE_N)
-        grid = min(tiles, loaded.device.limits.multiprocessors)
+        grid = min(tiles_m * tiles_n, loaded.device.limits.multiprocessors)
         operands = a.view(torch.uint8), b.view(torch.uint8), c, scales_a, scales_b
-        loaded.prepare(grid, *operands, m, n, depth // block, stream=stream).run()
+        loaded.prepare(grid, *operands, tiles_m, tiles_n, depth // block, stream=stream).run()
 
     def theirs(turn: int, _: Any) -> None:
         a, scales_a, b, _, columns_of_b, _, c = made[turn]
         torch._scaled_mm(a, b.T, scale_a=scales_a.T, scale_b=columns_of_b, out_dtype=torch.bfloat16, out=c)
 
-    return Case(size, ours, theirs, lambda turn: made[turn][5:], "128 x 128")
+    return Case(size, ours, theirs, lambda turn: made[turn][5:], f"{64 * consumers} x {block_scaled_gemm.TILE_N}")
 
 
 def w4a16(m: int, n: int, depth: int) -> Case:

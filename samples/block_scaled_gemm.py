@@ -2,7 +2,7 @@
 
 The tensor core has no place for such scales, and it sums e4m3 products in fewer bits than f32 has. So each step of 128
 columns is a product of its own, and the warpgroup adds it, scaled, to sums in f32. While one warpgroup scales, the
-other one multiplies.
+others multiply. The scales come through the ring too: loaded by the warpgroups they would be waited for.
 
 Run it as it is: it multiplies random matrices (on a machine without a GPU in the simulator) and compares with NumPy.
 """
@@ -10,77 +10,121 @@ Run it as it is: it multiplies random matrices (on a machine without a GPU in th
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Annotated, Any
 
 import nvbackend as nvb
 from nvbackend import e4m3, f16, f32, i32
+from nvbackend.layout import Layout
 from samples.problem import Problem
 from samples.problem import main as solve
 from samples.program import e4m3_matrix
 
-TILE_M, TILE_N, BLOCK = 128, 128, 128
-STAGES, CONSUMERS = 5, 2
+TILE_N, BLOCK = 128, 128
+STAGES, REGISTERS = {2: 5, 3: 4}, {2: 232, 3: 160}  # by the number of consumers
+STEP = {2: 0.484, 3: 0.641}  # microseconds of a step on an H200
 GROUP = 16  # tile rows that are walked together, so that their tiles of B stay in L2
+ALIGNED = 4  # scales of 16 bytes, of which the rows of a tensor map have a multiple
+SCALES_B = 32  # of a step that are loaded, a line of 128 bytes; one of the first four is read
+HAVE_READ = 5  # named barriers: one for each warpgroup
 
-Operand = Annotated[nvb.TensorMap, nvb.TensorMap(e4m3, box=(TILE_M, BLOCK))]
+
+def map_of_a(consumers: int) -> nvb.TensorMap:
+    return nvb.TensorMap(e4m3, box=(64 * consumers, BLOCK))
+
+
+def map_of_scales_a(consumers: int) -> nvb.TensorMap:
+    return nvb.TensorMap(f32, box=(1, 64 * consumers), swizzle=0)
+
+
+A = Annotated[nvb.TensorMap, map_of_a]
+B = Annotated[nvb.TensorMap, nvb.TensorMap(e4m3, box=(TILE_N, BLOCK))]
 Result = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(64, 64))]
-Scales = Annotated[nvb.Pointer, nvb.Pointer(f32, const=True)]
+ScalesA = Annotated[nvb.TensorMap, map_of_scales_a]
+ScalesB = Annotated[nvb.TensorMap, nvb.TensorMap(f32, box=(1, SCALES_B), swizzle=0)]
 
 
-@nvb.kernel("sm_90a", threads=128 * (1 + CONSUMERS), min_ctas=1)
+@nvb.kernel("sm_90a", threads=lambda consumers: 128 * (1 + consumers), min_ctas=1)
 def gemm(
     k: nvb.KernelBuilder,
-    a: Operand,
-    b: Operand,
+    a: A,
+    b: B,
     c: Result,
-    scales_a: Scales,
-    scales_b: Scales,
-    m: i32,
-    n: i32,
+    scales_a: ScalesA,
+    scales_b: ScalesB,
+    tiles_m: i32,
+    tiles_n: i32,
     steps: i32,
+    *,
+    consumers: int = 3,
 ) -> None:
-    """A's scales are steps x M, so that a warp reads those of a step together; B's are steps x N / 128."""
-    mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{TILE_N}k32", e4m3, e4m3, f32), warpgroups=(CONSUMERS, 1))
-    ring = k.pipeline(STAGES, CONSUMERS, a=mma.smem_a(BLOCK), b=mma.smem_b(BLOCK))
-    output = k.tma_epilogue(c, TILE_N, CONSUMERS)
+    """A's scales are steps x M, so that those of a step lie together; B's are steps x N / 128."""
+    rows = 64 * consumers
+    mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{TILE_N}k32", e4m3, e4m3, f32), warpgroups=(consumers, 1))
+    of_a, of_b = (f32, Layout(rows)), (f32, Layout(SCALES_B))
+    ring = k.pipeline(STAGES[consumers], consumers, a=mma.smem_a(BLOCK), b=mma.smem_b(BLOCK), of_a=of_a, of_b=of_b)
+    output = k.tma_epilogue(c, TILE_N, consumers)
     k.tma.prefetch_maps(a, b, c)
     k.mbarrier.ready()
 
-    tiles_m, tiles_n = (m + TILE_M - 1) // TILE_M, (n + TILE_N - 1) // TILE_N
     tiles = lambda: k.range(k.block_id(), tiles_m * tiles_n, k.block_count(), name="tile")  # noqa: E731
     place = lambda tile: k.grouped(tile, tiles_m, tiles_n, GROUP)  # noqa: E731
 
-    with k.producer(registers=40), tiles() as tile:
-        row, column = place(tile)
-        with k.range(steps) as step, ring.fill() as stage:
-            k.tma.load(stage.a, a, (row * TILE_M, step * BLOCK), stage.full)
-            k.tma.load(stage.b, b, (column * TILE_N, step * BLOCK), stage.full)
+    with k.producer(registers=32):
+        k.griddepcontrol("launch_dependents")
+        k.griddepcontrol("wait")
+        with tiles() as tile:
+            row, column = place(tile)
+            with k.range(steps) as step, ring.fill() as stage:
+                k.tma.load(stage.a, a, (row * rows, step * BLOCK), stage.full)
+                k.tma.load(stage.b, b, (column * TILE_N, step * BLOCK), stage.full)
+                k.tma.load_box(stage.of_a.at(0), scales_a, (row * rows, step), stage.full)
+                k.tma.load_box(stage.of_b.at(0), scales_b, (column // ALIGNED * ALIGNED, step), stage.full)
 
-    with k.consumers(registers=232) as warpgroup:
+    with k.consumers(registers=REGISTERS[consumers]) as warpgroup:
         product, sums = mma.accumulator("product"), mma.accumulator("sums")
         with tiles() as tile:
             row, column = place(tile)
             sums.fill(0.0)
-            with k.range(steps) as step:
-                last = m - 1 - row * TILE_M  # rows past the end of A are 0, whatever scales them
-                factors = sums.rows(lambda at: scales_a[step * m + row * TILE_M + k.math.min(at, last)], warpgroup)
-                factors = factors * scales_b[step * tiles_n + column]
+            with k.range(steps):
                 with ring.drain() as stage:
+                    factors = sums.rows(lambda at: stage.of_a[at], warpgroup) * stage.of_b[column % ALIGNED]
                     product.clear()
                     with k.wgmma.group(in_flight=0):
                         mma.accumulate(product, stage.a, stage.b, warpgroup)
+                        k.barrier.sync(HAVE_READ + warpgroup, 128)  # all its warps have their factors
                 total, scaled = sums.elements(warpgroup), product.elements(warpgroup)
                 sums.set(total.map(lambda old, x, factor: k.math.fma(x, factor, old), scaled, factors))
-            output.reserve((row * TILE_M + warpgroup * 64, column * TILE_N), warpgroup).store(sums)
+            output.reserve((row * rows + warpgroup * 64, column * TILE_N), warpgroup).store(sums)
         output.finish()
 
 
-def launch(loaded: nvb.runtime.LoadedKernel, a: Any, scales_a: Any, b: Any, scales_b: Any, c: Any) -> None:
-    """Start the kernel on A (M x K) and B (N x K) with their scales, and C (M x N); N is a multiple of 8, K of 16."""
+def tiles_of(consumers: int, m: int, n: int) -> tuple[int, int]:
+    """Tiles along M and N."""
+    return -(-m // (64 * consumers)), -(-n // TILE_N)
+
+
+def choose(m: int, n: int, multiprocessors: int = 132) -> int:
+    """How many consumers take least time: of three the tiles are larger and need fewer bytes, of two more CTAs work."""
+
+    def waves(consumers: int) -> int:
+        tiles_m, tiles_n = tiles_of(consumers, m, n)
+        return -(-tiles_m * tiles_n // multiprocessors)
+
+    return min(STEP, key=lambda consumers: waves(consumers) * STEP[consumers])
+
+
+def launch(
+    loaded: nvb.runtime.LoadedKernel, a: Any, scales_a: Any, b: Any, scales_b: Any, c: Any, consumers: int
+) -> None:
+    """Start the kernel on A (M x K) and B (N x K) with their scales, and C (M x N).
+
+    N is a multiple of 8, K of 16, and the rows of scales are multiples of 16 bytes.
+    """
     (m, depth), n = a.shape, b.shape[0]
-    tiles = -(-m // TILE_M) * -(-n // TILE_N)
-    grid = min(tiles, loaded.device.limits.multiprocessors)
-    loaded.launch(grid, a, b, c, scales_a, scales_b, m, n, -(-depth // BLOCK))
+    tiles_m, tiles_n = tiles_of(consumers, m, n)
+    grid = min(tiles_m * tiles_n, loaded.device.limits.multiprocessors)
+    loaded.launch(grid, a, b, c, scales_a, scales_b, tiles_m, tiles_n, -(-depth // BLOCK))
 
 
 def scaled(random: Any, rows: int, columns: int, rows_a_block: int) -> tuple[Any, Any, Any]:
@@ -88,20 +132,26 @@ def scaled(random: Any, rows: int, columns: int, rows_a_block: int) -> tuple[Any
     import numpy as np
 
     codes, values = e4m3_matrix(random, rows, columns)
-    blocks = -(-columns // BLOCK), -(-rows // rows_a_block)
+    blocks = -(-columns // BLOCK), -(-rows // (rows_a_block * ALIGNED)) * ALIGNED
     scales = random.uniform(0.25, 4, blocks).astype(np.float32)
     return codes, scales, values * scales.repeat(BLOCK, 0).repeat(rows_a_block, 1)[:columns, :rows].T
 
 
-def problem(m: int, n: int, depth: int) -> Problem:
-    """Random matrices."""
+def problem_for(consumers: int, m: int, n: int, depth: int) -> Problem:
+    """Random matrices for the kernel with so many consumers."""
     import numpy as np
 
     random = np.random.default_rng(m + n + depth)
     a, scales_a, a_values = scaled(random, m, depth, 1)
     b, scales_b, b_values = scaled(random, n, depth, BLOCK)
+    start, inputs = partial(launch, consumers=consumers), (a, scales_a, b, scales_b)
     output = np.full((m, n), np.nan, np.float16)
-    return Problem(gemm, launch, (a, scales_a, b, scales_b), a_values @ b_values.T, output, 2**-10)
+    return Problem(gemm.with_(consumers=consumers), start, inputs, a_values @ b_values.T, output, 2**-10)
+
+
+def problem(m: int, n: int, depth: int) -> Problem:
+    """Random matrices for the kernel that is chosen."""
+    return problem_for(choose(m, n), m, n, depth)
 
 
 def main() -> int:
