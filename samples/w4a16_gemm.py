@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import Annotated, Any
 
 import nvbackend as nvb
@@ -74,7 +75,7 @@ def store_sums(
         with k.if_(column + i < m):
             peers = [k.cluster.map_shared_rank(sums, peer) + (i * PITCH + j) for peer in range(split)]
             loaded = [[*peer.load(4), *(peer + 4).load(4)] for peer in peers]
-            total = [sum(values[1:], values[0]).to(f16) for values in zip(*loaded, strict=True)]
+            total = [reduce(add, values).to(f16) for values in zip(*loaded, strict=True)]
             (y + ((column + i) * n + row + j)).store(*total)
 
 
