@@ -10,6 +10,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import f32
+from nvbackend.builder.scopes import lines
 from nvbackend.cli import main
 from nvbackend.codegen.looking.listings import ptx_lines, sass_lines
 from nvbackend.codegen.ptxas_messages import diagnose
@@ -161,6 +162,20 @@ def test_keys_that_do_not_fit_are_left_out(compiled):
     text, count = moved(compiled.ir, LAST_KEY - FIRST_KEY)
     assert (count, f"!{TABLE} =" in text) == (0, False)
     assert not re.search(rf"column: {FIRST_KEY}\b", text)
+
+
+def test_a_table_that_is_full_leaves_lines_without_callers(monkeypatch):
+    monkeypatch.setattr(lines, "LAST_KEY", FIRST_KEY + 1)
+
+    @nvb.kernel("sm_90a", threads=32)
+    def many(k, x: nvb.Pointer[f32]):
+        plus(x, 0)  # in the table
+        x[1] = plus(x, 2)  # in no table
+
+    again = many.compile(cache=UNCACHED)
+    found = {line.place: line.callers for line in ptx_lines(again) if "ld.global" in line.text}
+    assert again.cubin
+    assert found[line_of("# inner")] == ()
 
 
 def test_the_command_line_says_who_called(tmp_path, capsys):

@@ -57,6 +57,7 @@ OTHERS: dict[str, Callable[[Bench], object]] = {
     "breakpoint": lambda u: u.k.breakpoint(),
     "clock": lambda u: u.k.clock(),
     "local.array": lambda u: u.k.local.array(u32, 4),
+    "an element of a local array": lambda u: u.values_local[1],
     "ptx": lambda u: u.k.ptx("mov.u32 {d}, {a};", outputs={"d": u32}, inputs={"a": u.word}),
     "ptx alone": lambda u: u.k.ptx("nanosleep.u32 20;", effects=["volatile"]),
     "load": lambda u: u.memory.cast(u32)[0],
@@ -83,6 +84,7 @@ def _benches(target: Target) -> Bench:
     """A kernel whose threads have all ended."""
     u: Any = Bench(target)
     u.values_pred = u.values[u32] == 3
+    u.values_local = u.k.local.array(u32, 4, fill=0)
     u.k.return_()
     return u
 
@@ -115,6 +117,7 @@ def test_no_other_call_emits_anything(debug: bool) -> None:
     u: Any = Bench(Target.parse("sm_90a"))
     u.k.core.debug = debug
     u.values_pred = u.values[u32] == 3
+    u.values_local = u.k.local.array(u32, 4, fill=0)
     u.k.return_()
     refused = {name: _refused(call, u) for name, call in OTHERS.items()}
     assert {name: rules for name, rules in refused.items() if rules != ["control.unreachable"]} == {}

@@ -38,6 +38,23 @@ def test_declarations_of_c() -> None:
     ]
 
 
+@nvb.function
+def signed_sum(k, p: nvb.Pointer[nvb.s8]) -> nvb.s8:
+    return p[0] + p[1]
+
+
+@nvb.function
+def unsigned_sum(k, p: nvb.Pointer[nvb.u8]) -> nvb.u8:
+    return p[0] + p[1]
+
+
+def test_a_narrow_result_fills_its_register_as_c_has_it() -> None:
+    for function, extends in ((signed_sum, "cvt.s32.s8"), (unsigned_sum, "and.b32")):
+        instruction = next(line for line in function.compile("sm_80").ptx.split("\n")[::-1] if "%r2," in line)
+        assert extends in instruction
+        assert extends != "and.b32" or instruction.endswith(" 255;")
+
+
 def test_keywords_of_c_as_parameters() -> None:
     @nvb.function
     def blend(k, new: f32, double: f32, xor: f32, new_: f32) -> f32:

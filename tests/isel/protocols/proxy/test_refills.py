@@ -9,6 +9,7 @@ import pytest
 
 from nvbackend import InstructionDescriptor, KernelBuilder, Tcgen05Request, f16, f32, i32, u32
 from nvbackend.builder.core.memory import Address
+from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 from nvbackend.isel.protocols.proxy.refills import check_refills
 from nvbackend.signature import Parameter, TensorMap
 from tests.support.proxy_program import TILE, Program
@@ -21,7 +22,7 @@ class TestRefills:
     """A tile that is filled again, while the multiplies of other warps may read it."""
 
     @staticmethod
-    def refilled(between: Step, fill: Step, *, skipped: bool = False) -> list[str]:
+    def refilled(between: Step, fill: Step, *, skipped: bool = False, attached: bool = False) -> list[str]:
         p = Program()
         acc, phase = p.accumulator(), p.k.var(0)
         with p.k.range(p.n) as step:
@@ -35,7 +36,13 @@ class TestRefills:
             between(p)
         p.k.return_()
         p.k.core.link()
+        p.k.machine.attributes[ATTACHED] = attached
         return [one.rule_id for one in check_refills(p.k.machine)]
+
+    @pytest.mark.parametrize("attached", [False, True])
+    def test_the_owner_of_an_attached_function_may_have_barriers_of_its_own(self, attached: bool) -> None:
+        found = self.refilled(lambda p: p.k.fence.proxy_async(), Program.load, attached=attached)
+        assert found == ["proxy.refill"] * (not attached)
 
     @pytest.mark.parametrize("fill", [Program.load, Program.write, Program.stmatrix])
     def test_in_the_next_round(self, fill: Step) -> None:

@@ -1,0 +1,46 @@
+"""What is kept of code and objects between two looks is bounded, and functions of trusted modules are looked at."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import f16, f32
+from nvbackend.builder.kernel.again import reads
+from nvbackend.builder.kernel.again.reads import Reads
+
+MOST = 3
+
+
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reads, "MOST_VALUES", MOST)
+    looking = Reads()
+    kept = [nvb.Pointer(f32, align=1 << power) for power in range(2, 8)]
+    for number, value in enumerate(kept):
+        content = looking.constant(value)
+        assert content is not None and looking.constant(value) == content
+        looking.names(compile(f"a{number}", "text", "eval"))
+        sizes = [len(getattr(looking, name)) for name in ("_constants", "_codes")]
+        assert max(sizes) <= MOST
+
+
+@pytest.mark.parametrize("module", ["nvbackend.made_here", "users.made_here"])
+def test_the_annotations_of_a_function_of_any_module_are_read(module: str) -> None:
+    def content(element: nvb.ElementType) -> tuple[object, ...]:
+        function = types.FunctionType((lambda k, out: None).__code__, {"__name__": module}, "same")
+        function.__annotations__["out"] = nvb.Pointer(element)
+        return tuple(map(str, Reads(lambda value: type(value).__name__).of(function, (), ())[0]))
+
+    assert content(f32) == content(f32)
+    assert content(f32) != content(f16)
+
+
+def test_constants_are_those_of_ours_alone() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Own:
+        number: int = 1
+
+    assert Reads().constant(Own()) is None
