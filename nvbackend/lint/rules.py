@@ -78,11 +78,12 @@ COPY_IN_FLIGHT = Rule(
 )
 WRITTEN_IN_FLIGHT = Rule(
     id="lint.written-in-flight",
-    message="{instruction} writes shared memory that {issuer} may still be reading{round}: no {wait} that completes "
+    message="{instruction} writes shared memory that {issuer} may still be {use}{round}: no {wait} that completes "
     "its group is between the two",
     fix="put {wait} {pending} before this line, and a barrier where other threads write",
-    why="The operation reads the old bytes or the new ones, depending on timing. Nothing traps.",
-    reference="PTX ISA 9.7.9.27.2.2 (cp.async.bulk.wait_group), 9.7.15.7.3 (wgmma.wait_group)",
+    why="Depending on timing, the operation reads the old bytes or the new ones, or its own stay. Nothing traps.",
+    reference="PTX ISA 9.7.9.25.3.3 (cp.async.wait_group), 9.7.9.27.2.2 (cp.async.bulk.wait_group), "
+    "9.7.15.7.3 (wgmma.wait_group)",
 )
 MBARRIER_STUCK = Rule(
     id="lint.mbarrier-stuck",

@@ -49,7 +49,8 @@ def _late(out: WrittenOut, late: Late, rule: Rule) -> Diagnostic:
     number = out.rounds[late.position]
     values: dict[str, object] = {"round": f" in round {number} of the loop" if number else ""}
     if rule is rules.WRITTEN_IN_FLIGHT:
-        values |= {"wait": wait, "pending": pending}
+        use = "writing" if late.kind == "overwritten" else "reading"
+        values |= {"wait": wait, "pending": pending, "use": use}
     elif late.age == 0:
         commit = "cp.async.commit_group"
         values |= {"reason": f"no {commit} has closed its group, so no wait covers it"}

@@ -8,14 +8,16 @@ read. Another thread may have waited where threads meet apart from the others; n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse
-from nvbackend.isel.flow.dataflow import Site, solve
+from nvbackend.isel.flow.dataflow import Site, Solution, solve
+from nvbackend.isel.flow.loops import Loops, loops_of
+from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.lint.by_thread import CtaValues
-from nvbackend.lint.lift import PENDING
+from nvbackend.lint.lift import PENDING, Line
 from nvbackend.lint.rounds import WrittenOut
 from nvbackend.lint.touched import ANYWHERE, SharedWords, Touched, said
 from nvbackend.ptx.syntax import Integer
@@ -24,6 +26,7 @@ DRAINED = -1
 _OLDEST = 24
 _GROUPS = (Completion.COPY_GROUP, Completion.BULK_GROUP, Completion.MMA_GROUP)
 _READING = (Completion.BULK_GROUP, Completion.MMA_GROUP)
+_STORES = ("st", "stmatrix")
 _ASKS = MbarrierUse.WAIT | MbarrierUse.POLL
 
 
@@ -60,9 +63,12 @@ class Stages:
         """The mistakes in rounds that are apart, by their places."""
         if not any(said(line).issues in _GROUPS for line in self._lines) or self._is_shared_with_others:
             return []
-        for _ in solve(self._values.function, self, self._matters).visit():
-            pass
-        return [self.late[place] for place in sorted(self.late) if place not in self._out.later]
+        solution = solve(self._values.function, self, self._matters)
+        late = [self.late[place] for place in sorted(self.late) if place not in self._out.later]
+        if any(said(line).issues is Completion.COPY_GROUP for line in self._lines):
+            stores = _Overwrites(self._values.function, self._lines, self, solution, self._out.later).find()
+            late += [Late("overwritten", each.position, each.issuer, 1) for each in stores]
+        return late
 
     @cached_property
     def _is_shared_with_others(self) -> bool:
@@ -106,12 +112,20 @@ class Stages:
 
     def transfer(self, state: _Flying, site: Site, /) -> _Flying:
         """What may be in flight after the instruction."""
-        what, place = site.instr.semantics, site.position
+        place = site.position
         self.late.pop(place, None)
         touch = self._touch(place)
         late = self._read_early(state, place, touch) or self._written_early(state, place, touch)
         if late is not None:
             self.late[place] = late
+        return self.after(state, site)
+
+    # -- for stores after loops -----------------------------------------------------------------------------------
+
+    def after(self, state: _Flying, site: Site, /) -> _Flying:
+        """What may be in flight after the instruction, whether it is a mistake or not."""
+        what, place = site.instr.semantics, site.position
+        touch = self._touch(place)
         if what.awaits in _GROUPS:  # cp.async.wait_all closes a group too
             return self._waited(state, what.awaits, site)
         if what.commits in _GROUPS:
@@ -119,6 +133,15 @@ class Stages:
         if self._others_may_have_waited(site):
             return _Flying({each: ages | {DRAINED} for each, ages in state.ages.items()})
         return self._issued(state, place, touch)
+
+    def in_flight(self, state: _Flying, /) -> set[int]:
+        """The positions of the operations that are complete on no path."""
+        return {place for place, ages in state.ages.items() if DRAINED not in ages}
+
+    def written(self, place: int, /) -> int:
+        """The words that the instruction certainly writes, where they are known."""
+        words = self._touch(place).writes
+        return 0 if words == ANYWHERE else words
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
@@ -196,3 +219,87 @@ def _union(words: Iterable[int]) -> int:
     for some in words:
         every |= some
     return every
+
+
+@dataclass(frozen=True, slots=True)
+class _Overwritten:
+    """A store, and a copy whose words it writes."""
+
+    position: int
+    issuer: int
+
+
+@dataclass(frozen=True)
+class _Overwrites:
+    """Ordinary stores to words that cp.async still writes, on each way into the block where loops have ended.
+
+    Which stage the last copies fill depends on how many rounds ran. Joined over all of them each copy is complete on
+    some way. On each way alone, copies that every path to its end issues and that no wait completes are in flight.
+    The question of one function: its lines, the analysis, what that found, and the positions of later rounds.
+    """
+
+    function: MachineFunction
+    lines: list[Line]
+    analysis: Stages
+    solution: Solution[_Flying]
+    later: frozenset[int]
+
+    def find(self) -> Iterator[_Overwritten]:
+        """The first such store of each block where ways meet, if each of them whose rounds are apart has one."""
+        for block in self.solution.at_entry:
+            ways = list(self._ways_into(block))
+            apart = [way for way in ways if self.later.isdisjoint(site.position for site in self._sites(way))]
+            if len(ways) < 2 or not apart or self._loops.innermost(block) is not None:
+                continue
+            stores = [store for way in apart if (store := self._first(way, block)) is not None]
+            if len(stores) == len(apart):
+                yield min(stores, key=lambda store: store.position)
+
+    @cached_property
+    def _loops(self) -> Loops:
+        return loops_of(self.function)
+
+    @cached_property
+    def _blocks(self) -> dict[int, str]:
+        return {site.position: block for block, sites in self.solution.sites.items() for site in sites}
+
+    def _sites(self, block: str) -> tuple[Site, ...]:
+        return self.solution.sites[block]
+
+    def _ways_into(self, block: str) -> Iterator[str]:
+        """The blocks that lead there, through blocks in which nothing happens."""
+        for way in self._loops.predecessors(block):
+            if way in self.solution.at_entry:
+                is_passed = not self._sites(way) and self._loops.innermost(way) is None
+                yield from self._ways_into(way) if is_passed and way != self.function.entry.name else (way,)
+
+    def _following(self, block: str) -> Iterator[Site]:
+        """The instructions of a block, and of those that certainly follow it and nothing else."""
+        while True:
+            yield from self._sites(block)
+            successors = self.function.blocks[block].successors
+            if len(successors) != 1 or len(self._loops.predecessors(successors[0])) != 1:
+                return
+            block = successors[0]
+
+    def _first(self, way: str, block: str) -> _Overwritten | None:
+        state = self.solution.at_entry[way]
+        for site in self._sites(way):
+            state = self.analysis.after(state, site)
+        issued = {place for place in self.analysis.in_flight(state) if self._is_issued(place, way)}
+        for site in self._following(block):
+            line, place = self.lines[site.position], site.position
+            if line.instruction.parts[0] in _STORES and line.instruction.guard is None:
+                words, flying = self.analysis.written(place), self.analysis.in_flight(state)
+                copies = (each for each in sorted(issued & flying) if self.analysis.written(each) & words)
+                copy = next(copies, None)
+                if copy is not None:
+                    return _Overwritten(place, copy)
+            state = self.analysis.after(state, site)
+        return None
+
+    def _is_issued(self, place: int, way: str) -> bool:
+        """Whether it is a copy that every path to the end of a block issues."""
+        line = self.lines[place]
+        is_copy = said(line).issues is Completion.COPY_GROUP and line.instruction.guard is None
+        return is_copy and self._loops.dominates(self._blocks[place], way)

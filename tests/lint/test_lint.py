@@ -19,7 +19,7 @@ RULES = {
     "tcgen05.wait::ld": {"lint.register-in-flight"},
     "cp.async.bulk.commit_group": {"lint.uncommitted"},
     "cp.async.commit_group": {"lint.never-committed", "lint.copy-in-flight"},
-    "cp.async.wait_group": {"lint.never-waited", "lint.copy-in-flight"},
+    "cp.async.wait_group": {"lint.never-waited", "lint.copy-in-flight", "lint.written-in-flight"},
     "tcgen05.commit": {"lint.never-committed", "lint.mbarrier-stuck"},
     "mbarrier.init": {"lint.mbarrier-init"},
     "cp.async.bulk.wait_group": {"lint.unwaited", "lint.written-in-flight"},
@@ -144,6 +144,32 @@ def test_the_first_round_reads_before_any_wait(loop: str) -> None:
     back = "@%p1 bra again;" if loop else ""
     faults = lint(f"{BOX} {COPY} {loop} {READ} {DONE} {back} ret; }}")
     assert [fault.rule_id for fault in faults] == ["lint.copy-in-flight"]
+
+
+LAST = "cp.async.wait_group 1; bar.sync 0;"
+STORE = "st.shared.b32 [box], %r2;"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_wrong"),
+    [
+        (f"again: {LAST} {COPY} @%p1 bra again; bar.sync 0; {STORE}", True),
+        (f"{COPY} @%p0 bra done; again: {LAST} {COPY} @%p1 bra again; done: bar.sync 0; {STORE}", True),
+        (f"@%p0 bra done; again: {LAST} {COPY} @%p1 bra again; done: bar.sync 0; {STORE}", False),
+        (f"again: {LAST} {COPY} @%p1 bra again; {DONE} {STORE}", False),
+        (f"again: {LAST} {COPY} @%p1 bra again; bar.sync 0; {STORE.replace('box', 'box+16')}", False),
+        (f"again: {LAST} {COPY} @%p1 bra again; bar.sync 0; @%p0 {STORE}", False),
+        (f"again: {LAST} {STAGE} @%p1 bra again; bar.sync 0; {STORE}", False),
+        (f"again: {LAST} @%p0 {COPY} @%p1 bra again; bar.sync 0; {STORE}", False),
+        (f"again: {LAST} @%p0 bra next; {COPY} next: @%p1 bra again; bar.sync 0; {STORE}", False),
+    ],
+    ids=["", "no-round", "nothing-copied", "waited", "elsewhere", "guarded", "any-stage", "guarded-copy", "other-path"],
+)
+def test_stores_after_a_loop_to_what_its_last_copies_write(text: str, is_wrong: bool) -> None:
+    found = lint(f"{BOX} {text} ret; }}")
+    assert [(each.rule_id, "may still be writing" in each.message) for each in found] == [
+        ("lint.written-in-flight", True)
+    ] * is_wrong
 
 
 def test_each_mbarrier_has_an_init() -> None:
