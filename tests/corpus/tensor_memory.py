@@ -81,6 +81,44 @@ def accumulators_in_turns(k, a: MATRIX, b: MATRIX, c: F32, tiles: i32, steps: i3
                 count += 1
 
 
+@nvb.kernel("sm_100a", threads=192)
+def stage_given_back_late(k, a: MATRIX, b: MATRIX, c: F32):
+    """The commit that gives the first stage back comes long after its product: the next copy begins between them."""
+    ta, tb = (k.shared_tiles(ROWS, 2, name=name) for name in "ab")
+    full = k.mbarrier.array(2, arrivals=1, name="full")
+    issued, empty, done = (k.mbarrier.array(1, arrivals=1, name=name) for name in ("issued", "empty", "done"))
+    k.mbarrier.ready()
+
+    def load(step):
+        stage = step % 2
+        k.mbarrier.arrive(full + stage, expect_tx=2 * ROWS.bytes)
+        k.tma.load(ta.at(stage), a, (0, step * 64), full + stage)
+        k.tma.load(tb.at(stage), b, (0, step * 64), full + stage)
+
+    with k.tcgen05.tmem(128) as tmem:
+        with k.one_thread(4):
+            load(0)
+            k.mbarrier.wait(issued, 0)
+            load(1)
+            k.mbarrier.wait(empty, 0)
+            load(2)
+        with k.one_thread(5):
+            for step in range(3):
+                stage = step % 2
+                k.mbarrier.wait(full + stage, step // 2)
+                if step == 1:
+                    k.tcgen05.commit(empty)
+                _multiply(k, tmem, ta.at(stage), tb.at(stage), first=step > 0)
+                if step == 0:
+                    k.mbarrier.arrive(issued)
+            k.tcgen05.commit(done)
+        with k.if_(k.warp_id() < 4):
+            k.mbarrier.wait(done, 0)
+            k.tcgen05.fence_after_thread_sync()
+            for half in (0, 64):
+                _store(c + (k.thread_id() * 128 + half), _read(k, tmem.columns(half, 64), 64))
+
+
 @nvb.kernel("sm_100a", threads=160)
 def weights_in_tensor_memory(k, q: MATRIX, keys: MATRIX, values: MATRIX, c: F32):
     """exp2(Q K^T) V: the epilogue's warps write the weights to tensor memory, where the second product reads its A."""

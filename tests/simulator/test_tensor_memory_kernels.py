@@ -30,6 +30,13 @@ def test_accumulators_in_turns(tiles, steps, grid):
     assert np.array_equal(c, a.astype(F32) @ b.astype(F32).T)
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_commit_publishes_what_was_done_before_it(seed):
+    a, b, c = small(0, 128, 192), small(1, 128, 192), np.zeros((128, 128), F32)
+    run(corpus.stage_given_back_late, 1, a, b, c, seed=seed)
+    assert np.array_equal(c, a.astype(F32) @ b.astype(F32).T)
+
+
 def test_weights_in_tensor_memory():
     q, keys, values, c = small(0, 128, 64), small(1, 128, 64), small(2, 128, 64), np.zeros((128, 64), F32)
     q = q * F16(0.0625)

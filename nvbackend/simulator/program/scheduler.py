@@ -268,6 +268,7 @@ class Scheduler:
         operation.done = True
         for observer in self._wave.observers:
             observer.completed(operation)
+        operation.after = ()  # each would keep all before it
 
     def _stuck(self) -> NoReturn:
         """Raise simulator.deadlock, with what each thread waits for."""

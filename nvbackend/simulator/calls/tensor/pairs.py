@@ -28,7 +28,7 @@ def start(wave: Wave, count: int, operation: Pending) -> None:
     """Put an mma, cp or shift in flight: those of a CTA, or of a pair, complete in order."""
     last = wave.part(TensorMemory).last
     ctas = ctas_of(wave, operation.threads, count)
-    before = (last[cta] for cta in ctas if cta in last and not last[cta].done)
+    before = (last[cta] for cta in ctas if cta in last)
     operation.after = tuple(dict.fromkeys(before))
     last.update(dict.fromkeys(ctas, operation))
     wave.start(operation)

@@ -126,7 +126,7 @@ def _commit(instruction: Instruction, place: Compiling) -> Step:
                 low = at[0] & ~(0xFF << 24)
                 at = [low | rank << 24 for rank in range(16) if int(mask(wave, lanes)[number]) >> rank & 1]
             before = memory.last.get(int(wave.cta(one.threads)[0]))
-            after = (before,) if before is not None and not before.done else ()
+            after = () if before is None else (before,)  # one that is done too: the commit publishes what it did
             wave.start(_Commit(place.site, one.threads, "tcgen05.commit", wave, space, at, after=after))
 
     return step
