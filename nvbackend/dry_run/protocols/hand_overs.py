@@ -30,7 +30,7 @@ class HandOvers:
         self._state = state
         self._events: dict[_Warp, int] = {}
         """The loads and stores of each warp."""
-        self._all = 0
+        self._all = self._products = 0
         self._unfenced: dict[_Warp, int] = {}
         """By warp: loads and stores that no fence of it came after yet."""
         self._fences: dict[int, int] = {}
@@ -46,6 +46,8 @@ class HandOvers:
             self._all |= bit
             for warp in self._state.warps:
                 self._unfenced[warp] = self._unfenced.get(warp, 0) | bit
+        elif step.instr.semantics.issues is Completion.COMMIT:
+            self._products |= 1 << event
 
     def fence(self, step: Step, of: FenceOf) -> None:
         """A tcgen05.fence of some warp."""
@@ -64,14 +66,19 @@ class HandOvers:
                     self._fences[bit] = self._fences.get(bit, 0) | mark
                     over ^= bit
 
-    def of_others(self, record: Record) -> int:
-        """The events of loads and stores of other warps than that of an access."""
-        return self._all & ~self._events.get((record.cta, record.warp), 0)
+    def of_others(self, record: Record, step: Step) -> int:
+        """The events of loads and stores of other warps than that of an access; of a load or store, of products too."""
+        who = record.cta, record.warp
+        loads = self._all & ~self._events.get(who, 0)
+        if step.instr.semantics.issues not in _BY_THREADS:
+            return loads
+        return loads | self._products & ~self._state.tensor_issued[who].of_all
 
     def judge(self, earlier: Record, record: Record, step: Step, known: int, column: int) -> None:
         """An access that comes after another warp's load or store: whether both fences are between them."""
         frees = step.instr.semantics.tensor_memory is not None  # the verifier looks at these
-        if frees or not self._all >> earlier.event & 1:
+        by_commit = self._products >> earlier.event & 1  # which is a fence before, too
+        if frees or not (by_commit or self._all >> earlier.event & 1):
             return
         first = earlier.parts[0].instr
         values: dict[str, Any] = {
@@ -79,7 +86,7 @@ class HandOvers:
             "second": f"{instruction(step.instr)} of {crew(step.instr, record.warp)}",
             "access": "writes" if earlier.writes else "reads", "column": column,
         }  # fmt: skip
-        if not known & self._fences.get(1 << earlier.event, 0):
+        if not by_commit and not known & self._fences.get(1 << earlier.event, 0):
             self._state.findings.add(
                 *(EARLY, TMEM, rules.TENSOR_FENCE_BEFORE, first, ((values["second"], step.instr.location),)),
                 since=earlier.event, line=line(first), warp=earlier.warp, **values,

@@ -204,7 +204,7 @@ class Tensors:
     def _look(self, step: Step, record: Record, parts: list[slice], known: int, cta: int | None = None) -> None:
         shadow = self._shadows[step.cta if cta is None else cta]
         number_ = self._state.memory.records.add(record)
-        mine = (known | 1 << record.event) & ~self._handed.of_others(record)
+        mine = (known | 1 << record.event) & ~self._handed.of_others(record, step)
         for part in parts:
             if part.stop > _PARTS * COLUMNS:
                 return
