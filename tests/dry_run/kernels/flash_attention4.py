@@ -98,7 +98,8 @@ class Kernel:
         with k.range(blocks) as block:
             if not wrong("scores_without_a_wait"):
                 k.mbarrier.wait(self.scored, block & 1)
-            k.tcgen05.fence_after_thread_sync()
+            if not wrong("no_fence_after_the_scores"):
+                k.tcgen05.fence_after_thread_sync()
             load = k.tcgen05.ld(self.scores.lanes(lanes), "32x32b", 64)
             k.tcgen05.wait_ld(load)
             pairs = zip(load.values[::2], load.values[1::2], strict=True)
@@ -139,6 +140,8 @@ class Kernel:
     waits_for_the_phase_before=Mistake("parity", "The weights are waited for by the other parity."),
     no_fence_after_the_weights=Mistake("tensor-memory", "No tcgen05 fence is between the wait for the weights and "
                                                         "their product."),
+    no_fence_after_the_scores=Mistake("tensor-memory", "No tcgen05 fence is between the wait for the scores and their "
+                                                       "loads."),
     no_fence_before_the_arrival=Mistake("tensor-memory", "No tcgen05 fence is between the stores of the weights and "
                                                          "the arrival that says that they are there."),
 )  # fmt: skip
