@@ -251,8 +251,8 @@ class Tensors:
     def _conflict(self, earlier: Record, record: Record, step: Step, column: int) -> None:
         """Two accesses without an order. A product that adds to what is read comes first: it is read too early.
 
-        So does one that a warp should wait for which has read what was there before already; and what is read in an
-        earlier round than it is written should be read first, whatever this run did.
+        So does one that a warp should wait for which has read what was there before already, and the first that writes
+        there; and what is read in an earlier round than it is written should be read first, whatever this run did.
         """
         now, then = (record, step.instr), (earlier, earlier.parts[0].instr)
         adds = step.instr.semantics.multiplies and number(step.value("enable_d"), step.lanes)
@@ -261,8 +261,9 @@ class Tensors:
         elif not record.writes:
             reversed_ = earlier.writes and record.rounds.is_earlier(earlier.rounds)
         else:
+            first_ = self._complete and record.engine != _DEALLOC and record.replaced < 0
             again = step.instr.semantics.multiplies and self._reads_again(earlier, record)
-            reversed_ = not earlier.writes and bool(adds or again)
+            reversed_ = not earlier.writes and bool(adds or again or first_)
         if reversed_:
             now, then = then, now
         record, instr = now
