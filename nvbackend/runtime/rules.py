@@ -33,7 +33,7 @@ ARCHITECTURE = Rule(
     id="launch.architecture",
     message="kernel {kernel} is compiled for {target}, which the current device ({device}, compute capability "
     "{capability}) cannot run",
-    fix="compile it for {nearest}",
+    fix='compile it for the device: kernel.compile(target="{nearest}")',
     why="The driver refuses a binary of another architecture, with an error that names neither.",
     reference="PTX ISA 11.1.2 (.target); CUDA C++ Programming Guide, Binary Compatibility",
 )

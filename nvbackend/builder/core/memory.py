@@ -359,7 +359,7 @@ class Memory:
         _check_extent(name, count, align, LARGEST_ALIGNMENT)
         check_of_kernel(self._k.functions.open, "an allocation of shared memory", _PASS)
         if align > SHARED_BASE_ALIGNMENT:
-            rules.SHARED_ALIGNMENT.fail(name=name, align=align, base=SHARED_BASE_ALIGNMENT)
+            rules.SHARED_ALIGNMENT.fail(name=name, align=align, base=SHARED_BASE_ALIGNMENT, cause="")
         start = -(-self.end // align) * align
         end = start + element.bytes_for(count)
         self._check_total(name, self.static_bytes, end)

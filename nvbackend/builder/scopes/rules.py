@@ -241,7 +241,7 @@ SHARED_STATIC_SIZE = Rule(
 )
 SHARED_ALIGNMENT = Rule(
     id="shared.alignment",
-    message="{name} asks for a multiple of {align} bytes; dynamic shared memory starts at a multiple of {base}",
+    message="{name} asks for a multiple of {align} bytes; dynamic shared memory starts at a multiple of {base}{cause}",
     fix="ask for {base} at most, the longest swizzle period; or for more memory, and round the address up",
     why="Only the offset in the CTA's memory would be aligned; the address would be so by luck.",
     reference="PTX ISA 5.5.7 (swizzling modes)",

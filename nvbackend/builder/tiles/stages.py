@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
 
-from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.memory import SHARED_BASE_ALIGNMENT, Address
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.function import FunctionBuilder
+from nvbackend.builder.scopes.rules import SHARED_ALIGNMENT
 from nvbackend.builder.tiles import ring_rules
 from nvbackend.builder.tiles.tensor import Tensor, make_tensor
 from nvbackend.builder.values.attributes import ATTRIBUTE
@@ -79,11 +80,19 @@ def lay_out(k: FunctionBuilder, name: str, tile: TileLayout, stages: int, unit: 
     else:
         count, period = cosize(layout), 1
     align = max(tma.TENSOR_ALIGNMENT, element.bytes_for(period))
+    if align > SHARED_BASE_ALIGNMENT:
+        _fail_period(name, element, period)
     count = _up(count, _UNIT_BITS // math.gcd(_UNIT_BITS, element.bits))
     memory, step = k.shared(element, stages * count, align=align, name=name), element.bytes_for(count)
     return StageTiles(
         memory, element.bytes_for(size(layout)), lambda index: make_tensor(k, memory.steps(index, step), layout)
     )
+
+
+def _fail_period(name: str, element: ElementType, period: int) -> NoReturn:
+    align = element.bytes_for(period)
+    cause = f". The pattern of its swizzle is {period} elements long, and {period} {element} are {align} bytes"
+    SHARED_ALIGNMENT.fail(name=name, align=align, base=SHARED_BASE_ALIGNMENT, cause=cause)
 
 
 def _meant(name: str, tile: TileLayout) -> tuple[str, str]:

@@ -6,6 +6,7 @@ every CTA and of global memory. Strong accesses and atomics do not race with one
 
 from __future__ import annotations
 
+import re
 from typing import NoReturn
 
 import numpy as np
@@ -29,6 +30,8 @@ _LARGEST = 1 << 26
 _RELEASES = ("mbarrier_init", "acq_rel", "sc", "release")
 _ASYNC, _CP_ASYNC = "async", "cp.async"
 _NON_COHERENT = "nc"
+_ATOMIC = re.compile(r"(@\S+\s+)?(atom|red|multimem\.red)\b")
+_SUMS = "; where threads add to one element, use (address + index).atomic('add', value)"
 Which = NDArray[np.int64] | slice
 """Which addresses of an access."""
 
@@ -279,15 +282,20 @@ class Races(Watching):
             rule = rules.WRITE_IN_FLIGHT if conflict.was_read else rules.READ_BEFORE_WAIT
         elif is_strong(access) and self._strong_sites.is_strong(conflict.site):
             rule = rules.SCOPE
-        elif (flag := self._strong.hint(access.by.threads, conflict.source)) is not None:
+        elif (flag := self._flag(access, conflict)) is not None:
             self._fail_flag(access, conflict, here, *flag)
         elif access.space == "global":
             rule = rules.RACE
-        elif access.kind == "read":
+        elif access.kind in ("read", "atomic") or _is_atomic(self._sites[conflict.site][0]):
             rule = rules.MISSING_BARRIER
         else:
             rule = rules.OVERWRITTEN_EARLY if conflict.was_read else rules.RACE
         self._fail(rule, access, conflict, here)
+
+    def _flag(self, access: Access, conflict: Conflict) -> tuple[Site, str] | None:
+        """What may be meant as a flag between two accesses, and why it is none. Neither of the two is."""
+        flag = self._strong.hint(access.by.threads, conflict.source)
+        return None if flag is not None and flag[0] in (access.by.site, self._sites[conflict.site][0]) else flag
 
     def _rule_of_async_copy(self, access: Access, conflict: Conflict) -> Rule:
         operation = access.by.operation
@@ -311,7 +319,11 @@ class Races(Watching):
         who = "another lane of its warp" if rule is rules.MISSING_WARP_SYNC else "another warp"
         by = "" if rule is rules.NON_COHERENT else f" by {engine or who}"
         earlier = f"{did}{by} at PTX {site}"
-        self._raise(rule, access, place, earlier, (f"{did} is here (PTX {site})", site.origin))
+        note = (f"{did} is here (PTX {site})", site.origin)
+        if rule is rules.RACE:
+            self._raise(rule, access, place, earlier, note, sums=_SUMS * (not _is_atomic(site, access.by.site)))
+        else:
+            self._raise(rule, access, place, earlier, note)
 
     def _fail_flag(self, access: Access, conflict: Conflict, here: Which, flag: Site, reason: str) -> NoReturn:
         place = conflict.place if isinstance(here, slice) else int(here[conflict.place])
@@ -334,7 +346,8 @@ class Races(Watching):
             same &= owners == owners[place]
         last = self._wave.thread_name(int(access.by.threads[np.flatnonzero(same)[-1]]))
         site = access.by.site
-        self._raise(rules.RACE, access, place, f"the write of another value by {last} there", (f"PTX {site}", None))
+        other = f"the write of another value by {last} there"
+        self._raise(rules.RACE, access, place, other, (f"PTX {site}", None), sums=_SUMS)
 
     def _raise(
         self, rule: Rule, access: Access, place: int, earlier: str, *notes: tuple[str, Location | None], **more: str
@@ -350,6 +363,11 @@ class Races(Watching):
         now = f"{who} {does} {access.size} bytes at"
         every = ((f"PTX {by.site}", None), *notes)
         rule.fail(at=by.site.location, notes=every, now=now, memory=where, earlier=earlier, **more)
+
+
+def _is_atomic(*sites: Site) -> bool:
+    """Whether one of the instructions is an atomic: then another one is no way to order them."""
+    return any(_ATOMIC.match(site.text) for site in sites)
 
 
 def _compares_and_swaps(access: Access) -> bool:

@@ -32,8 +32,7 @@ MISSING_WARP_SYNC = Rule(
 RACE = Rule(
     id="simulator.race",
     message="{now} {memory}, and nothing orders it after {earlier}",
-    fix="order them: a barrier within a CTA or cluster, atomics with a fence or another kernel between CTAs; where "
-    "threads add to one element, use (address + index).atomic('add', value)",
+    fix="order them: a barrier within a CTA or cluster, atomics with a fence or another kernel between CTAs{sums}",
     why="The hardware runs them in any order: the result differs from run to run.",
     reference=_MODEL,
 )

@@ -70,5 +70,7 @@ def listing(module: Module, function: Function) -> Listing:
         elif isinstance(statement, Variable):
             found.variables.append(statement)
         elif isinstance(statement, Loc):
-            origin = sources.at(statement, function.name) if module.files.get(statement.file) else None
+            # Line 0 is code that the compiler made of several lines: the line of the PTX says more.
+            place = sources.at(statement, function.name)
+            origin = place if module.files.get(statement.file) and place.line else None
     return found

@@ -71,6 +71,9 @@ def test_dynamic_memory_is_aligned_as_its_base_is():
     k.shared(u8, 1, align=1024)
     assert rule_of(lambda: k.shared(u8, 1, align=2048)) == "shared.alignment"
     k.shared_static(u8, 1, align=2048)
+    pattern = nvb.layout.composition(nvb.layout.Swizzle(3, 4, 3), nvb.layout.Layout((64, 64), (64, 1)))
+    with pytest.raises(nvb.DiagnosticError, match="its swizzle is 1024 elements long, and 1024 f16 are 2048 bytes"):
+        k.pipeline(2, copies="cp.async", a=(f16, pattern))
     assert f"align {SHARED_BASE_ALIGNMENT}" in k.finish().ir
 
 

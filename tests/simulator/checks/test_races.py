@@ -36,6 +36,15 @@ bar.sync 0; // drop: shared.overwritten-early
 add.u32 %r9, %r9, %r9;
 st.shared.u32 [%r4], %r9;"""
 
+COUNTED = f"""{WORD}
+st.shared.u32 [%r4], %r0;
+bar.sync 0;
+xor.b32 %r5, %r4, 128;
+red.shared.add.u32 [%r5], 1;
+bar.sync 0; // drop: shared.missing-barrier
+ld.shared.u32 %r9, [%r4];
+st.global.u32 [%rd8], %r9;"""
+
 HANDED_OVER = f"""{READY.format(count=32)}{WORD}
 setp.lt.u32 %p2, %r0, 32;
 @%p2 bra READ;
@@ -303,6 +312,27 @@ def test_lines_of_the_program_are_told():
     (found,) = caught.value.diagnostics
     places = [found.location, *(place for _, place in found.notes if place is not None)]
     assert [str(place) for place in places] == ["kernel.py:23", "kernel.py:17"]
+
+
+def test_line_0_is_no_line():
+    """Code that a compiler made of several lines has no line of its own: the one of the PTX is told."""
+    body = EXCHANGE.replace("bar.sync 0;", "").replace("ld.shared", ".loc 1 0 0\nld.shared")
+    ptx = bodies.ptx(body, [np.zeros(64, np.uint32)]) + '\n.file 1 "kernel.py"\n'
+    with pytest.raises(DiagnosticError) as caught:
+        Simulator().load(ptx, source="k.ptx").launch("k", block=(64,), args=[np.zeros(64, np.uint32)])
+    (found,) = caught.value.diagnostics
+    assert found.location is not None and found.location.file == "k.ptx" and found.location.line > 0
+
+
+@pytest.mark.parametrize("adds", [True, False])
+def test_an_atomic_is_not_advised_where_there_is_one(adds):
+    change = "red.global.add.u32 [%rd0], 1;" if adds else "st.global.u32 [%rd0], 1;"
+    body = f"setp.lt.u32 %p1, %r0, 32; @%p1 bra READ; {change} bra END;\nREAD: ld.global.u32 %r9, [%rd0];\nEND:"
+    ptx = bodies.ptx(body, [np.zeros(64, np.uint32)])
+    with pytest.raises(DiagnosticError) as caught:
+        Simulator().load(ptx).launch("k", block=(64,), args=[np.zeros(64, np.uint32)])
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "simulator.race" and ("atomic('add'" in found.fix) is not adds
 
 
 def test_of_two_readers_of_one_slot_the_one_that_stays_has_its_own_bytes():
