@@ -125,7 +125,7 @@ def w4a16(m: int, n: int, depth: int) -> Case:
 
     def ours(turn: int, stream: Any) -> None:
         x, w, scales, _, y, _ = made[turn]
-        loaded.prepare(choice.grid(m, n), x, w, scales, y, m, n, depth // choice.depth, stream=stream).run()
+        loaded.prepare(choice.grid(m, n), x, w, scales, y, m, n, depth // sample.GROUP, stream=stream).run()
 
     def theirs(turn: int, _: Any) -> None:
         x, _, _, dense, _, y = made[turn]
@@ -141,7 +141,7 @@ CASES: dict[str, Callable[[], Case]] = {
     **{f"tf32 {size}^3": lambda size=size: wide(size, size, size, tf32, f32) for size in (4096, 8192)},
     "f16 64 of 1024^3": lambda: wide(1024, 1024, 1024, f16, f16, 64),
     **{f"scaled e4m3 {size}^3": lambda size=size: block_scaled(size, size, size) for size in (4096, 8192)},
-    **{f"W4A16 {m} x 8192 x 8192": lambda m=m: w4a16(m, 8192, 8192) for m in (1, 16, 64, 128)},
+    **{f"W4A16 {m} x 8192 x 8192": lambda m=m: w4a16(m, 8192, 8192) for m in (1, 16, 32, 64, 96, 128)},
 }
 
 

@@ -9,6 +9,7 @@ of W to read. Run it as it is.
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial, reduce
 from operator import add
@@ -16,7 +17,9 @@ from typing import Annotated, Any
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32, u32
-from nvbackend.layout import Layout
+from nvbackend.layout import ComposedLayout, Layout, Swizzle
+from samples.flash_attention import my_turn
+from samples.flash_attention import turns as taking_turns
 from samples.problem import Problem
 from samples.problem import main as solve
 
@@ -29,7 +32,10 @@ PACKED = 64 * PART // 8  # words of a warpgroup's part
 BIAS = 8  # the numbers are stored as 0 to 15
 MAGIC = 0x6400  # 1024 in f16, whose last bits count ones
 VECTOR = 8  # sums that a thread adds at a time, which it loads by four
-PITCH = ROWS + 4  # from a column of sums to the next, so that an accumulator's columns lie in different banks
+SWIZZLE = Swizzle(
+    2, 3, 5
+)  # of sums: the columns that a warp stores together lie in different banks, and vectors stay whole
+HAVE_READ = 3  # named barriers: one for each warpgroup, after those of the turns
 SHARED = 231_000  # bytes of a CTA's shared memory
 
 
@@ -73,7 +79,8 @@ def store_sums(
         place = (k.cluster.rank() * vectors + index) * VECTOR
         i, j = place // ROWS, place % ROWS
         with k.if_(column + i < m):
-            peers = [k.cluster.map_shared_rank(sums, peer) + (i * PITCH + j) for peer in range(split)]
+            mine = sums + SWIZZLE(place)
+            peers = [k.cluster.map_shared_rank(mine, peer) for peer in range(split)]
             loaded = [[*peer.load(4), *(peer + 4).load(4)] for peer in peers]
             total = [reduce(add, values).to(f16) for values in zip(*loaded, strict=True)]
             (y + ((column + i) * n + row + j)).store(*total)
@@ -91,16 +98,16 @@ def gemm(
     steps: Count,
     *,
     columns: int = 64,
-    depth: int = 128,
     split: int = 2,
     stages: int = 4,
+    by_turns: bool = True,
 ) -> None:
-    """A tile has 128 rows of W and `columns` rows of X; a step has `depth` columns of both, of one group."""
-    parts = depth // PART
+    """A tile has 128 rows of W and `columns` rows of X; a step has the columns of a group of both."""
+    parts = GROUP // PART
     mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{columns}k16", f16, f16, f32, a_in_registers=True), (CONSUMERS, 1))
     words = (u32, Layout((WORDS, 128, CONSUMERS, parts)))
-    ring = k.pipeline(stages, CONSUMERS, x=mma.smem_b(depth), w=words, factors=(f16, Layout(ROWS)))
-    sums = k.shared(f32, columns * PITCH, name="sums")
+    ring = k.pipeline(stages, CONSUMERS, x=mma.smem_b(GROUP), w=words, factors=(f16, Layout(ROWS)))
+    sums = k.shared(f32, columns * ROWS, name="sums")
     k.mbarrier.ready()
     rank, tile = k.cluster.rank(), k.cluster.id()
     row, column = tile % (n // ROWS) * ROWS, tile // (n // ROWS) * columns
@@ -111,8 +118,8 @@ def gemm(
         k.griddepcontrol("wait")
         with k.range(turns) as turn, ring.fill() as stage:
             step = turn * split + rank
-            k.tma.load(stage.x, x, (column, step * depth), stage.full)
-            k.bulk.load(stage.factors.at(0), scales + (step * depth // GROUP * n + row), 2 * ROWS, stage.full)
+            k.tma.load(stage.x, x, (column, step * GROUP), stage.full)
+            k.bulk.load(stage.factors.at(0), scales + (step * n + row), 2 * ROWS, stage.full)
             for part in range(parts):
                 source = w + ((step * parts + part) * n + row) * (PART // 8)
                 k.bulk.load(stage.w.at(0, 0, 0, part), source, 4 * CONSUMERS * PACKED, stage.full)
@@ -121,16 +128,17 @@ def gemm(
         acc, thread = mma.accumulator(), k.thread_id() % 128
         acc.clear()
         mine = warpgroup * 64 + thread // 32 * 16 + thread % 32 // 4
-        for _ in k.wgmma.turns(turns):
-            with ring.drain(in_flight=1) as stage:
-                factors = [k.packed.broadcast(stage.factors[mine + below]) for below in (0, 8)]
-                loaded = [stage.w.at(0, thread, warpgroup, part).load(WORDS) for part in range(parts)]
-                k.barrier.sync(1 + warpgroup, 128)  # all warps have read their words
-                fragments = [k.wgmma.fragment(unpacked(k, word, factors), f16) for four in loaded for word in four]
-                with k.wgmma.group(in_flight=1):
-                    mma.accumulate(acc, mma.make_fragment_A(fragments), stage.x)
+        with taking_turns(k, warpgroup) if by_turns else nullcontext():
+            for _ in k.wgmma.turns(turns):
+                with ring.drain(in_flight=1) as stage:
+                    factors = [k.packed.broadcast(stage.factors[mine + below]) for below in (0, 8)]
+                    loaded = [stage.w.at(0, thread, warpgroup, part).load(WORDS) for part in range(parts)]
+                    k.barrier.sync(HAVE_READ + warpgroup, 128)  # all warps have read their words
+                    fragments = [k.wgmma.fragment(unpacked(k, word, factors), f16) for four in loaded for word in four]
+                    with k.wgmma.group(in_flight=1), my_turn(k, warpgroup) if by_turns else nullcontext():
+                        mma.accumulate(acc, mma.make_fragment_A(fragments), stage.x)
         k.wgmma.wait_group(0, drains=[acc])
-        acc.elements(warpgroup).store(k.tensor(sums, Layout((ROWS, columns), (1, PITCH))))
+        acc.elements(warpgroup).store(k.tensor(sums, ComposedLayout(SWIZZLE, 0, Layout((ROWS, columns), (1, ROWS)))))
 
     k.cluster.sync()
     store_sums(k, sums, y, (row, column), (m, n), columns, split)
@@ -155,9 +163,9 @@ class Choice:
     """The constants of a build."""
 
     columns: int
-    depth: int
     split: int
     stages: int
+    by_turns: bool
 
     @property
     def kernel(self) -> nvb.KernelDefinition:
@@ -168,14 +176,14 @@ class Choice:
         return n // ROWS * -(-m // self.columns) * self.split
 
 
-COLUMNS, SPLITS = (8, 16, 32, 64, 128), (8, 4, 2, 1)
+COLUMNS, SPLITS = (8, 16, 32, 64, 96, 128), (8, 4, 2, 1)
 
 
 def choice_of(columns: int, split: int) -> Choice:
-    """As many stages as there is room for."""
-    depth = 128 if columns < 128 else 64
-    stage = 2 * columns * depth + ROWS * depth // 2 + 2 * ROWS
-    return Choice(columns, depth, split, min(8, (SHARED - 4 * columns * PITCH) // stage))
+    """As many stages as there is room for. With few of them it takes longer to multiply by turns (H200)."""
+    stage = 2 * columns * GROUP + ROWS * GROUP // 2 + 2 * ROWS
+    stages = min(8, (SHARED - 4 * columns * ROWS) // stage)
+    return Choice(columns, split, stages, by_turns=stages > 4)
 
 
 def choose(m: int, n: int, multiprocessors: int = 132) -> Choice:
@@ -188,7 +196,7 @@ def choose(m: int, n: int, multiprocessors: int = 132) -> Choice:
 def launch(loaded: nvb.runtime.LoadedKernel, x: Any, w: Any, scales: Any, y: Any, choice: Choice) -> None:
     """Start the kernel on X (M x K), packed W, factors (K / GROUP x N) and Y (M x N), of whole tiles and groups."""
     (m, k), n = x.shape, scales.shape[1]
-    loaded.launch(choice.grid(m, n), x, w, scales, y, m, n, k // choice.depth)
+    loaded.launch(choice.grid(m, n), x, w, scales, y, m, n, k // GROUP)
 
 
 def problem_for(choice: Choice, m: int, n: int, k: int) -> Problem:
