@@ -68,7 +68,7 @@ def _pack(target: Operand, source: Operand, type: str, place: Compiling) -> Step
     write = place.write(target, type)
 
     def step(wave: Wave, lanes: Lanes) -> None:
-        parts = np.stack([reader(wave, lanes) for reader in readers], axis=-1)
+        parts = np.stack([reader(wave, lanes) for reader in readers], axis=1)
         write(wave, lanes, joined(parts, type))
 
     return step

@@ -11,8 +11,7 @@ from nvbackend.simulator.scalar.kinds import wide_values
 from nvbackend.simulator.scalar.pure import UNSIGNED, Bits, Pure, Spelling, Unknown
 
 _HALVES = {"f16x2": "f16", "bf16x2": "bf16"}
-_BYTES = {f"{name}x2": name for name in ("e4m3", "e5m2", "e2m3", "e3m2")}
-_NARROW = {**_BYTES, "e2m1x2": "e2m1"}
+_NARROW = tuple(f"{name}x2" for name in ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1"))
 _FOURS = {f"{name}x4": name for name in ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1")}
 _SCALED = "scaled::n2::ue8m0"
 _FIXED = "s2f6x2"

@@ -91,6 +91,7 @@ mad.lo.u32 %r8, %r3, 64, %r0; mad.wide.u32 %rd9, %r8, 4, %rd0; st.global.u32 [%r
 HALVES = "setp.lt.u32 %p1, %r0, 32;\n@%p1 bra A;\n{second}\nbra END;\nA: {first}\nEND:"
 MISUSES = {
     "number": ("bar.sync 16;", "barrier.id"),
+    "no kind": ("barrier.cta.aligned 0;", "simulator.unknown"),
     "threads": ("bar.sync 1, 40;", "barrier.threads"),
     "two counts": (HALVES.format(first="bar.arrive 1, 64;", second="bar.sync 1, 96;"), "simulator.barrier-counts"),
     "not enough": ("setp.lt.u32 %p1, %r0, 32;\n@%p1 bar.arrive 1, 128;\nbar.sync 1, 128;\n", "simulator.deadlock"),

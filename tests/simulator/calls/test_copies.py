@@ -48,6 +48,17 @@ bar.warp.sync -1;
     assert np.array_equal(found[1024:].reshape(32, 16), np.where(np.arange(32)[:, None] < 16, 0, rows))
 
 
+@pytest.mark.parametrize(("size", "brought"), [("", 16), (" 4,", 4)])
+def test_a_cache_policy_is_no_size(size, brought):
+    body = f"""
+mov.b64 %rd2, 8;
+@%p0 cp.async.cg.shared.global.L2::cache_hint [%r1], [%rd1], 16,{size} %rd2;
+cp.async.wait_all; bar.sync 0;""" + dump(16)
+    found = np.zeros(16, np.uint8)
+    run(body, found, np.full(4, 0x01010101, np.uint32))
+    assert found.tolist() == [1] * brought + [0] * (16 - brought)
+
+
 TILE = nvb.TensorMap(f16, box=(16, 64), swizzle=128)
 
 

@@ -94,6 +94,16 @@ cp.async.bulk.commit_group;
 cp.async.bulk.wait_group.read 0;
 END:"""
 
+WRITTEN_THERE = f"""{READY.format(count=1)}{WORD}
+st.global.u32 [%rd8], %r0;
+fence.proxy.async.global; // drop: proxy.missing-fence
+bar.sync 0;
+@!%p0 bra W;
+mbarrier.arrive.expect_tx.shared.b64 _, [%r2], 256;
+cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd0], 256, [%r2];
+{WAIT.format(label="W", at="", parity=0)}
+ld.shared.u32 %r9, [%r4];"""
+
 STORED_BEFORE_BARRIER = STORED.replace(" // drop: proxy.missing-fence", "").replace(
     "bar.sync 0;", "bar.sync 0; // drop: shared.missing-barrier"
 )
@@ -201,6 +211,26 @@ def test_without_one_line_its_rule_names_both_lines(name):
         if "store-not" not in rule:
             (other,) = re.findall(r"is here \(PTX line (\d+)", str(found))
             assert int(other) != found.location.line
+
+
+@pytest.mark.parametrize(
+    ("name", "fence", "is_right"),
+    [
+        ("WRITTEN_THERE", "fence.proxy.async", True),
+        ("WRITTEN_THERE", "fence.proxy.async.shared::cta", False),
+        ("STORED", "fence.proxy.async", True),
+        ("STORED", "fence.proxy.async.global", False),
+    ],
+)
+def test_a_proxy_fence_is_of_its_space(name, fence, is_right):
+    """PTX ISA 9.7.13.4: with a space it orders the accesses of that space alone."""
+    text = re.sub(r"fence\.proxy\.async[a-z:.]*;.*", f"{fence};", KERNELS[name])
+    if is_right:
+        assert launch(text, 0) == []
+        return
+    with pytest.raises(DiagnosticError) as caught:
+        launch(text, 0)
+    assert [found.rule_id for found in caught.value.diagnostics] == ["proxy.missing-fence"]
 
 
 def test_a_loop_of_cas_begins_with_an_ordinary_read():

@@ -60,10 +60,10 @@ def test_both_swizzles_are_in_the_message(of_map, of_descriptor, written, read):
     assert len(set(places)) == 2
 
 
-def test_what_threads_write_over_it_has_no_swizzle_that_is_known():
-    again = """mad.lo.u32 %r3, %r0, 64, %r1;
-st.shared.v4.u32 [%r3], {%r0, %r0, %r0, %r0}; st.shared.v4.u32 [%r3+16], {%r0, %r0, %r0, %r0};
-st.shared.v4.u32 [%r3+32], {%r0, %r0, %r0, %r0}; st.shared.v4.u32 [%r3+48], {%r0, %r0, %r0, %r0};
-fence.proxy.async.shared::cta; bar.sync 0;"""
+@pytest.mark.parametrize("words", [4, 8])
+def test_what_threads_write_over_it_has_no_swizzle_that_is_known(words):
+    value = f"{{{', '.join(['%r0'] * words)}}}"
+    stores = "".join(f"st.shared.v{words}.u32 [%r3+{at}], {value}; " for at in range(0, 64, 4 * words))
+    again = f"mad.lo.u32 %r3, %r0, 64, %r1; {stores} fence.proxy.async.shared::cta; bar.sync 0;"
     assert rules(128, 64) == ["descriptor.swizzle"]
     assert rules(128, 64, again) == []

@@ -43,6 +43,20 @@ def test_a_phase_ends_when_arrivals_and_bytes_have_come(count, steps):
         assert barrier.has_passed(1 - (phase & 1)) is True
 
 
+@given(st.integers(1, 40), st.integers(0, 5), st.data())
+def test_states_are_those_of_arrivals_one_after_the_other(count, phase, data):
+    barriers = [made(count), made(count)]
+    for barrier in barriers:
+        for _ in range(phase):
+            barrier.arrive(count)
+    several, (first, second) = data.draw(st.integers(0, count)), barriers
+    one_by_one = []
+    for _ in range(several):
+        one_by_one.append(first.state)
+        first.arrive()
+    assert second.states(several).tolist() == one_by_one
+
+
 def test_counts_have_20_bits():
     for count in (0, 1 << 20, -1):
         with pytest.raises(MbarrierFault) as caught:

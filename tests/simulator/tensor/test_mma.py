@@ -8,9 +8,11 @@ import pytest
 from nvbackend.intrinsics.mma import mma as rows
 from nvbackend.intrinsics.row.types import b1, f16, f32, f64
 from nvbackend.isel.select.mma.request import request_of
+from nvbackend.simulator import Simulator
 from nvbackend.simulator.tensor import mma
 from tests.gpu.test_mma_numbers import by_quad, matrix_of_d, product, random_matrix, registers, start
 from tests.gpu.test_mma_sparse_numbers import metadata_registers, sparse_matrix
+from tests.simulator.calls import bodies
 from tests.support.mma_formulas import FOUR_MATRICES, A, B, d_formula, matrix_of
 
 INSTRUCTIONS = {row.ptx: request_of(row).instruction for row in rows.rows()}
@@ -201,3 +203,19 @@ def test_unknown_pieces(opcode):
 
 def test_single_bits_are_counted():
     assert sum(one.a is b1 for one in INSTRUCTIONS.values()) >= 6
+
+
+@pytest.mark.parametrize(("target", "last_bit"), [("sm_80", 0), ("sm_89", 0), ("sm_90a", 1), ("sm_100a", 1)])
+def test_a_kernel_multiplies_as_its_chip_does(target, last_bit):
+    """1 plus four products of 2^-25: chips before Hopper keep 24 bits below the largest exponent, later ones 25."""
+    d = ", ".join(f"%f{at}" for at in range(4))
+    stored = " ".join(f"st.global.f32 [%rd1+{4 * at}], %f{at};" for at in range(4))
+    # A holds 2^-12, B 2^-13 in the first four of K.
+    body = f"""and.b32 %r3, %r0, 3; setp.lt.u32 %p1, %r3, 2;
+selp.b32 %r4, {0x0C000C00}, 0, %p1; selp.b32 %r5, {0x08000800}, 0, %p1; mov.b32 %r6, 0;
+mov.f32 %f4, 0f3F800000;
+mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{{d}}}, {{%r4, %r4, %r6, %r6}}, {{%r5, %r6}}, {{%f4, %f4, %f4, %f4}};
+mul.wide.u32 %rd1, %r0, 16; add.u64 %rd1, %rd1, %rd0; {stored}"""
+    out = np.zeros(128, np.float32)
+    Simulator().load(bodies.ptx(body, [out], target)).launch("k", block=(32,), args=[out])
+    assert set(out.tolist()) == {1 + last_bit * 2.0**-23}
