@@ -301,6 +301,21 @@ def test_memory_that_a_bulk_store_reads_is_not_filled(between: str, is_seen: boo
     assert [fault.rule_id for fault in faults] == (["lint.written-in-flight"] if is_seen else [])
 
 
+@pytest.mark.parametrize(
+    ("between", "is_seen"),
+    [("", True), (LOADS, False), (LOADS.replace("[box]", "[box+16]"), True), ("fence.proxy.async;", False)],
+)
+def test_what_a_copy_has_filled_since_needs_no_fence(between: str, is_seen: bool) -> None:
+    """The bulk store reads what a thread wrote, unless a copy has brought other bytes there."""
+    faults = lint(f"{BOX} st.shared.b32 [box], %r2; {between} {STORE} cp.async.bulk.wait_group 0; ret; }}")
+    assert [fault.rule_id for fault in faults] == (["lint.proxy-fence"] if is_seen else [])
+
+
+@pytest.mark.parametrize("body", ["", "mbarrier.init.shared::cta.b64 [%r2], 1;"])
+def test_a_body_may_end_without_ret(body: str) -> None:
+    assert lint(f"{BOX} {body} }}") == []
+
+
 @pytest.mark.parametrize(("where", "is_stuck"), [("before", False), ("after", True), ("elsewhere", False), ("", True)])
 def test_a_phase_is_completed_by_an_arrival_before_the_wait(where: str, is_stuck: bool) -> None:
     init = "mbarrier.init.shared::cta.b64 [box], 1; bar.sync 0;"

@@ -196,10 +196,8 @@ class Footprints:
         said_of = instruction_descriptor(packed, kind=kind)
         first = said.name[0]
         rows = (said_of.m if first == "a" else said_of.n) // (instr.semantics.cta_group or 1)
-        if getattr(said_of, f"transpose_{first}", None) is None:
-            return start
-        bits = {"f16": 16, "tf32": 32, "i8": 8}[kind]
-        return self._chunks(matrix, rows, not getattr(said_of, f"transpose_{first}"), bits)
+        transposed = said_of.transpose_a if first == "a" else said_of.transpose_b
+        return self._chunks(matrix, rows, not transposed, {"f16": 16, "tf32": 32, "i8": 8}[kind])
 
     def _chunks(self, matrix: SharedMatrix, rows: int, k_major: bool, bits: int, warp: int = -1) -> Any:
         """The addresses of the chunks, by those of the same matrix near the start of the memory; of one warp's rows."""

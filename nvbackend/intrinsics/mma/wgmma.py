@@ -118,7 +118,7 @@ def common_multiplicands(a: ElementType, b: ElementType) -> Multiplicands | None
 
 def lowest_ptx_version(a: ElementType, b: ElementType, sparse: bool) -> PtxVersion:
     """The first PTX version that has the instruction. PTX ISA 9.7.15.5.2 and 9.7.15.6.3 (PTX ISA Notes)."""
-    if a.is_integer and a != b:
+    if a.is_integer and b.is_integer and a != b:
         return _MIXED_SIGN_PTX
     return _SPARSE_PTX if sparse else _PTX
 

@@ -62,6 +62,13 @@ def test_the_second_half_of_the_warp_is_split_off() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+def test_halves_lie_together_unless_a_split_is_given(shape: str) -> None:
+    for thread, register, half in itertools.product(range(32), range(4), (0, 1)):
+        lane, column = tmem_position(shape, thread, register)
+        assert packed_tmem_position(shape, thread, register, half) == (lane, 2 * column + half)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 def test_packed_registers_cover_twice_the_columns_once(shape: str) -> None:
     count = 4
     registers = registers_of(shape, count)
