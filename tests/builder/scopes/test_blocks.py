@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import re
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from llvmlite import ir
 
 import nvbackend as nvb
 from nvbackend import f32, i32
@@ -350,3 +352,35 @@ def test_a_range_from_an_address_of_shared_memory() -> None:
     with k.range(k.shared(i32, 4).bytes, 31) as i:
         out[i] = 1
     assert ".entry blocks" in k.finish().compile(assemble=False).ptx
+
+
+def arguments_of(method: Callable[..., object]) -> int:
+    """How many it must be given."""
+    parameters = [*inspect.signature(method).parameters.values()][1:]
+    return sum(one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD for one in parameters)
+
+
+def refused(method: Callable[..., object], *arguments: object) -> tuple[str, str] | None:
+    """The rule that a call breaks, and the method that it names."""
+    try:
+        method(*arguments)
+    except nvb.DiagnosticError as error:
+        (found,) = error.diagnostics
+        return found.rule_id, found.message.split()[-1]
+    return None
+
+
+TAKES_ANYTHING = {"position_at_start", "goto_block", "goto_entry_block", "if_then", "if_else"}
+"""What llvmlite does nothing with yet when they are called."""
+
+
+def test_each_method_of_llvmlite_says_what_it_takes_for_a_value_of_ours() -> None:
+    k, _, a = builder()
+    methods = {
+        name: arguments_of(method)
+        for name, method in vars(ir.IRBuilder).items()
+        if inspect.isfunction(method) and not name.startswith("_") and name not in TAKES_ANYTHING
+    }
+    said = {name: refused(getattr(k.llvm, name), *[a] * count) for name, count in methods.items() if count}
+    assert said == {name: ("value.kind", f"k.llvm.{name}") for name in said}
+    assert len(said) > 80

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.intrinsics.row.types import bf16, e2m1, e2m3, e3m2, e4m3, e5m2, f16, f32, s8, s32, tf32, u8, ue4m3, ue8m0
+from nvbackend.intrinsics.words import smem_descriptor
 from nvbackend.intrinsics.words.tcgen05_descriptor import (
     FORMS,
     SMEM_WORD,
@@ -36,6 +37,15 @@ smem = st.builds(
 
 def rules(error: pytest.ExceptionInfo[DiagnosticError]) -> list[str]:
     return [diagnostic.rule_id for diagnostic in error.value.diagnostics]
+
+
+def test_fields_that_hopper_has_too_mean_the_same() -> None:
+    before = {field.name: field for field in smem_descriptor.WORD.fields}
+    same = [field for field in SMEM_WORD.fields if field.name in before and field.name != "swizzle"]
+    assert [(field.name, field.meaning, field.unit) for field in same] == [
+        (field.name, before[field.name].meaning, before[field.name].unit) for field in same
+    ]
+    assert len(same) == 4
 
 
 @given(smem)

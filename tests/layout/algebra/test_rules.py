@@ -161,3 +161,20 @@ def test_public_functions_are_boundaries(name: str) -> None:
 def test_the_fix_names_what_would_fit() -> None:
     with pytest.raises(DiagnosticError, match=r"\(_128,_64\)"):
         tile_to_shape(ATOM, (96, 64))
+
+
+@pytest.mark.parametrize(
+    ("text", "attempt"),
+    [
+        ("3 indices for the mode (6,4), which has 2", lambda: MATRIX(1, 2, 3)),
+        ("2 indices for the mode 6, which has 1", lambda: MATRIX((1, 0), 2)),
+        ("2 indices for the mode 6, which has 1", lambda: MATRIX[(1, None), 2]),
+        ("3 indices for the mode (6,4), which has 2", lambda: MATRIX[1, None, 3]),
+        ("it has 2 modes, the target 1", lambda: tile_to_shape(MATRIX, (24,))),
+        ("it has 3 modes, the target 2", lambda: tile_to_shape(Layout((2, 2, 2)), (4, 4))),
+    ],
+)
+def test_what_does_not_fit_is_counted(text: str, attempt: Callable[[], object]) -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        attempt()
+    assert text in str(caught.value)

@@ -172,3 +172,11 @@ def test_a_layout_that_is_none_of_threads_and_values(layout: Layout, words: str)
     (found,) = error.value.diagnostics
     assert found.rule_id == "picture.tile"
     assert words in found.message
+
+
+def test_the_legend_names_the_groups_that_come_first() -> None:
+    """Warps 0 to 2 have an element a thread; an element that 8 threads have is the first group's."""
+    warps = [text for _, text in legend(pictures.thread_values(Layout((96, 1)), (32, 3), group=32).svg)]
+    fours = [text for _, text in legend(pictures.thread_values(Layout((8, 1), (0, 1)), (1, 1), group=4).svg)]
+    assert warps == ["W0", "W1", "W2", "W group of 32 threads, T thread of it, V its value"]
+    assert fours == ["G0", "G group of 4 threads, T thread of it, V its value"]
