@@ -166,10 +166,8 @@ def test_the_fix_names_what_would_fit() -> None:
 @pytest.mark.parametrize(
     ("text", "attempt"),
     [
-        ("3 indices for the mode (6,4), which has 2", lambda: MATRIX(1, 2, 3)),
-        ("2 indices for the mode 6, which has 1", lambda: MATRIX((1, 0), 2)),
-        ("2 indices for the mode 6, which has 1", lambda: MATRIX[(1, None), 2]),
-        ("3 indices for the mode (6,4), which has 2", lambda: MATRIX[1, None, 3]),
+        ("3 indices for the mode (_6,_4), which has 2", lambda: MATRIX(1, None, 3)),
+        ("2 indices for the mode _6, which has 1", lambda: MATRIX((1, None), 2)),
         ("it has 2 modes, the target 1", lambda: tile_to_shape(MATRIX, (24,))),
         ("it has 3 modes, the target 2", lambda: tile_to_shape(Layout((2, 2, 2)), (4, 4))),
     ],
@@ -177,4 +175,4 @@ def test_the_fix_names_what_would_fit() -> None:
 def test_what_does_not_fit_is_counted(text: str, attempt: Callable[[], object]) -> None:
     with pytest.raises(DiagnosticError) as caught:
         attempt()
-    assert text in str(caught.value)
+    assert text in caught.value.diagnostics[0].message
