@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from nvbackend.dry_run.objects.mbarriers import Mbarrier
+from nvbackend.dry_run.order.events import Events, Warp
 from nvbackend.dry_run.seam import BLOCKED
 from nvbackend.dry_run.when import When
-from tests.dry_run.protocols.drive import ARRIVE, WAIT, Drive
+from nvbackend.isel.machine.function import MachineInstr
+from tests.dry_run.protocols.drive import ARRIVE, EXPECT, WAIT, Drive
 
 
 def _ring(rounds: int = 3, **wrong: bool) -> Drive:
@@ -114,6 +117,40 @@ def test_other_bytes_come_than_are_announced(expect: int, rule: str) -> None:
     assert found.rule_id == rule
     assert f"{expect} bytes are announced" in found.message
     assert "bring 1024" in found.message
+
+
+@pytest.mark.parametrize(("copier", "rule"), [(0, "mbarrier.wrong-bytes"), (1, "dry-run.unwaited-phase")])
+def test_bytes_are_announced_in_a_round_without_a_copy(copier: int, rule: str) -> None:
+    """Warp 0 comes again in round 2: it is stuck by what it announced, if it copied in other rounds itself."""
+    ring = Drive()
+    ring.init(0, 0)
+    ring.sync(0, 1)
+    for step in range(3):
+        rounds = When(("step",), (step,))
+        ring.do(0, EXPECT, barrier=0, bytes=1024, rounds=rounds, line="announced")
+        if step == 0:
+            ring.copy(copier, 0, rounds=rounds)
+    first, *_ = _found(ring)
+    assert first.rule_id == rule
+    assert ("in those rounds alone in which" in (first.fix or "")) == (copier == 0)
+
+
+def test_the_end_of_a_phase_is_an_event_that_its_waiters_know() -> None:
+    """Two warps arrive without memory of each other; the one that waits knows the end, the other does not."""
+    events = Events(1)
+    warps = [Warp(0, index, events, lambda _warp: None) for index in range(3)]
+    barrier = Mbarrier((0, 0), "full", 2, 0, MachineInstr("init"), pending=2)
+    for warp in warps[:2]:
+        barrier.tell(warp.tell(), 1 << events.new())
+        barrier.pending -= 1
+    before = events.count
+    assert barrier.advance(warps[1])
+    assert barrier.ends[0][0] == 1 << before
+    assert not any(barrier.knows(warp, 0) for warp in warps)
+    warps[2].learn(barrier.known[0])
+    assert [barrier.knows(warp, 0) for warp in warps] == [False, False, True]
+    assert [barrier.over(warp) for warp in warps] == [0, 0, 1]
+    assert (barrier.phase, barrier.pending, barrier.came) == (1, 2, 0)
 
 
 def test_too_few_arrivals_name_the_barrier_and_what_came() -> None:
