@@ -191,3 +191,17 @@ def test_the_command_line_says_who_called(tmp_path, capsys):
     lines = json.loads(capsys.readouterr().out)["lines"]
     (found,) = (line for line in lines if "nanosleep" in line["text"])
     assert (found["line"], found["called_at"]) == (5, [{"file": str(file), "line": 10}])
+
+
+def test_places_of_a_language_are_reached_by_their_callers_from_the_first_line_on():
+    """LLVM begins the function at line 0, after which ptxas would leave out the callers."""
+
+    @nvb.kernel("sm_90a", threads=32)
+    def language(k: nvb.KernelBuilder, x: nvb.Pointer[f32]) -> None:  # type: ignore[valid-type]
+        with k.location("program.dsl", 3, 5, "main"), k.location("library.dsl", 7, 1, "add"):
+            x[k.thread_id()] += 1.0
+
+    whole = (("library.dsl", 7), ("program.dsl", 3))
+    compiled = language.compile(cache=UNCACHED)
+    for listed, opcode in ((ptx_lines, "st.global"), (sass_lines, "STG")):
+        assert {(line.place, *line.callers) for line in listed(compiled) if opcode in line.text} == {whole}

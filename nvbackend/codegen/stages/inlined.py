@@ -32,6 +32,10 @@ _PLACED = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:,.*\binlined_at\s+(\d+
 _LOC = re.compile(r"^(\t\.loc\t)(\d+) (\d+) (\d+)$", re.MULTILINE)
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"(.*?)"', re.MULTILINE)
 _LABEL = "$L__inlined"
+_NO_LINE_FIRST = re.compile(
+    r"(\$L__func_begin\d+:\n)\t\.loc\t\d+ 0 \d+\n(?=(?:(?!\t\.loc\t).*\n)*\t\.loc\t.*\n\t\.loc\t.*\binlined_at\b)"
+)
+"""A line 0 at the start of a function before its first caller: ptxas (13.5) then leaves out who called."""
 
 Place = tuple[str, int]
 """A file and a line of it."""
@@ -135,7 +139,7 @@ class _Writer:
 
     def text(self) -> str:
         """The whole."""
-        text = _LOC.sub(self._loc, self._ptx)
+        text = _NO_LINE_FIRST.sub(r"\1", _LOC.sub(self._loc, self._ptx))
         files = "".join(f'\t.file\t{number} "{name}"\n' for name, number in [*self._files.items()][self._known :])
         text = text.rstrip("\n") + "\n" + files
         return text + "".join(self._section()) if self._names else text
