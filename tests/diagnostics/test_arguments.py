@@ -326,3 +326,13 @@ def test_a_list_becomes_a_tuple_where_only_tuples_are_taken() -> None:
     assert (args, kwargs) == ((5, ["a"]), {"either": None})
     args, kwargs = as_tuples(of_both, (), {"pair": 5, "names": ["a"]})
     assert (args, kwargs) == ((), {"pair": 5, "names": ["a"]})
+
+
+def test_two_indices_of_an_address_are_told_how_to_become_one() -> None:
+    k = nvb.KernelBuilder("k", "sm_90a", threads=32)
+    array = k.shared(nvb.f32, 32)
+    with pytest.raises(DiagnosticError) as caught:
+        array[0, 1]  # type: ignore[index]
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "call.argument"
+    assert (found.fix or "").startswith("compute one index, such as row * pitch + column")

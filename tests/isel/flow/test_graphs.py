@@ -310,3 +310,18 @@ def test_what_each_cta_runs_that_goes_so(seed: int) -> None:
                 for one in differing
             )
             assert is_for_each(function, name) is (name in known and not avoided)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_cycles_are_found_by_asking_for_each_node_twice_at_most(seed: int) -> None:
+    """Once where the component is collected, once for a node that may follow itself: or the walk does not end."""
+    for graph, _ in graphs(seed):
+        asked: dict[str, int] = {}
+        leading = before(graph)
+
+        def ask(node: str, asked: dict[str, int] = asked, leading: Graph = leading) -> list[str]:
+            asked[node] = asked.get(node, 0) + 1
+            assert asked[node] <= 2
+            return leading[node]
+
+        on_cycles(postorder([entry(graph)], graph.__getitem__)[::-1], ask)

@@ -154,6 +154,13 @@ def test_the_default_version_is_read_by_the_ptxas_that_knows_the_target(name: st
     assert accepted, said
 
 
+@pytest.mark.parametrize("name", target_names())
+def test_the_default_version_is_the_newest_but_for_chips_that_ptxas_13_does_not_know(name: str) -> None:
+    """CUDA 12.9 is the last toolkit with sm_70, sm_72 and sm_101, and reads PTX 8.8 (PTX ISA 13, release notes)."""
+    number = int(re.sub(r"\D", "", name))
+    assert Target.parse(name).ptx_version == ((8, 8) if number in (70, 72, 101) else NEWEST_PTX)
+
+
 def test_sm_101_ends_where_sm_110_begins() -> None:
     assert highest_ptx_version(101) == (8, 8)
     assert lowest_ptx_version(110, "") == (9, 0)

@@ -218,6 +218,13 @@ def parts_of_nothing(k, mma):
     mma.accumulators(parts=0)
 
 
+def parts_for_more_registers_than_a_thread_has(k, mma):
+    """An accumulator of 64 x 8 has 64 * 8 / 128 = 4 registers a thread: 64 are more than its 255."""
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n8k16", f16, f16, nvb.f32))
+    assert len(mma.accumulators(parts=64)) == 64
+    mma.accumulators(parts=65)
+
+
 def accumulators_of_another_tile(k, mma):
     other = k.tiled_mma(REQUEST)
     mma.accumulate(other.accumulator(), k.shared_tile(mma.smem_a(64)), k.shared_tile(mma.smem_b(64)))
@@ -261,6 +268,7 @@ def test_registers_that_are_no_operand_are_shown(element, shape, problem):
     [
         (tiles_of_other_rows, "tiled-mma.gemm"),
         (parts_of_nothing, "mma.tile-accumulators"),
+        (parts_for_more_registers_than_a_thread_has, "mma.tile-accumulators"),
         (accumulators_of_another_tile, "mma.tile-accumulators"),
         (elements_of_another_type, "wgmma.operand-element"),
         (a_sum_over_one_warpgroup, "mma.tile-parts"),

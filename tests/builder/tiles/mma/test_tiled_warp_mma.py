@@ -351,3 +351,12 @@ def test_mistakes_are_told_where_they_are_made(mistake):
     assert words in said(found)
     assert found.location is not None
     assert found.location.file == __file__
+
+
+@pytest.mark.parametrize("rows", [32, 128])
+def test_a_result_of_other_rows_is_no_operand(rows: int) -> None:
+    k = KernelBuilder("rows", "sm_80", threads=64)
+    first, second = (k.tiled_mma(HALVES, (2, 1), tile=(m, 32)) for m in (rows, 64))
+    with pytest.raises(DiagnosticError, match=f"it has {rows} rows, and A 64") as caught:
+        second.make_fragment_A(first.accumulator().elements())
+    assert [one.rule_id for one in caught.value.diagnostics] == ["elements.operand"]
