@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Pointer, f16, f32, i32
+from nvbackend import Pointer, f16, f32, i32, u32
 from tests.support.runtime import broken, rules
 
 F32 = Pointer[f32]
@@ -180,3 +180,33 @@ def test_an_arrival_that_one_cta_of_two_gets(given_back: bool) -> None:
     assert diagnostic.rule_id == "mbarrier.deadlock"
     assert "of CTA 1 too" in (diagnostic.fix or "")
     assert "rank=1" in (diagnostic.fix or "")
+
+
+@pytest.mark.parametrize("missing", ["st", "ld"])
+def test_the_own_wait_of_a_warp_comes_between_its_two_accesses(missing: str) -> None:
+    """At columns that follow from the round: of a store that is read, and of a load that is overwritten."""
+
+    @nvb.kernel("sm_100a", threads=128)
+    def columns(k, x: F32, y: F32, rows: i32):
+        with k.tcgen05.tmem(32) as tmem, k.range(rows) as step:
+            mine = tmem.lanes(k.warp_id() * 32) + (step & 3).to(u32)
+            word = x[step * 128 + k.thread_id()].bitcast(u32)
+            k.tcgen05.st(mine, "32x32b", [word])
+            if missing == "ld":
+                k.tcgen05.wait_st()
+            load = k.tcgen05.ld(mine, "32x32b", 1)
+            if missing == "ld":
+                k.tcgen05.st(mine, "32x32b", [word])
+            k.tcgen05.wait_st()
+            k.tcgen05.wait_ld(load)
+            y[step * 128 + k.thread_id()] = load.values[0].bitcast(f32)
+
+    found = broken(columns.build)
+    if missing == "ld":
+        assert not found  # a warp's own loads are done before its stores
+        return
+    (one,), ((_, first),) = found, found[0].notes
+    assert one.rule_id == "tcgen05.missing-wait"
+    assert first is not None and one.location is not None
+    assert first.line < one.location.line
+    assert one.fix == f"put k.tcgen05.wait_st() between line {first.line} and line {one.location.line}"
