@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import copy
+import dataclasses
 import hashlib
 import io
 import json
@@ -74,6 +75,14 @@ def test_everything_comes_back(compiled: nvb.CompiledKernel, saved: Path) -> Non
     assert repr(loaded) == "<saved kernel scaled for sm_80, sm_90, sm_86, 64 threads>"
     with pytest.raises(nvb.DiagnosticError, match=r"call\.name.*sm_75"):
         loaded.for_target("sm_75")
+
+
+def test_sass_is_that_of_the_cubin_or_else_of_the_ptx(compiled: nvb.CompiledKernel, saved: Path) -> None:
+    """Neither needs the other: with a cubin the PTX is not read, and without one it is assembled."""
+    kernel = nvb.load_compiled(saved)
+    expected = compiled.sass()
+    assert dataclasses.replace(kernel, ptx="not PTX").sass() == expected
+    assert dataclasses.replace(kernel, cubin=None).sass() == expected
 
 
 def test_every_kind_of_parameter_comes_back(tmp_path: Path) -> None:
