@@ -118,6 +118,11 @@ def test_words_are_printed_in_full_and_decoded() -> None:
     assert f"; a_desc: {decoded}; " in line
 
 
+def test_a_word_that_nothing_decodes_is_printed_as_its_bits() -> None:
+    printed = print_instr(mma(of_another=7))
+    assert printed.replace(" [of_another 0x0000000000000007]", "") == print_instr(mma())
+
+
 def test_a_word_that_does_not_decode_says_why() -> None:
     assert "b_desc: descriptor.reserved-bits" in print_instr(mma(b_desc=1 << 60))
 
