@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any
@@ -250,28 +250,35 @@ FORMS: dict[str, dict[str, Any]] = {
 
 def problem(form: str, heads: int, rows: int) -> Problem:
     """Random Q, K and V, and O in f64."""
+    chosen = FORMS[form]
+    start = partial(launch, causal=bool(chosen.get("causal")))
+    return problem_of(kernel(**chosen), start, heads, rows, **chosen)
+
+
+def problem_of(
+    definition: nvb.KernelDefinition,
+    start: Callable[..., None],
+    heads: int,
+    rows: int,
+    *,
+    depth: int = 128,
+    share: int = 1,
+    causal: bool = False,
+) -> Problem:
+    """What a kernel of attention is started on, and has to give."""
     import numpy as np
 
-    chosen = FORMS[form]
-    depth, share = chosen.get("depth", 128), chosen.get("share", 1)
     random = np.random.default_rng(heads + rows)
     q, keys, values = (
         random.standard_normal((count, rows, depth)).astype(np.float16) for count in (heads, *[heads // share] * 2)
     )
     k64, v64 = (one.astype(np.float64).repeat(share, 0) for one in (keys, values))
     scores = q.astype(np.float64) @ k64.transpose(0, 2, 1) / np.sqrt(depth)
-    if chosen.get("causal"):
+    if causal:
         scores[:, ~np.tri(rows, dtype=bool)] = -np.inf
     weights = np.exp(scores - scores.max(2, keepdims=True))
     expected = weights / weights.sum(2, keepdims=True) @ v64
-    return Problem(
-        kernel(**chosen),
-        partial(launch, causal=bool(chosen.get("causal"))),
-        (q, keys, values),
-        expected,
-        np.full_like(q, np.nan),
-        2**-9,
-    )
+    return Problem(definition, start, (q, keys, values), expected, np.full_like(q, np.nan), 2**-9)
 
 
 def main() -> int:

@@ -13,6 +13,7 @@ from samples import (
     block_scaled_gemm,
     cluster_reduction,
     convolution,
+    dynamic_attention,
     dynamic_gemm,
     flash_attention,
     fused_gemm,
@@ -58,6 +59,21 @@ SAMPLES = {
     ),
     "w4a16_gemm": Sample(
         w4a16_gemm.problem, ((1, 128, 128), (72, 256, 256)), ((16, 1024, 2048), (64, 8192, 8192), (200, 512, 1024))
+    ),
+    "dynamic_attention": Sample(
+        dynamic_attention.problem,
+        (
+            ("causal", 1, 200),
+            ("shared", 2, 72),
+            ("broad", 1, 72),
+            ("narrow", 1, 200),
+            ("narrow_long", 1, 200),
+            ("narrow_long_causal", 1, 200),
+            ("narrow_causal", 1, 200),
+        ),
+        tuple(
+            (form, heads, rows) for form in dynamic_attention.FORMS for heads, rows in ((2, 176), (40, 520), (2, 4096))
+        ),
     ),
     "flash_attention": Sample(
         flash_attention.problem,
