@@ -64,7 +64,7 @@ def choose(depth: int, rows: int, *, causal: bool) -> Form:
         return Form()
     if rows >= (8192 if causal else 2048):
         return Form(3, 96 if causal else 128, stages=3, q_stages=1, turns=causal, patient=True)
-    return Form(stages=3, turns=causal, patient=True, polynomial=4)
+    return Form(stages=3, turns=True, patient=True, polynomial=4)
 
 
 class Tiles:
