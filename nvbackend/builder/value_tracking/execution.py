@@ -186,11 +186,18 @@ class Execution:
             region.among &= ~self.known(condition).never(self.cta.threads, holds=holds)
 
     def leave(self, target: Region) -> None:
-        """Some threads jump to the end of `target`: which ones stay in the blocks inside is not tracked."""
+        """Some threads jump to the end of `target`: which ones stay in the blocks inside is not tracked.
+
+        Where a whole crew ends the kernel, as after a comparison of parameters, there is nobody of it left, or all.
+        """
+        leaving = self._regions[-1].crew if target is self._regions[0] else None
         for index in reversed(range(len(self._regions))):
             region = self._regions[index]
-            region.executing = region.crew = None
-            if region.exit_block is not None:
+            is_whole = leaving is not None and region.crew is leaving
+            region.executing = region.anchor = None
+            if not is_whole:
+                region.crew = None
+            if region.exit_block is not None and not is_whole:
                 for block in region.entered:
                     block.crew = None  # in another round, those that left are missing from the start
             if region is target:
@@ -255,8 +262,7 @@ class Execution:
         here = self._regions[-1]
         for region in self._regions:
             region.entered.append(block)
-        if here.crew is not None:
-            block.crew = here.crew.crew(here.anchor or block.name)
+        block.crew = None if here.crew is None else here.crew.crew(here.anchor or block.name)
 
     # -- which way threads and CTAs go --------------------------------------------------------------------------------
 
