@@ -64,7 +64,7 @@ def choose(depth: int, rows: int, *, causal: bool) -> Form:
         return Form()
     if rows >= (8192 if causal else 2048):
         return Form(3, 96 if causal else 128, stages=3, q_stages=1, turns=causal, patient=True)
-    return Form(stages=3, turns=True, patient=True, polynomial=4)
+    return Form(stages=3, turns=causal, polynomial=4 if causal else 0)
 
 
 class Tiles:
@@ -411,6 +411,7 @@ def kernel(
 
 
 FORMS: dict[str, dict[str, Any]] = {
+    "plain": {},
     "causal": {"causal": True},
     "shared": {"causal": True, "share": 2},
     "broad": {"depth": 256, "causal": True},

@@ -63,6 +63,7 @@ SAMPLES = {
     "dynamic_attention": Sample(
         dynamic_attention.problem,
         (
+            ("plain", 1, 200),
             ("causal", 1, 200),
             ("shared", 2, 72),
             ("broad", 1, 72),
