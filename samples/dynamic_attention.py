@@ -411,8 +411,8 @@ def kernel(
 
 
 FORMS: dict[str, dict[str, Any]] = {
-    "plain": {},
     "causal": {"causal": True},
+    "plain": {},
     "shared": {"causal": True, "share": 2},
     "broad": {"depth": 256, "causal": True},
     "narrow": {"depth": 64},

@@ -63,8 +63,8 @@ SAMPLES = {
     "dynamic_attention": Sample(
         dynamic_attention.problem,
         (
-            ("plain", 1, 200),
             ("causal", 1, 200),
+            ("plain", 1, 200),
             ("shared", 2, 72),
             ("broad", 1, 72),
             ("narrow", 1, 200),
