@@ -206,9 +206,10 @@ def _shown(annotation: str) -> str:
 
 def _short(value: object) -> str:
     try:
-        return reprlib.repr(value)
+        text = reprlib.repr(value)
     except ValueError:
         return printed(value)
+    return str(getattr(value, "name", "a text of several lines")) if "\n" in text else text  # a module of llvmlite
 
 
 def _kind(value: object) -> str:
@@ -216,7 +217,7 @@ def _kind(value: object) -> str:
 
 
 def _hint(value: object, wanted: str) -> str:
-    if _is_llvmlites(value):
+    if _is_llvmlites(value) and hasattr(value, "type"):
         return ": not the register, .ir; an attached builder takes one by k.value(...)"
     if wanted == "ElementType":
         named = value if isinstance(value, str) else getattr(value, "__name__", "")
@@ -408,6 +409,8 @@ def _name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
         return f"k.{noun}" if isinstance(noun, str) else type(args[0]).__name__
     kind = args[0] if isinstance(args[0], type) else type(args[0])
     owner = f"k.{noun}" if isinstance(noun, str) else getattr(kind, "__written__", kind.__name__)
+    if function.__name__ == "__call__":
+        return owner
     return f"{owner}[...]" if function.__name__ in _INDEXING else f"{owner}.{function.__name__}"
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import pytest
+from llvmlite import ir
 
 import nvbackend as nvb
 from nvbackend import DiagnosticError, ElementType, f16, i32
@@ -336,3 +337,16 @@ def test_two_indices_of_an_address_are_told_how_to_become_one() -> None:
     (found,) = caught.value.diagnostics
     assert found.rule_id == "call.argument"
     assert (found.fix or "").startswith("compute one index, such as row * pitch + column")
+
+
+def test_a_call_is_named_as_it_is_written() -> None:
+    """An object that is called has no `.__call__` in its name; an argument whose text has lines is named."""
+    k = nvb.KernelBuilder("k", "sm_90a", threads=32)
+    for call, said in (
+        (k.static_assert, "k.static_assert: missing a required argument: 'condition'"),
+        (lambda: nvb.attach(ir.Module("m"), "sm_90a", threads=32), "must be ir.IRBuilder, not m (an llvmlite Module)"),
+    ):
+        with pytest.raises(nvb.DiagnosticError) as caught:
+            call()
+        (diagnostic,) = caught.value.diagnostics
+        assert diagnostic.message.endswith(said)
