@@ -19,8 +19,8 @@ CASES = [(f32, f32), (f16, f16), (f16, f32), (s32, s32), (s32, u8), (f32, f16)]
 """Types of accumulators and of tensors."""
 
 
-def kernel(accumulated: nvb.ElementType, stored: nvb.ElementType, *, biased: bool, parts: int = 1):
-    """C = A B^T, or with the column added, two warpgroups one below the other."""
+def kernel(accumulated: nvb.ElementType, stored: nvb.ElementType, *, biased: bool, parts: int = 1, later: bool = False):
+    """C = A B^T, or with the column added, two warpgroups one below the other, stored at once or after other mma."""
     element, k_extent = (s8, 32) if accumulated is s32 else (f16, 16)
 
     def body(k, a, b, c):
@@ -39,10 +39,16 @@ def kernel(accumulated: nvb.ElementType, stored: nvb.ElementType, *, biased: boo
         with k.wgmma.group():
             mma.accumulate(acc, *tiles, warpgroup)
         place = output.reserve((warpgroup * 64, 0), warpgroup)
+        values = acc
         if biased:
-            place.store(acc.elements(warpgroup) + acc.columns(lambda column: column.to(accumulated), warpgroup))
+            values = acc.elements(warpgroup) + acc.columns(lambda column: column.to(accumulated), warpgroup)
+        if later:
+            converted = place.convert(values)
+            with k.wgmma.group():
+                mma.accumulate(acc, *tiles, warpgroup)
+            converted.store()
         else:
-            place.store(acc)
+            place.store(values)
         output.finish()
 
     box = (64, 128 * 8 // stored.bits)
@@ -63,7 +69,13 @@ def test_columns_go_part_by_part_through_a_smaller_buffer(accumulated, stored, p
     assert np.array_equal(*products(accumulated, stored, biased=biased, parts=parts))
 
 
-def products(accumulated, stored, *, biased, parts=1):
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize(("accumulated", "stored", "parts"), [(f32, f16, 1), (f32, f16, 2), (s32, u8, 1)], ids=str)
+def test_what_was_converted_is_stored_after_the_accumulator_has_changed(accumulated, stored, parts, biased):
+    assert np.array_equal(*products(accumulated, stored, biased=biased, parts=parts, later=True))
+
+
+def products(accumulated, stored, **how):
     """The tensor that a kernel has stored, and NumPy's."""
     from numba import cuda
 
@@ -72,8 +84,8 @@ def products(accumulated, stored, *, biased, parts=1):
     low = 0 if stored is u8 else -2
     a, b = (random.integers(low, 2, (count, K)).astype(factor) for count in (M, N))
     c = cuda.to_device(np.zeros((M, N), STORAGE[stored]))
-    loaded = runtime.load(kernel(accumulated, stored, biased=biased, parts=parts).compile())
+    loaded = runtime.load(kernel(accumulated, stored, **how).compile())
     loaded.launch(1, cuda.to_device(a), cuda.to_device(b), c)
     loaded.synchronize()
-    right = a.astype(np.int64) @ b.astype(np.int64).T + biased * np.arange(N)
+    right = a.astype(np.int64) @ b.astype(np.int64).T + how["biased"] * np.arange(N)
     return c.copy_to_host(), right.astype(STORAGE[stored])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -69,6 +69,19 @@ EPILOGUE_PARTS = Rule(
 
 @user_facing
 @dataclass(frozen=True, slots=True)
+class Converted:
+    """A warpgroup's tile as registers of the tensor's type, by the parts of the epilogue: see `Reservation.convert`."""
+
+    reserved: Reservation
+    parts: tuple[tuple[Value, ...], ...]
+
+    def store(self) -> None:
+        """Store the tile. All 128 threads of the warpgroup execute it."""
+        self.reserved.epilogue._store_parts(self.parts.__getitem__, self.reserved)
+
+
+@user_facing
+@dataclass(frozen=True, slots=True)
 class Reservation:
     """A warpgroup's buffer, reserved for the tile that goes to (..., row, column) of the tensor."""
 
@@ -82,6 +95,14 @@ class Reservation:
         All 128 threads of the warpgroup execute it. Raises epilogue.accumulator for a tile of another shape.
         """
         self.epilogue._store(accumulator, self)
+
+    def convert(self, accumulator: Accumulator | TileValues) -> Converted:
+        """Convert a wgmma's accumulator, or its elements, to the tensor's type, to be stored later.
+
+        The accumulator, which must be drained, is then free: mma of the next tile may run while `store` of what this
+        returns writes the tile. Raises epilogue.accumulator for a tile of another shape.
+        """
+        return Converted(self, self.epilogue._convert(accumulator))
 
 
 @user_facing
@@ -149,17 +170,32 @@ class TmaEpilogue(KnownAttributes):
     def _store(self, accumulator: Accumulator | TileValues, reserved: Reservation) -> None:
         k = self._k
         values = self._elements(accumulator)
-        buffer = self._buffers.at(reserved.warpgroup)
         if isinstance(values, TileValues):
+            buffer = self._buffers.at(reserved.warpgroup)
             values.store(make_tensor(k, buffer.address.cast(self._layout.element), buffer.cute))
             self._send(reserved.at, reserved.warpgroup, buffer)
             return
-        *before, column = reserved.at
+        self._store_parts(lambda part: self._registers(values, part), reserved)
+
+    def _convert(self, accumulator: Accumulator | TileValues) -> tuple[tuple[Value, ...], ...]:
+        values = self._elements(accumulator)
+        if isinstance(values, TileValues):
+            self._refuse(repr(values), values.shape, len(values.held.ownership.firsts))
+        return tuple(tuple(self._registers(values, part)) for part in range(self._parts))
+
+    def _registers(self, values: Sequence[Value], part: int) -> Sequence[Value]:
+        """The thread's elements of a part, in the order of C, packed in the tensor's type."""
         share = len(values) // self._parts
+        return packed(self._k.core, values[share * part : share * (part + 1)], self._layout.element)
+
+    def _store_parts(self, registers: Callable[[int], Sequence[Value]], reserved: Reservation) -> None:
+        """Store part after part through the buffer."""
+        buffer = self._buffers.at(reserved.warpgroup)
+        *before, column = reserved.at
         for part in range(self._parts):
             if part:
                 self._wait_for_buffer(reserved.warpgroup)
-            self._to_shared(values[share * part : share * (part + 1)], buffer)
+            self._to_shared(registers(part), buffer)
             at = column + self._layout.columns * part if part else column
             self._send((*before, at), reserved.warpgroup, buffer)
 
@@ -205,10 +241,9 @@ class TmaEpilogue(KnownAttributes):
             arguments=f"n={shape[1]}, rows={shape[0]}, threads={threads}",
         )
 
-    def _to_shared(self, values: Sequence[Value], buffer: SharedTile) -> None:
-        """Store the thread's elements, in the order of C, to where the swizzled tile has them."""
+    def _to_shared(self, registers: Sequence[Value], buffer: SharedTile) -> None:
+        """Store the thread's packed elements to where the swizzled tile has them."""
         k, element = self._k, self._layout.element
-        registers = packed(k.core, values, element)
         thread = k.thread_id("linear") % WARPGROUP_SIZE
         tile = make_tensor(k, buffer.address.cast(element), buffer.cute)
         if element.bits == HALF_BITS:

@@ -65,3 +65,11 @@ def test_buffers_are_free_when_they_are_read() -> None:
     waits = [str(one) for one in instructions(function, "wait.group") if "bulk" in str(one)]
     assert len(waits) == 2
     assert all("wait.group.read" in one for one in waits)
+
+
+def test_only_what_a_wgmma_holds_is_converted_before_it_is_stored() -> None:
+    k = KernelBuilder("stores", "sm_90a", threads=128, parameters=[Parameter("c", TensorMap(f32, (64, 32)))])
+    mma = k.tiled_mma("SM80_16x8x16_F32F16F16F32_TN", atom_layout=(2, 2, 1), tile=(64, 64))
+    reserved = k.tma_epilogue(k.arguments[0], 64, rows=64, threads=128).reserve((0, 0), 0)
+    with pytest.raises(nvb.DiagnosticError, match=r"epilogue\.accumulator"):
+        reserved.convert(mma.accumulator().elements())
