@@ -278,8 +278,11 @@ def _computed(function: Callable[..., int], _: Cta, operands: _Operands) -> Know
     if any(table is None for table in tables):
         return Known(certain=certain, apparent=apparent)
     numbers = np.frompyfunc(function, len(tables), 1)(*(table.astype(object) for table in tables if table is not None))
-    where = reduce(operator.and_, (_where(operand) for operand in operands))
-    return _known((numbers.astype(np.uint64), np.broadcast_to(where, numbers.shape)), certain, apparent)
+    # A table of one number may be known to some of the threads only
+    known = np.broadcast_arrays(
+        numbers.astype(np.uint64), reduce(operator.and_, (_where(operand) for operand in operands))
+    )
+    return _known((known[0], known[1]), certain, apparent)
 
 
 # -- who the thread is ------------------------------------------------------------------------------------------------

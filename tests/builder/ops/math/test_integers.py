@@ -269,3 +269,19 @@ def test_a_chain_through_a_loop(operation):
             whole = total + number + carried if operation == "add_carry" else total - number - carried
             total, carried = whole & M, int(whole not in range(1 << 32))
         assert (y[place], y[place + 32]) == (total, carried), number
+
+
+def test_counts_of_a_mask_that_is_known_in_one_lane_alone() -> None:
+    """Ranks among equal digits: `same & lower` is 0 in lane 0, and unknown in the others."""
+
+    @nvb.kernel("sm_80", threads=64)
+    def ranks(k: nvb.KernelBuilder, x: nvb.Pointer[u32], out: nvb.Pointer[u32]) -> None:
+        lower = (k.const(1, u32) << k.lane_id().to(u32)) - 1
+        rank = k.integer.popc(k.warp.match("any", x[k.thread_id()]) & lower)
+        with k.if_(rank == 0):
+            out[k.thread_id()] = 1
+
+    x = np.arange(64, dtype=np.uint32) % 5
+    out = np.zeros(64, np.uint32)
+    nvb.runtime.load(ranks.compile(assemble=False), device="simulator").launch(1, x, out)
+    assert out.tolist() == [1 if t % 32 < 5 else 0 for t in range(64)]
