@@ -165,12 +165,13 @@ def test_im2col_w_keeps_height_and_goes_on_in_the_next_image():
     assert np.array_equal(got.view(np.float16).reshape(8, 8), expected)
 
 
-def test_gather4_takes_four_rows():
+@pytest.mark.parametrize("rows", [(7, -1, 3, 12), (0, 9, 10, -2)])
+def test_gather4_takes_four_rows(rows):
     array = np.arange(10 * 32).reshape(10, 32).astype(np.float16)
     tensor_map = map_of(array, (16, 1))
-    found = moves("load", tensor_map, "tile::gather4", [16, 7, -1, 3, 12], 0)
+    found = moves("load", tensor_map, "tile::gather4", [16, *rows], 0)
     got = loaded(tensor_map, found, array, 128).view(np.float16).reshape(4, 16)
-    expected = np.stack([array[7, 16:], np.zeros(16), array[3, 16:], np.zeros(16)])
+    expected = np.stack([array[row, 16:] if 0 <= row < 10 else np.zeros(16) for row in rows])
     assert np.array_equal(got, expected)
 
 
