@@ -152,18 +152,18 @@ AT_RUN_TIME = ("Value", "Variable")
 
 
 def _filled(text: str, values: Mapping[str, object]) -> str:
-    """`text` with `values` filled in; Python refuses to print integers of thousands of digits, run-time values too."""
+    """`text` with `values` filled in; what Python does not print, such as very long integers, by its kind."""
     values = {name: _Shown(value) if type(value).__name__ in AT_RUN_TIME else value for name, value in values.items()}
     try:
         return text.format(**values)
-    except ValueError:
+    except Exception:  # noqa: BLE001, an argument prints itself by code of its own
         return text.format(**{name: value if _prints(value) else _Shown(value) for name, value in values.items()})
 
 
 def _prints(value: object) -> bool:
     try:
-        return str(value) is not None
-    except ValueError:
+        return str(value) is not None and repr(value) is not None
+    except Exception:  # noqa: BLE001
         return False
 
 

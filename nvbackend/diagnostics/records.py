@@ -18,6 +18,8 @@ from nvbackend.diagnostics.location import is_plumbing
 
 _Class = TypeVar("_Class", bound=type[Any])
 _Call = Callable[..., Any]
+_DEEPEST_LOOK = 16
+"""Tuples in tuples, deeper than these, are compared each time."""
 _MOST_LOOKS = 1024
 
 
@@ -60,7 +62,7 @@ def _checked(function: FunctionType) -> _Call:
     return _marked(boundary)
 
 
-def _looks(arguments: Iterable[Any]) -> tuple[Hashable, ...] | None:
+def _looks(arguments: Iterable[Any], depth: int = 0) -> tuple[Hashable, ...] | None:
     """What the comparison of arguments depends on: their classes, and the length of what has one.
 
     None where it depends on more. Arguments of equal looks all fit their annotations, or none does, where they are not
@@ -75,7 +77,7 @@ def _looks(arguments: Iterable[Any]) -> tuple[Hashable, ...] | None:
         elif kind is str:
             look = (kind, len(argument))
         elif kind is tuple:
-            inside = _looks(argument)
+            inside = _looks(argument, depth + 1) if depth < _DEEPEST_LOOK else None
             if inside is None:
                 return None
             look = inside

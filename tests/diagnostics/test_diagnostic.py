@@ -54,6 +54,21 @@ def test_values_without_a_text_are_shown_by_their_size_or_kind() -> None:
     assert STEP.diagnose(n=10**5000, step=8, up=Silent()).fix == "round N up to a Silent"
 
 
+class Broken:
+    def __repr__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_what_fails_to_print_itself_is_shown_by_its_kind() -> None:
+    """Code of a user's own may raise anything; a tuple of 5,000 levels is beyond Python's recursion."""
+    deep: object = 1
+    for _ in range(5000):
+        deep = (deep,)
+    assert printed(Broken()) == "a Broken"
+    assert STEP.diagnose(n=deep, step=8, up=Broken()).fix == "round N up to a Broken"
+    assert printed(deep) == "a tuple"
+
+
 def chain(count: int, name: str = "caller") -> tuple[Location, ...]:
     return tuple(Location(f"<{name}>", line, "f") for line in range(1, count + 1))
 

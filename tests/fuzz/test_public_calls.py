@@ -27,7 +27,37 @@ ODD: tuple[object, ...] = (
     *(np.float32(1), np.array([1, 2]), np.zeros((2, 2)), len, int, type, nvb, nvb.Severity, nvb.layout.Layout((2, 2))),
     *(nvb.Target.parse("sm_90a"), nvb.mma.sync("m16n8k16", nvb.f16, nvb.f16, nvb.f32), nvb.Pointer(nvb.f32)),
 )
+
+
+def _absurd() -> tuple[object, ...]:
+    """What no program means: numbers and texts without end, nests, and what another builder or a closed block gave."""
+    nest: list[object] = []
+    nest.append(nest)
+    deep: object = 1
+    for _ in range(5000):
+        deep = (deep,)
+    other = nvb.KernelBuilder("other", "sm_90a", threads=128)
+    thread = other.thread_id()
+    with other.if_(thread < 3):
+        inside = thread + 1
+    return (
+        *(nest, deep, other, thread, inside, other.mbarrier.array(1, arrivals=1), 10**5000, float("-inf"), -5),
+        *("a\x00b", "\ud800", "x" * 100_000, [[[[]]]], {"a": {"b": []}}, {None: None}, [None] * 3, (1, (2, (3, (4,))))),
+        *(
+            slice(None),
+            memoryview(b"ab"),
+            bytearray(b"x"),
+            frozenset({1}),
+            NotImplemented,
+            b"\xff\x00",
+            ValueError("x"),
+        ),
+    )
+
+
+ABSURD = _absurd()
 COUNT, LONG_COUNT = 12, 400
+ABSURD_SHARE = 0.4
 PROTOCOLS = {"nvb.runtime.Compiled"}
 OF_PROGRAMS = {"nvb.Diagnostic", "nvb.Rule", "nvb.DiagnosticError"}
 """What reports a mistake: it is made by this package, and its methods raise."""
@@ -82,7 +112,8 @@ def _takes_arguments(function: FunctionType) -> bool:
 def _odd(rng: random.Random, annotation: object) -> object:
     """Something of any kind, but no function for a function: what the user's own code raises is the user's."""
     runs_it = re.search(r"Callable|Cut\b|Operation\b", str(annotation))
-    return rng.choice([one for one in ODD if not callable(one)] if runs_it else ODD)
+    among = ABSURD if rng.random() < ABSURD_SHARE else ODD
+    return rng.choice([one for one in among if not callable(one)] if runs_it else among)
 
 
 def oddly(rng: random.Random, function: Callable[..., Any]) -> tuple[list[object], dict[str, object]]:
@@ -91,7 +122,7 @@ def oddly(rng: random.Random, function: Callable[..., Any]) -> tuple[list[object
     named: dict[str, object] = {}
     for place, parameter in enumerate(inspect.signature(function).parameters.values()):
         if parameter.kind is parameter.VAR_POSITIONAL:
-            positional += rng.choices(ODD, k=rng.randrange(3))
+            positional += [_odd(rng, parameter.annotation) for _ in range(rng.randrange(3))]
         elif parameter.kind is not parameter.VAR_KEYWORD:
             if parameter.default is not parameter.empty and rng.random() < 0.6:
                 continue

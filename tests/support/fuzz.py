@@ -96,11 +96,13 @@ class Attempts:
 
 
 def _cut(shown: object) -> str:
-    """The beginning of its text; some integers have none."""
+    """The beginning of its text; long integers and deep nests have none."""
     try:
         return f"{shown!r:.300}"
     except ValueError:
         return f"a {type(shown).__name__} with an integer of thousands of digits"
+    except RecursionError:
+        return f"a {type(shown).__name__} of thousands of levels"
 
 
 @dataclass
