@@ -361,9 +361,10 @@ class Tma(Noun):
         offsets: Sequence[Operand] = (),
         cache_policy: Operand | None = None,
     ) -> None:
-        """cp.async.bulk.prefetch.tensor: bring the box at `coordinates` to the L2 cache; modes and starts as of a load.
+        """cp.async.bulk.prefetch.tensor: bring the box at `coordinates` to the L2 cache.
 
-        Raises rules of `tma.*`.
+        Modes and coordinates are those of `load_box`: innermost first, not (row, column) as `load` has them. An innermost
+        coordinate that is no multiple of 16 bytes stops the kernel. Raises rules of `tma.*`.
         """
         request = TmaRequest(source.type.rank, "prefetch", mode, cache_hint=cache_policy is not None)
         row, operands = self._place(request, source, coordinates, offsets, cache_policy)
