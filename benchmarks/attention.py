@@ -15,7 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 import nvbackend as nvb
-from samples import dynamic_attention, flash_attention
+from samples import dynamic_attention
+from samples.flash_attention import BLOCKS
 
 TOKENS = 65536
 """Rows of all heads together, where nothing else is asked for: 16 heads of 4,096 rows, say, in a batch of 4."""
@@ -27,14 +28,10 @@ ELEMENTS = {"f16": nvb.f16, "bf16": nvb.bf16}
 def prepared(
     depth: int, q: Any, keys: Any, values: Any, o: Any, stream: Any, *, causal: bool, element: nvb.ElementType
 ) -> nvb.runtime.PreparedLaunch:
-    """The launch of the faster sample: tiles are handed out, but not of heads of 256 that are not causal."""
+    """The launch of the faster sample, whose tiles are handed out."""
     import torch
 
     heads, rows, _ = q.shape
-    if not causal and depth == 256:
-        loaded = nvb.runtime.load(flash_attention.kernel(depth, element=element).compile())
-        ctas = flash_attention.grid(heads, rows, loaded.device.limits.multiprocessors)
-        return loaded.prepare(ctas, q, keys, values, o, heads, rows, stream=stream)
     form = dynamic_attention.choose(depth, rows, causal=causal)
     loaded = nvb.runtime.load(dynamic_attention.kernel(form, depth, causal=causal, element=element).compile())
     ctas = dynamic_attention.grid(heads, rows, loaded.device.limits.multiprocessors, form.consumers)
@@ -98,9 +95,7 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("sizes", nargs="*", default=SIZES, metavar="SIZE")
     arguments.add_argument("--rounds", type=int, default=12)
-    arguments.add_argument(
-        "--depth", type=int, choices=sorted(flash_attention.BLOCKS), default=128, help="the head's dimension"
-    )
+    arguments.add_argument("--depth", type=int, choices=sorted(BLOCKS), default=128, help="the head's dimension")
     arguments.add_argument("--causal", action="store_true")
     arguments.add_argument("--type", choices=ELEMENTS, default="f16")
     chosen = arguments.parse_args()

@@ -67,6 +67,7 @@ SAMPLES = {
             ("plain", 1, 200),
             ("shared", 2, 72),
             ("broad", 1, 72),
+            ("broad_causal", 1, 72),
             ("narrow", 1, 200),
             ("narrow_long", 1, 200),
             ("narrow_long_causal", 1, 200),
