@@ -431,8 +431,7 @@ def problem(form: str, heads: int, rows: int) -> Problem:
     length = constants.pop("long", rows)
     depth, causal = constants.get("depth", 128), constants.get("causal", False)
     chosen = choose(depth, length, causal=causal)
-    start = partial(launch, consumers=chosen.consumers)
-    one = problem_of(kernel(chosen, **constants), start, heads, rows, **constants)
+    one = problem_of(kernel(chosen, **constants), partial(launch, consumers=chosen.consumers), heads, rows, **constants)
     return replace(one, inputs=(*one.inputs, np.zeros(1, np.int32)))
 
 

@@ -363,8 +363,8 @@ class Tma(Noun):
     ) -> None:
         """cp.async.bulk.prefetch.tensor: bring the box at `coordinates` to the L2 cache.
 
-        Modes and coordinates are those of `load_box`: innermost first, not (row, column) as `load` has them. An
-        innermost coordinate that is no multiple of 16 bytes stops the kernel. Raises rules of `tma.*`.
+        Modes and coordinates are those of `load_box`: innermost first, not (row, column) as `load` has them. The
+        innermost coordinate must be a multiple of 16 bytes, or the kernel stops with an error. Raises rules of `tma.*`.
         """
         request = TmaRequest(source.type.rank, "prefetch", mode, cache_hint=cache_policy is not None)
         row, operands = self._place(request, source, coordinates, offsets, cache_policy)
