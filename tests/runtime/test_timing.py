@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import nvbackend as nvb
@@ -75,3 +77,12 @@ def test_events_need_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "no_gpu_reason", lambda: "there is no CUDA driver")
     with pytest.raises(nvb.DiagnosticError, match=r"launch\.no-gpu.*there is no CUDA driver"):
         time_launches({"a": lambda: None})
+
+
+@pytest.mark.parametrize("functions", [{}, None, print], ids=["empty", "none", "function"])
+def test_what_is_timed_has_names(functions: Any) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        time_launches(functions, clock=Clock())
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.rule_id == "launch.timing"
+    assert f"{functions!r} to time" in diagnostic.message

@@ -150,3 +150,6 @@ def test_a_stage_says_which_tiles_it_has():
     assert diagnostic.location is not None
     assert diagnostic.location.file == __file__
     assert not hasattr(stage, "middle")
+    with pytest.raises(AttributeError) as hidden:
+        _ = stage._middle
+    assert type(hidden.value) is AttributeError  # what copy and pickle ask for is no mistake of a user
