@@ -86,6 +86,14 @@ def a_state_of_two_phases_ago():
     )
 
 
+@program("simulator.missed-phase", located=False)
+def a_warp_waits_twice_for_a_phase():
+    again = FINISH.replace("W", "AGAIN")  # breaks
+    again = ""  # keeps
+    arrive = "setp.eq.u32 %p3, %r0, 32; @%p3 mbarrier.arrive.shared.b64 _, [full];"
+    run(f"{START} {arrive} {FINISH} bar.sync 0; {again} {arrive} {FINISH.replace('W', 'NEXT').replace(', 0', ', 1')}")
+
+
 @program("simulator.mbarrier-waited-on", located=False)
 def ended_while_others_wait():
     order = "@%p0 mbarrier.inval.shared.b64 [full]; @%p0 ret;"  # breaks

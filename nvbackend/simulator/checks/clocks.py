@@ -127,6 +127,10 @@ class Clocks:
             return warps
         return np.minimum(np.searchsorted(self.of(by.operation).warps, warps), len(self.of(by.operation).warps) - 1)
 
+    def published(self, token: Hashable) -> Times | None:
+        """What has been published under a token; None for nothing."""
+        return self._tokens.get(token)
+
     def release_start(self, by: By, token: Hashable) -> None:
         """Publish that the threads' warps have started, and nothing that they did."""
         row = np.zeros((PARTS, self.sources), np.int32)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from nvbackend.diagnostics import Location, Rule
 from nvbackend.simulator.checks import rules
 from nvbackend.simulator.checks.clocks import GLOBAL, SEEN, SHARED, Clocks
+from nvbackend.simulator.checks.missed_phases import MissedPhases
 from nvbackend.simulator.checks.shadow import Conflict, Shadow, WarpMates
 from nvbackend.simulator.checks.strong import WEAK, Strong, StrongSites, is_strong, returns_old
 from nvbackend.simulator.checks.watching import Watching
@@ -46,6 +47,7 @@ class Races(Watching):
         """Which warps have executed a fence: their relaxed arrivals at a cluster's barrier publish what they did."""
         self._made: dict[tuple[int, int], tuple[int, int, Site]] = {}
         """Of each mbarrier: the warp that initialised it, when, and where."""
+        self._phases = MissedPhases(wave, self._clocks)
         self._shared: dict[int, Shadow] = {}
         self._global: dict[int, Shadow] = {}
         self._sites: list[tuple[Site, str, str]] = []
@@ -57,6 +59,8 @@ class Races(Watching):
     def release(self, sync: Sync) -> None:
         """Publish."""
         self._check_made(sync)
+        if (phase := _phase(sync)) is not None:
+            self._phases.came(sync, *phase)
         if sync.by.order != "relaxed" or not isinstance(sync.token, tuple) or sync.token[0] != "cluster":
             self._clocks.release(sync.by, sync.token)
             return
@@ -70,6 +74,8 @@ class Races(Watching):
         """See what was published."""
         self._check_made(sync)
         self._clocks.acquire(sync.by.threads, sync.token)
+        if (phase := _phase(sync)) is not None:
+            self._phases.waited(sync, *phase)
 
     def _check_made(self, sync: Sync) -> None:
         """Check that whatever uses an mbarrier comes after its initialisation."""
@@ -78,6 +84,7 @@ class Races(Watching):
         place, by = (int(sync.token[1]), int(sync.token[2])), sync.by
         if sync.token[0] == MADE:
             self._made[place] = int(by.threads[0]) // WARP, self._clocks.now, by.site
+            self._phases.made(place)
             return
         warp, time, site = self._made[place]
         _, clocks = self._clocks.source_of(by)
@@ -363,6 +370,12 @@ class Races(Watching):
         now = f"{who} {does} {access.size} bytes at"
         every = ((f"PTX {by.site}", None), *notes)
         rule.fail(at=by.site.location, notes=every, now=now, memory=where, earlier=earlier, **more)
+
+
+def _phase(sync: Sync) -> tuple[tuple[int, int], int] | None:
+    """The place of an mbarrier and its phase, where that is what orders."""
+    token = sync.token
+    return ((token[1], token[2]), token[3]) if isinstance(token, tuple) and token[0] == "mbarrier" else None
 
 
 def _is_atomic(*sites: Site) -> bool:

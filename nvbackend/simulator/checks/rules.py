@@ -7,6 +7,14 @@ from nvbackend.diagnostics import Rule
 _MODEL = "PTX ISA 8 (Memory Consistency Model)"
 _PROXIES = "PTX ISA 8.6 (Proxies)"
 
+MISSED_PHASE = Rule(
+    id="simulator.missed-phase",
+    message="{thread} waits for phase {phase} of {place}, and nothing makes phase {following} wait until it has passed",
+    fix="wait once for each phase, before the threads meet; or let each warp that waits give the buffer back after its "
+    "last wait (k.mbarrier.arrive), and count these arrivals in mbarrier.init",
+    why="A parity has one bit: a warp that looks after the next phase has completed waits for one that may never end.",
+    reference="PTX ISA 9.7.13.15 (mbarrier)",
+)
 MISSING_BARRIER = Rule(
     id="shared.missing-barrier",
     message="{now} {memory}, and nothing orders it after {earlier}",
