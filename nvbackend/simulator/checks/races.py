@@ -64,6 +64,7 @@ class Races(Watching):
         if sync.by.order != "relaxed" or not isinstance(sync.token, tuple) or sync.token[0] != "cluster":
             self._clocks.release(sync.by, sync.token)
             return
+        self._phases.forget()
         fenced = self._fenced[sync.by.threads // WARP]
         self._clocks.release_start(sync.by, sync.token)
         if fenced.any():

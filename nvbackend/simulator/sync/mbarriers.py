@@ -49,6 +49,8 @@ class Mbarriers:
         """Where each object was initialised, and who arrived there last or brought bytes."""
         self._waits: NDArray[np.int64] = np.full(wave.size, -1, np.int64)
         """The place that each thread waits at, as CTA times 2^32 plus offset."""
+        self.has_relaxed = False
+        """Whether an arrival published nothing, or a wait saw nothing: then the clocks do not say what came before."""
         self._came_back: Counter[tuple[int, int]] = Counter()
 
     def __iter__(self) -> Iterator[tuple[tuple[int, int], Mbarrier]]:
@@ -105,6 +107,7 @@ class Mbarriers:
         Raises mbarrier.uninitialised, mbarrier.arrivals, mbarrier.expect-tx.
         """
         states = np.zeros(len(places[0]), np.uint64)
+        self.has_relaxed |= not publishes
         for place, here in _groups(places):
             known = self._at(by, int(here[0]), place)
             self._last[place] = by
@@ -180,6 +183,7 @@ class Mbarriers:
     def leave(self, by: By, places: Places, *, acquires: bool) -> None:
         """The threads go on, and see what came before the last completed phase of each place."""
         self._waits[by.threads] = -1
+        self.has_relaxed |= not acquires
         for place, here in _groups(places) if acquires and self._wave.observers else ():
             known = self._objects.get(place)
             if known is not None:

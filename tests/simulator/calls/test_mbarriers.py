@@ -161,6 +161,29 @@ def test_a_misuse_has_its_rule_and_line(case):
     assert rules(body) == [(rule, line)]
 
 
+AGAIN = """@%p0 mbarrier.init.shared.b64 [%r2], 1; @%p0 mbarrier.init.shared.b64 [%r2+8], {count}; bar.sync 0;
+setp.eq.u32 %p3, %r0, 64; setp.ge.u32 %p4, %r0, 64; and.b32 %r3, %r0, 31; setp.eq.u32 %p5, %r3, 0;
+@%p4 bra FILL;
+A: mbarrier.try_wait.parity.shared.b64 %p1, [%r2], 0; @!%p1 bra A; bar.sync 1, 64;
+B: mbarrier.try_wait.parity.shared.b64 %p1, [%r2], 0; @!%p1 bra B;
+@{by} mbarrier.arrive.shared.b64 _, [%r2+8];
+C: mbarrier.try_wait.parity.shared.b64 %p1, [%r2], 1; @!%p1 bra C; bra END;
+FILL: @%p3 mbarrier.arrive.shared.b64 _, [%r2];
+D: mbarrier.try_wait.parity.shared.b64 %p1, [%r2+8], 0; @!%p1 bra D;
+@%p3 mbarrier.arrive.shared.b64 _, [%r2];
+END:"""
+"""Warps 0 and 1 wait twice for a stage, with a barrier between; the warps `by` give it back, and warp 2 fills it."""
+
+
+def test_a_warp_that_waits_again_for_a_stage_may_miss_its_phase():
+    (found,) = rules(AGAIN.format(count=1, by="%p0"), threads=96)
+    assert found == ("simulator.missed-phase", 4)
+
+
+def test_every_warp_that_waits_again_gives_the_stage_back():
+    assert not rules(AGAIN.format(count=2, by="%p5"), threads=96)
+
+
 def test_a_wait_for_the_wrong_parity_says_what_it_waits_for():
     """Four CTAs whose threads all wait: one text, with the barrier, its phase, and what is pending."""
     body = """@%p0 mbarrier.init.shared.b64 [%r2+8], 2; bar.sync 0;
