@@ -11,6 +11,7 @@ from nvbackend.isel.select.rows import faults
 from nvbackend.isel.target.target import Target
 from nvbackend.lint import in_flight, rules
 from nvbackend.lint.addresses import Addresses
+from nvbackend.lint.between import Between
 from nvbackend.lint.in_flight import InFlightMistake
 from nvbackend.lint.lift import Lifted, lift
 from nvbackend.lint.matching import rows_of
@@ -90,7 +91,7 @@ def _gates(lifted: Lifted) -> Iterator[Diagnostic]:
 def _protocols(lifted: Lifted) -> Iterator[Diagnostic]:
     addresses = Addresses(lifted)
     shared = SharedMemory(lifted, addresses)
-    missing = list(_missing(lifted, addresses))
+    missing = [*_missing(lifted, addresses), *_unordered(lifted, addresses)]
     flying = list(_in_flight(lifted, shared, Absent(lifted, addresses)))
     yield from (*missing, *flying)
     told = {diagnostic.rule_id for diagnostic in missing}
@@ -151,6 +152,19 @@ def _missing(lifted: Lifted, addresses: Addresses) -> Iterator[Diagnostic]:
             values = {"issuer": issuer_of(issuer), "round": "", "reason": reason, "fix": fix}
             notes = (("the copy is issued here", issuer.location),)
         yield at_line(lifted, each.position, rule, notes, instruction=head, **values)
+
+
+def _unordered(lifted: Lifted, addresses: Addresses) -> Iterator[Diagnostic]:
+    """What is used before the wait that nothing on its ways has."""
+    for each in Between(lifted, addresses).find():
+        issuer = lifted.lines[each.issuer]
+        head = head_of(lifted.lines[each.position].instruction.opcode)
+        rule, values = rules.TMEM_UNWRITTEN, dict[str, object]()
+        if each.completion is Completion.BULK_GROUP:
+            rule = rules.WRITTEN_IN_FLIGHT
+            values = {"round": "", "use": "reading", "wait": _WAITS[each.completion], "pending": 0}
+        notes = (("the operation is issued here", issuer.location),)
+        yield at_line(lifted, each.position, rule, notes, instruction=head, issuer=issuer_of(issuer), **values)
 
 
 def _cause(lifted: Lifted, mistake: InFlightMistake) -> tuple[str, object]:

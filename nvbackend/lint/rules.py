@@ -85,6 +85,13 @@ WRITTEN_IN_FLIGHT = Rule(
     reference="PTX ISA 9.7.9.25.3.3 (cp.async.wait_group), 9.7.9.27.2.2 (cp.async.bulk.wait_group), "
     "9.7.15.7.3 (wgmma.wait_group)",
 )
+TMEM_UNWRITTEN = Rule(
+    id="lint.tmem-write-in-flight",
+    message="{instruction} may read tensor memory that {issuer} is still writing: no tcgen05.wait::st is between the two",
+    fix="put tcgen05.wait::st.sync.aligned after the writes, before the barrier that the issuer of this line waits at",
+    why="The tensor core may read what was there before. Nothing traps.",
+    reference="PTX ISA 9.7.16.8.5 (tcgen05.wait)",
+)
 MBARRIER_STUCK = Rule(
     id="lint.mbarrier-stuck",
     message="{instruction} waits for the first phase of an mbarrier, and no arrival at it comes before this wait on "

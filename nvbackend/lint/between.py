@@ -1,0 +1,132 @@
+"""What a wait must come between: a bulk store and the next write of its source, tcgen05.st and the next tcgen05.mma.
+
+An operation is judged with the first uses that a thread comes to after it. Any wait on a way to one of them is enough:
+which of the ways is taken, and by which threads, is not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from nvbackend.intrinsics.row.semantics import Completion
+from nvbackend.lint.addresses import Addresses, Bounded
+from nvbackend.lint.lift import Lifted, Line
+from nvbackend.lint.touched import said
+from nvbackend.ptx.syntax import Address
+
+_PIECE = 16
+"""The bytes that a store writes at most from its address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unordered:
+    """The instruction at `position` needs that of `issuer` to be complete, which a wait of `completion` says."""
+
+    completion: Completion
+    position: int
+    issuer: int
+
+
+class Between:
+    """The questions of one function, by the positions of its instructions."""
+
+    def __init__(self, lifted: Lifted, addresses: Addresses) -> None:
+        self._lines = lifted.lines
+        self._addresses = addresses
+        self._next = _followers(lifted)
+
+    def find(self) -> Iterator[Unordered]:
+        """Of each kind the first in the text."""
+        yield from self._first(Completion.STORE_WAIT, lambda _: self._multiplications())
+        yield from self._first(Completion.BULK_GROUP, self._overwritten)
+
+    def _first(self, completion: Completion, uses: Callable[[int], frozenset[int]]) -> Iterator[Unordered]:
+        issuers = [place for place, line in enumerate(self._lines) if said(line).issues is completion]
+        waits = {place for place, line in enumerate(self._lines) if _is_enough(line, completion)}
+        for issuer in issuers:
+            wanted = uses(issuer)
+            passed = self._until(issuer, wanted)
+            found = passed & wanted
+            if found and not any(self._until(wait, wanted) & found for wait in passed & waits):
+                yield Unordered(completion, min(found), issuer)
+                return
+
+    def _until(self, position: int, ends: frozenset[int]) -> set[int]:
+        """What comes after an instruction, up to the first of `ends` on each way."""
+        found: set[int] = set()
+        waiting = list(self._next[position])
+        while waiting:
+            place = waiting.pop()
+            if place not in found:
+                found.add(place)
+                waiting += [] if place in ends else self._next[place]
+        return found
+
+    def _multiplications(self) -> frozenset[int]:
+        return frozenset(place for place, line in enumerate(self._lines) if line.instruction.opcode.startswith(_MMA))
+
+    def _overwritten(self, issuer: int) -> frozenset[int]:
+        """The stores that surely begin where the bulk store reads: at its address, whatever register holds it."""
+        source = self._address(issuer, 1)
+        if not source.base:
+            return frozenset()
+        return frozenset(
+            place
+            for place, line in enumerate(self._lines)
+            if line.instruction.parts[0] in ("st", "stmatrix") and _meets(self._address(place, 0), source)
+        )
+
+    def _address(self, place: int, number: int) -> Bounded:
+        """The address of an instruction that has so many addresses before it."""
+        operands = self._lines[place].instruction.operands
+        found = [index for index, operand in enumerate(operands) if isinstance(operand, Address)]
+        return self._addresses.at(place, found[number]) if number < len(found) else Bounded()
+
+
+_MMA = "tcgen05.mma"
+
+
+def _is_enough(line: Line, completion: Completion) -> bool:
+    return said(line).awaits is completion or line.instruction.parts[0] == "call"
+
+
+def _meets(written: Bounded, source: Bounded) -> bool:
+    if written.base != source.base:
+        return False
+    known = (written.low, written.high, source.low, source.high)
+    if any(bound is None for bound in known):
+        return True
+    low, high, begun, last = (bound or 0 for bound in known)
+    return low < last + _PIECE and begun < high + _PIECE
+
+
+def _followers(lifted: Lifted) -> list[list[int]]:
+    """For each instruction those that may be next; a block without instructions is passed."""
+    blocks = lifted.function.blocks
+    starts: dict[str, int] = {}
+    count = 0
+    for block in blocks.values():
+        starts[block.name] = count
+        count += len(block.instructions)
+
+    def first(names: list[str]) -> list[int]:
+        found: list[int] = []
+        seen: set[str] = set()
+        while names:
+            name = names.pop()
+            if name not in seen:
+                seen.add(name)
+                if blocks[name].instructions:
+                    found.append(starts[name])
+                else:
+                    names += blocks[name].successors
+        return found
+
+    after: list[list[int]] = []
+    for block in blocks.values():
+        if block.instructions:
+            begin = starts[block.name]
+            after += [[place + 1] for place in range(begin, begin + len(block.instructions) - 1)]
+            after.append(first(list(block.successors)))
+    return after
