@@ -15,8 +15,8 @@ from nvbackend.lint.lift import Lifted, Line
 from nvbackend.lint.touched import said
 from nvbackend.ptx.syntax import Address
 
-_PIECE = 16
-"""The bytes that a store writes at most from its address."""
+_LEAST = 16
+"""The bytes that a bulk store reads at least from its address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Between:
 
     def find(self) -> Iterator[Unordered]:
         """Of each kind the first in the text."""
-        yield from self._first(Completion.STORE_WAIT, lambda _: self._multiplications())
+        yield from self._first(Completion.STORE_WAIT, self._multiplied)
         yield from self._first(Completion.BULK_GROUP, self._overwritten)
 
     def _first(self, completion: Completion, uses: Callable[[int], frozenset[int]]) -> Iterator[Unordered]:
@@ -47,8 +47,8 @@ class Between:
         for issuer in issuers:
             wanted = uses(issuer)
             passed = self._until(issuer, wanted)
-            found = passed & wanted
-            if found and not any(self._until(wait, wanted) & found for wait in passed & waits):
+            found = (passed & wanted).difference(*(self._until(wait, wanted) for wait in passed & waits))
+            if found:
                 yield Unordered(completion, min(found), issuer)
                 return
 
@@ -63,11 +63,14 @@ class Between:
                 waiting += [] if place in ends else self._next[place]
         return found
 
-    def _multiplications(self) -> frozenset[int]:
-        return frozenset(place for place, line in enumerate(self._lines) if line.instruction.opcode.startswith(_MMA))
+    def _multiplied(self, issuer: int) -> frozenset[int]:
+        """The mma that read A or scales from tensor memory, behind a barrier: without one they read other words."""
+        wanted = frozenset(place for place, line in enumerate(self._lines) if _reads_tensor_memory(line))
+        barriers = frozenset(place for place, line in enumerate(self._lines) if said(line).barrier is not None)
+        return wanted - self._until(issuer, barriers)
 
     def _overwritten(self, issuer: int) -> frozenset[int]:
-        """The stores that surely begin where the bulk store reads: at its address, whatever register holds it."""
+        """The stores that may begin in what the bulk store reads, by a symbol and the bounds of what is added."""
         source = self._address(issuer, 1)
         if not source.base:
             return frozenset()
@@ -84,7 +87,11 @@ class Between:
         return self._addresses.at(place, found[number]) if number < len(found) else Bounded()
 
 
-_MMA = "tcgen05.mma"
+def _reads_tensor_memory(line: Line) -> bool:
+    """Whether an mma has operands there beside D."""
+    operands = line.instruction.operands
+    is_multiplication = line.instruction.opcode.startswith("tcgen05.mma")
+    return is_multiplication and sum(isinstance(operand, Address) for operand in operands) > 1
 
 
 def _is_enough(line: Line, completion: Completion) -> bool:
@@ -98,7 +105,7 @@ def _meets(written: Bounded, source: Bounded) -> bool:
     if any(bound is None for bound in known):
         return True
     low, high, begun, last = (bound or 0 for bound in known)
-    return low < last + _PIECE and begun < high + _PIECE
+    return low < last + _LEAST and begun <= high
 
 
 def _followers(lifted: Lifted) -> list[list[int]]:

@@ -41,13 +41,14 @@ def lint(text: str, source: str = "<ptx>") -> list[Diagnostic]:
     """What is certainly wrong with a PTX text of any compiler, in the order of the text; nothing for a right one.
 
     Each instruction is looked up by its spelling and checked against the `.target` and `.version` of the text. Along
-    the control flow: registers of wgmma and tcgen05.ld that are used before a wait, wgmma without its fence or its
-    commit, shared memory that is filled again while wgmma or a bulk store reads it, ordinary writes that the async
-    proxy reads without fence.proxy.async, groups that the kernel leaves. In the first rounds of each loop, by the
-    addresses that each thread computes: shared memory that is read while cp.async fills it, mbarriers that nothing
-    initialises, and phases that nothing completes. `source` is the file that diagnostics name; where the text has
-    `.loc`, a note names the line of the program that it was compiled from. Whatever is not known is not reported.
-    Raises ptx.syntax, ptx.directive, ptx.undeclared and ptx.redeclared for what is not PTX.
+    the control flow: registers of wgmma and tcgen05.ld that are used before a wait, tensor memory that an mma reads
+    before tcgen05.wait::st, wgmma without its fence or its commit, shared memory that is filled again while wgmma or a
+    bulk store reads it, ordinary writes that the async proxy reads without fence.proxy.async, groups that the kernel
+    leaves. In the first rounds of each loop, by the addresses that each thread computes: shared memory that is read
+    while cp.async fills it, mbarriers that nothing initialises, and phases that nothing completes. `source` is the file
+    that diagnostics name; where the text has `.loc`, a note names the line of the program that it was compiled from.
+    Whatever is not known is not reported. Raises ptx.syntax, ptx.directive, ptx.undeclared and ptx.redeclared for what
+    is not PTX.
     """
     module = parse(text, source)
     names = resolve(module)
@@ -91,7 +92,9 @@ def _gates(lifted: Lifted) -> Iterator[Diagnostic]:
 def _protocols(lifted: Lifted) -> Iterator[Diagnostic]:
     addresses = Addresses(lifted)
     shared = SharedMemory(lifted, addresses)
-    missing = [*_missing(lifted, addresses), *_unordered(lifted, addresses)]
+    missing = list(_missing(lifted, addresses))
+    unordered = list(_unordered(lifted, addresses)) if not any(each.rule_id in _NEVER for each in missing) else []
+    missing += unordered
     flying = list(_in_flight(lifted, shared, Absent(lifted, addresses)))
     yield from (*missing, *flying)
     told = {diagnostic.rule_id for diagnostic in missing}

@@ -77,6 +77,12 @@ class Absent:
         for position in self._issuing(Completion.COPY_GROUP):
             if not any(self._drains(place) for place in self._after(position)):
                 yield Missing("unwaited", position, "cp.async.wait_group")
+                break
+        for position in self._issuing(Completion.STORE_WAIT):
+            after = [self._lines[place] for place in self._after(position)]
+            is_used = any(line.instruction.opcode.startswith("tcgen05.mma") for line in after)
+            if is_used and not any(_said(line).awaits is Completion.STORE_WAIT or _hides(line) for line in after):
+                yield Missing("unwaited", position, "tcgen05.wait::st")
                 return
 
     def _read_early(self) -> Iterator[Missing]:

@@ -58,9 +58,9 @@ NEVER_COMMITTED = Rule(
 NEVER_WAITED = Rule(
     id="lint.never-waited",
     message="no {wait} comes after this {instruction} on any path",
-    fix="put {wait} and a barrier before the copied memory is read",
+    fix="put {wait} and a barrier before the memory is read",
     why="The bytes may be read before they arrive. Nothing traps.",
-    reference="PTX ISA 9.7.9.25.3.3 (cp.async.wait_group)",
+    reference="PTX ISA 9.7.9.25.3.3 (cp.async.wait_group), 9.7.16.8.5 (tcgen05.wait)",
 )
 MBARRIER_INIT = Rule(
     id="lint.mbarrier-init",
@@ -87,7 +87,8 @@ WRITTEN_IN_FLIGHT = Rule(
 )
 TMEM_UNWRITTEN = Rule(
     id="lint.tmem-write-in-flight",
-    message="{instruction} may read tensor memory that {issuer} is still writing: no tcgen05.wait::st is between the two",
+    message="{instruction} may read tensor memory that {issuer} is still writing: no tcgen05.wait::st is between "
+    "the two",
     fix="put tcgen05.wait::st.sync.aligned after the writes, before the barrier that the issuer of this line waits at",
     why="The tensor core may read what was there before. Nothing traps.",
     reference="PTX ISA 9.7.16.8.5 (tcgen05.wait)",

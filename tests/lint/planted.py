@@ -14,7 +14,7 @@ FILES = sorted(
     [*(Path(__file__).parent / "texts").glob("*.ptx"), *(Path(__file__).parents[1] / "ptx" / "foreign").glob("*.ptx")]
 )
 _ORDERING = re.compile(
-    r"\s*(@!?%p\d+\s+)?(wgmma\.(wait_group|commit_group|fence)|fence\.proxy\.async|tcgen05\.wait::ld"
+    r"\s*(@!?%p\d+\s+)?(wgmma\.(wait_group|commit_group|fence)|fence\.proxy\.async|tcgen05\.wait::(?:ld|st)"
     r"|cp\.async\.(?:bulk\.)?(commit_group|wait_group)|tcgen05\.commit|mbarrier\.init)"
 )
 HARMLESS = {

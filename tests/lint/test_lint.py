@@ -23,6 +23,7 @@ RULES = {
     "tcgen05.commit": {"lint.never-committed", "lint.mbarrier-stuck"},
     "mbarrier.init": {"lint.mbarrier-init"},
     "cp.async.bulk.wait_group": {"lint.unwaited", "lint.written-in-flight"},
+    "tcgen05.wait::st": {"lint.never-waited", "lint.tmem-write-in-flight"},
 }
 SMALL = [one for one in FILES if one.stem in ("nvrtc_tiles", "triton_two_dots", "triton_tma_store")]
 FEW = [one for one in PLANTED if one.number == 1 and one.file in SMALL and one.file.stem != "nvrtc_tiles"]
@@ -333,3 +334,55 @@ def test_a_wait_for_all_copies_needs_no_group(commit: str) -> None:
     copy = COPY.replace("cp.async.commit_group;", commit)
     assert lint(f"{BOX} {copy} {wait} {READ} ret; }}") == []
     assert lint(f"{BOX} {copy} {READ} {wait} ret; }}") != []
+
+
+TMEM_STORE = "tcgen05.st.sync.aligned.32x32b.x1.b32 [%r0], {%r1};"
+TMEM_WAIT = "tcgen05.wait::st.sync.aligned;"
+TMEM_MMA = "tcgen05.mma.cta_group::1.kind::f16 [%r2], [%r0], %rd0, %r3, %p1;"
+OTHER_MMA = "tcgen05.mma.cta_group::1.kind::f16 [%r2], %rd1, %rd0, %r3, %p1;"
+TMEM_COMMIT = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r3];"
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (f"{TMEM_STORE} {TMEM_WAIT} bar.sync 0; {TMEM_MMA}", ""),
+        (f"{TMEM_STORE} bar.sync 0; {TMEM_MMA}", "lint.never-waited"),
+        (f"{TMEM_STORE} bar.sync 0; {OTHER_MMA}", "lint.never-waited"),
+        (f"{TMEM_STORE} bar.sync 0; {TMEM_MMA} {TMEM_WAIT}", "lint.tmem-write-in-flight"),
+        (f"{TMEM_STORE} bar.sync 0; {OTHER_MMA} {TMEM_WAIT} {TMEM_MMA}", ""),
+        (f"{TMEM_STORE} {TMEM_MMA} {TMEM_WAIT}", ""),
+        (f"{TMEM_STORE} again: {TMEM_STORE} {TMEM_WAIT} bar.sync 0; {TMEM_MMA} @%p0 bra again;", ""),
+        (
+            f"{TMEM_STORE} {TMEM_WAIT} a: {TMEM_STORE} bar.sync 0; @%p1 bra n; {TMEM_MMA} n: @%p0 bra a; {TMEM_WAIT}",
+            "lint.tmem-write-in-flight",
+        ),
+        (f"{TMEM_STORE} @%p1 bra next; {TMEM_WAIT} next: bar.sync 0; {TMEM_MMA}", ""),
+    ],
+    ids=["", "no-wait", "no-wait-d", "late", "d-alone", "no-barrier", "covered", "round", "one-way"],
+)
+def test_tensor_memory_is_written_before_an_mma_reads_it(text: str, rule: str) -> None:
+    found = lint(f"{HEAD}{text} {TMEM_COMMIT} ret; }}".replace("%p<2>", "%p<3>"))
+    assert [each.rule_id for each in found] == [rule] * bool(rule)
+
+
+BULK = "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [box], 64; cp.async.bulk.commit_group;"
+SENT = "fence.proxy.async.shared::cta; bar.sync 0;"
+BULK_WAIT, BULK_END = "cp.async.bulk.wait_group.read 0;", "cp.async.bulk.wait_group 0; ret; }"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_wrong"),
+    [
+        (f"again: {BULK_WAIT} bar.sync 0; %s {SENT} @%p0 {BULK} @%p1 bra again;", False),
+        (f"again: bar.sync 0; %s {SENT} @%p0 {BULK} @%p1 bra again;", True),
+        (f"again: bar.sync 0; %s {SENT} @%p0 {BULK} @%p0 {BULK_WAIT} @%p1 bra again;", False),
+    ],
+)
+@pytest.mark.parametrize(
+    "store", ["st.shared.b32 [box+8], %r2;", "stmatrix.sync.aligned.m8n8.x1.shared.b16 [box], {%r1};"]
+)
+def test_one_thread_waits_before_a_tile_is_filled_again(text: str, store: str, is_wrong: bool) -> None:
+    """The issuer alone knows its groups: the store after the barrier is everybody's."""
+    found = lint(f"{BOX}.reg .b32 %t; {text.replace('%s', store)} {BULK_END}")
+    assert [each.rule_id for each in found] == ["lint.written-in-flight"] * is_wrong

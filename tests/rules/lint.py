@@ -102,6 +102,18 @@ def a_tile_that_is_written_while_a_copy_reads_it():
     return lint(f"{HEAD} {store} {before} st.shared.b32 [%r0+16], %r2; cp.async.bulk.wait_group 0; ret; }}")
 
 
+@program("lint.tmem-write-in-flight", located=False)
+def a_tile_that_is_multiplied_while_it_is_written():
+    before = ""  # breaks
+    before = "tcgen05.wait::st.sync.aligned;"  # keeps
+    head = HEAD.replace("sm_90a", "sm_100a").replace(".version 8.0", ".version 8.6")
+    store = "tcgen05.st.sync.aligned.32x32b.x1.b32 [%r0], {%r1};"
+    mma = "tcgen05.mma.cta_group::1.kind::f16 [%r2], [%r0], %rd0, %r3, %p1;"
+    commit = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r3];"
+    last = "tcgen05.wait::st.sync.aligned;"
+    return lint(f"{head} {store} {before} bar.sync 0; {mma} {commit} {store} {last} ret; }}")
+
+
 @program("lint.stage-in-flight", located=False)
 def a_tile_that_is_copied_over_while_it_is_multiplied():
     before = ""  # breaks
