@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from nvbackend.intrinsics.row.semantics import Completion
-from nvbackend.lint.addresses import Addresses, Bounded
-from nvbackend.lint.lift import Lifted, Line
-from nvbackend.lint.touched import said
+from nvbackend.lint.lifted.lift import Lifted, Line
+from nvbackend.lint.numbers.addresses import Addresses, Bounded
+from nvbackend.lint.numbers.touched import said
 from nvbackend.ptx.syntax import Address
 
 _LEAST = 16
@@ -47,24 +47,24 @@ class Between:
         for issuer in issuers:
             wanted = uses(issuer)
             passed = self._until(issuer, wanted)
-            found = (passed & wanted).difference(*(self._until(wait, wanted) for wait in passed & waits))
-            if found:
-                yield Unordered(completion, min(found), issuer)
+            unordered = (passed & wanted).difference(*(self._until(wait, wanted) for wait in passed & waits))
+            if unordered:
+                yield Unordered(completion, min(unordered), issuer)
                 return
 
     def _until(self, position: int, ends: frozenset[int]) -> set[int]:
         """What comes after an instruction, up to the first of `ends` on each way."""
-        found: set[int] = set()
+        later: set[int] = set()
         waiting = list(self._next[position])
         while waiting:
             place = waiting.pop()
-            if place not in found:
-                found.add(place)
+            if place not in later:
+                later.add(place)
                 waiting += [] if place in ends else self._next[place]
-        return found
+        return later
 
     def _multiplied(self, issuer: int) -> frozenset[int]:
-        """The mma that read A or scales from tensor memory, behind a barrier: without one they read other words."""
+        """The mma that read A or scales from tensor memory and have a barrier on every way to them."""
         wanted = frozenset(place for place, line in enumerate(self._lines) if _reads_tensor_memory(line))
         barriers = frozenset(place for place, line in enumerate(self._lines) if said(line).barrier is not None)
         return wanted - self._until(issuer, barriers)
@@ -83,8 +83,8 @@ class Between:
     def _address(self, place: int, number: int) -> Bounded:
         """The address of an instruction that has so many addresses before it."""
         operands = self._lines[place].instruction.operands
-        found = [index for index, operand in enumerate(operands) if isinstance(operand, Address)]
-        return self._addresses.at(place, found[number]) if number < len(found) else Bounded()
+        addressed = [index for index, operand in enumerate(operands) if isinstance(operand, Address)]
+        return self._addresses.at(place, addressed[number]) if number < len(addressed) else Bounded()
 
 
 def _reads_tensor_memory(line: Line) -> bool:
@@ -118,17 +118,17 @@ def _followers(lifted: Lifted) -> list[list[int]]:
         count += len(block.instructions)
 
     def first(names: list[str]) -> list[int]:
-        found: list[int] = []
+        begun: list[int] = []
         seen: set[str] = set()
         while names:
             name = names.pop()
             if name not in seen:
                 seen.add(name)
                 if blocks[name].instructions:
-                    found.append(starts[name])
+                    begun.append(starts[name])
                 else:
                     names += blocks[name].successors
-        return found
+        return begun
 
     after: list[list[int]] = []
     for block in blocks.values():

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from nvbackend.intrinsics.row.semantics import Completion, FenceOf, Semantics
 from nvbackend.isel.flow.dataflow import Site, solve, union
-from nvbackend.lint.lift import PENDING, Lifted, Line, Register
+from nvbackend.lint.lifted.lift import PENDING, Lifted, Line, Register
 from nvbackend.ptx.syntax import Vector
 
 DRAINED = -1

@@ -10,15 +10,15 @@ from nvbackend.isel.flow.finished import finished
 from nvbackend.isel.select.rows import faults
 from nvbackend.isel.target.target import Target
 from nvbackend.lint import in_flight, rules
-from nvbackend.lint.addresses import Addresses
 from nvbackend.lint.between import Between
 from nvbackend.lint.in_flight import InFlightMistake
-from nvbackend.lint.lift import Lifted, lift
-from nvbackend.lint.matching import rows_of
+from nvbackend.lint.lifted.lift import Lifted, lift
+from nvbackend.lint.lifted.matching import rows_of
 from nvbackend.lint.memory import SharedMemory
 from nvbackend.lint.missing import Absent
+from nvbackend.lint.numbers.addresses import Addresses
+from nvbackend.lint.numbers.touched import said
 from nvbackend.lint.said import at_line, head_of, issuer_of, place_of, round_by_round, with_source
-from nvbackend.lint.touched import said
 from nvbackend.ptx import Module, parse, resolve
 
 _COMMITS: Mapping[Completion | None, str] = {

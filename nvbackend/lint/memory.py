@@ -10,8 +10,8 @@ from nvbackend.intrinsics.row.row import RegisterClass, Row
 from nvbackend.intrinsics.row.semantics import Completion, FenceOf, MbarrierUse, Proxy
 from nvbackend.isel.flow.dataflow import Site, solve
 from nvbackend.isel.flow.graphs import ControlFlow, reached
-from nvbackend.lint.addresses import Addresses, Bounded
-from nvbackend.lint.lift import Lifted, Line
+from nvbackend.lint.lifted.lift import Lifted, Line
+from nvbackend.lint.numbers.addresses import Addresses, Bounded
 from nvbackend.ptx.syntax import Address, Name
 
 _SHARED = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from nvbackend.intrinsics.row.semantics import NOTHING, Completion, MbarrierUse, Semantics
 from nvbackend.isel.flow.graphs import reached
 from nvbackend.isel.flow.loops import loops_of
-from nvbackend.lint.addresses import Addresses, Bounded
-from nvbackend.lint.lift import Lifted, Line
+from nvbackend.lint.lifted.lift import Lifted, Line
+from nvbackend.lint.numbers.addresses import Addresses, Bounded
 from nvbackend.ptx.syntax import Address
 
 _PIECE, _MBARRIER, _SPAN = 16, 8, 128

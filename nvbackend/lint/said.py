@@ -8,12 +8,12 @@ from dataclasses import replace
 from nvbackend.diagnostics import Diagnostic, Location, Rule
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.lint import rules
-from nvbackend.lint.by_thread import CtaValues
-from nvbackend.lint.lift import Lifted, Line
-from nvbackend.lint.phases import BarrierWaits
-from nvbackend.lint.rounds import WrittenOut, written_out
-from nvbackend.lint.stages import Late, Stages
-from nvbackend.lint.touched import said
+from nvbackend.lint.lifted.lift import Lifted, Line
+from nvbackend.lint.numbers.by_thread import CtaValues
+from nvbackend.lint.numbers.touched import said
+from nvbackend.lint.rounds.phases import BarrierWaits
+from nvbackend.lint.rounds.stages import Late, Stages
+from nvbackend.lint.rounds.written_out import WrittenOut, written_out
 
 Notes = tuple[tuple[str, Location | None], ...]
 _WAITS: Mapping[Completion | None, str] = {

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from nvbackend.lint.addresses import _COMPUTED, Bounded
-from nvbackend.lint.integers import COMPUTED, computed
+from nvbackend.lint.numbers.addresses import _COMPUTED, Bounded
+from nvbackend.lint.numbers.integers import COMPUTED, computed
 
 MEANING: dict[str, Callable[..., int]] = {
     "add.u32": lambda a, b: a + b,

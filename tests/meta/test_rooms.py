@@ -17,6 +17,7 @@ ROOMS = {
         *("formats", "scalar", "tensor", "copies", "memory", "machine", "sync", "calls", "checks", "program"),
         "report",
     ),
+    "lint": ("lifted", "numbers", "rounds"),
     "builder": (
         "thread_tables",
         "scopes",

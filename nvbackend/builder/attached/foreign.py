@@ -17,7 +17,7 @@ from nvbackend.builder.ops.inline.effects import READS, WRITES, effects_of_lanes
 from nvbackend.builder.ops.inline.intrinsic_rows import EARLIER, rows_by_intrinsic
 from nvbackend.intrinsics.row.row import Intrinsic, Role, Row, RowOperand
 from nvbackend.isel.machine.function import MachineInstr
-from nvbackend.lint.matching import rows_of
+from nvbackend.lint.lifted.matching import rows_of
 from nvbackend.ptx.syntax import Instruction, Integer, Name, Operand
 
 _GENERAL, _OF_NVPTX, _REGISTERS = "llvm.", "llvm.nvvm.", "llvm.nvvm.read.ptx.sreg."

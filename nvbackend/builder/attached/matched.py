@@ -10,7 +10,7 @@ from nvbackend.builder.ops.inline.text import statements_of, whole_text
 from nvbackend.intrinsics.row.asm_form import asm_form
 from nvbackend.intrinsics.row.row import Asm, Row
 from nvbackend.isel.target.target import Target
-from nvbackend.lint.matching import rows_of
+from nvbackend.lint.lifted.matching import rows_of
 from nvbackend.ptx.syntax import (
     Address,
     Instruction,

@@ -14,8 +14,8 @@ from nvbackend.cli.text import columns, paragraph
 from nvbackend.diagnostics import DiagnosticError, Location
 from nvbackend.intrinsics.row.row import Asm, RegisterClass, Role, Row
 from nvbackend.isel.target.target import Target
-from nvbackend.lint.lift import Lifted, Line, Register, lift
-from nvbackend.lint.matching import rows_of
+from nvbackend.lint.lifted.lift import Lifted, Line, Register, lift
+from nvbackend.lint.lifted.matching import rows_of
 from nvbackend.ptx import parse, resolve
 from nvbackend.ptx.names import names_in
 from nvbackend.ptx.printer import print_instruction, print_operand

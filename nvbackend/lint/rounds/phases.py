@@ -12,9 +12,9 @@ from functools import cached_property
 
 from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.flow.loops import loops_of
-from nvbackend.lint.by_thread import CtaValues, Unknown
-from nvbackend.lint.rounds import WrittenOut
-from nvbackend.lint.touched import said
+from nvbackend.lint.numbers.by_thread import CtaValues, Unknown
+from nvbackend.lint.numbers.touched import said
+from nvbackend.lint.rounds.written_out import WrittenOut
 
 _ASKS = MbarrierUse.WAIT | MbarrierUse.POLL
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from nvbackend.isel.flow.dataflow import reverse_postorder
-from nvbackend.lint.lift import Lifted, Register
+from nvbackend.lint.lifted.lift import Lifted, Register
 from nvbackend.ptx.syntax import Address, Instruction, Integer, Name, Operand, Sum, Variable
 
 _PACKED = 4

@@ -13,7 +13,7 @@ from nvbackend.isel.flow.finished import finished
 from nvbackend.isel.flow.graphs import postorder
 from nvbackend.isel.flow.loops import Loop, loops_of
 from nvbackend.isel.machine.function import MachineBlock
-from nvbackend.lint.lift import Lifted
+from nvbackend.lint.lifted.lift import Lifted
 
 _INNER, _OUTER = (8, 5, 3), 2
 """Rounds of a loop without loops in it, the most for which there is room, and of one with loops."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from nvbackend.isel.flow.dataflow import reverse_postorder
 from nvbackend.isel.flow.finished import with_successors
 from nvbackend.isel.flow.graphs import ControlFlow
-from nvbackend.lint import integers
-from nvbackend.lint.lift import Lifted, Register
+from nvbackend.lint.lifted.lift import Lifted, Register
+from nvbackend.lint.numbers import integers
 from nvbackend.ptx.syntax import (
     Address,
     Float,
@@ -32,7 +32,7 @@ from nvbackend.ptx.syntax import (
 )
 
 if TYPE_CHECKING:
-    from nvbackend.lint.integers import Array, Number
+    from nvbackend.lint.numbers.integers import Array, Number
 
     Value: TypeAlias = "Number | Unknown"
     Values: TypeAlias = dict[Register, Value]

@@ -1,6 +1,6 @@
 """Copies to shared memory and reads of it that are in flight where its words are read or written, round by round.
 
-The state has for each instruction of the function written out (`rounds`), which one thread runs once, how far its
+The state has for each instruction of the function written out (`written_out`), which one thread runs once, how far its
 operation may be on some path: its age in groups, or DRAINED. Something is a mistake where it holds on every path there:
 words are read that copies in flight bring and nothing else has written, or words are written that operations in flight
 read. Another thread may have waited where threads meet apart from the others; nothing is certain after that.
@@ -16,10 +16,10 @@ from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse
 from nvbackend.isel.flow.dataflow import Site, Solution, solve
 from nvbackend.isel.flow.loops import Loops, loops_of
 from nvbackend.isel.machine.function import MachineFunction
-from nvbackend.lint.by_thread import CtaValues
-from nvbackend.lint.lift import PENDING, Line
-from nvbackend.lint.rounds import WrittenOut
-from nvbackend.lint.touched import ANYWHERE, SharedWords, Touched, said
+from nvbackend.lint.lifted.lift import PENDING, Line
+from nvbackend.lint.numbers.by_thread import CtaValues
+from nvbackend.lint.numbers.touched import ANYWHERE, SharedWords, Touched, said
+from nvbackend.lint.rounds.written_out import WrittenOut
 from nvbackend.ptx.syntax import Integer
 
 DRAINED = -1

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nvbackend.intrinsics.row.semantics import NOTHING, Completion, Semantics
-from nvbackend.lint.by_thread import CtaValues, Unknown, in_shared
-from nvbackend.lint.lift import Line
+from nvbackend.lint.lifted.lift import Line
+from nvbackend.lint.numbers.by_thread import CtaValues, Unknown, in_shared
 from nvbackend.ptx.syntax import Integer, Name
 
 if TYPE_CHECKING:
-    from nvbackend.lint.by_thread import Value
+    from nvbackend.lint.numbers.by_thread import Value
 
 ANYWHERE = -1
 """All words: what is written where it is not known."""

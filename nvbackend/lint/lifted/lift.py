@@ -13,7 +13,7 @@ from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import NOTHING, Semantics
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.target.target import Target
-from nvbackend.lint.matching import rows_of
+from nvbackend.lint.lifted.matching import rows_of
 from nvbackend.ptx.names import Names, names_in
 from nvbackend.ptx.sources import Sources
 from nvbackend.ptx.syntax import (
