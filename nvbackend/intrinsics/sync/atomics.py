@@ -97,6 +97,8 @@ _PTX: dict[str, PtxVersion] = {
 """The first PTX version, where it is not the first that this package knows (ptxas 12.9 and 13.5)."""
 _CLUSTER_PTX: PtxVersion = (7, 8)
 _VECTOR_PTX: PtxVersion = (8, 1)
+_WIDE_SYSTEM_PTX: PtxVersion = (8, 4)
+"""Of b128 at the scope of the system: ptxas 13.5 refuses it at 8.3."""
 _OF_SM_90 = ("bf16", "bf16x2", "b128")
 
 
@@ -167,6 +169,7 @@ def _gate(element: str, vector: int, scope: str, space: str) -> tuple[Feature, P
     versions = [_PTX.get(element, (6, 0))]
     versions += [_CLUSTER_PTX] if clustered else []
     versions += [_VECTOR_PTX] if vector > 1 else []
+    versions += [_WIDE_SYSTEM_PTX] if element == "b128" and scope == "sys" else []
     newer = clustered or vector > 1 or element in _OF_SM_90
     return (Feature.SM_90 if newer else Feature.NONE), max(versions)
 

@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.sync import atomics
 from tests.support.row_families import FAMILIES
 from tests.support.row_verdicts import (
     acceptance_faults,
@@ -21,6 +22,7 @@ ORDINARY = 12
 """Rows of a family that an ordinary run tries; the others wait for an exhaustive one."""
 ON_OLD_CHIPS = 6
 """Of these, as each is asked about on every old chip."""
+SCOPES = ("cta", "cluster", "gpu", "sys")
 
 
 def _name(module: ModuleType) -> str:
@@ -67,6 +69,14 @@ def test_ptxas_refuses_the_row_one_ptx_version_earlier() -> None:
 
 def test_gates_are_those_of_the_ptxas_that_knows_the_older_chips() -> None:
     assert old_chip_faults(_some(ON_OLD_CHIPS)) == []
+
+
+def test_a_scope_can_need_a_newer_ptx_version_than_the_type() -> None:
+    wide = [atomics.atomic("exch", "b128", scope=scope, space=space) for scope in SCOPES for space in atomics.SPACES]
+    assert [row.ptx_version for row in wide if ".sys." in row.ptx] == [(8, 4)] * 3
+    assert [row.ptx_version for row in wide if ".sys." not in row.ptx] == [(8, 3)] * 9
+    assert acceptance_faults(wide) == []
+    assert version_faults(wide) == []
 
 
 @pytest.mark.parametrize("module", FAMILIES, ids=_name)
