@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
+import itertools
 import os
 import stat
+import struct
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from nvbackend.diagnostics import user_facing
 
-FORMAT = 2
+FORMAT = 3
 """The version of what is written into entries; part of every key."""
 
 DEFAULT_LIMIT = 512 << 20
@@ -32,12 +33,13 @@ _TEMPORARY = ".tmp-"
 _ABANDONED_SECONDS = 3600.0
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _TRIM_ONE_IN = 64
+_SIZE = 8
+"""Bytes of a number in the header of a payload."""
 
 
 def cache_key(stage: str, **inputs: str | int | bool | None) -> str:
     """The key of the output of `stage` for `inputs`; every input that can change the output must be named."""
-    text = json.dumps({"format": FORMAT, "stage": stage, "inputs": inputs}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return _digest(repr((FORMAT, stage, sorted(inputs.items())))).hexdigest()
 
 
 def default_directory() -> Path | None:
@@ -146,23 +148,23 @@ class Cache:
 
 
 def pack(parts: Mapping[str, bytes]) -> bytes:
-    """Named parts as one payload; the inverse of `unpack`."""
-    header = json.dumps({name: len(part) for name, part in parts.items()}).encode()
-    return b"\n".join((header, b"".join(parts.values())))
+    """Named parts as one payload: how many, the sizes of names and parts, then these; the inverse of `unpack`."""
+    pieces = [*(name.encode() for name in parts), *parts.values()]
+    return b"".join((struct.pack(f"<{1 + len(pieces)}Q", len(parts), *map(len, pieces)), *pieces))
 
 
 def unpack(payload: bytes) -> dict[str, bytes]:
     """The parts that `pack` put into `payload`. Raises ValueError for anything else."""
-    header, _, rest = payload.partition(b"\n")
-    sizes = json.loads(header)
-    if not isinstance(sizes, dict) or not all(type(size) is int and size >= 0 for size in sizes.values()):
-        raise ValueError("the header does not give sizes by name")
-    if sum(sizes.values()) != len(rest):
+    count = int.from_bytes(payload[:_SIZE], "little")
+    header = _SIZE * (1 + 2 * count)
+    if len(payload) < header:
+        raise ValueError("the header does not give the sizes of names and parts")
+    sizes = struct.unpack_from(f"<{2 * count}Q", payload, _SIZE) if count else ()
+    if header + sum(sizes) != len(payload):
         raise ValueError("the parts do not have the sizes that the header gives")
-    parts: dict[str, bytes] = {}
-    for name, size in sizes.items():
-        parts[name], rest = rest[:size], rest[size:]
-    return parts
+    ends = list(itertools.accumulate(sizes, initial=header))
+    pieces = [payload[start:end] for start, end in itertools.pairwise(ends)]
+    return {name.decode(): part for name, part in zip(pieces[:count], pieces[count:], strict=True)}
 
 
 def _checksum(key: str, payload: bytes) -> bytes:

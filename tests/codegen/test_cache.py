@@ -279,19 +279,29 @@ def test_an_entry_under_the_name_of_another_key_is_a_miss(tmp_path: Path) -> Non
     assert cache.get(other) is None
 
 
+def numbers(*each: int) -> bytes:
+    return b"".join(one.to_bytes(8, "little") for one in each)
+
+
+def test_a_payload_has_sizes_names_and_parts() -> None:
+    payload = numbers(2, 1, 3, 2, 0) + b"aptxxy"
+    assert payload == pack({"a": b"xy", "ptx": b""})
+    assert unpack(payload) == {"a": b"xy", "ptx": b""}
+
+
 @pytest.mark.parametrize(
     "payload",
     [
         b"",
-        b"\n",
-        b"[]\n",
-        b"{}\nx",
-        b'{"ptx": 3}\n',
-        b'{"ptx": -1}\n',
-        b'{"ptx": "3"}\nabc',
-        b"\xff\xfe\n",
-        b"{\n",
-        b"1\n",
+        b"\1",
+        bytes(7),
+        bytes(8) + b"x",
+        b"\xff" * 24,
+        numbers(1, 3, 3) + b"ptxab",
+        numbers(1, 3, 3) + b"ptxabcd",
+        numbers(2, 3, 3) + b"ptxabc",
+        numbers(1, 3, 2**64 - 1) + b"ptx",
+        numbers(1, 2, 1) + b"\xff\xfe1",
     ],
 )
 def test_what_pack_did_not_make_is_not_unpacked(payload: bytes) -> None:

@@ -5,7 +5,6 @@ It is stderr, or a file that lines are added to: of JSON where its name ends in 
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Mapping
@@ -49,7 +48,7 @@ def log_compiled(kernel: TimedKernel, *, kept: bool = False) -> None:
     chosen = os.environ.get(VARIABLE, "")
     if not chosen:
         return
-    line = json.dumps(_data(kernel, kept=kept)) if chosen.endswith(_OF_JSON) else _text(kernel, kept=kept)
+    line = _line_of_json(kernel, kept=kept) if chosen.endswith(_OF_JSON) else _text(kernel, kept=kept)
     if chosen in _STDERR:
         sys.stderr.write(f"{line}\n")
         return
@@ -60,14 +59,17 @@ def log_compiled(kernel: TimedKernel, *, kept: bool = False) -> None:
         WRITE.fail(file=chosen, problem=getattr(error, "strerror", None) or error)
 
 
-def _data(kernel: TimedKernel, *, kept: bool) -> dict[str, Any]:
-    return {
+def _line_of_json(kernel: TimedKernel, *, kept: bool) -> str:
+    import json
+
+    data = {
         "kernel": kernel.signature.name,
         "target": kernel.target.name,
         "seconds": {} if kept else dict(kernel.timings),
         "cached": [_WHOLE] if kept else list(kernel.cached),
         **kernel.figures(),
     }
+    return json.dumps(data)
 
 
 def _text(kernel: TimedKernel, *, kept: bool) -> str:
