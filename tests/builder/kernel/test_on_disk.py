@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import nvbackend as nvb
-from nvbackend.builder.kernel.again import on_disk
+from nvbackend.builder.kernel.again import on_disk, programs
 from nvbackend.builder.kernel.again.lasting import lasting_key, lasting_name
 from nvbackend.builder.kernel.again.on_disk import KernelsOnDisk
 from nvbackend.builder.kernel.again.reads import UnknownRead
@@ -178,40 +178,34 @@ def test_it_is_kept_where_it_is_asked_for(runs: Runs, tmp_path: Path) -> None:
 
 
 def test_other_programs_build_anew(runs: Runs, compiled: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
-    for programs in ("these", "those", "these"):
-        monkeypatch.setattr(on_disk, "installed", lambda programs=programs: programs)
+    for others in ("these", "those", "these"):
+        monkeypatch.setattr(programs, "installed", lambda others=others: others)
         compiled(in_module(CONSTANT))
     assert runs.count == 2
-    monkeypatch.setattr(on_disk, "installed", lambda: None)
+    monkeypatch.setattr(programs, "installed", lambda: None)
     compiled(in_module(CONSTANT))
     assert runs.count == 3
 
 
-def test_programs_are_known_by_every_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that changed after this process began is not what runs in it."""
-    package = tmp_path / "a_builder"
-    (package / "inside").mkdir(parents=True)
-    for name in ("__init__.py", "inside/__init__.py", "inside/code.py"):
-        (package / name).write_text("")
-        os.utime(package / name, (1e9, 1e9))
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(on_disk, "_BUILDERS", ("a_builder",))
-    (package / "version.py").write_text("")
-    os.utime(package / "version.py", (1e9, 1e9))
-    monkeypatch.setattr(on_disk, "_BY_VERSION", ("a_builder",))
-    installed = on_disk.installed.__wrapped__
-    before = installed()
-    assert before is not None
-    assert before == installed()
-    (package / "inside" / "code.py").write_text("1")
-    assert installed() is None
-    os.utime(package / "inside" / "code.py", (1e9, 1e9))
-    longer = installed()
-    assert longer not in (None, before)
-    os.utime(package / "inside" / "code.py", (1e9 + 1, 1e9 + 1))
-    assert installed() not in (None, before, longer)
-    monkeypatch.setattr(on_disk, "_BUILDERS", ("no_builder_of_this_name",))
-    assert installed() is None
+def test_other_files_of_the_package_build_anew(runs: Runs, compiled: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled(in_module(CONSTANT))
+    compiled(in_module(CONSTANT))
+    assert runs.count == 1
+    with monkeypatch.context() as patched:
+        patched.setattr(programs, "are_as_then", lambda _files: False)
+        compiled(in_module(CONSTANT))
+    assert runs.count == 2
+    compiled(in_module(CONSTANT))
+    assert runs.count == 2
+
+
+def test_what_cannot_say_by_which_files_it_was_made_is_not_kept(
+    runs: Runs, compiled: Compile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "loaded", lambda: None)
+    for _ in range(2):
+        compiled(in_module(CONSTANT))
+    assert runs.count == 2
 
 
 def test_another_ptxas_assembles_anew(runs: Runs, compiled: Compile, monkeypatch: pytest.MonkeyPatch) -> None:

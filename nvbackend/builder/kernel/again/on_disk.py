@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import importlib.util
-import os
-import sys
-import time
+import pickle
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from nvbackend.builder.kernel.again.constants import PACKAGE
+from nvbackend.builder.kernel.again import programs
 from nvbackend.builder.kernel.again.lasting import lasting_key, lasting_name
 from nvbackend.builder.kernel.again.reads import Reads, UnknownRead
 from nvbackend.builder.kernel.again.users_files import users_files
@@ -21,18 +16,17 @@ from nvbackend.diagnostics.location import is_of_compiler
 if TYPE_CHECKING:
     from nvbackend.codegen.compiled import CompiledKernel
 
-_STARTED_NS = time.time_ns()
-"""When this module was imported, with the package around it: what changed later on disk is not what runs."""
 _STAGE = "kernel"
-_BUILDERS = (PACKAGE, "llvmlite")
-"""The packages whose code makes PTX of a function."""
-_BY_VERSION = ("numpy",)
-"""Those that they compute with: the file that has the version says enough."""
-_CODE = (".py", ".so", ".dylib", ".dll")
+_MADE_BY, _KERNEL = "made_by", "kernel"
+"""Parts of an entry: the files of this package that took part, and the kernel."""
 
 
 class KernelsOnDisk:
-    """The kernels of a cache, by the content of what their functions read, and of the programs that made them."""
+    """The kernels of a cache, by the content of what their functions read, and by the programs that made them.
+
+    The key says which programs these are; of the many files of this package an entry names those that were loaded when
+    the kernel was made, and counts while they are as they were.
+    """
 
     __slots__ = ("_reads",)
 
@@ -55,16 +49,16 @@ class KernelsOnDisk:
         from nvbackend.codegen.looking.dump import is_wanted
         from nvbackend.codegen.toolchain import is_script
 
-        programs, files = installed(), users_files(_STARTED_NS)
+        others, files = programs.installed(), users_files(programs.STARTED_NS)
         # Lines of a compiler's own package are not its user's: those of the kernel are where it is compiled.
-        if None in (programs, files) or is_wanted() or is_of_compiler(function.__globals__):
+        if None in (others, files) or is_wanted() or is_of_compiler(function.__globals__):
             return None
         if ptxas is not None and ptxas[0] and is_script(ptxas[0]):
             return None
         chosen = {name: value for name, value in options.items() if name != "cache"}
         try:
             content, _ = self._reads.of(function, inputs, (chosen, ptxas))
-            return cache_key(_STAGE, content=lasting_key(content), programs=programs, files=files)
+            return cache_key(_STAGE, content=lasting_key(content), programs=others, files=files)
         except UnknownRead:
             return None
 
@@ -73,7 +67,7 @@ class KernelsOnDisk:
         from nvbackend.codegen.kept import unpacked
         from nvbackend.codegen.looking.log import log_compiled
 
-        entry = _cache(options).get(key)
+        entry = _made_by_these(_cache(options).get(key))
         kernel = None if entry is None else unpacked(entry)
         if kernel is not None:
             announce(kernel.diagnostics, kernel.suppressed)
@@ -82,57 +76,29 @@ class KernelsOnDisk:
 
     def put(self, key: str, options: dict[str, Any], kernel: CompiledKernel) -> None:
         """Keep the kernel, if it can be."""
+        from nvbackend.codegen.cache import pack
         from nvbackend.codegen.kept import packed
 
-        entry = packed(kernel)
-        if entry is not None:
-            _cache(options).put(key, entry)
+        entry, files = packed(kernel), programs.loaded()
+        if entry is not None and files is not None:
+            _cache(options).put(key, pack({_MADE_BY: pickle.dumps(files), _KERNEL: entry}))
+
+
+def _made_by_these(entry: bytes | None) -> bytes | None:
+    """The kernel in an entry of the cache, if the files that made it would make it now."""
+    from nvbackend.codegen.cache import unpack
+    from nvbackend.codegen.pickled import loaded
+
+    if entry is None:
+        return None
+    try:
+        parts = unpack(entry)
+        return parts[_KERNEL] if programs.are_as_then(loaded(parts[_MADE_BY])) else None
+    except Exception:  # noqa: BLE001 (bytes of anything else may raise anything)
+        return None
 
 
 def _cache(options: dict[str, Any]) -> Any:
     from nvbackend.codegen.cache import Cache
 
     return options.get("cache") or Cache.default()
-
-
-@functools.cache
-def installed() -> str | None:
-    """A digest of the programs that compile, but for ptxas; None where a file of theirs changed since they began."""
-    digest = hashlib.sha256(f"{sys.version} {sys.flags.optimize}".encode())
-    try:
-        files = [each for package in _BUILDERS for each in _files(_folder(package))]
-        files += [_file(os.path.join(_folder(package), "version.py")) for package in _BY_VERSION]
-    except OSError:
-        return None
-    if max(changed for _, changed, _ in files) > _STARTED_NS:
-        return None
-    digest.update(repr(files).encode())
-    return digest.hexdigest()
-
-
-def _folder(package: str) -> str:
-    """Where a package is, which need not be imported for that. Raises OSError where it is not installed."""
-    spec = importlib.util.find_spec(package)
-    if spec is None or spec.origin is None:
-        raise FileNotFoundError(package)
-    return os.path.dirname(spec.origin)
-
-
-def _files(folder: str) -> list[tuple[str, int, int]]:
-    """The files of code in a folder and its folders, sorted."""
-    files, folders = [], [folder]
-    while folders:
-        with os.scandir(folders.pop()) as scan:
-            for item in scan:
-                name = item.name
-                if name.endswith(_CODE):
-                    files.append(_file(item.path))
-                elif "." not in name and name != "__pycache__" and item.is_dir():
-                    folders.append(item.path)
-    return sorted(files)
-
-
-def _file(path: str) -> tuple[str, int, int]:
-    """A file: path, time of the last change, and size."""
-    stat = os.stat(path)
-    return path, stat.st_mtime_ns, stat.st_size

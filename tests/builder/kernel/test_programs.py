@@ -1,0 +1,123 @@
+"""By which files a kernel on disk was made: any other file of the programs that make kernels makes it anew."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from nvbackend.builder.kernel.again import programs
+from tests.support.process import ROOT, python_output
+
+LONG_AGO = 10**9
+"""A time in seconds, before this process began."""
+
+
+def write(path: Path, text: str = "", at: int = LONG_AGO) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    os.utime(path, (at, at))
+    return path
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package that kernels are made with."""
+    folder = tmp_path / "a_builder"
+    for name in ("__init__.py", "inside/__init__.py", "inside/code.py", "version.py"):
+        write(folder / name)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(programs, "_WHOLE", ("a_builder",))
+    monkeypatch.setattr(programs, "_BY_VERSION", ("a_builder",))
+    return folder
+
+
+def test_packages_that_are_called_are_known_by_every_file(package: Path) -> None:
+    installed = programs.installed.__wrapped__
+    before = installed()
+    assert before is not None
+    assert before == installed()
+    (package / "inside" / "code.py").write_text("1")
+    assert installed() is None
+    write(package / "inside" / "code.py", "1")
+    longer = installed()
+    assert longer not in (None, before)
+    write(package / "inside" / "code.py", "1", LONG_AGO + 1)
+    assert installed() not in (None, before, longer)
+
+
+def test_a_package_that_is_missing_says_nothing(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "_WHOLE", ("no_builder_of_this_name",))
+    assert programs.installed.__wrapped__() is None
+
+
+def test_two_places_of_this_package_are_two_programs(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = programs.installed.__wrapped__()
+    monkeypatch.setattr(programs, "PACKAGE", "a_builder")
+    assert programs.installed.__wrapped__() not in (None, before)
+
+
+@pytest.fixture
+def module(package: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of the one module of this package that has been loaded."""
+    found = ModuleType("a_builder.inside.code")
+    found.__file__ = str(package / "inside" / "code.py")
+    monkeypatch.setattr(programs, "PACKAGE", "a_builder")
+    monkeypatch.setitem(sys.modules, found.__name__, found)
+    return Path(found.__file__)
+
+
+def test_files_of_loaded_modules_are_compared_by_time_and_size(module: Path) -> None:
+    files = programs.loaded()
+    assert files == ((str(module), LONG_AGO * 10**9, 0),)
+    assert programs.are_as_then(files)
+    write(module.with_name("other.py"))
+    assert programs.are_as_then(files)
+    write(module, "1")
+    assert not programs.are_as_then(files)
+    write(module, at=LONG_AGO - 1)
+    assert not programs.are_as_then(files)
+    write(module)
+    assert programs.are_as_then(files)
+    module.unlink()
+    assert not programs.are_as_then(files)
+    assert programs.loaded() is None
+
+
+def test_a_file_that_changed_since_the_process_began_is_not_what_runs(module: Path) -> None:
+    module.write_text("1")
+    assert programs.loaded() is None
+    stat = module.stat()
+    assert not programs.are_as_then([(str(module), stat.st_mtime_ns, stat.st_size)])
+
+
+BUILT = """
+import sys
+import nvbackend as nvb
+from nvbackend.builder.kernel.again import programs
+
+@nvb.kernel("sm_90a", threads=32)
+def fill(k, out: nvb.Pointer[nvb.f32]):
+    out[k.thread_id()] = 1.0
+
+before = {path for path, _, _ in programs.loaded()}
+fill.compile(assemble=False, cache=nvb.Cache.disabled())
+print(*sorted({path for path, _, _ in programs.loaded()} - before), sep="\\n")
+"""
+
+
+def test_what_builds_verifies_and_prints_is_loaded_by_then(tmp_path: Path) -> None:
+    script = write(tmp_path / "fill.py", BUILT)
+    found = {
+        Path(line).relative_to(ROOT).as_posix()
+        for line in python_output(f"import runpy; runpy.run_path({str(script)!r})").split()
+    }
+    assert {
+        "nvbackend/builder/kernel/kernel.py",
+        "nvbackend/isel/verify/verify.py",
+        "nvbackend/codegen/stages/compiling.py",
+        "nvbackend/dry_run/runs.py",
+    } <= found
