@@ -8,7 +8,7 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -195,11 +195,13 @@ def find_disassembler(explicit: str | os.PathLike[str] | None = None) -> Tool:
     raise DiagnosticError([DISASSEMBLER_MISSING.diagnose(tool=" or ".join(DISASSEMBLERS), places=_places())])
 
 
-def locate(name: str, explicit: str | os.PathLike[str] | None = None) -> Path | None:
-    """The path of the program `name`, or None."""
+def locate(
+    name: str, explicit: str | os.PathLike[str] | None = None, wheels: Iterable[Path] | None = None
+) -> Path | None:
+    """The path of the program `name`, or None. `wheels` are the wheels' directories where they are known."""
     if explicit is not None:
         return Path(explicit)
-    for directory in wheel_directories():
+    for directory in wheel_directories() if wheels is None else wheels:
         if _is_program(directory / name):
             return directory / name
     import shutil
@@ -265,15 +267,15 @@ class PtxasSearch:
         """
         paths = os.environ.get("PATH", ""), *sys.path
         if paths != self._paths or self._state != self._seen():
-            self._found = locate("ptxas")
-            self._paths, self._places = paths, self._sought()
+            wheels = list(wheel_directories())
+            self._found = locate("ptxas", wheels=wheels)
+            self._paths, self._places = paths, self._sought(wheels)
             self._state = self._seen()
         return "" if self._found is None else str(self._found), self._state[0]
 
-    def _sought(self) -> tuple[str, ...]:
+    def _sought(self, wheels: list[Path]) -> tuple[str, ...]:
         """The folders in which a program would be found in place of this one."""
         # Of nvidia/cu13/bin, nvidia: a wheel for another release makes a folder there.
-        wheels = list(wheel_directories())
         places = [*sys.path, *(str(directory.parents[1]) for directory in wheels)]
         if self._found is None or self._found.parent not in wheels:
             places += [*os.environ.get("PATH", "").split(os.pathsep), *map(str, STANDARD_DIRECTORIES)]

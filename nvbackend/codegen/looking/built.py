@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from nvbackend.codegen.saved.parts import LaunchedKernel
 from nvbackend.diagnostics import Diagnostic
@@ -29,3 +30,18 @@ class BuiltKernel(LaunchedKernel, Protocol):
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Its warnings."""
+
+
+class TimedKernel(BuiltKernel, Protocol):
+    """A kernel with the times of its stages, and its figures."""
+
+    @property
+    def timings(self) -> Mapping[str, float]:
+        """Seconds by stage."""
+
+    @property
+    def cached(self) -> tuple[str, ...]:
+        """The stages whose result came from the cache."""
+
+    def figures(self) -> dict[str, Any]:
+        """The numbers of its report."""

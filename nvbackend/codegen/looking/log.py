@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
-from nvbackend.codegen.looking.built import BuiltKernel
 from nvbackend.diagnostics import Rule
+
+if TYPE_CHECKING:
+    from nvbackend.codegen.looking.built import TimedKernel
 
 VARIABLE = "NVBACKEND_LOG"
 _STDERR = ("1", "stderr", "-")
@@ -26,21 +27,6 @@ WRITE = Rule(
     why="The lines that were asked for would be missing.",
     reference="docs/looking.md, Every kernel of a program",
 )
-
-
-class TimedKernel(BuiltKernel, Protocol):
-    """A kernel with the times of its stages, and its figures."""
-
-    @property
-    def timings(self) -> Mapping[str, float]:
-        """Seconds by stage."""
-
-    @property
-    def cached(self) -> tuple[str, ...]:
-        """The stages whose result came from the cache."""
-
-    def figures(self) -> dict[str, Any]:
-        """The numbers of its report."""
 
 
 def log_compiled(kernel: TimedKernel, *, kept: bool = False) -> None:

@@ -42,10 +42,10 @@ def loaded() -> tuple[File, ...] | None:
 
     What a process has not loaded took no part in a kernel that it made.
     """
-    names = [name for name in list(sys.modules) if name.partition(".")[0] == PACKAGE]
-    paths = {getattr(sys.modules[name], "__file__", None) for name in names}
+    modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == PACKAGE]
+    paths = {path for module in modules if isinstance(path := getattr(module, "__file__", None), str)}
     try:
-        return _older([_file(path) for path in sorted(paths - {None})])
+        return _older([_file(path) for path in sorted(paths)])
     except OSError:
         return None
 
@@ -53,9 +53,13 @@ def loaded() -> tuple[File, ...] | None:
 def are_as_then(files: Iterable[File]) -> bool:
     """Whether `files` are what they were, and nothing that changed since this process began."""
     try:
-        return all(changed <= STARTED_NS and _file(path) == (path, changed, size) for path, changed, size in files)
+        for path, changed, size in files:
+            now = os.stat(path)
+            if now.st_mtime_ns != changed or changed > STARTED_NS or now.st_size != size:
+                return False
     except OSError:
         return False
+    return True
 
 
 def folder_of(package: str) -> str:
