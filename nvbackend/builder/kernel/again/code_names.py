@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dis
 import functools
+import sys
 import types
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nvbackend.builder.kernel.again.pure_names import BY_NAME, NOT_FOLLOWED
@@ -26,28 +28,69 @@ _GLOBAL_OPS = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "LOA
 _ATTRIBUTE_OPS = ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "IMPORT_FROM", "LOAD_SUPER_ATTR")
 
 
+_MATCH_CLASS = dis.opmap["MATCH_CLASS"]
+_SHIFTS = {
+    **dict.fromkeys((dis.opmap[name] for name in dis.opmap if dis.opmap[name] in dis.hasname), 0),
+    dis.opmap["LOAD_GLOBAL"]: 1,
+    dis.opmap["LOAD_ATTR"]: int(sys.version_info >= (3, 12)),
+    **({dis.opmap["LOAD_SUPER_ATTR"]: 2} if "LOAD_SUPER_ATTR" in dis.opmap else {}),
+}
+"""The operations with a name, and how far its place among the names is moved: the bits below say something else."""
+_LAST_KNOWN = (3, 14)
+"""The last Python of which `_SHIFTS` is known; of a newer one the module dis says the names, in five times as long."""
+
+
 @functools.lru_cache(maxsize=1024)
 def names_of(code: types.CodeType) -> Names:
     """The names of `code`, by its instructions."""
     names: dict[str, dict[str, None]] = {"global": {}, "attribute": {}, "import": {}}
     relative = by_name = False
     todo = [code]
+    named = named_instructions if sys.version_info[:2] <= _LAST_KNOWN else named_by_dis
     while todo:
         current = todo.pop()
         todo += [constant for constant in current.co_consts if isinstance(constant, types.CodeType)]
-        before: list[dis.Instruction] = []
-        for instruction in dis.get_instructions(current):
-            if instruction.opname in _GLOBAL_OPS:
-                names["global"][instruction.argval] = None
-            elif instruction.opname in _ATTRIBUTE_OPS:
-                names["attribute"][instruction.argval] = None
-            elif instruction.opname == "IMPORT_NAME":
-                # The level and the names come before it.
-                relative |= len(before) < 2 or before[-2].argval != 0
-                names["import"][instruction.argval] = None
-            by_name |= instruction.opname == "MATCH_CLASS"
-            before = [*before[-1:], instruction]
+        for operation, name in named(current):
+            if operation in _GLOBAL_OPS:
+                names["global"][name] = None
+            elif operation in _ATTRIBUTE_OPS:
+                names["attribute"][name] = None
+            elif operation == "IMPORT_NAME":
+                names["import"][name] = None
+                relative = relative or _imports_by_place(current)
+        by_name |= _MATCH_CLASS in current.co_code[::2]
     by_name |= not BY_NAME.isdisjoint(names["attribute"])
     hidden = NOT_FOLLOWED.intersection(names["attribute"])
     unknown = "a relative import" if relative else f"the attribute {min(hidden)}" if hidden else ""
     return Names(tuple(names["global"]), names["attribute"], tuple(names["import"]), by_name, unknown)
+
+
+def named_instructions(code: types.CodeType) -> Iterator[tuple[str, str]]:
+    """The operations of `code` that have a name, with it, in their order."""
+    text, names = code.co_code, code.co_names
+    high = 0
+    for operation, argument in zip(text[::2], text[1::2], strict=True):
+        if operation == dis.EXTENDED_ARG:
+            high = (high | argument) << 8
+            continue
+        shift = _SHIFTS.get(operation)
+        if shift is not None:
+            yield dis.opname[operation], names[(high | argument) >> shift]
+        high = 0
+
+
+def named_by_dis(code: types.CodeType) -> Iterator[tuple[str, str]]:
+    """The same, slowly, by the module that knows each Python's instructions."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opcode in _SHIFTS:
+            yield instruction.opname, instruction.argval
+
+
+def _imports_by_place(code: types.CodeType) -> bool:
+    """Whether an import of `code` begins at its own package: the level and the names come before it."""
+    before: list[dis.Instruction] = []
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "IMPORT_NAME" and (len(before) < 2 or before[-2].argval != 0):
+            return True
+        before = [*before[-1:], instruction]
+    return False
