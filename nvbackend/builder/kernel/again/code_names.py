@@ -36,8 +36,8 @@ _SHIFTS = {
     **({dis.opmap["LOAD_SUPER_ATTR"]: 2} if "LOAD_SUPER_ATTR" in dis.opmap else {}),
 }
 """The operations with a name, and how far its place among the names is moved: the bits below say something else."""
-_LAST_KNOWN = (3, 14)
-"""The last Python of which `_SHIFTS` is known; of a newer one the module dis says the names, in five times as long."""
+_LAST_KNOWN = (3, 13)
+"""The last Python with which `_SHIFTS` was tried; of a newer one the module dis says the names, and takes longer."""
 
 
 @functools.lru_cache(maxsize=1024)
