@@ -82,7 +82,7 @@ def named_instructions(code: types.CodeType) -> Iterator[tuple[str, str]]:
 def named_by_dis(code: types.CodeType) -> Iterator[tuple[str, str]]:
     """The same, slowly, by the module that knows each Python's instructions."""
     for instruction in dis.get_instructions(code):
-        if instruction.opcode in _SHIFTS:
+        if dis.opmap[instruction.opname] in _SHIFTS:
             yield instruction.opname, instruction.argval
 
 
