@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 import pytest
 
 import nvbackend as nvb
 from nvbackend import bf16, f16
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.builder.ops.copy.tma import box_extent
+from nvbackend.builder.ops.copy.box_operands import box_extent
 from nvbackend.signature import Parameter
 from tests.support.barriers import barrier_of_somebody
 from tests.support.ir_addresses import condition_of, evaluate
@@ -137,3 +140,49 @@ def test_boxes_that_a_cluster_can_not_share_are_refused():
 def test_the_bytes_of_a_box_are_those_of_what_the_mode_copies(box, mode, expected):
     """Four rows where the mode says so, whatever the map says; nothing where the map is for something else."""
     assert box_extent(nvb.TensorMap(f16, box), mode, "at") == ({} if expected is None else {"at": expected})
+
+
+MAPS = {
+    "two panels": (nvb.TensorMap(f16, box=(64, 64)), layout(128, 128), (256, 192), False, ["192", "256"]),
+    "MN-major": (nvb.TensorMap(f16, box=(32, 64)), layout(128, 32, major=nvb.Major.MN), (64, 96), False, ["64", "96"]),
+    "of a batch": (nvb.TensorMap(f16, box=(1, 64, 64)), layout(128, 64), (3, 128, 64), False, ["64", "128", "3"]),
+    "of heads": (nvb.TensorMap(f16, box=(64, 1, 64)), layout(64, 64), (5, 192, 0), False, ["0", "5", "192"]),
+    "shared by a cluster": (nvb.TensorMap(f16, box=(32, 64)), layout(128, 128), (128, 64), True, None),
+}
+
+
+def boxes_in_ptx(text, opcode):
+    """The coordinates of each copy, registers by the values that they hold."""
+    held = dict(re.findall(r"mov\.b32 \t(%r\d+), (-?\d+);", text))
+    named = re.findall(rf"{opcode}\S* .*?\[%rd\d+, {{(.*?)}}\]", text)
+    return [[held.get(each, each) for each in found.split(", ")] for found in named]
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_a_prefetch_of_a_tile_takes_the_boxes_that_its_load_takes(name):
+    tensor_map, shape, at, multicast, first = MAPS[name]
+    k, source, barrier = builder(tensor_map, cluster=2)
+    tile = k.shared_tile(shape)
+    with k.one_thread():
+        k.tma.prefetch(tile, source, at, multicast=multicast)
+        k.tma.load(tile, source, at, barrier, multicast=multicast)
+    text = k.finish(check=False).compile(assemble=False).ptx
+    fetched, loaded = (boxes_in_ptx(text, f"cp.async.bulk.{what}") for what in ("prefetch.tensor", "tensor"))
+    assert fetched == loaded
+    assert len(loaded) == shape.rows * shape.columns // math.prod(tensor_map.box) // (2 if multicast else 1)
+    if first is not None:
+        assert fetched[0] == first
+
+
+@pytest.mark.parametrize(
+    ("span", "at", "rule"),
+    [("B64", (0, 0), "tma.swizzle"), ("B128", (0, 3), "tma.start"), ("B128", (0,), "tma.place")],
+)
+def test_a_prefetch_of_a_tile_is_checked_as_its_load(span, at, rule):
+    k, source, barrier = builder(nvb.TensorMap(f16, box=(64, 64)))
+    tile = k.shared_tile(layout(64, 64, swizzle=nvb.SwizzleMode[span]))
+    with k.one_thread():
+        for call, more in ((k.tma.prefetch, ()), (k.tma.load, (barrier,))):
+            with pytest.raises(nvb.DiagnosticError) as raised:
+                call(tile, source, at, *more)
+            assert rule in {each.rule_id for each in raised.value.diagnostics}

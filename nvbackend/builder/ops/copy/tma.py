@@ -18,11 +18,12 @@ from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.core.threads import LINEAR, Threads
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.lower.lowering import Operands, values_of
+from nvbackend.builder.ops.copy.box_operands import box_extent, check_counts, reduced_element
 from nvbackend.builder.ops.copy.map_modes import check_mode
 from nvbackend.builder.ops.sync.cluster import Cluster
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
-from nvbackend.diagnostics import Rule, raise_all, user_facing
+from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.copy import tensormap, tma, tma_bulk, tma_tensor
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType, s32
@@ -31,45 +32,6 @@ from nvbackend.isel.machine import facts
 from nvbackend.isel.operands.tma_places import place_faults
 from nvbackend.isel.select.tma.request import TmaRequest
 from nvbackend.isel.select.tma.select import check_multicast_target, select_tma
-from nvbackend.signature import TensorMap
-
-_FOUR_ROWS = {"tile::gather4": 4, "tile::scatter4": 4}
-"""How many boxes of one row these modes copy."""
-
-_FIXED_PIXELS = "im2col::w::128"
-"""The mode that copies 128 pixels, whatever the map says."""
-
-PLACE = Rule(
-    id="tma.box-operands",
-    message="{instruction} takes {wanted} {name}, not {given}",
-    fix="give one coordinate for each dimension, innermost first; im2col also wants its offsets",
-    why="The operands would not be those of the instruction.",
-    reference="PTX ISA 9.7.9 (cp.async.bulk.tensor), tensorCoords and im2colInfo",
-)
-
-
-def box_extent(kind: TensorMap, mode: str, place: str) -> dict[str, int]:
-    """The bytes of a box in shared memory, at the operand `place`; nothing where the map does not say them."""
-    if mode in _FOUR_ROWS:
-        rows, columns = kind.box
-        return {place: _FOUR_ROWS[mode] * kind.element.bytes_for(columns)} if rows == 1 else {}
-    return {} if mode == _FIXED_PIXELS else {place: kind.bytes}
-
-
-def reduced_element(row: Row, element: ElementType) -> dict[str, int]:
-    """The element type of a reduction, as a fact."""
-    name = tensormap.ELEMENT_TYPE_OF.get(element.name)
-    if name is None or row.axes["direction"] != "reduce":
-        return {}
-    return {facts.ELEMENT: tensormap.ELEMENT_TYPES.index(name)}
-
-
-def check_counts(row: Row, **operands: Sequence[object]) -> None:
-    """Raises tma.box-operands if an operand does not have as many registers as `row` takes."""
-    for name, registers in operands.items():
-        wanted = row.operand(name).count if row.has_operand(name) else 0
-        if len(registers) != wanted:
-            PLACE.fail(instruction=row.ptx, wanted=wanted, name=name, given=len(registers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +69,23 @@ class TileBoxes:
 
         `at` has the coordinates of the dimensions of extent 1, outermost first, then the tile's row and column.
         """
+        layout, step = self.tile.layout, box * self.extent
+        coordinates = self._coordinates(at, panel, step)
+        address = own(k, self.tile.address).byte_offset(panel * layout.panel_bytes + step * layout.pitch)
+        return address, [as_value(k, coordinate, s32) for coordinate in coordinates]
+
+    def coordinates(self, k: Core, at: Sequence[Operand], panel: int, box: Operand) -> list[Value]:
+        """The coordinates alone that `place` gives."""
+        return [as_value(k, coordinate, s32) for coordinate in self._coordinates(at, panel, box * self.extent)]
+
+    def _coordinates(self, at: Sequence[Operand], panel: int, step: Operand) -> list[Operand]:
         layout, rank = self.tile.layout, self.map.type.rank
         if len(at) != rank:
             rules.TMA_PLACE.fail(name=self.map.name, given=len(at), rank=rank)
         *others, row, column = at
-        step = box * self.extent
         inner, outer = (column, row) if layout.major is Major.K else (row, column)
         inner, outer = inner + panel * layout.panel_box[1], outer + step
-        coordinates = [inner, *reversed([*others[: self.outer], outer, *others[self.outer :]])]
-        address = own(k, self.tile.address).byte_offset(panel * layout.panel_bytes + step * layout.pitch)
-        return address, [as_value(k, coordinate, s32) for coordinate in coordinates]
+        return [inner, *reversed([*others[: self.outer], outer, *others[self.outer :]])]
 
 
 def tile_boxes(tile: SharedTile, tensor_map: TensorMapParameter, call: str, instead: str) -> TileBoxes:
@@ -198,22 +167,43 @@ class Tma(Noun):
             check_multicast_target(self._k.target)
         instead = f"k.tma.load_box(address, {source.name}, coordinates, barrier)"
         boxes = tile_boxes(tile, source, "k.tma.load", instead)
-        share, align = boxes.a_panel, boxes.alignment
         completes = mbarrier_address(self._k, barrier).ir
-        first: Operand = 0
-        mask = None
-        if multicast and self._k.cluster_size > 1:
-            if share % self._k.cluster_size:
-                rules.TMA_MULTICAST.fail(boxes=share, box=source.type.box, cluster=self._k.cluster_size)
-            share //= self._k.cluster_size
-            first = self._cluster.rank() * share
-            mask = (1 << self._k.cluster_size) - 1
+        first, share, mask = self._share(boxes, multicast=multicast)
         row = tma_tensor.load_tensor(source.type.rank, multicast=mask is not None)
         for panel in range(tile.layout.panels):
             for box in range(share):
                 place, coordinates = boxes.place(self._k, at, panel, first + box)
                 operands: dict[str, Any] = {"coordinates": coordinates, "multicast_mask": mask}
-                self._copy(row, source, "destination", align, **operands, destination=place, barrier=completes)
+                self._copy(
+                    row, source, "destination", boxes.alignment, **operands, destination=place, barrier=completes
+                )
+
+    def _share(self, boxes: TileBoxes, *, multicast: bool) -> tuple[Operand, int, int | None]:
+        """Of each panel's boxes the first that this CTA loads, how many, and the mask of the CTAs that get them."""
+        share, ctas = boxes.a_panel, self._k.cluster_size
+        if not multicast or ctas == 1:
+            return 0, share, None
+        if share % ctas:
+            rules.TMA_MULTICAST.fail(boxes=share, box=boxes.map.type.box, cluster=ctas)
+        share //= ctas
+        return self._cluster.rank() * share, share, (1 << ctas) - 1
+
+    def prefetch(
+        self, tile: SharedTile, source: TensorMapParameter, at: Sequence[Operand], *, multicast: bool = False
+    ) -> None:
+        """Bring the boxes that `load` copies to `tile` at (row, column) `at` to the L2 cache, and nothing to the tile.
+
+        What `load` says of `at`, of the map and of `multicast`, with which each CTA brings its share, holds here too.
+        One thread executes it. Raises what `load` raises.
+        """
+        if multicast:
+            check_multicast_target(self._k.target)
+        instead = f"k.tma.prefetch_box({source.name}, coordinates)"
+        boxes = tile_boxes(tile, source, "k.tma.prefetch", instead)
+        first, share, _ = self._share(boxes, multicast=multicast)
+        for panel in range(tile.layout.panels):
+            for box in range(share):
+                self.prefetch_box(source, boxes.coordinates(self._k, at, panel, first + box))
 
     def store(self, target: TensorMapParameter, at: Sequence[Operand], tile: SharedTile) -> None:
         """Copy `tile` to the matrix at (row, column) `at`, in this thread's open bulk group. One thread executes it.
@@ -363,7 +353,7 @@ class Tma(Noun):
     ) -> None:
         """cp.async.bulk.prefetch.tensor: bring the box at `coordinates` to the L2 cache.
 
-        Modes and coordinates are those of `load_box`: innermost first, not (row, column) as `load` has them. The
+        Modes and coordinates are those of `load_box`: innermost first, not (row, column) as `prefetch` has them. The
         innermost coordinate must be a multiple of 16 bytes, or the kernel stops with an error. Raises rules of `tma.*`.
         """
         request = TmaRequest(source.type.rank, "prefetch", mode, cache_hint=cache_policy is not None)
