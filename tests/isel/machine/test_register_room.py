@@ -98,6 +98,24 @@ def test_the_least_limits_of_mma_and_wmma(name: str) -> None:
     assert wrong_limits(name, 0.05) == []
 
 
+STATED = {
+    "mma.sync.aligned.m8n8k4.row.row.f32.f16.f16.f32": {70: 26, 75: 26, 80: 0, 90: 0, 100: 0},
+    "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32": {75: 0, 80: 0, 90: 0, 100: 25, 103: 25, 120: 25},
+    "mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.xor.popc": {75: 0, 80: 0, 90: 0, 100: 28, 120: 28},
+    "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64": {80: 26, 90: 26, 100: 26},
+}
+"""What ptxas 12.9 (sm_70) and 13.5 (the others) want, 0 where they take any limit."""
+
+
+def test_products_of_m_8_change_with_the_chip() -> None:
+    rows = {row.ptx: row for row in SMALL_PRODUCTS}
+    found = {
+        ptx: {chip: registers_needed(rows[ptx], Target.parse(f"sm_{chip}")) for chip in stated}
+        for ptx, stated in STATED.items()
+    }
+    assert found == STATED
+
+
 @pytest.mark.exhaustive(seconds=10)
 @pytest.mark.parametrize("name", [one.name for one in witnessed()])
 def test_every_least_limit_of_mma_and_wmma(name: str) -> None:
