@@ -210,7 +210,7 @@ def _is_identity(operation: str, number: Number | None) -> bool:
 def negated(builder: ir.IRBuilder, element: ElementType, a: ir.Value) -> ir.Value:
     """`-a`; of a float only the sign bit changes, so that 0.0 becomes -0.0 (value.operation)."""
     if not element.is_float or element is tf32 or is_packed(element):
-        zero = wrapped_constant(0, element) if element.is_integer or element is pred else a
+        zero = wrapped_constant(0, element) if element.is_integer else a
         return binary(builder, "-", element, zero, a)
     number = known_number(a)
     return builder.fneg(a) if number is None else llvm_constant(-number, element)

@@ -76,6 +76,7 @@ TEXTS = {
     ),
     "a class's attribute": ("class C:\n    x = 1.0\n" + BODY + "C.x", "C.x = 2.0"),
     "a base's attribute": ("class B:\n    x = 1.0\nclass C(B): pass\n" + BODY + "C.x", "B.x = 2.0"),
+    "which class of ours": ("T = nvb.Pointer\n" + BODY + "float(len(str(T)))", "T = nvb.TensorMap"),
     "a method": ("class C:\n    def f(self): return 1.0\n" + BODY + "C().f()", "C.f = lambda self: 2.0"),
     "a method's global": ("N = 1.0\nclass C:\n    def f(self): return N\nc = C()\n" + BODY + "c.f()", "N = 2.0"),
     "a static method": (
