@@ -23,8 +23,6 @@ _VALUES = (
     *(ir.ExtractValue, ir.InsertValue, ir.ExtractElement, ir.InsertElement, ir.ShuffleVector),
 )
 _ENDS = (ir.Branch, ir.ConditionalBranch, ir.Ret, ir.Unreachable)
-_REGISTERS = "llvm.nvvm.read.ptx.sreg."
-_GENERAL, _TARGETS, _OF_MEMORY = "llvm.", "llvm.nvvm.", "llvm.mem"
 _OPERATIONS = (
     *("add", "sub", "mul", "udiv", "sdiv", "urem", "srem", "shl", "lshr", "ashr", "and", "or", "xor"),
     *("fadd", "fsub", "fmul", "fdiv", "frem", "fneg", "freeze"),
@@ -124,11 +122,7 @@ def late_code(function: ir.Function) -> Iterator[Diagnostic]:
 
 def computes(function: ir.Function) -> bool:
     """Whether all that a function of the owner's does is to compute, and to access memory that is not shared."""
-    return all(
-        is_harmless(instr) and not isinstance(instr, ir.CallInstr)
-        for block in function.blocks
-        for instr in block.instructions
-    )
+    return all(is_harmless(instr) for block in function.blocks for instr in block.instructions)
 
 
 def homes_are_left_alone(instr: ir.Instruction, homes: Collection[ir.Block]) -> bool:
@@ -137,16 +131,11 @@ def homes_are_left_alone(instr: ir.Instruction, homes: Collection[ir.Block]) -> 
 
 
 def is_harmless(instr: ir.Instruction) -> bool:
-    """Whether it only computes, branches, or accesses memory that is certainly not shared."""
+    """Whether it only computes, branches, or accesses memory that is certainly not shared; a call does more."""
     if isinstance(instr, ir.LoadInstr):
         return _is_elsewhere(instr.operands[0])
     if isinstance(instr, ir.StoreInstr):
         return _is_elsewhere(instr.operands[1])
-    if isinstance(instr, ir.CallInstr):
-        name = str(getattr(instr.callee, "name", ""))
-        if not isinstance(instr.callee, ir.Function) or name.startswith(_OF_MEMORY):
-            return False
-        return name.startswith(_REGISTERS) or (name.startswith(_GENERAL) and not name.startswith(_TARGETS))
     return isinstance(instr, (*_VALUES, *_ENDS)) or instr.opname in _OPERATIONS
 
 

@@ -307,6 +307,14 @@ def test_texts_that_are_not_read(text, constraints):
         read_asm(asm, [number(0)] if constraints else [])
 
 
+def test_two_dollars_are_one_of_the_text():
+    text = "{ .reg .b32 a$$1; mov.b32 a$$1, $1; mov.b32 $0, a$$1; }"
+    found = read_asm(ir.InlineAsm(ir.FunctionType(I32, [I32]), text, "=r,r"), [number(5)])
+    written, read = (each.operands[place] for place, each in enumerate(found.instructions))
+    assert "a$1" in str(written)
+    assert str(written) == str(read)
+
+
 def test_a_mistake_of_the_owners_is_told_at_its_own_line():
     k, builder, _, _ = attached("sm_80")
     module = builder.module
