@@ -1,0 +1,61 @@
+"""The operands of a line of PTX by their names in the PTX ISA, and the one form that has them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from nvbackend.cli import main
+
+TMA = "shared::cluster.global.mbarrier::complete_tx::bytes"
+BLOCK_SCALED = "m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e4m3.f32.ue8m0"
+LINES = {
+    "cp.async.ca.shared.global [%r1], [%rd1], 8;": ["destination", "source", "2"],
+    "cp.async.ca.shared.global [%r1], [%rd1], 8, 4;": ["destination", "source", "2", "bytes"],
+    "cp.async.ca.shared.global [%r1], [%rd1], 16, %r2;": ["destination", "source", "2", "bytes"],
+    f"cp.async.bulk.tensor.2d.{TMA} [%r1], [%rd1, {{%r2, %r3}}], [%r4];": [
+        *("destination", "tensor_map, coordinates", "barrier"),
+    ],
+    "cp.async.bulk.prefetch.tensor.2d.L2.global [%rd1, {%r2, %r3}];": ["tensor_map, coordinates"],
+    "mbarrier.arrive.release.cta.shared::cta.b64 %rd1, [%r1];": ["state", "barrier"],
+    "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r1], 2;": ["0", "barrier", "count"],
+    "shfl.sync.idx.b32 %r1|%p1, %r2, %r3, 31, -1;": ["result, in_range", "value", "lane", "clamp", "members"],
+    "elect.sync %r1|%p1, -1;": ["leader, elected", "mask"],
+    f"mma.sync.aligned.{BLOCK_SCALED} {{%f1, %f2, %f3, %f4}}, {{%r1, %r2, %r3, %r4}}, {{%r5, %r6}}, "
+    "{%f1, %f2, %f3, %f4}, %r7, {0, 1}, %r8, {0, 1};": [
+        *("d", "a", "b", "c", "scale_a", "byte_id_a, thread_id_a", "scale_b", "byte_id_b, thread_id_b"),
+    ],
+}
+TEXT = """.version 8.8
+.target sm_120a
+.address_size 64
+.visible .entry k()
+{{
+ .reg .b64 %rd<3>; .reg .b32 %r<9>; .reg .f32 %f<5>; .reg .pred %p<3>;
+ {line}
+ ret;
+}}
+"""
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_operands_are_named(line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "one.ptx"
+    file.write_text(TEXT.format(line=line))
+    assert main(["explain", f"{file}:7"]) == 0
+    here = capsys.readouterr().out.partition("Operands here\n")[2]
+    rows = here.partition("\n\n")[0].splitlines()[1:]
+    assert [re.split(r"  +", row.strip())[0] for row in rows] == LINES[line]
+
+
+def test_a_copy_is_the_form_of_its_own_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = []
+    for size in (4, 8, 16):
+        file = tmp_path / f"{size}.ptx"
+        file.write_text(TEXT.format(line=f"cp.async.ca.shared.global [%r1], [%rd1], {size};"))
+        assert main(["explain", f"{file}:7"]) == 0
+        said.append(capsys.readouterr().out)
+    assert [re.findall(r"Copies (\d+) bytes", each) for each in said] == [["4"], ["8"], ["16"]]
+    assert not any("variants" in each for each in said)
