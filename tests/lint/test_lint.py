@@ -149,12 +149,15 @@ def test_the_first_round_reads_before_any_wait(loop: str) -> None:
 
 LAST = "cp.async.wait_group 1; bar.sync 0;"
 STORE = "st.shared.b32 [box], %r2;"
+BRANCHES = " ".join(f"@%p0 bra one{at}; bra.uni on{at}; one{at}: on{at}:" for at in range(40))
+"""Ways that double with each, and nothing happens on them."""
 
 
 @pytest.mark.parametrize(
     ("text", "is_wrong"),
     [
         (f"again: {LAST} {COPY} @%p1 bra again; bar.sync 0; {STORE}", True),
+        (f"again: {LAST} {COPY} @%p1 bra again; {BRANCHES} bar.sync 0; {STORE}", True),
         (f"{COPY} @%p0 bra done; again: {LAST} {COPY} @%p1 bra again; done: bar.sync 0; {STORE}", True),
         (f"@%p0 bra done; again: {LAST} {COPY} @%p1 bra again; done: bar.sync 0; {STORE}", False),
         (f"again: {LAST} {COPY} @%p1 bra again; {DONE} {STORE}", False),
@@ -164,7 +167,18 @@ STORE = "st.shared.b32 [box], %r2;"
         (f"again: {LAST} @%p0 {COPY} @%p1 bra again; bar.sync 0; {STORE}", False),
         (f"again: {LAST} @%p0 bra next; {COPY} next: @%p1 bra again; bar.sync 0; {STORE}", False),
     ],
-    ids=["", "no-round", "nothing-copied", "waited", "elsewhere", "guarded", "any-stage", "guarded-copy", "other-path"],
+    ids=[
+        "",
+        "branches",
+        "no-round",
+        "nothing-copied",
+        "waited",
+        "elsewhere",
+        "guarded",
+        "any-stage",
+        "guarded-copy",
+        "other-path",
+    ],
 )
 def test_stores_after_a_loop_to_what_its_last_copies_write(text: str, is_wrong: bool) -> None:
     found = lint(f"{BOX} {text} ret; }}")

@@ -247,9 +247,9 @@ class _Overwrites:
     def find(self) -> Iterator[_Overwritten]:
         """The first such store of each block where ways meet, if each of them whose rounds are apart has one."""
         for block in self.solution.at_entry:
-            ways = list(self._ways_into(block))
+            ways, do_meet = self._ways_into(block)
             apart = [way for way in ways if self.later.isdisjoint(site.position for site in self._sites(way))]
-            if len(ways) < 2 or not apart or self._loops.innermost(block) is not None:
+            if not do_meet or not apart or self._loops.innermost(block) is not None:
                 continue
             stores = [store for way in apart if (store := self._first(way, block)) is not None]
             if len(stores) == len(apart):
@@ -266,12 +266,27 @@ class _Overwrites:
     def _sites(self, block: str) -> tuple[Site, ...]:
         return self.solution.sites[block]
 
-    def _ways_into(self, block: str) -> Iterator[str]:
-        """The blocks that lead there, through blocks in which nothing happens."""
-        for way in self._loops.predecessors(block):
-            if way in self.solution.at_entry:
-                is_passed = not self._sites(way) and self._loops.innermost(way) is None
-                yield from self._ways_into(way) if is_passed and way != self.function.entry.name else (way,)
+    def _ways_into(self, block: str) -> tuple[list[str], bool]:
+        """The blocks that lead there, through blocks in which nothing happens, and whether more than one way does.
+
+        A block that is passed is looked at once: the ways through a row of such blocks double with each branch.
+        """
+        ways: dict[str, None] = {}
+        passed, waiting = {block}, [block]
+        edges = 0
+        while waiting:
+            for way in filter(self.solution.at_entry.__contains__, self._loops.predecessors(waiting.pop())):
+                edges += 1
+                if not self._is_passed(way):
+                    ways[way] = None
+                elif way not in passed:
+                    passed.add(way)
+                    waiting.append(way)
+        return list(ways), edges > len(passed)
+
+    def _is_passed(self, block: str) -> bool:
+        is_bare = not self._sites(block) and self._loops.innermost(block) is None
+        return is_bare and block != self.function.entry.name
 
     def _following(self, block: str) -> Iterator[Site]:
         """The instructions of a block, and of those that certainly follow it and nothing else."""
