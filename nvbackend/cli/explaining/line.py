@@ -197,7 +197,7 @@ def _has_shape(piece: str, declared: Sequence[RowOperand], operand: Operand, mat
     if isinstance(operand, Vector):
         return len(operand.elements) == count
     if first.role is Role.IMMEDIATE:
-        return isinstance(operand, Integer) and (first.values is None or operand.value in first.values)
+        return isinstance(operand, Integer) and operand.value in first.numbers
     return (
         count == 1 and not _is_sink(operand) and (first.register is RegisterClass.PRED) is _is_predicate(operand, match)
     )

@@ -135,7 +135,7 @@ def on_target(row: Row, target: Target) -> str:
 def operand_cells(operand: RowOperand) -> tuple[str, str, str, str]:
     """An operand as a line of a table."""
     if operand.role is Role.IMMEDIATE:
-        registers = in_words(operand.values or ())
+        registers = in_words(operand.numbers)
     else:
         registers = f"{operand.count} x {operand.register.name.lower()}"
     role = "read and written" if operand.tied else operand.role.value

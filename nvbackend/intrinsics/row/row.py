@@ -147,6 +147,11 @@ class RowOperand:
             LEGAL.fail(name=self.name, role=str(getattr(self.role, "name", self.role)).lower(), values=self.values)
 
     @property
+    def numbers(self) -> Legal:
+        """What an immediate can be, one number at least; nothing for what is in registers."""
+        return self.values or ()
+
+    @property
     def type(self) -> ElementType:
         """The type of a value in one of its registers."""
         return self.element or self.register.element

@@ -348,7 +348,7 @@ def _whole(row: Row, target: Target) -> str:
     assert isinstance(row.lowering, Asm)
     registers = {each.name: each for each in row.operands if each.role is not Role.IMMEDIATE}
     names = {name: ", ".join(_registers(each)) for name, each in registers.items()}
-    numbers = {each.name: str((each.values or (0,))[0]) for each in row.immediates}
+    numbers = {each.name: str(each.numbers[0]) for each in row.immediates}
     text = row.lowering.template.format(ptx=row.ptx, **names, **numbers).replace("$$", "$")
     return whole_text(
         text,
