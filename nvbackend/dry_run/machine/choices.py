@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nvbackend.dry_run.machine.sums import Sums
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
 
 _OPPOSITE = {"ne": "eq", "sge": "slt", "sgt": "sle", "uge": "ult", "ugt": "ule"}
@@ -20,8 +21,7 @@ class Choices:
     def __init__(self, *, first: bool) -> None:
         self._first = first
         self._chosen: dict[Any, bool] = {}
-        self._numbers: dict[Unknown, int] = {}
-        self.made = 0
+        self._sums = Sums()
 
     def holds(self, condition: Any, wish: bool | None = None) -> bool:
         """Whether a predicate holds; `wish` is its value where either is possible. Raises Guessed."""
@@ -42,19 +42,11 @@ class Choices:
     def _compared(self, predicate: str, left: Any, right: Any, wish: bool | None) -> bool:
         if predicate in _OPPOSITE:
             return not self._compared(_OPPOSITE[predicate], left, right, None if wish is None else not wish)
-        if predicate == "eq" and type(right) is int and isinstance(left, Unknown):
-            number = self._numbers.get(left)
-            if number is not None:
-                return number == right
-            holds = self._free((predicate, left, right), wish)
-            if holds and left is not UNKNOWN:
-                self._numbers[left] = right
-            return holds
-        return self._free((predicate, left, right), wish)
+        found = self._sums.choose(predicate, left, right, self._first if wish is None else wish)
+        return self._free((predicate, left, right), wish) if found is None else found
 
     def _free(self, name: Any, wish: bool | None) -> bool:
         found = self._chosen.get(name)
         if found is None:
-            self.made += 1
             found = self._chosen[name] = self._first if wish is None else wish
         return found

@@ -261,6 +261,7 @@ def compare(d: int, a: int, b: int, predicate: str, bits: int) -> Operation:
     """icmp; `predicate` as LLVM spells it: eq, ne, slt, ult, ..."""
     with_sign = predicate[0] == "s"
     kind = predicate if predicate in ("eq", "ne") else predicate[1:]
+    has_sign = with_sign or bits >= 32  # of the numbers in what is said of unknown values
     holds = _COMPARED[kind]
     sign = 1 << bits - 1 if with_sign else 0
 
@@ -272,6 +273,7 @@ def compare(d: int, a: int, b: int, predicate: str, bits: int) -> Operation:
             if x is y and x is not UNKNOWN:
                 r[d] = _OF_SAME[kind]
             else:
+                x, y = (signed(one, bits) if type(one) is int and has_sign else one for one in (x, y))
                 r[d] = combine(f"icmp {predicate}", x, y)
         else:
             r[d] = tidy(holds(x ^ sign, y ^ sign).astype(np.uint64))
