@@ -56,6 +56,8 @@ LIVELOCKS = {
     + "st.volatile.shared.u32 [%r1], 2; bra END; LOW:"
     + SPIN.format(1, 2, "")
     + "st.volatile.shared.u32 [%r1], 1; END:",
+    "asks for a phase that is over": "@%p0 mbarrier.init.shared.b64 [%r2], 1; bar.sync 0;"
+    "A: mbarrier.try_wait.parity.shared.b64 %p9, [%r2], 1; @%p9 bra A;",
 }
 
 

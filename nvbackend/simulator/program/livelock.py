@@ -23,7 +23,7 @@ from nvbackend.simulator.rules import LIMIT, LIVELOCK
 Groups = list[tuple[int, Threads]]
 """Threads at each place, sorted."""
 _STATEFUL = re.compile(
-    r"(mbarrier\.(?!test_wait)|bar\.(?!warp)|barrier|cp\.|discard|red\.async|st\.async|st\.bulk|wgmma|tcgen05|setmaxnreg|alloca|stack"
+    r"(mbarrier\.(?!test_wait|try_wait)|bar\.(?!warp)|barrier|cp\.|discard|red\.async|st\.async|st\.bulk|wgmma|tcgen05|setmaxnreg|alloca|stack"
     r"|griddepcontrol|clusterlaunchcontrol|call|exit|ret(?!\.)|multimem|tensormap|enter)"
 )
 """Opcodes that may leave something in the machine beside registers and memory."""
