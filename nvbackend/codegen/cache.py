@@ -88,11 +88,10 @@ class Cache:
         if path is None:
             return None
         try:
-            entry = _read_file(path)
+            checksum, payload = _read_entry(path)
         except OSError:
             return None
-        payload = entry[_DIGEST_BYTES:]
-        if _checksum(key, payload) == entry[:_DIGEST_BYTES]:
+        if _checksum(key, payload) == checksum:
             _touch(path)
             return payload
         _remove(path)
@@ -178,13 +177,13 @@ def _digest(key: str) -> hashlib._Hash:
     return hashlib.sha256(key.encode(errors="surrogatepass"))
 
 
-def _read_file(path: Path) -> bytes:
-    """The bytes of an ordinary file; a pipe might never give any, and a device never ends."""
+def _read_entry(path: Path) -> tuple[bytes, bytes]:
+    """Checksum and payload of an ordinary file; a pipe might never give any, and a device never ends."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    with os.fdopen(handle, "rb") as file:
+    with os.fdopen(handle, "rb", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError("not an ordinary file")
-        return file.read()
+        return file.read(_DIGEST_BYTES), file.read()
 
 
 def _write_aside(path: Path, entry: bytes) -> None:

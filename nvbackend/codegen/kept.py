@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from collections.abc import Mapping
 
-from nvbackend.codegen.cache import pack, unpack
 from nvbackend.codegen.compiled import PACKED_MACHINE, CompiledKernel
 from nvbackend.codegen.pickled import loaded
 
 _MACHINE, _OTHERS = "machine", "others"
 
 
-def packed(kernel: CompiledKernel) -> bytes | None:
-    """`kernel` as bytes; None where it holds an object that has none, such as one of a class of the user's own."""
+def packed(kernel: CompiledKernel) -> dict[str, bytes] | None:
+    """`kernel` as parts of an entry; None where it holds what has no bytes, such as a class of the user's own."""
     others = {part.name: getattr(kernel, part.name) for part in dataclasses.fields(kernel) if part.name != _MACHINE}
     try:
         parts = {_MACHINE: pickle.dumps(kernel.machine), _OTHERS: pickle.dumps(others)}
@@ -24,13 +24,12 @@ def packed(kernel: CompiledKernel) -> bytes | None:
             loaded(part)
     except Exception:  # noqa: BLE001 (what an object that cannot be pickled raises is its own affair)
         return None
-    return pack(parts)
+    return parts
 
 
-def unpacked(entry: bytes) -> CompiledKernel | None:
+def unpacked(parts: Mapping[str, bytes]) -> CompiledKernel | None:
     """The kernel of `packed`; None for anything else."""
     try:
-        parts = unpack(entry)
         others, machine = loaded(parts[_OTHERS]), parts[_MACHINE]
     except Exception:  # noqa: BLE001 (bytes of anything else may raise anything)
         return None

@@ -25,7 +25,7 @@ from nvbackend.builder.kernel.again import on_disk, programs
 from nvbackend.builder.kernel.again.lasting import lasting_key, lasting_name
 from nvbackend.builder.kernel.again.on_disk import KernelsOnDisk
 from nvbackend.builder.kernel.again.reads import UnknownRead
-from nvbackend.codegen import kept
+from nvbackend.codegen.cache import pack
 from nvbackend.codegen.pickled import loaded
 from tests.builder.kernel.test_reads import TEXTS, UNFOLLOWED
 from tests.support.compiled_again import BODY, HEAD, KEY, Runs, classes_as_they_are, in_module
@@ -261,10 +261,13 @@ def test_an_entry_of_something_else_is_no_kernel(
     runs: Runs, compiled: Compile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled(in_module(CONSTANT))
-    for content in (b"", b"{}\n", b"nothing", kept.pack({"others": b"", "machine": b""})):
+    for content in (b"", b"{}\n", b"nothing", pack({"others": b"", "machine": b""}), pack(OF_NO_FILES)):
         monkeypatch.setattr(nvb.Cache, "get", lambda *_, content=content: content)
         assert compiled(in_module(CONSTANT)).ptx
-    assert runs.count == 5
+    assert runs.count == 6
+
+
+OF_NO_FILES = {"made_by": pickle.dumps(()), "others": b"", "machine": b""}
 
 
 class _Run:

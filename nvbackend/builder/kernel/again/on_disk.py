@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from nvbackend.codegen.compiled import CompiledKernel
 
 _STAGE = "kernel"
-_MADE_BY, _KERNEL = "made_by", "kernel"
-"""Parts of an entry: the files of this package that took part, and the kernel."""
+_MADE_BY = "made_by"
+"""The part of an entry beside those of the kernel: the files of this package that took part."""
 
 
 class KernelsOnDisk:
@@ -67,8 +67,8 @@ class KernelsOnDisk:
         from nvbackend.codegen.kept import unpacked
         from nvbackend.codegen.looking.log import log_compiled
 
-        entry = _made_by_these(_cache(options).get(key))
-        kernel = None if entry is None else unpacked(entry)
+        parts = _made_by_these(_cache(options).get(key))
+        kernel = None if parts is None else unpacked(parts)
         if kernel is not None:
             announce(kernel.diagnostics, kernel.suppressed)
             log_compiled(kernel, kept=True)
@@ -79,13 +79,13 @@ class KernelsOnDisk:
         from nvbackend.codegen.cache import pack
         from nvbackend.codegen.kept import packed
 
-        entry, files = packed(kernel), programs.loaded()
-        if entry is not None and files is not None:
-            _cache(options).put(key, pack({_MADE_BY: pickle.dumps(files), _KERNEL: entry}))
+        parts, files = packed(kernel), programs.loaded()
+        if parts is not None and files is not None:
+            _cache(options).put(key, pack({_MADE_BY: pickle.dumps(files), **parts}))
 
 
-def _made_by_these(entry: bytes | None) -> bytes | None:
-    """The kernel in an entry of the cache, if the files that made it would make it now."""
+def _made_by_these(entry: bytes | None) -> dict[str, bytes] | None:
+    """The parts of an entry of the cache, if the files that made it would make it now."""
     from nvbackend.codegen.cache import unpack
     from nvbackend.codegen.pickled import loaded
 
@@ -93,7 +93,7 @@ def _made_by_these(entry: bytes | None) -> bytes | None:
         return None
     try:
         parts = unpack(entry)
-        return parts[_KERNEL] if programs.are_as_then(loaded(parts[_MADE_BY])) else None
+        return parts if programs.are_as_then(loaded(parts[_MADE_BY])) else None
     except Exception:  # noqa: BLE001 (bytes of anything else may raise anything)
         return None
 
