@@ -214,22 +214,19 @@ def locate(
 
 def wheel_directories() -> Iterator[Path]:
     """The `bin` directories of the wheels: nvidia/cu<major>/bin, newest first, then CUDA 12's nvidia/cuda_*/bin."""
-    for folders in wheel_folders("cuda_*"):
+    for folders in wheel_folders("cuda_"):
         yield from (folder / "bin" for folder in folders if (folder / "bin").is_dir())
 
 
-def wheel_folders(of_cuda_12: str) -> Iterator[list[Path]]:
-    """The folders of wheels, for each place of packages: nvidia/cu<major>, newest first, then one for each wheel."""
+def wheel_folders(*of_cuda_12: str) -> Iterator[list[Path]]:
+    """The folders of wheels, for each place of packages: nvidia/cu<major>, newest first, then those of CUDA 12, one for
+    each wheel, by the beginnings of their names."""
     spec = importlib.util.find_spec("nvidia")
     for root in (spec.submodule_search_locations or ()) if spec is not None else ():
-        base = Path(root)
-        newest_first = sorted(base.glob("cu[0-9]*"), key=_release_of, reverse=True)
-        yield [*newest_first, *sorted(base.glob(of_cuda_12))]
-
-
-def _release_of(folder: Path) -> int:
-    digits = re.sub(r"\D", "", folder.name)
-    return int(digits)
+        names = sorted(os.listdir(root)) if os.path.isdir(root) else []
+        releases = {name: int(name[2:]) for name in names if name.startswith("cu") and name[2:].isdecimal()}
+        newest_first = sorted(releases, key=releases.__getitem__, reverse=True)
+        yield [Path(root, name) for name in (*newest_first, *(name for name in names if name.startswith(of_cuda_12)))]
 
 
 def _is_program(path: Path) -> bool:

@@ -20,8 +20,8 @@ LTO_IR = 3
 _NVVM = ("nvvm/lib64/libnvvm.so*", "lib/libnvvm.so*")
 _NVJITLINK = ("lib/libnvJitLink.so*", "lib64/libnvJitLink.so*")
 """In the folder of a toolkit or of a wheel."""
-_OF_CUDA_12 = "[cn][uv][dj]*"
-"""The folders cuda_nvcc and nvjitlink of its wheels."""
+_OF_CUDA_12 = ("cuda_nvcc", "nvjitlink")
+"""The folders of its wheels."""
 _RELEASES = ("13_0", "12_0")
 
 
@@ -96,7 +96,7 @@ def _library(path: str) -> Any:
 
 def _places(patterns: Sequence[str]) -> Iterator[Path]:
     """The files that match, those of wheels first."""
-    wheels = (folder for folders in wheel_folders(_OF_CUDA_12) for folder in folders)
+    wheels = (folder for folders in wheel_folders(*_OF_CUDA_12) for folder in folders)
     for folder in (*wheels, *(directory.parent for directory in STANDARD_DIRECTORIES)):
         for pattern in patterns:
             yield from sorted(folder.glob(pattern))
