@@ -22,7 +22,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend.builder.kernel.again import on_disk, programs
-from nvbackend.builder.kernel.again.lasting import lasting_key, lasting_name
+from nvbackend.builder.kernel.again.lasting import digest_of, lasting_name
 from nvbackend.builder.kernel.again.on_disk import KernelsOnDisk
 from nvbackend.builder.kernel.again.reads import UnknownRead
 from nvbackend.codegen.cache import pack
@@ -295,7 +295,7 @@ def test_what_has_no_lasting_name_is_not_kept() -> None:
         with pytest.raises(UnknownRead):
             lasting_name(value)
     with pytest.raises(UnknownRead):
-        lasting_key(([],))
+        digest_of(([],))
 
 
 def test_keys_of_different_content_differ() -> None:
@@ -303,7 +303,7 @@ def test_keys_of_different_content_differ() -> None:
     texts = [("1",), (b"1",), ("",), ("a\nb",), ("a", "b"), ("tuple 0",)]
     others = [(None,), (...,), (int,), (str,), (frozenset({1}),), (frozenset({1, 2}),), (frozenset(),)]
     given: list[object] = [*numbers, *texts, *others]
-    assert len({lasting_key(each) for each in given}) == len(given)
+    assert len({digest_of(each) for each in given}) == len(given)
 
 
 PROGRAM = """

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from nvbackend.builder.kernel.again.on_disk import KernelsOnDisk
-from nvbackend.builder.kernel.again.reads import Reads, UnknownRead, Unread
+from nvbackend.builder.kernel.again.reads import Content, Reads, UnknownRead, Unread
 
 if TYPE_CHECKING:
     from nvbackend.codegen.compiled import CompiledKernel
@@ -26,7 +26,7 @@ class CompiledBefore(Unread):
         self._reads = Reads()
         self._on_disk = KernelsOnDisk()
         self._ptxas = PtxasSearch()
-        self._known: dict[tuple[object, ...], tuple[CompiledKernel, list[object]]] = {}
+        self._known: dict[tuple[object, ...], tuple[CompiledKernel, Content]] = {}
 
     def get(
         self,
@@ -43,38 +43,39 @@ class CompiledBefore(Unread):
         content = self._content(function, inputs, options)
         if content is None:
             return compile_()
-        known = self._known.get(content[0])
+        known = self._known.get(content.parts)
         if known is not None:
             return known[0]
         ptxas = self._program(options)
-        key = self._on_disk.key(function, inputs, options, ptxas)
+        key = self._on_disk.key(function, content, ptxas)
         kernel = None if key is None else self._on_disk.get(key, options)
         if kernel is not None:
             self._keep(content, kernel)
             return kernel
         compiled = compile_()
         after = self._content(function, inputs, options)
-        if after is not None and after[0] == content[0]:
+        if after is not None and after.parts == content.parts:
             kernel = compiled.again()
             self._keep(after, kernel)
-            if key is not None and key == self._on_disk.key(function, inputs, options, ptxas):
+            if key is not None and key == self._on_disk.key(function, after, ptxas):
                 self._on_disk.put(key, options, kernel)
         return compiled
 
-    def _keep(self, content: tuple[tuple[object, ...], list[object]], kernel: CompiledKernel) -> None:
+    def _keep(self, content: Content, kernel: CompiledKernel) -> None:
         if len(self._known) >= MOST_KERNELS:
             self._known.clear()
-        self._known[content[0]] = kernel, content[1]
+        self._known[content.parts] = kernel, content
 
     def _content(
         self, function: Callable[..., Any], inputs: tuple[object, ...], options: dict[str, Any]
-    ) -> tuple[tuple[object, ...], list[object]] | None:
+    ) -> Content | None:
         """All that the kernel is compiled from, None where that is not known or no result may be kept."""
         cache = options.get("cache")
         if cache is not None and getattr(cache, "directory", None) is None:
             return None
+        chosen = {name: value for name, value in options.items() if name != "cache"}
         try:
-            return self._reads.of(function, inputs, (options, self._program(options)))
+            return self._reads.of(function, inputs, (chosen, self._program(options)), cache)
         except UnknownRead:
             return None
 

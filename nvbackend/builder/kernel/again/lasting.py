@@ -9,7 +9,7 @@ import types
 from collections.abc import Iterable, Iterator
 
 from nvbackend.builder.kernel.again.constants import bits_of
-from nvbackend.builder.kernel.again.reads import UnknownRead
+from nvbackend.builder.kernel.again.reads import Content, UnknownRead
 
 _OF_CODE = (
     *("co_code", "co_exceptiontable", "co_linetable", "co_firstlineno", "co_name", "co_qualname", "co_flags"),
@@ -35,9 +35,23 @@ def lasting_name(value: object) -> object:
     raise UnknownRead(f"a {type(value).__qualname__}, which has no name in another process")
 
 
-def lasting_key(content: object) -> str:
-    """A digest of content whose objects are named by `lasting_name`. Raises UnknownRead."""
-    return _digest(_parts(content))
+def lasting_key(content: Content) -> str:
+    """A digest of what `content` is in every process. Raises UnknownRead for an object without a name in others."""
+    return digest_of(_lasting(content))
+
+
+def _lasting(content: Content) -> tuple[object, ...]:
+    """The parts that last, with a name that lasts for each object that they name."""
+    parts = list(content.parts[: content.lasts])
+    for place, value in content.named:
+        if place < content.lasts:
+            parts[place] = _lasting(value) if type(value) is Content else lasting_name(value)
+    return tuple(parts)
+
+
+def digest_of(parts: object) -> str:
+    """A digest of plain values in tuples: of equal ones alone it is the same. Raises UnknownRead for others."""
+    return _digest(_parts(parts))
 
 
 def _digest(parts: Iterable[str]) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from nvbackend.builder.kernel.again import programs
-from nvbackend.builder.kernel.again.lasting import lasting_key, lasting_name
-from nvbackend.builder.kernel.again.reads import Reads, UnknownRead
+from nvbackend.builder.kernel.again.lasting import lasting_key
+from nvbackend.builder.kernel.again.reads import Content, UnknownRead
 from nvbackend.builder.kernel.again.users_files import users_files
 from nvbackend.diagnostics.announce import announce
 from nvbackend.diagnostics.location import is_of_compiler
@@ -28,19 +28,10 @@ class KernelsOnDisk:
     the kernel was made, and counts while they are as they were.
     """
 
-    __slots__ = ("_reads",)
+    __slots__ = ()
 
-    def __init__(self) -> None:
-        self._reads = Reads(lasting_name)
-
-    def key(
-        self,
-        function: Callable[..., Any],
-        inputs: tuple[object, ...],
-        options: dict[str, Any],
-        ptxas: tuple[str, object] | None,
-    ) -> str | None:
-        """What the kernel is kept under; None where not all that it depends on is known.
+    def key(self, function: Callable[..., Any], content: Content, ptxas: tuple[str, object] | None) -> str | None:
+        """What the kernel of `function`, which reads `content`, is kept under; None where not all of that is known.
 
         `ptxas` is the program that assembles, where none is given, and what says whether it is another one.
         Where forms are to be dumped, the kernel is built: they are written on the way.
@@ -55,9 +46,7 @@ class KernelsOnDisk:
             return None
         if ptxas is not None and ptxas[0] and is_script(ptxas[0]):
             return None
-        chosen = {name: value for name, value in options.items() if name != "cache"}
         try:
-            content, _ = self._reads.of(function, inputs, (chosen, ptxas))
             return cache_key(_STAGE, content=lasting_key(content), programs=others, files=files)
         except UnknownRead:
             return None

@@ -59,28 +59,36 @@ def _builtins_of(module: dict[str, Any]) -> dict[str, Any]:
     return vars(outside) if isinstance(outside, types.ModuleType) else outside
 
 
-class Reads:
-    """Follows functions and values. It keeps what code says and what objects of ours are, which does not change.
+class Content:
+    """All that a function reads: `parts` are equal where it is. Objects of which only the identity counts are among
+    them by that, which means something while they live: they are `named`, each with its place among the parts.
 
-    `name` gives the content of an object of which only the identity counts: by default that, in this process.
+    The parts from `lasts` on count in this process alone. `kept` are objects that the parts depend on.
     """
 
-    __slots__ = ("_codes", "_constants", "name")
+    __slots__ = ("kept", "lasts", "named", "parts")
 
-    def __init__(self, name: Callable[[object], object] = id) -> None:
-        self.name = name
+    def __init__(self, walk: _Walk, lasts: int | None = None) -> None:
+        self.parts = tuple(walk.content)
+        self.lasts = len(self.parts) if lasts is None else lasts
+        self.named = walk.named
+        self.kept = walk.kept
+
+
+class Reads:
+    """Follows functions and values. It keeps what code says and what objects of ours are, which does not change."""
+
+    __slots__ = ("_codes", "_constants")
+
+    def __init__(self) -> None:
         self._codes: dict[int, tuple[types.CodeType, Names]] = {}
-        self._constants: dict[int, tuple[object, tuple[object, ...], list[object]]] = {}
+        self._constants: dict[int, tuple[object, Content]] = {}
 
-    def of(
-        self, function: Callable[..., Any], inputs: object, settings: object
-    ) -> tuple[tuple[object, ...], list[object]]:
-        """The content of all that `function` reads, of its `inputs` and of `settings`, which it does not see, and the
-        objects that the content names by their identity.
+    def of(self, function: Callable[..., Any], inputs: object, settings: object, place: object = None) -> Content:
+        """The content of all that `function` reads, of its `inputs` and of `settings`, which it does not see.
 
-        A path in `settings` is a name: what is at it is compared elsewhere.
-        A holder of the content keeps those too: an identity means something only while its object lives.
-        Raises UnknownRead.
+        `place` is a setting that counts in this process alone. A path in `settings` is a name: what is at it is
+        compared elsewhere. Raises UnknownRead.
         """
         if changed := class_with_more():
             raise UnknownRead(f"class {changed}, on which the program set something")
@@ -93,12 +101,14 @@ class Reads:
             walk.finish()
             walk.paths_are_names = True
             walk.value(settings)
+            lasts = len(walk.content)
+            walk.value(place)
         except RecursionError:
             raise UnknownRead("values in values in values") from None
-        return tuple(walk.content), walk.kept
+        return Content(walk, lasts)
 
-    def constant(self, value: object) -> tuple[tuple[object, ...], list[object]] | None:
-        """The content of an object of ours that never changes, with the objects that it names; None for others."""
+    def constant(self, value: object) -> Content | None:
+        """The content of an object of ours that never changes; None for others."""
         known = self._constants.get(id(value))
         if known is None:
             if not is_constant(value):
@@ -107,8 +117,8 @@ class Reads:
                 self._constants.clear()
             walk = _Walk(self)
             walk.members(value)
-            known = self._constants[id(value)] = value, tuple(walk.content), walk.kept
-        return known[1:]
+            known = self._constants[id(value)] = value, Content(walk)
+        return known[1]
 
     def names(self, code: types.CodeType) -> Names:
         """The names that `code` uses."""
@@ -123,7 +133,17 @@ class Reads:
 class _Walk:
     """One look at everything: `content` is what was found, in the order in which it was."""
 
-    __slots__ = ("_attributes", "_by_name", "_modules", "_reads", "_seen", "content", "kept", "paths_are_names")
+    __slots__ = (
+        "_attributes",
+        "_by_name",
+        "_modules",
+        "_reads",
+        "_seen",
+        "content",
+        "kept",
+        "named",
+        "paths_are_names",
+    )
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
@@ -133,6 +153,7 @@ class _Walk:
         self._by_name = False
         self.content: list[object] = []
         self.kept: list[object] = []
+        self.named: list[tuple[int, object]] = []
         self.paths_are_names = False
 
     def value(self, value: Any) -> None:
@@ -160,15 +181,15 @@ class _Walk:
         elif issubclass(kind, type):
             self._class(value)
         elif may_be_constant(kind) and (constant := self._reads.constant(value)) is not None:
-            content.append(constant[0])
-            self.kept.append(constant[1])
+            self.named.append((len(content), constant))
+            content.append(constant.parts)
         else:
             self._instance(value)
 
     def identity(self, value: object) -> None:
         """Take down which object `value` is, and nothing of its content."""
-        self.kept.append(value)
-        self.content.append(self._reads.name(value))
+        self.named.append((len(self.content), value))
+        self.content.append(id(value))
 
     def items(self, values: Iterable[object]) -> None:
         """Take down several values and how many there are."""
