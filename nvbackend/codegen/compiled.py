@@ -1,6 +1,6 @@
 """A compiled kernel: every form of it down to the cubin, and what can be asked of it.
 
-A kernel from the cache is here with as little as it takes to launch it: what looks at a kernel is imported by that.
+Of a kernel from the cache each form is unpacked when it is asked for, and what looks at a kernel is imported by that.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from nvbackend.codegen.cubin import Cubin
 from nvbackend.codegen.pickled import loaded
 from nvbackend.codegen.toolchain import Tool
 from nvbackend.diagnostics import Diagnostic, user_facing
@@ -21,12 +20,13 @@ from nvbackend.launch_calls import NotLoaded
 from nvbackend.signature import Signature
 
 if TYPE_CHECKING:
+    from nvbackend.codegen.cubin import Cubin
     from nvbackend.codegen.looking.drawn import Drawing
     from nvbackend.isel.machine.assertions import Assertion
     from nvbackend.isel.machine.function import MachineFunction
 
-PACKED_MACHINE = "_packed_machine"
-"""Where a kernel from a cache has its machine form as bytes, until it is asked for."""
+PACKED_FORMS = "_packed_forms"
+"""Where a kernel from a cache has its forms as bytes, by their names, until they are asked for."""
 
 
 @user_facing
@@ -57,11 +57,12 @@ class CompiledKernel(NotLoaded):
     if not TYPE_CHECKING:  # it would make a type checker accept every name
 
         def __getattr__(self, name: str) -> Any:
-            packed = vars(self).get(PACKED_MACHINE) if name == "machine" else None
+            packed: bytes | None = vars(self).get(PACKED_FORMS, {}).get(name)
             if packed is None:
                 return super().__getattr__(name)
-            object.__setattr__(self, name, loaded(packed))
-            return self.machine
+            form = loaded(packed)
+            object.__setattr__(self, name, form)
+            return form
 
     def _stage(self) -> tuple[str, int, bool]:
         return self.name, self.signature.bounds.threads, True
