@@ -8,7 +8,7 @@ import os
 import types
 from collections.abc import Iterable, Iterator
 
-from nvbackend.builder.kernel.again.constants import bits_of
+from nvbackend.builder.kernel.again.constants import ATOMS, bits_of
 from nvbackend.builder.kernel.again.reads import Content, UnknownRead
 
 _OF_CODE = (
@@ -65,7 +65,9 @@ def _of_code(code: types.CodeType) -> tuple[object, ...]:
 def _parts(value: object) -> Iterator[str]:
     """Texts that are the same for equal values of equal kinds alone: none has a line break."""
     kind = type(value)
-    if kind is tuple:
+    if kind in ATOMS or (kind is tuple and ATOMS.issuperset(map(type, value))):  # type: ignore[call-overload]
+        yield f"{kind.__name__} {value!r}"
+    elif kind is tuple:
         yield f"tuple {len(value)}"  # type: ignore[arg-type]
         for each in value:  # type: ignore[attr-defined]
             yield from _parts(each)
@@ -74,8 +76,6 @@ def _parts(value: object) -> Iterator[str]:
         yield "frozenset"
     elif kind is float or kind is complex:
         yield f"{kind.__name__} {bits_of(value).hex()}"  # type: ignore[arg-type]
-    elif kind in (int, str, bytes, bool, types.NoneType, types.EllipsisType, types.NotImplementedType):
-        yield f"{kind.__name__} {value!r}"
     elif kind is types.CodeType:
         yield from _parts(_of_code(value))  # type: ignore[arg-type]
     elif isinstance(value, type):
