@@ -45,10 +45,10 @@ class Ahead:
 
     def start(self, ir_text: str, signature: Signature, machine: MachineFunction) -> None:
         """Compile to PTX, and start ptxas. What is to be dumped waits for the dry run."""
-        from nvbackend.codegen.looking.dump import is_wanted
+        from nvbackend.codegen.looking.asked import DUMP, asked
         from nvbackend.codegen.stages.compiling import compiling
 
-        if is_wanted():
+        if asked(DUMP):
             return
         try:
             self._steps = compiling(ir_text, signature, machine, machine.target, **self._options)

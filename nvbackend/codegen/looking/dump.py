@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
+from nvbackend.codegen.looking.asked import DUMP, asked
 from nvbackend.diagnostics import DiagnosticError, Rule
 
-VARIABLE = "NVBACKEND_DUMP"
 _DIGITS = 8
 
 WRITE = Rule(
     id="dump.write",
-    message=f"{VARIABLE}={{folder}}: {{problem}}",
+    message=f"{DUMP}={{folder}}: {{problem}}",
     fix="name a folder that can be written to, or unset the variable",
     why="The forms that were asked for would be missing.",
     reference="docs/looking.md, Every kernel of a program",
 )
 
 
-def is_wanted() -> bool:
-    """Whether the forms of kernels are to be written."""
-    return bool(os.environ.get(VARIABLE, ""))
-
-
 class Dump:
     """The folder of one compile, NAME-TARGET-HASH of its IR. Nothing is written where the variable is not set."""
 
     def __init__(self, name: str, target: str, ir: str) -> None:
-        chosen = os.environ.get(VARIABLE, "")
+        chosen = asked(DUMP)
         self._folder = Path(chosen) / f"{name}-{target}-{hashlib.sha256(ir.encode()).hexdigest()[:_DIGITS]}"
-        self.is_wanted = is_wanted()
+        self.is_wanted = bool(chosen)
 
     def write(self, **forms: str | bytes) -> None:
         """Write each form to a file of its name, whose underscores are dots. Raises dump.write."""
@@ -43,7 +37,7 @@ class Dump:
                 data = content if isinstance(content, bytes) else content.encode()
                 (self._folder / name.replace("_", ".")).write_bytes(data)
         except (OSError, ValueError) as error:
-            WRITE.fail(folder=os.environ[VARIABLE], problem=getattr(error, "strerror", None) or error)
+            WRITE.fail(folder=asked(DUMP), problem=getattr(error, "strerror", None) or error)
 
     def write_cubin(self, cubin: bytes) -> None:
         """The cubin, and its SASS where a disassembler is found."""

@@ -5,16 +5,15 @@ It is stderr, or a file that lines are added to: of JSON where its name ends in 
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
+from nvbackend.codegen.looking.asked import LOG, asked
 from nvbackend.diagnostics import Rule
 
 if TYPE_CHECKING:
     from nvbackend.codegen.looking.built import TimedKernel
 
-VARIABLE = "NVBACKEND_LOG"
 _STDERR = ("1", "stderr", "-")
 _OF_JSON = ".jsonl"
 _WHOLE = "kernel"
@@ -22,7 +21,7 @@ _WHOLE = "kernel"
 
 WRITE = Rule(
     id="log.write",
-    message=f"{VARIABLE}={{file}}: {{problem}}",
+    message=f"{LOG}={{file}}: {{problem}}",
     fix="name a file that can be written to, or stderr, or unset the variable",
     why="The lines that were asked for would be missing.",
     reference="docs/looking.md, Every kernel of a program",
@@ -31,7 +30,7 @@ WRITE = Rule(
 
 def log_compiled(kernel: TimedKernel, *, kept: bool = False) -> None:
     """Add the kernel's line, where the variable is set; `kept`: it came whole from the cache. Raises log.write."""
-    chosen = os.environ.get(VARIABLE, "")
+    chosen = asked(LOG)
     if not chosen:
         return
     line = _line_of_json(kernel, kept=kept) if chosen.endswith(_OF_JSON) else _text(kernel, kept=kept)

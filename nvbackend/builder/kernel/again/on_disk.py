@@ -37,12 +37,12 @@ class KernelsOnDisk:
         Where forms are to be dumped, the kernel is built: they are written on the way.
         """
         from nvbackend.codegen.cache import cache_key
-        from nvbackend.codegen.looking.dump import is_wanted
+        from nvbackend.codegen.looking.asked import DUMP, asked
         from nvbackend.codegen.toolchain import is_script
 
         others, files = programs.installed(), users_files(programs.STARTED_NS)
         # Lines of a compiler's own package are not its user's: those of the kernel are where it is compiled.
-        if None in (others, files) or is_wanted() or is_of_compiler(function.__globals__):
+        if None in (others, files) or asked(DUMP) or is_of_compiler(function.__globals__):
             return None
         if ptxas is not None and ptxas[0] and is_script(ptxas[0]):
             return None
@@ -54,13 +54,16 @@ class KernelsOnDisk:
     def get(self, key: str, options: dict[str, Any]) -> CompiledKernel | None:
         """The kernel, which gives its warnings and its line once more; None where it is not there. Raises log.write."""
         from nvbackend.codegen.kept import unpacked
-        from nvbackend.codegen.looking.log import log_compiled
+        from nvbackend.codegen.looking.asked import LOG, asked
 
         parts = _made_by_these(_cache(options).get(key))
         kernel = None if parts is None else unpacked(parts)
         if kernel is not None:
             announce(kernel.diagnostics, kernel.suppressed)
-            log_compiled(kernel, kept=True)
+            if asked(LOG):
+                from nvbackend.codegen.looking.log import log_compiled
+
+                log_compiled(kernel, kept=True)
         return kernel
 
     def put(self, key: str, options: dict[str, Any], kernel: CompiledKernel) -> None:
