@@ -1,13 +1,16 @@
-"""Choices about conditions on data: some number has to be such that all of them hold together."""
+"""Choices about conditions on data: some numbers have to be such that all of them hold together."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 
-from nvbackend.dry_run.machine.choices import Choices
+from nvbackend.dry_run.machine.choices import Choices, Guessed
 from nvbackend.dry_run.values.unknown import combine, leaf
 
 _BITS = 32
@@ -32,18 +35,31 @@ def _whole(value: Any) -> Any:
     return value & _MASK
 
 
-def _of(table: dict[Any, Any], kind: int, number: int) -> tuple[Any, Any]:
+def _asked(predicate: str, left: Any, right: Any) -> Any:
+    numbers = (_whole(one) if isinstance(one, int) else one for one in (left, right))
+    return combine(f"icmp {predicate} i{_BITS}", *numbers)
+
+
+def _of(table: dict[Any, Any], kind: int, number: int) -> tuple[Any, Callable[[int], int]]:
     """An expression of the one unknown number, and what it is of a number."""
-    n = leaf(table, "fresh", 1)
+    n = leaf(table, "fresh i32", 1)
     times = number % 3 + 1
     return (
         (_whole(n + (number & _MASK)), lambda x: x + number),
         (_whole(n - number), lambda x: x - number),
         (_whole(number - n), lambda x: number - x),
         (_whole(_whole(n + 1) * times), lambda x: (x + 1) * times),
-        (combine("shl", n, 2), lambda x: x << 2),
-        (combine("sext", _whole(n + (number & _MASK)), 32, 64) & (1 << 64) - 1, lambda x: x + number),
-    )[kind % 6]
+        (combine("shl i32", n, 2), lambda x: x << 2),
+        (combine("ashr i32", n, 1), lambda x: x >> 1),
+        (combine("sdiv i32", n, times + 1), lambda x: abs(x) // (times + 1) * (-1 if x < 0 else 1)),
+        (combine("smin i32", n, number & _MASK), lambda x: min(x, number)),
+        (n & times, lambda x: x & times),
+        (combine("select", _asked("slt", n, number), n, 3), lambda x: x if x < number else 3),
+        (combine("trunc", combine("sext", _whole(n + 1), 32, 64), 32), lambda x: x + 1),
+    )[kind]
+
+
+_KINDS = range(11)
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -52,39 +68,119 @@ def test_some_number_fits_all_choices(seed: int) -> None:
     choices, table, told = Choices(first=bool(seed % 2)), {}, []
     for _ in range(12):
         predicate = pick.choice(list(_HOLDS))
-        left, made = _of(table, pick.randrange(5), pick.randrange(-4, 5))
+        left, made = _of(table, pick.choice(_KINDS), pick.randrange(-4, 5))
         right = pick.randrange(-8, 9)
-        found = choices.holds(combine(f"icmp {predicate}", left, right), pick.choice([None, True, False]))
+        found = choices.holds(_asked(predicate, left, right), pick.choice([None, True, False]))
         told.append((predicate, made, right, found))
     fits = [n for n in _NEAR if all(_HOLDS[one](made(n), right) == found for one, made, right, found in told)]
     assert fits, told
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_some_two_numbers_fit_all_choices(seed: int) -> None:
+    """Sums, products and differences of two numbers."""
+    pick = random.Random(seed)
+    choices, table, told = Choices(first=bool(seed % 2)), {}, []
+    low, high = leaf(table, "fresh i32", 1), leaf(table, "fresh i32", 2)
+    forms = (
+        (low, lambda x, _: x),
+        (high, lambda _, y: y),
+        (_whole(low + high), lambda x, y: x + y),
+        (_whole(high - low), lambda x, y: y - x),
+        (_whole(low * high), lambda x, y: x * y),
+        (combine("smax i32", low, high), max),
+    )
+    for _ in range(10):
+        predicate, (left, made), right = pick.choice(list(_HOLDS)), pick.choice(forms), pick.randrange(-4, 9)
+        found = choices.holds(_asked(predicate, left, right), pick.choice([None, True, False]))
+        told.append((predicate, made, right, found))
+    fits = any(all(_HOLDS[one](made(*pair), right) == found for one, made, right, found in told)
+               for pair in product(_NEAR, _NEAR))  # fmt: skip
+    assert fits, told
+
+
+def _rounds(choices: Choices, bound: Any, wanted: int) -> int:
+    made = 0
+    while choices.holds(_asked("slt", made, bound), made < wanted):
+        made += 1
+    return made
 
 
 def test_two_forms_of_a_sum_agree() -> None:
     """Two rounds of a loop up to n - 1 are one round of a loop up to n - 2, in registers of either width."""
     table: dict[Any, Any] = {}
     choices = Choices(first=True)
-    for kind, number, rounds in ((1, 1, 2), (1, 2, 1), (5, -1, 2), (0, -3, 0)):
+    for kind, number, rounds in ((1, 1, 2), (1, 2, 1), (10, 0, 4), (0, -3, 0)):
         bound, _ = _of(table, kind, number)
-        made = 0
-        while choices.holds(combine("icmp slt", made, bound), made < 2):
-            made += 1
-        assert made == rounds, (kind, number)
+        assert _rounds(choices, bound, 2) == rounds, (kind, number)
+
+
+def test_a_loop_of_the_sum_makes_the_rounds_of_both() -> None:
+    table: dict[Any, Any] = {}
+    choices = Choices(first=True)
+    low, high = leaf(table, "fresh i32", 1), leaf(table, "fresh i32", 2)
+    assert [_rounds(choices, one, 2) for one in (low, high)] == [2, 2]
+    assert _rounds(choices, _whole(low + high), 2) == 4
 
 
 def test_differences_of_two_numbers_agree() -> None:
     table: dict[Any, Any] = {}
     choices = Choices(first=True)
-    low, high = leaf(table, "fresh", 1), leaf(table, "fresh", 2)
-    assert choices.holds(combine("icmp slt", low, high))
-    assert choices.holds(combine("icmp slt", _whole(low + 3), _whole(high + 3)), False)
-    assert not choices.holds(combine("icmp sgt", _whole(2 * low), _whole(2 * high)), True)
+    low, high = leaf(table, "fresh i32", 1), leaf(table, "fresh i32", 2)
+    assert choices.holds(_asked("slt", low, high))
+    assert choices.holds(_asked("slt", _whole(low + 3), _whole(high + 3)), False)
+    assert not choices.holds(_asked("sgt", _whole(2 * low), _whole(2 * high)), True)
 
 
 def test_a_negative_number_is_great_without_its_sign() -> None:
     """`n - 1 < 4` without a sign says that n is 1 to 4."""
     table: dict[Any, Any] = {}
     choices = Choices(first=True)
-    n = leaf(table, "fresh", 1)
-    assert choices.holds(combine("icmp eq", n, 0))
-    assert not choices.holds(combine("icmp ult", _whole(n - 1), 4), True)
+    n = leaf(table, "fresh i32", 1)
+    assert choices.holds(_asked("eq", n, 0))
+    assert not choices.holds(_asked("ult", _whole(n - 1), 4), True)
+
+
+def test_one_address_has_one_number() -> None:
+    """Two forms of an address load the same; another address loads what may differ."""
+    table: dict[Any, Any] = {}
+    choices = Choices(first=True)
+    base, tile = leaf(table, "parameter", "lengths"), leaf(table, "fresh i32", 1)
+    first = combine("load i32", base + _whole(_whole(tile * 2 + 1) * 4))
+    again = combine("load i32", base + _whole(_whole(tile * 8) + 4))
+    other = combine("load i32", base + _whole(tile * 8))
+    assert first is not again
+    assert choices.holds(_asked("eq", first, 5))
+    assert choices.holds(_asked("eq", again, 5), False)
+    assert not choices.holds(_asked("eq", other, 5), False)
+
+
+def test_all_parts_of_a_condition_are_chosen_together() -> None:
+    table: dict[Any, Any] = {}
+    low, high = leaf(table, "fresh i32", 1), leaf(table, "fresh i32", 2)
+    both = combine("and", _asked("sgt", low, 3), _asked("sgt", high, 5))
+    either = combine("select", _asked("slt", low, 0), _asked("eq", high, 2), _asked("eq", low, 9))
+    assert Choices(first=True).holds(both)
+    assert not Choices(first=False).holds(both)
+    assert not Choices(first=True).holds(combine("xor", both, 1), False)
+    assert Choices(first=True).holds(either)
+
+
+def test_what_is_assumed_stays_true() -> None:
+    table: dict[Any, Any] = {}
+    choices, n = Choices(first=False), leaf(table, "fresh i32", 1)
+    choices.assume(_asked("sge", n, 3))
+    assert not choices.holds(_asked("slt", n, 3), True)
+    with pytest.raises(Guessed):
+        choices.assume(_asked("slt", n, 0))
+
+
+def test_lanes_that_cannot_agree_are_not_judged() -> None:
+    table: dict[Any, Any] = {}
+    choices, n = Choices(first=True), leaf(table, "fresh i32", 1)
+    lane = np.arange(32, dtype=np.uint64)
+    assert choices.holds(_asked("slt", combine("add", n, lane), 40))
+    assert choices.holds(_asked("sge", n, 0))
+    assert choices.holds(_asked("slt", n, 8))
+    with pytest.raises(Guessed):
+        choices.holds(_asked("slt", combine("add", n, lane), 20))

@@ -1,14 +1,11 @@
-"""Which way branches on data go: equal conditions go the same way, opposite conditions go opposite ways."""
+"""Which way branches on data go: as they would with some numbers for what is unknown, the same for all of them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from nvbackend.dry_run.machine.sums import Sums
-from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
-
-_OPPOSITE = {"ne": "eq", "sge": "slt", "sgt": "sle", "uge": "ult", "ugt": "ule"}
-_LOGIC = ("and", "or", "xor")
+from nvbackend.dry_run.machine.model import Model
+from nvbackend.dry_run.values.unknown import UNKNOWN, Expression, Unknown
 
 
 class Guessed(Exception):
@@ -20,33 +17,20 @@ class Choices:
 
     def __init__(self, *, first: bool) -> None:
         self._first = first
-        self._chosen: dict[Any, bool] = {}
-        self._sums = Sums()
+        self._model = Model()
 
     def holds(self, condition: Any, wish: bool | None = None) -> bool:
         """Whether a predicate holds; `wish` is its value where either is possible. Raises Guessed."""
         if not isinstance(condition, Unknown):
             return bool(condition)
-        if condition is UNKNOWN:
+        if condition is UNKNOWN or not isinstance(condition, Expression):
             raise Guessed
-        operation, *operands = condition.key
-        if operation in _LOGIC:
-            left, right = (self.holds(one, wish) for one in operands)
-            return {"and": left and right, "or": left or right, "xor": left != right}[operation]
-        if operation == "select":
-            return self.holds(operands[1 if self.holds(operands[0], wish) else 2], wish)
-        if operation.startswith("icmp "):
-            return self._compared(operation[5:], operands[0], operands[1], wish)
-        return self._free(condition, wish)
-
-    def _compared(self, predicate: str, left: Any, right: Any, wish: bool | None) -> bool:
-        if predicate in _OPPOSITE:
-            return not self._compared(_OPPOSITE[predicate], left, right, None if wish is None else not wish)
-        found = self._sums.choose(predicate, left, right, self._first if wish is None else wish)
-        return self._free((predicate, left, right), wish) if found is None else found
-
-    def _free(self, name: Any, wish: bool | None) -> bool:
-        found = self._chosen.get(name)
+        found = self._model.decide(condition, self._first if wish is None else wish)
         if found is None:
-            found = self._chosen[name] = self._first if wish is None else wish
+            raise Guessed
         return found
+
+    def assume(self, condition: Unknown) -> None:
+        """It holds, where it is known what it is about. Raises Guessed where it cannot hold with the other choices."""
+        if isinstance(condition, Expression) and not self._model.decide(condition, wish=True):
+            raise Guessed

@@ -10,6 +10,7 @@ from nvbackend.dry_run.values.lanes import among, merge
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
+    from nvbackend.dry_run.machine.choices import Choices
     from nvbackend.dry_run.machine.memory import SharedNumbers
 
 
@@ -58,6 +59,7 @@ class Fiber:
     block: int
     registers: list[Any]
     numbers: SharedNumbers
+    choices: Choices
     meetings: tuple[Meeting, ...] = ()
     part: int = 0
     rounds: dict[int, int] = field(default_factory=dict)
@@ -73,19 +75,22 @@ class Fiber:
                 one if type(one) is int or isinstance(one, (Unknown, Fiber)) or one is None else int(one[lane])
                 for one in registers
             ]
-        other = Fiber(self.warp, mask, block, registers, self.numbers, meetings, 0, dict(self.rounds), self.aside)
+        other = Fiber(self.warp, mask, block, registers, self.numbers, self.choices, meetings, aside=self.aside)
+        other.rounds = dict(self.rounds)
         registers[SELF] = other
         return other
 
     def assume(self, condition: Any) -> None:
-        """What the kernel assumes. Raises Contradicted."""
+        """What the kernel assumes. Raises Contradicted, and Guessed where no numbers are known for which it holds."""
         condition = among(condition, self.mask)
-        if not isinstance(condition, Unknown) and not (type(condition) is int and condition):
+        if isinstance(condition, Unknown):
+            self.choices.assume(condition)
+        elif not (type(condition) is int and condition):
             raise Contradicted
 
-    def fresh(self) -> Unknown:
-        """A new value, equal to no other."""
-        return self.numbers.fresh()
+    def fresh(self, bits: int) -> Unknown:
+        """A new value of so many bits, equal to no other."""
+        return self.numbers.fresh(bits)
 
     def load(self, address: Any, size: int) -> Any:
         """The number at an address of shared memory."""

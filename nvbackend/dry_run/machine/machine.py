@@ -121,7 +121,7 @@ class Machine:
             registers[slot] = self._scalars[name] if name in self._scalars else leaf(self._table, "parameter", name)
         for index in range(self._launch.warps):
             alive = self._launch.lanes(index)
-            fiber = Fiber(Warp(cta, index, alive), alive, 0, list(registers), self._numbers)
+            fiber = Fiber(Warp(cta, index, alive), alive, 0, list(registers), self._numbers, self.choices)
             fiber.registers[SELF] = fiber
             for slot, own in self._program.special.items():
                 fiber.registers[slot] = own(fiber, self._launch, None, alive)["value"]

@@ -21,10 +21,10 @@ class SharedNumbers:
         self._cluster = cluster
         self._known: dict[tuple[int, int], tuple[int, Any]] = {}
 
-    def fresh(self) -> Expression:
-        """A new value, equal to no other."""
+    def fresh(self, bits: int) -> Expression:
+        """A new value of so many bits, equal to no other."""
         self._values += 1
-        return leaf(self._table, "fresh", self._values)
+        return leaf(self._table, f"fresh i{bits}", self._values)
 
     def load(self, address: Any, size: int, cta: int, mask: int) -> Any:
         """The number at `address`, in each of the lanes `mask` of a warp of `cta`."""

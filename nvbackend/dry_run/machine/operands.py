@@ -61,8 +61,8 @@ def give(fiber: Fiber, recorded: Recorded, outputs: Mapping[str, Any]) -> None:
 
     What an atomic gives differs each time.
     """
-    atomic = recorded.instr.semantics.atomic
+    row = recorded.instr.row if recorded.instr.semantics.atomic else None
     for name, slots in recorded.outputs.items():
         for index, slot in enumerate(slots):
             known = outputs.get(name, UNKNOWN) if index == 0 else UNKNOWN
-            fiber.registers[slot] = fiber.fresh() if atomic else known
+            fiber.registers[slot] = known if row is None else fiber.fresh(row.operand(name).register.element.bits)

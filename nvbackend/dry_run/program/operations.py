@@ -59,7 +59,7 @@ def operation_of(one: ir.Instruction, register: RegisterOf) -> Operation:
     if one.opname == "load":
         return _load(one, d, register)
     if one.opname == "atomicrmw":
-        return _fresh(d)
+        return _fresh(d, one.type)
     return _value(one, d, register) if _is_followed(one.type) else arithmetic.unknown(d)
 
 
@@ -144,11 +144,12 @@ def _call(one: ir.CallInstr, d: int, register: RegisterOf, bits: int) -> Operati
     return arithmetic.unknown(d)
 
 
-def _fresh(d: int) -> Operation:
+def _fresh(d: int, kind: ir.Type) -> Operation:
     """A value that differs each time it is asked for."""
+    bits = _bits(kind)
 
     def run(r: Registers) -> None:
-        r[d] = r[SELF].fresh()
+        r[d] = r[SELF].fresh(bits)
 
     return run
 
@@ -163,7 +164,7 @@ def _load(one: ir.Instruction, d: int, register: RegisterOf) -> Operation:
     if not isinstance(one.type, ir.IntType):
         return arithmetic.unknown(d)
     if isinstance(pointer, ir.GEPInstr) and isinstance(pointer.operands[0], ir.AllocaInstr):
-        return _fresh(d)  # of an array of the thread's own, which other indices may have set since
+        return _fresh(d, one.type)  # of an array of the thread's own, which other indices may have set since
     if pointer.type.addrspace in SHARED_SPACES:
         size = one.type.width // 8
 

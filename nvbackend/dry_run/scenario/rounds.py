@@ -221,6 +221,8 @@ class Rounds:
         given: list[Any] = list(value.operands)
         if anchor is not None:
             given = [*anchor.registers.get("value", ())] if anchor.registers.get("value") != [value] else []
+        elif value.opname == "atomicrmw":
+            given = []
         elif value.opname == "load":
             given = [one.operands[0] for one in self._stores.get(value.operands[0], [])[:1]]
         for one in given:
@@ -239,7 +241,7 @@ class Rounds:
             if stores:
                 first = self._slot(stores[0].operands[0])
                 self._operations.append(copy(slot, first))
-        elif value.opname != "phi":
+        elif value.opname not in ("phi", "atomicrmw"):
             self._operations.append(operation_of(value, lambda one: slot if one is value else self._slot(one)))
 
     def _of_row(self, anchor: Anchor, slot: int) -> None:

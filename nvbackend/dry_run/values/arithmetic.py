@@ -128,12 +128,14 @@ _Maker = Callable[[int, int, int, int], Operation]
 
 def _with(name: str, number: _Rule, array: _Rule) -> _Maker:
     def make(d: int, a: int, b: int, bits: int) -> Operation:
+        said = f"{name} i{bits}"
+
         def run(r: Registers) -> None:
             x, y = r[a], r[b]
             if type(x) is int and type(y) is int:
                 r[d] = number(x, y, bits)
             elif isinstance(x, Unknown) or isinstance(y, Unknown):
-                r[d] = combine(name, x, y)
+                r[d] = combine(said, x, y)
             else:
                 r[d] = array(x, y, bits)
 
@@ -261,7 +263,7 @@ def compare(d: int, a: int, b: int, predicate: str, bits: int) -> Operation:
     """icmp; `predicate` as LLVM spells it: eq, ne, slt, ult, ..."""
     with_sign = predicate[0] == "s"
     kind = predicate if predicate in ("eq", "ne") else predicate[1:]
-    has_sign = with_sign or bits >= 32  # of the numbers in what is said of unknown values
+    said = f"icmp {predicate} i{bits}"
     holds = _COMPARED[kind]
     sign = 1 << bits - 1 if with_sign else 0
 
@@ -273,8 +275,7 @@ def compare(d: int, a: int, b: int, predicate: str, bits: int) -> Operation:
             if x is y and x is not UNKNOWN:
                 r[d] = _OF_SAME[kind]
             else:
-                x, y = (signed(one, bits) if type(one) is int and has_sign else one for one in (x, y))
-                r[d] = combine(f"icmp {predicate}", x, y)
+                r[d] = combine(said, x, y)
         else:
             r[d] = tidy(holds(x ^ sign, y ^ sign).astype(np.uint64))
 

@@ -33,7 +33,7 @@ def _of_expression(key: tuple[Any, ...], deep: int) -> Bounds | None:
         return 0, 1
     if operation in _LOADS:
         return 0, _LOADS[operation]
-    made = _MADE.get(operation)
+    made = _MADE.get(operation.partition(" ")[0])
     found = None if made is None else made(*(bounds(one, deep + 1) for one in operands))
     return found if found is not None and 0 <= found[0] <= found[1] < _MOST else None
 

@@ -1,0 +1,188 @@
+"""Numbers for the unknown values of a run, with which every choice comes out as it was made.
+
+`i < n - 1`, `i < n // 2` and `i < n + m` are choices about the same numbers: where one warp makes two rounds of a loop,
+another makes the rounds that follow from that. So there is a kernel's launch in which all the choices are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from itertools import islice, product
+from typing import Any, TypeAlias
+
+from nvbackend.dry_run.values.arithmetic import signed
+from nvbackend.dry_run.values.meaning import Code, Leaf, code_of
+from nvbackend.dry_run.values.unknown import Expression, Unknown
+
+Goals: TypeAlias = "tuple[tuple[Expression, bool], ...]"
+"""Conditions, and whether each shall hold."""
+Place: TypeAlias = "tuple[str, Any]"
+"""A number in global memory, by how it is loaded and its address; or an unknown value that is none, by its name."""
+_NEAR = 8
+_FARTHEST = 20
+"""Numbers so near are tried one by one, and then the powers of two up to this one."""
+_WAYS = 8
+"""Ways to make a condition of several parts hold that are tried."""
+_APART = 40
+"""Parameters that are no integers are addresses: so many bits apart."""
+
+
+class Model:
+    """Each number is 0 until a choice asks for another one."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Place, int] = {}
+        self._bits: dict[Place, int] = {}
+        self._decided: dict[Expression, bool] = {}
+        self._by_root: dict[Hashable, dict[Expression, bool]] = {}
+        self._roots_of: dict[Place, Hashable] = {}
+        self._codes: dict[Expression, Code] = {}
+
+    def decide(self, condition: Expression, wish: bool) -> bool | None:
+        """Whether a condition holds: as wished, where numbers are found for that. None where lanes differ, or nothing
+        is known of it."""
+        found = self._decided.get(condition)
+        if found is not None:
+            return found
+        found = self._now(condition)
+        for wanted in (wish,) if found is not None else (wish, not wish):
+            if found is not wish and self._reach(condition, wanted):
+                found = wanted
+                break
+        if found is not None:
+            self._decided[condition] = found
+            for root in self._code(condition).roots:
+                self._by_root.setdefault(root, {})[condition] = found
+        return found
+
+    def _now(self, condition: Expression) -> bool | None:
+        """Whether it holds with the numbers of now."""
+        value = self._evaluate(condition, [])
+        return bool(value & 1) if type(value) is int else None
+
+    def _evaluate(self, expression: Expression, asked: list[Place]) -> Any:
+        """The value of an expression; `asked` gets the places of the numbers that it depends on."""
+        registers = list(self._code(expression).registers)
+        for step in self._code(expression).steps:
+            if not isinstance(step, Leaf):
+                step(registers)
+                continue
+            place = step.operation, tuple(_hashable(registers[one]) for one in step.operands)
+            if place not in self._numbers:
+                self._numbers[place] = len(self._numbers) + 1 << _APART if step.operation == "parameter" else 0
+                self._bits[place], self._roots_of[place] = step.bits, step.root
+            asked.append(place)
+            registers[step.to] = self._numbers[place]
+        return registers[-1]
+
+    def _code(self, expression: Expression) -> Code:
+        if expression not in self._codes:
+            self._codes[expression] = code_of(expression)
+        return self._codes[expression]
+
+    # -- other numbers ------------------------------------------------------------------------------------------------
+
+    def _reach(self, condition: Expression, wish: bool) -> bool:
+        """Whether there are numbers for which the condition is as wished; they are the model's from now on."""
+        before = dict(self._numbers)
+        for goals in islice(_ways(condition, wish), _WAYS):
+            if all(
+                self._now(one) is wanted or self._move(one, wanted, goals[:number])
+                for number, (one, wanted) in enumerate(goals)
+            ):
+                return True
+            self._numbers = dict(before)
+        return False
+
+    def _move(self, condition: Expression, wish: bool, kept: Goals) -> bool:
+        """Whether another number at one place makes the condition as wished, and leaves all others as they are."""
+        asked: list[Place] = []
+        self._evaluate(condition, asked)
+        for place in dict.fromkeys(asked):
+            at = self._numbers[place]
+            for number in self._candidates(condition, place, wish):
+                self._numbers[place] = number
+                if self._fits(place, kept):
+                    return True
+            self._numbers[place] = at
+        return False
+
+    def _fits(self, place: Place, kept: Goals) -> bool:
+        """Whether all that may depend on the number at a place is as it was chosen."""
+        decided = self._by_root.get(self._roots_of[place], {})
+        return all(self._now(one) is found for one, found in (*kept, *decided.items()))
+
+    def _candidates(self, condition: Expression, place: Place, wish: bool) -> Iterator[int]:
+        """Numbers for a place with which the condition is as wished: near ones first."""
+        bits = self._bits[place]
+        at = int(signed(self._numbers[place], bits))
+        fails, seen = {1: 0, -1: 0}, {0}
+
+        def holds(by: int) -> bool:
+            if by in seen or not -1 << bits - 1 <= at + by < 1 << bits - 1:
+                return False
+            seen.add(by)
+            self._numbers[place] = at + by & (1 << bits) - 1
+            return self._now(condition) is wish
+
+        for by in (*self._roots(condition, place, at, bits), *_distances()):
+            if not holds(by):
+                continue
+            side = 1 if by > 0 else -1
+            near, far = fails[side], by
+            while abs(far - near) > 1:
+                middle = (near + far) // 2
+                near, far = (near, middle) if holds(middle) else (middle, far)
+            for one in dict.fromkeys((far, by)):
+                yield at + one & (1 << bits) - 1
+
+    def _roots(self, condition: Expression, place: Place, at: int, bits: int) -> list[int]:
+        """How far the number is from one for which both sides of a comparison are equal, if they are sums of it."""
+        operation, *sides = condition.key
+        if not operation.startswith("icmp "):
+            return []
+        width = int(operation.rpartition("i")[2])
+        differences = []
+        for by in (0, 1):
+            self._numbers[place] = at + by & (1 << bits) - 1
+            left, right = (self._evaluate(one, []) if isinstance(one, Expression) else one for one in sides)
+            if type(left) is not int or type(right) is not int:
+                return []
+            differences.append(int(signed(left - right & (1 << width) - 1, width)))
+        slope = differences[1] - differences[0]
+        root = -differences[0] // slope if slope else 0
+        return sorted({root, root + 1, root - 1}, key=abs) if slope else []
+
+
+def _distances() -> Sequence[int]:
+    apart = [*range(1, _NEAR), *(1 << power for power in range(3, _FARTHEST))]
+    return [by * side for by in apart for side in (1, -1)]
+
+
+def _ways(condition: Any, wish: bool) -> Iterator[Goals]:
+    """Parts of a condition of several: what each of them shall be, for the whole to be as wished."""
+    if not isinstance(condition, Expression):
+        if bool(condition) is wish:
+            yield ()
+        return
+    operation, *given = condition.key
+    if operation == "select":
+        choice, *values = given
+        for taken, value in zip((True, False), values, strict=True):
+            yield from _together(_ways(choice, taken), _ways(value, wish))
+    elif operation in ("and", "or"):
+        left, right = ([*_ways(one, wish)] for one in given)
+        yield from _together(left, right) if (operation == "and") is wish else (*left, *right)
+    elif operation == "xor" and any(type(one) is int for one in given):
+        number = next(one for one in given if type(one) is int)
+        yield from _ways(next(one for one in given if one is not number), wish ^ bool(number))
+    else:
+        yield ((condition, wish),)
+
+
+def _together(left: Iterator[Goals] | Sequence[Goals], right: Iterator[Goals] | Sequence[Goals]) -> Iterator[Goals]:
+    return ((*one, *other) for one, other in product(islice(left, _WAYS), islice(right, _WAYS)))
+
+
+def _hashable(value: Any) -> Any:
+    return value if type(value) in (int, str, bytes) or isinstance(value, Unknown) else value.tobytes()

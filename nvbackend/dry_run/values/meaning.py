@@ -1,0 +1,113 @@
+"""Expressions of unknown values as code: what they are of numbers, by the arithmetic of registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from nvbackend.dry_run.values import arithmetic
+from nvbackend.dry_run.values.arithmetic import Operation
+from nvbackend.dry_run.values.unknown import Expression, Unknown
+from nvbackend.intrinsics.arithmetic import integers
+
+_ADDRESS = 64
+"""Bits of what has no width in its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A value that follows from no other, as one from memory does not: register `to`, so many bits wide.
+
+    `operands` are registers, as of the address; what depends on it, and on those like it, has its `root`.
+    """
+
+    operation: str
+    operands: tuple[int, ...]
+    to: int
+    bits: int
+    root: Hashable
+
+
+@dataclass(slots=True)
+class Code:
+    """An expression: the last register has its value after all steps."""
+
+    registers: list[Any] = field(default_factory=list)
+    steps: list[Operation | Leaf] = field(default_factory=list)
+    roots: set[Hashable] = field(default_factory=set)
+
+    def new(self, value: Any) -> int:
+        """A register."""
+        self.registers.append(value)
+        return len(self.registers) - 1
+
+
+def code_of(expression: Expression) -> Code:
+    """The code of an expression."""
+    code, places = Code(), dict[Unknown, int]()
+    for node in _nodes(expression):
+        operands = [
+            places[one]
+            if isinstance(one, Unknown)
+            else code.new(np.frombuffer(one, np.uint64) if isinstance(one, bytes) else one)
+            for one in node.key[1:]
+        ]
+        _add(code, node, operands, code.new(None))
+        places[node] = len(code.registers) - 1
+    return code
+
+
+def _add(code: Code, node: Expression, operands: list[int], to: int) -> None:
+    operation, *given = node.key
+    made = _operation(operation, tuple(given[1:]) if operation in _CASTS else ())
+    if made is not None:
+        code.steps.append(made(to, *operands))
+        return
+    _, _, width = operation.partition(" i")
+    root = operation if given and isinstance(given[0], Unknown) else node
+    code.steps.append(Leaf(operation, tuple(operands), to, int(width) if width.isdigit() else _ADDRESS, root))
+    code.roots.add(root)
+
+
+def _nodes(expression: Expression) -> list[Expression]:
+    """The expressions that one is made of, each after its operands; it is the last one."""
+    found: dict[Expression, None] = {}
+    waiting: list[tuple[Expression, bool]] = [(expression, False)]
+    while waiting:
+        one, done = waiting.pop()
+        if done:
+            found[one] = None
+        elif one not in found:
+            waiting.append((one, True))
+            waiting += [(each, False) for each in one.key[1:] if isinstance(each, Expression)]
+    return list(found)
+
+
+@cache
+def _operation(operation: str, widths: tuple[int, ...]) -> Callable[..., Operation] | None:
+    """What makes an operation of its register and those of its operands; None where it computes nothing."""
+    if operation in _CASTS:
+        return lambda d, a, *_: _CASTS[operation](d, a, *widths)
+    kind, _, rest = operation.partition(" ")
+    if kind in arithmetic.BINARY:
+        return lambda d, a, b: arithmetic.BINARY[kind](d, a, b, int(rest[1:]) if rest else _ADDRESS)
+    if kind == "icmp":
+        predicate, _, width = rest.partition(" i")
+        return lambda d, a, b: arithmetic.compare(d, a, b, predicate, int(width))
+    if kind == "select":
+        return arithmetic.select
+    function = _computing().get(operation)
+    return None if function is None else lambda d, *given: arithmetic.computed(d, operation, function, given)
+
+
+@cache
+def _computing() -> dict[str, Callable[..., int]]:
+    return {asm.partition(" ")[0]: function for asm, function in integers.computing().items()}
+
+
+_CASTS: dict[str, Callable[..., Operation]] = {"trunc": arithmetic.trunc, "sext": arithmetic.sext}
+"""Their last operands are numbers of bits."""
