@@ -117,6 +117,7 @@ if TYPE_CHECKING:
     )
     from nvbackend.diagnostics.announce import DiagnosticWarning as DiagnosticWarning, Suppressed as Suppressed
     from nvbackend.diagnostics.deprecated import DeprecatedWarning as DeprecatedWarning
+    from nvbackend.intrinsics.copy.tensor_map_word import TensorMapWord as TensorMapWord
     from nvbackend.intrinsics.row.row import Row as Row
     from nvbackend.intrinsics.row.semantics import Semantics as Semantics
     from nvbackend.intrinsics.words.smem_descriptor import (
@@ -200,6 +201,7 @@ _NAMES: dict[str, str] = {
         "diagnostics": "Diagnostic DiagnosticError Rule Severity",
         "diagnostics.announce": "DiagnosticWarning Suppressed",
         "diagnostics.deprecated": "DeprecatedWarning",
+        "intrinsics.copy.tensor_map_word": "TensorMapWord",
         "intrinsics.row.row": "Row",
         "intrinsics.row.semantics": "Semantics",
         "intrinsics.words.smem_descriptor": "Major SmemDescriptor SwizzleMode",

@@ -7,9 +7,10 @@ import dataclasses
 import enum
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from nvbackend.cli.words import Format, add_format, chosen, fail, nearest, number
+from nvbackend.diagnostics import raise_all
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType
 from nvbackend.intrinsics.words.tcgen05_control import SEED_KINDS
 
@@ -29,12 +30,14 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Iterator[str]:
-    """The command's output. Raises cli.word, and descriptor.* where a value does not fit."""
+    """The command's output. Raises cli.word, descriptor.* where a value does not fit, and tensor-map.*."""
     form, kind = chosen(arguments)
     values = {**({"kind": kind} if kind else {}), **_given(form, arguments)}
     if missing := [name for name in _required(form.cls) if name not in values]:
         fail(f"{arguments.format} needs {', '.join(missing)}", f"add {' '.join(f'{name}=...' for name in missing)}")
-    word, bits = form.cls(**values).encode(), form.word(kind).bits
+    filled = form.cls(**values)
+    raise_all(form.faults(filled))
+    word, bits = filled.encode(), form.word(kind).bits
     printed = f"0x{word:0{bits // 4}x}"
     yield f"{json.dumps({'format': arguments.format, 'word': printed}) if arguments.json else printed}\n"
 
@@ -77,6 +80,15 @@ def _value(name: str, text: str, kind: Any) -> Any:
         if text not in kind.__members__:
             fail(f"{name} has no mode {text!r}", nearest(text, list(kind.__members__)))
         return kind[text]
+    if kind is str:
+        return text
+    return _number(name, text, kind)
+
+
+def _number(name: str, text: str, kind: Any) -> Any:
+    """The value of a field that is a number, several numbers, or the name of one."""
+    if get_origin(kind) is tuple:
+        return tuple(number(part, name) for part in text.split(","))
     if name == "mma_kind" and text in SEED_KINDS:
         return SEED_KINDS.index(text)
     return number(text, name)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import difflib
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from nvbackend.cli import rules
+from nvbackend.diagnostics import Diagnostic
+from nvbackend.intrinsics.copy import tensor_map_word
+from nvbackend.intrinsics.copy.tensor_map_word import TensorMapWord
 from nvbackend.intrinsics.words import smem_descriptor, tcgen05_control, tcgen05_descriptor
 from nvbackend.intrinsics.words.bitfield import PackedWord
 from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor
@@ -21,15 +24,22 @@ from nvbackend.tileiras.descriptor import TileirasDescriptor
 
 @dataclass(frozen=True)
 class Format:
-    """A word that can be read and written: its class, and the fields of its bits by kind."""
+    """A word that can be read and written: its class, the fields of its bits by kind, and what makes it useless."""
 
     cls: type[Any]
     word: Callable[[str | None], PackedWord]
     has_kind: bool = False
+    faults: Callable[[Any], Iterable[Diagnostic]] = lambda _: ()
 
     def decode(self, word: int, kind: str | None) -> Any:
         """The object of a word. Raises descriptor.* for bits that mean nothing."""
         return self.cls.decode(word, kind) if self.has_kind else self.cls.decode(word)
+
+
+def _faults_of_map(word: TensorMapWord) -> Iterable[Diagnostic]:
+    from nvbackend.runtime.tensor_map import check_word
+
+    return check_word("word", word)
 
 
 FORMATS: Mapping[str, Format] = {
@@ -38,6 +48,7 @@ FORMATS: Mapping[str, Format] = {
     "idesc": Format(InstructionDescriptor, lambda kind: FORMS[str(kind)].word, has_kind=True),
     "tcgen05-control": Format(Tcgen05Ctrl, lambda _: tcgen05_control.CONTROL_WORD),
     "collector": Format(Tcgen05Collector, lambda _: tcgen05_control.COLLECTOR_WORD),
+    "tensor-map": Format(TensorMapWord, lambda _: tensor_map_word.WORD, faults=_faults_of_map),
     "tileiras-desc": Format(TileirasDescriptor, lambda _: tileiras.WORD),
 }
 """The words by the names that the command line has for them."""
@@ -83,6 +94,23 @@ def number(text: str, what: str) -> int:
         fail(f"{text!r} is not a number", f"write {what} as 1024 or 0x400")
 
 
+def joined(parts: Sequence[str], bits: int) -> int:
+    """The word of `bits` bits that `parts` write: as one number, or piece by piece from its lowest bits on.
+
+    Raises cli.word.
+    """
+    if bits % len(parts):
+        fail(f"{len(parts)} numbers do not make {bits} bits", "give one number, or pieces of one size, lowest first")
+    size = bits // len(parts)
+    word = 0
+    for place, text in enumerate(parts):
+        piece = number(text, "the word")
+        if len(parts) > 1 and not 0 <= piece < 1 << size:
+            fail(f"{text} is not a number of {size} bits", f"{len(parts)} numbers have {size} bits each")
+        word |= piece << size * place
+    return word
+
+
 def shown(name: str, value: Any) -> Any:
     """The value of a field as it is printed, and as `encode` reads it."""
     if isinstance(value, enum.Enum):
@@ -91,4 +119,8 @@ def shown(name: str, value: Any) -> Any:
         return "yes" if value else "no"
     if name == "mma_kind":
         return SEED_KINDS[value]
+    if name == "other":
+        return hex(value)
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
     return value if isinstance(value, int) else str(value)

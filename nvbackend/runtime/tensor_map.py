@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, Rule
+from nvbackend.intrinsics.copy.tensor_map_word import TensorMapWord
 from nvbackend.intrinsics.copy.tensormap import DRIVER_TYPES, ELEMENT_TYPE_OF
+from nvbackend.intrinsics.row.types import BY_NAME
 from nvbackend.runtime.arrays import DeviceArray
 from nvbackend.runtime.driver import SILENT, driver_errors
 from nvbackend.runtime.im2col import MAX_PIXELS, PIXELS_AND_CHANNELS, check_area, check_im2col, encode_im2col
@@ -210,6 +212,19 @@ def check_array(name: str, parameter: TensorMap, array: DeviceArray) -> Iterator
                 align=ALIGNMENT,
                 elements=ALIGNMENT // array.item_bytes,
             )
+
+
+def check_word(name: str, word: TensorMapWord) -> Iterator[Diagnostic]:
+    """Why no copy can use the map that `word` holds; nothing where arrays' maps have no such type or swizzle."""
+    element = BY_NAME.get(word.element.removesuffix(".ftz"))
+    if element is None or word.interleave or word.swizzle not in SWIZZLES:
+        return
+    item_bytes = element.bits // 8
+    strides = (*reversed(word.global_stride), item_bytes)
+    parameter = TensorMap(element, word.box_dim[::-1], word.swizzle)
+    yield from check_tensor_map(name, parameter)
+    shape = word.global_dim[::-1]
+    yield from check_array(name, parameter, DeviceArray(word.global_address, shape, strides, "", item_bytes))
 
 
 def plan(parameter: TensorMap, array: DeviceArray) -> TensorMapPlan:

@@ -14,6 +14,7 @@ from tests.support.process import ROOT
 
 Printed = pytest.CaptureFixture[str]
 PROGRAM, PTX = "tests/cli/programs/spread.py", "tests/cli/programs/spread.ptx"
+MAP = "global_address=0x7f0000000000 element=f16 global_dim=4096,4096 global_stride=8192 box_dim=64,128 swizzle=128"
 OUTPUTS: dict[str, Sequence[str]] = {
     "explain": (
         "explain wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16",
@@ -60,6 +61,9 @@ OUTPUTS: dict[str, Sequence[str]] = {
         "decode tcgen05-control 0x25",
         "decode collector 0x1",
         "decode tileiras-desc 0x10000400010040",
+        "decode tensor-map 0x7f0000000000 0x0000020000206310 0 0 0x00000fff00000fff 0 0x3f00000000000000 127"
+        + 8 * " 0",
+        f"encode tensor-map {MAP} --json",
         "encode wgmma-desc start_address=1024 leading_byte_offset=16 stride_byte_offset=1024",
         "encode umma-desc start_address=0x400 leading_byte_offset=16 stride_byte_offset=1024 --json",
         "encode idesc --kind i8 m=64 n=32 a=s8 b=u8 d=s32 saturate=yes",

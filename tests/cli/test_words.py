@@ -17,6 +17,8 @@ UMMA_MODES = {"NONE": 0, "B128_ATOM32": 1, "B128": 2, "B64": 4, "B32": 6}
 """PTX ISA 9.7.15.5.1.2.2 and 9.7.16.4.1: the codes of the swizzle."""
 F8F6F4 = {"e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5}
 
+MAP = "global_address=4096 element=f16 global_dim=128,64 global_stride=256"
+
 
 def wgmma(chooser: random.Random) -> tuple[str, int]:
     start, leading, stride = (chooser.randrange(1 << 14) for _ in range(3))
@@ -66,12 +68,25 @@ def control(chooser: random.Random) -> tuple[str, int]:
     return f"tcgen05-control {given}", group | vector << 2 | 1 << 5 | kind << 6
 
 
+def tensor_map(chooser: random.Random) -> tuple[str, int]:
+    """The bits that ptxas changes for tensormap.replace, written down a second time."""
+    elements = {"u8": 0, "f16": 6, "f32": 7, "bf16": 10, "tf32": 7 | 1 << 9}
+    name, mode, rows = chooser.choice(list(elements)), chooser.randrange(4), chooser.randrange(1, 256)
+    address, stride = chooser.randrange(1 << 40) << 4, chooser.randrange(4, 1 << 36) * 16
+    columns = 32 if name in ("f32", "tf32") else 16
+    columns = columns if mode == 3 else 16 // (4 if columns == 32 else 2 if name != "u8" else 1)
+    word = address | 1 << 68 | elements[name] << 71 | mode << 77 | (stride >> 4 & 0xFFFFFFFF) << 96
+    word |= stride >> 36 << 224 | 4095 << 256 | (1 << 32) - 1 << 288 | columns - 1 << 440 | rows - 1 << 448
+    given = f"global_address={address} element={name} global_dim=4096,{1 << 32} global_stride={stride}"
+    return f"tensor-map {given} box_dim={columns},{rows} swizzle={(0, 32, 64, 128)[mode]}", word
+
+
 def printed(capsys: Printed, *arguments: str) -> str:
     assert main(arguments) == 0
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("maker", [wgmma, umma, dense, scaled, tileiras, control])
+@pytest.mark.parametrize("maker", [wgmma, umma, dense, scaled, tileiras, control, tensor_map])
 def test_a_word_is_what_the_tables_say_and_reads_back(maker, capsys: Printed) -> None:
     """The last line of `decode` is the command that writes the word again."""
     chooser = random.Random(SEED)
@@ -112,6 +127,24 @@ def test_what_is_printed(capsys: Printed) -> None:
     ]
 
 
+def test_a_map_from_memory(capsys: Printed) -> None:
+    """By words of 64, 32 and 8 bits, lowest first, as a debugger prints memory; `other` is what no field has."""
+    word = int(printed(capsys, "encode", "tensor-map", *MAP.split(), "box_dim=64,8", "swizzle=128"), 16) | 3 << 65
+    whole = printed(capsys, "decode", "tensor-map", hex(word))
+    for size in (64, 32, 8):
+        pieces = [hex(word >> place & (1 << size) - 1) for place in range(0, 1024, size)]
+        assert printed(capsys, "decode", "tensor-map", *pieces) == whole
+    assert "65-66    other" in whole
+    assert "box_dim[1]             7     8  " in whole
+    assert "box_dim[2]" not in whole
+
+
+def test_a_map_that_no_copy_can_use_says_so(capsys: Printed) -> None:
+    assert "tensor-map.swizzle: tensor map word: swizzle 32 with 64 bytes" in printed(
+        capsys, "decode", "tensor-map", hex(6 << 71 | 1 << 77 | 31 << 440)
+    )
+
+
 def test_json_has_the_fields(capsys: Printed) -> None:
     found = json.loads(printed(capsys, "decode", "idesc", "--kind", "f16", "0x08410490", "--json"))
     assert found == {
@@ -138,6 +171,13 @@ def test_json_has_the_fields(capsys: Printed) -> None:
         ("encode wgmma-desc start_address=0", "cli.word", "leading_byte_offset=..."),
         ("encode wgmma-desc start_address=0 leading_byte_offset=8 stride_byte_offset=0", "descriptor.alignment", "16"),
         ("encode wgmma-desc swizzle=128B", "cli.word", "use B128"),
+        ("decode tensor-map 1 2 3", "cli.word", "3 numbers do not make 1024 bits"),
+        (f"decode tensor-map {1 << 64}{' 0' * 15}", "cli.word", "not a number of 64 bits"),
+        (f"decode tensor-map {15 << 71}", "tensor-map.word", "element type 15"),
+        (f"encode tensor-map {MAP} box_dim=64,300", "descriptor.range", "box_dim[1] = 300"),
+        (f"encode tensor-map {MAP} box_dim=64,x", "cli.word", "'x' is not a number"),
+        (f"encode tensor-map {MAP} box_dim=128,8 swizzle=128", "tensor-map.swizzle", "256 bytes"),
+        (f"encode tensor-map {MAP} box_dim=4,8", "tensor-map.box-bytes", "8 bytes"),
         ("encode idesc --kind f16 a=half", "cli.word", "a=bf16"),
         ("encode idesc --kind f16 sparse=maybe", "cli.word", "sparse=yes"),
         ("encode idesc --kind f16 kind=f16", "cli.word", "no field 'kind'"),

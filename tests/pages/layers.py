@@ -35,7 +35,7 @@ BRICKS = {
 """The drawing's wall: first and last column of each layer, first and last row from the ground."""
 BESIDE = {
     "builder": frozenset({"lint", "simulator"}),
-    "cli": frozenset({"codegen", "lint"}),
+    "cli": frozenset({"codegen", "lint", "runtime"}),
     "atoms": frozenset({"isel"}),
     "lint": frozenset({"isel"}),
     "frameworks": frozenset({"runtime"}),
@@ -109,7 +109,7 @@ def drawing() -> Drawing:
 
 
 def _title(name: str) -> str:
-    return f"{name} (imports {' and '.join(sorted(BESIDE[name]))} too)" if name in BESIDE else name
+    return f"{name} (also on {', '.join(sorted(BESIDE[name]))})" if name in BESIDE else name
 
 
 def _rooms(name: str) -> list[str]:

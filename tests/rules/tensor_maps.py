@@ -71,6 +71,12 @@ def box_wider_than_the_swizzle():
     return list(tensor_map.check_tensor_map("a", TensorMap(f16, (8, 64), 128)))  # keeps
 
 
+@program("tensor-map.word")
+def strides_of_three_dimensions():
+    nvb.TensorMapWord(0x1000, "f16", (64, 64), (64, 8), (128, 8192))  # breaks
+    nvb.TensorMapWord(0x1000, "f16", (64, 64), (64, 8), (128,))  # keeps
+
+
 @program("tensor-map.unavailable")
 def cuda_core_without_tensor_maps():
     plan = tensor_map.plan(TensorMap(f16, (8, 64)), DeviceArray(0x1000, (64, 64), (128, 2), "float16", 2))

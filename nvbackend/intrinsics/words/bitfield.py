@@ -43,8 +43,9 @@ def _citing(rule: Rule, reference: str) -> Rule:
 class Field:
     """A field: bits `low` to `low + width - 1` of the word.
 
-    Values are given and returned in the user's unit; the bits hold `value / unit`, so `unit` is 16 where an address in
-    bytes is stored shifted right by 4. `values` are the only legal values where not all are.
+    Values are given and returned in the user's unit; the bits hold `(value - least) / unit`, so `unit` is 16 where an
+    address in bytes is stored shifted right by 4, and `least` is 1 where an extent is stored less one. `values` are
+    the only legal values where not all are.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Field:
     meaning: str
     unit: int = 1
     values: tuple[int, ...] | None = None
+    least: int = 0
 
     @property
     def high(self) -> int:
@@ -67,32 +69,36 @@ class Field:
     @property
     def highest(self) -> int:
         """The largest value that fits, in the user's unit."""
-        return ((1 << self.width) - 1) * self.unit
+        return ((1 << self.width) - 1) * self.unit + self.least
 
     @property
     def allowed(self) -> str:
         """The legal values, in words."""
         if self.values is not None:
             return " or ".join(str(value) for value in self.values)
-        return f"0 to {self.highest}" + (f" by {self.unit}" if self.unit > 1 else "")
+        return f"{self.least} to {self.highest}" + (f" by {self.unit}" if self.unit > 1 else "")
 
     def place(self, value: int) -> int:
         """`value`, which must be legal, as bits in place."""
-        return value // self.unit << self.low
+        return (value - self.least) // self.unit << self.low
+
+    def code(self, word: int) -> int:
+        """What `word` holds in this field's bits."""
+        return (word & self.mask) >> self.low
 
     def extract(self, word: int) -> int:
         """The value that `word` holds in this field, in the user's unit."""
-        return ((word & self.mask) >> self.low) * self.unit
+        return self.code(word) * self.unit + self.least
 
     def check(self, word: PackedWord, value: int) -> Iterator[Diagnostic]:
         """What keeps `value` out of this field of `word`."""
-        legal = 0 <= value <= self.highest if self.values is None else value in self.values
+        legal = self.least <= value <= self.highest if self.values is None else value in self.values
         if not legal or not isinstance(value, int):
             yield _citing(RANGE, word.reference).diagnose(
                 word=word.name, field=self.name, given=value, meaning=self.meaning, allowed=self.allowed
             )
-        elif value % self.unit:
-            below = value - value % self.unit
+        elif rest := (value - self.least) % self.unit:
+            below = value - rest
             yield _citing(ALIGNMENT, word.reference).diagnose(
                 word=word.name,
                 field=self.name,
@@ -167,7 +173,7 @@ class PackedWord:
             )
         if stray := word & self.reserved_mask:
             _citing(RESERVED_BITS, self.reference).fail(
-                word=self.name, given=hex(word), bits=_bit_ranges(stray), cleared=hex(word & self.field_mask)
+                word=self.name, given=hex(word), bits=bit_ranges(stray), cleared=hex(word & self.field_mask)
             )
         values = {field.name: field.extract(word) for field in self.fields}
         raise_all(self.check(values))
@@ -182,7 +188,7 @@ class PackedWord:
         return "\n".join(lines)
 
 
-def _bit_ranges(mask: int) -> str:
+def bit_ranges(mask: int) -> str:
     """The set bits of `mask` in words: 0x3800 gives "11-13"."""
     ranges: list[str] = []
     position = 0
