@@ -71,6 +71,12 @@ def user_facing(decorated: _Decorated) -> _Decorated:
     return cast("_Decorated", _covered(decorated))
 
 
+def own_boundary(method: _Decorated) -> _Decorated:
+    """Decorator of a method that a wrapper would take longer than: what leaves it, it has to `cut` itself."""
+    setattr(method, MARK, True)
+    return method
+
+
 def _public_members(cls: type) -> dict[str, object]:
     """Public and dunder members as the class bodies define them; the nearest class wins."""
     members: dict[str, object] = {}

@@ -178,10 +178,14 @@ class _Known:
     owner: Callable[[], object]
     """The object, while it lives, whose memory was last found to be on the kernel's device."""
     encoded: Any = None
+    always: Any = None
+    """The same, where that is all there is to know of the array at a launch."""
 
     def value(self) -> Any:
         if self.encoded is None:
             self.encoded = self.address if self.plan is None else self.maps.get(self.name, self.plan)
+            if self.stream is None and self.tells_device:
+                self.always = self.encoded
         return self.encoded
 
 
@@ -200,11 +204,13 @@ class _ArraySlot:
             known = self._known.get(array_facts(argument))
         except TypeError:  # an extent or a dtype of a kind of its own, which is not hashable
             return None
-        if known is None or (known.stream is not None and known.stream != stream):
+        if known is None:
             return None
-        if known.tells_device or known.owner() is argument:
-            return known.encoded
-        return None
+        if (always := known.always) is not None:
+            return always
+        if known.stream not in (None, stream) or not (known.tells_device or known.owner() is argument):
+            return None
+        return known.encoded
 
     def bind(self, bound: Bound, argument: object, stream: int) -> _Known | None:
         if isinstance(argument, BoundTensorMap):

@@ -99,11 +99,11 @@ def accepted_dtypes(element: ElementType) -> tuple[str, ...]:
     return (*_DTYPE_NAMES.get(element.name, ()), element.storage)
 
 
-TorchFacts = tuple[int, tuple[int, ...], tuple[int, ...], int, Any, Any]
-"""What PyTorch says of a tensor: address, shape, strides in elements, bytes an element, dtype, device."""
+TorchFacts = tuple[int, tuple[int, ...], tuple[int, ...], Any, Any]
+"""What PyTorch says of a tensor: address, shape, strides in elements, dtype (with it, bytes an element), device."""
 InterfaceFacts = tuple[int, bool, tuple[int, ...], tuple[int, ...] | None, str, str, int | None]
 """What `__cuda_array_interface__` says: address, read-only, shape, strides in bytes, typestr, the dtype's name where
-the typestr has none, stream. One fact more than TorchFacts, so never equal to them."""
+the typestr has none, stream. Two facts more than TorchFacts, so never equal to them."""
 Facts = TorchFacts | InterfaceFacts
 
 
@@ -132,7 +132,7 @@ def array_facts(argument: Any) -> Facts | None:
             if is_negated is not None and is_negated():
                 # The memory has the opposite sign: z.conj().imag is such a view.
                 dtype = f"{dtype} (a negated view; resolve_neg() makes it plain)"
-            return (address(), argument.shape, argument.stride(), argument.element_size(), dtype, argument.device)
+            return (address(), argument.shape, argument.stride(), dtype, argument.device)
         except (AttributeError, TypeError, RuntimeError):  # no tensor; or one without a plain address, a sparse one
             pass
     kind = type(argument)
@@ -182,20 +182,20 @@ def _interface_facts(argument: Any, interface: dict[str, Any]) -> InterfaceFacts
 def described(facts: Facts, owner: object) -> DeviceArray | None:
     """The array that `owner` says to be by `facts`; None where they are not what the protocol says."""
     try:
-        return _of_torch(facts, owner) if len(facts) == 6 else _of_interface(facts, owner)
-    except (TypeError, ValueError):
+        return _of_torch(facts, owner) if len(facts) == 5 else _of_interface(facts, owner)
+    except (AttributeError, TypeError, ValueError):
         return None
 
 
-def _of_torch(facts: TorchFacts, tensor: object) -> DeviceArray:
-    pointer, shape, strides, item_bytes, dtype, device = facts
-    on_gpu = device.type == "cuda"
+def _of_torch(facts: TorchFacts, tensor: Any) -> DeviceArray:
+    pointer, shape, strides, dtype, device = facts
+    item_bytes, on_gpu = int(tensor.element_size()), device.type == "cuda"
     return DeviceArray(
         pointer=int(pointer),
         shape=tuple(int(extent) for extent in shape),
-        strides=tuple(int(step) * int(item_bytes) for step in strides),
+        strides=tuple(int(step) * item_bytes for step in strides),
         dtype=str(dtype).rpartition(".")[2],
-        item_bytes=int(item_bytes),
+        item_bytes=item_bytes,
         device=device.index if on_gpu else None,
         host="" if on_gpu else f"{device.type} memory ({describe(tensor)})",
         owner=tensor,

@@ -6,12 +6,13 @@ import functools
 import operator
 import reprlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any, NoReturn, TypeVar
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, user_facing
+from nvbackend.diagnostics.boundary import cut, own_boundary
 from nvbackend.diagnostics.location import CallerFrames
 from nvbackend.isel.machine.assertions import CTA, DONE, NUMBER, THREAD, VALUES, WORDS, Assertion
 from nvbackend.launch_calls import NoLaunches
@@ -112,28 +113,28 @@ def known_grid(grid: Grid) -> Grid | None:
 class Launches:
     """What the launches of one kernel share: shapes that passed their checks, and records for later messages."""
 
-    __slots__ = ("_callers", "_device", "_records", "_shapes", "_signature", "_streams", "kernel")
+    __slots__ = ("_callers", "_records", "_shapes", "_signature", "_streams", "device", "kernel")
 
     def __init__(self, signature: Signature, kernel: Any, device: Device) -> None:
         self._signature = signature
-        self._device = device
+        self.device = device
         self._callers = CallerFrames()
         self.kernel = kernel
         self._shapes: dict[Grid, tuple[tuple[int, int, int], Any]] = {}
         self._records: dict[tuple[object, ...], tuple[LaunchRecord, CodeType | None]] = {}
         """Launches by grid and place in the user's code, which is kept: another's id would be the same after it."""
-        self._streams: dict[int, Any] = {}
+        self._streams: dict[int, tuple[Any, History]] = {}
 
-    def stream(self, handle: int) -> Any:
-        """The driver's form of the stream with this handle.
+    def stream(self, handle: int) -> tuple[Any, History]:
+        """The driver's form of the stream with this handle, and the launches on it.
 
-        It is kept: it says the handle and nothing else, and cuda.core takes longer to make one than to launch.
+        They are kept: the form says the handle and nothing else, and cuda.core takes longer to make one than to launch.
         """
-        stream = self._streams.get(handle)
-        if stream is None:
-            stream = self._device.stream(handle)
-            _remember(self._streams, handle, stream)
-        return stream
+        known = self._streams.get(handle)
+        if known is None:
+            known = self.device.stream(handle), history(self.device, handle)
+            _remember(self._streams, handle, known)
+        return known
 
     def known_shape(self, grid: Grid) -> tuple[tuple[int, int, int], Any] | None:
         """What `shape` gives for a grid that has passed before, None for others."""
@@ -152,7 +153,7 @@ class Launches:
         full, bounds = full_grid(grid), self._signature.bounds
         shared, overlaps = bounds.dynamic_shared_bytes, bounds.overlaps
         configuration = Configuration(full, bounds.shape, bounds.cluster_shape, shared, overlaps)
-        shape = full, self._device.configuration(configuration)
+        shape = full, self.device.configuration(configuration)
         known = known_grid(grid)
         if known is not None:
             _remember(self._shapes, known, shape)
@@ -174,43 +175,24 @@ class Launches:
         """Make the launch on `handle` wait for the work on `streams`. Raises launch.failed with the driver's answer."""
         try:
             for earlier in dict.fromkeys(streams):
-                self._device.order(earlier, handle)
+                self.device.order(earlier, handle)
         except driver_errors() as error:
-            self._fail(error, record, history(self._device, handle))
+            self.fail(error, record, history(self.device, handle))
 
     def start(self, configuration: Any, handle: int, record: LaunchRecord, arguments: Sequence[Any]) -> None:
         """Launch on the stream `handle` without a check. Raises launch.failed."""
-        device = self._device
-        launched = history(device, handle)
+        stream, launched = self._streams.get(handle) or self.stream(handle)
         try:
-            device.launch(self.stream(handle), configuration, self.kernel, *arguments)
+            self.device.launch(stream, configuration, self.kernel, *arguments)
         except driver_errors() as error:
-            self._fail(error, record, launched)
+            self.fail(error, record, launched)
         if not launched or launched[-1] is not record:
             launched.append(record)
 
-    def prepared(
-        self, configuration: Any, handle: int, record: LaunchRecord, arguments: Sequence[Any]
-    ) -> Callable[[], None]:
-        """What `start` does with the same arguments, without looking anything up."""
-        device = self._device
-        launched = history(device, handle)
-        launch = functools.partial(device.launch, self.stream(handle), configuration, self.kernel, *arguments)
-
-        def run() -> None:
-            try:
-                launch()
-            except driver_errors() as error:
-                self._fail(error, record, launched)
-            if not launched or launched[-1] is not record:
-                launched.append(record)
-
-        return run
-
-    def _fail(self, error: Exception, record: LaunchRecord, launched: History) -> NoReturn:
+    def fail(self, error: Exception, record: LaunchRecord, launched: History) -> NoReturn:
         """Raise launch.assertion where a kernel said why, else launch.failed."""
         earlier = tuple(launched)
-        raise_failures(self._device, earlier)
+        raise_failures(self.device, earlier)
         advice = "compare the kernel's launch bounds with the device's limits"
         if any(name in str(error) for name in _FAULTS):
             advice = (
@@ -302,10 +284,20 @@ class PreparedLaunch(NoLaunches):
     ordered before the launch when it is prepared, not at each run.
     """
 
-    __slots__ = ("_owners", "_run", "record")
+    __slots__ = ("_launch", "_launched", "_launches", "_owners", "record")
 
-    def __init__(self, run: Callable[[], None], record: LaunchRecord, owners: object) -> None:
-        self._run = run
+    def __init__(
+        self,
+        launches: Launches,
+        handle: int,
+        configuration: Any,
+        arguments: Sequence[Any],
+        record: LaunchRecord,
+        owners: object,
+    ) -> None:
+        stream, self._launched = launches.stream(handle)
+        self._launch = functools.partial(launches.device.launch, stream, configuration, launches.kernel, *arguments)
+        self._launches = launches
         self._owners = owners
         self.record = record
 
@@ -316,9 +308,25 @@ class PreparedLaunch(NoLaunches):
         advice = "write prepared.run(); its grid, arguments and stream are those it was prepared with"
         return self.record.kernel, "the launch is already prepared", advice
 
-    def run(self) -> None:
-        """Launch. Returns before the kernel has run. Raises launch.failed with the driver's answer."""
-        self._run()
+    @own_boundary
+    def run(self, *arguments: object, **named: object) -> None:
+        """Launch. Returns before the kernel has run. It takes no arguments: those are prepared.
+
+        Raises launch.failed with the driver's answer, and launch.call for arguments.
+        """
+        try:
+            if arguments or named:
+                raise DiagnosticError([self._refused("prepared.run(...)")])
+            try:
+                self._launch()
+            except driver_errors() as error:
+                self._launches.fail(error, self.record, self._launched)
+        except DiagnosticError as error:
+            cut(error)
+            raise
+        launched, record = self._launched, self.record
+        if not launched or launched[-1] is not record:
+            launched.append(record)
 
 
 @user_facing

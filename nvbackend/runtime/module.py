@@ -101,8 +101,8 @@ class LoadedKernel(NoLaunches):
         """
         handle = stream_handle(stream)
         record, configuration, bound = self._checked(grid, arguments, handle)
-        run = self._launches.prepared(configuration, handle, record, self._binder.encoded(bound))
-        return PreparedLaunch(run, record, owners=(bound.owners, stream))
+        values, owners = self._binder.encoded(bound), (bound.owners, stream)
+        return PreparedLaunch(self._launches, handle, configuration, values, record, owners)
 
     def _checked(self, grid: Grid, arguments: tuple[object, ...], handle: int) -> tuple[LaunchRecord, Any, Bound]:
         """The launch's record, the driver's form of it, and its arguments, with other streams' work ordered before."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,6 +96,24 @@ def test_a_loaded_kernel_and_a_prepared_launch(
     diagnostic = refusal(lambda: call(launchable()))
     assert diagnostic.rule_id == "launch.call"
     assert fix in diagnostic.fix
+
+
+RUN_WITH_MORE: dict[str, Callable[[runtime.PreparedLaunch], object]] = {
+    "grid": lambda launch: launch.run(1),  # type: ignore[func-returns-value]
+    "stream": lambda launch: launch.run(stream=0),  # type: ignore[func-returns-value]
+}
+
+
+@pytest.mark.parametrize("call", RUN_WITH_MORE.values(), ids=RUN_WITH_MORE)
+def test_a_prepared_launch_runs_with_what_it_was_prepared_with(call: Callable[[Any], object]) -> None:
+    device = FakeDevice()
+    launch = runtime.load(empty.compile(assemble=False), device=device).prepare(1)
+    with pytest.raises(nvb.DiagnosticError, match=r"launch\.call.*prepared\.run.*already prepared") as caught:
+        call(launch)
+    assert {entry.path.name for entry in caught.traceback} == {Path(__file__).name}, "only lines of the user's"
+    assert not device.named("launch")
+    launch.run()
+    assert len(device.named("launch")) == 1
 
 
 @pytest.mark.parametrize("block", [96, (96,), (96, 1, 1)])

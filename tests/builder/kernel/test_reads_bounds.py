@@ -44,3 +44,13 @@ def test_constants_are_those_of_ours_alone() -> None:
         number: int = 1
 
     assert Reads().constant(Own()) is None
+
+
+RUN = nvb.runtime.PreparedLaunch.run
+
+
+def test_a_method_that_is_its_own_boundary_is_read_as_it_is() -> None:
+    def reading(k: object) -> object:
+        return RUN
+
+    assert RUN.__code__ in [named for _, named in Reads().of(reading, (), ()).named]

@@ -212,7 +212,7 @@ class _Walk:
         self.value(function.__module__)
         module = function.__globals__
         name = module.get("__name__")
-        if MARK in vars(function) and str(name).partition(".")[0] == PACKAGE:
+        if MARK in vars(function) and "__wrapped__" in vars(function) and str(name).partition(".")[0] == PACKAGE:
             self.value(vars(function)["__wrapped__"])  # the closure grows with the kinds of arguments that passed
             return
         for cell in function.__closure__ or ():
