@@ -59,7 +59,7 @@ def from_disk(repeats: int) -> list[float]:
         # A program that just changed may not be what runs, so nothing is taken from disk for it.
         os.utime(program, (0, 0))
         command = [sys.executable, str(program)]
-        # Installed packages have their bytecode, also where Python is told to write none.
+        # As installed packages do, this one has bytecode, even where the environment turns that off.
         around = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         around |= {"NVBACKEND_CACHE": folder, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         done = [
