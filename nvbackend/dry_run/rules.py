@@ -56,10 +56,10 @@ WRITE_IN_FLIGHT = Rule(
 )
 MISSING_FENCE = Rule(
     id="proxy.missing-fence",
-    message="{now}{second} reads {memory} through the async proxy, and no fence.proxy.async follows {first}, which "
+    message="{now}{second} {does} {memory} through the async proxy, and no fence.proxy.async follows {first}, which "
     "writes it",
     fix="{fix}",
-    why="A barrier of threads does not order the two proxies: what was there before may be read.",
+    why="A barrier of threads does not order the two proxies: the write may come after what should follow it.",
     reference=_PROXIES,
 )
 MISSING_BARRIER = Rule(

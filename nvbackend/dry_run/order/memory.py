@@ -16,6 +16,7 @@ from nvbackend.dry_run.order.shadow import Records, Shadow
 from nvbackend.dry_run.order.somewhere import Somewhere, Somewheres, earlier_of
 from nvbackend.dry_run.order.words import Names, touch_of
 from nvbackend.dry_run.when import When
+from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.machine.function import MachineInstr
 
 Conflict = Callable[[Record | None, Record, Part, int, int, str], None]
@@ -167,7 +168,7 @@ class Memory:
                 if earlier is not None and written and written != part.swizzle:
                     self._conflict(earlier, record, part, cta, address, SWIZZLED)
 
-    def issue_write(self, record: Record, known: int, cta: int, part: Part) -> None:
+    def issue_write(self, record: Record, known: Known, cta: int, part: Part) -> None:
         """An asynchronous operation that has seen `known` writes memory of a CTA."""
         if not self._is_inside(record, part):
             return
@@ -175,7 +176,13 @@ class Memory:
             record = _with(record, [part])
         else:
             record.parts.append(part)
-        self._write(record, cta, known)
+        seen, fenced = known
+        hidden = seen & ~fenced & ~(1 << record.event) if record.proxy else 0
+        if hidden and part.instr.semantics.releases is Scope.THREAD:  # st.async goes by the generic proxy
+            shadow = self._shadows[cta]
+            shadow.granules(record.parts)
+            self._unfenced(record, part, cta, part.granules(shadow.shift), hidden)
+        self._write(record, cta, seen)
 
     def issue_reads(self, record: Record, reads: Sequence[tuple[int, Part, Known]]) -> None:
         """An asynchronous operation reads memory of CTAs, each part after what is known then."""

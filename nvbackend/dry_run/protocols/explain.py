@@ -115,6 +115,7 @@ class Explain:
         values |= {
             "now": in_rounds(second.rounds), "second": _who(second, part), "first": _who(first, earlier, True),
             "memory": where, "access": "write" if first.writes else "read",
+            "does": "overwrites" if second.writes else "reads",
             "reason": self._reason(first, earlier, second, part),
         }  # fmt: skip
         since = min(first.event, second.event)

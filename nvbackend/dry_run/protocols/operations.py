@@ -93,7 +93,7 @@ class Operations:
                 if writes:
                     self._signals.overwritten.look(step, access, ctas)
                     for cta in ctas:
-                        state.memory.issue_write(record, seen[0], cta, access.part)
+                        state.memory.issue_write(record, seen, cta, access.part)
                     is_one = isinstance(access.part.addresses, int)
                     brought += access.part.bytes * (step.lanes.bit_count() if is_one else 1)
                 else:

@@ -214,9 +214,7 @@ class Races(Watching):
         if access.kind == "read":
             if by.order == _NON_COHERENT and (written := shadow.written(bytes)) is not None:
                 self._fail(rules.NON_COHERENT, access, written, here)
-            if by.proxy == _ASYNC:
-                part = clocks[:, SHARED if access.space == "shared" else GLOBAL]
-                self._check_proxy(access, shadow, bytes, rows, part, here)
+            self._check_proxy(access, shadow, bytes, rows, here)
             shadow.read(bytes, sources, self._clocks.now, number)
             if mates is not None and by.operation is None:
                 shadow.read_by(bytes, (mates.warps * WARP + mates.lanes)[:, 0], self._clocks.now)
@@ -224,6 +222,7 @@ class Races(Watching):
         conflict = shadow.unseen_read(bytes, sources, rows, seen, excused)
         if conflict is not None and not _compares_and_swaps(access):
             self._report(access, conflict, here)
+        self._check_proxy(access, shadow, bytes, rows, here)
         lanes = 0 if by.operation is not None or len(by.threads) == 1 else by.threads[here][:, None] % WARP
         if by.operation is None and len(by.threads) == 1:
             lanes = int(by.threads[0]) % WARP
@@ -249,10 +248,13 @@ class Races(Watching):
         shadow: Shadow,
         bytes: NDArray[np.int64],
         rows: NDArray[np.int64],
-        published: NDArray[np.int32],
         here: Which,
     ) -> None:
-        """Whether generic writes among the bytes were published to the async proxy before it reads them."""
+        """Whether generic writes among the bytes were published to the async proxy before it reads or writes them."""
+        if access.by.proxy != _ASYNC:
+            return
+        _, clocks = self._clocks.source_of(access.by)
+        published = clocks[:, SHARED if access.space == "shared" else GLOBAL]
         times, writers, numbers = shadow.writes_of(bytes)
         hidden = (times > published[rows, writers]) & (times > 0)
         if not hidden.any():

@@ -98,7 +98,8 @@ MISSING_FENCE = Rule(
     id="proxy.missing-fence",
     message="{now} {memory} through the async proxy, and no fence.proxy.async comes after {earlier} and before it",
     fix="put fence.proxy.async between the writes and the barrier before the operation: k.fence.proxy_async()",
-    why="The async proxy does not see generic writes that no proxy fence publishes: it reads old bytes, now and then.",
+    why="The async proxy is not ordered with generic writes that no proxy fence publishes: it reads old bytes, or the "
+    "late write destroys what it wrote, now and then.",
     reference=_PROXIES,
 )
 NOT_COMMITTED = Rule(

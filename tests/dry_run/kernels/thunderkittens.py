@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import nvbackend as nvb
-from nvbackend import i32
+from nvbackend import f32, i32
 from tests.dry_run.kernels.parts import (
     COUNT,
     MATRIX,
@@ -22,6 +22,7 @@ from tests.dry_run.kernels.parts import (
 from tests.dry_run.registry import Launch, Mistake, Out, scene
 
 STYLE = "ThunderKittens"
+CHUNKS = nvb.Pointer(f32, align=128)
 CONSUMERS_BEGIN, BOTH_BEGIN = 0, -(1 << 16)
 """Phase bits: those of the producer's waits, in the upper half, begin set."""
 
@@ -219,3 +220,58 @@ def stores_in_groups(k, x: MATRIX, y: MATRIX, tiles: COUNT, *, mistake=None):
                 k.tma.commit_group()
     with k.if_(thread < 2 if wrong("stores_by_turns") else thread == 0):
         k.tma.wait_group()
+
+
+def _reversed(*counts):
+    def launch(tiles):
+        x = small(tiles, tiles, 128, kind=np.float32)
+        return Launch(1, (x, Out((x * 2)[:, ::-1]), tiles))
+
+    return lambda: [launch(tiles) for tiles in counts]
+
+
+@scene(
+    STYLE,
+    _reversed(1, 2, 5),
+    why="What was read alone needs no fence before the next load; what was written needs one, by any thread.",
+    variants={
+        "producer_fences": "The thread that loads fences, after it has waited for the stage.",
+        "one_warp_fences": "One warp of four fences, for all that have written before the barrier in front of it.",
+        "written_elsewhere": "The consumers write to memory that no copy fills, without a fence.",
+    },
+    no_fence=Mistake("proxy-fence", "The consumers write into the stage, and give it back without a fence."),
+    fence_before_the_write=Mistake("proxy-fence", "The fence comes before the write into the stage."),
+)
+@nvb.kernel("sm_90", threads=160)
+def scratch_in_a_stage(k, x: CHUNKS, y: CHUNKS, tiles: COUNT, *, mistake=None):
+    """The LCF template, with a stage as the scratch of those who compute: y = 2 x, each tile backwards."""
+    wrong, thread = named(mistake), k.thread_id()
+    stages = k.shared(f32, 256, align=128, name="stages")
+    scratch = k.shared(f32, 256, align=128, name="scratch") if wrong("written_elsewhere") else stages
+    arrived = k.mbarrier.array(2, arrivals=1, name="arrived")
+    finished = k.mbarrier.array(2, arrivals=128, name="finished")
+    k.mbarrier.ready()
+    with k.if_(k.warp_id() == 4), k.if_(thread == 128), k.range(tiles, name="tile") as tile:
+        stage = tile % 2
+        k.mbarrier.wait(finished + stage, tile // 2 % 2 ^ 1)
+        if wrong("producer_fences"):
+            k.fence.proxy_async()
+        k.mbarrier.arrive(arrived + stage, expect_tx=512)
+        k.bulk.load(stages + stage * 128, x + tile * 128, 512, arrived + stage)
+    with k.if_(k.warp_id() < 4), k.range(tiles, name="tile") as tile:
+        stage = tile % 2
+        k.mbarrier.wait(arrived + stage, tile // 2 % 2)
+        value = stages[stage * 128 + thread]
+        if wrong("fence_before_the_write"):
+            k.fence.proxy_async()
+        scratch[stage * 128 + thread] = value * 2.0
+        k.barrier.sync(1, 128)
+        y[tile * 128 + thread] = scratch[stage * 128 + 127 - thread]
+        if wrong("one_warp_fences"):
+            with k.if_(k.warp_id() == 0):
+                k.fence.proxy_async()
+        elif not any(map(wrong, ("no_fence", "fence_before_the_write", "producer_fences", "written_elsewhere"))):
+            k.fence.proxy_async()
+        k.mbarrier.arrive(finished + stage)
+        if wrong("written_elsewhere"):
+            k.barrier.sync(1, 128)

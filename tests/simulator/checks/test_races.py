@@ -104,6 +104,17 @@ cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd0], 256
 {WAIT.format(label="W", at="", parity=0)}
 ld.shared.u32 %r9, [%r4];"""
 
+WRITTEN_BEFORE_COPY = f"""{READY.format(count=1)}{WORD}
+st.shared.u32 [%r4], %r0;
+fence.proxy.async.shared::cta; // drop: proxy.missing-fence
+bar.sync 0;
+@!%p0 bra W;
+mbarrier.arrive.expect_tx.shared.b64 _, [%r2], 256;
+cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 256, [%r2];
+{WAIT.format(label="W", at="", parity=0)}
+ld.shared.u32 %r9, [%r4];
+st.global.u32 [%rd8], %r9;"""
+
 STORED_BEFORE_BARRIER = STORED.replace(" // drop: proxy.missing-fence", "").replace(
     "bar.sync 0;", "bar.sync 0; // drop: shared.missing-barrier"
 )

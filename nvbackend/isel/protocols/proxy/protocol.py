@@ -96,6 +96,8 @@ def check_proxy_protocol(function: MachineFunction) -> list[Diagnostic]:
     meetings = find_meetings(reduced)
     if any(meeting.first.kind is AccessKind.MULTIPLY for meeting in meetings) and waits_are_wrong(function):
         meetings = [meeting for meeting in meetings if meeting.first.kind is not AccessKind.MULTIPLY]
+    misplaced = {meeting.second.number for meeting in meetings if meeting.second.kind is AccessKind.WRITE}
+    meetings = [one for one in meetings if one.second.kind is not AccessKind.LOAD or one.first.number not in misplaced]
     brought = {meeting.first.object for meeting in meetings if meeting.first.kind in _BROUGHT}
     unwaited = unwaited_reads(function, reduced.runs, brought)
     meetings = sorted([*meetings, *_of_first_rounds(function, reduced, meetings), *unwaited], key=_place)
@@ -157,8 +159,12 @@ def unordered(reduced: Reduced, kinds: frozenset[AccessKind]) -> Iterator[Meetin
 
 
 def _published_never(meeting: Meeting, ordered: set[int]) -> bool:
-    """In one tile, at unknown places: a mistake only if no read of the written data is ordered."""
-    return meeting.first.kind in (AccessKind.WRITE, AccessKind.COPY) and meeting.first.number not in ordered
+    """In one tile, at unknown places: a mistake only if no read of the written data is ordered.
+
+    A copy there may fill other bytes than those that were written.
+    """
+    is_read = meeting.second.kind is not AccessKind.LOAD
+    return is_read and meeting.first.kind in (AccessKind.WRITE, AccessKind.COPY) and meeting.first.number not in ordered
 
 
 def _never_waited(reduced: Reduced, told: set[MemoryObject]) -> Iterator[Meeting]:

@@ -83,7 +83,9 @@ GROUPED: Mapping[Completion | None, AccessKind] = {
 """The accesses that are done when a wait for their group says so."""
 
 HAZARDS: Mapping[AccessKind, frozenset[AccessKind]] = {
-    AccessKind.WRITE: frozenset({AccessKind.MULTIPLY, AccessKind.MULTIPLY_5, AccessKind.STORE, AccessKind.SEND}),
+    AccessKind.WRITE: frozenset(
+        {AccessKind.MULTIPLY, AccessKind.MULTIPLY_5, AccessKind.STORE, AccessKind.SEND, AccessKind.LOAD}
+    ),
     AccessKind.COPY: frozenset(
         {AccessKind.READ, AccessKind.MULTIPLY, AccessKind.MULTIPLY_5, AccessKind.STORE, AccessKind.SEND}
     ),
@@ -216,7 +218,7 @@ class ProxyAnalysis:
         if self._kind[group] not in _WRITTEN:
             return False
         first = self._examples[group]
-        return first.object is run.object and run.kind in HAZARDS[first.kind]
+        return first.object is run.object and run.kind in HAZARDS[first.kind] and run.kind is not AccessKind.LOAD
 
     def pending(self, state: State) -> Iterator[tuple[Run, frozenset[int]]]:
         """Every run that may be pending and is so on every path, with its ages."""

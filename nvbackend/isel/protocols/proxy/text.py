@@ -36,7 +36,10 @@ def diagnose(causes: Sequence[Meeting]) -> Diagnostic:
     first, second = with_line(told.first.site.instr), with_line(told.second.site.instr)
     writes = ((f"{cause.first.object.name} is written here", cause.first.site) for cause in causes)
     if told.first.kind is AccessKind.WRITE:
-        return rules.MISSING_FENCE.diagnose(at=at, notes=_notes(writes), reader=second, writer=first, memory=memory)
+        does, also = ("overwrites", "copy") if told.second.kind is AccessKind.LOAD else ("reads", "read")
+        return rules.MISSING_FENCE.diagnose(
+            at=at, notes=_notes(writes), reader=second, does=does, also=also, writer=first, memory=memory
+        )
     if told.first.kind in (AccessKind.LOAD, AccessKind.RECEIVE):
         return rules.READ_BEFORE_WAIT.diagnose(
             at=at, notes=_notes(writes), reader=second, writer=first, memory=memory, barrier=_barriers(told.first)

@@ -142,6 +142,7 @@ def test_what_a_copy_fills_again_is_the_copys() -> None:
     def program(p: Program) -> None:
         with p.k.one_thread():
             p.tile.address.cast(u32).store(1)
+            p.k.fence.proxy_async()
             p.k.tma.load(p.tile, p.map, (0, 0), p.full)
             p.k.mbarrier.wait(p.full, 0)
             p.k.tma.store(p.map, (0, 0), p.tile)
@@ -286,7 +287,7 @@ def load_and_read(p: Program, wait: int | None, how: str) -> None:
     if wait is not None:
         p.k.mbarrier.wait((p.full, p.k.mbarrier.array(1, 1, name="empty"))[wait], 0)
     if how == "ld":
-        p.tile.address.cast(u32).byte_offset(p.k.thread_id() * 4, align=4).load()
+        p.tile.address.cast(u32).byte_offset(p.k.thread_id() * 4, align=4).load()[0]
     elif how == "ldmatrix":
         p.k.mma.ldmatrix(p.tile.address + p.k.lane_id() * 16, 1)
     else:

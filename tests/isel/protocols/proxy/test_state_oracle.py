@@ -37,7 +37,7 @@ TILED_PLACES = ((0, 8), (8, 16), (0, TILE), (TILE, TILE), (40, 8), (0, BYTES))
 SYMBOLS = {"": "", "b1": "%i@b1*4", "b2": "%j@b2*4"}
 """The run-time parts of places, by the block that sets them anew."""
 MUST_NOT_MEET: Mapping[str, str] = {
-    "write": "multiply multiply5 store send",
+    "write": "multiply multiply5 store send load",
     "copy": "read multiply multiply5 store send",
     "multiply": "write copy load",
     "store": "write copy load",
@@ -232,7 +232,12 @@ class Walk:
                 ):
                     found[first, number] = how
         writes = {number for number, one in enumerate(self.lines) if one.what in ("write", "copy")}
-        return {pair for pair, how in found.items() if how == "sure" or pair[0] in writes - ordered}
+        loads = {number for number, one in enumerate(self.lines) if one.what == "load"}
+        return {
+            pair
+            for pair, how in found.items()
+            if how == "sure" or (pair[0] in writes - ordered and pair[1] not in loads)
+        }
 
     def waited_for(self, place: Place, number: int) -> set[int]:
         """The writes of threads, to the memory that the access is of, that are done on some path to there."""
@@ -244,6 +249,7 @@ class Walk:
             and (one := self.lines[first]).what in ("write", "copy")
             and one.memory is other.memory
             and other.what in MUST_NOT_MEET[one.what].split()
+            and other.what != "load"
         }
 
     def left(self) -> set[int]:

@@ -1,0 +1,64 @@
+"""Copies that fill memory which threads have written: the proxies need a fence between the two."""
+
+from __future__ import annotations
+
+from nvbackend import u32
+from tests.support.proxy_program import Program
+
+
+def _found(p: Program) -> list[str]:
+    return [one.rule_id for one in p.found()]
+
+
+def test_a_write_may_come_after_the_copy_that_follows_it() -> None:
+    """Once: what reads the tile then reads what the copy brought."""
+    p = Program()
+    with p.k.one_thread():
+        p.tile.address.cast(u32).store(1)
+        p.k.tma.load(p.tile, p.map, (0, 0), p.full)
+        p.k.mbarrier.wait(p.full, 0)
+        p.k.tma.store(p.map, (0, 0), p.tile)
+        p.k.tma.commit_group()
+        p.k.tma.wait_group()
+    (found,) = p.found()
+    assert found.rule_id == "proxy.missing-fence"
+    assert "the cp.async.bulk.tensor of line" in found.message
+    assert "overwrites shared memory tile" in found.message
+
+
+def test_a_write_into_what_is_read_is_told_alone() -> None:
+    """The write is too early: where it belongs, a fence may follow."""
+    p = Program()
+    p.write()
+    p.k.fence.proxy_async()
+    p.k.barrier.sync()
+    p.store(wait=False)
+    p.write()
+    p.k.barrier.sync()
+    with p.k.one_thread():
+        p.k.tma.load(p.tile, p.map, (0, 0), p.full)
+    p.k.mbarrier.wait(p.full, 0)
+    assert "proxy.missing-fence" not in _found(p)
+
+
+def test_a_copy_to_another_part_needs_no_fence() -> None:
+    p = Program()
+    buffer = p.k.shared(u32, 256, align=16, name="buffer")
+    buffer[p.k.thread_id() % 128] = 1
+    p.k.barrier.sync()
+    with p.k.one_thread():
+        p.k.bulk.load(buffer + 128, p.pointer, 512, p.full)
+    p.k.mbarrier.wait(p.full, 0)
+    assert _found(p) == []
+
+
+def test_a_read_needs_no_fence_before_a_copy() -> None:
+    """An mbarrier or a barrier is enough: the pipelines of CUTLASS release their stages so."""
+    p = Program()
+    (value,) = p.tile.address.cast(u32).byte_offset(p.k.thread_id() * 4, align=4).load()
+    p.k.barrier.sync()
+    with p.k.one_thread():
+        p.k.tma.load(p.tile, p.map, (0, 0), p.full)
+    p.k.mbarrier.wait(p.full, 0)
+    p.pointer.cast(u32)[p.k.thread_id()] = value
+    assert "proxy.missing-fence" not in _found(p)
