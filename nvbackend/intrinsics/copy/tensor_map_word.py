@@ -2,8 +2,9 @@
 
 The driver's encoding is not documented, but ptxas knows it: it expands tensormap.replace into loads, stores and bit
 operations, and the fields here are the bits that this code changes, on each chip that has the instruction.
-`tests/intrinsics/copy/test_tensor_map_word.py` reads them off again. What tensormap.replace cannot change (the mode,
-the L2 promotion, what else the driver writes) has no public description: those bits are kept in `other`, unnamed.
+`tests/intrinsics/copy/test_tensor_map_word.py` reads them off again. What tensormap.replace cannot change has no public
+description. The place of the L2 promotion and the bit of im2col maps were measured: benchmarks/tensor_map_bits.py prints
+the bits that each argument of the driver's encoders decides. All other bits are kept in `other`, unnamed.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ ATOMICITIES = ("16B", "32B", "32B_FLIP_8B", "64B")
 """The pieces that a swizzle keeps whole, each at its code. PTX ISA 9.7.9 (tensormap.replace: swizzle_atomicity)."""
 FILLS = ("zero", "nan")
 """What reads outside of the tensor give, each at its code."""
+PROMOTIONS = (0, 64, 128, 256)
+"""Bytes that L2 fetches at least, 0 for what is asked for alone, each at its code. As measured."""
 
 _UNROUNDED = {"tf32": "f32", "tf32.ftz": "f32.ftz"}
 """Element types that are another one with a bit that rounds; the packed types after them move up."""
@@ -40,6 +43,8 @@ _CODES = {name: index for index, name in enumerate(name for name in ELEMENT_TYPE
 _CODES |= {name: _CODES[plain] for name, plain in _UNROUNDED.items()}
 _SWIZZLE_BITS = 2
 _LOW_STRIDE_BITS = 32
+_IM2COL = 1 << 64
+"""What the driver sets in maps for im2col copies, whose corners and pixels lie where tiles have their box."""
 
 _STRIDE = Field("global_stride", 0, 36, "bytes between neighbours in the next dimension", 16)
 
@@ -54,6 +59,7 @@ WORD = PackedWord(
         Field("swizzle", 77, _SWIZZLE_BITS, "bytes of a swizzled row, 0 none"),
         Field("fill", 79, 1, "what lies outside of the tensor reads as"),
         Field("rounds_to_tf32", 80, 1, "with f32: the type is tf32"),
+        Field("l2_promotion", 81, 2, "bytes that L2 fetches at least, 0 for those asked for"),
         Field("swizzle_atomicity", 83, 2, "bytes that the swizzle keeps together"),
         Field("swizzle_96", 86, 1, "a third bit of the swizzle"),
         *(
@@ -76,8 +82,9 @@ class TensorMapWord:
 
     Tuples have the innermost dimension first. `global_dim` and `box_dim` are in elements of type `element` (as
     tensormap.replace calls it, such as "f16"), `global_stride` in bytes, one fewer than dimensions; `element_stride`
-    is 1 throughout where it is empty. `interleave` and `swizzle` are in bytes, 0 for none. `other` has all bits that
-    no field of a map of this rank has; with 0 it is a map as device code makes it from zeros.
+    is 1 throughout where it is empty. `interleave`, `swizzle` and `l2_promotion` are in bytes, 0 for none. `other` has
+    all bits that no field of a map of this rank has; with 0 it is a map as device code makes it from zeros. (The driver
+    also writes the bytes of a box without steps at bit 512, and the alignment of a tile in shared memory at bit 576.)
 
     `int.from_bytes(the_map, "little")` is the word of 128 bytes. Raises, for all fields together, tensor-map.word,
     descriptor.range and descriptor.alignment.
@@ -93,6 +100,7 @@ class TensorMapWord:
     swizzle: int = 0
     swizzle_atomicity: str = ATOMICITIES[0]
     fill: str = FILLS[0]
+    l2_promotion: int = PROMOTIONS[0]
     other: int = 0
 
     def __post_init__(self) -> None:
@@ -117,6 +125,7 @@ class TensorMapWord:
             ("swizzle", self.swizzle, SWIZZLES),
             ("swizzle_atomicity", self.swizzle_atomicity, ATOMICITIES),
             ("fill", self.fill, FILLS),
+            ("l2_promotion", self.l2_promotion, PROMOTIONS),
         )
         faults = [
             WORD_FIELD.diagnose(problem=f"{name} = {value!r}", fix=f"use one of {', '.join(map(str, known))}")
@@ -157,6 +166,7 @@ class TensorMapWord:
             "swizzle": swizzle % (1 << _SWIZZLE_BITS),
             "fill": FILLS.index(self.fill),
             "rounds_to_tf32": self.rounds_to_tf32,
+            "l2_promotion": PROMOTIONS.index(self.l2_promotion),
             "swizzle_atomicity": ATOMICITIES.index(self.swizzle_atomicity),
             "swizzle_96": swizzle >> _SWIZZLE_BITS,
         }
@@ -175,10 +185,14 @@ class TensorMapWord:
     def decode(cls, word: int) -> TensorMapWord:
         """The map in tile mode that a word holds.
 
-        Raises tensor-map.word where its bits name no type, swizzle, interleave or rank, and for more than 1024 bits.
+        Raises tensor-map.word where its bits name no type, swizzle, interleave or rank, for maps of im2col copies, and
+        for more than 1024 bits.
         """
         if not 0 <= word < 1 << WORD.bits:
             WORD_FIELD.fail(problem=f"{word:#x} does not fit 128 bytes", fix=f"give {WORD.bits} bits")
+        if word & _IM2COL:
+            problem = f"bit {_IM2COL.bit_length() - 1} is set, as the driver sets it for im2col copies"
+            WORD_FIELD.fail(problem=problem, fix="decode a map in tile mode")
         held = {field.name: field.extract(word) for field in WORD.fields}
         rank, swizzle = held["rank"], held["swizzle"] | held["swizzle_96"] << _SWIZZLE_BITS
         named = {(code, name in _UNROUNDED): name for name, code in _CODES.items()}
@@ -206,5 +220,6 @@ class TensorMapWord:
             SWIZZLES[swizzle],
             ATOMICITIES[held["swizzle_atomicity"]],
             FILLS[held["fill"]],
+            PROMOTIONS[held["l2_promotion"]],
         )
         return replace(plain, other=word ^ plain.encode())

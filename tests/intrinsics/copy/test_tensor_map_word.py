@@ -27,6 +27,7 @@ LISTS = {"box_dim": (5, 1, 256), "global_dim": (5, 1, 1 << 32), "element_stride"
 """Lists of the PTX ISA: how many there are, and the least and the greatest of their values."""
 STRIDES, MOST = 4, (1 << 40) - 16
 INTERLEAVES, SWIZZLES, FILLS = (0, 16, 32), (0, 32, 64, 128, 96), ("zero", "nan")
+PROMOTIONS = (0, 64, 128, 256)
 ATOMICITIES = ("16B", "32B", "32B_FLIP_8B", "64B")
 """PTX ISA 9.7.9 (tensormap.replace): what the numbers of new_val stand for."""
 _INSERT, _SET = "0xb8", "0xd8"
@@ -142,7 +143,8 @@ def chosen(chooser: random.Random) -> TensorMapWord:
         chooser.choice(SWIZZLES),
         chooser.choice(ATOMICITIES),
         chooser.choice(FILLS),
-        chooser.randrange(1 << 4) << 64 | chooser.randrange(1 << 500) << 512,
+        chooser.choice(PROMOTIONS),
+        chooser.randrange(1 << 3) << 65 | chooser.randrange(1 << 500) << 512,
     )
 
 
@@ -170,6 +172,7 @@ def test_bits_of_dimensions_that_a_map_does_not_have_are_others() -> None:
         ({"interleave": 1}, "interleave = 1"),
         ({"swizzle_atomicity": "8B"}, "swizzle_atomicity = '8B'"),
         ({"fill": "one"}, "fill = 'one'"),
+        ({"l2_promotion": 32}, "l2_promotion = 32"),
         ({"box_dim": (1,)}, "box_dim = (1,) of a map with 2 dimensions"),
         ({"element_stride": (1,)}, "element_stride = (1,) of a map"),
         ({"global_stride": ()}, "global_stride = () of a map"),
@@ -199,6 +202,7 @@ def test_what_a_map_cannot_hold(change: dict[str, Any], said: str) -> None:
         (6 << 71 | 1 << 80, "element type 6, rounds_to_tf32 = 1"),
         (3 << 75, "interleave 3"),
         (1 << 77 | 1 << 86, "swizzle 5"),
+        (1 << 64, "bit 64 is set, as the driver sets it for im2col"),
         (1 << 1024, "does not fit 128 bytes"),
         (-1, "does not fit 128 bytes"),
     ],
