@@ -3,8 +3,8 @@
 The driver's encoding is not documented, but ptxas knows it: it expands tensormap.replace into loads, stores and bit
 operations, and the fields here are the bits that this code changes, on each chip that has the instruction.
 `tests/intrinsics/copy/test_tensor_map_word.py` reads them off again. What tensormap.replace cannot change has no public
-description. The place of the L2 promotion and the bit of im2col maps were measured: benchmarks/tensor_map_bits.py prints
-the bits that each argument of the driver's encoders decides. All other bits are kept in `other`, unnamed.
+description. The L2 promotion and the bit of im2col maps were measured: benchmarks/tensor_map_bits.py prints the bits
+that each argument of the driver's encoders decides. All other bits are kept in `other`, unnamed.
 """
 
 from __future__ import annotations
