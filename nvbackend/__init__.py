@@ -112,8 +112,10 @@ if TYPE_CHECKING:
     from nvbackend.diagnostics import (
         Diagnostic as Diagnostic,
         DiagnosticError as DiagnosticError,
+        Location as Location,
         Rule as Rule,
         Severity as Severity,
+        user_line as user_line,
     )
     from nvbackend.diagnostics.announce import DiagnosticWarning as DiagnosticWarning, Suppressed as Suppressed
     from nvbackend.diagnostics.deprecated import DeprecatedWarning as DeprecatedWarning
@@ -198,7 +200,7 @@ _NAMES: dict[str, str] = {
         "codegen.compiled": "CompiledKernel",
         "codegen.stages.compiling": "compile_kernel",
         "codegen.saved.saved": "SavedKernel SavedModule load_compiled load_compiled_module",
-        "diagnostics": "Diagnostic DiagnosticError Rule Severity",
+        "diagnostics": "Diagnostic DiagnosticError Location Rule Severity user_line",
         "diagnostics.announce": "DiagnosticWarning Suppressed",
         "diagnostics.deprecated": "DeprecatedWarning",
         "intrinsics.copy.tensor_map_word": "TensorMapWord",

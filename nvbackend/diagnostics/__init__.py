@@ -21,6 +21,7 @@ from nvbackend.diagnostics.diagnostic import (
 from nvbackend.diagnostics.location import Location, caller_location
 from nvbackend.diagnostics.records import record
 from nvbackend.diagnostics.type_names import element_name
+from nvbackend.diagnostics.users import user_line
 
 __all__ = [
     "Diagnostic",
@@ -41,5 +42,6 @@ __all__ = [
     "record",
     "told_once",
     "user_facing",
+    "user_line",
     "with_article",
 ]

@@ -12,6 +12,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend.codegen.llvm import compile_ir
+from nvbackend.diagnostics import users
 from nvbackend.diagnostics.location import MARK_OF_PLUMBING
 
 LOWERING = """
@@ -19,6 +20,9 @@ import nvbackend as nvb
 
 def wait(k, amount=20):
     k.nanosleep(amount)
+
+def kept():
+    return nvb.user_line()
 
 def leave(k, early=True):
     with k.if_(k.thread_id() < 16):
@@ -99,6 +103,20 @@ def test_a_module_takes_itself_out(lowering):
     lowering.wait(k)
     (place,) = _waits(k)
     assert place.file == lowering.wait.__code__.co_filename
+
+
+def test_a_line_that_a_compiler_keeps_is_its_users(lowering):
+    place = lowering.kept()
+    assert (place.file, place.source) == (__file__, "place = lowering.kept()")
+    rule = nvb.Rule("tiny.mistake", message="{what}", fix="write it otherwise")
+    with pytest.raises(nvb.DiagnosticError) as raised:
+        rule.fail(at=place, what="a mistake")
+    assert raised.value.diagnostics[0].location == place
+
+
+def test_where_only_nvbackend_runs_there_is_no_line(monkeypatch):
+    monkeypatch.setattr(users, "caller_location", lambda: None)
+    assert nvb.user_line() == nvb.Location("<unknown>", 1, "")
 
 
 def test_without_the_mark_its_lines_count(lowering):

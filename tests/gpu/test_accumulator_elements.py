@@ -64,9 +64,10 @@ def kernel(case: Case) -> Any:
     """D is A B^T; beside it what elements, rows and columns give."""
     (rows, columns), element = case.tile, case.element
     with_rows = {"a": nvb.Pointer[element], "b": nvb.Pointer[element], "d": nvb.Pointer[case.d]}
-    parameters = {**with_rows, "sums": nvb.Pointer[f32], "bounded": nvb.Pointer[bf16], "m": i32, "n": i32}
+    parameters = {**with_rows, "sums": nvb.Pointer[f32], "bounded": nvb.Pointer[bf16]}
+    parameters |= {"held": nvb.Pointer[f32], "m": i32, "n": i32}
 
-    def body(k, a, b, d, sums, bounded, m, n):
+    def body(k, a, b, d, sums, bounded, held, m, n):
         mma = k.tiled_mma(case.request, **case.how, tile=case.tile)
         of = {
             name: k.tensor(one, Layout((count, K), (K, 1))) for name, one, count in (("a", a, rows), ("b", b, columns))
@@ -96,6 +97,8 @@ def kernel(case: Case) -> Any:
         inside = k.identity_tensor(case.tile).below(m, n)
         acc.set(acc.map(lambda x: x + x, **place))
         tile = k.tensor(bounded, Layout(case.tile, (columns, 1)))
+        for (row, column), value in whole.load(tile, where=inside).to(f32).items():
+            held[row * columns + column] = value
         acc.elements(**place).to(f32).store(tile, where=inside, alpha=0.5, beta=2)
 
     body.__annotations__ = parameters
@@ -128,9 +131,10 @@ def test_elements_are_where_their_coordinates_say(case, device):
 
     old = random.integers(-4, 5, (rows, columns)).astype(ml_dtypes.bfloat16)
     to, of, bounded = (cuda.to_device(one) for one in (d, sums, old.view(np.uint16)))
+    held = cuda.to_device(np.full((rows, columns), np.nan, np.float32))
     m, n = rows - 8, columns - 8
     loaded = runtime.load(kernel(case).compile(target=target_on(device, case.target)))
-    loaded.launch(1, cuda.to_device(a), cuda.to_device(b), to, of, bounded, m, n)
+    loaded.launch(1, cuda.to_device(a), cuda.to_device(b), to, of, bounded, held, m, n)
     loaded.synchronize()
     product = a.astype(np.int64) @ b.astype(np.int64).T
     assert np.array_equal(to.copy_to_host(), product)
@@ -139,6 +143,8 @@ def test_elements_are_where_their_coordinates_say(case, device):
     )
     assert np.array_equal(of.copy_to_host()[0], masked.sum(1))
     assert np.array_equal(of.copy_to_host()[1], masked.max(1))
+    inside = (np.arange(rows)[:, None] < m) & (np.arange(columns) < n)
+    assert np.array_equal(held.copy_to_host(), np.where(inside, old.astype(np.float32), 0))
     expected = old.astype(np.float64)
     expected[:m, :n] = product[:m, :n] + 2 * expected[:m, :n]
     assert np.array_equal(bounded.copy_to_host(), expected.astype(ml_dtypes.bfloat16).view(np.uint16))

@@ -15,6 +15,7 @@ CANNOT_FAIL = {
         "ElementType",
         "Im2col",
         "LaunchBounds",
+        "Location",
         "MachineFunction",
         "MachineInstr",
         "Parameter",

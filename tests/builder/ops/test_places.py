@@ -62,6 +62,17 @@ def test_the_machine_form_has_the_place_and_its_callers(program):
     assert found["ret"].file == __file__  # it ends after the block
 
 
+def test_a_kept_line_is_a_place():
+    k = builder()
+    line = nvb.user_line()
+    with k.location(line), k.location(nvb.Location("a.dsl", 7, "", column=5)):
+        k.barrier.sync()
+    (place,) = [one.location for one in next(iter(k.finish().machine.blocks.values())).instructions][:1]
+    assert (place.file, place.line, place.column) == ("a.dsl", 7, 5)
+    assert (place.callers[0].file, place.callers[0].line) == (__file__, line.line)
+    assert line.source == "line = nvb.user_line()"
+
+
 def test_diagnostics_list_the_place_then_its_callers_then_python(program):
     k = builder()
     with pytest.raises(nvb.DiagnosticError) as raised:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.diagnostics import Rule, printed, user_facing
-from nvbackend.diagnostics.location import StatedLocation, placed, stated_places
+from nvbackend.diagnostics.location import Location, StatedLocation, placed, stated_places
 
 PLACE = Rule(
     id="location.place",
@@ -24,20 +24,28 @@ _MOST_COLUMNS = 2**16 - 1
 
 @user_facing
 class SourceLocation(Noun):
-    """`with k.location(file, line, column=0, name=None)`: what the block emits is of this place of your language."""
+    """`with k.location(file, line, column=0, name=None)`: what the block emits is of this place of your language.
+
+    `with k.location(nvb.user_line())` is of a line of Python that was kept.
+    """
 
     __noun__ = "location"
     __usual__ = "__call__"
 
-    def __call__(self, file: str, line: int, column: int = 0, name: str | None = None) -> AbstractContextManager[None]:
+    def __call__(
+        self, file: str | Location, line: int = 0, column: int = 0, name: str | None = None
+    ) -> AbstractContextManager[None]:
         """The source of what is emitted in the block: line `line`, from 1, of `file`, and column `column`, 0 for none.
 
+        A `nvb.Location` is file, line and column in one.
         `name` is what your language calls the code there, such as a function. The machine form, diagnostics, the
         `.loc` of the PTX, line tables, reports and pages name this place instead of a line of Python. Inside another
         `k.location` the outer place is a caller of the inner one: diagnostics list both, and the lines of Python after
         them. An attached function's `.loc` are its owner's. Raises location.place.
         """
         self._k.check_live()
+        if isinstance(file, Location):
+            line, column, file = file.line, file.column, file.file
         _check_text("file", file, "my_kernel.dsl")
         _check_number("line", line, 1, _MOST_LINES, "lines are counted from 1")
         _check_number("column", column, 0, _MOST_COLUMNS, "leave it out where it is not known")

@@ -214,6 +214,14 @@ class TileValues(KnownAttributes, Sequence[Value]):
 
     # -- memory -----------------------------------------------------------------------------------------------------
 
+    def load(self, source: Tensor, *, where: Inside | None = None) -> TileValues:
+        """What `source`, a tensor of the tile's shape, has at the places of these elements: a residual, a mask.
+
+        It is in global or shared memory; the loads are as wide as its layout allows. What is outside of `where`, as
+        `store` takes it, is 0. Raises tiled-mma.tile, and what `k.copy` raises.
+        """
+        return TileValues(self._held, tuple(self._loaded(source, where, "loaded")))
+
     def store(
         self,
         target: Tensor,
@@ -245,9 +253,13 @@ class TileValues(KnownAttributes, Sequence[Value]):
         form = Axpby(k, alpha, beta, self.element, element, c.element)
         if not form.reads_c:
             return [form.of(value, None) for value in self._values]
-        old = make_registers(k.core, c.element, Layout(self._held.parts), "c")
-        load_fitting(k, c, old, self._held.cut, where)
-        return [form.of(value, old[index]) for index, value in enumerate(self._values)]
+        return [form.of(value, old) for value, old in zip(self._values, self._loaded(c, where, "c"), strict=True)]
+
+    def _loaded(self, source: Tensor, where: Inside | None, name: str) -> Iterator[Value]:
+        k = self._held.k
+        registers = make_registers(k.core, source.element, Layout(self._held.parts), name)
+        load_fitting(k, source, registers, self._held.cut, where)
+        return (registers[index] for index in range(len(self)))
 
     def __repr__(self) -> str:
         return f"<{len(self)} elements of {self.element}, a thread's of a tile of {self._held}>"
