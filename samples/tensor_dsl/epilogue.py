@@ -7,84 +7,68 @@ from dataclasses import dataclass
 from typing import Any
 
 import nvbackend as nvb
-from nvbackend import f32
 from nvbackend.layout import Layout
 from samples.tensor_dsl.language import Applied, Expression, Operand, Product, Sum, Tensor
 
-Emitted = nvb.TileValues | nvb.AxisValues | float
-
-
-@dataclass(frozen=True)
-class Tile:
-    """Part of the result, a matrix of m x n: its shape, and the row and column where it begins."""
-
-    shape: tuple[int, int]
-    row: nvb.Value
-    column: nvb.Value
-    m: nvb.Value
-    n: nvb.Value
+Place = tuple[nvb.Value, nvb.Value]  # a row and a column of the result
 
 
 @dataclass(frozen=True)
 class Epilogue:
-    """Computes `result` of a tile of `product`, and stores it to `given["out"]`."""
+    """Computes `result`, of m x n, tile by tile of `product`, and stores it to `given["out"]`."""
 
     k: nvb.KernelBuilder
     result: Expression
     product: Product
     given: Mapping[str, Any]
 
-    def __call__(self, values: nvb.TileValues, tile: Tile) -> None:
-        """Store what comes of the elements that this thread has of the product."""
+    def __call__(self, values: nvb.TileValues, at: Place) -> None:
+        """Store what comes of the elements that this thread has of a tile, which begins at a place of the product."""
         if isinstance(self.result, Sum):
-            self._add_sums(self.result, values, tile)
+            self._add_sums(self.result, values, at)
             return
-        results = self._emit(self.result, values, tile)
-        with self._of(self.result):
-            out = self.k.tensor(self.given["out"], Layout((tile.m, tile.n), (tile.n, 1)))
-            place = (tile.row // tile.shape[0], tile.column // tile.shape[1])
-            inside = self.k.identity_tensor(tile.shape, at=(tile.row, tile.column)).below(tile.m, tile.n)
-            results.to(out.element).store(out.tile(tile.shape, place), where=inside)
+        results = self._emit(self.result, values, at)
+        with self.k.location(self.result.place):
+            tile, inside = self._tile(self.given["out"], values, at)
+            results.store(tile, where=inside)
 
-    def _add_sums(self, total: Sum, values: nvb.TileValues, tile: Tile) -> None:
+    def _add_sums(self, total: Sum, values: nvb.TileValues, at: Place) -> None:
         """Add what this thread has to what others have: the output begins at 0."""
-        terms = self._emit(total.of, values, tile)
-        with self._of(total):
-            inside = terms.where(lambda row, column: (tile.row + row < tile.m) & (tile.column + column < tile.n), 0.0)
-            of_rows = total.axis == self.product.axes[1]
-            sums = (inside.reduce_rows if of_rows else inside.reduce_columns)("add", lanes=False)
-            first, end = (tile.row, tile.m) if of_rows else (tile.column, tile.n)
+        terms = self._emit(total.inputs[0], values, at)
+        with self.k.location(total.place):
+            m, n = (self.given[axis] for axis in self.product.axes)
+            inside = terms.where(lambda row, column: (at[0] + row < m) & (at[1] + column < n), 0.0)
+            axis = self.product.axes.index(total.axes)
+            sums = (inside.reduce_columns if axis else inside.reduce_rows)("add", lanes=False)
             for index, value in sums.items():
-                with self.k.if_(first + index < end):
-                    self.k.atomic.add(self.given["out"] + (first + index), value)
+                with self.k.if_(at[axis] + index < self.given[total.axes]):
+                    self.k.atomic.add(self.given["out"] + (at[axis] + index), value)
 
-    def _emit(self, expression: Operand, values: nvb.TileValues, tile: Tile) -> Any:
+    def _emit(self, expression: Operand, values: nvb.TileValues, at: Place) -> Any:
         """What the expression is here: a tile of values, one for each row or column, or a number."""
         if not isinstance(expression, Expression) or isinstance(expression, Product):
             return values if isinstance(expression, Product) else expression
-        inputs = expression.inputs if isinstance(expression, Applied) else ()
-        arguments = [self._emit(argument, values, tile) for argument in inputs]
-        with self._of(expression):
+        arguments = [self._emit(argument, values, at) for argument in expression.inputs]
+        with self.k.location(expression.place):
             if isinstance(expression, Applied):
                 return values.map(lambda _, *each: expression.emit(self.k, *each), *arguments)
             assert isinstance(expression, Tensor)
-            return self._load(expression, values, tile)
+            return self._load(expression, values, at)
 
-    def _load(self, tensor: Tensor, values: nvb.TileValues, tile: Tile) -> Emitted:
-        """A tensor's values where the tile is, 0 where the matrix has ended."""
+    def _load(self, tensor: Tensor, values: nvb.TileValues, at: Place) -> Any:
+        """A tensor's values where the tile is, 0 where the result has ended."""
+        address = self.given[tensor.name]
+        if tensor.axes == self.product.axes:
+            tile, inside = self._tile(address, values, at)
+            return values.load(tile, where=inside).to(nvb.f32)
+        axis = self.product.axes.index(tensor.axes)
+        first, end = at[axis], self.given[tensor.axes]
+        along = values.columns if axis else values.rows
+        return along(lambda index: (address + (first + index)).load(where=first + index < end)[0].to(nvb.f32))
 
-        def element(index: nvb.Value, inside: nvb.Value) -> nvb.Value:
-            loaded: nvb.Value = (self.given[tensor.name] + index).load(where=inside)[0]
-            return loaded.to(f32)
-
-        if tensor.axes == self.product.axes[0]:
-            return values.rows(lambda row: element(tile.row + row, tile.row + row < tile.m))
-        if tensor.axes == self.product.axes[1]:
-            return values.columns(lambda column: element(tile.column + column, tile.column + column < tile.n))
-        places = [(tile.row + row, tile.column + column) for (row, column), _ in values.items()]
-        each = [element(row * tile.n + column, (row < tile.m) & (column < tile.n)) for row, column in places]
-        return nvb.TileValues(values.held, each)
-
-    def _of(self, expression: Expression) -> Any:
-        """What is emitted in this block comes from the line of the expression."""
-        return self.k.location(*expression.place)
+    def _tile(self, address: nvb.Address, values: nvb.TileValues, at: Place) -> tuple[nvb.Tensor, nvb.Inside]:
+        """The tile of a matrix at `address`, and what of it is inside of the matrix."""
+        m, n = (self.given[axis] for axis in self.product.axes)
+        place = tuple(first // extent for first, extent in zip(at, values.shape, strict=True))
+        tile = self.k.tensor(address, Layout((m, n), (n, 1))).tile(values.shape, place)
+        return tile, self.k.identity_tensor(values.shape, at=at).below(m, n)

@@ -8,11 +8,11 @@ import re
 import numpy as np
 import pytest
 
-from nvbackend import bf16, f16, f32
+from nvbackend import DiagnosticError, bf16, f16, f32
 from samples.program import Device, largest_error, target_for
 from samples.tensor_dsl import __main__ as program
 from samples.tensor_dsl.kernel import Kernel
-from samples.tensor_dsl.language import MistakeError, Tensor, apply, einsum, relu
+from samples.tensor_dsl.language import Tensor, apply, einsum, relu
 from samples.tensor_dsl.products import WAYS
 
 x, w = Tensor("mk", f16, "x"), Tensor("nk", f16, "w")
@@ -75,41 +75,56 @@ def test_numbers_are_numpys_on_a_gpu(target, result):
 
 
 def mistake(make):
-    """The text of the mistake, which is at the line of `make`."""
-    with pytest.raises(MistakeError) as raised:
+    """The mistake's text and fix; it is at the line of `make`."""
+    with pytest.raises(DiagnosticError) as raised:
         make()
-    file, line, text = re.fullmatch(r"(.*):(\d+): (.*)", str(raised.value)).groups()
-    assert (file, int(line)) == (__file__, inspect.getsourcelines(make)[1])
-    return text
+    (found,) = raised.value.diagnostics
+    assert found.rule_id == "language.mistake"
+    assert (found.location.file, found.location.line) == (__file__, inspect.getsourcelines(make)[1])
+    return f"{found.message}: {found.fix}"
 
 
 def test_a_mistake_is_at_the_line_of_the_program():
     y = einsum("mk,nk->mn", x, w)
     assert "mk,kn->mn" in mistake(lambda: einsum("mk,kn->mn", x, w))
-    assert "f32" in mistake(lambda: einsum("mk,nk->mn", x, Tensor("nk", f32, "v")))
-    assert "bf16" in mistake(lambda: einsum("mk,nk->mn", x, Tensor("nk", bf16, "v")))
+    assert "v is f32" in mistake(lambda: einsum("mk,nk->mn", x, Tensor("nk", f32, "v")))
+    assert "v is bf16" in mistake(lambda: einsum("mk,nk->mn", x, Tensor("nk", bf16, "v")))
     assert "along k" in mistake(lambda: y.sum("k"))
     assert "axes mn and p" in mistake(lambda: y + Tensor("p", f32, "v"))
     assert "axes mn and nm" in mistake(lambda: y - Tensor("nm", f32, "v"))
     assert "along mn" in mistake(lambda: y.sum("mn"))
     assert "sm_80, sm_90a, sm_100a" in mistake(lambda: Kernel("kernel", 2.0 * y, "sm_75"))
-    assert "out is the name" in mistake(lambda: Kernel("kernel", y * Tensor("n", f32, "out"), "sm_80"))
-    assert "x is the name" in mistake(lambda: Kernel("kernel", y * Tensor("n", f32, "x"), "sm_80"))
+    assert "out is taken" in mistake(lambda: Kernel("kernel", y * Tensor("n", f32, "out"), "sm_80"))
+    assert "m is taken" in mistake(lambda: Kernel("kernel", y * Tensor("n", f32, "m"), "sm_80"))
+    assert "x is taken" in mistake(lambda: Kernel("kernel", y * Tensor("n", f32, "x"), "sm_80"))
     assert "2 products" in mistake(lambda: Kernel("kernel", y + einsum("mk,nk->mn", x, w), "sm_80"))
     assert "0 products" in mistake(lambda: Kernel("kernel", x * 2.0, "sm_80"))
-    assert "the last" in mistake(lambda: Kernel("kernel", relu(y.sum("n")), "sm_80"))
+    assert "make a kernel of the sum" in mistake(lambda: Kernel("kernel", relu(y.sum("n")), "sm_80"))
+
+
+def refused(kernel, arrays):
+    """The rule, message and fix of what a launch with these arrays raises."""
+    with pytest.raises(DiagnosticError) as raised:
+        kernel(Device("the test asks for it"), **arrays)
+    (found,) = raised.value.diagnostics
+    return found.rule_id, found.message, found.fix, found.location
 
 
 def test_extents_that_do_not_fit_are_refused():
     kernel = Kernel("kernel", einsum("mk,nk->mn", x, w), "sm_80")
-    for sizes, words in (({**SIZES, "k": 76}, "k is 76"), (SIZES, "w has 64 of axis k, others have 72")):
-        arrays = arrays_of(kernel, sizes)
-        arrays["w"] = arrays["w"][:, :64] if sizes is SIZES else arrays["w"]
-        with pytest.raises(MistakeError, match=words):
-            kernel(Device("the test asks for it"), **arrays)
-    for few in ({"x": arrays["x"]}, {"x": arrays["x"], "w": arrays["w"][0]}):
-        with pytest.raises(MistakeError, match="w has the axes nk"):
-            kernel(Device("the test asks for it"), **few)
+    arrays = arrays_of(kernel)
+    assert refused(kernel, {**arrays, "w": arrays["w"][:, :64]})[1:3] == (
+        "x has the shape (136, 72)",
+        "give it (136, 64)",
+    )
+    assert refused(kernel, {"x": arrays["x"]})[1:3] == ("w has the shape ()", "give it ('n', 72)")
+    flat = refused(kernel, {**arrays, "w": arrays["w"][0]})
+    assert flat[:3] == ("language.mistake", "w has the shape (72,)", "give it (72, 72)")
+    assert flat[3].line == x.place.line == w.place.line
+    odd = refused(kernel, arrays_of(kernel, {**SIZES, "k": 76}))
+    assert odd[0].startswith("launch.")
+    assert "k" in odd[1].split()
+    assert "76" in odd[1]
 
 
 def test_ptx_and_diagnostics_name_the_line_of_the_expression():
@@ -121,7 +136,7 @@ def test_ptx_and_diagnostics_name_the_line_of_the_expression():
     places = set(re.findall(r"\.loc\t1 (\d+)", ptx))
     assert {str(line - 1), str(line)} <= places
 
-    wrong = apply("wrong", lambda k, value: k.math.expp(value), lambda value: value, product)
+    wrong = apply("wrong", lambda k, value: k.math.expp(value), product)
     with pytest.raises(AttributeError) as raised:
         Kernel("kernel", wrong, "sm_90a")
     assert f"at {__file__}:{line + 7}" in str(raised.value)
