@@ -22,6 +22,7 @@ from nvbackend.builder.kernel.annotations import (
     without_functions,
 )
 from nvbackend.builder.kernel.check import Check, sizes_of
+from nvbackend.builder.kernel.garbage import rarely_collected
 from nvbackend.builder.kernel.python_function import check_function, first_line, last_line, misused
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.math_policy import MathPolicy
@@ -144,7 +145,8 @@ class KernelDefinition(NotLoaded):
         `debug`: `check` is that of `KernelBuilder.finish` (kernel.check), and `debug=False` leaves out `k.print`,
         `k.assert_`, `k.trap`, `k.breakpoint` and `k.clock`.
         """
-        return self._build(target, self._together(constants, more), check, debug=debug)
+        with rarely_collected():
+            return self._build(target, self._together(constants, more), check, debug=debug)
 
     def _build(
         self,
@@ -354,9 +356,10 @@ class KernelDefinition(NotLoaded):
             with Ahead(options) as ahead:
                 return ahead.compiled(self._build(target, constants, check, debug=debug, ahead=ahead), completed)
 
-        if self.rules:  # what their analyses read is not known
-            return compile_()
-        return self._before.get(self._function, (facts, target, constants, check, debug), options, compile_)
+        with rarely_collected():
+            if self.rules:  # what their analyses read is not known
+                return compile_()
+            return self._before.get(self._function, (facts, target, constants, check, debug), options, compile_)
 
     @functools.cached_property
     def _depends(self) -> bool:

@@ -1,0 +1,78 @@
+"""Garbage is collected less often inside a build, and as before after it."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import f32
+from nvbackend.builder.kernel.garbage import rarely_collected
+
+OFTEN = (500, 9, 8)
+inside: list[tuple[int, int, int]] = []
+
+
+@nvb.kernel("sm_80", threads=32)
+def noting(k, out: nvb.Pointer[f32]):
+    inside.append(gc.get_threshold())
+    out[0] = 1.0
+
+
+@nvb.kernel("sm_80", threads=32)
+def failing(k, out: nvb.Pointer[f32]):
+    inside.append(gc.get_threshold())
+    out[0] = 1 / 0
+
+
+@pytest.fixture(autouse=True)
+def thresholds() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(*OFTEN)
+    inside.clear()
+    yield
+    gc.set_threshold(*before)
+
+
+def test_a_build_collects_less_often_and_ends_as_it_began() -> None:
+    noting.build()
+    noting.compile(assemble=False, cache=nvb.Cache.disabled())
+    with pytest.raises(ZeroDivisionError):
+        failing.build()
+    assert gc.get_threshold() == OFTEN
+    assert len(inside) == 3
+    assert all(first > 100 * OFTEN[0] and tuple(rest) == OFTEN[1:] for first, *rest in inside)
+
+
+@pytest.mark.parametrize("chosen", [(0, 9, 8), (10**6, 9, 8)], ids=["off", "rare"])
+def test_what_a_program_chose_itself_stays(chosen: tuple[int, int, int]) -> None:
+    gc.set_threshold(*chosen)
+    noting.build()
+    assert inside == [chosen]
+    assert gc.get_threshold() == chosen
+
+
+def test_builds_in_threads_leave_the_thresholds_of_before() -> None:
+    """One begins inside another and ends after it: it must not bring back what the other had set."""
+    first_in, both_in, first_out = Barrier(2), Barrier(2), Barrier(2)
+
+    def first() -> None:
+        with rarely_collected():
+            first_in.wait()
+            both_in.wait()
+        first_out.wait()
+
+    def second() -> None:
+        first_in.wait()
+        with rarely_collected():
+            both_in.wait()
+            first_out.wait()
+
+    with ThreadPoolExecutor(2) as threads:
+        for done in [threads.submit(first), threads.submit(second)]:
+            done.result()
+    assert gc.get_threshold() == OFTEN
