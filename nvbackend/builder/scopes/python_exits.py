@@ -137,11 +137,12 @@ class _Flow:
         return max(self.body(node.body, reached), self.body(node.orelse, reached))
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, reached: Reached) -> Reached:
+        test = node.test if isinstance(node, ast.While) else None
+        known = bool(test.value) if isinstance(test, ast.Constant) else None
         self._around.append(node)
-        self.body(node.body, reached)
+        self.body(node.body, Reached.NEVER if known is False else reached)
         self._around.pop()
-        endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
-        end = self.body(node.orelse, Reached.NEVER if endless else reached)
+        end = self.body(node.orelse, Reached.NEVER if known else reached)
         return max(end, self._breaks.get(node, Reached.NEVER))
 
     def _try(self, node: ast.Try | ast.TryStar, reached: Reached) -> Reached:

@@ -19,6 +19,8 @@ from nvbackend.builder.scopes.python_exits import python_exit
 
 PROGRAMS = 200
 RUNS = 3
+CONDITIONS = ("bit()", "bit()", "bit()", "1", "0", "True", "None", "'text'")
+"""Python leaves out what a constant of them shows that no run comes to."""
 
 
 class Writer:
@@ -61,7 +63,7 @@ class Writer:
         self.statements(indent + 1, depth=depth, in_loop=in_loop)
 
     def write_if(self, indent: int, *, depth: int, in_loop: bool) -> None:
-        self.add(indent, "if bit():")
+        self.add(indent, f"if {self.random.choice(CONDITIONS)}:")
         self.statements(indent + 1, depth=depth, in_loop=in_loop)
         if self.random.random() < 0.4:
             self.add(indent, "else:")
@@ -77,7 +79,11 @@ class Writer:
                 break
 
     def write_loop(self, indent: int, *, depth: int, in_loop: bool) -> None:
-        self.add(indent, self.random.choice(["for i in (1, 2):", "while bit():"]))
+        head = self.random.choice(["for i in (1, 2):", "while bit():", "while 0:", "while 1:"])
+        self.add(indent, head)
+        if head == "while 1:":
+            self.add(indent + 1, "if not bit():")
+            self.add(indent + 2, f"mark({len(self.lines) + 1}); break")
         self.statements(indent + 1, depth=depth, in_loop=True)
         if self.random.random() < 0.2:
             self.add(indent, "else:")
