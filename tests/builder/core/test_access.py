@@ -170,6 +170,11 @@ def test_shared_memory_takes_no_32_bytes() -> None:
         ("memory.caching", "the cache operator .cg", lambda k, x: x.load(order="relaxed", scope="gpu", cache="cg")),
         ("memory.caching", "shared memory, which is not", lambda k, x: k.shared(u32, 4).load(evict="L1::evict_last")),
         ("memory.constant", "a store to", lambda k, x: k.global_address(x.pointer(), u32, 4, const=True).store(1)),
+        (
+            "memory.constant",
+            "a load with order='relaxed' from",
+            lambda k, x: k.global_address(x.pointer(), u32, 4, const=True).load(order="relaxed", scope="gpu"),
+        ),
         ("memory.alignment", "a multiple of 16", lambda k, x: (x + 1).load(4, order="relaxed", scope="gpu")),
     ],
 )  # fmt: skip

@@ -156,8 +156,12 @@ def test_nouns_stay_as_they_are(k: nvb.KernelBuilder) -> None:
         k.mbarrier.foo = 3  # type: ignore[attr-defined]
     with pytest.raises(nvb.DiagnosticError, match=r"k\.mbarrier takes no attribute 'wait'"):
         k.mbarrier.wait = 3  # type: ignore[assignment, method-assign]
+    with pytest.raises(nvb.DiagnosticError, match=r"k\.mbarrier keeps its attribute 'wait'(.|\n)*leave k\.mbarrier as"):
+        del k.mbarrier.wait
     assert k.barrier is barrier
     k.mine = 3  # type: ignore[attr-defined]
+    del k.mine  # type: ignore[attr-defined]
+    assert "mine" not in vars(k)
 
 
 def test_what_is_advised_for_names_of_others_exists() -> None:

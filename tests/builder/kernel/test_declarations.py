@@ -123,6 +123,7 @@ def test_any_power_of_two_is_an_alignment(align: int) -> None:
         (("a", i32), "kernel.parameter", "not a kernel parameter type"),
         (Parameter("a", Pointer(i32, align=3)), "kernel.parameter-fact", "align=3"),
         (Parameter("a", Pointer(i32, align=0)), "kernel.parameter-fact", "power of two"),
+        (Parameter("a", Pointer(i32, space="shared")), "kernel.parameter-fact", "addresses of global memory"),
         (Parameter("a", TensorMap(f16, box=(0, 64))), "kernel.parameter-fact", "1 to 256"),
         (Parameter("a", TensorMap(f16, box=(512, 64))), "kernel.parameter-fact", "1 to 256"),
         (Parameter("a", TensorMap(f16, box=(1,) * 6)), "kernel.parameter-fact", "1 to 5"),

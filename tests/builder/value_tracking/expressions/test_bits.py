@@ -158,6 +158,17 @@ def test_the_swizzle_of_an_address(swizzled, pitch, span, start):
     assert bits.swizzle((address + elements(row, chunk * 8) * 2).ir) == span
 
 
+@pytest.mark.parametrize("shift", [1, 2, 3, 4, 5])
+def test_each_choice_of_bits_that_are_exchanged(shift):
+    """The first one, two or three bits from 16 bytes on, by those three above: any other choice is no swizzle."""
+    k, bits = new(), Bits()
+    x = k.arguments[0]
+    spans = {0x10: 32, 0x30: 64, 0x70: 128}
+    for mask in range(1024) if shift == 3 else spans:
+        expected = spans.get(mask) if shift == 3 else None
+        assert bits.swizzle((x ^ (x >> shift & mask)).ir) == expected, hex(mask)
+
+
 def test_exclusive_ors_that_are_no_swizzle_of_a_map():
     k = new()
     x, y = k.arguments
