@@ -136,11 +136,8 @@ def _region_of(thing: Any) -> Block | None:
 @functools.lru_cache(maxsize=1024)
 def _targets(code: CodeType, step: int) -> tuple[Assigned, ...]:
     """The targets of the with-block that begins at this step of the code, of those that are read after it."""
-    if not 0 <= step < len(code.co_code):
-        return ()
-    return _by_place("".join(linecache.getlines(code.co_filename))).get(
-        next(itertools.islice(code.co_positions(), step // 2, None)), ()
-    )
+    place = next(itertools.islice(code.co_positions(), step // 2, None))
+    return _by_place("".join(linecache.getlines(code.co_filename))).get(place, ())
 
 
 @functools.lru_cache(maxsize=16)
@@ -271,37 +268,38 @@ def _of_expressions(parts: Sequence[ast.AST], target: Assigned) -> str | None:
 def _uses(node: ast.AST, target: Assigned) -> Iterator[str]:
     """How an expression uses it, in no order."""
     if isinstance(node, ast.Lambda):
-        uses, inside = ([""] if _mentions(node, target) else []), False
+        uses: Sequence[str] | None = [""] if _mentions(node, target) else []
     else:
-        uses, inside = (_uses_of_entry if target.is_entry else _uses_of_name)(node, target)
-    yield from uses
-    if inside:
-        for child in ast.iter_child_nodes(node):
-            yield from _uses(child, target)
+        uses = (_uses_of_entry if target.is_entry else _uses_of_name)(node, target)
+    if uses is not None:
+        yield from uses
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _uses(child, target)
 
 
-def _uses_of_name(node: ast.AST, target: Assigned) -> tuple[list[str], bool]:
-    """The uses of a name or an attribute by this node, and whether its children are to be looked at."""
+def _uses_of_name(node: ast.AST, target: Assigned) -> Sequence[str] | None:
+    """The uses of a name or an attribute by this node; None where its children say."""
     match node:
         case ast.Attribute(value=ast.Name(id=target.base), attr=attribute, ctx=context) if target.attribute is not None:
-            return ([_how(context)] if target.attribute == attribute else []), False
+            return [_how(context)] if target.attribute == attribute else []
         case ast.Name(id=target.base, ctx=context):
-            return [_how(context) if target.attribute is None else ""], False
-    return [], True
+            return [_how(context) if target.attribute is None else ""]
+    return None
 
 
-def _uses_of_entry(node: ast.AST, target: Assigned) -> tuple[list[str], bool]:
+def _uses_of_entry(node: ast.AST, target: Assigned) -> Sequence[str] | None:
     """The same of an entry, which is read by its index, by one of the build, and by what takes all of the container."""
     match node:
         case ast.Subscript(value=ast.Name(id=target.base), slice=index, ctx=context):
-            return _uses_by_index(_constant(index), context, target), False
+            return _uses_by_index(_constant(index), context, target)
         case ast.Starred(value=ast.Name(id=target.base), ctx=ast.Load()):
-            return ["read"], False
+            return ["read"]
         case ast.Call(func=ast.Name(id=name), args=arguments) if any(_is_base(each, target) for each in arguments):
-            return _TAKERS.get(name, [""]), False
+            return _TAKERS.get(name, [""])
         case ast.Name(id=target.base):
-            return [""], False
-    return [], True
+            return [""]
+    return None
 
 
 def _uses_by_index(key: Any, context: ast.expr_context, target: Assigned) -> list[str]:
