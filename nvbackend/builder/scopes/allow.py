@@ -189,6 +189,6 @@ def checked(rule: str, own: Collection[str], done: str = "allowed", call: str = 
         return rule
     if rule in declared(PACKAGE):
         LEGALITY.fail(rule=rule, done=done, call=call)
-    near = difflib.get_close_matches(rule, sorted([*own, *declared(*_PROTOCOLS)]), 1, 0.5)
+    near = difflib.get_close_matches(rule, sorted([*own, *declared(*_PROTOCOLS)]), cutoff=0.5)
     advice = f"use {near[0]!r}" if near else _COPY
     UNKNOWN.fail(given=rule, advice=advice)
