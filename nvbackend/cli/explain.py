@@ -1,7 +1,7 @@
 """`nvbackend explain`: what an instruction does, is to the analyses, and needs, and which thread or cell holds what.
 
-The forms of one spelling are one page. FILE.ptx:LINE is the instruction there, with its operands. A rule's id, or the
-first line of its diagnostic, has its texts in place of that.
+The forms of one spelling are one page, and so are all spellings that begin with an opcode. FILE.ptx:LINE is the
+instruction there, with its operands. A rule's id, or the first line of its diagnostic, has its texts in place of that.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from nvbackend.cli import rules
 from nvbackend.cli.explaining.data import as_json, line_data, rows_data
 from nvbackend.cli.explaining.line import explained_line, line_named
+from nvbackend.cli.explaining.opcode import explained_opcode
 from nvbackend.cli.explaining.variants import explained
 from nvbackend.cli.own_rows import (
     add_option,
@@ -66,11 +67,17 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
         else:
             yield from explained_line(*place, target, own_rows(arguments.rows))
         return
+    others = own_rows(arguments.rows)
     try:
-        rows = rows_spelled(arguments.spelling, own_rows(arguments.rows))
+        rows = rows_spelled(arguments.spelling, others)
     except DiagnosticError:
-        is_opcode = bool(_with_opcode(spelling_in(arguments.spelling), every_row()))
-        rule = _rule_called(arguments.spelling, rules_by_id(own_rules(arguments.rules)), is_exact=is_opcode)
+        opcode = spelling_in(arguments.spelling)
+        begun = [row for row in (*others, *every_row()) if row.ptx.startswith(f"{opcode}.")]
+        rule = _rule_called(arguments.spelling, rules_by_id(own_rules(arguments.rules)), is_exact=bool(begun))
+        if rule is None and begun:
+            in_full = as_json({"rows": rows_data(begun, target)}) if arguments.json else ""
+            yield from [in_full] if in_full else explained_opcode(opcode, begun, target)
+            return
         if rule is None:
             raise
         yield from [as_json({"rule": rule_data(rule)})] if arguments.json else explained_rule(rule)

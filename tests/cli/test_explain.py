@@ -171,10 +171,10 @@ def test_every_spelling_is_one_page(capsys: Printed) -> None:
 
 
 def test_an_opcode_without_its_qualifiers(capsys: Printed) -> None:
-    """Reports print opcodes so."""
+    """Reports print opcodes so: a picture needs one of the spellings."""
     for opcode in ("cp.async.bulk.tensor", "tcgen05.mma"):
         own = {row.ptx for row in rows() if row.ptx.startswith(f"{opcode}.")}
-        assert main(["explain", opcode]) == 2
+        assert main(["draw", opcode, "--operand", "a"]) == 2
         error = capsys.readouterr().err
         fix = re.search(rf"fix: use one of the {len(own)} that begin so, such as (\S+), (\S+); (.*)", error)
         assert fix is not None
@@ -183,6 +183,36 @@ def test_an_opcode_without_its_qualifiers(capsys: Printed) -> None:
         assert families is not None
         listed = [row.ptx for family in families[1].split(" | ") for row in rows_of(family)]
         assert own <= set(listed)
+
+
+def test_all_spellings_of_an_opcode_are_one_page(capsys: Printed) -> None:
+    """Extents and types from PTX ISA 9.7.15.5 (wgmma.mma_async); the numbers of variants add up to all rows."""
+    said = explained(capsys, "wgmma.mma_async", "--target", "sm_90a")
+    dense, sparse = said.split("\nwgmma.mma_async\n")
+    assert re.findall(r"^  ([mnk]) +(.+)$", dense, re.MULTILINE) == [
+        ("m", "64"),
+        ("n", "8 to 256 by 8"),
+        ("k", "8, 16, 32, 256"),
+    ]
+    assert re.search(r"^  k +16, 32, 64$", sparse, re.MULTILINE)
+    assert re.search(r"^  a +f16, bf16, tf32, e4m3, e5m2, s8, u8, b1$", dense, re.MULTILINE)
+    assert re.search(r"^  satfinite +no, yes$", dense, re.MULTILINE)
+    assert re.search(r"^  all +Legal on sm_90a, and the chip has it\.$", dense, re.MULTILINE)
+    counted = [int(number) for number in re.findall(r"^(\d+) variants, \d+ spellings$", said, re.MULTILINE)]
+    every = [row for row in rows() if row.ptx.startswith("wgmma.mma_async.")]
+    assert sum(counted) == len(every)
+    needs = [int(number) for number in re.findall(r"^  (\d+) +PTX \d", said, re.MULTILINE)]
+    assert sum(needs) == len(every)
+    (named,) = re.findall(r'nvbackend explain "(\S+)"', dense)
+    assert "Operands" in explained(capsys, named)
+
+
+def test_an_opcode_that_a_target_lacks(capsys: Printed) -> None:
+    said = explained(capsys, "setmaxnreg", "--target", "sm_80")
+    assert re.search(r"^  all +Not legal on sm_80\.$", said, re.MULTILINE)
+    assert re.search(r"^  action +inc, dec$", said, re.MULTILINE)
+    assert main(["explain", "setmaxnreg", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["rows"]) == 2
 
 
 FOREIGN = ROOT / "tests" / "lint" / "texts"

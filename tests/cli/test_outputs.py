@@ -38,6 +38,7 @@ OUTPUTS: dict[str, Sequence[str]] = {
         f"explain {PTX}:25",
         f"explain {PTX}:25 --json",
         "explain wgmma.mma_async.m64n8k16",
+        "explain cp.async.bulk.tensor --target sm_90",
     ),
     "catalogue": (
         "catalogue --family register_budget",
