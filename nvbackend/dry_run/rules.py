@@ -86,7 +86,7 @@ RELAXED = Rule(
 TWO_WRITERS = Rule(
     id="dry-run.two-writers",
     message="{now}{second} and {first} write {memory}, and either may be last: {reason}",
-    fix="let one thread write each byte, or {fix}",
+    fix="{fix}",
     why="Which of them is last depends on timing. Nothing traps.",
     reference=_MODEL,
 )
@@ -144,10 +144,17 @@ PARITY_VALUE = Rule(
 )
 UNINITIALISED = Rule(
     id="mbarrier.uninitialised",
-    message="{now}{instruction} of warp {warp} uses {memory} as an mbarrier, {reason}",
+    message="{now}{instruction} of warp {warp} uses {memory} as an mbarrier, and nothing has initialised it",
     fix="keep the index of {line} inside of the ring, or initialise this mbarrier too: k.mbarrier.init",
     why="The hardware takes whatever the 8 bytes hold for counts: the thread waits forever, or not at all.",
     reference=_MBARRIER,
+)
+AFTER_INVAL = Rule(
+    id="mbarrier.after-inval",
+    message="{now}{instruction} of warp {warp} uses {barrier}, which warp {other} invalidates in {line}: {reason}",
+    fix="{fix}",
+    why="The memory is not a barrier any more: the thread waits forever, or not at all.",
+    reference=f"{_MBARRIER}: mbarrier.inval",
 )
 NOT_READY = Rule(
     id="mbarrier.not-ready",

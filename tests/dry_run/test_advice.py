@@ -9,6 +9,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import Pointer, f16, f32, i32, u32
+from tests.dry_run.kernels.clusters import multicast
 from tests.support.runtime import broken, rules
 
 F32 = Pointer[f32]
@@ -210,3 +211,65 @@ def test_the_own_wait_of_a_warp_comes_between_its_two_accesses(missing: str) -> 
     assert first is not None and one.location is not None
     assert first.line < one.location.line
     assert one.fix == f"put k.tcgen05.wait_st() between line {first.line} and line {one.location.line}"
+
+
+def test_copies_of_two_ctas_to_one_place_are_told_to_fill_other_bytes() -> None:
+    """No barrier of the cluster would make room for both: the right kernel has the CTA's rank in the place."""
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        multicast.with_(mistake="second_half_in_the_first_place").build()
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "dry-run.two-writers"
+    assert found.fix is not None
+    assert "by k.cluster.rank() in the place of the destination" in found.fix
+    assert "sync" not in found.fix
+    assert multicast.build().diagnostics == ()
+
+
+@nvb.kernel("sm_90", threads=128)
+def swapped(k, x: Pointer(f32, align=16), y: F32, *, mended: bool = False):
+    """Each of two copies completes on the mbarrier of the other."""
+    one, other, thread = k.shared(f32, 256, align=16), k.shared(f32, 128, align=16), k.thread_id()
+    first, second = (k.mbarrier.array(1, arrivals=1, name=name) for name in ("first", "second"))
+    k.mbarrier.ready()
+    with k.one_thread():
+        k.mbarrier.arrive(first, expect_tx=1024)
+        k.bulk.load(one, x, 1024, first if mended else second)
+        k.mbarrier.arrive(second, expect_tx=512)
+        k.bulk.load(other, x, 512, second if mended else first)
+    k.mbarrier.wait(first, 0)
+    k.mbarrier.wait(second, 0)
+    y[thread] = one[thread] + other[thread]
+
+
+def test_copies_on_one_anothers_mbarriers_change_places() -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        swapped.build()
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "mbarrier.wrong-barrier"
+    assert found.fix is not None
+    assert "complete on mbarrier first, and the cp.async.bulk of line" in found.fix
+    assert found.fix.endswith("on mbarrier second")
+    assert swapped.with_(mended=True).build().diagnostics == ()
+
+
+def test_a_copy_without_announced_bytes_goes_where_they_are_announced() -> None:
+    @nvb.kernel("sm_90", threads=128)
+    def rows(k, x: Pointer(f32, align=16), y: F32, *, mended: bool = False):
+        row, thread = k.shared(f32, 128, align=16), k.thread_id()
+        full, empty = (k.mbarrier.array(1, arrivals=1, name=name) for name in ("full", "empty"))
+        k.mbarrier.ready()
+        with k.one_thread():
+            k.mbarrier.arrive(full, expect_tx=512)
+            k.bulk.load(row, x, 512, full if mended else empty)
+            k.mbarrier.arrive(empty)
+        k.mbarrier.wait(full, 0)
+        k.mbarrier.wait(empty, 0)
+        y[thread] = row[thread]
+
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        rows.build()
+    wrong = [one for one in caught.value.diagnostics if one.rule_id.startswith("mbarrier")]
+    assert [one.rule_id for one in wrong] == ["mbarrier.wrong-barrier"]
+    assert wrong[0].fix is not None
+    assert wrong[0].fix.endswith("complete on mbarrier full")
+    assert rows.with_(mended=True).build().diagnostics == ()

@@ -414,7 +414,7 @@ class LoadOnToAnotherBarrier(Mutation):
 
     found_by = (
         *("mbarrier.unexpected-bytes", "mbarrier.missing-bytes", "mbarrier.wrong-bytes", "mbarrier.uninitialised"),
-        "shared.bounds",
+        *("mbarrier.wrong-barrier", "shared.bounds"),
     )
 
     def tma_load(self, tile, source, at, barrier, **options):

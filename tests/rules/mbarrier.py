@@ -103,6 +103,20 @@ def bytes_counted_in_elements(k, matrix: MATRIX):
     k.mbarrier.wait(full, 0)
 
 
+@kernel("mbarrier.wrong-barrier")
+def a_copy_that_another_barrier_gets(k, matrix: MATRIX):
+    tiles = k.shared_tiles(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64), 2, name="tiles")
+    full = k.mbarrier.array(2, arrivals=1, name="full")
+    k.mbarrier.ready()
+    with k.one_thread():
+        for stage in range(2):
+            k.mbarrier.arrive(full + stage, expect_tx=tiles.at(0).layout.bytes)
+            k.tma.load(tiles.at(stage), matrix, (0, 64 * stage), full)  # breaks
+            k.tma.load(tiles.at(stage), matrix, (0, 64 * stage), full + stage)  # keeps
+    k.mbarrier.wait(full, 0)
+    k.mbarrier.wait(full + 1, 0)
+
+
 @kernel("mbarrier.parity-first")
 def the_phase_before_the_first(k, matrix: MATRIX):
     tile, full = load_parts(k)

@@ -114,6 +114,16 @@ class Mbarrier:
         return (self.phase & 1) != parity
 
 
+@dataclass(frozen=True, slots=True)
+class Invalidated:
+    """What is left of an mbarrier: its name, the instruction that ended its life, the warp, and the event."""
+
+    name: str
+    instr: MachineInstr
+    warp: int
+    event: int
+
+
 @dataclass(slots=True)
 class Wait:
     """A wait of a warp: the parity or phase, how many phases it guarantees, and whether that is more than was known."""

@@ -108,7 +108,10 @@ class Memory:
         if start >= stop or (memory is None and part.end > inside.stop):
             return False
         atomic = instr.semantics.atomic
-        record = Record(warp.event, warp.cta, warp.index, access.writes, rounds(), atomic=atomic)
+        before = frozenset(id(one.instr) for each in self._open.get(id(warp), {}).values() for one in each.parts)
+        record = Record(
+            warp.event, warp.cta, warp.index, access.writes, rounds(), atomic=atomic, later_than=before
+        )  # fmt: skip
         record.parts.append(Part(instr, start, stop - start, part.operand))
         mine = self._loose.setdefault(id(warp), [])
         if not any(one.parts[0].instr is instr and one.writes == access.writes for one, *_ in mine):
@@ -136,6 +139,7 @@ class Memory:
 
     def _flush_somewhere(self, record: Record, cta: int, known: int, fills: bool) -> None:
         part, shadow = record.parts[0], self._shadows[cta]
+        self.records.loose.append(record)
         one = Somewhere(record, cta, np.zeros(part.size, np.bool_))
         earlier = earlier_of(one, shadow, known)
         if earlier is not None:

@@ -117,6 +117,8 @@ class Record:
     """Events that only other lanes of the warp have waited for."""
     untold: MachineInstr | None = None
     """The arrival of other lanes of the warp, which had not met since, and which therefore does not tell of it."""
+    later_than: frozenset[int] = frozenset()
+    """Where data decides its place: the instructions whose accesses of the same event came before, by their ids."""
     readers: set[tuple[int, int]] = field(default_factory=set)
     parts: list[Part] = field(default_factory=list)
 

@@ -23,6 +23,8 @@ class Records:
 
     def __init__(self) -> None:
         self.records: list[Record | None] = [None]
+        self.loose: list[Record] = []
+        """Those at places that data decides."""
         self.sets: list[tuple[int, ...]] = [()]
         self._numbers: dict[tuple[int, ...], int] = {(): 0}
 

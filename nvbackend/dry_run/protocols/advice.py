@@ -67,13 +67,25 @@ class Advice:
             return f"put k.warp.sync() before {line(self._part.instr)}, where the lanes that waited and the others meet"
         if rule in (rules.REFILL, rules.REFILL_IN_FLIGHT, rules.WRITE_IN_FLIGHT):
             return self._release() + self._or_address(self._earlier)
-        if rule is rules.READ_BEFORE_WAIT:
-            return self._phase()
-        if rule is rules.COPY_READ_BEFORE_WAIT:
-            return self._group_of_copies()
-        if rule is rules.MISSING_FENCE:
-            return self._fence()
-        return self._barrier()
+        made = {
+            rules.READ_BEFORE_WAIT.id: self._phase,
+            rules.COPY_READ_BEFORE_WAIT.id: self._group_of_copies,
+            rules.MISSING_FENCE.id: self._fence,
+            rules.TWO_WRITERS.id: self._one_writer,
+        }
+        return made.get(rule.id, self._barrier)()
+
+    def _one_writer(self) -> str:
+        """Where copies of two CTAs bring other boxes to the same bytes, no barrier makes room for both."""
+        first, second = self._first, self._second
+        if not (first.engine and second.engine and first.cta != second.cta):
+            return f"let one thread write each byte, or {self._barrier()}"
+        here, there = line(self._part.instr), line(self._earlier.instr)
+        both = f"the copies of {here}" if here == there else f"{there} and {here}"
+        return (
+            f"let {both} fill other bytes in each CTA that issues them, as by k.cluster.rank() in the place of the "
+            "destination; or leave one CTA out of the mask of the other"
+        )
 
     def _barrier(self) -> str:
         first, second = line(self._earlier.instr), line(self._part.instr)

@@ -60,7 +60,8 @@ class Collisions:
             now=in_rounds(step.rounds()), memory=name,
             second=f"{who} {step.warps[0]}", first=f"{who} {several[0].warp}",
             reason=f"{threads} threads change a word each, which they load before, and there are {words} words",
-            fix=f'add by an atomic in {line(step.instr)}: address.atomic("add", value)',
+            fix="let one thread write each byte, or "
+            f'add by an atomic in {line(step.instr)}: address.atomic("add", value)',
         )  # fmt: skip
 
 

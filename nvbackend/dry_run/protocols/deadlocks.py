@@ -123,13 +123,27 @@ class Deadlocks:
                 fix = f"mend the box of {line(copy)}, or the tile: {tile}; else {fix}"
             if not brought:
                 fix = f"let the copies complete on {barrier.name}, or announce no bytes: k.mbarrier.arrive"
+            notes: Notes = (*self._arrived(barrier), ("this waits for the phase", step.instr.location))
+            astray = self._astray(barrier)
+            if astray is not None:
+                stray, other = astray
+                fix = f"let {line(stray.instr)} complete on {barrier.name}, not on {other.name}, which gets its bytes"
+                came = f"{instruction(stray.instr)} of warp {stray.warp} brings its bytes to {other.name}"
+                notes = (*notes, (came, stray.instr.location))
             self._state.findings.add(
-                *(ACCOUNTING, barrier.name, rules.BYTES, first.instr),
-                (*self._arrived(barrier), ("this waits for the phase", step.instr.location)),
+                *(ACCOUNTING, barrier.name, rules.BYTES, first.instr, notes),
                 now=in_rounds(first.rounds), phase=barrier.phase, barrier=barrier.name, expected=expected,
                 brought=brought, fix=fix,
             )  # fmt: skip
             return
+
+    def _astray(self, barrier: Mbarrier) -> tuple[Arrival, Mbarrier] | None:
+        """A copy that brings to another mbarrier, where they are too many, just the bytes that this one lacks."""
+        for other in self._state.mbarriers.values():
+            copies = [one for one in other.arrivals if one.brought]
+            if other is not barrier and barrier.bytes > 0 and other.bytes == -barrier.bytes and len(copies) == 1:
+                return copies[0], other
+        return None
 
     def _is_held_up(self, barrier: Mbarrier, mbarriers: Sequence[tuple[Step, Mbarrier]]) -> bool:
         """Whether who brought bytes to the last phase, and has brought none to this one, waits for another barrier."""

@@ -58,7 +58,7 @@ class Explain:
             self._findings.add(ORDER, name, rules.SWIZZLE, part.instr, notes, first=_who(first, earlier, True), **modes)
             return
         again = second.engine and self._reads_again(first, earlier, second, address)
-        swapped = why == memory.NEEDED or again or self._is_reversed(first, second, part)
+        swapped = why == memory.NEEDED or again or self._is_reversed(first, earlier, second, part)
         if swapped:
             first, second, part, earlier = second, first, earlier, part
         if not _is_one_phase(first, second) and self._passed_early(first, second, part, swapped=swapped):
@@ -165,12 +165,12 @@ class Explain:
         assert self.state is not None
         returns_early(self.state, barrier, wait, lambda: phase, part.instr)
 
-    def _is_reversed(self, first: Record, second: Record, part: Part) -> bool:  # noqa: PLR0911
+    def _is_reversed(self, first: Record, earlier: Part, second: Record, part: Part) -> bool:  # noqa: PLR0911
         """Whether the access that this run made second should have come first."""
         if second.writes and second.engine and not first.writes and second.replaced < 0:
             return True  # it was read before anything was filled
         if not first.writes or second.writes:
-            return not first.writes and second.writes and self._wrote_before(first, second, part)
+            return not first.writes and second.writes and self._wrote_before(first, earlier, second, part)
         if not first.engine:
             return second.rounds.numbers < first.rounds.numbers and first.rounds.names == second.rounds.names
         if first.replaced < 0:
@@ -200,7 +200,7 @@ class Explain:
             for each in one.parts
         )
 
-    def _wrote_before(self, first: Record, second: Record, part: Part) -> bool:
+    def _wrote_before(self, first: Record, earlier: Part, second: Record, part: Part) -> bool:
         """Whether the warp that read had executed the same write itself in this round: then the other's write is late.
 
         So is one of an earlier round. A barrier of the writers is missing before the read, and not one after it.
@@ -210,7 +210,10 @@ class Explain:
         if (first.cta, first.warp) == (second.cta, second.warp) or not late:
             return False
         who = first.cta, first.warp
-        before = (one for one in self.state.memory.records.records if one is not None and one.event < first.event)
+        records = self.state.memory.records
+        before = [one for one in records.records if one is not None and one.event < first.event]
+        before += (one for one in records.loose if one.event < first.event)
+        before += (one for one in records.loose if one.event == first.event and id(earlier.instr) not in one.later_than)
         mine = (one for one in before if (one.cta, one.warp) == who)
         return any(
             one.writes and one.rounds == first.rounds and any(each.instr is part.instr for each in one.parts)

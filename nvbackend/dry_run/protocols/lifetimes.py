@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ACCOUNTING, ORDER, UNWRITTEN
 from nvbackend.dry_run.objects.groups import Operation
-from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
+from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Place
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.footprints import Access, lanes_of, number
 from nvbackend.dry_run.order.words import after_rounds, in_rounds, instruction, line, touch_of
@@ -154,3 +155,24 @@ def _array(barrier: Mbarrier) -> tuple[int, str]:
 
 def _last_copies(barrier: Mbarrier) -> list[Arrival]:
     return [one for one in [*barrier.arrivals, *barrier.last] if one.brought]
+
+
+def is_none(state: State, step: Step, place: Place) -> None:
+    """The finding of a use of what is no mbarrier: none was there, or its life is over."""
+    warp, ended = state.warp(step), state.invalidated.get(place)
+    said: dict[str, Any] = {"now": in_rounds(step.rounds()), "instruction": instruction(step.instr), "warp": warp.index}
+    here = line(step.instr)
+    if ended is None:
+        said |= {"memory": state.memory.names.name(touch_of(step.instr, BARRIER), place[1]), "line": here}
+        state.findings.add(*(ACCOUNTING, str(place), rules.UNINITIALISED, step.instr, ()), **said)
+        return
+    there = line(ended.instr)
+    reason = "nothing makes that wait for this use"
+    fix = f"let all who use {ended.name} meet after {here} and before the block of {there}: k.barrier.sync()"
+    if warp.seen & ended.event:
+        reason = "its life is over here"
+        fix = f"invalidate it after {here}, or initialise it again in between: k.mbarrier.init, k.mbarrier.ready()"
+    state.findings.add(
+        *(ACCOUNTING, str(place), rules.AFTER_INVAL, step.instr, (("it is invalidated here", ended.instr.location),)),
+        **said, barrier=ended.name, other=ended.warp, line=there, reason=reason, fix=fix,
+    )  # fmt: skip

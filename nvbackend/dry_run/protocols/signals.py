@@ -9,14 +9,14 @@ import numpy as np
 
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ACCOUNTING, EARLY, PARITY
-from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Place, Wait, is_relaxed
+from nvbackend.dry_run.objects.mbarriers import Arrival, Invalidated, Mbarrier, Place, Wait, is_relaxed
 from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.footprints import lanes_of, number
 from nvbackend.dry_run.order.record import Part
 from nvbackend.dry_run.order.words import after_rounds, counted, in_rounds, instruction, line, touch_of
 from nvbackend.dry_run.protocols.explain import leaves
 from nvbackend.dry_run.protocols.hand_overs import tracked
-from nvbackend.dry_run.protocols.lifetimes import MBARRIER_BYTES, Overwritten
+from nvbackend.dry_run.protocols.lifetimes import MBARRIER_BYTES, Overwritten, is_none
 from nvbackend.dry_run.protocols.overruns import never_waits
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import BLOCKED, DONE, Outcome, Step, Unknown
@@ -86,7 +86,7 @@ class Signals:
     def at(self, step: Step, place: Place) -> Mbarrier | None:
         """The mbarrier at a place, known to be initialised to the warp of the step."""
         state, found = self._state, self._state.mbarriers.get(place)
-        warp, touch = state.warp(step), touch_of(step.instr, BARRIER)
+        warp = state.warp(step)
         outside = state.memory.extents.leaves(Part(step.instr, place[1], MBARRIER_BYTES, BARRIER))
         if outside is not None:
             who = f"{instruction(step.instr)} of warp {warp.index}"
@@ -97,12 +97,7 @@ class Signals:
             state.findings.lost = True  # a part of a kernel, whose mbarriers others initialise
             return None
         if found is None:
-            reason = "which was invalidated" if place in state.invalidated else "and nothing has initialised it"
-            state.findings.add(
-                *(ACCOUNTING, str(place), rules.UNINITIALISED, step.instr, ()),
-                now=in_rounds(step.rounds()), instruction=instruction(step.instr), warp=warp.index,
-                memory=state.memory.names.name(touch, place[1]), reason=reason, line=line(step.instr),
-            )  # fmt: skip
+            is_none(state, step, place)
             state.findings.lost = True
             return None
         if not warp.seen & found.init:
@@ -141,9 +136,11 @@ class Signals:
 
     def _invalidate(self, step: Step) -> Outcome:
         for place, _ in self.places(step) or ():
-            if self.at(step, place) is not None:
+            barrier = self.at(step, place)
+            if barrier is not None:
+                warp = self._state.warp(step)
                 del self._state.mbarriers[place]
-                self._state.invalidated.add(place)
+                self._state.invalidated[place] = Invalidated(barrier.name, step.instr, warp.index, warp.mark())
         return DONE
 
     def _change(self, step: Step) -> Outcome:

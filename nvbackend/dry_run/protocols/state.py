@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from nvbackend.dry_run.findings import Findings
 from nvbackend.dry_run.objects.barriers import Barrier
 from nvbackend.dry_run.objects.groups import Groups, Issued
-from nvbackend.dry_run.objects.mbarriers import Mbarrier, Place, Wait
+from nvbackend.dry_run.objects.mbarriers import Invalidated, Mbarrier, Place, Wait
 from nvbackend.dry_run.order.atomics import Atomics
 from nvbackend.dry_run.order.events import Events, Warp
 from nvbackend.dry_run.order.extents import Extents
@@ -34,7 +34,7 @@ class State:
             for index in range(launch.warps)
         }
         self.mbarriers: dict[Place, Mbarrier] = {}
-        self.invalidated: set[Place] = set()
+        self.invalidated: dict[Place, Invalidated] = {}
         self.waits: dict[tuple[int, int], dict[Place, Wait]] = {key: {} for key in self.warps}
         self.guards: dict[tuple[int, int], Wait] = {}
         """The last wait of each warp."""

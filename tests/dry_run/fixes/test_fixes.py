@@ -24,16 +24,17 @@ TRIED = [
     for one in vars(importlib.import_module(f"{fixes.__name__}.{name}")).values()
     if isinstance(one, Tried)
 ]
-each = pytest.mark.parametrize("one", TRIED, ids=[one.rule for one in TRIED])
+each = pytest.mark.parametrize("one", TRIED, ids=[f"{one.rule}-{one.name}" for one in TRIED])
 CALL = re.compile(r"\bk((?:\.[a-z_0-9]+)+)")
 UNTRIED = {"dry-run.no-sizes": "its fix is an argument of build, and no line of the kernel"}
 """Rules of the dry run whose fix no test tries, and why."""
 
 
 @functools.cache
-def _said(rule: str) -> nvb.Diagnostic:
-    (said,) = next(one for one in TRIED if one.rule == rule).found()
-    assert said.rule_id == rule
+def _said(name: str) -> nvb.Diagnostic:
+    tried = next(one for one in TRIED if one.name == name)
+    (said,) = tried.found()
+    assert said.rule_id == tried.rule
     return said
 
 
@@ -41,14 +42,14 @@ def test_every_rule_has_a_tried_fix() -> None:
     """Or says why it has none."""
     declared = {one.id for one in vars(rules).values() if isinstance(one, Rule)}
     tried = [one.rule for one in TRIED]
-    assert len(tried) == len(set(tried))
+    assert len({one.name for one in TRIED}) == len(TRIED)
     assert set(tried) | set(UNTRIED) == declared and not set(tried) & set(UNTRIED)
 
 
 @each
 def test_the_run_says_the_mistake_once(one: Tried) -> None:
     """And the verifier does not see it, or says that it does."""
-    assert _said(one.rule).rule_id == one.rule
+    assert _said(one.name).rule_id == one.rule
     if one.verified:
         with pytest.raises(nvb.DiagnosticError):
             one.example.build(Side.BREAKS, check=False)
@@ -59,7 +60,7 @@ def test_the_run_says_the_mistake_once(one: Tried) -> None:
 @each
 def test_the_mended_program_does_what_the_fix_says(one: Tried) -> None:
     """Calls that the fix names are public, and one of them is added; or the fix has the words that are followed."""
-    fix, lines = _said(one.rule).fix, one.example.text().splitlines()
+    fix, lines = _said(one.name).fix, one.example.text().splitlines()
     added = "\n".join(line for line in lines if line.startswith("+"))
     builder = nvb.KernelBuilder("names", one.example.target, threads=128)
     named = {path[1:] for path in CALL.findall(fix)}
@@ -72,7 +73,7 @@ def test_the_mended_program_does_what_the_fix_says(one: Tried) -> None:
 @each
 def test_the_fix_names_lines_of_the_program(one: Tried) -> None:
     """Or of a helper that it calls."""
-    said = _said(one.rule)
+    said = _said(one.name)
     place = said.location
     assert place is not None
     inside = place.file == one.example.file and place.line in one.example.lines

@@ -42,6 +42,10 @@ class Tried:
     def rule(self) -> str:
         return self.example.rule
 
+    @property
+    def name(self) -> str:
+        return str(self.example.function.__name__)
+
     def found(self) -> tuple[nvb.Diagnostic, ...]:
         """What the run says about the wrong kernel, whatever the verifier says."""
         with mock.patch(_VERIFIES, return_value=()):

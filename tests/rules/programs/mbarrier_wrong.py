@@ -182,6 +182,19 @@ def bytes_on_the_other_barrier(k, a, n):
     k.mbarrier.wait(full + 1, 0)
 
 
+@breaks("mbarrier.wrong-barrier")
+def both_copies_on_one_barrier(k, a, n):
+    full, tiles = k.mbarrier.array(2, arrivals=1), k.shared_tiles(LAYOUT, 2)
+    k.mbarrier.ready()
+    with k.one_thread():
+        k.mbarrier.arrive(full, expect_tx=BYTES)
+        k.mbarrier.arrive(full + 1, expect_tx=BYTES)
+        k.tma.load(tiles.at(0), a, (0, 0), full)
+        k.tma.load(tiles.at(1), a, (0, 0), full)  # breaks
+    k.mbarrier.wait(full, 0)
+    k.mbarrier.wait(full + 1, 0)
+
+
 @breaks("mbarrier.parity-first")
 def the_phase_before_the_first(k, a, n):
     full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)

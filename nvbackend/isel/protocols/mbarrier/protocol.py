@@ -21,6 +21,7 @@ from nvbackend.isel.protocols.mbarrier.counts import Counts
 from nvbackend.isel.protocols.mbarrier.deadlock import Deadlocks, Stuck
 from nvbackend.isel.protocols.mbarrier.finding import CountFinding
 from nvbackend.isel.protocols.mbarrier.life import LifeAnalysis, LifeFinding, some_thread
+from nvbackend.isel.protocols.mbarrier.misdirected import redirected
 from nvbackend.isel.protocols.mbarrier.parity import Firsts, Parities, ParityFinding
 from nvbackend.isel.protocols.mbarrier.peer_arrivals import PeerArrivals
 from nvbackend.isel.protocols.mbarrier.reach import Reaches
@@ -41,7 +42,7 @@ def check_mbarrier_protocol(function: MachineFunction) -> list[Diagnostic]:
     findings: list[Finding] = list(_life(some_thread(function, loops), uses, cluster_size(function)))
     if loops.regular:
         counts, firsts = Counts(uses, loops, function.values), Firsts(function, uses, loops)
-        findings += _sums(function, uses, loops, counts, firsts)
+        findings += redirected(_sums(function, uses, loops, counts, firsts))
         findings += Parities(function, uses, loops, counts, firsts).findings()
         findings += Deadlocks(function, uses, loops, counts, firsts).findings()
     findings.sort(key=lambda finding: _site(finding).position)
@@ -126,6 +127,7 @@ _COUNTED = {
     rules.UNEXPECTED_BYTES.id: "",
     rules.MISSING_BYTES.id: "",
     rules.WRONG_BYTES.id: "bytes come from here",
+    rules.WRONG_BARRIER.id: "bytes are announced here",
     rules.UNEXPECTED_IN_PEER.id: "bytes are announced here",
     rules.MISSING_IN_PEER.id: "bytes come from here",
     rules.WRONG_IN_PEER.id: "bytes come from here",

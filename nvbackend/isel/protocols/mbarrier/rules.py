@@ -80,6 +80,14 @@ WRONG_BYTES = Rule(
     why="Too many, and the phase never completes; too few, and it completes before the bytes are there.",
     reference=f"{PTX_MBARRIER} (expect-tx operation, complete-tx operation)",
 )
+WRONG_BARRIER = Rule(
+    id="mbarrier.wrong-barrier",
+    message="{copy} completes on {barrier}, which gets {gets} bytes and announces {announces}; {other} announces "
+    "{bytes} and gets {has}",
+    fix="{fix}",
+    why="The one phase completes early or its count underflows, the other one never completes: every waiter hangs.",
+    reference=f"{PTX_MBARRIER} (expect-tx operation, complete-tx operation)",
+)
 PTX_MULTICAST = "PTX ISA 9.7.9 (cp.async.bulk.tensor, multicast)"
 UNEXPECTED_IN_PEER = Rule(
     id="mbarrier.unexpected-in-peer",

@@ -152,7 +152,7 @@ class Transactions:
         times = self._reaches.times(use, source, rank)
         if not times:
             return times
-        size = _bytes(use)
+        size = bytes_of(use)
         if size is None or is_spread(self._values, use, times):
             return None
         is_one = times == 1 and self._reaches.size == 1
@@ -189,7 +189,7 @@ class Transactions:
         total = 0
         for use in uses:
             for source in self._reaches.ranks:
-                times, size = self._reaches.times_in_all(use, source), _bytes(use)
+                times, size = self._reaches.times_in_all(use, source), bytes_of(use)
                 if times == 0:
                     continue
                 even = self._reaches.is_even(use, Scope.CLUSTER)
@@ -199,7 +199,7 @@ class Transactions:
         return total
 
 
-def _bytes(use: Use) -> int | None:
+def bytes_of(use: Use) -> int | None:
     """The bytes that one execution announces or brings."""
     count = use.fact(facts.BYTES)
     return _brought(use.site.instr) if count is None and use.role & MbarrierUse.COMPLETE else count

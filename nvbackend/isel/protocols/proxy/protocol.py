@@ -97,7 +97,11 @@ def check_proxy_protocol(function: MachineFunction) -> list[Diagnostic]:
     if any(meeting.first.kind is AccessKind.MULTIPLY for meeting in meetings) and waits_are_wrong(function):
         meetings = [meeting for meeting in meetings if meeting.first.kind is not AccessKind.MULTIPLY]
     misplaced = {meeting.second.number for meeting in meetings if meeting.second.kind is AccessKind.WRITE}
-    meetings = [one for one in meetings if one.second.kind is not AccessKind.LOAD or one.first.number not in misplaced]
+    meetings = [
+        meeting
+        for meeting in meetings
+        if meeting.second.kind is not AccessKind.LOAD or meeting.first.number not in misplaced
+    ]
     brought = {meeting.first.object for meeting in meetings if meeting.first.kind in _BROUGHT}
     unwaited = unwaited_reads(function, reduced.runs, brought)
     meetings = sorted([*meetings, *_of_first_rounds(function, reduced, meetings), *unwaited], key=_place)
