@@ -87,7 +87,14 @@ REFUSED = {
         lambda k, out, n: k.static_assert(n > 0),
         lambda k, out, n: k.static_assert(out[0] > 0),
     ],
-    "debug.format": [lambda k, out, n: k.static_assert(True, "{} {}", 1)],
+    "debug.format": [
+        lambda k, out, n: k.static_assert(True, "{} {}", 1),
+        lambda k, out, n: k.static_assert(True, "{:c}", -1),
+        lambda k, out, n: k.static_assert(True, "{:d}", 1.5),
+        lambda k, out, n: k.static_assert(True, "{:d}", None),
+        lambda k, out, n: k.static_assert(True, "{rows}", 1),
+        lambda k, out, n: k.static_assert(True, "{0.rows}", 1),
+    ],
     "value.kind": [lambda k, out, n: k.static_assert("n % 8"), lambda k, out, n: k.static_assert(out)],
     "control.assume": [
         lambda k, out, n: k.assume(False),

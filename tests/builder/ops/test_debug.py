@@ -149,6 +149,24 @@ def test_texts_that_do_not_fit_their_values(text: str, values: int, problem: str
     assert str(k.function) == before
 
 
+@pytest.mark.parametrize("spec", ["", "d", "x", "c", ".2f", "07", ">4"])
+@pytest.mark.parametrize("value", [37, -1, 2**40, 1.5, "text"], ids=repr)
+def test_what_is_known_at_build_is_shown_as_python_shows_it(spec: str, value: object) -> None:
+    k = KernelBuilder("known", "sm_90a", threads=32)
+    text = f"<{{:{spec}}}>"
+    try:
+        shown, problem = text.format(value), None
+    except (ValueError, OverflowError) as error:
+        shown, problem = "", str(error)
+    if problem is None:
+        k.print(text, value)
+        assert re.search(r'c"(<.*?>)', str(k.function.module))[1] == shown.replace("%", "%%")  # type: ignore[index]
+    else:
+        refused = failure(lambda: k.print(text, value))
+        assert refused.rule_id == "debug.format"
+        assert refused.message == f"k.print({text!r}, ...): Python says of {value!r}: {problem}"
+
+
 def test_a_print_shows_as_many_values_as_vprintf_takes() -> None:
     k = KernelBuilder("many", "sm_90a", threads=32)
     k.print("{}" * 32, *[k.thread_id()] * 32)

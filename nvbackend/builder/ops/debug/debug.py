@@ -166,5 +166,5 @@ def _c_text(call: str, text: str, parts: Sequence[Piece], shown: Sequence[Shown]
 def _constant(call: str, text: str, spec: str, value: object) -> str:
     try:
         return format(value, spec)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         FORMAT.fail(call=call, text=text, problem=f"Python says of {value!r}: {error}", advice="write {} for it")

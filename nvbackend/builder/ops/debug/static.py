@@ -47,7 +47,7 @@ class StaticAssert(Noun):
             raise TypeError("texts are strings")  # the boundary knows which argument of the call it is
         try:
             shown = text.format(*map(_shown, values))
-        except (IndexError, KeyError, ValueError, TypeError, AttributeError) as error:
+        except (IndexError, KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
             advice = "give a value for each {}, in a form that Python has for it; {{ and }} are braces"
             problem = f"it takes more than {len(values)} value(s)" if isinstance(error, IndexError) else str(error)
             FORMAT.fail(call="k.static_assert", text=text, problem=problem, advice=advice)
