@@ -195,10 +195,10 @@ def _grown(
     for count, step, mode, along in walk:
         taken = 1
         while growing and dimension < len(order) - 1 and order[dimension] != mode:
-            if mode not in order[dimension:]:
+            if mode in order[dimension:]:
+                dimension += 1
+            else:
                 growing = False
-                break
-            dimension += 1
         if growing and order[dimension] == mode and along == box[mode] and step == following:
             most = min(TMA_BOX_LIMIT, limits.get(mode, TMA_BOX_LIMIT)) // box[mode]
             taken = max(each for each in range(1, count + 1) if count % each == 0 and each <= max(most, 1))

@@ -140,6 +140,15 @@ def test_strides_of_run_time_come_after_all_others(steps):
     assert copy.map_box == (2, 4, 64)
 
 
+def test_a_mode_of_one_element_says_nothing_of_the_order():
+    """Its stride is never used, whatever it is: 1 here, beside and within the modes that are walked."""
+    tensor = Layout((64, (1, 64), (1, 4)), (512, (7, 1), (1, 2**15)))
+    copy = make_tma_copy(f16, tensor, Layout((2, 64, 4), (256, 1, 64)))
+    assert copy.order == (1, 0, 2)
+    lone = make_tma_copy(f16, Layout((64, 64, 1), (64, 1, 1)), Layout((2, 64, 1), (64, 1, 0)))
+    assert lone.order[0] == 1
+
+
 def test_a_map_has_at_most_five_dimensions():
     def made(modes):
         shape = (8,) * modes
