@@ -117,6 +117,17 @@ def test_each_requirement(parameter: TensorMap, given_array: DeviceArray, expect
     assert found(parameter, given_array) == expected
 
 
+@pytest.mark.parametrize("inner", [16, 32, 48, 64, 96, 128, 256])
+@pytest.mark.parametrize("swizzle", [32, 64, 128])
+def test_the_swizzles_that_are_advised_are_those_that_fit(inner: int, swizzle: int) -> None:
+    told = list(tensor_map.check_tensor_map("a", TensorMap(types.u8, (8, inner), swizzle)))
+    assert [one.rule_id for one in told] == ["tensor-map.swizzle"] * (inner > swizzle)
+    for one in told:
+        fits = [span for span in (0, 32, 64, 128) if span == 0 or inner <= span]
+        assert one.values["allowed"] == ", ".join(map(str, fits))
+        assert one.values["elements"] == swizzle
+
+
 @pytest.mark.parametrize(
     ("element", "inner", "unit"),
     [(types.e2m1, 1024, " bytes"), (types.b1, 4096, " bytes"), (types.e4m3, 512, ""), (types.f16, 512, "")],

@@ -177,6 +177,12 @@ def test_it_is_kept_where_it_is_asked_for(runs: Runs, tmp_path: Path) -> None:
     assert runs.count == 4
 
 
+def test_how_much_a_cache_holds_is_no_part_of_the_kernel(runs: Runs, tmp_path: Path) -> None:
+    for limit in (2**20, 2**21):
+        in_module(CONSTANT).kernel.compile(assemble=False, cache=nvb.Cache(tmp_path, limit))
+    assert runs.count == 1
+
+
 def test_other_programs_build_anew(runs: Runs, compiled: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
     for others in ("these", "those", "these"):
         monkeypatch.setattr(programs, "installed", lambda others=others: others)
@@ -299,7 +305,7 @@ def test_what_has_no_lasting_name_is_not_kept() -> None:
 
 
 def test_keys_of_different_content_differ() -> None:
-    numbers = [(), (1,), (1, 2), ((1,), 2), ((1, 2),), (True,), (1.0,), (0.0,), (-0.0,)]
+    numbers = [(), (1,), (1, 2), ((1,), 2), ((1, 2),), (True,), (1.0,), (0.0,), (-0.0,), (1 + 2j,), (2 + 1j,)]
     texts = [("1",), (b"1",), ("",), ("a\nb",), ("a", "b"), ("tuple 0",)]
     others = [(None,), (...,), (int,), (str,), (frozenset({1}),), (frozenset({1, 2}),), (frozenset(),)]
     given: list[object] = [*numbers, *texts, *others]

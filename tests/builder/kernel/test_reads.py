@@ -66,6 +66,8 @@ TEXTS = {
     "the order of a dictionary": ("D = {1.0: 0, 2.0: 0}\n" + BODY + "list(D)[0]", "D.pop(1.0); D[1.0] = 0"),
     "a set": ("S = {1.0}\n" + BODY + "sum(S)", "S.add(2.0)"),
     "a sign of zero": ("N = 0.0\n" + BODY + "N", "N = -0.0"),
+    "a part of a complex number": ("N = 0.0 + 1.0j\n" + BODY + "N.imag", "N = 0.0 + 2.0j"),
+    "a sign of a complex number's zero": ("N = 0.0 + 1.0j\n" + BODY + "N.real", "N = complex(-0.0, 1.0)"),
     "a kind of number": ("N = 1\n" + BODY + "float(isinstance(N, bool))", "N = True"),
     "a range": ("R = range(1, 3)\n" + BODY + "float(R[0])", "R = range(2, 3)"),
     "a nested function's global": ("N = 1.0\n" + BODY + "(lambda: (lambda: N)())()", "N = 2.0"),

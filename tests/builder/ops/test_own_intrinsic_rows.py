@@ -76,6 +76,20 @@ def test_rows_that_say_what_they_do(row: Row) -> None:
     assert emitted(row).keys() == {each.name for each in row.outputs}
 
 
+@pytest.mark.parametrize(("target", "is_there"), [("sm_80", False), ("sm_86", True)])
+def test_a_computation_that_the_chip_lacks(target: str, is_there: bool) -> None:
+    """LLVM drops a call whose result nobody takes, and says nothing of it. PTX ISA, min: `.xorsign.abs` from sm_86."""
+    of_f32 = output("d", RegisterClass.F32), operand("a", RegisterClass.F32), operand("b", RegisterClass.F32)
+    lowering = Intrinsic("llvm.nvvm.fmin.xorsign.abs.f", ("a", "b"))
+    row = Row("mine", "my.op", "min.xorsign.abs.f32", of_f32, lowering, summary="x")
+    k = KernelBuilder("own", target, threads=32)
+    if is_there:
+        assert [len(values) for values in k.instruction(row, a=1.0, b=2.0).values()] == [1]
+    else:
+        with pytest.raises(DiagnosticError, match=r"row\.text.*Cannot select"):
+            k.instruction(row, a=1.0, b=2.0)
+
+
 @pytest.mark.parametrize(("values", "given"), [((1, 3), 1), ((1, 3), 3), (range(5), 4)])
 def test_a_number_is_tried_as_it_is_given(values: Sequence[int], given: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """LLVM says whether it takes the immediate of the call: another one may compile."""
