@@ -66,8 +66,8 @@ TEXTS = {
     "the order of a dictionary": ("D = {1.0: 0, 2.0: 0}\n" + BODY + "list(D)[0]", "D.pop(1.0); D[1.0] = 0"),
     "a set": ("S = {1.0}\n" + BODY + "sum(S)", "S.add(2.0)"),
     "a sign of zero": ("N = 0.0\n" + BODY + "N", "N = -0.0"),
-    "a part of a complex number": ("N = 0.0 + 1.0j\n" + BODY + "N.imag", "N = 0.0 + 2.0j"),
-    "a sign of a complex number's zero": ("N = 0.0 + 1.0j\n" + BODY + "N.real", "N = complex(-0.0, 1.0)"),
+    "a part of a complex number": ("L = [1.0j]\n" + BODY + "L[0].imag", "L[0] = 2.0j"),
+    "a sign of a complex number's zero": ("L = [1.0j]\n" + BODY + "L[0].real", "L[0] = complex(-0.0, 1.0)"),
     "a kind of number": ("N = 1\n" + BODY + "float(isinstance(N, bool))", "N = True"),
     "a range": ("R = range(1, 3)\n" + BODY + "float(R[0])", "R = range(2, 3)"),
     "a nested function's global": ("N = 1.0\n" + BODY + "(lambda: (lambda: N)())()", "N = 2.0"),
@@ -158,6 +158,16 @@ TEXTS = {
         "math.users = 2.0",
     ),
     "the sign of a NaN": ("N = float('nan')\n" + BODY + "N", "N = -N"),
+    "an annotation that is no expression": (
+        "def h(x: 'the rows'): return x\n" + BODY + "float(len(h.__annotations__['x']))",
+        "h.__annotations__['x'] = 'rows'",
+    ),
+    "which cell is empty": (
+        "def made():\n    a = b = 1.0\n    def h():\n        try:\n            return a\n"
+        "        except NameError:\n            return b + 1.0\n    return h\n"
+        "h = made()\ndel h.__closure__[1].cell_contents\n" + BODY + "h()",
+        "a, b = h.__closure__; b.cell_contents = a.cell_contents; del a.cell_contents",
+    ),
     "a docstring": ('def h():\n    "a"\n' + BODY + "float(len(h.__doc__))", 'h.__doc__ = "ab"'),
     "annotations of a class": (
         "class C:\n    a: 1\n" + BODY + "float(len(C.__annotations__))",

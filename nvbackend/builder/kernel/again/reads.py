@@ -163,7 +163,7 @@ class _Walk:
         if kind in ATOMS:
             content += (kind, value)
             return
-        if kind is float or kind is complex:
+        if kind is float:
             content += (kind, bits_of(value))
             return
         if len(self._seen) > MOST_VALUES:
