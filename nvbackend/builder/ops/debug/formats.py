@@ -60,18 +60,19 @@ def pieces(call: str, text: str, count: int) -> list[Piece]:
         parts = list(string.Formatter().parse(text))
     except ValueError:
         fail("a brace is open, or closed without one", "write {} for a value, and {{ and }} for braces")
-    for letters, name, spec, conversion in parts:
+    for letters, name, form, conversion in parts:
         if name is None:
             parsed.append(Piece(letters))
             continue
-        if conversion or "{" in (spec or ""):
+        spec = form or ""
+        if conversion or "{" in spec:
             fail(f"{{{name}{'!' + conversion if conversion else ''}}} is not a form of a value", "write {} or {:.3f}")
-        if any(float(digits) > MOST_WIDTH for digits in re.findall(r"\d+", spec or "")):
-            problem = f"{{:{(spec or '')[:_SHOWN]}}} asks for more than {MOST_WIDTH} characters"
+        if any(float(digits) > MOST_WIDTH for digits in re.findall(r"\d+", spec)):
+            problem = f"{{:{spec[:_SHOWN]}}} asks for more than {MOST_WIDTH} characters"
             fail(problem, "write a width or precision that fits a line")
         if name and not name.isdecimal():
             fail(f"{{{name}}} names a value, and values have numbers", "write {}, or {0} for the first value")
-        parsed.append(Piece(letters, int(name) if name else number, spec or ""))
+        parsed.append(Piece(letters, int(name) if name else number, spec))
         number += 1
     if 0 < sum(name == "" for _, name, _, _ in parts) < number:
         fail("it has places with and without numbers", "write {} for every value in their order, or {0} for each")
