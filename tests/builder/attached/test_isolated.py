@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from llvmlite import ir
 
-from tests.builder.attached.test_finished import I32, VOID, attach, owner
+import nvbackend as nvb
+from nvbackend import f32
+from tests.builder.attached.test_finished import I32, OUT, VOID, attach, owner
 
 
 @pytest.mark.parametrize(
@@ -66,3 +68,49 @@ def test_calls_of_ordinary_functions_and_arithmetic_are_compiled_here():
     builder.ret_void()
     k.verify()
     assert not k.finish().isolated
+
+
+def test_what_one_function_of_the_module_has_decides_for_all_of_it():
+    """LLVM compiles the module whole: the kernel's own function, before or after it, is no help."""
+    for others in ((), ("bad",), ("good",), ("bad", "good"), ("good", "bad")):
+        builder = owner([])
+        k = attach(builder)
+        for name in others:
+            helper = owner([], name, builder.module, kernel=False)
+            if name == "bad":
+                helper.asm(ir.FunctionType(VOID, [I32]), "membar.cta;", "q", [ir.Constant(I32, 1)], side_effect=True)
+            helper.ret_void()
+        builder.ret_void()
+        k.verify()
+        assert k.finish().isolated is ("bad" in others), others
+
+
+PLAIN_TYPES = (
+    *(ir.IntType(width) for width in (1, 8, 16, 32, 64)),
+    *(ir.HalfType(), ir.FloatType(), ir.DoubleType(), ir.PointerType(), ir.PointerType(addrspace=3)),
+    ir.VectorType(I32, 4),
+    ir.LiteralStructType([I32, ir.FloatType()]),
+    ir.LiteralStructType([I32, ir.LiteralStructType([ir.VectorType(ir.HalfType(), 2)])]),
+)
+ODD_TYPES = (
+    *(ir.IntType(width) for width in (2, 7, 128)),
+    ir.VectorType(ir.IntType(7), 4),
+    ir.LiteralStructType([ir.IntType(7), I32]),
+    ir.LiteralStructType([I32, ir.IntType(7)]),
+    ir.LiteralStructType([I32, ir.LiteralStructType([ir.VectorType(ir.IntType(128), 2)])]),
+)
+
+
+@pytest.mark.parametrize("loaded", [True, False], ids=["result", "operand"])
+@pytest.mark.parametrize("kind", [*PLAIN_TYPES, *ODD_TYPES], ids=str)
+def test_types_that_llvm_may_have_no_code_for_are_compiled_isolated(kind, loaded):
+    builder = owner([ir.PointerType(), ir.PointerType()])
+    k = attach(builder, parameters=[OUT, nvb.Parameter("more", nvb.Pointer(f32))])
+    source, target = builder.function.args
+    if loaded:
+        builder.load(source, typ=kind)
+    else:
+        builder.store(ir.Constant(kind, ir.Undefined), target)
+    builder.ret_void()
+    k.verify()
+    assert k.finish().isolated is (kind in ODD_TYPES)

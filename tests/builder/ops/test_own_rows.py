@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -314,6 +315,25 @@ def test_a_number_of_more_than_64_bits() -> None:
     with pytest.raises(DiagnosticError, match="n can be 36893488147419103231, past 64 bits") as caught:
         check_row(row)
     assert [each.rule_id for each in caught.value.diagnostics] == ["row.text"]
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize(
+    "values", [lambda n: (n,), lambda n: (0, n, 1), lambda n: (n, 0), lambda n: range(min(n, 0), n + 1)]
+)
+def test_numbers_at_the_ends_of_their_bits(bits: int, values: Callable[[int], Sequence[int]]) -> None:
+    """A number of the machine has as many bits in its own text; LLVM passes one of 32 to an intrinsic."""
+    lowest, highest = -(2 ** (bits - 1)), 2**bits - 1
+    for number in (lowest - 1, lowest, highest, highest + 1):
+        row = own_row("add.u32 {d}, {a}, {n};", output("d", B32), operand("a", B32), immediate("n", values(number)))
+        if bits == 32:
+            row = replace(row, lowering=Intrinsic("llvm.nvvm.none.such", ("a", "n")))
+        said = ""
+        try:
+            check_row(row)
+        except DiagnosticError as error:
+            said = error.diagnostics[0].message
+        assert (f"n can be {number}, past {bits} bits" in said) == (number not in range(lowest, highest + 1))
 
 
 def test_an_access_that_begins_before_its_address() -> None:
