@@ -22,7 +22,9 @@ def _orders(parts: _Parts) -> bool:
 
 
 def _fences(parts: _Parts) -> bool:
-    return parts[0] in ("fence", "membar") or (parts[0] in ("wgmma", "tcgen05") and "fence" in parts)
+    return parts[0] in ("fence", "membar") or (
+        parts[0] in ("wgmma", "tcgen05") and any(part.startswith("fence") for part in parts)
+    )
 
 
 def _issues(parts: _Parts) -> bool:
@@ -30,7 +32,7 @@ def _issues(parts: _Parts) -> bool:
 
 
 def _commits(parts: _Parts) -> bool:
-    return parts[0] in ("cp", "wgmma") and any(part in ("commit_group", "commit") for part in parts)
+    return parts[0] in ("cp", "wgmma") and not {"commit_group", "wait_all"}.isdisjoint(parts)
 
 
 def _awaits(parts: _Parts) -> bool:
