@@ -167,7 +167,7 @@ def _pieces(row: Row) -> list[str]:
     assert isinstance(lowering, Asm)
     statement = next(each for each in lowering.template.split(";") if "{ptx}" in each)
     text = statement.partition("{ptx}")[2]
-    return [piece.strip() for piece in _PIECE.findall(text) if piece.strip()]
+    return [piece.strip() for piece in _PIECE.findall(text)]
 
 
 def _name_of(row: Row, piece: str, operand: Operand, match: Match) -> str | None:
