@@ -292,6 +292,29 @@ def test_what_is_looked_at_before_the_call() -> None:
     assert not Kinds(of_a_number).always
 
 
+def of_a_number_and_a_flag(number: int, flag: bool) -> None:
+    """Takes a number and a flag."""
+
+
+@pytest.mark.parametrize("names", [(), ("flag",), ("number", "flag")])
+def test_a_flag_that_is_a_number_is_looked_at_each_time(names: tuple[str, ...]) -> None:
+    """1 is taken for True, and what is right of it is right of no other number."""
+    kinds = Kinds(of_a_number_and_a_flag)
+
+    def given(number: object, flag: object) -> tuple[tuple[object, ...], dict[str, object]]:
+        values = {"number": number, "flag": flag}
+        return tuple(value for name, value in values.items() if name not in names), {
+            name: values[name] for name in names
+        }
+
+    for number, flag, is_kept in ((3, 1, False), (3, True, True), (3.5, 0, False)):
+        before = len(kinds.right)
+        kinds.keep((type(number), type(flag)), *given(number, flag))
+        assert (len(kinds.right) > before) is is_kept
+    with pytest.raises(DiagnosticError, match=r"call\.argument"):
+        kinds.check(*given(3, 2))
+
+
 def _of_kinds(number: int, name: str, operand: ElementType) -> None:
     """Takes plain things."""
 

@@ -227,6 +227,16 @@ def test_only_what_matters_to_a_caller_is_said_of_it(body, threads, unknown, des
     assert [note.startswith(described or "-") for note in notes] == [True] * (described is not None)
 
 
+@pytest.mark.parametrize("body", [takes_a_float, takes_a_half, takes_a_multiple, takes_an_address])
+def test_notes_of_a_header_are_one_comment_before_the_declaration(body) -> None:
+    """What is left without comments is what a compiler of C reads."""
+    compiled = nvb.function(body).compile("sm_80", threads=64)
+    header, guard = compiled.c_header(), f"NVBACKEND_{compiled.name.upper()}_H"
+    read = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL).split("\n")
+    assert read == ["", f"#ifndef {guard}", f"#define {guard}", compiled.c_declaration, "#endif", ""]
+    assert all(f"\n   Not known when it was checked: {each}." in header for each in compiled.unknown)
+
+
 def test_a_warning_of_the_function_is_announced() -> None:
     @nvb.function
     def halved(k, x: i32) -> i32:

@@ -7,6 +7,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import DiagnosticError, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.ops.inline.computed import contradiction
 from nvbackend.builder.ops.inline.own_row import check_row
 from nvbackend.rows import Asm, Effect, RegisterClass, Row, RowOperand, Semantics, immediate, operand, output, writes
 
@@ -115,6 +116,26 @@ def test_what_a_row_claims_to_compute_is_compared_with_its_text(row: Row, words:
         emitted_two(row)
     (fault,) = caught.value.diagnostics
     assert words in fault.message and fault.location is not None and fault.location.file == __file__
+
+
+F32 = RegisterClass.F32
+
+
+@pytest.mark.parametrize(
+    ("row", "is_tried"),
+    [
+        (computing("add.u32 {d}, {a}, {b};", None), True),
+        (computing("add.u32 {d}, {a}, {b};", None, operand("c", B32, count=2)), False),
+        (computing("mov.b32 {d}, {a};", None, result=F32), False),
+        (computing("add.u32 {d}, {a}, {b};", None, operand("c", F32)), False),
+        (computing("add.u32 {d}, {a}, {b};", None, output("e", B32, tied=True)), False),
+        (computing("mov.b64 {d}, {{{a}, {b}}};", None, result=WIDE), True),
+    ],
+)
+def test_a_claim_of_whole_numbers_alone_is_tried(row: Row, is_tried: bool) -> None:
+    """The simulator is given 32 or 64 bits of one register an operand; of others nothing is said."""
+    case = contradiction(row, lambda **_: -1)
+    assert (case is not None) is is_tried
 
 
 def emitted_two(row: Row) -> dict[str, list[nvb.Value]]:
