@@ -185,12 +185,13 @@ def test_differences_of_commits(tmp_path: Path, capsys: Printed) -> None:
     assert "twice.py is not in commit" in fault(capsys, other(folder), "--diff", "one")[0].replace("other", "twice")
 
 
-def test_a_text_is_no_commit_where_there_is_no_repository(tmp_path: Path) -> None:
+def test_a_text_is_no_commit_where_there_is_no_repository(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert not is_commit("HEAD", tmp_path / "kernel.py")
     assert not in_repository(tmp_path / "kernel.py")
     git(tmp_path, "init", "-q")
     assert in_repository(tmp_path / "kernel.py")
     assert not is_commit("HEAD", tmp_path / "kernel.py")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_commit_where_there_is_no_repository(file: Path, capsys: Printed) -> None:

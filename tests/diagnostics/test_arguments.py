@@ -15,7 +15,7 @@ from llvmlite import ir
 import nvbackend as nvb
 from nvbackend import DiagnosticError, ElementType, f16, i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.diagnostics import record
+from nvbackend.diagnostics import record, user_facing
 from nvbackend.diagnostics.arguments import Kinds, as_tuples, wrong_arguments, wrong_entries
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.signature import Parameter, Pointer, Scalar
@@ -313,6 +313,19 @@ def test_a_flag_that_is_a_number_is_looked_at_each_time(names: tuple[str, ...]) 
         assert (len(kinds.right) > before) is is_kept
     with pytest.raises(DiagnosticError, match=r"call\.argument"):
         kinds.check(*given(3, 2))
+
+
+@pytest.mark.parametrize(("given", "looks"), [((3, True), 1), ((3, 1), 3), ((np.int64(3), True), 3)])
+def test_arguments_of_classes_that_are_right_are_not_looked_at_again(
+    given: tuple[object, ...], looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked = []
+    check = Kinds.check
+    monkeypatch.setattr(Kinds, "check", lambda self, *call: checked.append(call) or check(self, *call))
+    function = user_facing(of_a_number_and_a_flag)
+    for _ in range(3):
+        function(*given)
+    assert len(checked) == looks
 
 
 def _of_kinds(number: int, name: str, operand: ElementType) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -42,6 +43,27 @@ def test_the_last_index_whose_bytes_an_address_has() -> None:
     x = k.arguments[0]
     assert (x + (2**61 - 1))._offset.constant == (2**61 - 1) * 4
     assert (x + -(2**61))._offset.constant == -(2**63)
+
+
+@pytest.mark.parametrize("space", ["global", "shared"])
+@pytest.mark.parametrize("element", [nvb.u8, f16, f32, f64], ids=str)
+def test_the_indices_that_are_advised_are_those_whose_bytes_an_address_has(element, space) -> None:
+    """Addresses of global memory are numbers of 64 bits with a sign, those of shared memory of 32 without."""
+    out = Parameter("out", Pointer(element))
+    k = KernelBuilder("k", "sm_90a", threads=32, parameters=[out])
+    array = k.arguments[0] if space == "global" else k.shared(element, 8)
+    unit, lowest = element.bits // 8, -(2**63) if space == "global" else -(2**31)
+    highest = 2**63 - 1 if space == "global" else 2**32 - 1
+    with pytest.raises(nvb.DiagnosticError, match=r"value\.constant") as caught:
+        array + 2**80
+    first, last = map(int, re.findall(r"-?\d+", caught.value.diagnostics[0].fix))
+    assert (first - 1) * unit < lowest <= first * unit
+    assert last * unit <= highest < (last + 1) * unit
+    for index in (first, last):
+        array + index
+    for index in (first - 1, last + 1):
+        with pytest.raises(nvb.DiagnosticError, match=r"value\.constant"):
+            array + index
 
 
 @pytest.mark.parametrize(
