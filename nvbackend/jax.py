@@ -13,18 +13,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nvbackend.builder.kernel.definition import KernelDefinition
-from nvbackend.diagnostics import printed, user_facing
+from nvbackend.diagnostics import DiagnosticError, printed, user_facing
 from nvbackend.frameworks.operator import Operator, compiled
 from nvbackend.frameworks.xla import HandlerCall, handler
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.runtime.arrays import DeviceArray
-from nvbackend.runtime.launch import full_grid
+from nvbackend.runtime.launch import check_grid, full_grid
 from nvbackend.runtime.module import SIMULATOR
 from nvbackend.signature import Scalar
 
 __all__ = ["op"]
 
 _GRID = 3
+_HALF = 1 << 63
+"""Half of the numbers that 64 bits hold."""
 
 
 @user_facing
@@ -100,17 +102,36 @@ class _JaxOperator(Operator):
             if not isinstance(passed[name], int | float | np.generic):
                 advice = "pass a Python number, static under jax.jit; or have the kernel read it from an array"
                 self.refuse(f"{name} is {printed(passed[name])}, not a number", advice)
+        for name in self.arrays:
+            if not all(hasattr(passed[name], part) for part in ("shape", "dtype")):
+                self.refuse(f"{name} is {printed(passed[name])}, not an array", "pass an array of JAX or NumPy")
         shapes = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in (passed[name] for name in self.mutates)]
         declared = [*self.made(passed).values(), *shapes]
         first = len(self.results)
         aliases = {self.arrays.index(name): first + index for index, name in enumerate(self.mutates)}
-        words = [
-            *full_grid(self.shape(passed)),
-            *(_bits(passed[name], element) for name, element in self.scalars.items()),
-        ]
+        words = [*self._grid(passed), *(self._word(name, passed[name]) for name in self.scalars)]
         foreign = jax.ffi.ffi_call(self.name, declared, input_output_aliases=aliases)
         made = foreign(*(passed[name] for name in self.arrays), words=np.array(words, np.int64))
         return made[0] if len(made) == 1 else tuple(made)
+
+    def _grid(self, passed: Mapping[str, Any]) -> tuple[int, int, int]:
+        """The grid of a call. Raises launch.grid."""
+        shape = self.shape(passed)
+        problems = [*check_grid(self.kernel.signature, shape)]
+        if problems:
+            raise DiagnosticError(problems)
+        return full_grid(shape)
+
+    def _word(self, name: str, number: Any) -> int:
+        """A number as 64 bits. Raises operator.declared for one that they do not hold."""
+        element = self.scalars[name]
+        try:
+            word = _bits(number, element)
+        except (TypeError, ValueError, OverflowError, struct.error):
+            word = None
+        if word is None or not -_HALF <= word < 2 * _HALF:
+            self.refuse(f"{name} is {printed(number)}, which {element} does not hold", f"pass a number of {element}")
+        return (word + _HALF) % (2 * _HALF) - _HALF
 
     def execute(self, call: HandlerCall) -> None:
         """Launch it, in a thread of XLA's."""

@@ -102,7 +102,9 @@ class Im2col:
         The result's pixel p starts at p * stride - padding along each dimension; the offsets of a load are those of its
         tap, times the dilation. `padding` is 0 and the others 1 where they are left out. Raises tensor-map.convolution.
         """
-        count = len(extent)
+        count = len(extent) if isinstance(extent, tuple | list) else 0
+        if not _are_integers(extent, count):
+            CONVOLUTION.fail(extent=extent, padding=padding, stride=stride, dilation=dilation)
         pads, steps, spread = padding or (0,) * count, stride or (1,) * count, dilation or (1,) * count
         if not len(pads) == len(steps) == len(spread) == count or min((*extent, *steps, *spread), default=0) < 1:
             CONVOLUTION.fail(extent=extent, padding=padding, stride=stride, dilation=dilation)

@@ -74,10 +74,12 @@ class _TorchOperator(Operator):
             made.register_autograd(backward, setup_context=setup_context)
         return made
 
+    @user_facing
     def fake(self, *arguments: Any, **named: Any) -> Any:
         """What it returns, without numbers."""
         return self._returned(self.made(self._by_name(arguments, named)))
 
+    @user_facing
     def run(self, *arguments: Any, **named: Any) -> Any:
         """Launch it on the current stream."""
         passed = self._by_name(arguments, named)

@@ -52,10 +52,10 @@ def _texts(file: str, target: str | None) -> Iterator[tuple[str, str]]:
     """PTX, and the name of each text, which diagnostics point to."""
     try:
         content = Path(file).read_bytes()
-    except OSError as error:
-        rules.LINT.fail(
-            problem=f"{file or repr(file)} cannot be read: {error.strerror}", fix="name a file of PTX or LLVM IR"
-        )
+    except (OSError, ValueError) as error:  # a name with a zero byte
+        why = getattr(error, "strerror", error)
+        shown = file if file.isprintable() and file else repr(file)
+        rules.LINT.fail(problem=f"{shown} cannot be read: {why}", fix="name a file of PTX or LLVM IR")
     if content.startswith((_ELF, *_FATBIN)):
         yield from _embedded(file, content)
         return

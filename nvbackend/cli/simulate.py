@@ -62,8 +62,9 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
 
     try:
         text = Path(arguments.file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        rules.SIMULATE.fail(problem=f"{arguments.file} cannot be read: {error}")
+    except (OSError, ValueError) as error:  # no text, or a name with a zero byte
+        shown = arguments.file if arguments.file.isprintable() else repr(arguments.file)
+        rules.SIMULATE.fail(problem=f"{shown} cannot be read: {error}")
     module = nvb.simulator.Simulator().load(text, source=arguments.file)
     if not module.kernels:
         rules.SIMULATE.fail(problem=f"{arguments.file} has no kernel")

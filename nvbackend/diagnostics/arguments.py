@@ -72,7 +72,7 @@ def wrong_arguments(
     """
     function = inspect.unwrap(function)
     signature = _signature(function)
-    name = _name(function, args)
+    name = called(function, args)
     try:
         bound = signature.bind(*args, **kwargs).arguments
     except TypeError as error:
@@ -100,7 +100,7 @@ def wrong_entries(function: Callable[..., Any], args: tuple[Any, ...], kwargs: M
     signature = _signature(function)
     bound, scope = signature.bind(*args, **kwargs).arguments, function.__globals__
     return [
-        _diagnose(_name(function, args), _misfit(place, value, wanted), signature)
+        _diagnose(called(function, args), _misfit(place, value, wanted), signature)
         for name, argument in bound.items()
         if isinstance(argument, dict)
         for node in alternatives(str(signature.parameters[name].annotation), scope)
@@ -116,7 +116,7 @@ def truth_values(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Ma
     bound = signature.bind(*args, **kwargs).arguments
     wanted = {each: signature.parameters[each].annotation for each in bound}
     return [
-        _diagnose(_name(function, args), f"{each} must be {_shown(wanted[each])}, not {argument} (a bool)", signature)
+        _diagnose(called(function, args), f"{each} must be {_shown(wanted[each])}, not {argument} (a bool)", signature)
         for each, argument in bound.items()
         if isinstance(argument, bool) and wanted[each] in _NUMBERS
     ]
@@ -151,7 +151,7 @@ def too_deep(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappin
     signature = _signature(function)
     bound = signature.bind(*args, **kwargs).arguments
     problem = f"is nested more than {MOST_DEPTH} deep"
-    name = _name(function, args)
+    name = called(function, args)
     return [_diagnose(name, f"{each} {problem}", signature) for each, argument in bound.items() if _is_deep(argument)]
 
 
@@ -159,7 +159,7 @@ def too_large(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappi
     """The arguments of a call that are, or hold, numbers of more bits than any sensible number."""
     function = inspect.unwrap(function)
     signature = _signature(function)
-    name = _name(function, args)
+    name = called(function, args)
     return [
         _diagnose(name, f"{each} has a number of {bits} bits, more than the {MOST_BITS} of any kernel's", signature)
         for each, argument in signature.bind(*args, **kwargs).arguments.items()
@@ -400,7 +400,7 @@ def _misfits_of_entries(
         yield from _misfits(f"{place}[{_short(key)}]", entry, text(values), scope, True)
 
 
-def _name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
+def called(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
     """The name of what the user called: a method with the class of its object, a class by its own name."""
     if "." not in function.__qualname__ or not args:
         return f"{_prefix(function)}{function.__qualname__}"

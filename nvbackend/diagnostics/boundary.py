@@ -17,6 +17,7 @@ from nvbackend.diagnostics.arguments import (
     MARK,
     Classes,
     Kinds,
+    called,
     is_plain,
     too_deep,
     too_large,
@@ -25,12 +26,15 @@ from nvbackend.diagnostics.arguments import (
 )
 from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
+from nvbackend.diagnostics.own_methods import raising_method
 
 _Answer = TypeVar("_Answer")
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 _PACKAGE = __name__.partition(".")[0]
 _MOST_DIGITS = "for integer string conversion"
 """What Python says of an integer of more digits than it prints."""
+_BOUNDARIES = (__name__, f"{__name__.rpartition('.')[0]}.records")
+"""Modules whose functions are around what a user calls."""
 MISUSE = (TypeError, AttributeError, ValueError, ArithmeticError, LookupError, AssertionError, RecursionError)
 """What Python raises inside a call for an argument of the wrong type."""
 
@@ -146,18 +150,45 @@ def _cutting(function: Callable[..., Any], *, looks: bool = True) -> Callable[..
                     if classes not in right:
                         args, kwargs = looked_at(classes, args, kwargs)
                 return function(*args, **kwargs)
-            except MISUSE as error:
-                blame(error, function, args, kwargs)
+            except Exception as error:
+                refuse(error, function, args, kwargs)
                 raise
         except (DiagnosticError, Interrupted) as error:
             cut(error)
             raise
         except Exception as error:
-            if _is_of_users_code(error.__traceback__):
+            if _is_of_users_code(error.__traceback__) and _raising_method(error, function, args) is None:
                 error.with_traceback(_users_frames(error.__traceback__))
             raise
 
     return boundary
+
+
+def refuse(error: Exception, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raises the diagnostics of a call that failed because of what an argument is, or does when it is asked."""
+    if isinstance(error, MISUSE):
+        try:
+            blame(error, function, args, kwargs)
+        except DiagnosticError:
+            raise
+        except RecursionError as raised:
+            blame(raised, function, args, kwargs)
+        except Exception as raised:  # noqa: BLE001, an argument does what its own code says
+            error = raised
+    refuse_method(error, function, args)
+
+
+def refuse_method(error: Exception, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    """Raises the diagnostic of a method of an argument that raised, where a user made the call."""
+    is_told = isinstance(error, DiagnosticError) or _is_called_by_us()
+    method = None if is_told else _raising_method(error, function, args)
+    if method is not None:
+        raise DiagnosticError([method]) from None
+
+
+def _raising_method(error: Exception, function: Callable[..., Any], args: tuple[Any, ...]) -> Diagnostic | None:
+    frames = [frame for frame in _frames(error.__traceback__) if _is_of_no_library(frame)]
+    return raising_method(error, called(function, args), frames)
 
 
 def _cutting_blocks(function: Callable[..., AbstractContextManager[Any]]) -> Callable[..., _Block]:
@@ -187,7 +218,7 @@ def blame(error: Exception, function: Callable[..., Any], args: tuple[Any, ...],
 def _is_called_by_us() -> bool:
     """Whether the boundary that an exception has reached is around a call by this package itself."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals is globals():
+    while frame is not None and frame.f_globals.get("__name__") in _BOUNDARIES:
         frame = frame.f_back
     return frame is not None and is_plumbing(frame)
 

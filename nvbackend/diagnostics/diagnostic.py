@@ -43,13 +43,14 @@ class Rule:
     analysis: Callable[[Any], Iterable[Any]] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
+        name_of_rule = self.id if isinstance(self.id, str) else printed(self.id)
         for name in ("message", "fix", "why", "reference"):
             text: object = getattr(self, name)
             if not isinstance(text, str):
-                problem = f"rule {self.id} has {name}={printed(text)}, which is not a text"
+                problem = f"rule {name_of_rule} has {name}={printed(text)}, which is not a text"
                 FORM.fail(problem=problem, advice=f'write {name}="...", with the names of values in braces')
         if not isinstance(self.severity, Severity):
-            problem = f"rule {self.id} has severity={printed(self.severity)}, which is not a severity"
+            problem = f"rule {name_of_rule} has severity={printed(self.severity)}, which is not a severity"
             FORM.fail(problem=problem, advice="write severity=nvb.Severity.WARNING or nvb.Severity.ERROR")
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from types import FrameType, FunctionType
 from typing import Any, TypeVar
 
 from nvbackend.diagnostics.arguments import MARK, as_tuples, truth_values, was_compared, wrong_arguments, wrong_entries
-from nvbackend.diagnostics.boundary import MISUSE, blame, cut, plain_numbers
+from nvbackend.diagnostics.boundary import cut, plain_numbers, refuse, refuse_method
 from nvbackend.diagnostics.diagnostic import DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
 
@@ -48,13 +48,17 @@ def _checked(function: FunctionType) -> _Call:
     @functools.wraps(function)
     def boundary(*args: Any, **kwargs: Any) -> None:
         try:
-            if not _is_called_by_us(sys._getframe(1)):
-                look = _looks(args[1:]), tuple(kwargs), _looks(kwargs.values())
-                if look not in fitting:
-                    args, kwargs = _check(function, args, kwargs)
-                    if None not in look and len(fitting) < _MOST_LOOKS:
-                        fitting.add(look)
-            function(*args, **kwargs)
+            try:
+                if not _is_called_by_us(sys._getframe(1)):
+                    look = _looks(args[1:]), tuple(kwargs), _looks(kwargs.values())
+                    if look not in fitting:
+                        args, kwargs = _check(function, args, kwargs)
+                        if None not in look and len(fitting) < _MOST_LOOKS:
+                            fitting.add(look)
+                function(*args, **kwargs)
+            except Exception as error:
+                refuse_method(error, function, args)
+                raise
         except DiagnosticError as error:
             cut(error)
             raise
@@ -118,8 +122,8 @@ def _light(function: FunctionType) -> _Call:
         try:
             try:
                 return function(*args, **kwargs)
-            except MISUSE as error:
-                blame(error, function, args, kwargs)
+            except Exception as error:
+                refuse(error, function, args, kwargs)
                 raise
         except DiagnosticError as error:
             cut(error)

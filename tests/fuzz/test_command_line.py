@@ -101,3 +101,35 @@ def test_more_random_command_lines(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert_kept(*run(seed, LONG_COUNT // 6, capsys))
+
+
+@pytest.mark.parametrize("line", [["lint"], ["simulate"], ["build"], ["explain"], ["decode"], ["encode"], ["draw"]])
+@pytest.mark.parametrize("name", ["a\0b", "", "\ud800", "x" * 5000, ".", "\x1b[2J"])
+def test_names_that_no_file_has(
+    line: list[str], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*line, name]) == FAILED
+    assert says_why(capsys.readouterr().err, as_json=False)
+
+
+_BEGIN = b".version 8.0\n.target sm_90\n.visible .entry k(){ "
+CONTENTS = {
+    "empty": b"",
+    "zeros": b"\0\0",
+    "no text": b"\xff\xfe\x00",
+    "an ELF header alone": b"\x7fELF\x00",
+    "a number of thousands of digits": _BEGIN + b"add.s32 %r1, %r2, " + b"9" * 5000 + b"; }",
+    "no end": _BEGIN + b"{" * 5000,
+}
+
+
+@pytest.mark.parametrize("command", ["lint", "simulate"])
+@pytest.mark.parametrize("content", CONTENTS)
+def test_contents_that_no_compiler_writes(
+    command: str, content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "k.ptx").write_bytes(CONTENTS[content])
+    assert main([command, "k.ptx"]) == FAILED
+    assert says_why(capsys.readouterr().err, as_json=False)

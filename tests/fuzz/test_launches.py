@@ -13,6 +13,7 @@ import nvbackend as nvb
 from nvbackend import runtime
 from nvbackend.intrinsics.row.types import ELEMENT_TYPES
 from tests.support.fuzz import JUNK, Attempts
+from tests.support.hostile import HOSTILE
 from tests.support.runtime import FakeArray, FakeCompiled, FakeDevice, signature
 
 COUNT = 3000
@@ -98,7 +99,7 @@ def array_of(rng: random.Random, kind: Any) -> Any:
 def argument_of(rng: random.Random, kind: Any) -> Any:
     draw = rng.random()
     if draw < 0.06:
-        return rng.choice(JUNK)
+        return rng.choice((*JUNK, *HOSTILE))
     if draw < 0.12:
         return rng.choice(
             (Odd(rng), Awkward(), np.zeros(rng.choice(((), (4,), (64, 64))), rng.choice(("f4", "f2", "i4"))))
@@ -120,7 +121,8 @@ def run(seed: int, count: int) -> Attempts:
             if rng.random() < 0.03:
                 arguments = rng.choice((arguments[:-1], [*arguments, 1]))
             grid = rng.choice((2, (2, 2))) if rng.random() < 0.8 else rng.choice(GRIDS)
-            stream = {"stream": rng.choice(STREAMS)} if rng.random() < 0.2 else {}
+            grid = rng.choice(HOSTILE) if rng.random() < 0.02 else grid
+            stream = {"stream": rng.choice((*STREAMS, *HOSTILE))} if rng.random() < 0.2 else {}
             before = len(device.named("launch"))
             done = attempts.answered
             attempts.attempt(loaded.launch, grid, *arguments, **stream)

@@ -20,6 +20,7 @@ from tests.api.document import is_made_by_calls
 from tests.api.public import names
 from tests.api.things import SCENES
 from tests.support.fuzz import JUNK, Attempts
+from tests.support.hostile import HOSTILE
 
 ODD: tuple[object, ...] = (
     *JUNK,
@@ -55,7 +56,7 @@ def _absurd() -> tuple[object, ...]:
     )
 
 
-ABSURD = _absurd()
+ABSURD = (*_absurd(), *HOSTILE)
 COUNT, LONG_COUNT = 12, 400
 ABSURD_SHARE = 0.4
 PROTOCOLS = {"nvb.runtime.Compiled"}

@@ -89,7 +89,8 @@ class Attempts:
         self, error: BaseException, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """Note what a request ended with, once for each place."""
-        frame = traceback.extract_tb(error.__traceback__)[-1]
+        frames = traceback.extract_tb(error.__traceback__)
+        frame = next((frame for frame in reversed(frames) if "/nvbackend/" in frame.filename), frames[-1])
         place = f"{type(error).__name__} at {frame.filename.rpartition('nvbackend/')[2]}:{frame.lineno}"
         name = getattr(function, "__qualname__", function)
         self.failures.setdefault(place, f"{_cut(error)}; {name}(*{_cut(args)}, **{_cut(kwargs)})")
@@ -103,6 +104,8 @@ def _cut(shown: object) -> str:
         return f"a {type(shown).__name__} with an integer of thousands of digits"
     except RecursionError:
         return f"a {type(shown).__name__} of thousands of levels"
+    except RuntimeError:
+        return f"a {type(shown).__name__} that does not print itself"
 
 
 @dataclass

@@ -87,7 +87,7 @@ def _module(file: str) -> tuple[Module, str]:
         text = Path(file).read_text(encoding="utf-8")
     except OSError as error:
         rules.LINE.fail(problem=f"{file} cannot be read: {error.strerror}", fix="name a file of PTX and a line of it")
-    except UnicodeDecodeError:
+    except ValueError:  # also where the name has a zero byte
         rules.LINE.fail(problem=f"{file} is not text", fix="name a file of PTX and a line of it")
     return parse(text, file), text
 

@@ -38,9 +38,10 @@ class Piece:
 
 def check_letters(call: str, text: str, written: str) -> None:
     """Raises debug.format for letters of `written`, a part of what a call prints, that no bytes of a text are for."""
+    lone = _SURROGATE.search(written)
     if "\0" in written:
         problem, advice = "the text has a zero byte, which ends it", "leave the zero byte out"
-    elif (lone := _SURROGATE.search(written)) is not None:
+    elif lone is not None:
         problem = f"the text has {lone[0]!a}, half of a character, which has no bytes in UTF-8"
         advice = "write the whole character, or leave it out"
     else:

@@ -1,0 +1,77 @@
+"""Arguments with methods that raise when they are asked: the call is refused, and what the user runs is not touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import nvbackend as nvb
+from tests.support.runtime import rules
+
+
+class Unequal:
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("no comparison today")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Unlisted(list[int]):
+    def __len__(self) -> int:
+        raise RuntimeError("no length today")
+
+
+class Unnamed:
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("no class today")
+
+
+def _built(body: Callable[[Any], object]) -> None:
+    @nvb.kernel("sm_90", threads=32)
+    def kernel(k: nvb.KernelBuilder) -> None:
+        body(k)
+
+    kernel.build()
+
+
+@pytest.mark.parametrize(
+    ("call", "method"),
+    [
+        (lambda: nvb.compile_module(Unlisted([1]), target="sm_90"), "Unlisted.__len__"),  # type: ignore[arg-type]
+        (lambda: nvb.LaunchBounds(Unnamed(), 3), "Unnamed.__class__"),  # type: ignore[arg-type]
+        (lambda: _built(lambda k: k.barrier.sync(Unnamed())), "Unnamed.__class__"),
+    ],
+)
+def test_a_method_that_raises_is_named(call: Callable[[], object], method: str) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        call()
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "call.argument"
+    assert f"{method} of an argument raises RuntimeError" in found.message
+    assert found.location is not None
+    assert found.location.file == __file__
+
+
+@pytest.mark.parametrize("body", [lambda _: Unequal() == 3, lambda _: len(Unlisted())])
+def test_what_the_users_program_asks_itself_raises_as_it_does(body: Callable[[Any], object]) -> None:
+    with pytest.raises(RuntimeError, match="today"):
+        _built(body)
+
+
+def test_a_rule_without_a_printable_name_is_refused() -> None:
+    class Unprinted:
+        def __repr__(self) -> str:
+            raise RuntimeError("no text today")
+
+    assert rules(lambda: nvb.Rule(Unprinted(), 3, 4)) == ["rule.form"]  # type: ignore[arg-type]
+
+
+def test_a_walk_without_integers_ends_at_once() -> None:
+    class Long:
+        def __len__(self) -> int:
+            return 10**9
+
+    assert rules(lambda: nvb.Im2col.of_convolution(Long())) == ["tensor-map.convolution"]  # type: ignore[arg-type]
