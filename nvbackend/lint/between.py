@@ -1,7 +1,8 @@
 """What a wait must come between: a bulk store and the next write of its source, tcgen05.st and the next tcgen05.mma.
 
 An operation is judged with the first uses that a thread comes to after it. Any wait on a way to one of them is enough:
-which of the ways is taken, and by which threads, is not asked.
+which of the ways is taken, and by which threads, is not asked. An mma is a use where it certainly has columns that
+tcgen05.st writes: one of another tile, in other columns, may come before the wait.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dataclasses import dataclass
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.lint.lifted.lift import Lifted, Line
 from nvbackend.lint.numbers.addresses import Addresses, Bounded
+from nvbackend.lint.numbers.columns import Columns, TensorColumns
 from nvbackend.lint.numbers.touched import said
-from nvbackend.ptx.syntax import Address
+from nvbackend.ptx.syntax import Address, Vector
 
 _LEAST = 16
 """The bytes that a bulk store reads at least from its address."""
@@ -34,6 +36,7 @@ class Between:
     def __init__(self, lifted: Lifted, addresses: Addresses) -> None:
         self._lines = lifted.lines
         self._addresses = addresses
+        self._columns = TensorColumns(lifted)
         self._next = _followers(lifted)
 
     def find(self) -> Iterator[Unordered]:
@@ -64,10 +67,30 @@ class Between:
         return later
 
     def _multiplied(self, issuer: int) -> frozenset[int]:
-        """The mma that read A or scales from tensor memory and have a barrier on every way to them."""
-        wanted = frozenset(place for place, line in enumerate(self._lines) if _reads_tensor_memory(line))
+        """The mma that have columns of the store, in D or beside it, and a barrier on every way to them."""
+        written = self._written(self._lines[issuer])
+        wanted = frozenset(
+            place
+            for place, line in enumerate(self._lines)
+            if _is_multiplication(line) and any(_is_in(columns, written) for columns in self._multiplies(line))
+        )
         barriers = frozenset(place for place, line in enumerate(self._lines) if said(line).barrier is not None)
         return wanted - self._until(issuer, barriers)
+
+    def _written(self, line: Line) -> tuple[Columns, int] | None:
+        """The first column that a store certainly writes, and how many: a register of each thread is one."""
+        address, values = line.instruction.operands[:2]
+        columns = self._columns.of(address)
+        is_whole = "32x32b" in line.instruction.parts and "unpack::16b" not in line.instruction.parts
+        many = len(values.elements) if is_whole and isinstance(values, Vector) else 1
+        return None if columns is None else (columns, many)
+
+    def _multiplies(self, line: Line) -> Iterator[Columns]:
+        """The first column of each operand in tensor memory."""
+        for operand in line.instruction.operands:
+            columns = self._columns.of(operand) if isinstance(operand, Address) else None
+            if columns is not None:
+                yield columns
 
     def _overwritten(self, issuer: int) -> frozenset[int]:
         """The stores that may begin in what the bulk store reads, by a symbol and the bounds of what is added."""
@@ -87,11 +110,13 @@ class Between:
         return self._addresses.at(place, addressed[number]) if number < len(addressed) else Bounded()
 
 
-def _reads_tensor_memory(line: Line) -> bool:
-    """Whether an mma has operands there beside D."""
-    operands = line.instruction.operands
-    is_multiplication = line.instruction.opcode.startswith("tcgen05.mma")
-    return is_multiplication and sum(isinstance(operand, Address) for operand in operands) > 1
+def _is_multiplication(line: Line) -> bool:
+    return line.instruction.opcode.startswith("tcgen05.mma")
+
+
+def _is_in(columns: Columns, written: tuple[Columns, int] | None) -> bool:
+    """Whether the first column of an operand is written."""
+    return written is not None and columns[0] == written[0][0] and 0 <= columns[1] - written[0][1] < written[1]
 
 
 def _is_enough(line: Line, completion: Completion) -> bool:

@@ -1,7 +1,8 @@
 """mbarriers by their addresses: waits at one that is never initialised, and for a phase that nothing can complete.
 
 The first arrival at an mbarrier completes no phase of a thread that is to wait before it: where all arrivals come after
-a wait for the first phase on every path, no thread passes the wait, and none arrives.
+a wait for the first phase on every path, no thread passes the wait, and none arrives. An arrival also comes after it
+where more barriers of the CTA are before it, on each path: they wait for the thread that waits for the phase.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import cached_property
 
 from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.flow.loops import loops_of
+from nvbackend.lint.lifted.barrier_counts import BarrierCounts
 from nvbackend.lint.numbers.by_thread import CtaValues, Unknown
 from nvbackend.lint.numbers.touched import said
 from nvbackend.lint.rounds.written_out import WrittenOut
@@ -85,7 +87,7 @@ class BarrierWaits:
         return value if isinstance(value, int) else None
 
     def _comes_before_all(self, wait: int, address: int) -> bool:
-        """Whether every arrival that may be at the mbarrier comes after the wait on all paths."""
+        """Whether every arrival that may be at the mbarrier comes after the wait, whichever way threads take."""
         for place in self._uses(MbarrierUse.ARRIVE):
             at = self._values.address(place)
             is_other = isinstance(at, int) and at != address
@@ -95,4 +97,10 @@ class BarrierWaits:
 
     def _is_after(self, place: int, wait: int) -> bool:
         own, before = self._block[place], self._block[wait]
-        return wait < place if own == before else self._reached.dominates(before, own)
+        if own == before:
+            return wait < place
+        return self._reached.dominates(before, own) or self._barriers.are_more(place, wait)
+
+    @cached_property
+    def _barriers(self) -> BarrierCounts:
+        return BarrierCounts(self._values.function, self._lines)
