@@ -50,7 +50,9 @@ class Between:
         for issuer in issuers:
             wanted = uses(issuer)
             passed = self._until(issuer, wanted)
-            unordered = (passed & wanted).difference(*(self._until(wait, wanted) for wait in passed & waits))
+            # A wait before the next stores is none for them; buffers that take turns may be meant by the same copy.
+            ends = wanted | {issuer} if completion is Completion.STORE_WAIT else wanted
+            unordered = (passed & wanted).difference(*(self._until(wait, ends) for wait in passed & waits))
             if unordered:
                 yield Unordered(completion, min(unordered), issuer)
                 return

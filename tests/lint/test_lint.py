@@ -429,11 +429,14 @@ TMEM_COMMIT = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster
         (f"{LANES} add.s32 %r6, %r0, 4; {stored('%r5')} bar.sync 0; {multiplied('%r6')} {TMEM_WAIT}", ""),
         (f"{LANES} @%p1 add.s32 %r7, %r0, 4; {stored('%r7')} bar.sync 0; {multiplied('%r7')} {TMEM_WAIT}", ""),
         (f"{LANES} {stored('%r5')} bar.sync 0; {accumulated('%r6')} {TMEM_WAIT}", "lint.tmem-write-in-flight"),
+        (f"a: {TMEM_WAIT} {TMEM_STORE} bar.sync 0; @%p1 bra n; {TMEM_MMA} n: @%p0 bra a;", "lint.tmem-write-in-flight"),
+        (f"a: {TMEM_STORE} {TMEM_WAIT} bar.sync 0; @%p1 bra n; {TMEM_MMA} n: @%p0 bra a;", ""),
         (f"a: add.s32 %r7, %r7, 4; {stored('%r7')} bar.sync 0; {multiplied('%r7')} {TMEM_WAIT} @%p0 bra a;", ""),
     ],
     ids=[
         *("", "no-wait", "no-wait-d", "late", "d-alone", "no-barrier", "covered", "round", "one-way", "tile-before"),
-        *("last-column", "past", "before", "lanes", "set-twice", "by-a-condition", "accumulated", "in-a-loop"),
+        *("last-column", "past", "before", "lanes", "set-twice", "by-a-condition", "accumulated"),
+        *("wait-of-the-round-before", "waits-each-round", "in-a-loop"),
     ],
 )
 def test_tensor_memory_is_written_before_an_mma_reads_it(text: str, rule: str) -> None:

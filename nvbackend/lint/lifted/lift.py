@@ -218,6 +218,9 @@ class _Lifter:
 def _has_result(instruction: Instruction) -> bool:
     if instruction.parts[0] in _WITHOUT_RESULT or not instruction.operands:
         return False
+    rows = rows_of(instruction.opcode)
+    if rows and not any(row.outputs for row in rows):
+        return False
     return isinstance(instruction.operands[0], Name | Vector | Pair)
 
 
