@@ -100,7 +100,7 @@ def _protocols(lifted: Lifted) -> Iterator[Diagnostic]:
     told = {diagnostic.rule_id for diagnostic in missing}
     if not told & _NEVER:
         hidden = told | ({rules.WRITTEN_IN_FLIGHT.id} if flying else set())
-        yield from (each for each in round_by_round(lifted) if each.rule_id not in hidden)
+        yield from (each for each in round_by_round(lifted, addresses) if each.rule_id not in hidden)
     for site, writer in shared.unfenced():
         line = lifted.lines[writer]
         yield at_line(

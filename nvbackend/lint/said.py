@@ -9,6 +9,7 @@ from nvbackend.diagnostics import Diagnostic, Location, Rule
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.lint import rules
 from nvbackend.lint.lifted.lift import Lifted, Line
+from nvbackend.lint.numbers.addresses import Addresses
 from nvbackend.lint.numbers.by_thread import CtaValues
 from nvbackend.lint.numbers.touched import said
 from nvbackend.lint.rounds.phases import BarrierWaits
@@ -23,7 +24,7 @@ _WAITS: Mapping[Completion | None, str] = {
 }
 
 
-def round_by_round(lifted: Lifted) -> Iterator[Diagnostic]:
+def round_by_round(lifted: Lifted, addresses: Addresses) -> Iterator[Diagnostic]:
     """What is wrong in some round of a loop: of each kind the first, in the order in which a thread comes to it."""
     out = written_out(lifted)
     if out is None:
@@ -35,7 +36,7 @@ def round_by_round(lifted: Lifted) -> Iterator[Diagnostic]:
         if rule not in told:
             told.add(rule)
             yield _late(out, late, rule)
-    for stuck in BarrierWaits(out, values).find():
+    for stuck in BarrierWaits(out, values, addresses).find():
         rule = rules.MBARRIER_INIT if stuck.uninitialised else rules.MBARRIER_STUCK
         if rule not in told:
             told.add(rule)

@@ -343,6 +343,15 @@ def test_a_phase_is_completed_by_an_arrival_before_the_wait(where: str, is_stuck
     assert [fault.rule_id for fault in faults] == (["lint.mbarrier-stuck"] if is_stuck else [])
 
 
+@pytest.mark.parametrize(("variable", "is_stuck"), [("ring", True), ("box", False)])
+def test_an_arrival_somewhere_in_another_variable_completes_no_phase(variable: str, is_stuck: bool) -> None:
+    init = "mbarrier.init.shared::cta.b64 [box], 1; bar.sync 0; ld.global.b32 %r2, [%rd1];"
+    arrive = f"mov.u32 %r3, {variable}; add.s32 %r3, %r3, %r2; mbarrier.arrive.shared::cta.b64 _, [%r3];"
+    wait = "w: mbarrier.try_wait.parity.shared::cta.b64 %p0, [box], 0; @!%p0 bra w;"
+    text = f"{BOX} .shared .align 8 .b64 ring[4]; {init} {arrive} {wait} ret; }}"
+    assert [fault.rule_id for fault in lint(text)] == (["lint.mbarrier-stuck"] if is_stuck else [])
+
+
 @pytest.mark.parametrize(
     ("between", "is_stuck"),
     [

@@ -14,9 +14,11 @@ from functools import cached_property
 from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.flow.loops import loops_of
 from nvbackend.lint.lifted.barrier_counts import BarrierCounts
+from nvbackend.lint.numbers.addresses import Addresses
 from nvbackend.lint.numbers.by_thread import CtaValues, Unknown
 from nvbackend.lint.numbers.touched import said
 from nvbackend.lint.rounds.written_out import WrittenOut
+from nvbackend.ptx.syntax import Address
 
 _ASKS = MbarrierUse.WAIT | MbarrierUse.POLL
 
@@ -32,8 +34,9 @@ class HangingWait:
 class BarrierWaits:
     """The questions of one function, written out."""
 
-    def __init__(self, out: WrittenOut, values: CtaValues) -> None:
+    def __init__(self, out: WrittenOut, values: CtaValues, addresses: Addresses) -> None:
         self._out = out
+        self._addresses = addresses
         self._lines = out.lifted.lines
         self._values = values
         self._reached = loops_of(values.function)
@@ -90,10 +93,21 @@ class BarrierWaits:
         """Whether every arrival that may be at the mbarrier comes after the wait, whichever way threads take."""
         for place in self._uses(MbarrierUse.ARRIVE):
             at = self._values.address(place)
-            is_other = isinstance(at, int) and at != address
+            is_other = at != address if isinstance(at, int) else self._is_of_another(place, wait)
             if not is_other and not self._is_after(place, wait):
                 return False
         return True
+
+    def _is_of_another(self, place: int, wait: int) -> bool:
+        """Whether its mbarrier is in another variable than that of the wait, whichever element of it."""
+        arrival, waited = self._variable(place), self._variable(wait)
+        return bool(arrival and waited) and arrival != waited
+
+    def _variable(self, place: int) -> str:
+        """The variable in shared memory that the first address of an instruction is in; empty where it is not known."""
+        operands = self._lines[place].instruction.operands
+        first = next((at for at, operand in enumerate(operands) if isinstance(operand, Address)), None)
+        return "" if first is None else self._addresses.at(self._out.origin[place], first).base
 
     def _is_after(self, place: int, wait: int) -> bool:
         own, before = self._block[place], self._block[wait]

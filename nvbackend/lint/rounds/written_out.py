@@ -33,12 +33,13 @@ _Graph = dict[_Place, list[_Place]]
 class WrittenOut:
     """The function with its rounds apart; `rounds` are those of the innermost loop by position, from 1; 0 is in none.
 
-    `later` are the positions of rounds that are not apart.
+    `later` are the positions of rounds that are not apart, `origin` those that the instructions had before.
     """
 
     lifted: Lifted
     rounds: tuple[int, ...]
     later: frozenset[int]
+    origin: tuple[int, ...]
 
 
 def written_out(lifted: Lifted) -> WrittenOut | None:
@@ -127,4 +128,4 @@ def _written(lifted: Lifted, graph: _Graph) -> WrittenOut:
         blocks[names[place]] = replace(block, name=names[place], successors=successors)
     function = finished(replace(lifted.function, blocks=blocks))
     lines = [lifted.lines[at] for at in origin]
-    return WrittenOut(replace(lifted, function=function, lines=lines), tuple(rounds), frozenset(later))
+    return WrittenOut(replace(lifted, function=function, lines=lines), tuple(rounds), frozenset(later), tuple(origin))
