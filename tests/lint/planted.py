@@ -1,7 +1,7 @@
 """PTX of Triton and nvcc, right and with one instruction removed.
 
-The texts in `texts` were compiled from programs written for these tests, by Triton 3.6 and NVRTC 13.5, and shortened:
-comments and debug information are out.
+The texts in `texts` were compiled from programs written for these tests, by Triton 3.6 and 3.9 and NVRTC 13.5, and
+shortened: comments and debug information are out.
 """
 
 from __future__ import annotations
@@ -17,10 +17,30 @@ _ORDERING = re.compile(
     r"\s*(@!?%p\d+\s+)?(wgmma\.(wait_group|commit_group|fence)|fence\.proxy\.async|tcgen05\.wait::(?:ld|st)"
     r"|cp\.async\.(?:bulk\.)?(commit_group|wait_group)|tcgen05\.commit|mbarrier\.init)"
 )
+_ONLY_WGMMA = "only wgmma use the accumulators since the first fence"
+_NO_STORE = "no bulk store comes before it: tensormap.cp_fenceproxy belongs to no group"
+_INITIALISED = "it orders mbarrier.init for copies, where Triton's persistent kernel has a barrier alone"
+_LOADED = "a later wait comes before the next barrier, and ptxas has each use of a register wait for its load"
+_STORED_AGAIN = "the wait for the next stores comes before the barrier of the mma"
 HARMLESS = {
     ("nvrtc_gemm_tma.ptx", "fence.proxy.async", 1): "fence.mbarrier_init orders the mbarriers for the async proxy",
-    ("nvrtc_gemm_tma.ptx", "wgmma.fence", 2): "only wgmma use the accumulators since the first fence",
-    ("nvrtc_tiles.ptx", "wgmma.fence", 2): "only wgmma use the accumulators since the first fence",
+    ("nvrtc_gemm_tma.ptx", "wgmma.fence", 2): _ONLY_WGMMA,
+    ("nvrtc_tiles.ptx", "wgmma.fence", 2): _ONLY_WGMMA,
+    ("nvrtc_through_registers.ptx", "wgmma.fence", 2): _ONLY_WGMMA,
+    **{("nvrtc_overlapped.ptx", "wgmma.fence", number): _ONLY_WGMMA for number in (2, 3, 4)},
+    **{("nvrtc_specialised.ptx", "wgmma.fence", number): _ONLY_WGMMA for number in (2, 3, 4, 6, 7)},
+    **{("nvrtc_blackwell.ptx", "tcgen05.wait::ld", number): _LOADED for number in range(1, 8)},
+    **{("triton_blackwell_attention.ptx", "tcgen05.wait::ld", number): _LOADED for number in range(1, 5)},
+    **{("triton_blackwell_attention.ptx", "tcgen05.wait::st", number): _STORED_AGAIN for number in (1, 2, 4)},
+    **{
+        (f"triton_{name}.ptx", "fence.proxy.async", 1): _INITIALISED
+        for name in ("attention_tma", "blackwell_attention", "map_in_memory")
+    },
+    **{
+        ("triton_map_in_memory.ptx", f"cp.async.bulk.{kind}_group", number): _NO_STORE
+        for kind in ("commit", "wait")
+        for number in (1, 2, 3)
+    },
     ("nvrtc_tiles.ptx", "wgmma.wait_group", 1): "the other buffer is written next, and then all groups are waited for",
     ("nvrtc_tiles.ptx", "wgmma.wait_group", 2): "the other buffer is written next, and then all groups are waited for",
     ("nvrtc_tiles.ptx", "fence.proxy.async", 4): "cp.async alone writes the tiles: Triton has no fence there",
@@ -38,7 +58,15 @@ HARMLESS = {
 _OVERWRITTEN = (
     "ordinary stores write after the loop where copies of its last rounds still write, unless n is a multiple of three"
 )
+_LATER_PHASE = "the wait for a later phase of its mbarrier hangs: arrivals are counted for the first phase alone"
+_TOLD = "a copy fills what the group reads; an arrival between the two might tell that another thread has waited"
+_BY_CONDITION = "the last store is not waited for, by a thread that a condition chooses before each wait"
 NOT_SEEN = {
+    **{("nvrtc_blackwell.ptx", "tcgen05.commit", number): _LATER_PHASE for number in range(1, 6)},
+    ("triton_blackwell_attention.ptx", "tcgen05.commit", 5): _LATER_PHASE,
+    **{("nvrtc_overlapped.ptx", "wgmma.commit_group", number): _TOLD for number in range(1, 5)},
+    **{("nvrtc_overlapped.ptx", "wgmma.wait_group", number): _TOLD for number in range(1, 6)},
+    ("nvrtc_specialised.ptx", "cp.async.bulk.wait_group", 2): _BY_CONDITION,
     ("triton_attention.ptx", "cp.async.wait_group", 2): _OVERWRITTEN,
     ("triton_blackwell.ptx", "cp.async.wait_group", 3): _OVERWRITTEN,
 }
