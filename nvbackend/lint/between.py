@@ -50,7 +50,7 @@ class Between:
         for issuer in issuers:
             wanted = uses(issuer)
             passed = self._until(issuer, wanted)
-            # A wait before the next stores is none for them; buffers that take turns may be meant by the same copy.
+            # A wait that the issuer comes before again is too early for its next stores.
             ends = wanted | {issuer} if completion is Completion.STORE_WAIT else wanted
             unordered = (passed & wanted).difference(*(self._until(wait, ends) for wait in passed & waits))
             if unordered:

@@ -215,8 +215,8 @@ def rows_of_a_module_that_has_none():
 
 
 @program("cli.spelling")
-def spelling_cut_short():
-    list(explain.run(commands.parser().parse_args(["explain", "wgmma.fence.sync"])))  # breaks
+def spelling_without_a_qualifier():
+    list(explain.run(commands.parser().parse_args(["explain", "wgmma.fence.aligned"])))  # breaks
     list(explain.run(commands.parser().parse_args(["explain", "wgmma.fence.sync.aligned"])))  # keeps
 
 

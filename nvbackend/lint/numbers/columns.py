@@ -29,13 +29,13 @@ class TensorColumns:
         """The columns of an operand; None where what they are counted from is set again, or by a condition."""
         base = address.base if isinstance(address, Address) else address
         more = address.offset if isinstance(address, Address) else 0
-        found = self._sum(base, _MOST_STEPS)
-        return None if found is None else (found[0], found[1] + more)
+        place = self._sum(base, _MOST_STEPS)
+        return None if place is None else (place[0], place[1] + more)
 
     def _sum(self, operand: Operand, steps: int) -> Columns | None:
         if isinstance(operand, Sum):
-            found = self._sum(operand.name, steps)
-            return None if found is None else (found[0], found[1] + operand.offset)
+            place = self._sum(operand.name, steps)
+            return None if place is None else (place[0], place[1] + operand.offset)
         register = self._lifted.register(operand) if isinstance(operand, Name) else None
         if register is None or not steps:
             return None
@@ -46,13 +46,13 @@ class TensorColumns:
         if head == "mov" and len(sources) == 1:
             return self._sum(sources[0], steps - 1) or (register, 0)
         if head in ("add", "or") and len(sources) == 2:
-            for one, other in (sources, sources[::-1]):
-                columns = other.value if isinstance(other, Integer) and head == "add" else None
-                if columns is None and self._has_lanes_alone(other, steps - 1):
-                    columns = 0
-                found = None if columns is None else self._sum(one, steps - 1)
-                if found is not None and columns is not None:
-                    return found[0], found[1] + columns
+            for base, other in (sources, sources[::-1]):
+                more = other.value if isinstance(other, Integer) and head == "add" else None
+                if more is None and self._has_lanes_alone(other, steps - 1):
+                    more = 0
+                place = None if more is None else self._sum(base, steps - 1)
+                if place is not None and more is not None:
+                    return place[0], place[1] + more
         return register, 0
 
     def _setter(self, register: Register) -> Line | None:
