@@ -104,3 +104,15 @@ def test_straight_code_is_transferred_once_and_a_loop_body_twice() -> None:
     line = function_of({"a": "b", "b": "c", "c": "d", "d": "e", "e": ""})
     assert solve(line, Seen()).transfers == 5
     assert solve(function_of({"a": "b", "b": "bc", "c": ""}), Seen()).transfers == 4
+
+
+@given(st.lists(st.sets(st.integers(1, 5), max_size=3), min_size=1, max_size=12))
+def test_code_without_loops_is_transferred_once(steps: list[set[int]]) -> None:
+    """Each block that is reached, in whatever ways: it waits for all that come before it."""
+    names = [chr(ord("a") + index) for index in range(len(steps))]
+    edges = {
+        name: "".join(names[index + step] for step in steps[index] if index + step < len(names))
+        for index, name in enumerate(names)
+    }
+    function = function_of(edges)
+    assert solve(function, Seen()).transfers == len(reverse_postorder(function))

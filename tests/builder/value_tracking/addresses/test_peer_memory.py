@@ -161,6 +161,12 @@ REFUSED = {
         k.wgmma.accumulator(64), SharedTile(peer, TILE), SharedTile(own, TILE), PRODUCT
     ),
     "bulk source": lambda k, own, peer: k.bulk.store(k.arguments[0], peer, 64),
+    "barrier of a copy": lambda k, own, peer: k.bulk.load(own, k.arguments[0], 64, peer.cast(u64), space="cta"),
+    "barrier of cp.async": lambda k, own, peer: k.cp_async.mbarrier_arrive(peer.cast(u64)),
+    "wait": lambda k, own, peer: k.mbarrier.wait(peer.cast(u64), 0),
+    "init": lambda k, own, peer: k.mbarrier.init(peer.cast(u64), 1),
+    "inval": lambda k, own, peer: k.mbarrier.inval(peer.cast(u64)),
+    "arrive": lambda k, own, peer: k.mbarrier.arrive(peer.cast(u64)),
 }
 
 
