@@ -1,0 +1,102 @@
+"""Which bits of an operation's operands may come into its result, and where: against Python's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from llvmlite import ir
+
+from nvbackend.builder.value_tracking.addresses.origins import _raised, _width, origins, shifted_left
+
+WORD = ir.IntType(32)
+ALL = (1 << 32) - 1
+LARGEST: dict[str, Callable[[int], int]] = {
+    "and_": lambda number: number,
+    "lshr": lambda number: ALL >> number,
+    "udiv": lambda number: ALL // number,
+    "urem": lambda number: number - 1,
+}
+"""The largest result for any first operand."""
+NUMBERS = [1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 31]
+
+
+def new() -> tuple[ir.IRBuilder, ir.Value, ir.Value]:
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [WORD, WORD]), "f")
+    return ir.IRBuilder(function.append_basic_block()), *function.args
+
+
+@pytest.mark.parametrize("operation", LARGEST)
+def test_a_result_has_as_many_bits_as_its_largest_number(operation: str) -> None:
+    builder, x, y = new()
+    make = getattr(builder, operation)
+    for number in [*NUMBERS, *([100, 4095, 4096, 1 << 30] if operation != "lshr" else [])]:
+        assert _width(make(x, WORD(number))) == LARGEST[operation](number).bit_length(), number
+    assert _width(make(x, y)) == 32
+    if operation == "and_":
+        assert _width(make(WORD(12), x)) == 4
+        assert _width(make(x, WORD(-4))) == 32
+    else:
+        assert _width(make(WORD(12), x)) == 32
+
+
+def test_other_results_have_the_bits_of_their_type() -> None:
+    builder, x, y = new()
+    for value in (builder.add(x, WORD(3)), builder.mul(x, y), builder.shl(x, WORD(2)), builder.or_(x, WORD(1))):
+        assert _width(value) == 32
+    assert _width(builder.trunc(x, ir.IntType(16))) == 16
+    assert _width(builder.inttoptr(x, ir.PointerType(ir.IntType(8)))) == 25
+    assert _width(builder.lshr(x, WORD(40))) == 0
+
+
+def test_bits_that_an_operation_adds_to_its_operand() -> None:
+    builder, x, y = new()
+    largest = (1 << 24) - 1
+    for number in (*range(1, 70), 255, 256, 257):
+        added = (largest * number).bit_length() - 24
+        assert _raised(builder.mul(x, WORD(number))) == _raised(builder.mul(WORD(number), x)) == added, number
+    for number in range(32):
+        assert _raised(builder.shl(x, WORD(number))) == number
+        assert _raised(builder.lshr(x, WORD(number))) == 0
+    assert _raised(builder.add(x, WORD(9))) == 0
+    assert _raised(builder.mul(x, y)) == _raised(builder.shl(x, y)) == 16
+
+
+def test_how_far_a_shift_moves_an_address() -> None:
+    builder, x, y = new()
+    for number in range(32):
+        for make, moved in ((builder.shl, number), (builder.lshr, -number), (builder.ashr, -number)):
+            shift = make(x, WORD(number))
+            assert shifted_left(shift) == moved
+            assert origins(shift, 0) == [x]
+    for shift in (builder.shl(x, WORD(32)), builder.lshr(x, WORD(-1)), builder.shl(x, y)):
+        assert shifted_left(shift) == 0
+        assert origins(shift, 0) == []
+    assert shifted_left(builder.add(x, WORD(3))) == 0
+
+
+@pytest.mark.parametrize("shift", [-4, 0, 4])
+def test_a_mask_keeps_an_address_where_it_keeps_the_bits_of_the_cta(shift: int) -> None:
+    """Bits 24 and up say whose memory it is; a number shifted by `shift` has them elsewhere."""
+    builder, x, y = new()
+    for bit in range(32):
+        mask = builder.and_(x, WORD((1 << bit) - (1 << bit >> 1)))
+        keeps = bit > 0 and bit - 1 + shift >= 24
+        assert origins(mask, shift) == (list(mask.operands) if keeps else []), bit
+    negative = builder.and_(x, WORD(-16))
+    assert origins(negative, shift) == list(negative.operands)
+    assert origins(builder.and_(x, y), shift) == []
+
+
+def test_what_an_address_may_be_moved_from() -> None:
+    builder, x, y = new()
+    for value in (builder.add(x, y), builder.or_(x, y), builder.xor(x, y)):
+        assert origins(value, 0) == [x, y]
+    assert origins(builder.sub(x, y), 0) == [x]
+    assert origins(builder.zext(x, ir.IntType(64)), 0) == [x]
+    assert origins(builder.select(builder.icmp_unsigned("<", x, y), x, y), 0) == [x, y]
+    assert origins(builder.mul(x, y), 0) == []
+    pair = ir.Constant(ir.VectorType(WORD, 2), None)
+    inserted = builder.insert_element(pair, x, WORD(1))
+    assert origins(inserted, 0) == [pair, x]
+    assert origins(builder.extract_element(inserted, WORD(0)), 0) == [inserted]
