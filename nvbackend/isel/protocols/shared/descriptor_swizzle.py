@@ -41,7 +41,7 @@ def check_swizzles(function: MachineFunction) -> list[Diagnostic]:
     """
     if function.attributes.get("attached"):
         return []
-    reads = [(instr, *read) for instr in function.instructions() if instr.memory for read in _reads(instr)]
+    reads = [(instr, *read) for instr in function.instructions() for read in _reads(instr)]
     fills = _fills(function) if reads else None
     if fills is None:
         return []

@@ -189,3 +189,22 @@ def test_a_count_of_bits_is_64_at_most():
     for count in (k.integer.popc(x), k.integer.clz(x), k.integer.popc(x.to(u64))):
         assert bits.known(count.ir) == (above, 0)
         assert bits.known((count << 4).ir) == (WORD - 2048 | 15, 0)
+
+
+@pytest.mark.parametrize("number", range(32))
+def test_what_moves_bits_names_the_bits_that_it_moves(number):
+    """A shift by each constant, and a product, a quotient and a remainder by each power of two."""
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [ir.IntType(32)]), "f")
+    llvm, (x,) = ir.IRBuilder(function.append_basic_block()), function.args
+    by, power = ir.Constant(x.type, number), ir.Constant(x.type, 1 << number)
+    up = [frozenset()] * number + [frozenset({(x, place)}) for place in range(32 - number)]
+    down = [frozenset({(x, place)}) for place in range(number, 32)]
+    moved = [
+        *((llvm.shl(x, by), up), (llvm.mul(x, power), up), (llvm.mul(power, x), up)),
+        *((llvm.lshr(x, by), down + [frozenset()] * number), (llvm.udiv(x, power), down + [frozenset()] * number)),
+        (llvm.ashr(x, by), down + [frozenset({(x, 31)})] * number),
+        (llvm.urem(x, power), [frozenset({(x, place)}) for place in range(number)] + [frozenset()] * (32 - number)),
+    ]
+    for value, forms in moved:
+        assert [Bits().at(value, place) for place in range(32)] == forms, value.opname
+        assert Bits().at(value, 32) == Bits().at(value, -1) == frozenset()

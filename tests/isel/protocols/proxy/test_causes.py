@@ -84,3 +84,15 @@ def test_of_four_writes_three_are_listed() -> None:
         p.mma(p.accumulator(), p.tile, p.other)
     (found,) = p.found()
     assert len(found.notes) == 3
+
+
+def test_mistakes_are_told_in_the_order_of_the_readers() -> None:
+    """Two tiles that are written one after the other, and read the other way round."""
+    p = Program()
+    p.write(p.tile)
+    p.load(p.other)
+    with p.k.wgmma.group():
+        p.mma(p.accumulator(), p.other, p.other)
+    with p.k.wgmma.group():
+        p.mma(p.accumulator(), p.tile, p.tile)
+    assert [one.rule_id for one in p.found()] == ["proxy.read-before-wait", "proxy.missing-fence"]
