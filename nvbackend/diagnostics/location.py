@@ -221,22 +221,30 @@ def _located(
     lines, of_compilers = list[_Line](), list[_Line]()
     in_users_program = False
     for frame, trace in calls:
-        code, module = frame.f_code, frame.f_globals
-        ours, installed = _is_passed_by(module), _is_installed(code.co_filename)
-        line = frame.f_lineno if trace is None else trace.tb_lineno
-        if passes_compilers and not ours and is_of_compiler(module):
-            of_compilers.append((code.co_filename, line, code.co_name))
+        file, module = frame.f_code.co_filename, frame.f_globals
+        if _is_passed_by(module):
+            entrance = (lines or places) and MARK_OF_ENTRANCE in module
+            if entrance or (in_users_program and _is_installed(file)):
+                break
             continue
-        if (ours and (lines or places) and MARK_OF_ENTRANCE in module) or (installed and in_users_program):
+        if passes_compilers and is_of_compiler(module):
+            of_compilers.append(_line(frame, trace))
+            continue
+        installed = _is_installed(file)
+        if installed and in_users_program:
             break
-        if ours or (not lines and _is_pythons(code.co_filename)):
+        if not lines and _is_pythons(file):
             continue
         in_users_program = not installed
-        lines.append((code.co_filename, line, code.co_name))
+        lines.append(_line(frame, trace))
     if not places:
         lines = lines or of_compilers
         return _location(*lines) if lines else None
     return replace(places[0], callers=(*places[1:], *(Location(*line) for line in lines)))
+
+
+def _line(frame: FrameType, trace: TracebackType | None) -> _Line:
+    return frame.f_code.co_filename, frame.f_lineno if trace is None else trace.tb_lineno, frame.f_code.co_name
 
 
 @functools.lru_cache(maxsize=4096)

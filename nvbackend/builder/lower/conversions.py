@@ -179,6 +179,8 @@ def _rounded(number: float, element: ElementType) -> float:
 
 
 _HALF_BITS, _F32_BITS = ir.IntType(16), ir.IntType(32)
+_OTHER_HALF = {f16: bf16, bf16: f16}
+_FOUR_BITS = frozenset({s4, u4})
 _TF32_MASK = 0xFFFFE000
 """The bits of a register that are a tf32's: sign, 8 of exponent, 10 of mantissa (PTX ISA 5.2.3)."""
 
@@ -214,14 +216,14 @@ def bitcast(builder: ir.IRBuilder, value: ir.Value, source: ElementType, element
             element=f"{source} ({bits} bits)",
             advice="cast to a type of the same width, or convert with .to()",
         )
-    if {source, element} == {f16, bf16}:
+    if _OTHER_HALF.get(source) is element:
         return builder.bitcast(_moved(builder, builder.bitcast(value, _HALF_BITS)), llvm_type(element))
     if llvm_type(element) != llvm_type(source):
         return builder.bitcast(value, llvm_type(element))
     number = known_number(value)
     if isinstance(number, int) and element.is_integer:
         return wrapped_constant(number, element)
-    if source in (s4, u4):
+    if source in _FOUR_BITS:
         # A signed number fills its register with copies of its sign.
         return wrapped(builder, value, element if element.is_integer else u4)
     return wrapped(builder, value, element)
@@ -239,7 +241,7 @@ def _moved(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
 
 def _register_bits(element: ElementType, other: ElementType) -> int:
     """The bits of a value: those of its register, except for 4-bit integers."""
-    return element.bits if {element, other} & {s4, u4} else width(element)
+    return element.bits if element in _FOUR_BITS or other in _FOUR_BITS else width(element)
 
 
 def _integer_to_integer(builder: ir.IRBuilder, value: ir.Value, source: ElementType, element: ElementType) -> ir.Value:

@@ -294,7 +294,7 @@ class Row:
         """The compile-time operands, in the order of the constraint string."""
         return self._with_role(Role.IMMEDIATE)
 
-    @property
+    @cached_property
     def constraints(self) -> str:
         """The inline-asm constraint string: outputs, inputs, immediates, then the ties, then a memory clobber."""
         parts = list(self._constraint_parts())
@@ -331,7 +331,7 @@ class Row:
                 yield from (str(position + index) for index in range(operand.count))
             position += operand.count
 
-    @property
+    @cached_property
     def asm(self) -> str:
         """The text of inline asm, with `$N` operand references in the order of `constraints`.
 

@@ -56,6 +56,9 @@ class ElementType:
     llvm: str
     storage: str
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # quick, since much is looked up by types
+
     @property
     def ptx(self) -> str:
         """The type's PTX qualifier without its dot."""
