@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -140,6 +141,11 @@ def test_ptx_and_diagnostics_name_the_line_of_the_expression():
     with pytest.raises(AttributeError) as raised:
         Kernel("kernel", wrong, "sm_90a")
     assert f"at {__file__}:{line + 7}" in str(raised.value)
+
+
+def test_it_has_less_than_400_lines():
+    folder = Path(program.__file__).parent
+    assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in folder.glob("*.py")) < 400
 
 
 def test_the_program_says_that_its_numbers_are_right(monkeypatch, capsys):
