@@ -31,7 +31,7 @@ Printed = pytest.CaptureFixture[str]
         (["catalogue", "--target", "sm_90b"], "target.unknown", "the nearest is sm_90"),
         (["catalogue", "--target", ""], "target.unknown", "''"),
         (["explain", "wgmma.fence.sync.aligned", "--target", "hopper"], "target.unknown", "'hopper'"),
-        (["explain", "wgmma.fence.sync"], "cli.spelling", "wgmma.fence.sync.aligned"),
+        (["explain", "wgmma.fence.aligned"], "cli.spelling", "wgmma.fence.sync.aligned"),
         (["explain", ""], "cli.spelling", "use one of "),
         (["explain", "ﬀ\x00 {"], "cli.spelling", "use one of "),
     ],
