@@ -80,10 +80,15 @@ def run(
     *,
     latest_first: bool = False,
     first_way: bool = True,
+    whole: bool = False,
 ) -> tuple[list[Diagnostic], Machine]:
-    """One run with the parameters `scalars`: what was found, and the machine after it."""
+    """One run with the parameters `scalars`: what was found, and the machine after it.
+
+    Loops whose rounds are numbers of memory make a `whole` number of them, which many others divide.
+    """
     protocols = make(launch)
-    machine = Machine(program, launch, protocols, scalars, STEPS, latest_first=latest_first, first_way=first_way)
+    ways: dict[str, bool] = {"latest_first": latest_first, "first_way": first_way, "whole": whole}
+    machine = Machine(program, launch, protocols, scalars, STEPS, **ways)
     try:
         machine.run()
     except Contradicted:
@@ -300,6 +305,10 @@ class Runs:
                     less = smaller
                 continue
             self._spent += machine.steps
+            if found and machine.is_of_memory:
+                ways = {"latest_first": latest_first, "first_way": first_way, "whole": True}
+                again, other = run(self._program, launch, self._make, less, **ways)
+                found = found if again or other.is_over_budget else []
             return found, machine
 
     def _promised(self, given: Mapping[str, int]) -> Callable[[MachineInstr, str], frozenset[str]]:

@@ -17,22 +17,24 @@ Step = Callable[[], None]
 class Sides:
     """The ring of chunks and the mailboxes. Warp 4 produces."""
 
-    def __init__(self, k: nvb.KernelBuilder, counter: nvb.Address, tiles: nvb.Value) -> None:
-        self._k, self._counter, self._tiles = k, counter, tiles
+    def __init__(
+        self, k: nvb.KernelBuilder, counter: nvb.Address, tiles: nvb.Value, stages: int = STAGES
+    ) -> None:  # fmt: skip
+        self._k, self._counter, self._tiles, self._stages = k, counter, tiles, stages
         self._numbers = k.shared(i32, BOXES, name="numbers")
-        self._chunks = k.shared(f32, STAGES * CHUNK, align=128, name="chunks")
+        self._chunks = k.shared(f32, self._stages * CHUNK, align=128, name="chunks")
         self._posted = k.mbarrier.array(BOXES, arrivals=1, name="posted")
         self._taken = k.mbarrier.array(BOXES, arrivals=CONSUMERS, name="taken")
-        self._full = k.mbarrier.array(STAGES, arrivals=1, name="full")
-        self._empty = k.mbarrier.array(STAGES, arrivals=CONSUMERS, name="empty")
+        self._full = k.mbarrier.array(self._stages, arrivals=1, name="full")
+        self._empty = k.mbarrier.array(self._stages, arrivals=CONSUMERS, name="empty")
         k.mbarrier.ready()
 
     def produce(self, x: nvb.Address, work: Callable[[nvb.Value, Step], None]) -> None:
         k, turn, at = self._k, self._k.var(0, i32), self._k.var(0, i32)
 
         def load() -> None:
-            stage = at % STAGES
-            k.mbarrier.wait(self._empty + stage, at // STAGES % 2 ^ 1)
+            stage = at % self._stages
+            k.mbarrier.wait(self._empty + stage, at // self._stages % 2 ^ 1)
             k.mbarrier.arrive(self._full + stage, expect_tx=4 * CHUNK)
             k.bulk.load(self._chunks + stage * CHUNK, x, 4 * CHUNK, self._full + stage)
             at.set(at + 1)
@@ -50,8 +52,8 @@ class Sides:
         k, turn, at, sum_ = self._k, self._k.var(0, i32), self._k.var(0, i32), self._k.var(0.0, f32)
 
         def use() -> None:
-            stage = at % STAGES
-            k.mbarrier.wait(self._full + stage, at // STAGES % 2)
+            stage = at % self._stages
+            k.mbarrier.wait(self._full + stage, at // self._stages % 2)
             sum_.set(sum_ + self._chunks[stage * CHUNK + k.thread_id()])
             k.mbarrier.arrive(self._empty + stage)
             at.set(at + 1)
@@ -155,3 +157,23 @@ def a_first_chunk_that_is_there_always(k, x: CHUNKS, y: CHUNKS, lengths: NUMBERS
 
     sides.produce(x, one_by_one)
     sides.consume(y, first_and_others)
+
+
+@nvb.kernel("sm_90", threads=160)
+def four_chunks_a_round_of_lengths_that_four_divides(
+    k, x: CHUNKS, y: CHUNKS, lengths: NUMBERS, counter: NUMBERS, tiles: i32
+):
+    """What the caller promises of the numbers in memory is written nowhere."""
+    sides = Sides(k, counter, tiles, stages=2)
+
+    def one_by_one(tile: nvb.Value, step: Step) -> None:
+        with k.range(lengths[tile]):
+            step()
+
+    def in_fours(tile: nvb.Value, step: Step) -> None:
+        with k.range(lengths[tile] // 4):
+            for _ in range(4):
+                step()
+
+    sides.produce(x, one_by_one)
+    sides.consume(y, in_fours)

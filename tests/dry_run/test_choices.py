@@ -175,6 +175,16 @@ def test_what_is_assumed_stays_true() -> None:
         choices.assume(_asked("slt", n, 0))
 
 
+def test_a_number_keeps_its_value_where_the_other_ways_are_taken() -> None:
+    """One side ends with the first number that is no tile: so does the other, or it waits for ever."""
+    table: dict[Any, Any] = {}
+    tile = leaf(table, "fresh i32", 1)
+    first, other = Choices(first=True), Choices(first=False)
+    assert first.holds(_asked("sge", tile, 6), True) and other.holds(_asked("sge", tile, 6), True)
+    assert first.holds(_asked("sgt", tile, 6), True)
+    assert not other.holds(_asked("sgt", tile, 6), True)
+
+
 def test_lanes_that_cannot_agree_are_not_judged() -> None:
     table: dict[Any, Any] = {}
     choices, n = Choices(first=True), leaf(table, "fresh i32", 1)

@@ -59,6 +59,59 @@ def test_a_round_too_many_waits_forever(name: str) -> None:
     assert {one.rule_id for one in caught.value.diagnostics} == {"mbarrier.deadlock"}
 
 
+@nvb.kernel("sm_90", threads=160)
+def posted_numbers(k, x: CHUNKS, y: CHUNKS, counter: NUMBERS, tiles: i32, *, late: bool = False):
+    """Warp 4 draws numbers of tiles and ends with the first one that is no tile."""
+    numbers, thread, turn = k.shared(i32, 2, name="numbers"), k.thread_id(), k.var(0, i32)
+    posted = k.mbarrier.array(2, arrivals=1, name="posted")
+    taken = k.mbarrier.array(2, arrivals=128, name="taken")
+    k.mbarrier.ready()
+    with k.if_(k.warp_id() == 4), k.if_(thread == 128), k.loop():
+        k.mbarrier.wait(taken + turn % 2, turn // 2 % 2 ^ 1)
+        tile = k.atomic.add(counter, 1)
+        numbers[turn % 2] = tile
+        k.mbarrier.arrive(posted + turn % 2)
+        k.break_if(tile >= tiles)
+        turn.set(turn + 1)
+    with k.if_(k.warp_id() < 4), k.loop():
+        k.mbarrier.wait(posted + turn % 2, turn // 2 % 2)
+        number = k.var(numbers[turn % 2])
+        k.mbarrier.arrive(taken + turn % 2)
+        k.break_if(number > tiles if late else number >= tiles)
+        y[number * 128 + thread] = x[number * 128 + thread]
+        turn.set(turn + 1)
+
+
+def test_a_number_that_ends_one_side_alone_is_tried() -> None:
+    """The first number that is no tile is their count: one side stops there, the other waits for the next number."""
+    assert posted_numbers.build().diagnostics == ()
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        posted_numbers.with_(late=True).build()
+    assert [one.rule_id for one in caught.value.diagnostics] == ["mbarrier.deadlock"]
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+def test_what_is_assumed_of_a_number_of_memory_holds(parts: int) -> None:
+    @nvb.kernel("sm_90", threads=160)
+    def whole(k, x: CHUNKS, y: CHUNKS, lengths: NUMBERS, counter: NUMBERS, tiles: i32):
+        sides = Sides(k, counter, tiles)
+
+        def one_by_one(tile: nvb.Value, step: Callable[[], None]) -> None:
+            k.assume(lengths[tile] % parts == 0)
+            with k.range(lengths[tile]):
+                step()
+
+        def several(tile: nvb.Value, step: Callable[[], None]) -> None:
+            with k.range(lengths[tile] // parts):
+                for _ in range(parts):
+                    step()
+
+        sides.produce(x, one_by_one)
+        sides.consume(y, several)
+
+    assert whole.build().diagnostics == ()
+
+
 @pytest.mark.parametrize("block", [64, 128])
 def test_causal_attention_of_any_form_is_right(block: int) -> None:
     assert kernel(Form(block=block, q_stages=1), 256 if block == 64 else 128, causal=True).build().diagnostics == ()

@@ -17,7 +17,7 @@ class Choices:
 
     def __init__(self, *, first: bool) -> None:
         self._first = first
-        self._model = Model()
+        self._model = Model(settles=not first)
 
     def holds(self, condition: Any, wish: bool | None = None) -> bool:
         """Whether a predicate holds; `wish` is its value where either is possible. Raises Guessed."""
@@ -29,6 +29,10 @@ class Choices:
         if found is None:
             raise Guessed
         return found
+
+    def is_of_memory(self, condition: Unknown) -> bool:
+        """Whether a condition is about numbers of global memory."""
+        return isinstance(condition, Expression) and self._model.is_of_memory(condition)
 
     def assume(self, condition: Unknown) -> None:
         """It holds, where it is known what it is about. Raises Guessed where it cannot hold with the other choices."""

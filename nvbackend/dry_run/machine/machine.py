@@ -30,6 +30,8 @@ _WARPS = 4
 """Warps of a warpgroup."""
 UNKNOWN_ROUNDS = 2
 """Rounds of a loop whose end depends on data alone."""
+WHOLE_ROUNDS = 24
+"""Rounds where that is a number of global memory, in a run with one that many others divide."""
 RECORDED = 10
 """What a recorded instruction costs, in LLVM instructions."""
 OWN = 4
@@ -59,7 +61,11 @@ class Machine:
         *,
         latest_first: bool = False,
         first_way: bool = True,
+        whole: bool = False,
     ) -> None:
+        self._rounds_of_memory = WHOLE_ROUNDS if whole else UNKNOWN_ROUNDS
+        self.is_of_memory = False
+        """Whether numbers of global memory decided how many rounds a loop makes."""
         self._program = program
         self._launch = launch
         self._protocols = protocols
@@ -376,7 +382,10 @@ class Machine:
     def _again(self, fiber: Fiber, condition: Unknown, loop: int, goes_on: bool) -> bool:
         """The value of a condition under which a loop continues, or ends where not `goes_on`."""
         rounds = fiber.rounds.get(loop, 0)
-        found = self.choices.holds(condition, goes_on == (rounds < UNKNOWN_ROUNDS))
+        of_memory = self.choices.is_of_memory(condition)
+        self.is_of_memory |= of_memory
+        wanted = self._rounds_of_memory if of_memory else UNKNOWN_ROUNDS
+        found = self.choices.holds(condition, goes_on == (rounds < wanted))
         if found == goes_on and rounds >= MOST_ROUNDS:
             raise Guessed
         return found

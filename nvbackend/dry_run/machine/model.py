@@ -28,15 +28,20 @@ _APART = 40
 
 
 class Model:
-    """Each number is 0 until a choice asks for another one."""
+    """Each number is 0 until a choice asks for another one.
 
-    def __init__(self) -> None:
+    Where it `settles`, a number about which one choice was made keeps its value for all others.
+    """
+
+    def __init__(self, *, settles: bool) -> None:
+        self._settles = settles
         self._numbers: dict[Place, int] = {}
         self._bits: dict[Place, int] = {}
         self._decided: dict[Expression, bool] = {}
         self._by_root: dict[Hashable, dict[Expression, bool]] = {}
         self._roots_of: dict[Place, Hashable] = {}
         self._codes: dict[Expression, Code] = {}
+        self._settled: set[Place] = set()
 
     def decide(self, condition: Expression, wish: bool) -> bool | None:
         """Whether a condition holds: as wished, where numbers are found for that. None where lanes differ, or nothing
@@ -45,15 +50,28 @@ class Model:
         if found is not None:
             return found
         found = self._now(condition)
+        if self._settles and found is not None and not self._settled.isdisjoint(self._places(condition)):
+            wish = found
         for wanted in (wish,) if found is not None else (wish, not wish):
             if found is not wish and self._reach(condition, wanted):
                 found = wanted
                 break
         if found is not None:
             self._decided[condition] = found
+            self._settled.update(self._places(condition))
             for root in self._code(condition).roots:
                 self._by_root.setdefault(root, {})[condition] = found
         return found
+
+    def is_of_memory(self, condition: Expression) -> bool:
+        """Whether it depends on numbers of global memory, which are the caller's: they may be multiples of others."""
+        return any(isinstance(root, str) for root in self._code(condition).roots)
+
+    def _places(self, condition: Expression) -> list[Place]:
+        """The places of the numbers that it depends on now."""
+        asked: list[Place] = []
+        self._evaluate(condition, asked)
+        return asked
 
     def _now(self, condition: Expression) -> bool | None:
         """Whether it holds with the numbers of now."""
@@ -96,9 +114,7 @@ class Model:
 
     def _move(self, condition: Expression, wish: bool, kept: Goals) -> bool:
         """Whether another number at one place makes the condition as wished, and leaves all others as they are."""
-        asked: list[Place] = []
-        self._evaluate(condition, asked)
-        for place in dict.fromkeys(asked):
+        for place in dict.fromkeys(self._places(condition)):
             at = self._numbers[place]
             for number in self._candidates(condition, place, wish):
                 self._numbers[place] = number
