@@ -116,7 +116,7 @@ def _nearest(name: str, known: Mapping[str, str]) -> list[str]:
     """The name most like `name`, if any is close; else the longest that is its beginning, as `var` is of `variable`."""
     if name in known:
         return [known[name]]
-    near = difflib.get_close_matches(name, known, 1, _NEAR)
+    near = difflib.get_close_matches(name, known, cutoff=_NEAR)
     beginnings = sorted((other for other in known if name.startswith(other)), key=len, reverse=True)
     return [known[other] for other in [*near, *beginnings][:1]]
 

@@ -286,7 +286,7 @@ def _rounds(bounds: list[Known], width: int) -> Known:
     if not all(known.is_whole for known in bounds):
         return Known(apparent=apparent)
     start, end, step = (signed(known.numbers, width).astype(object) for known in bounds if known.numbers is not None)
-    rounds = np.where(step > 0, -((start - end) // np.where(step > 0, step, 1)), 0)
+    rounds = np.where(step > 0, -((start - end) // np.maximum(step, 1)), 0)
     return Known(np.maximum(rounds, 0).astype(np.uint64))
 
 

@@ -229,7 +229,7 @@ def _in_words(versions: Sequence[PtxVersion]) -> str:
 def _fail_unknown(name: object) -> NoReturn:
     import difflib
 
-    nearest = difflib.get_close_matches(str(name).lower(), _BY_NAME, n=1, cutoff=0.5)
+    nearest = difflib.get_close_matches(str(name).lower(), _BY_NAME, cutoff=0.5)
     UNKNOWN_TARGET.fail(
         given=name,
         known=", ".join(_BY_NAME),
