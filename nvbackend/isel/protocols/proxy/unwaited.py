@@ -136,7 +136,7 @@ def _until(function: MachineFunction, loops: Loops, block: str) -> MachineFuncti
             for successor in body.successors
             if not (loops.dominates(successor, block) and loops.dominates(block, name))
         ]
-        if len(ahead) < len(body.successors):
+        if len(ahead) != len(body.successors):
             taken[name] = ahead
     return with_successors(function, taken)
 

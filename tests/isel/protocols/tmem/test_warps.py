@@ -25,7 +25,14 @@ USES = {
     **dict.fromkeys(("st", "mma", "add", "cp"), MemoryUse.ASYNC_WRITE),
     **dict.fromkeys(("alloc", "dealloc"), MemoryUse.DECLARE),
 }
-OPCODES = {"add": "tcgen05.mma", "fence": "tcgen05.fence", "ret": "ret", "bar": "bar.sync", "wait": "mbarrier.try_wait"}
+OPCODES = {
+    "add": "tcgen05.mma",
+    "fence": "tcgen05.fence",
+    "ret": "ret",
+    "bar": "bar.sync",
+    "lanes": "bar.warp.sync",
+    "wait": "mbarrier.try_wait",
+}
 
 
 def instruction(text: str) -> MachineInstr:
@@ -87,6 +94,7 @@ DONE = ("commit full", "wait full", "fence")
         # A barrier behind the mma hands on what another warp may have waited for, one in front of it nothing.
         (["mma 0", "commit full", "bar", "ld", "wait.ld"], ["wait full", "bar"], []),
         (["bar", "mma 0", "commit full", "ld", "wait.ld"], ["wait full", "bar"], ["missing-wait"]),
+        (["mma 0", "commit full", "lanes", "ld", "wait.ld"], ["wait full", "lanes"], ["missing-wait"]),
     ],
 )
 def test_what_the_second_warp_finds(first: Sequence[str], second: Sequence[str], expected: list[str]) -> None:
