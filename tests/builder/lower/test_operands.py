@@ -95,6 +95,15 @@ def test_a_number_is_one_that_the_register_holds(row: Row, operand: RowOperand) 
         )
 
 
+@pytest.mark.parametrize("given", ["id", None, 1.5, ["a", "b"], {}], ids=str)
+def test_what_is_no_register_is_no_operand(given: object) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        check_operands(builder()[0].function, sync.barrier_sync(), {"id": given})
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "machine.operand"
+    assert "operand id: it takes a value of LLVM's type i32; given: " in found.message
+
+
 @pytest.mark.parametrize(("space", "casts"), [(0, 1), (3, 0)])
 @pytest.mark.parametrize("in_asm", [False, True])
 def test_a_pointer_is_an_address_of_the_operands_own_space(space: int, casts: int, in_asm: bool) -> None:

@@ -77,3 +77,17 @@ def test_variables_of_loops_stay_apart():
         assert back == graph.numbers[id(total)]
         assert entries[slot] in graph.users[start]
         assert entries[slot] in graph.users[back]
+
+
+def test_a_slot_whose_address_is_stored_or_passed_may_hold_anything():
+    function, builder, _ = _function()
+    takes = ir.Function(function.module, ir.FunctionType(ir.VoidType(), [ir.PointerType(I32)]), "takes")
+    stored, passed, kept = (builder.alloca(I32) for _ in range(3))
+    home = builder.alloca(stored.type)
+    for slot in (stored, passed, kept):
+        builder.store(I32(5), slot)
+    builder.store(stored, home)
+    builder.call(takes, [passed])
+    stores = Stores(function)
+    assert [stores.is_unknown(builder.load(slot)) for slot in (stored, passed, kept)] == [True, True, False]
+    assert stores.last("entry", home) is stored

@@ -11,6 +11,7 @@ import pytest
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError
 from nvbackend.intrinsics.row.features import Feature, PtxVersion
+from nvbackend.intrinsics.sync import warp
 from nvbackend.isel.target.target import (
     NEWEST_PTX,
     Target,
@@ -18,6 +19,7 @@ from nvbackend.isel.target.target import (
     highest_ptx_version,
     lowest_ptx_version,
     target_names,
+    variant,
 )
 from tests.support.process import run_python
 from tests.support.ptxas import assemble
@@ -287,3 +289,16 @@ def test_ptx_attribute_is_a_feature_of_llvm() -> None:
         name = f"ptx{version[0]}{version[1]}"
         assert re.search(rf"^\s+{name} +- ", said, re.MULTILINE), name
     assert Target.parse("sm_90a", (8, 3)).ptx_attribute == "+ptx83"
+
+
+@pytest.mark.parametrize("given", [["add"], {}, {"add"}], ids=str)
+def test_what_names_no_row_is_no_qualifier(given: object) -> None:
+    for call in (
+        lambda: variant("redux", warp.reduce, given, "s32"),
+        lambda: variant("redux", warp.reduce, "add", given),
+    ):
+        with pytest.raises(DiagnosticError) as caught:
+            call()  # type: ignore[no-untyped-call]
+        (found,) = caught.value.diagnostics
+        assert found.rule_id == "instruction.variant"
+        assert found.message.endswith(f"redux does not exist in this form: {given!r} is not one of its qualifiers")

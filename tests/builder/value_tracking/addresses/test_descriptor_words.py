@@ -7,6 +7,8 @@ import pytest
 import nvbackend as nvb
 from nvbackend import InstructionDescriptor, Parameter, Pointer, Scalar, f16, f32, u32, u64
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.value_tracking.addresses.places import word_of
+from nvbackend.builder.value_tracking.expressions.bits import Bits
 from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.isel.machine.function import MemoryUse
 
@@ -40,6 +42,14 @@ class Scene:
         else:
             self.k.tcgen05.mma(FIFTH, 0, 0, descriptor, HALF, accumulate=False)
         return next(one for one in self.k.machine.instructions() if "b_desc" in one.operands)
+
+
+def test_a_word_all_of_whose_bits_are_known_is_a_constant():
+    s, bits = Scene("sm_100a"), Bits()
+    for word in (0, 1, 0x8100490, (1 << 32) - 1):
+        assert word_of(((s.number ^ s.number) | word).ir, bits, whole=True) == word
+        assert word_of(s.k.const(word, u32).ir, bits, whole=True) == word
+    assert word_of((s.number & 1 | 0x8100490).ir, bits, whole=True) is None
 
 
 PACKED = {
