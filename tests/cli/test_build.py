@@ -19,7 +19,7 @@ from nvbackend.cli import main, rules
 from nvbackend.cli.files.commits import in_repository, is_commit
 from nvbackend.cli.files.source_file import ProgramError, users_program
 from nvbackend.codegen import count_instructions, find_disassembler
-from nvbackend.codegen.looking.listings import FORMS, ListedLine, is_instruction
+from nvbackend.codegen.looking.listings import FORMS, ListedLine, instructions_in
 from nvbackend.diagnostics import Location
 
 TEXT = """\
@@ -130,8 +130,10 @@ def test_the_source_has_counts(file: Path, capsys: Printed) -> None:
     for at, form in enumerate(("machine", "ptx", "sass")):
         lines = json.loads(output(capsys, file, "--show", form, "--json"))["lines"]
         listed = [ListedLine(line["text"], ("twice.py", line["line"])) for line in lines if "line" in line]
-        counted = Counter(line.place[1] for line in listed if line.place and is_instruction(line))
-        assert {f"twice.py:{line}": str(count) for line, count in counted.items()} == {
+        counted: Counter[int] = Counter()
+        for line in listed:
+            counted[line.place[1] if line.place else 0] += instructions_in(line, form)
+        assert {f"twice.py:{line}": str(count) for line, count in counted.items() if count} == {
             place: row[at] for place, row in rows.items() if row[at] != "0"
         }
     assert rows["twice.py:6"][3] == "return x + x"

@@ -15,7 +15,11 @@ from nvbackend.isel.machine.function import print_header, print_instr
 
 _DIRECTIVE = re.compile(r"\s*\.(file|loc)\s")
 _FUNCTION_ENDS = re.compile(r"\s*// -- End function|^\}")
+_ASM_BEGINS, _ASM_ENDS = "\t// begin inline asm", "\t// end inline asm"
+"""Between them LLVM prints a text as it is: braces and instructions of it begin their lines."""
 _NAMES_BEGIN = re.compile(r"\s*\.section\s+\.debug_str")
+_BEFORE_OPCODE = re.compile(r"(?:\s*[{}]|\s*[\w$%]+\s*:(?!:))*\s*")
+"""Braces and labels before a statement."""
 _SASS_PLACE = re.compile(r'\s*//## File "(.*?)", line (\d+)(?: inlined at "(.*?)", line (\d+))?')
 _SASS_ADDRESS = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+")
 
@@ -48,7 +52,12 @@ def ptx_lines(kernel: BuiltKernel) -> Iterator[ListedLine]:
     lines = kernel.ptx.splitlines()
     places = PtxPlaces(lines)
     here: tuple[Place, ...] = ()
+    in_asm = False
     for line in lines:
+        in_asm = line == _ASM_BEGINS or (in_asm and line != _ASM_ENDS)
+        if in_asm:
+            yield ListedLine(line, here[0], here[1:]) if here else ListedLine(line)
+            continue
         if _NAMES_BEGIN.match(line):
             return
         here = () if _FUNCTION_ENDS.match(line) else places.after(line, here)
@@ -94,10 +103,15 @@ FORMS: dict[str, Callable[[BuiltKernel], Iterator[ListedLine]]] = {
 """The forms by their names, in the order in which they are made."""
 
 
-def is_instruction(line: ListedLine) -> bool:
-    """Whether a line of the machine form, of PTX or of SASS is an instruction with a place."""
-    text = line.text.strip()
-    return line.place is not None and bool(text) and not text.startswith((".", "//", "$", "{", "}", "("))
+def instructions_in(line: ListedLine, form: str) -> int:
+    """How many instructions of the machine form, of PTX or of SASS a line with a place holds."""
+    text = line.text.partition("//")[0].strip()
+    if line.place is None or not text:
+        return 0
+    if form == "ptx":
+        *statements, _ = text.split(";")
+        return sum(not _BEFORE_OPCODE.sub("", each).startswith(".") for each in statements)
+    return not text.startswith((".", "$", "{", "}", "("))
 
 
 def counts_by_line(kernel: BuiltKernel, forms: tuple[str, ...]) -> dict[Place, dict[str, int]]:
@@ -105,7 +119,7 @@ def counts_by_line(kernel: BuiltKernel, forms: tuple[str, ...]) -> dict[Place, d
     counts: dict[Place, dict[str, int]] = {}
     for form in forms:
         for line in FORMS[form](kernel):
-            if line.place is not None and is_instruction(line):
-                of_line = counts.setdefault(line.place, dict.fromkeys(forms, 0))
-                of_line[form] += 1
+            count = instructions_in(line, form)
+            if line.place is not None and count:
+                counts.setdefault(line.place, dict.fromkeys(forms, 0))[form] += count
     return dict(sorted(counts.items()))
