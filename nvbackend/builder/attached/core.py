@@ -135,7 +135,7 @@ class AttachedCore(Core):
         if block.parent is not self.function:
             problem = f"it is one of {block.parent.name}, and this is the builder of {self.function.name}"
             rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice="attach to each function by itself")
-        if block.is_terminated and block.terminator in block.instructions[:place]:
+        if block.terminator in block.instructions[:place]:
             problem, advice = "the IRBuilder is after its end", "emit before the block is ended, or in another one"
             rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice=advice)
         latest = self._latest.get(block.name)
