@@ -190,6 +190,7 @@ def misuse_code_after_return(k, a):
         (lambda k, a: k.break_(), "control.loop"),
         (lambda k, a: k.range(a, step=0).__enter__(), "control.step"),
         (lambda k, a: k.finish() and k.var(1), "kernel.finished"),
+        (lambda k, a: k.finish() and k.finish(), "kernel.finished"),
         (lambda k, a: k.shared(i32, 1 << 16), "shared.size"),
         (lambda k, a: k.shared(i32, 64).load(8), "memory.vector"),
         (lambda k, a: k.shared(nvb.s4, 64) + 3, "memory.sub-byte"),

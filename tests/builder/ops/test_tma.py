@@ -186,3 +186,15 @@ def test_a_prefetch_of_a_tile_is_checked_as_its_load(span, at, rule):
             with pytest.raises(nvb.DiagnosticError) as raised:
                 call(tile, source, at, *more)
             assert rule in {each.rule_id for each in raised.value.diagnostics}
+
+
+@pytest.mark.parametrize(("align", "is_global"), [(64, True), (64, False), (32, True), (128, True)])
+def test_a_map_in_memory_is_in_global_memory_on_64_bytes(align: int, is_global: bool) -> None:
+    """CUDA Driver API, CUtensorMap: its address is a multiple of 64; PTX ISA 5.5.8: the object is in global memory."""
+    k = KernelBuilder("at", "sm_90a", threads=32, parameters=[nvb.Parameter("maps", nvb.Pointer(nvb.u32, align=align))])
+    address = k.arguments[0] if is_global else k.shared(nvb.u32, 32, align=align)
+    if is_global and align >= 64:
+        assert k.tensormap.at(address, nvb.TensorMap(f16, box=(8, 64))).type == nvb.TensorMap(f16, box=(8, 64))
+    else:
+        with pytest.raises(nvb.DiagnosticError, match=r"tma\.map-address"):
+            k.tensormap.at(address, nvb.TensorMap(f16, box=(8, 64)))
