@@ -36,7 +36,7 @@ from nvbackend.intrinsics.row.types import (
 from nvbackend.isel.select.rows import check_row
 from nvbackend.isel.target.target import Target
 
-_HALF_BITS, _WORD = ir.IntType(16), ir.IntType(32)
+_HALF_BITS = ir.IntType(16)
 _BITS = {element: element.bits for element in (e4m3, e5m2, e2m3, e3m2, e2m1, ue8m0, ue4m3)}
 """Floats and scales of 8 bits and less: a value is its code, in the lowest bits of 8."""
 _DIRECTED = ("rn", "rz", "rm", "rp")
