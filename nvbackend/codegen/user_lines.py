@@ -1,6 +1,6 @@
 """From what ptxas says of PTX to the user's lines: ptxas names a function and often a line of PTX, which has a `.loc`.
 
-A `.loc` says a file and a line; the instructions of the machine form that were made there know who called it.
+A `.loc` says a file and a line; the instructions of the machine form that were made there, if any, know who called it.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ def _of_line(lines: list[str], number: int, machine: MachineFunction) -> Iterato
     made = [at for instr in machine.instructions() if (at := instr.location) is not None and _chain(at)[:1] == here[:1]]
     exactly = [at for at in made if _chain(at)[: len(here)] == here]
     yield from exactly if len(here) > 1 and exactly else made
+    if here and not made:  # assembly or arithmetic, which the machine form does not have
+        yield Location(*here[0], "", tuple(Location(*each, "") for each in here[1:]))
 
 
 def _chain(at: Location) -> tuple[Place, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import nvbackend as nvb
@@ -10,6 +12,7 @@ from nvbackend.codegen.compiled import CompiledKernel
 from nvbackend.codegen.ptxas_messages import diagnose
 from nvbackend.codegen.user_lines import at_user_lines
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.isel.machine.function import MachineFunction
 
 SERIALISED = (
     "ptxas info    : (C7515) Potential Performance Loss: wgmma.mma_async instructions are serialized due to non wgmma "
@@ -95,3 +98,13 @@ def test_registers_that_cannot_suffice_are_told_at_the_users_line() -> None:
     assert found.rule_id == "machine.register-room"
     assert found.location is not None
     assert found.location.source.endswith("# 128 accumulators in 64 registers")
+
+
+def test_what_the_machine_form_does_not_have_is_told_at_its_loc(compiled: CompiledKernel) -> None:
+    """An instruction of arithmetic, which no instruction of the machine form is made with."""
+    lines = compiled.ptx.splitlines()
+    number = next(number for number, line in enumerate(lines, start=1) if re.match(r"\t\.loc\t1 [1-9]", line))
+    bare = MachineFunction("two", compiled.target)
+    (found,) = at_user_lines(diagnose(SERIALISED.format(line=number), compiled.ptx), compiled.ptx, bare)
+    assert found.location is not None
+    assert (found.location.file, found.location.line) == (__file__, int(lines[number - 1].split()[2]))
