@@ -37,6 +37,23 @@ def function_that_is_no_kernel():
     k.finish()
 
 
+@program("attach.debug-kind")
+def debug_information_with_variables():
+    module = ir.Module()
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), []), "own")
+    function.calling_convention = "ptx_kernel"
+    file = module.add_debug_info("DIFile", {"filename": "own.dsl", "directory": ""})
+    facts = {"language": ir.DIToken("DW_LANG_C"), "file": file}
+    facts["emissionKind"] = ir.DIToken("FullDebug")  # breaks
+    facts["emissionKind"] = ir.DIToken("DebugDirectivesOnly")  # keeps
+    module.add_named_metadata("llvm.dbg.cu", module.add_debug_info("DICompileUnit", facts, is_distinct=True))
+    builder = ir.IRBuilder(function.append_basic_block())
+    k = nvb.attach(builder, "sm_90a", threads=32)
+    builder.ret_void()
+    k.verify()
+    k.finish()
+
+
 @program("attach.unverified")
 def function_that_nobody_verified():
     function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "own")

@@ -8,12 +8,14 @@ from typing import Protocol, TypeVar
 
 from llvmlite import ir
 
+from nvbackend.builder.attached.debug_places import place_of_node
 from nvbackend.builder.attached.owned_code import FollowingBuilder
 from nvbackend.builder.core.core import NO_VALUES, Core
 from nvbackend.builder.core.memory import Address, Memory
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Value
-from nvbackend.diagnostics import Diagnostic
+from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.diagnostics.location import stated_places
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr
 from nvbackend.isel.target.target import Target
@@ -87,6 +89,11 @@ class AttachedCore(Core):
         super().record(instruction, registers)
         place = self.llvm._anchor
         self.after[id(instruction)] = self.llvm.block.instructions[place - 1] if place else None
+
+    def here(self, *, callers: bool = True) -> Location | None:
+        """The line of `k.location`, else of the owner's `debug_metadata`, else that of Python."""
+        stated = None if stated_places() else place_of_node(self.llvm.debug_metadata)
+        return stated or super().here(callers=callers)
 
     def link(self, *, everywhere: bool = False) -> dict[ir.Value, ir.Value]:
         """As for any function, also after more was emitted."""

@@ -10,19 +10,33 @@ from nvbackend.diagnostics import Location
 from nvbackend.diagnostics.location import StatedLocation
 
 _DEBUG = "dbg"
+KIND, LINES = "emissionKind", "DebugDirectivesOnly"
+"""What a DICompileUnit says of what is printed of it, and the kind that is `.loc` alone."""
+_WITH_VARIABLES = ("LineTablesOnly", "FullDebug")
 _DEPTH = 16
 """Scopes within scopes, at most."""
 
 
 def place_of(instruction: ir.Instruction) -> Location | None:
     """The line that an instruction comes from, by its DILocation; None where it has none that names a file."""
-    node = getattr(instruction, "metadata", {}).get(_DEBUG)
+    return place_of_node(getattr(instruction, "metadata", {}).get(_DEBUG))
+
+
+def place_of_node(node: object) -> Location | None:
+    """The line that a DILocation says; None where it names no file, or is missing."""
     facts = _facts(node)
     line, file = facts.get("line"), _file(facts.get("scope"))
     if not isinstance(line, int) or line < 1 or not file:
         return None
     column = facts.get("column")
     return StatedLocation(file, line, _function(facts.get("scope")), column=column if isinstance(column, int) else 0)
+
+
+def unprintable_kinds(module: ir.Module) -> list[str]:
+    """The kinds of debug information of a module for which LLVM asks ptxas to debug, which it does not do optimised."""
+    units = module.namedmetadata.get("llvm.dbg.cu")
+    kinds = [getattr(_facts(unit).get(KIND), "value", "") for unit in (() if units is None else units.operands)]
+    return [kind for kind in dict.fromkeys(kinds) if kind in _WITH_VARIABLES]
 
 
 def _facts(node: object) -> dict[str, Any]:

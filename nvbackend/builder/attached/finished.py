@@ -11,6 +11,7 @@ from llvmlite import ir
 from nvbackend.builder.attached.annotations import annotated
 from nvbackend.builder.attached.arguments import PARAMETERS
 from nvbackend.builder.attached.core import Owned, Verified
+from nvbackend.builder.attached.debug_places import KIND, LINES, unprintable_kinds
 from nvbackend.builder.attached.selectable import may_be_refused
 from nvbackend.builder.kernel.kernel import FinishedKernel, with_kernel_line
 from nvbackend.builder.kernel.owners import LOCAL, builder_of, related
@@ -24,6 +25,13 @@ NOT_A_KERNEL = Rule(
     fix="{advice}",
     why="Only a kernel is launched; other functions are compiled with the kernels that call them.",
     reference="docs/embedding.md, Kernels of your own module; LLVM NVPTX, Marking functions as kernels",
+)
+DEBUG_KIND = Rule(
+    id="attach.debug-kind",
+    message="the module of {function} has debug information of kind {kind}, with which ptxas does not optimise",
+    fix='make its DICompileUnit with "{fact}": ir.DIToken("{lines}"), which has the lines too',
+    why="For other kinds LLVM writes `.target ..., debug`, and ptxas refuses that text unless it optimises nothing.",
+    reference="docs/embedding.md, Lines of your own language; PTX ISA 11.1.2 (.target)",
 )
 UNVERIFIED = Rule(
     id="attach.unverified",
@@ -46,6 +54,8 @@ def finished_kernel(k: Owned, verified: Verified | None) -> FinishedKernel:
     if len(k.core.parameters) != len(function.args):
         problem = f"it takes {len(function.args)} arguments, and no parameters were given"
         PARAMETERS.fail(function=k.name, problem=problem, advice="attach with parameters=[nvb.Parameter(...), ...]")
+    for kind in unprintable_kinds(k.function.module):
+        DEBUG_KIND.fail(function=k.name, kind=kind, fact=KIND, lines=LINES)
     raise_all(list(_unverified(k)))
     assert verified is not None
     timings = {"verify": verified.seconds}

@@ -163,7 +163,7 @@ class Core:
             self.check_scope(value)
         is_tracked = is_checked(row)
         reach = self.tracking.check(row, operands) if is_tracked else None
-        with self.llvm.of_line(location := caller_location()):
+        with self.llvm.of_line(location := self.here()):
             lowered = self.tracking.in_registers(self.llvm, row, operands) if is_tracked else operands
             results = self.lower(row, lowered, name)
         operand_registers = dict(registers_of(row, operands, results))
@@ -220,7 +220,7 @@ class Core:
         place: Location | None = None,
     ) -> None:
         """Record for the analyses what no machine instruction expresses."""
-        at = place or caller_location()
+        at = place or self.here()
         self.record(MachineInstr(opcode, None, touches=(*touches,), memory=(*memory,), facts=facts or {}, location=at))
 
     def record(self, instruction: MachineInstr, registers: Mapping[str, Sequence[ir.Value | int]] = NO_VALUES) -> None:
@@ -231,13 +231,17 @@ class Core:
         after = block.instructions[-1] if block.instructions else None
         self.anchors.blocks.setdefault(block.name, []).append(Anchor(instruction, after, registers))
 
+    def here(self, *, callers: bool = True) -> Location | None:
+        """The place of what is emitted now: the user's line, with its callers where these are asked for."""
+        return caller_location() if callers else caller_line()
+
     def plain_access(self, opcode: str, pointer: ir.Value, bytes: int) -> None:
         """Record a plain access of global memory, which no analysis but a user's own asks for.
 
         Without such an analysis its place has no callers: collecting them would take longer than all the rest.
         """
         block = self.machine.block(self.llvm.block.name)
-        at = caller_location() if self.allowances.own else caller_line()
+        at = self.here(callers=bool(self.allowances.own))
         named, said = {ADDRESS: reference(pointer)}, global_access(opcode, bytes)
         array = pointer
         while isinstance(array, (ir.GEPInstr, ir.CastInstr)):
@@ -282,7 +286,7 @@ class Core:
     @contextmanager
     def region(self, kind: str) -> Iterator[Region]:
         """Open a region: what is emitted inside belongs to it."""
-        region = Region(kind, caller_location())
+        region = Region(kind, self.here())
         region.among = self.regions[-1].among
         self.regions.append(region)
         try:
@@ -346,7 +350,7 @@ class Core:
         """End the current block with a branch; `rounds` are start, end and step of the counted loop that it heads."""
         self._check_whole()
         self.flush()
-        self._choices[self.llvm.block.name] = Choice(caller_location(), rounds)
+        self._choices[self.llvm.block.name] = Choice(self.here(), rounds)
         return self.llvm.cbranch(condition.ir, then, otherwise)
 
     def link(self, *, everywhere: bool = False) -> dict[ir.Value, ir.Value]:

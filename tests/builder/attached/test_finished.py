@@ -9,6 +9,8 @@ from llvmlite import ir
 import nvbackend as nvb
 from nvbackend import DiagnosticError, f16, f32, i32
 from nvbackend.builder.kernel.kernel import TRIPLE
+from nvbackend.codegen.llvm import compile_ir
+from nvbackend.codegen.ptxas import assemble
 
 VOID, I32 = ir.VoidType(), ir.IntType(32)
 GLOBAL, GENERIC = ir.PointerType(addrspace=1), ir.PointerType()
@@ -400,3 +402,30 @@ def test_launching_what_is_not_loaded(call):
     compiled = finished(builder, attach(builder), assemble=False)
     with pytest.raises(DiagnosticError, match=r"launch\.call"):
         getattr(compiled, call)(1)
+
+
+@pytest.mark.parametrize("kind", ["NoDebug", "DebugDirectivesOnly", "LineTablesOnly", "FullDebug"])
+def test_what_ptxas_does_not_take_of_debug_information_is_said_before(kind):
+    """By ptxas: what LLVM writes for a kind is refused by it exactly where `finish` refuses the kind."""
+    builder = owner([])
+    module = builder.module
+    file = module.add_debug_info("DIFile", {"filename": "model.dsl", "directory": ""})
+    facts = {"language": ir.DIToken("DW_LANG_C"), "file": file, "emissionKind": ir.DIToken(kind)}
+    unit = module.add_debug_info("DICompileUnit", facts, is_distinct=True)
+    module.add_named_metadata("llvm.dbg.cu", unit)
+    module.add_named_metadata("llvm.module.flags", [I32(2), "Debug Info Version", I32(3)])
+    facts = {"name": "own", "file": file, "unit": unit, "spFlags": ir.DIToken("DISPFlagDefinition")}
+    facts["type"] = module.add_debug_info("DISubroutineType", {"types": module.add_metadata([None])})
+    scope = module.add_debug_info("DISubprogram", facts, is_distinct=True)
+    builder.function.set_metadata("dbg", scope)
+    k = attach(builder)
+    builder.debug_metadata = module.add_debug_info("DILocation", {"line": 7, "column": 3, "scope": scope})
+    k.nanosleep(20)
+    builder.ret_void()
+    k.verify()
+    try:
+        assemble(compile_ir(str(module), k.target).ptx, k.target)
+    except DiagnosticError:
+        assert kind in fails("attach.debug-kind", k.finish)
+    else:
+        k.finish()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from llvmlite import ir
 
@@ -327,6 +329,35 @@ def test_a_mistake_of_the_owners_is_told_at_its_own_line():
         k.verify()
     (found,) = raised.value.diagnostics
     assert (found.location.file, found.location.line, found.location.function) == ("model.dsl", 7, "scale")
+
+
+def in_dsl(module, line):
+    """A location in line `line` of a program of the owner's."""
+    file = module.add_debug_info("DIFile", {"filename": "model.dsl", "directory": "/home"})
+    program = module.add_debug_info("DISubprogram", {"name": "scale", "file": file, "line": 3, "isDefinition": False})
+    return module.add_debug_info("DILocation", {"line": line, "column": 2, "scope": program})
+
+
+@pytest.mark.parametrize("is_stated", [False, True])
+def test_a_mistake_by_a_call_is_told_at_the_owners_line_too(is_stated):
+    """Of the calls of `k` and of what the owner emits itself, all places of one message are in one program."""
+    k, builder, _, _ = attached("sm_90a")
+    acc = k.wgmma.accumulator(64)
+    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, nvb.f16, 64, 64))
+    builder.debug_metadata = in_dsl(builder.module, 7)
+    asm(builder, "wgmma.fence.sync.aligned;")
+    builder.debug_metadata = in_dsl(builder.module, 8)
+    k.wgmma.mma_async(acc, tile, tile, nvb.wgmma.mma_async("m64n64k16", nvb.f16, nvb.f16, nvb.f32))
+    builder.debug_metadata = in_dsl(builder.module, 9)
+    with k.location("other.dsl", 5) if is_stated else contextlib.nullcontext():
+        k.mbarrier.ready()
+        acc[0] + acc[1]
+    builder.ret_void()
+    with pytest.raises(DiagnosticError) as raised:
+        k.verify()
+    found = next(each for each in raised.value.diagnostics if each.rule_id == "wgmma.read-in-flight")
+    said = [(place.file, place.line) for place in (found.location, *(place for _, place in found.notes))]
+    assert said == [("other.dsl", 5) if is_stated else ("model.dsl", 9), ("model.dsl", 8)]
 
 
 def test_without_lines_of_its_own_it_is_told_where_the_builder_was_attached():
