@@ -20,6 +20,7 @@ from nvbackend.diagnostics.diagnostic import (
 )
 from nvbackend.diagnostics.location import Location, caller_location
 from nvbackend.diagnostics.records import record
+from nvbackend.diagnostics.spelling import misspelt
 from nvbackend.diagnostics.type_names import element_name
 from nvbackend.diagnostics.users import user_line
 
@@ -37,6 +38,7 @@ __all__ = [
     "gather",
     "is_flag",
     "missing_name",
+    "misspelt",
     "printed",
     "raise_all",
     "record",

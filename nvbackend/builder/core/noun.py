@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from nvbackend.builder.core.core import Core
-from nvbackend.builder.core.old_calls import OF_OTHERS, OLD_CALLS
-from nvbackend.diagnostics import MissingAttribute, Rule
+from nvbackend.builder.core.old_calls import INVERSES, OF_K, OF_MATH, OF_NOUNS, OF_OTHERS, OLD_CALLS
+from nvbackend.diagnostics import MissingAttribute, Rule, misspelt
 
 UNKNOWN = Rule(
     id="call.unknown",
@@ -24,20 +23,7 @@ NOT_A_CALL = Rule(
     why="A noun has several instructions, and this does not say which.",
     reference="the calls of a builder, by noun: docs/guide.md and CHANGELOG.md",
 )
-_NEAR, _MOST = 0.6, 3
-_MATH = {
-    "exp10": "k.math.exp2(x * 3.321928094887362, approx=False), where the factor is log2(10)",
-    "ln": "k.math.log(x)",
-    "fabs": "k.math.abs(x)",
-    "power": "k.math.pow(x, y)",
-    "div": "x / y, or k.math.divide(x, y) with a rounding or an approximation",
-    "round": "k.math.rint(x), which takes the even one of two nearest",
-    "tan": "k.math.sin(x) / k.math.cos(x)",
-    "erfc": "1 - k.math.erf(x)",
-    "expm1": "k.math.exp(x) - 1",
-    "log1p": "k.math.log(x + 1)",
-}
-"""What to write for the functions of other libraries that k.math does not have."""
+_MOST = 3
 
 
 class Noun:
@@ -105,20 +91,35 @@ def missing(owner: object, name: str, place: str, nouns: Mapping[str, Noun]) -> 
         for written in (f"{noun}_{call}", f"{noun}_{call}s")
     }
     alone = [f"k.{noun}.{name}" for noun, owned in nouns.items() if name in _public(owned)]
-    of_k = {**_MATH, **of_nouns, **OF_OTHERS, **OLD_CALLS} if nouns else {}
-    exact = (_MATH if place == "k.math" else of_k).get(name)
-    near = [exact] if exact else alone or _nearest(name, {**of_nouns, **own, **{noun: f"k.{noun}" for noun in nouns}})
-    advice = f"use {' or '.join(near[:_MOST])}" if near else f"use a call that {place} has: {', '.join(own.values())}"
+    instead = {**of_nouns, **_foreign(place.removeprefix("k").removeprefix(".")), **(OLD_CALLS if nouns else {})}
+    if name in instead or len(alone) == 1:
+        advice = f"use {instead.get(name) or alone[0]}"
+    else:
+        known = {
+            **{f"{noun}_{call}": f"k.{noun}.{call}" for noun, owned in nouns.items() for call in _public(owned)},
+            **own,
+        }
+        near = alone or _near(name, {**known, **{noun: f"k.{noun}" for noun in nouns}})
+        advice = _asked(near) + f"use a call that {place} has: {', '.join(own.values())}"
     return MissingAttribute([UNKNOWN.diagnose(call=f"{place}.{name}", advice=advice)])
 
 
-def _nearest(name: str, known: Mapping[str, str]) -> list[str]:
-    """The name most like `name`, if any is close; else the longest that is its beginning, as `var` is of `variable`."""
-    if name in known:
-        return [known[name]]
-    near = difflib.get_close_matches(name, known, cutoff=_NEAR)
-    beginnings = sorted((other for other in known if name.startswith(other)), key=len, reverse=True)
-    return [known[other] for other in [*near, *beginnings][:1]]
+def _foreign(noun: str) -> Mapping[str, str]:
+    """What to write for the names of others that are asked for under `noun`, or on `k` itself where it is empty."""
+    if noun:
+        return {**OF_MATH, **INVERSES} if noun == "math" else OF_NOUNS.get(noun, {})
+    return {**OF_MATH, **INVERSES, **OF_OTHERS, **OF_K}
+
+
+def _near(name: str, known: Mapping[str, str]) -> list[str]:
+    """The calls of which `name` is a misspelling, or the first words."""
+    shortened = [other for other in known if other.startswith(f"{name}_")]
+    return [known[other] for other in misspelt(name, known) or shortened]
+
+
+def _asked(near: Sequence[str]) -> str:
+    """Whether one of the calls that are spelled much alike is meant; only the user knows."""
+    return f"did you mean {' or '.join(near[:_MOST])}? Otherwise " if near else ""
 
 
 def _public(owner: object) -> list[str]:

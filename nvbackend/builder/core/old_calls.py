@@ -144,7 +144,6 @@ OF_OTHERS = {
     "shfl": "k.warp.shuffle",
     "shfl_sync": "k.warp.shuffle",
     **dict.fromkeys(("block_dim", "blockDim", "block_size"), "the threads that the kernel is declared with"),
-    **dict.fromkeys(("grid_dim", "gridDim", "grid_size"), "k.block_count"),
     "compile": "k.finish().compile(...)",
     "elif_": "k.if_ inside of `with k.else_():`",
     "variable": "k.var",
@@ -155,3 +154,154 @@ OF_OTHERS = {
     **dict.fromkeys(("atomicCAS", "atomic_cas", "compare_and_swap"), "k.atomic.cas(address, expected, value)"),
 }
 """Names of CUDA C++, Numba and earlier calls whose nearest name here means something else."""
+
+_REDUCED = {
+    "sum": '"add"',
+    "prod": '"mul"',
+    **{name: f'"{name}"' for name in ("max", "min")},
+}
+_VECTOR = "x[i], or (x + i).load(4) for a vector: x is a pointer, a parameter or k.shared(...)"
+_INVERSE = "a polynomial of your own, by k.math.fma: k.math has no inverse function of an angle"
+
+OF_MATH = {
+    "exp10": "k.math.exp2(x * 3.321928094887362, approx=False), where the factor is log2(10)",
+    "ln": "k.math.log(x)",
+    "fabs": "k.math.abs(x)",
+    "power": "k.math.pow(x, y)",
+    "div": "x / y, or k.math.divide(x, y) with a rounding or an approximation",
+    "round": "k.math.rint(x), which takes the even one of two nearest",
+    "tan": "k.math.sin(x) / k.math.cos(x)",
+    "erfc": "1 - k.math.erf(x)",
+    "expm1": "k.math.exp(x) - 1",
+    "log1p": "k.math.log(x + 1)",
+    "relu": "k.math.max(x, 0.0)",
+    **dict.fromkeys(("square", "sqr"), "x * x"),
+    "pow2": "x * x, or k.math.exp2(x) for a power of two",
+    "neg": "-x",
+    "mean": 'k.warp.reduce("add", x) / 32, or k.cta.reduce("add", x) / threads',
+    "softmax": "k.math.exp(x - most) / total, with the largest x and the sum by k.warp.reduce, or k.cta.reduce",
+    **dict.fromkeys(("clamp", "clip"), "k.math.min(k.math.max(x, low), high)"),
+    "hypot": "k.math.sqrt(x * x + y * y)",
+    **dict.fromkeys(("rcp", "recip", "inv"), "k.math.reciprocal(x)"),
+    **dict.fromkeys(("ceil_div", "cdiv"), "(x + y - 1) // y"),
+    "floor_div": "x // y",
+    **dict.fromkeys(("mod", "fmod"), "x - y * k.math.trunc(x / y), or x % y of integers"),
+    "lerp": "x + (y - x) * t",
+    "isnan": "x != x",
+    "isinf": "k.math.abs(x) == math.inf",
+    "isfinite": "k.math.abs(x) < math.inf",
+    "sign": "k.select(x > 0, 1.0, k.select(x < 0, -1.0, 0.0))",
+    "sinh": "(k.math.exp(x) - k.math.exp(-x)) / 2",
+    "cosh": "(k.math.exp(x) + k.math.exp(-x)) / 2",
+    "asinh": "k.math.log(x + k.math.sqrt(x * x + 1))",
+    "acosh": "k.math.log(x + k.math.sqrt(x * x - 1))",
+    "atanh": "k.math.log((1 + x) / (1 - x)) / 2",
+    "cbrt": "k.math.copysign(k.math.pow(k.math.abs(x), 1 / 3), x)",
+    "logistic": "k.math.sigmoid(x)",
+    "swish": "k.math.silu(x)",
+    "softplus": "k.math.log(1 + k.math.exp(x))",
+    **dict.fromkeys(("maximum", "fmax"), "k.math.max(x, y)"),
+    **dict.fromkeys(("minimum", "fmin"), "k.math.min(x, y)"),
+}
+"""What to write for the functions of other libraries that k.math does not have; begins with an expression."""
+INVERSES = dict.fromkeys(("asin", "acos", "atan", "atan2"), _INVERSE)
+"""Functions that no expression of a few calls computes."""
+OF_K = {
+    **dict.fromkeys(("program_id", "blockIdx", "block_idx"), "k.block_id"),
+    **dict.fromkeys(("num_programs", "grid_dim", "gridDim", "grid_size"), "k.block_count"),
+    **dict.fromkeys(("threadIdx", "thread_idx", "tid"), "k.thread_id"),
+    **dict.fromkeys(("where", "select_"), "k.select(condition, yes, no)"),
+    "arange": "k.thread_id(): each thread has one element, or a vector by (x + i).load(4)",
+    **dict.fromkeys(("dot", "gemm", "matmul"), "k.tiled_mma(...), and accumulate(...) of what it returns"),
+    "zeros": "k.var(0.0), or accumulator() of k.tiled_mma(...)",
+    **dict.fromkeys(("cast", "convert_to"), "value.to(type), or k.convert for pairs"),
+    **dict.fromkeys(("exit", "exit_"), "k.return_()"),
+    "load": _VECTOR,
+    "store": "x[i] = value, or (x + i).store(...): x is a pointer, a parameter or k.shared(...)",
+    "static_range": "range of Python, which unrolls; k.range is a loop at run time",
+    **dict.fromkeys(("printf", "device_print"), "k.print"),
+    "sync_threads": "k.barrier.sync",
+    **dict.fromkeys((f"const_{element}" for element in ("i32", "u32", "i64", "u64", "f32")), "k.const"),
+    **{
+        name: f"k.cta.reduce({operation}, x), or k.warp.reduce" for name, operation in _REDUCED.items() if name == "sum"
+    },
+}
+"""Names of CUDA, Triton and NumPy on `k` itself."""
+OF_NOUNS = {
+    "warp": {
+        **{name: f"k.warp.reduce({operation}, x)" for name, operation in _REDUCED.items()},
+        **{name: f'k.warp.vote("{name}", predicate)' for name in ("all", "any")},
+        **dict.fromkeys(("shfl", "shfl_sync"), "k.warp.shuffle"),
+        **{
+            f"{shuffle}_{name}": f'k.warp.shuffle(value, "{mode}", lane)'
+            for shuffle in ("shfl", "shuffle")
+            for name, mode in {"xor": "bfly", "bfly": "bfly", "up": "up", "down": "down", "idx": "idx"}.items()
+        },
+        "id": "k.warp_id",
+        **dict.fromkeys(("lane", "lane_id"), "k.lane_id"),
+        "elect": "k.elect",
+        "barrier": "k.warp.sync",
+        "cumsum": 'k.warp.scan("add", x)',
+    },
+    "cta": {
+        **{name: f"k.cta.reduce({operation}, x)" for name, operation in _REDUCED.items()},
+        **{name: f'k.barrier.reduce("{mode}", predicate)' for name, mode in {"all": "and", "any": "or"}.items()},
+        **dict.fromkeys(("sync", "barrier", "wait"), "k.barrier.sync"),
+        "id": "k.block_id",
+        "cumsum": 'k.cta.scan("add", x)',
+    },
+    "cluster": {
+        **{name: f"k.cluster.reduce({operation}, x)" for name, operation in _REDUCED.items()},
+        "barrier": "k.cluster.sync",
+        "size": "k.cluster_size",
+        "mapa": "k.cluster.map_shared_rank",
+    },
+    "barrier": {"wait": "k.barrier.sync"},
+    "fence": {
+        **dict.fromkeys(("proxy", "async_", "view_async", "async_shared"), "k.fence.proxy_async"),
+        **dict.fromkeys(("acq_rel", "sc", "acquire", "release"), "k.fence.thread(semantics, scope)"),
+        **dict.fromkeys(("cta", "gpu", "sys", "system"), "k.fence.thread(scope=...)"),
+    },
+    "mbarrier": {
+        "try_wait": "k.mbarrier.wait, or k.mbarrier.test to try once",
+        "test_wait": "k.mbarrier.test",
+        "arrive_expect_tx": "k.mbarrier.arrive(barrier, expect_tx=bytes)",
+        **dict.fromkeys(("create", "alloc", "make"), "k.mbarrier.array"),
+        "invalidate": "k.mbarrier.inval",
+        "commit": "k.tcgen05.commit",
+    },
+    "tma": {
+        **dict.fromkeys(("wait", "store_wait", "wait_all"), "k.tma.wait_group"),
+        **dict.fromkeys(("commit", "store_commit", "store_arrive"), "k.tma.commit_group"),
+        "reduce": "k.tma.reduce_box",
+        "copy": "k.tma.load, or k.tma.store",
+        "fence": "k.fence.proxy_async",
+        "expect_tx": "k.mbarrier.expect_tx",
+    },
+    "cp_async": {
+        **dict.fromkeys(("wait", "wait_all"), "k.cp_async.wait_group"),
+        "commit": "k.cp_async.commit_group",
+        "load": "k.cp_async.copy",
+    },
+    "wgmma": {
+        "wait": "k.wgmma.wait_group",
+        "commit": "k.wgmma.commit_group",
+        "mma": "k.wgmma.mma_async",
+        "arrive": "k.wgmma.fence",
+    },
+    "tcgen05": {
+        "load": "k.tcgen05.ld",
+        "store": "k.tcgen05.st",
+        "copy": "k.tcgen05.cp",
+        "wait": "k.tcgen05.wait_ld, or k.tcgen05.wait_st",
+        "mma_async": "k.tcgen05.mma",
+        **dict.fromkeys(("free", "release"), "k.tcgen05.dealloc"),
+        "allocate": "k.tcgen05.alloc",
+    },
+    "atomic": {
+        "sub": "k.atomic.add(address, -value)",
+        "fadd": "k.atomic.add(address, value)",
+        **dict.fromkeys(("exch", "xchg", "swap"), "k.atomic.exchange(address, value)"),
+    },
+}
+"""Names of CUDA, Triton and CUTLASS by the noun under which they are asked for."""

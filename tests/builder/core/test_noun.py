@@ -15,8 +15,8 @@ from collections.abc import Callable
 import pytest
 
 import nvbackend as nvb
-from nvbackend.builder.core.noun import _MATH, Noun
-from nvbackend.builder.core.old_calls import OF_OTHERS, OLD_CALLS
+from nvbackend.builder.core.noun import Noun
+from nvbackend.builder.core.old_calls import INVERSES, OF_K, OF_MATH, OF_NOUNS, OF_OTHERS, OLD_CALLS
 
 
 @pytest.fixture
@@ -55,7 +55,8 @@ def test_the_nearest_call_is_named(k: nvb.KernelBuilder, place: str, name: str, 
     assert found.rule_id == "call.unknown"
     assert found.location is not None
     assert found.location.file == __file__
-    assert instead in (found.fix or "").removeprefix("use ").split(" or ")
+    said = (found.fix or "").removeprefix("did you mean ").removeprefix("use ").partition("?")[0]
+    assert instead in re.split(r" or |, or |\(", said)
 
 
 def test_a_name_that_is_like_none_names_all(k: nvb.KernelBuilder) -> None:
@@ -164,17 +165,41 @@ def test_nouns_stay_as_they_are(k: nvb.KernelBuilder) -> None:
     assert "mine" not in vars(k)
 
 
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [("math", "relus"), ("math", "sine"), ("warp", "reduces"), ("tma", "laod"), ("cluster", "ranks"), ("", "selct")],
+)
+def test_a_near_spelling_is_asked_for_and_every_call_named(k: nvb.KernelBuilder, place: str, name: str) -> None:
+    """A name that is only near is a guess: nothing tells the user to use it."""
+    owner = getattr(k, place) if place else k
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        getattr(owner, name)
+    fix = caught.value.diagnostics[0].fix or ""
+    assert not fix.startswith("use k.")
+    assert "Otherwise use a call that k" in fix or fix.startswith("use a call that k")
+
+
+@pytest.mark.parametrize("name", ["sign", "asin", "cosh", "mod", "atan2", "exit", "cast", "ceil_div", "relu", "square"])
+def test_a_function_of_others_is_not_taken_for_one_that_is_spelled_alike(k: nvb.KernelBuilder, name: str) -> None:
+    wrong = {"sign": "sin", "asin": "sin", "cosh": "cos", "mod": "sigmoid", "atan2": "tanh", "exit": "emit"}
+    wrong |= {"cast": "const", "ceil_div": "ceil", "relu": "gelu", "square": "sqrt"}
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        getattr(k.math if name in OF_MATH | INVERSES else k, name)
+    assert wrong[name] not in re.findall(r"k\.(?:math\.)?(\w+)", caught.value.diagnostics[0].fix or "")
+
+
 def test_what_is_advised_for_names_of_others_exists() -> None:
     k = nvb.KernelBuilder("kernel", "sm_100a", threads=128)
-    for name, instead in {**_MATH, **OF_OTHERS, **OLD_CALLS}.items():
-        assert name.isidentifier()
-        for place in re.findall(r"\bk\.(\w+(?:\.\w+)*)", instead):
-            assert operator.attrgetter(place)(k) is not None
-        assert "k." in instead or name in ("div", "block_dim", "blockDim", "block_size")
-        if name not in vars(k) and not hasattr(type(k), name):
-            with pytest.raises(nvb.DiagnosticError) as caught:
-                getattr(k, name)
-            assert [each.fix for each in caught.value.diagnostics] == [f"use {instead}"]
+    on_k = {**OF_MATH, **INVERSES, **OF_OTHERS, **OLD_CALLS, **OF_K}
+    for owner, advised in [(k, on_k), *((getattr(k, noun), names) for noun, names in OF_NOUNS.items())]:
+        for name, instead in advised.items():
+            assert name.isidentifier()
+            for place in re.findall(r"\bk\.(\w+(?:\.\w+)*)", instead):
+                assert operator.attrgetter(place)(k) is not None
+            if name not in vars(owner) and not hasattr(type(owner), name):
+                with pytest.raises(nvb.DiagnosticError) as caught:
+                    getattr(owner, name)
+                assert [each.fix for each in caught.value.diagnostics] == [f"use {instead}"]
 
 
 FUNCTIONS = {
@@ -188,21 +213,62 @@ FUNCTIONS = {
     "erfc": math.erfc,
     "expm1": math.expm1,
     "log1p": math.log1p,
+    "relu": lambda x: max(x, 0),
+    **dict.fromkeys(("square", "sqr", "pow2"), lambda x: x**2),
+    "neg": operator.neg,
+    "mean": lambda x: x,
+    "softmax": lambda x: math.exp(x - 2) / 3,
+    **dict.fromkeys(("clamp", "clip"), lambda x: sorted((0.5, x, 1.0))[1]),
+    "hypot": math.hypot,
+    **dict.fromkeys(("rcp", "recip", "inv"), lambda x: 1 / x),
+    **dict.fromkeys(("ceil_div", "cdiv"), lambda x, y: -(-x // y)),
+    "floor_div": operator.floordiv,
+    **dict.fromkeys(("mod", "fmod"), math.fmod),
+    "lerp": lambda x, y: x * 0.75 + y * 0.25,
+    **{name: getattr(math, name) for name in ("isnan", "isinf", "isfinite", "sinh", "cosh", "asinh", "acosh", "atanh")},
+    "sign": lambda x: (x > 0) - (x < 0),
+    "cbrt": lambda x: math.copysign(abs(x) ** (1 / 3), x),
+    "logistic": lambda x: 1 / (1 + math.exp(-x)),
+    "swish": lambda x: x / (1 + math.exp(-x)),
+    "softplus": lambda x: math.log1p(math.exp(x)),
+    **dict.fromkeys(("maximum", "fmax"), max),
+    **dict.fromkeys(("minimum", "fmin"), min),
 }
+OF_INTEGERS = ("ceil_div", "cdiv", "floor_div")
 
 
-@pytest.mark.parametrize("name", _MATH)
+@pytest.mark.parametrize("name", OF_MATH)
 def test_what_is_advised_for_a_function_computes_it(name: str) -> None:
     """The advice begins with an expression, computed here by Python's own functions of the names that k.math has."""
-    names = {"abs": abs, "rint": round, "exp2": lambda x, approx: 2**x}
-    of_python = {call: getattr(math, call) for call in ("sin", "cos", "exp", "log", "pow", "erf")}
-    fake = types.SimpleNamespace(math=types.SimpleNamespace(**names, **of_python))
-    parts = _MATH[name].split(",")
+    of_python = {call: getattr(math, call) for call in ("sin", "cos", "exp", "log", "pow", "erf", "sqrt", "trunc")}
+    names = {"abs": abs, "rint": round, "exp2": lambda x, approx: 2**x, "max": max, "min": min}
+    names |= {"reciprocal": lambda x: 1 / x, "copysign": math.copysign}
+    names |= {"sigmoid": lambda x: 0.5 + 0.5 * math.tanh(x / 2), "silu": lambda x: x * (0.5 + 0.5 * math.tanh(x / 2))}
+    fake = types.SimpleNamespace(
+        math=types.SimpleNamespace(**names, **of_python),
+        select=lambda condition, yes, no: yes if condition else no,
+        warp=types.SimpleNamespace(reduce=lambda operation, x: 32 * x),
+    )
+    known = {"k": fake, "math": math, "most": 2, "total": 3, "low": 0.5, "high": 1.0, "t": 0.25}
+    parts = OF_MATH[name].split(",")
     (expression, *_) = [text for end in range(len(parts), 0, -1) if (text := _parsed(",".join(parts[:end])))]
-    for x in (0.25, 0.5, 1.5, 2.5):
-        given = (x, 1.75) if name in ("power", "div") else (x,)
-        value = eval(expression, {"k": fake, **dict(zip("xy", given, strict=False))})
+    for x in _numbers(name):
+        y = 4 if name in OF_INTEGERS else 1.75
+        given = (x, y) if "y" in expression.co_names else (x,)
+        value = eval(expression, {**known, **dict(zip("xy", (x, y), strict=True))})
         assert value == pytest.approx(FUNCTIONS[name](*given))
+
+
+def _numbers(name: str) -> tuple[float, ...]:
+    if name in OF_INTEGERS:
+        return (0, 1, 8, 11)
+    if name == "atanh":
+        return (0.25, 0.5, -0.75)
+    if name == "acosh":
+        return (1.5, 2.5)
+    odd = (math.nan, math.inf, -math.inf) if name.startswith("is") else ()
+    signs = (-1.5, -0.25) if name in ("relu", "sign", "cbrt", "abs", "sinh", "softplus") else ()
+    return (0.25, 0.5, 1.5, 2.5, *odd, *signs)
 
 
 def _parsed(text: str) -> types.CodeType | None:
