@@ -76,13 +76,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(error.diagnostics, as_json=as_json)
         return RAISED if isinstance(error, ProgramFailed) else FAILED
     except DiagnosticError as error:
-        # The place is a line of the shell, not of a program.
-        faults = [dataclasses.replace(diagnostic, location=None) for diagnostic in error.diagnostics]
-        _say(faults, as_json=as_json)
+        _say(list(map(_without_shell, error.diagnostics)), as_json=as_json)
         return FAILED
     except Interrupted as interrupted:
         sys.stderr.write(f"{interrupted}\n")
         return INTERRUPTED
+
+
+def _without_shell(diagnostic: Diagnostic) -> Diagnostic:
+    """Without a place, which is a line of the shell and not of a program; a mistake in a text of PTX is in its file."""
+    from nvbackend.ptx.rules import OF_TEXT
+
+    return diagnostic if diagnostic.rule in OF_TEXT else dataclasses.replace(diagnostic, location=None)
 
 
 def _say(faults: Sequence[Diagnostic], *, as_json: bool) -> None:

@@ -32,3 +32,5 @@ REDECLARED = Rule(
     why="ptxas refuses the text.",
     reference="PTX ISA 4.4 (Identifiers)",
 )
+OF_TEXT = (SYNTAX, UNKNOWN_DIRECTIVE, UNDECLARED, REDECLARED)
+"""What is wrong with a text by itself, at a line of it."""

@@ -31,3 +31,23 @@ def test_a_file_and_its_target(
     printed = capsys.readouterr()
     assert said in printed.out + printed.err
     assert status == (0 if said.startswith("1 function") else 2)
+
+
+@pytest.mark.parametrize(
+    ("command", "place", "text"),
+    [
+        ("lint", "", "bar.sync 0 0;"),
+        ("lint", "", "add.u32 %none, 1, 2;"),
+        ("simulate", "", "bar.sync 0 0;"),
+        ("simulate", "", "add.u32 %none, 1, 2;"),
+        ("explain", ":6", "bar.sync 0 0;"),
+    ],
+)
+def test_what_is_no_ptx_is_said_at_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, place: str, text: str
+) -> None:
+    """By every command that reads a file of it."""
+    file = tmp_path / "wrong.ptx"
+    file.write_text(f".version 9.0\n.target sm_90a\n.address_size 64\n.entry k()\n{{\n{text}\nret;\n}}\n")
+    assert main([command, f"{file}{place}"]) == 2
+    assert f"at {file}:6" in capsys.readouterr().err
