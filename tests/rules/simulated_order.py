@@ -13,7 +13,7 @@ HEAD = """.version 9.0
 .target sm_90a
 .address_size 64
 .entry k(.param .align 64 .b8 map[128]) {
-.shared .align 1024 .b8 tile[2048]; .shared .b64 full; .reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .pred %p<4>;
+.shared .align 1024 .b8 tile[4096]; .shared .b64 full; .reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .pred %p<4>;
 mov.u32 %r0, %tid.x; setp.eq.u32 %p0, %r0, 0; mov.b64 %rd0, map; cvta.param.u64 %rd0, %rd0;
 """
 
@@ -25,6 +25,7 @@ def run(body: str, *, threads: int = 64) -> None:
 
 
 LOAD = "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes"
+STORE = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group"
 START = "@%p0 mbarrier.init.shared.b64 [full], 1; bar.sync 0;"
 FINISH = "W: mbarrier.try_wait.parity.shared.b64 %p1, [full], 0; @!%p1 bra W;"
 
@@ -34,6 +35,19 @@ def two_warps_store_to_one_word():
     order = ""  # breaks
     order = "bar.sync 0;"  # keeps
     run(f"@%p0 st.shared.u32 [tile], 1; {order} setp.eq.u32 %p1, %r0, 40; @%p1 st.shared.u32 [tile], 2;")
+
+
+@program("simulator.write-race", located=False)
+def two_warps_store_one_box():
+    row = "0"  # breaks
+    row = "%r0"  # keeps
+    fill = "".join(f"st.shared.v4.u32 [%r1+{1024 * part}], {{%r0, %r0, %r0, {part}}};" for part in range(4))
+    run(
+        f"mov.u32 %r2, tile; shl.b32 %r1, %r0, 4; add.u32 %r1, %r1, %r2; {fill} fence.proxy.async.shared::cta;"
+        "bar.sync 0; and.b32 %r1, %r0, 31; setp.ne.u32 %p1, %r1, 0; @%p1 ret; shl.b32 %r1, %r0, 6;"
+        f"add.u32 %r1, %r1, %r2; {STORE} [%rd0, {{0, {row}}}], [%r1];"
+        "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
+    )
 
 
 @program("simulator.flag-order", located=False)

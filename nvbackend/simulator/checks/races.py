@@ -289,7 +289,7 @@ class Races(Watching):
         elif operation is not None:
             rule = self._rule_of_operation(access, operation, conflict)
         elif engine:
-            rule = rules.WRITE_IN_FLIGHT if conflict.was_read else rules.READ_BEFORE_WAIT
+            rule = rules.WRITE_IN_FLIGHT if conflict.was_read else _rule_of_writes(access)
         elif is_strong(access) and self._strong_sites.is_strong(conflict.site):
             rule = rules.SCOPE
         elif (flag := self._flag(access, conflict)) is not None:
@@ -317,7 +317,9 @@ class Races(Watching):
         began = self._began_before(operation, conflict)
         if access.kind == "read":
             return rules.WRITE_IN_FLIGHT if began else rules.MISSING_BARRIER
-        return rules.READ_BEFORE_WAIT if began else rules.REFILL
+        if began:
+            return rules.READ_BEFORE_WAIT if conflict.was_read else rules.WRITTEN_TWICE
+        return rules.REFILL
 
     def _began_before(self, operation: Pending, conflict: Conflict) -> bool:
         return self._clocks.of(operation).issued <= conflict.time
@@ -373,6 +375,11 @@ class Races(Watching):
         now = f"{who} {does} {access.size} bytes at"
         every = ((f"PTX {by.site}", None), *notes)
         rule.fail(at=by.site.location, notes=every, now=now, memory=where, earlier=earlier, **more)
+
+
+def _rule_of_writes(access: Access) -> Rule:
+    """What an access breaks that comes before an asynchronous write has: an atomic reads too."""
+    return rules.WRITTEN_TWICE if access.kind == "write" else rules.READ_BEFORE_WAIT
 
 
 def _phase(sync: Sync) -> tuple[tuple[int, int], int] | None:

@@ -73,6 +73,14 @@ READ_BEFORE_WAIT = Rule(
     why="The copy may not have come: what is read is what was there before.",
     reference=_PROXIES,
 )
+WRITTEN_TWICE = Rule(
+    id="simulator.write-race",
+    message="{now} {memory}, and nothing orders it with {earlier}",
+    fix="let each of the two write bytes of its own; or wait for the first (its mbarrier, or its group), then put a "
+    "barrier before the second",
+    why="An asynchronous write comes when it comes: what stays is the one or the other, now and then.",
+    reference=_PROXIES,
+)
 ASYNC_COPY_READ = Rule(
     id="async-copy.read-before-wait",
     message="{now} {memory}, and nothing orders it with {earlier}",
@@ -159,6 +167,7 @@ ORDER = frozenset(
         OVERWRITTEN_EARLY,
         RACE,
         READ_BEFORE_WAIT,
+        WRITTEN_TWICE,
         ASYNC_COPY_READ,
         REFILL,
         WRITE_IN_FLIGHT,
