@@ -25,8 +25,9 @@ THREADS = Rule(
     id="cta.threads",
     message="{call} is executed by {count} of the CTA's {threads} threads",
     fix="call it where all threads come, before any of them returns, with a value that changes nothing in those left "
-    "out: k.select(condition, value, 0), of several values.map(lambda value: k.select(condition, value, 0)); or for "
-    "those that come, where they are whole warps: threads=..., barrier=...",
+    "out, neutral = 0 for add, -inf for max: k.select(condition, value, neutral), of several values.map(lambda value: "
+    "k.select(condition, value, neutral)); k.cta.reduce and k.cta.scan also take the whole warps that come: "
+    "threads=..., barrier=...",
     why="It waits at a barrier for all threads of the CTA, and those that never come would leave the others waiting.",
     reference="PTX ISA 9.7.13.1 (barrier)",
 )

@@ -345,6 +345,9 @@ def _two_types(operation: str, left: ElementType | str, right: ElementType | str
     advice = f"convert one of them: .to({left}) or .to({right})"
     if pred in (left, right):
         advice = "choose by the predicate: k.select(condition, a, b)"
+    elif isinstance(left, ElementType) and isinstance(right, ElementType) and left.is_integer != right.is_integer:
+        real = right if left.is_integer else left
+        advice = f"convert the integer: .to({real}); a variable that adds up floats starts as one: k.var(0.0)"
     rules.TYPE_MISMATCH.fail(problem=problem, advice=advice)
 
 

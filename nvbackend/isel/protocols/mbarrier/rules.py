@@ -54,7 +54,8 @@ NO_ARRIVAL = Rule(
     id="mbarrier.no-arrival",
     message="this waits for a phase of {barrier}, and nothing in the kernel arrives on it",
     fix="let the threads that this waits for arrive on it: k.mbarrier.arrive(barrier, expect_tx=bytes) before copies, "
-    "else k.mbarrier.arrive(barrier), with a when= that holds in one of them",
+    "else k.mbarrier.arrive(barrier), with a when= that holds in one of them; for a wait for tcgen05.mma: "
+    "k.tcgen05.commit(barrier)",
     why="A phase completes by its arrivals; bytes alone never complete one, so the wait does not end.",
     reference=f"{PTX_MBARRIER} (phase completion)",
 )
