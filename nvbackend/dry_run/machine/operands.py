@@ -12,7 +12,7 @@ from nvbackend.dry_run.order.words import touch_of
 from nvbackend.dry_run.program.code import Recorded
 from nvbackend.dry_run.seam import Value
 from nvbackend.dry_run.values.lanes import among
-from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
+from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown, combine
 from nvbackend.intrinsics.row.semantics import MemoryOperand
 
 
@@ -59,10 +59,23 @@ def _same(one: Any, other: Any) -> bool:
 def give(fiber: Fiber, recorded: Recorded, outputs: Mapping[str, Any]) -> None:
     """Put the outputs of an instruction into their registers; those that are not there are unknown.
 
-    What an atomic gives differs each time.
+    What an atomic gives differs each time, but for a load of what the kernel leaves alone.
     """
+    if recorded.word is not None:
+        _load(fiber, recorded, recorded.word)
+        return
     row = recorded.instr.row if recorded.instr.semantics.atomic else None
     for name, slots in recorded.outputs.items():
         for index, slot in enumerate(slots):
             known = outputs.get(name, UNKNOWN) if index == 0 else UNKNOWN
             fiber.registers[slot] = known if row is None else fiber.fresh(row.operand(name).register.element.bits)
+
+
+def _load(fiber: Fiber, recorded: Recorded, word: int) -> None:
+    """The numbers at an address in global memory, as plain loads have them."""
+    row, address = recorded.instr.row, fiber.registers[word]
+    bits = int(str(row.axes["type"])[1:]) if row is not None else 0
+    for slots in recorded.outputs.values():
+        for index, slot in enumerate(slots):
+            at = address + index * bits // 8
+            fiber.registers[slot] = UNKNOWN if isinstance(at, int) else combine(f"load i{bits}", at)

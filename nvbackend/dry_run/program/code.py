@@ -39,6 +39,8 @@ class Recorded:
     """Whether the lanes of its warp reconverge for it."""
     writes: bool = False
     """Whether it may change numbers in shared memory."""
+    word: int | None = None
+    """The register of the address, where it loads from global memory what the kernel leaves alone."""
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from nvbackend.dry_run.anchors import Anchor
 from nvbackend.dry_run.program.code import CodeBlock, LoopOf, Part, Program, Recorded
 from nvbackend.dry_run.program.flow import meetings
 from nvbackend.dry_run.program.layout import lay_out
+from nvbackend.dry_run.program.left_alone import left_alone
 from nvbackend.dry_run.program.needed import inputs as inputs_of
 from nvbackend.dry_run.program.needed import is_of_protocols, needed, pointers, results
 from nvbackend.dry_run.program.operations import is_pure, operation_of
@@ -69,6 +70,8 @@ class _Compiler:
         self._needed = needed(function, self._anchors, self._computed)
         self._places, self._shared = lay_out(function.module, dynamic_bytes)
         self._number = {block.name: index for index, block in enumerate(function.blocks)}
+        self._known_loops = loops_of(machine)
+        self._left_alone = left_alone(function, anchors, self._known_loops)
         self._loops, self._around = self._find_loops()
         self._registers = Registers(self._number, self._places, self._loops, self._around)
         self._special: dict[int, Any] = {}
@@ -212,12 +215,13 @@ class _Compiler:
         of_warpgroup = instr.semantics.together is Scope.WARPGROUP
         own, meets, writes = self._own(instr), _meets(instr), _writes(instr)
         changes = _changes(anchor.after) if instr.row is None else False
-        return Recorded(instr, inputs, given, guard, of_warpgroup, own, swaps, decides, changes, meets, writes)
+        word = self._registers.of(anchor.registers[ADDRESS][0]) if given and id(instr) in self._left_alone else None
+        return Recorded(instr, inputs, given, guard, of_warpgroup, own, swaps, decides, changes, meets, writes, word)
 
     # -- loops --------------------------------------------------------------------------------------------------------
 
     def _find_loops(self) -> tuple[list[LoopOf], list[tuple[int, ...]]]:
-        known = loops_of(self._machine)
+        known = self._known_loops
         found = {}
         for name in self._number:
             if known.is_reachable(name) and (loop := known.innermost(name)) is not None:

@@ -119,7 +119,8 @@ def _closure(
             continue
         found.add(value)
         if value in computed:
-            given = inputs(computed[value]).values()
+            anchor = computed[value]
+            given = (*inputs(anchor).values(), anchor.registers.get(ADDRESS, ()))
             waiting += [one for registers in given for one in registers if isinstance(one, ir.Instruction)]
         elif isinstance(value, ir.AllocaInstr):
             waiting += stores.get(value, ())
