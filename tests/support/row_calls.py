@@ -357,10 +357,16 @@ def held(u: Bench, row: Row, name: str) -> Any:
 def call_of(row: Row) -> Callable[[Bench, Row], object]:
     """What emits the row: its opcode's call, or the one that takes the row itself."""
     usual = {"mapa": ("shared::cluster", 32), "getctarank": ("shared::cluster", 32)}.get(row.opcode)
-    by_row = (row.axes.get("space"), row.axes.get("bits")) != usual if usual else False
+    by_row = (row.axes.get("space"), row.axes.get("bits")) != usual if usual else _is_plain_constant(row)
     if SPELLING in row.axes or by_row or (row.opcode, row.axes.get("space")) == ("red.async", "global"):
         return _instruction
     return CALLS[row.opcode]
+
+
+def _is_plain_constant(row: Row) -> bool:
+    """A load of const memory without a hint: `load` leaves it to LLVM, which spells it like the row."""
+    caching = ("cache_operator", "l1", "l2", "prefetch", "cache_hint")
+    return bool(row.axes.get("constant")) and not any(row.axes[name] for name in caching)
 
 
 def emits(u: Bench, row: Row) -> str:
