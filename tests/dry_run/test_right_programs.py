@@ -89,3 +89,21 @@ def test_a_multicast_of_a_pair_completes_in_one_cta_of_it(mask, brought, leader,
 
     assert rules(lambda: kernel.build(check=False)) == []
     assert rules(kernel.build) == ["mbarrier.wrong-bytes"] * (announced != brought)
+
+
+def test_a_barrier_of_all_threads_comes_after_the_end_of_those_that_have_left():
+    """It waits for those that are left (CUDA C++ Programming Guide, __syncthreads); the others have read the slot."""
+
+    @nvb.kernel("sm_80", threads=128)
+    def kernel(k, counter: nvb.Pointer(nvb.i32), count: nvb.i32):
+        slot, thread = k.shared(nvb.i32, 1, name="slot"), k.thread_id()
+        with k.loop():
+            with k.if_(thread == 0):
+                slot[0] = counter.atomic("add", 1)
+            k.barrier.sync()
+            work = slot[0]
+            k.break_if((thread >= 32) & (thread < 64) & (work + 1 >= count))
+            k.barrier.sync()
+            k.break_if(work >= count)
+
+    assert rules(kernel.build) == []

@@ -81,6 +81,8 @@ class ThreadBarriers:
     def _advance(self, barrier: Barrier) -> None:
         if barrier.comers:
             first = barrier.comers[0]
+            if barrier.count is None:  # it comes after the ends of those that it does not wait for
+                barrier.seen |= self._state.exits[barrier.cta]
             barrier.advance(self._state.warps[first.cta, first.warp], self.needed(barrier))
 
     def _check(self, barrier: Barrier, warp: Warp, comer: Comer) -> None:
