@@ -44,9 +44,9 @@ class Phases:
     STYLE,
     lambda: [gemm(2, 5, 3, 5, 3, tile=128), gemm(1, 1, 1, 1, 1, tile=128), gemm(1, 2, 9, 2, 9, tile=128)],
     why="Lane 0 of each warp gives a stage back; the producer's phase bits begin set.",
-    variants={
-        "releases_the_next_stage": "The ring is advanced before the stage is given back, which comes two steps late.",
-    },
+    releases_the_next_stage=Mistake(
+        "parity", "A stage is given back in the step before its own: twice, maybe, before the producer waits once."
+    ),
     updates_the_other_half=Mistake("parity", "The producer waits by the upper half of the bits and flips the lower."),
     bits_begin_clear=Mistake("parity", "The producer waits for a first release of empty stages."),
     updates_the_next_stage=Mistake("parity", "A consumer flips the bit of the stage after the one it waited for."),

@@ -18,8 +18,10 @@ STYLE = "tilelang"
     why="One thread announces the bytes, without an arrival, and all 128 arrive: some of them before it announces.",
     variants={
         "one_warp_arrives_for_all": "The first warp's lanes arrive four times each, for their warpgroup.",
-        "waits_for_the_stage_before": "Each fill waits for the release of the stage before it: its own is older.",
     },
+    waits_for_the_stage_before=Mistake(
+        "parity", "Each fill waits for the release of the stage before it, whose next release it does not hold back."
+    ),
     waits_for_the_first_release=Mistake("parity", "The producer waits for the parity of the round, not the other one."),
     parity_by_the_stage=Mistake("parity", "The parity is computed from the stage instead of the round."),
     parity_is_the_round=Mistake("parity", "The wait is for the number of the round instead of its parity."),
