@@ -260,7 +260,8 @@ class Races(Watching):
         if not hidden.any():
             return
         # Compilers do not fence what cp.async wrote before wgmma reads it, and their kernels are right.
-        generic = np.array([proxy != _ASYNC and engine != _CP_ASYNC for _, proxy, engine in self._sites])
+        excused = _CP_ASYNC if access.kind == "read" else None
+        generic = np.array([proxy != _ASYNC and engine != excused for _, proxy, engine in self._sites])
         hidden &= generic[numbers]
         if hidden.any():
             place = int(np.flatnonzero(hidden.any(axis=1))[0])

@@ -115,6 +115,10 @@ cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 256
 ld.shared.u32 %r9, [%r4];
 st.global.u32 [%rd8], %r9;"""
 
+COPIED_BEFORE_COPY = WRITTEN_BEFORE_COPY.replace(
+    "st.shared.u32 [%r4], %r0;",
+    "add.u64 %rd7, %rd9, %rd1; cp.async.ca.shared.global [%r4], [%rd7], 4; cp.async.wait_all;",
+)
 STORED_BEFORE_BARRIER = STORED.replace(" // drop: proxy.missing-fence", "").replace(
     "bar.sync 0;", "bar.sync 0; // drop: shared.missing-barrier"
 )

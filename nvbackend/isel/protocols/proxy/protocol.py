@@ -46,6 +46,7 @@ _BROUGHT = (AccessKind.LOAD, AccessKind.RECEIVE)
 """What completes on an mbarrier that readers wait on."""
 _ORDINARY = (AccessKind.READ, AccessKind.WRITE)
 """What needs no order of the proxies while nothing else touches shared memory."""
+_GENERIC_WRITES = (AccessKind.WRITE, AccessKind.COPY)
 _MOST_GROUPS = 64
 """A wait that leaves more groups in flight counts as this many: each age is a state of its own."""
 _WRONG_WAITS = (
@@ -96,7 +97,7 @@ def check_proxy_protocol(function: MachineFunction) -> list[Diagnostic]:
     meetings = find_meetings(reduced)
     if any(meeting.first.kind is AccessKind.MULTIPLY for meeting in meetings) and waits_are_wrong(function):
         meetings = [meeting for meeting in meetings if meeting.first.kind is not AccessKind.MULTIPLY]
-    misplaced = {meeting.second.number for meeting in meetings if meeting.second.kind is AccessKind.WRITE}
+    misplaced = {meeting.second.number for meeting in meetings if meeting.second.kind in _GENERIC_WRITES}
     meetings = [
         meeting
         for meeting in meetings
@@ -119,10 +120,26 @@ def find_meetings(reduced: Reduced) -> list[Meeting]:
     """The meetings that no path orders, by the place of the second access."""
     followed = ((_one_thread(reduced), _OF_ONE_THREAD), (reduced, frozenset(HAZARDS) - {AccessKind.STORE}))
     meetings = [meeting for program, kinds in followed for meeting in unordered(program, kinds)]
+    meetings += _over_copies(reduced)
     meetings += _never_waited(
         reduced, {meeting.first.object for meeting in meetings if meeting.first.kind is AccessKind.LOAD}
     )
     return sorted(meetings, key=_place)
+
+
+def _over_copies(reduced: Reduced) -> Iterator[Meeting]:
+    """Bulk copies over what cp.async has written: until a fence of the proxies, that is a write like any other."""
+    if not any(run.kind is AccessKind.LOAD for run in reduced.runs):
+        return
+    written = {run.number: replace(run, kind=AccessKind.WRITE) for run in reduced.runs if run.kind is AccessKind.COPY}
+    events = {
+        position: event if event.run is None else replace(event, run=written.get(event.run.number, event.run))
+        for position, event in reduced.events.items()
+    }
+    runs = [written.get(run.number, run) for run in reduced.runs if run.kind is not AccessKind.WRITE]
+    for meeting in unordered(replace(reduced, events=events, runs=runs), frozenset({AccessKind.WRITE})):
+        if meeting.second.kind is AccessKind.LOAD:
+            yield meeting
 
 
 def _place(meeting: Meeting) -> tuple[int, int]:

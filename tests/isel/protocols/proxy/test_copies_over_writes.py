@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from nvbackend import u32
 from tests.support.proxy_program import Program
 
@@ -62,3 +64,39 @@ def test_a_read_needs_no_fence_before_a_copy() -> None:
     p.k.mbarrier.wait(p.full, 0)
     p.pointer.cast(u32)[p.k.thread_id()] = value
     assert "proxy.missing-fence" not in _found(p)
+
+
+@pytest.mark.parametrize(
+    ("fence", "rules"), [(None, ["proxy.missing-fence"]), ("before", ["proxy.missing-fence"]), ("after", [])]
+)
+def test_cp_async_writes_through_the_generic_proxy(fence, rules) -> None:
+    """PTX ISA 8.6 (proxies): of the copies, the bulk ones alone are of the async proxy."""
+    p = Program()
+    buffer = p.k.shared(u32, 128, align=16, name="buffer")
+    thread = p.k.thread_id()
+    if fence == "before":
+        p.k.fence.proxy_async()
+    p.k.cp_async.copy(buffer + thread, p.pointer.cast(u32) + thread, 4)
+    p.k.cp_async.commit_group()
+    p.k.cp_async.wait_group(0)
+    if fence == "after":
+        p.k.fence.proxy_async()
+    p.k.barrier.sync()
+    with p.k.one_thread():
+        p.k.bulk.load(buffer, p.pointer, 512, p.full)
+    p.k.mbarrier.wait(p.full, 0)
+    assert _found(p) == rules
+
+
+def test_cp_async_may_fill_a_buffer_again() -> None:
+    """Both by the generic proxy: stages of Triton's and CUTLASS's pipelines on sm_80."""
+    p = Program()
+    buffer, thread = p.k.shared(u32, 128, align=16, name="buffer"), p.k.thread_id()
+    for _ in range(2):
+        p.k.cp_async.copy(buffer + thread, p.pointer.cast(u32) + thread, 4)
+        p.k.cp_async.commit_group()
+        p.k.cp_async.wait_group(0)
+        p.k.barrier.sync()
+    p.load()
+    p.k.mbarrier.wait(p.full, 0)
+    assert _found(p) == []
