@@ -69,6 +69,20 @@ def test_what_fails_to_print_itself_is_shown_by_its_kind() -> None:
     assert printed(deep) == "a tuple"
 
 
+class OnlyRepr:
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+    def __repr__(self) -> str:
+        return "a value"
+
+
+def test_a_value_without_str_is_shown_by_its_kind_where_others_print() -> None:
+    diagnostic = STEP.diagnose(n=OnlyRepr(), step=8, up=16)
+    assert "OnlyRepr" in diagnostic.message
+    assert diagnostic.fix == "round N up to 16"
+
+
 def chain(count: int, name: str = "caller") -> tuple[Location, ...]:
     return tuple(Location(f"<{name}>", line, "f") for line in range(1, count + 1))
 

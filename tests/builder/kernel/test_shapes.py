@@ -153,6 +153,17 @@ def test_the_dry_run_executes_every_index(threads, cluster, place) -> None:
         assert found == wanted
 
 
+@pytest.mark.parametrize(
+    ("given", "fact"), [({"threads": (64, 0)}, "threads along y"), ({"cluster": (-1, 2)}, "cluster along x")]
+)
+def test_an_extent_is_at_least_one(given, fact) -> None:
+    with pytest.raises(nvb.DiagnosticError) as raised:
+        nvb.KernelBuilder("k", "sm_90a", **{"threads": 64, **given})
+    (fault,) = raised.value.diagnostics
+    assert fact in fault.message
+    assert "at least 1" in fault.message
+
+
 def test_a_grid_is_whole_clusters_along_each_axis() -> None:
     signature = builder(32, (2, 3)).signature
     assert not list(check_grid(signature, (4, 6, 5)))

@@ -146,6 +146,14 @@ def test_names_are_texts(options) -> None:
     assert "1 is not a name of an operand" in problem(body)
 
 
+@pytest.mark.parametrize("name", ["a b", "1a", "a-b", "é", ""])
+def test_names_are_identifiers(name: str) -> None:
+    def body(k, p: nvb.Pointer[u32]):
+        k.ptx("mov.u32 {d}, 1;", outputs={"d": u32}, inputs={name: k.const(2, u32)})
+
+    assert f"{name!r} is not a name of an operand" in problem(body)
+
+
 def test_half_of_a_character() -> None:
     def body(k, p: nvb.Pointer[u32]):
         k.ptx("mov.u32 {d}, 1; // \ud800", outputs={"d": u32})

@@ -174,7 +174,7 @@ def _either(left: Form, right: Form, ruling: frozenset[tuple[object, int]]) -> F
 def _majority(a: Form, b: Form, c: Form) -> Form:
     """What two of the three are, which is the carry of a sum; None where that is not known."""
     for first, second in ((a, b), (a, c), (b, c)):
-        if first is not None and first == second:
+        if first == second:
             return first
     return None
 

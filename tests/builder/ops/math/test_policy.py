@@ -89,6 +89,22 @@ def test_ftz_reaches_operators_series_and_comparisons():
     assert ".ftz" not in compiled(body).ptx
 
 
+@pytest.mark.parametrize(("element", "suffix"), [(f32, "rz.ftz.f32"), (f64, "rz.f64")], ids=str)
+def test_a_policy_flushes_rounded_operations_of_f32_alone(element, suffix):
+    def body(k, a, b, c):
+        return k.math.mul(k.math.add(a, b, rounding="rz"), c, rounding="rz")
+
+    assert re.findall(r"(?:add|mul)\.(rz\S*)", compiled(body, element=element, ftz=True).ptx) == [suffix] * 2
+    assert ".ftz" not in compiled(body, element=element).ptx
+
+
+def test_a_policy_flushes_no_halves():
+    def body(k, a, b, c):
+        return k.math.fma(k.math.add(a, b), b, c)
+
+    assert re.findall(r"(?:add|fma)\.\S+", compiled(body, element=f16, ftz=True).ptx) == ["add.rn.f16", "fma.rn.f16"]
+
+
 @pytest.mark.parametrize("policy", [{}, {"ftz": True}], ids=str)
 def test_widening_bf16_is_one_fast_instruction(policy):
     """F2F is many times slower than a shift, and a row norm has one for each element."""
