@@ -142,7 +142,7 @@ class TensorOrder(Watching):
         address = access.addresses.astype(np.int64)
         cells = ((address >> 16) * _COLUMNS + (address & 0xFFFF))[:, None]
         sources, rows = np.full((len(cells), 1), source), np.zeros((len(cells), 1), np.int64)
-        seen = row[SEEN if self._has_fences else ORDERED][None]
+        seen = row[self._needs(by)][None]
         conflict = shadow.unseen_write(cells, sources, rows, seen)
         if conflict is not None:
             self._report(access, shadow, cells, conflict, row)
@@ -155,6 +155,15 @@ class TensorOrder(Watching):
         # What gives the columns back leaves nothing there.
         time = self._now if by.operation is not None else 0
         shadow.write(cells, np.maximum(sources, 0), time, self._number(by))
+
+    def _needs(self, by: By) -> int:
+        """What an access comes after.
+
+        An `after_thread_sync` is for asynchronous operations (PTX ISA 9.7.16.11.1), and a dealloc is none (9.7.16.6.1).
+        """
+        if not self._has_fences:
+            return ORDERED
+        return PUBLISHED if by.operation is None else SEEN
 
     def _known(self, operation: Pending) -> tuple[NDArray[np.int64], Rows, int]:
         if operation not in self._issued:

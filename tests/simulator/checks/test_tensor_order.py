@@ -184,3 +184,13 @@ def test_barriers_alone_order_where_a_kernel_has_no_fence():
         with pytest.raises(DiagnosticError) as caught:
             module.launch("k", block=(256,), args=[np.zeros(256, np.uint32)])
         assert [one.rule_id for one in caught.value.diagnostics] == [expected]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_dealloc_needs_no_fence_after_its_wait(name):
+    """PTX ISA 9.7.16.11.1: an after_thread_sync orders asynchronous operations; 9.7.16.6.1: a dealloc is none."""
+    last = "bar.sync 0; // drop: last\ntcgen05.fence::after_thread_sync;"
+    assert last in TEXT
+    text = TEXT.replace(last, "bar.sync 0;")
+    ptx = text.format(body=re.sub("// drop.*", "", KERNELS[name]), descriptor=DESCRIPTOR, instruction=INSTRUCTION)
+    Simulator().load(ptx).launch("k", block=(256,), args=[np.zeros(256, np.uint32)])
