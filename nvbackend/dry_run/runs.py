@@ -38,7 +38,7 @@ SHORT = 500
 GROWTH = 2
 """Roughly how much longer the last run is than the first, where tiles follow one another."""
 FEW_VALUES = 8
-"""A parameter that declares at most so many values takes each of them in a run."""
+"""A parameter that declares at most so many values takes each of them in a run, where there is room for that."""
 ALONE = 700
 """The last run of a kernel without such tiles, which shows little more than the first, may bring the sum to this."""
 
