@@ -66,9 +66,10 @@ def number(value: Value, lanes: int) -> int | None:
 
 
 class Footprints:
-    """The accesses of steps, kept by the values of the operands, which recur."""
+    """The accesses of steps in clusters of so many CTAs, kept by the values of the operands, which recur."""
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: int) -> None:
+        self._cluster = cluster
         self._matrices: dict[tuple[int, int, int, int, bool, bool, int], Any] = {}
         self._names: dict[int, tuple[str, ...]] = {}
         self._shared: dict[int, tuple[MemoryOperand, ...]] = {}
@@ -83,7 +84,7 @@ class Footprints:
         if names is None:
             self._shared[id(instr)] = tuple(_in_shared(instr))
             names = self._names[id(instr)] = tuple(_deciding(instr, self._shared[id(instr)]))
-        key: list[int | bytes] = [id(instr), step.lanes]
+        key: list[int | bytes] = [id(instr), step.lanes, step.cta % self._cluster]
         for name in names:
             value = step.value(name)
             if isinstance(value, Unknown):
@@ -119,17 +120,19 @@ class Footprints:
                 self.unknown |= said.writes
                 return
             addresses, size = lines
-        yield from _split(instr, said, addresses, size)
+        found = [*_split(instr, said, addresses, size, self._cluster, step.cta % self._cluster)]
+        self.unknown |= said.writes and not found
+        yield from found
 
     def _somewhere(self, instr: MachineInstr, said: MemoryOperand, value: Unknown, size: int) -> Iterator[Access]:
         """An access at a place that data decides, as far as its address has bounds."""
         between = bounds(value)
-        if between is None or between[0] >> RANK_SHIFT != between[1] >> RANK_SHIFT:
+        ranks = [one >> RANK_SHIFT for one in between or ()]
+        if between is None or ranks[0] != ranks[1] or ranks[0] >= self._cluster:
             yield Access(-1, said.writes, Part(instr, 0, _OFFSETS, said.name), somewhere=True)
             return
-        start, rank = between[0] & _OFFSETS, between[0] >> RANK_SHIFT
-        part = Part(instr, start, between[1] - between[0] + size, said.name)
-        yield Access(rank, said.writes, part, somewhere=True, bytes=size)
+        part = Part(instr, between[0] & _OFFSETS, between[1] - between[0] + size, said.name)
+        yield Access(ranks[0], said.writes, part, somewhere=True, bytes=size)
 
     def _extent(self, step: Step, said: MemoryOperand) -> int | None:
         extent = said.extent
@@ -245,8 +248,25 @@ def _deciding(instr: MachineInstr, shared: Sequence[MemoryOperand]) -> Iterator[
             yield "stride"
 
 
-def _split(instr: MachineInstr, said: MemoryOperand, addresses: Any, size: int) -> Iterator[Access]:
-    """One access for each CTA that is accessed."""
+def far_from(own: int, address: int) -> int:
+    """The offset in the memory of the CTA of rank `own`, below 0 where a sum of 32 bits is."""
+    far = address - (own << RANK_SHIFT)
+    return far - (1 << 32) if far >> 31 == 1 else far
+
+
+def _split(
+    instr: MachineInstr, said: MemoryOperand, addresses: Any, size: int, cluster: int, own: int
+) -> Iterator[Access]:
+    """One access for each CTA that is accessed by the CTA of rank `own`.
+
+    What is beyond the memory of all CTAs of the cluster is an access of the own CTA, far from what it has.
+    """
+    if (np.asarray(addresses) >> RANK_SHIFT >= cluster).any():
+        if instr.row is not None and cluster > 1:
+            return  # it may be a peer's, of a rank computed from parameters that the run chose
+        far = np.array([far_from(own, address) for address in np.atleast_1d(addresses).tolist()])
+        yield Access(-1, said.writes, Part(instr, far, size, said.name))
+        return
     if isinstance(addresses, int):
         is_box = said.writes and _has(instr, "tensor_map")
         swizzle = instr.facts.get(facts.SWIZZLE) if is_box else None

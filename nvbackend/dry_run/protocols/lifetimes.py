@@ -53,7 +53,7 @@ class Lifetimes:
         mask = number(step.value("multicast_mask"), step.lanes) if row.has_operand("multicast_mask") else None
         if mask is not None:
             ranks = {rank for rank in range(self._state.launch.cluster) if mask >> rank & 1}
-        for rank in ranks:
+        for rank in ranks.intersection(range(self._state.launch.cluster)):
             self.touch(step, self._state.cluster_of(step.cta) + rank, event)
 
     def touch(self, step: Step, peer: int, event: int = 0) -> None:

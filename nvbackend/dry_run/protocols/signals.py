@@ -19,7 +19,7 @@ from nvbackend.dry_run.protocols.hand_overs import tracked
 from nvbackend.dry_run.protocols.lifetimes import MBARRIER_BYTES, Overwritten, is_none
 from nvbackend.dry_run.protocols.overruns import never_waits
 from nvbackend.dry_run.protocols.state import State
-from nvbackend.dry_run.seam import BLOCKED, DONE, Outcome, Step, Unknown
+from nvbackend.dry_run.seam import BLOCKED, DONE, RANK_SHIFT, Outcome, Step, Unknown
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse
 
 _FIELD = 1 << 32
@@ -87,6 +87,9 @@ class Signals:
         """The mbarrier at a place, known to be initialised to the warp of the step."""
         state, found = self._state, self._state.mbarriers.get(place)
         warp = state.warp(step)
+        if place[1] >> RANK_SHIFT and state.launch.cluster > 1:
+            state.findings.lost = True  # it may be a peer's, of a rank computed from parameters that the run chose
+            return None
         outside = state.memory.extents.leaves(Part(step.instr, place[1], MBARRIER_BYTES, BARRIER))
         if outside is not None:
             who = f"{instruction(step.instr)} of warp {warp.index}"

@@ -11,7 +11,7 @@ from nvbackend.dry_run.objects.mbarriers import Invalidated, Mbarrier, Place, Wa
 from nvbackend.dry_run.order.atomics import Atomics
 from nvbackend.dry_run.order.events import Events, Warp
 from nvbackend.dry_run.order.extents import Extents
-from nvbackend.dry_run.order.footprints import Footprints
+from nvbackend.dry_run.order.footprints import Footprints, far_from
 from nvbackend.dry_run.order.memory import Conflict, Left, Memory
 from nvbackend.dry_run.seam import RANK_SHIFT, Launch, Step
 from nvbackend.intrinsics.row.semantics import Completion
@@ -26,7 +26,7 @@ class State:
         self.events = Events(launch.ctas)
         self.findings = Findings(self.events)
         self.atomics = Atomics()
-        self.footprints = Footprints()
+        self.footprints = Footprints(launch.cluster)
         self.memory = Memory(launch.ctas, Extents(launch), conflict, told)
         self.warps = {
             (cta, index): Warp(cta, index, self.events, self.memory.flush, lanes=launch.lanes(index))
@@ -79,8 +79,14 @@ class State:
         return cta - cta % self.launch.cluster
 
     def place(self, step: Step, address: int) -> Place:
-        """The CTA and offset of an address of shared memory, as the CTA of the step sees it."""
-        return self.cluster_of(step.cta) + (address >> RANK_SHIFT), address & ((1 << RANK_SHIFT) - 1)
+        """The CTA and offset of an address of shared memory, as the CTA of the step sees it.
+
+        An address beyond all CTAs of the cluster is one of the own CTA, far from what it has.
+        """
+        first, rank = self.cluster_of(step.cta), address >> RANK_SHIFT
+        if rank >= self.launch.cluster:
+            return step.cta, far_from(step.cta - first, address)
+        return first + rank, address & ((1 << RANK_SHIFT) - 1)
 
     def of_cta(self, cta: int) -> str:
         """ " of CTA 1", where there are several."""

@@ -33,7 +33,7 @@ def _row(ptx: str) -> Row:
 
 def _accesses(instr: MachineInstr, **values: Any) -> list[Access]:
     step = Step(instr, 0, (0,), ALL_LANES, lambda name, _nth=0: values[name], When)
-    return [*Footprints().of(step)]
+    return [*Footprints(1).of(step)]
 
 
 def _word(rng: random.Random, family: str) -> int:
