@@ -18,7 +18,7 @@ from pathlib import Path
 
 from nvbackend.diagnostics import user_facing
 
-FORMAT = 3
+FORMAT = 4
 """The version of what is written into entries; part of every key."""
 
 DEFAULT_LIMIT = 512 << 20
