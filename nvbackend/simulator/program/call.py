@@ -273,7 +273,8 @@ def call_end(
         callees, target = linkage.by_address(), place.read(function, "u64")
     else:
         place.unknown(f"the function {getattr(function, 'text', function)}, which has no body")
-    assert among is None or isinstance(among, Name)
+    if among is not None and not isinstance(among, Name):
+        place.unknown("a list of functions that is not a name")
     found = Call(callees, target, back, place.symbols.frame_slot, caller_bytes, place.site)
     if guard is not None:
         found.predicate, found.negated = guard
