@@ -54,7 +54,10 @@ class Location:
     @property
     def source(self) -> str:
         """The text of the line, stripped; empty where the file cannot be read."""
-        return "" if "\0" in self.file else linecache.getline(self.file, self.line).strip()
+        try:
+            return linecache.getline(self.file, self.line).strip()
+        except ValueError:  # no file has such a name: one with a null, or with half of a surrogate pair
+            return ""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" + (f":{self.column}" if self.column else "")

@@ -33,9 +33,9 @@ def users_files(started_ns: int) -> str | None:
                 return None
             with open(path, "rb") as file:
                 content = file.read()
-            digest.update(f"{path} {len(content)}\n".encode())
+            digest.update(os.fsencode(path) + f" {len(content)}\n".encode())
             digest.update(content)
-    except OSError:
+    except (OSError, ValueError):  # ValueError: no file has such a name
         return None
     return digest.hexdigest()
 
