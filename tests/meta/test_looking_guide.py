@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 from tests.meta.test_guide import BLOCK, run
@@ -18,3 +19,11 @@ def test_the_page_runs(tmp_path: Path) -> None:
     done = run(tmp_path, code)
     assert done.stderr == ""
     assert done.stdout.splitlines() == PRINTED.findall(code)
+
+
+def test_what_it_calls_it_calls_on_a_machine_with_a_gpu_too() -> None:
+    """Handlers of what fails without one call nothing: tests/meta/test_examples.py asks for each call on both."""
+    tree = ast.parse("\n".join(BLOCK.findall(PAGE.read_text(encoding="utf-8"))))
+    handlers = [node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)]
+    called = [ast.unparse(node) for one in handlers for node in ast.walk(one) if isinstance(node, ast.Call)]
+    assert handlers and called == []
