@@ -24,6 +24,7 @@ GUARDS: dict[str, Callable[..., object]] = {
     "a and b": lambda a, b: a & b,
     "a or not b": lambda a, b: a | ~b,
 }
+PARITY = "a or b, not both"
 STEPS = ("multiply", "wait", "read")
 Statement = tuple[str, str]
 
@@ -38,7 +39,7 @@ def found(statements: list[Statement]) -> bool:
         for step, guard in statements:
             # The opposite of a comparison is written as people do.
             a, b = n > 3, m == k.cluster.rank()
-            condition = n <= 3 if guard == "not a" else GUARDS[guard](a, b)
+            condition = a ^ b if guard == PARITY else n <= 3 if guard == "not a" else GUARDS[guard](a, b)
             with nullcontext() if guard == "always" else k.if_(condition):
                 if step == "multiply":
                     k.wgmma.fence()
@@ -50,6 +51,12 @@ def found(statements: list[Statement]) -> bool:
                     k.store_accumulator(acc, out, stride=64)
 
     return "wgmma.read-in-flight" in said(kernel)
+
+
+@pytest.mark.parametrize(("waits", "is_found"), [(PARITY, True), ("a", False)])
+def test_one_of_two_conditions_is_neither_of_them(waits: str, is_found: bool) -> None:
+    assert found([("multiply", "a"), ("wait", waits), ("read", "a")]) is is_found
+    assert found([("multiply", PARITY), ("wait", PARITY), ("read", PARITY)]) is False
 
 
 def said(kernel: nvb.KernelDefinition) -> list[str]:

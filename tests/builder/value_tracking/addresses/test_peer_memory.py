@@ -10,6 +10,7 @@ import nvbackend as nvb
 from nvbackend import DiagnosticError, Major, SmemLayout, SwizzleMode, f16, f32, i32, u32, u64
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.intrinsics.copy.matrix_move import ldmatrix
 from nvbackend.layout import Layout
 from nvbackend.signature import Parameter, Pointer, TensorMap
 
@@ -117,6 +118,17 @@ def test_a_variable_that_is_a_peers_address_in_the_next_round():
         at = k.var(own.bytes)
         with k.range(k.thread_id()) as i:
             out[i] = k.shared_address(at.value, f32, 4)[0]
+            at.set(k.cluster.map_to_peer(own.bytes, 1))
+
+    with pytest.raises(DiagnosticError, match=r"cluster\.peer-address"):
+        compiled(body)
+
+
+def test_an_instruction_by_a_number_that_is_a_peers_address_in_the_next_round():
+    def body(k, out, own, peer):
+        at = k.var(own.bytes)
+        with k.range(4):
+            k.instruction(ldmatrix(1), address=at.value)
             at.set(k.cluster.map_to_peer(own.bytes, 1))
 
     with pytest.raises(DiagnosticError, match=r"cluster\.peer-address"):
