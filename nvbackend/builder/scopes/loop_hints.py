@@ -17,7 +17,8 @@ UNROLL = Rule(
 )
 Unroll = int | bool | None
 """Copies of a loop's body; True for as many as it has rounds, False or 1 for none more, None for LLVM's own choice."""
-_MOST = 4096
+_MOST = 256
+"""LLVM takes 0.8 s for so many copies of a small body whose step is a parameter, and 300 s for 4096."""
 _LINE = "nvbackend.line"
 """The property of a loop that says where it is, for the warning where LLVM did not unroll it."""
 

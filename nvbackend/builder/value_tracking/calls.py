@@ -36,19 +36,14 @@ _ONE = np.uint64(1)
 
 def _by_lane(cta: Cta, operands: Sequence[Known]) -> list[tuple[Numbers, Mask]]:
     """The operands, and where they are known, by elected lane, rank, warp and lane."""
-    shapes = [operand.numbers.shape[:2] for operand in operands if operand.numbers is not None]
-    outer = np.broadcast_shapes(*shapes)
+    tables = [(np.uint64(0) if operand.numbers is None else operand.numbers, _where(operand)) for operand in operands]
+    # Where numbers are known may differ by more than the numbers do.
+    outer = np.broadcast_shapes(*(np.shape(table)[:2] for pair in tables for table in pair))
 
     def spread(table: Any) -> Any:
         return np.broadcast_to(table, (*outer, cta.threads)).reshape(*outer, cta.warps, WARP_SIZE)
 
-    return [
-        (
-            spread(np.uint64(0) if operand.numbers is None else operand.numbers),
-            spread(_where(operand)),
-        )  # nothing is known of it
-        for operand in operands
-    ]
+    return [(spread(numbers), spread(where)) for numbers, where in tables]
 
 
 def _where(known: Known) -> Any:

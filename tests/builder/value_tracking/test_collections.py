@@ -69,6 +69,15 @@ def test_every_collection_is_expected() -> None:
     assert {*EXPECTED} == {*COLLECTIONS}
 
 
+def test_where_numbers_are_known_may_differ_by_cta_where_the_numbers_do_not() -> None:
+    numbers = np.full((1, 1, THREADS), 7, np.uint64)
+    where = np.array([True, False]).reshape(1, 2, 1)
+    cta = Cta(THREADS, 2, (THREADS, 1, 1), (2, 1, 1))
+    ((result, known),) = collected(cta, "max u32", Known(constant(ALL, 32)), Known(numbers, where))
+    assert np.broadcast_to(known, (1, 2, THREADS))[0].all(-1).tolist() == [True, False]
+    assert (np.broadcast_to(result, (1, 2, THREADS))[0, 0] == 7).all()
+
+
 @pytest.mark.parametrize("operation", EXPECTED)
 def test_a_result_is_known_where_it_is_one_for_all_that_the_unknown_may_be(operation: str) -> None:
     chance = random.Random(operation)
