@@ -145,7 +145,7 @@ class TiledWgmma(KnownAttributes):
 
     # -- what the instructions are given ----------------------------------------------------------------------------
 
-    def partition_fragment_A(self, a: SharedTile, warpgroup: Operand = 0) -> TileFragment:
+    def partition_fragment_A(self, a: SharedTile, warpgroup: Operand | None = None) -> TileFragment:
         """tCrA of a tile in shared memory: (1, MMA_M, MMA_K) descriptors of the part that `warpgroup` multiplies.
 
         Raises tile.mma-atom, tile.swizzle-atom, layout.major, wgmma.operand-element, wgmma.operand-major,
@@ -154,12 +154,12 @@ class TiledWgmma(KnownAttributes):
         """
         return self._tile_fragment(MmaOperand.A, a, warpgroup)
 
-    def partition_fragment_B(self, b: SharedTile, warpgroup: Operand = 0) -> TileFragment:
+    def partition_fragment_B(self, b: SharedTile, warpgroup: Operand | None = None) -> TileFragment:
         """tCrB: (1, MMA_N, MMA_K) descriptors. Raises as `partition_fragment_A` does."""
         return self._tile_fragment(MmaOperand.B, b, warpgroup)
 
-    def _tile_fragment(self, which: MmaOperand, tile: SharedTile, warpgroup: Operand) -> TileFragment:
-        number = self._checked(warpgroup)
+    def _tile_fragment(self, which: MmaOperand, tile: SharedTile, warpgroup: Operand | None) -> TileFragment:
+        number = self._checked(warpgroup, (0, 2) if which is MmaOperand.A else (1, 2))
         raise_all(self._tile_faults(which, tile))
         request = self._reading(**{"a" if which is MmaOperand.A else "b": tile.layout.major})
         check_operand(which.value.lower(), request, tile)
@@ -283,13 +283,14 @@ class TiledWgmma(KnownAttributes):
         accumulators: Accumulator | Accumulators,
         a: SharedTile | RegisterFragment,
         b: SharedTile,
-        warpgroup: Operand = 0,
+        warpgroup: Operand | None = None,
         *,
         accumulate: Operand | None = None,
     ) -> None:
         """Multiply one pair of operand tiles, along K, for this warpgroup. Goes inside a `k.wgmma.group()` region.
 
-        Raises mma.tile, and what `partition_fragment_A` and `gemm` raise.
+        Which warpgroup it is must be said where several share a tile of A or of B. Raises mma.tile, and what
+        `partition_fragment_A` and `gemm` raise.
         """
         if isinstance(a, SharedTile):
             self._check_k(a, b)
@@ -317,7 +318,11 @@ class TiledWgmma(KnownAttributes):
         reduce_accumulators(self._k, self.layouts, accumulators, buffer, self._checked(warpgroup), barrier)
 
     def store(
-        self, accumulators: Accumulator | Accumulators, target: Address, stride: Operand, warpgroup: Operand = 0
+        self,
+        accumulators: Accumulator | Accumulators,
+        target: Address,
+        stride: Operand,
+        warpgroup: Operand | None = None,
     ) -> None:
         """Write a warpgroup's part of C straight to global memory, where `partition_C` says that it is.
 
@@ -338,7 +343,7 @@ class TiledWgmma(KnownAttributes):
         beta: Operand,
         target: Address,
         stride: Operand,
-        warpgroup: Operand = 0,
+        warpgroup: Operand | None = None,
         *,
         c: Address | None = None,
         c_stride: Operand | None = None,
@@ -358,7 +363,7 @@ class TiledWgmma(KnownAttributes):
                 axpby_accumulators(self._k, first, form, (target, stride), source, self.shape, cut)
 
     def _stored(
-        self, accumulators: Accumulator | Accumulators, warpgroup: Operand
+        self, accumulators: Accumulator | Accumulators, warpgroup: Operand | None
     ) -> tuple[list[Accumulator], Cut, Any]:
         """The accumulators that have the sum, what cuts their part out of C, and the warpgroup's place along K."""
         self._parts(accumulators)
@@ -366,7 +371,7 @@ class TiledWgmma(KnownAttributes):
         own = [accumulators] if isinstance(accumulators, Accumulator) else list(accumulators)
         return own[: math.prod(self._counts())], thread.partition_C, thread.vmnk[3]
 
-    def _thread(self, warpgroup: Operand) -> ThrMMA:
+    def _thread(self, warpgroup: Operand | None) -> ThrMMA:
         """The executing thread's slice, in the warpgroup of this number."""
         atom = self.layouts.get_atom(self._checked(warpgroup))
         return dataclasses.replace(atom, vmnk=(self._k.thread_id("linear") % WARPGROUP_SIZE, *atom.vmnk[1:]))
@@ -391,11 +396,16 @@ class TiledWgmma(KnownAttributes):
             self._wrong_accumulators(" x ".join(map(str, counts[:2])), "make them with mma.accumulators()")
         return counts[2]
 
-    def _checked(self, warpgroup: Operand) -> Operand:
+    def _checked(self, warpgroup: Operand | None, parted: Sequence[int] = range(3)) -> Operand:
+        """The number of a warpgroup; 0 where none is given and the modes `parted` have one warpgroup each."""
         atoms = self.layouts.atom_layout_mnk
         counts = [size(atoms, place) for place in range(3)]
         along = " x ".join(map(str, counts if counts[2] > 1 else counts[:2]))
         wanted = math.prod(counts)
+        if warpgroup is None:
+            if any(counts[place] > 1 for place in parted):
+                WARPGROUP.fail(given="(none given)", along=along, last=wanted - 1)
+            warpgroup = 0
         number = warpgroup if isinstance(warpgroup, int) else getattr(warpgroup, "constant", None)
         if isinstance(number, int) and not 0 <= number < wanted:
             WARPGROUP.fail(given=number, along=along, last=wanted - 1)
