@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import nvbackend as nvb
-from nvbackend.intrinsics.copy.tensor_map_word import WORD
-from nvbackend.intrinsics.words.bitfield import bit_ranges
 
 ADDRESS = 0x7F00_0000_0000
+IM2COL_BIT = 1 << 64
+"""Set in maps for im2col copies, which `nvbackend.TensorMapWord` does not read."""
 TILE: dict[str, Any] = {
     "data_type": "FLOAT16",
     "address": ADDRESS,
@@ -72,20 +72,34 @@ def encoded(driver: Any, given: Mapping[str, Any]) -> int:
     return sum(int(part) << 64 * place for place, part in enumerate(made.opaque))
 
 
+def ranges(bits: int) -> str:
+    """The places of the bits that are set, such as `81-82, 85`."""
+    found: list[list[int]] = []
+    for place in range(bits.bit_length()):
+        if bits >> place & 1:
+            if found and found[-1][1] == place - 1:
+                found[-1][1] = place
+            else:
+                found.append([place, place])
+    return ", ".join(f"{low}-{high}" if high > low else str(low) for low, high in found) or "none"
+
+
+def unnamed(word: int) -> int:
+    """The bits of a map that no field of `nvbackend.TensorMapWord` has."""
+    return nvb.TensorMapWord.decode(word & ~IM2COL_BIT).other | word & IM2COL_BIT
+
+
 def lines(driver: Any) -> Iterator[str]:
     """The report."""
-    named = WORD.field_mask
     for title, base in (("tile", TILE), ("im2col", IM2COL)):
         plain = encoded(driver, base)
         yield f"{title}: {plain.to_bytes(128, 'little').hex(' ', 8)}"
-        yield f"  bits that no field has: {bit_ranges(plain & ~named) or 'none'}"
-        yield f"  {nvb.TensorMapWord.decode(plain)}"
+        yield f"  bits that no field has: {ranges(unnamed(plain))}"
         for name, values in CHANGES.items():
             for value in values if name in base else ():
                 word = encoded(driver, {**base, name: value})
-                one, zero = bit_ranges(word & ~plain), bit_ranges(plain & ~word)
-                unnamed = bit_ranges((word ^ plain) & ~named)
-                yield f"  {name} = {value}: set {one or 'none'}; cleared {zero or 'none'}; unnamed {unnamed or 'none'}"
+                changed = f"set {ranges(word & ~plain)}; cleared {ranges(plain & ~word)}"
+                yield f"  {name} = {value}: {changed}; unnamed {ranges(unnamed(word) ^ unnamed(plain))}"
 
 
 def main() -> None:

@@ -122,6 +122,7 @@ def plain_things() -> Iterator[Any]:
     yield from (TILE, nvb.Im2col(4, (-1, -1), (-1, -1)), nvb.Scalar(f16), nvb.Pointer(f16), f16)
     yield from (nvb.Tcgen05Ctrl(1, 0), nvb.Tcgen05Collector(), nvb.SmemDescriptor(0, 16, 64))
     yield from (nvb.Tcgen05SmemDescriptor(0, 16, 64), nvb.tileiras.TileirasDescriptor(0, 16, 64))
+    yield from (nvb.TensorMapWord(0, "f16", (64, 64), (64, 64), (128,)), nvb.Location("kernel.py", 7, "kernel"))
     yield nvb.tileiras.block_scaled_atom(32, 32, e4m3, e4m3, f32, ue8m0, ue8m0)
     with pytest.raises(nvb.DiagnosticError) as caught:
         nvb.Target.parse("sm_91")
