@@ -83,6 +83,8 @@ def test_caches_policies_clearing_and_packing():
     policy = k.cache.policy_of_range(u.out, 64, 128, "L2::evict_last", "L2::evict_first")
     k.cp_async.copy(u.shared, u.out, 16, cache_policy=policy)
     k.cp_async.copy(u.shared, u.out, 4, ignore=k.thread_id() == 3)
+    k.cp_async.wait_group()
+    k.fence.proxy_async()
     k.bulk.clear_shared(u.shared, 64)
     full = k.mbarrier.array(1, 1)
     k.mbarrier.ready()
