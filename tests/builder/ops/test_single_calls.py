@@ -84,8 +84,8 @@ def test_caches_policies_clearing_and_packing():
     k.cp_async.copy(u.shared, u.out, 16, cache_policy=policy)
     k.cp_async.copy(u.shared, u.out, 4, ignore=k.thread_id() == 3)
     k.cp_async.wait_group()
-    k.fence.proxy_async()
     k.bulk.clear_shared(u.shared, 64)
+    k.fence.proxy_async()
     full = k.mbarrier.array(1, 1)
     k.mbarrier.ready()
     with k.one_thread():
