@@ -94,9 +94,10 @@ def described(chooser: random.Random, element: str, rank: int, swizzle: int) -> 
 
 
 def beside(word: nvb.TensorMapWord) -> int:
-    """What the driver writes where no field is: the bytes of a box without steps, and the alignment of its tile."""
-    box = 0 if word.element_stride else SIZES.get(word.element, 4) * math.prod(word.box_dim)
-    return box << 512 | (8 * word.swizzle or 16) << 576
+    """What the driver writes where no field is: the bytes of a box by its whole steps, and the alignment of its tile."""
+    steps = word.element_stride or (1,) * word.rank
+    elements = math.prod(extent // step for extent, step in zip(word.box_dim, steps, strict=True))
+    return SIZES.get(word.element, 4) * elements << 512 | (8 * word.swizzle or 16) << 576
 
 
 def test_the_driver_writes_these_fields(driver) -> None:
