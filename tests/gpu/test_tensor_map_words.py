@@ -94,7 +94,7 @@ def described(chooser: random.Random, element: str, rank: int, swizzle: int) -> 
 
 
 def beside(word: nvb.TensorMapWord) -> int:
-    """What the driver writes where no field is: the bytes of a box by its whole steps, and the alignment of its tile."""
+    """What the driver writes where no field is: the bytes of a box by whole steps, and the alignment of its tile."""
     steps = word.element_stride or (1,) * word.rank
     elements = math.prod(extent // step for extent, step in zip(word.box_dim, steps, strict=True))
     return SIZES.get(word.element, 4) * elements << 512 | (8 * word.swizzle or 16) << 576
