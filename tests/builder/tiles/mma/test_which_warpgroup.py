@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import nvbackend as nvb
@@ -9,10 +11,12 @@ from nvbackend import f16, f32
 from nvbackend.signature import Parameter, Pointer
 
 THREADS = 256
+STEPS = 4
+"""Instructions of K 16 in tiles of 64 columns."""
 
 
-def multiplied(warpgroups: tuple[int, int], *number: object, stored: tuple[object, ...] | None = None) -> None:
-    """A product of tiles that lie in shared memory, and a store: `number` is what is said of the warpgroup."""
+def multiplied(warpgroups: tuple[int, int], *number: object, stored: tuple[object, ...] | None = None) -> list[str]:
+    """The opcodes of a product of tiles in shared memory and a store: `number` is what is said of the warpgroup."""
     k = nvb.KernelBuilder("two", "sm_90a", threads=THREADS, parameters=[Parameter("out", Pointer(f32, align=8))])
     mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), warpgroups=warpgroups)
     a, b = k.shared_tile(mma.smem_a(64)), k.shared_tile(mma.smem_b(64))
@@ -21,6 +25,7 @@ def multiplied(warpgroups: tuple[int, int], *number: object, stored: tuple[objec
     with k.wgmma.group():
         mma.accumulate(acc, a, b, *said)
     mma.store(acc, k.arguments[0], 64 * warpgroups[1], *(said if stored is None else stored))
+    return re.findall(r"wgmma\.\w+", str(k.finish(check=False).machine))
 
 
 @pytest.mark.parametrize("warpgroups", [(2, 1), (1, 2)])
@@ -40,8 +45,8 @@ def test_a_store_without_a_number_is_refused(warpgroups: tuple[int, int]) -> Non
 
 @pytest.mark.parametrize("number", ["id", 0, 1])
 def test_with_a_number_it_is_built(number: object) -> None:
-    multiplied((2, 1), number)
+    assert multiplied((2, 1), number).count("wgmma.mma_async") == STEPS
 
 
 def test_one_warpgroup_needs_no_number() -> None:
-    multiplied((1, 1))
+    assert multiplied((1, 1)).count("wgmma.mma_async") == STEPS
