@@ -21,6 +21,7 @@ _ONLY_WGMMA = "only wgmma use the accumulators since the first fence"
 _NO_STORE = "no bulk store comes before it: tensormap.cp_fenceproxy belongs to no group"
 _INITIALISED = "it orders mbarrier.init for copies, where Triton's persistent kernel has a barrier alone"
 _LOADED = "a later wait comes before the next barrier, and ptxas has each use of a register wait for its load"
+_NOTHING_LEFT = "rounds that are left over from groups of four fill no stage: the copies for them are three ahead"
 _STORED_AGAIN = "the wait for the next stores comes before the barrier of the mma"
 HARMLESS = {
     ("nvrtc_gemm_tma.ptx", "fence.proxy.async", 1): "fence.mbarrier_init orders the mbarriers for the async proxy",
@@ -41,6 +42,7 @@ HARMLESS = {
         for kind in ("commit", "wait")
         for number in (1, 2, 3)
     },
+    ("nvrtc_overlapped.ptx", "wgmma.wait_group", 5): _NOTHING_LEFT,
     ("nvrtc_tiles.ptx", "wgmma.wait_group", 1): "the other buffer is written next, and then all groups are waited for",
     ("nvrtc_tiles.ptx", "wgmma.wait_group", 2): "the other buffer is written next, and then all groups are waited for",
     ("nvrtc_tiles.ptx", "fence.proxy.async", 4): "cp.async alone writes the tiles: Triton has no fence there",
@@ -59,13 +61,10 @@ _OVERWRITTEN = (
     "ordinary stores write after the loop where copies of its last rounds still write, unless n is a multiple of three"
 )
 _LATER_PHASE = "the wait for a later phase of its mbarrier hangs: arrivals are counted for the first phase alone"
-_TOLD = "a copy fills what the group reads; an arrival between the two might tell that another thread has waited"
 _BY_CONDITION = "the last store is not waited for, by a thread that a condition chooses before each wait"
 NOT_SEEN = {
     **{("nvrtc_blackwell.ptx", "tcgen05.commit", number): _LATER_PHASE for number in range(1, 6)},
     ("triton_blackwell_attention.ptx", "tcgen05.commit", 5): _LATER_PHASE,
-    **{("nvrtc_overlapped.ptx", "wgmma.commit_group", number): _TOLD for number in range(1, 5)},
-    **{("nvrtc_overlapped.ptx", "wgmma.wait_group", number): _TOLD for number in range(1, 6)},
     ("nvrtc_specialised.ptx", "cp.async.bulk.wait_group", 2): _BY_CONDITION,
     ("triton_attention.ptx", "cp.async.wait_group", 2): _OVERWRITTEN,
     ("triton_blackwell.ptx", "cp.async.wait_group", 3): _OVERWRITTEN,

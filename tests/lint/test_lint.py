@@ -15,7 +15,7 @@ RULES = {
     "wgmma.wait_group": {
         *("lint.register-in-flight", "lint.stage-in-flight", "lint.written-in-flight", "lint.unwaited"),
     },
-    "wgmma.commit_group": {"lint.uncommitted"},
+    "wgmma.commit_group": {"lint.uncommitted", "lint.written-in-flight"},
     "wgmma.fence": {"lint.wgmma-fence"},
     "fence.proxy.async": {"lint.proxy-fence"},
     "tcgen05.wait::ld": {"lint.register-in-flight"},

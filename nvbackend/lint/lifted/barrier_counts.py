@@ -31,30 +31,50 @@ class BarrierCounts:
                 if _is_of_all(line):
                     least, most = least + (line.instruction.guard is None), most + 1
             own[block.name] = least, most
+        self._function = function
         self._is_spoilt = any(_may_be_another(line) for line in lines)
         self._limit = sum(most for _, most in own.values())
-        self._least = self._spread(function, {name: least for name, (least, _) in own.items()}, min)
-        self._most = self._spread(function, {name: most for name, (_, most) in own.items()}, max)
+        self._own_least = {name: least for name, (least, _) in own.items()}
+        self._least = self._spread({function.entry.name: 0}, self._own_least, min)
+        self._most = self._spread({function.entry.name: 0}, {name: most for name, (_, most) in own.items()}, max)
+        self._after: dict[int, dict[str, int]] = {}
 
     def are_more(self, place: int, before: int) -> bool:
         """Whether each way to `place` has more of them than any way to `before`."""
         if self._is_spoilt:
             return False
-        least, most = self._least.get(self._block[place]), self._most.get(self._block[before])
-        if least is None or most is None or most > self._limit:
-            return False
-        return least + self._within[place][0] > most + self._within[before][1]
+        least = self._least.get(self._block[place])
+        return least is not None and self._is_past(least + self._within[place][0], before)
 
-    def _spread(
-        self, function: MachineFunction, own: dict[str, int], choose: Callable[[int, int], int]
-    ) -> dict[str, int]:
+    def are_more_through(self, first: int, place: int, before: int) -> bool:
+        """Whether each way by `first` to `place` has more of them than any way to `before`."""
+        own = self._block[first]
+        if self._is_spoilt or own not in self._least:
+            return False
+        if first not in self._after:
+            left = self._own_least[own] - self._within[first][0]
+            starts = dict.fromkeys(self._function.blocks[own].successors, min(left, self._limit + 1))
+            self._after[first] = self._spread(starts, self._own_least, min)
+        ways = [self._after[first][self._block[place]] + self._within[place][0]] * (
+            self._block[place] in self._after[first]
+        )
+        if self._block[place] == own and place > first:
+            ways.append(self._within[place][0] - self._within[first][0])
+        return bool(ways) and self._is_past(self._least[own] + self._within[first][0] + min(ways), before)
+
+    def _is_past(self, count: int, before: int) -> bool:
+        """Whether a thread that has passed so many is past some that no way to `before` has."""
+        most = self._most.get(self._block[before])
+        return most is not None and most <= self._limit and count > most + self._within[before][1]
+
+    def _spread(self, starts: dict[str, int], own: dict[str, int], choose: Callable[[int, int], int]) -> dict[str, int]:
         """The count where each block begins; more than there are barriers where a loop repeats them."""
-        counts = {function.entry.name: 0}
-        waiting = [function.entry.name]
+        counts = dict(starts)
+        waiting = list(starts)
         while waiting:
             name = waiting.pop()
             after = min(counts[name] + own[name], self._limit + 1)
-            for successor in function.blocks[name].successors:
+            for successor in self._function.blocks[name].successors:
                 known = counts.get(successor)
                 chosen = after if known is None else choose(known, after)
                 if chosen != known:

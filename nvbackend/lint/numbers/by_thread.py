@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from nvbackend.isel.flow.dataflow import reverse_postorder
 from nvbackend.isel.flow.finished import with_successors
-from nvbackend.isel.flow.graphs import ControlFlow
+from nvbackend.isel.flow.graphs import ControlFlow, reached
 from nvbackend.lint.lifted.lift import Lifted, Register
 from nvbackend.lint.numbers import integers
 from nvbackend.ptx.syntax import (
@@ -103,9 +103,25 @@ class CtaValues:
         return VARIES
 
     def apart(self) -> set[str]:
-        """The blocks that some threads may run without the others."""
-        flow = ControlFlow({name: block.successors for name, block in self.function.blocks.items()})
-        return {block for name in self._varying if name in flow.successors for block in flow.region(name)}
+        """The blocks that some threads may run without the others.
+
+        A block that nothing follows and that does not end the function goes back to a loop whose rounds are left out,
+        such as one that polls: each thread leaves that by its other way.
+        """
+        blocks = self.function.blocks
+        ends = (name for name, block in blocks.items() if not block.successors and self._ends(name))
+        before = ControlFlow({name: block.successors for name, block in blocks.items()}).predecessors
+        leaving = reached(ends, lambda name: before.get(name, ()))
+        ways = {name: [each for each in blocks[name].successors if each in leaving] for name in blocks}
+        flow = ControlFlow(ways)
+        varying = (name for name in self._varying if name in flow.successors and len(ways[name]) > 1)
+        return {block for name in varying for block in flow.region(name)}
+
+    def _ends(self, name: str) -> bool:
+        """Whether a block without successors ends the function, or what is left of it."""
+        count = len(self._lifted.function.blocks[name].instructions)
+        last = self._lifted.lines[self._starts[name] + count - 1].instruction if count else None
+        return last is None or last.parts[0] not in ("bra", "brx")
 
     # -- the flow -------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 The state has for each instruction of the function written out (`written_out`), which one thread runs once, how far its
 operation may be on some path: its age in groups, or DRAINED. Something is a mistake where it holds on every path there:
 words are read that copies in flight bring and nothing else has written, or words are written that operations in flight
-read. Another thread may have waited where threads meet apart from the others; nothing is certain after that.
+read. Another thread may have waited where threads meet apart from the others; nothing is certain after that. At an
+mbarrier it may have waited for what is complete where threads arrive.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.lint.lifted.lift import PENDING, Line
 from nvbackend.lint.numbers.by_thread import CtaValues
 from nvbackend.lint.numbers.touched import ANYWHERE, SharedWords, Touched, said
+from nvbackend.lint.rounds.handovers import Handovers
 from nvbackend.lint.rounds.written_out import WrittenOut
 from nvbackend.ptx.syntax import Integer
 
@@ -28,6 +30,7 @@ _GROUPS = (Completion.COPY_GROUP, Completion.BULK_GROUP, Completion.MMA_GROUP)
 _READING = (Completion.BULK_GROUP, Completion.MMA_GROUP)
 _STORES = ("st", "stmatrix")
 _ASKS = MbarrierUse.WAIT | MbarrierUse.POLL
+_ASKING = (("mbarrier", "test_wait"), ("mbarrier", "try_wait"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +60,21 @@ class Stages:
         self._touched = Touched(self._lines, values)
         self._touches: dict[int, SharedWords] = {}
         self._apart = values.apart()
+        self._handovers: Handovers | None = None
         self.late: dict[int, Late] = {}
 
     def find(self) -> list[Late]:
         """The mistakes in rounds that are apart, by their places."""
         if not any(said(line).issues in _GROUPS for line in self._lines) or self._is_shared_with_others:
             return []
+        if self._arrivals:
+            alone = solve(self._values.function, self, self._matters)
+            complete = {
+                site.position: self._complete(state, site)
+                for site, state in alone.visit()
+                if _is_arrival(self._lines[site.position])
+            }
+            self._handovers = Handovers(self._values.function, self._lines, complete)
         solution = solve(self._values.function, self, self._matters)
         late = [self.late[place] for place in sorted(self.late) if place not in self._out.later]
         if any(said(line).issues is Completion.COPY_GROUP for line in self._lines):
@@ -81,18 +93,24 @@ class Stages:
 
     @cached_property
     def _arrivals(self) -> bool:
-        """Whether a thread may tell others by an mbarrier what it waited for."""
-        uses = ((said(line).mbarrier, line.instruction.opcode) for line in self._lines)
-        return any(
-            use is not None and bool(use & MbarrierUse.ARRIVE) and not name.startswith("tcgen05") for use, name in uses
-        )
+        """Whether a thread may hand over by an mbarrier what it waited for."""
+        return any(_is_arrival(line) for line in self._lines)
+
+    def _complete(self, state: _Flying, site: Site) -> list[int]:
+        """What an arrival hands over: what its thread has waited for, and copies whose end makes the arrival."""
+        tracked = site.instr.semantics.tracks
+        return [
+            place
+            for place, ages in state.ages.items()
+            if DRAINED in ages or (tracked is not None and said(self._lines[place]).issues is tracked)
+        ]
 
     # -- for the solver -------------------------------------------------------------------------------------------
 
     def _matters(self, site: Site) -> bool:
-        what = site.instr.semantics
-        is_step = what.completion in _GROUPS or what.barrier is not None or what.mbarrier is not None
-        return is_step or self._touch(site.position) != SharedWords()
+        what, line = site.instr.semantics, self._lines[site.position]
+        is_step = what.completion in _GROUPS or what.barrier is not None
+        return is_step or _is_arrival(line) or _asks(line) or self._touch(site.position) != SharedWords()
 
     def _touch(self, place: int) -> SharedWords:
         if place not in self._touches:
@@ -132,6 +150,8 @@ class Stages:
             return self._aged(state, what.commits)
         if self._others_may_have_waited(site):
             return _Flying({each: ages | {DRAINED} for each, ages in state.ages.items()})
+        if _asks(self._lines[place]):
+            return self._after_asking(state, place)
         return self._issued(state, place, touch)
 
     def in_flight(self, state: _Flying, /) -> set[int]:
@@ -173,13 +193,20 @@ class Stages:
                 ages[place] = frozenset(map(change, some))
         return _Flying(ages)
 
+    def _after_asking(self, state: _Flying, place: int) -> _Flying:
+        """After a wait at an mbarrier."""
+        handovers = self._handovers
+        if handovers is None:
+            return state
+        flying = (each for each, ages in state.ages.items() if DRAINED not in ages)
+        over = {each: state.ages[each] | {DRAINED} for each in flying if handovers.may_learn(place, each)}
+        return _Flying({**state.ages, **over}) if over else state
+
     def _others_may_have_waited(self, site: Site) -> bool:
         """Whether other threads, which come from another place, may hand over here what they waited for."""
         what = site.instr.semantics
         if self._lines[site.position].instruction.parts[0] == "call":
             return True
-        if what.mbarrier is not None and what.mbarrier & _ASKS:
-            return self._arrivals
         if what.barrier is None or not what.barrier.waits:
             return False
         operands = self._lines[site.position].instruction.operands
@@ -211,6 +238,20 @@ class Stages:
             if DRAINED not in ages and said(self._lines[each]).issues in _READING and self._touch(each).reads & words:
                 return Late("written", place, each, min(ages))
         return None
+
+
+def _is_arrival(line: Line) -> bool:
+    """Whether it hands over what its thread waited for; a commit of tcgen05 is of multiplications alone."""
+    use, parts = said(line).mbarrier, line.instruction.parts
+    if use is None:
+        return parts[0] == "mbarrier" and parts[1].startswith("arrive")
+    return bool(use & MbarrierUse.ARRIVE) and parts[0] != "tcgen05"
+
+
+def _asks(line: Line) -> bool:
+    """Whether it asks an mbarrier for a phase, in a spelling that the catalogue has or not."""
+    use, parts = said(line).mbarrier, line.instruction.parts
+    return parts[:2] in _ASKING if use is None else bool(use & _ASKS)
 
 
 def _union(words: Iterable[int]) -> int:
