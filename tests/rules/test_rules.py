@@ -19,9 +19,9 @@ each_example = pytest.mark.parametrize("example", EXAMPLES, ids=[one.rule for on
 
 @each_example
 def test_one_program_breaks_the_rule_and_no_other(example: Example) -> None:
-    """At a line of the program: where it marks one as broken that line, else one that both programs have."""
+    """Once, at a line of the program: where it marks one as broken that line, else one that both programs have."""
     found = example.diagnostics(Side.BREAKS)
-    assert {one.rule_id for one in found} == {example.rule, *example.also}, list(map(str, found))
+    assert sorted(one.rule_id for one in found) == sorted((example.rule, *example.also)), list(map(str, found))
     for one in found if example.located else ():
         assert one.location is not None, str(one)
         assert one.location.file == example.file, str(one)

@@ -108,9 +108,9 @@ def address_of_another_type(k, a: nvb.Pointer(f16, align=32), c: nvb.Pointer(f32
 
 
 @kernel("wmma.operand")
-def operands_exchanged(k, x: nvb.Pointer(f16, align=32)):
+def fragment_of_the_other_operand(k, x: nvb.Pointer(f16, align=32)):
     a, b = k.wmma.load("a", CUBE, f16, x), k.wmma.load("b", CUBE, f16, x)
-    k.wmma.mma(b, a, k.wmma.accumulator(CUBE))  # breaks
+    k.wmma.mma(b, b, k.wmma.accumulator(CUBE))  # breaks
     k.wmma.mma(a, b, k.wmma.accumulator(CUBE))  # keeps
 
 

@@ -25,9 +25,9 @@ def word_of_a_pair_of_ctas():
 
 
 @program("tcgen05.no-control-word")
-def instruction_without_its_words():
+def instruction_without_its_collector_word():
     row = tcgen05.mma("f16")
-    words = {}  # breaks
+    words = {CONTROL: control_words(row)[CONTROL]}  # breaks
     words = control_words(row)  # keeps
     function = MachineFunction("k", BLACKWELL)
     function.block("entry").instructions.append(MachineInstr(row.opcode, row, words=words, location=caller_location()))
