@@ -15,6 +15,7 @@ from nvbackend.simulator.program.blocks import Going
 from nvbackend.simulator.program.device_heap import Allocating, Freeing
 from nvbackend.simulator.program.printing import Failing, Printing
 from nvbackend.simulator.rules import STACK, TRAP
+from nvbackend.simulator.sync.ended import EndedWarps
 
 LOCAL_BYTES = 512 << 10
 """The most local memory of a thread: CUDA Programming Guide, Technical Specifications per Compute Capability."""
@@ -85,8 +86,10 @@ class Exit:
         wave.alive = wave.alive.copy()
         wave.alive[lanes.index] = False
         wave.alive_count -= lanes.count
+        by = By(self.site, lanes.threads)
+        wave.part(EndedWarps).end(by)
         for observer in wave.observers:
-            observer.exited(By(self.site, lanes.threads))
+            observer.exited(by)
         return []
 
 

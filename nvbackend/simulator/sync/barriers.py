@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nvbackend.simulator.events import By, Mask, Sync, Threads
 from nvbackend.simulator.machine.wave import Cause, Wave
 from nvbackend.simulator.sync import rules
+from nvbackend.simulator.sync.ended import EndedWarps
 from nvbackend.simulator.sync.faults import fail, opcode
 
 BARRIERS: Final = 16
@@ -31,6 +33,8 @@ class _Barrier:
     voters: int = 0
     results: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Of each phase that is over: how many of how many predicates were true."""
+    ended: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+    """Of each phase that is over and counted all threads: the warps that had ended."""
 
 
 class Barriers:
@@ -38,6 +42,7 @@ class Barriers:
 
     def __init__(self, wave: Wave) -> None:
         self._wave = wave
+        self._ended = wave.part(EndedWarps)
         self._barriers: dict[Key, _Barrier] = {}
         self._joined = np.full(wave.size, -1, np.int64)
 
@@ -100,13 +105,16 @@ class Barriers:
 
     def _everybody(self, cta: int) -> int:
         """The threads of a CTA that have not ended, whole warps."""
-        first = cta * self._wave.cta_threads
-        alive = self._wave.alive[first : first + self._wave.cta_threads]
-        return WARP * int(alive.reshape(-1, WARP).any(axis=1).sum())
+        return self._wave.cta_threads - WARP * len(self._ended.among(self._threads(cta)))
+
+    def _threads(self, cta: int) -> slice:
+        return slice(cta * self._wave.cta_threads, (cta + 1) * self._wave.cta_threads)
 
     def _advance(self, key: Key, at: _Barrier) -> None:
         if at.arrived and at.arrived >= (self._everybody(key[0]) if at.count is None else at.count):
             at.results[at.phase] = at.trues, at.voters
+            if at.count is None and len(ended := self._ended.among(self._threads(key[0]))):
+                at.ended[at.phase] = ended
             at.phase += 1
             at.arrived = at.trues = at.voters = 0
 
@@ -124,7 +132,10 @@ class Barriers:
         phase = int(self._joined[threads[0]])
         self._joined[threads] = -1
         self._tell("acquire", by, key, phase, threads)
-        return self._barriers[key].results[phase]
+        at = self._barriers[key]
+        if phase in at.ended:
+            self._ended.follow(By(by.site, threads), at.ended[phase])
+        return at.results[phase]
 
     def text(self, key: Key) -> str:
         """The state of a barrier."""

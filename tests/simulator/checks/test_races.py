@@ -272,6 +272,33 @@ END:"""
         assert out[256] == 2
 
 
+READ_AND_LEFT = """@%p0 st.shared.u32 [%r1], 1; {meet}
+setp.lt.u32 %p1, %r0, 32; @%p1 bra STAY;
+ld.shared.u32 %r9, [%r1]; ret;
+STAY: {again}
+@%p0 st.shared.u32 [%r1], 2;"""
+CLUSTER = "barrier.cluster.arrive; barrier.cluster.wait;"
+IN_ANY_ORDER = {"shared.overwritten-early", "shared.missing-barrier"}
+
+
+@pytest.mark.parametrize(
+    ("again", "cluster", "expected"),
+    [
+        ("bar.sync 0;", 1, set()),
+        ("bar.sync 0, 32;", 1, IN_ANY_ORDER),
+        ("", 1, IN_ANY_ORDER),
+        (CLUSTER, 2, set()),
+        ("", 2, IN_ANY_ORDER),
+    ],
+)
+def test_a_barrier_of_all_threads_comes_after_the_end_of_warps_that_have_left(again, cluster, expected):
+    """They count threads that are left (PTX ISA 9.7.13.1, .3); one with a number does not wait for them."""
+    body = READ_AND_LEFT.format(meet=CLUSTER if cluster > 1 else "bar.sync 0;", again=again)
+    for seed in range(4):
+        found = {rule for rule, _ in bodies.rules(body, threads=64, cluster=cluster, seed=seed)}
+        assert found <= expected and bool(found) == bool(expected)
+
+
 TILES = "shr.u32 %r3, %r0, 5; mul.lo.u32 %r3, %r3, {stride}; mad.lo.u32 %r3, %r7, 4, %r3; add.u32 %r3, %r3, %r1;"
 LANE = "and.b32 %r7, %r0, 31;"
 
