@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from nvbackend.diagnostics import Diagnostic, Location, raise_all, record, user_facing
-from nvbackend.diagnostics.brief import short_repr
+from nvbackend.diagnostics.brief import cut, short_repr
 from nvbackend.intrinsics.sync import special_registers
-from nvbackend.ptx.printer import print_operand
-from nvbackend.ptx.rules import REDECLARED, UNDECLARED
+from nvbackend.ptx.forms import CONSTANTS, SINK, Declared, form_breach
+from nvbackend.ptx.printer import print_instruction, print_operand
+from nvbackend.ptx.rules import FORM, REDECLARED, UNDECLARED
 from nvbackend.ptx.syntax import (
     Address,
     Alias,
@@ -19,24 +20,17 @@ from nvbackend.ptx.syntax import (
     BranchTargets,
     Function,
     Instruction,
-    Label,
     Module,
     Name,
     Negated,
     Operand,
     Pair,
     Position,
-    Prototype,
     Statement,
     Sum,
     Variable,
     Vector,
 )
-
-Declared = Variable | Label | Function | BranchTargets | Prototype
-SINK = "_"
-"""The destination that takes no value."""
-CONSTANTS = frozenset({"WARP_SZ"})
 
 
 @record
@@ -66,7 +60,7 @@ def special_register_names() -> frozenset[str]:
 
 @user_facing
 def resolve(module: Module) -> Names:
-    """The declarations of all names. Raises ptx.undeclared and ptx.redeclared, all together."""
+    """The declarations of all names. Raises ptx.undeclared, ptx.redeclared and ptx.form, all together."""
     return _Resolver(module).run()
 
 
@@ -148,11 +142,16 @@ class _Resolver:
                     self.use(scope, target, statement.name)
 
     def instruction(self, scope: _Scope, instruction: Instruction) -> None:
+        undeclared = len(self.errors)
         if instruction.guard is not None:
             self.use(scope, instruction.guard.register, instruction.opcode)
         for operand in instruction.operands:
             for name in names_in(operand):
                 self.use(scope, name, f"{instruction.opcode} ... {print_operand(operand)}")
+        breach = form_breach(instruction, self.names.of) if len(self.errors) == undeclared else None
+        if breach is not None:
+            (what, form), place = breach, self.location(instruction.position)
+            self.errors.append(FORM.diagnose(at=place, what=what, form=form, text=cut(print_instruction(instruction))))
 
     def use(self, scope: _Scope, name: Name, text: str) -> None:
         declared = scope.find(name.text) or scope.find(_without_component(name.text))

@@ -32,5 +32,12 @@ REDECLARED = Rule(
     why="ptxas refuses the text.",
     reference="PTX ISA 4.4 (Identifiers)",
 )
-OF_TEXT = (SYNTAX, UNKNOWN_DIRECTIVE, UNDECLARED, REDECLARED)
+FORM = Rule(
+    id="ptx.form",
+    message="{what}: {text}",
+    fix="write it as {form}",
+    why="ptxas refuses the text.",
+    reference="PTX ISA 9.7.12 (Control Flow Instructions)",
+)
+OF_TEXT = (SYNTAX, UNKNOWN_DIRECTIVE, UNDECLARED, REDECLARED, FORM)
 """What is wrong with a text by itself, at a line of it."""

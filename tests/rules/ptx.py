@@ -38,6 +38,13 @@ def one_label_twice():
     resolve(parse(f"{HEAD}.entry k() {{ again: {second}: ret; }}"))
 
 
+@program("ptx.form", located=False)
+def a_call_of_a_number():
+    call = "call 5;"  # breaks
+    call = "call f;"  # keeps
+    resolve(parse(f"{HEAD}.func f() {{ ret; }} .entry k() {{ {call} }}"))
+
+
 @kernel("ptx.operand")
 def an_operand_that_the_text_does_not_have(k, x: nvb.Pointer[f32]):
     value = x[0]

@@ -172,8 +172,8 @@ _OUTSIDE = ("vprintf", "__assertfail", "malloc", "free")
 """The functions without a body that calls may name."""
 
 
-def _parts(instruction: Instruction) -> tuple[tuple[Operand, ...], Operand, tuple[Operand, ...], Operand | None]:
-    """Results, the function, arguments, and what the functions are that an address may be of."""
+def _parts(instruction: Instruction) -> tuple[tuple[Operand, ...], Operand, tuple[Operand, ...]]:
+    """Results, the function and arguments, of a call with the form of one."""
     operands = list(instruction.operands)
     results = operands.pop(0) if isinstance(operands[0], Arguments) else None
     function = operands.pop(0)
@@ -182,19 +182,18 @@ def _parts(instruction: Instruction) -> tuple[tuple[Operand, ...], Operand, tupl
         results.elements if isinstance(results, Arguments) else (),
         function,
         arguments.elements if isinstance(arguments, Arguments) else (),
-        operands[0] if operands else None,
     )
 
 
 def compile_arguments(instruction: Instruction, linkage: Linkage) -> Step | None:
     """Give the arguments of a call."""
-    _, _, arguments, _ = _parts(instruction)
+    _, _, arguments = _parts(instruction)
     return _all([_give(one, linkage.transfer("argument", place), linkage) for place, one in enumerate(arguments)])
 
 
 def compile_after(instruction: Instruction, linkage: Linkage) -> Step | None:
     """Take the results of a call."""
-    results, _, _, _ = _parts(instruction)
+    results, _, _ = _parts(instruction)
     steps = [_take(one, linkage.transfer("result", place), linkage) for place, one in enumerate(results)]
     return _all([step for step in steps if step is not None])
 
@@ -260,7 +259,7 @@ def call_end(
     instruction: Instruction, place: Compiling, linkage: Linkage, back: int, guard: tuple[int, bool] | None
 ) -> Call | Outside:
     """The end of a block that calls."""
-    _, function, _, among = _parts(instruction)
+    _, function, _ = _parts(instruction)
     external = place.symbols.names.of.get(function.position) if isinstance(function, Name) else None
     named = linkage.named(function)
     if named is None and isinstance(external, Function) and external.name in _OUTSIDE:
@@ -273,8 +272,6 @@ def call_end(
         callees, target = linkage.by_address(), place.read(function, "u64")
     else:
         place.unknown(f"the function {getattr(function, 'text', function)}, which has no body")
-    if among is not None and not isinstance(among, Name):
-        place.unknown("a list of functions that is not a name")
     found = Call(callees, target, back, place.symbols.frame_slot, caller_bytes, place.site)
     if guard is not None:
         found.predicate, found.negated = guard
