@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nvbackend as nvb
 from nvbackend.dry_run.machine.choices import Choices, Guessed
 from nvbackend.dry_run.values.unknown import combine, leaf
+from tests.dry_run.refusals import refusals
 
 _BITS = 32
 _MASK = (1 << _BITS) - 1
@@ -194,3 +196,36 @@ def test_lanes_that_cannot_agree_are_not_judged() -> None:
     assert choices.holds(_asked("slt", n, 8))
     with pytest.raises(Guessed):
         choices.holds(_asked("slt", combine("add", n, lane), 20))
+
+
+def test_lanes_that_a_condition_names_are_taken_apart_from_its_data() -> None:
+    """`a[0] > 3 and lane < 4` is data and lanes: where the data lets it hold, four lanes go."""
+    table: dict[Any, Any] = {}
+    n, few = leaf(table, "fresh i32", 1), (np.arange(32, dtype=np.uint64) < 4).astype(np.uint64)
+    greater = _asked("sgt", n, 3)
+    assert Choices(first=True).lanes(combine("and", greater, few)).tolist() == few.tolist()
+    assert Choices(first=False).lanes(combine("and", greater, few)) == 0
+    assert Choices(first=True).lanes(combine("or", few, greater)) == 1
+    assert Choices(first=False).lanes(combine("or", few, greater)).tolist() == few.tolist()
+    assert Choices(first=True).lanes(combine("xor", combine("and", few, greater), 1)).tolist() == (1 - few).tolist()
+
+
+@nvb.kernel("sm_90", threads=64)
+def elected(k, words: nvb.Pointer[nvb.i32], *, arrivals=1, lanes=1, exchanged=False):
+    """Some lanes of the first warp arrive where two words are equal, and there both warps wait."""
+    done = k.mbarrier.array(1, arrivals=arrivals, name="done")
+    k.mbarrier.ready()
+    equal, few = words[0] == words[1], k.thread_id() < lanes
+    with k.if_(few & equal if exchanged else equal & few):
+        k.mbarrier.arrive(done)
+    with k.if_(equal):
+        k.mbarrier.wait(done, 0)
+
+
+@pytest.mark.parametrize("exchanged", [False, True])
+@pytest.mark.parametrize(
+    ("arrivals", "lanes", "expected"),
+    [(1, 1, []), (3, 3, []), (4, 3, ["mbarrier.arrivals"]), (2, 3, ["mbarrier.arrivals"])],
+)
+def test_a_few_lanes_arrive_where_data_says_so(exchanged, arrivals, lanes, expected) -> None:
+    assert refusals(elected, arrivals=arrivals, lanes=lanes, exchanged=exchanged) == expected

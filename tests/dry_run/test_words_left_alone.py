@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend import f32, i32
+from nvbackend import f32, i32, u8, u16
 from tests.dry_run.refusals import refusals
 
 ROWS = nvb.Pointer(f32, align=128)
@@ -89,3 +89,41 @@ def signalled(k, flag: nvb.Pointer[i32], out: nvb.Pointer[i32], *, waits):
 def test_a_flag_for_which_a_loop_asks_is_another_number_each_time() -> None:
     assert refusals(signalled, waits=1) == []
     assert refusals(signalled, waits=2) == ["mbarrier.deadlock"]
+
+
+@nvb.kernel("sm_90", threads=64)
+def counted(k, length: nvb.Pointer[i32], out: nvb.Pointer[i32], *, width, less=0):
+    """One warp arrives as often as the low bits of a word say, the other waits as often as a narrower load says."""
+    full, empty = (k.mbarrier.array(1, arrivals=1, name=name) for name in ("full", "empty"))
+    k.mbarrier.ready()
+    with k.if_(k.warp_id() == 0), k.range(length[0] & (1 << width.bits) - 1) as step, k.if_(k.lane_id() == 0):
+        k.mbarrier.wait(empty, step % 2 ^ 1)
+        k.mbarrier.arrive(full)
+    with k.else_(), k.range(length.cast(width)[0].to(i32) + less) as step:
+        k.mbarrier.wait(full, step % 2)
+        with k.if_(k.lane_id() == 0):
+            k.mbarrier.arrive(empty)
+    out[k.thread_id()] = 1
+
+
+@pytest.mark.parametrize("width", [u8, u16])
+def test_a_narrow_load_reads_the_low_bits_of_a_wide_one(width) -> None:
+    """Memory is little-endian (PTX ISA 4.1, 5.1)."""
+    assert refusals(counted, width=width) == []
+    assert refusals(counted, width=width, less=1) == ["mbarrier.deadlock"]
+
+
+@nvb.kernel("sm_90", threads=64)
+def compared(k, word: nvb.Pointer[i32], out: nvb.Pointer[i32], *, differs=0):
+    """The first thread arrives where a byte is as the low bits of its word, and all wait for it."""
+    done = k.mbarrier.array(1, arrivals=1, name="done")
+    k.mbarrier.ready()
+    with k.if_((word.cast(u8)[0].to(i32) == (word[0] & 255) + differs) & (k.thread_id() == 0)):
+        k.mbarrier.arrive(done)
+    k.mbarrier.wait(done, 0)
+    out[k.thread_id()] = 1
+
+
+def test_a_byte_equals_the_low_bits_of_its_word() -> None:
+    assert refusals(compared) == []
+    assert refusals(compared, differs=256) == ["mbarrier.deadlock"]

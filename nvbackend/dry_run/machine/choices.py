@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nvbackend.dry_run.machine.model import Model
-from nvbackend.dry_run.values.unknown import UNKNOWN, Expression, Unknown
+from nvbackend.dry_run.values.unknown import Expression, Unknown
 
 
 class Guessed(Exception):
@@ -19,16 +19,20 @@ class Choices:
         self._first = first
         self._model = Model(settles=not first)
 
-    def holds(self, condition: Any, wish: bool | None = None) -> bool:
-        """Whether a predicate holds; `wish` is its value where either is possible. Raises Guessed."""
-        if not isinstance(condition, Unknown):
-            return bool(condition)
-        if condition is UNKNOWN or not isinstance(condition, Expression):
+    def holds(self, condition: Unknown, wish: bool | None = None) -> bool:
+        """Whether a condition holds in all lanes alike; as wished where either is possible. Raises Guessed."""
+        wanted = self._first if wish is None else wish
+        decided = self._model.decide(condition, wanted) if isinstance(condition, Expression) else None
+        if decided is None:
             raise Guessed
-        found = self._model.decide(condition, self._first if wish is None else wish)
-        if found is None:
+        return decided
+
+    def lanes(self, condition: Unknown) -> Any:
+        """In which lanes a condition holds: 1 for all, 0 for none, or an array. Raises Guessed."""
+        decided = self._model.lanes(condition, self._first) if isinstance(condition, Expression) else None
+        if decided is None:
             raise Guessed
-        return found
+        return int(decided) if isinstance(decided, bool) else decided
 
     def is_of_memory(self, condition: Unknown) -> bool:
         """Whether a condition is about numbers of global memory."""

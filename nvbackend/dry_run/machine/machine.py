@@ -243,10 +243,11 @@ class Machine:
         lanes = first.mask
         if recorded.guard is not None:
             guard = first.registers[recorded.guard]
-            if isinstance(guard, Unknown):
-                lanes = lanes if self.choices.holds(guard) else 0
-            else:
-                lanes &= (ALL if guard else 0) if type(guard) is int else bits(guard)
+            is_data = isinstance(guard, Unknown)
+            if is_data:
+                guard = self.choices.lanes(guard)
+            lanes &= (ALL if guard else 0) if type(guard) is int else bits(guard)
+            if not is_data:
                 self.ways.add((recorded.guard, bool(lanes)))
             if not lanes:
                 return None
@@ -283,7 +284,7 @@ class Machine:
             self.ways.add((code.condition, value != 0))
         elif isinstance(value, Unknown):
             try:
-                value = int(self._decide(fiber, value, yes, no))
+                value = among(self._decide(fiber, value, yes, no), fiber.mask)
             except Guessed:
                 self._part_one(fiber)
                 return False
@@ -371,13 +372,13 @@ class Machine:
 
     # -- branches on data --------------------------------------------------------------------------------------------
 
-    def _decide(self, fiber: Fiber, condition: Unknown, yes: int, no: int) -> bool:
-        """Which way to branch: loops end after some rounds."""
+    def _decide(self, fiber: Fiber, condition: Unknown, yes: int, no: int) -> Any:
+        """Which way to branch, or which lanes branch: loops end after some rounds."""
         for loop in reversed(self._program.around[fiber.block]):
             inside = self._program.loops[loop].blocks
             if (yes in inside) != (no in inside):
-                return self._again(fiber, condition, loop, yes in inside)
-        return self.choices.holds(condition)
+                return int(self._again(fiber, condition, loop, yes in inside))
+        return self.choices.lanes(condition)
 
     def _again(self, fiber: Fiber, condition: Unknown, loop: int, goes_on: bool) -> bool:
         """The value of a condition under which a loop continues, or ends where not `goes_on`."""

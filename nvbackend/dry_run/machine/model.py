@@ -6,18 +6,22 @@ another makes the rounds that follow from that. So there is a kernel's launch in
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import islice, product
+from operator import and_, or_, xor
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from nvbackend.dry_run.values.arithmetic import signed
+from nvbackend.dry_run.values.lanes import LANES, tidy
 from nvbackend.dry_run.values.meaning import Code, Leaf, code_of
 from nvbackend.dry_run.values.unknown import Expression, Unknown
 
 Goals: TypeAlias = "tuple[tuple[Expression, bool], ...]"
 """Conditions, and whether each shall hold."""
 Place: TypeAlias = "tuple[str, Any]"
-"""A number in global memory, by how it is loaded and its address; or an unknown value that is none, by its name."""
+"""A number in global memory, by its address; or an unknown value that is none, by its name."""
 _NEAR = 8
 _FARTHEST = 20
 """Numbers so near are tried one by one, and then the powers of two up to this one."""
@@ -25,6 +29,8 @@ _WAYS = 8
 """Ways to make a condition of several parts hold that are tried."""
 _APART = 40
 """Parameters that are no integers are addresses: so many bits apart."""
+_PARTING: dict[str, Callable[[Any, Any], Any]] = {"and": and_, "or": or_, "xor": xor}
+"""What makes one condition of two."""
 
 
 class Model:
@@ -63,6 +69,22 @@ class Model:
                 self._by_root.setdefault(root, {})[condition] = found
         return found
 
+    def lanes(self, condition: Any, wish: bool) -> Any:
+        """In which lanes a condition holds, where its parts are about data and about lanes: `a[0] > 0 and lane == 0`.
+
+        One number where it holds in all lanes, or in none; None where that is not known.
+        """
+        if isinstance(condition, bytes):
+            return np.frombuffer(condition, np.uint64)
+        if not isinstance(condition, Expression) or not _is_parted(condition):
+            return self.decide(condition, wish) if isinstance(condition, Expression) else condition
+        operation, *given = condition.key
+        left, right = (self.lanes(one, wish) for one in given)
+        if left is None or right is None:
+            return None
+        whole = np.broadcast_to(_PARTING[operation](left, right), LANES)
+        return tidy(whole)
+
     def is_of_memory(self, condition: Expression) -> bool:
         """Whether it depends on numbers of global memory, which are the caller's: they may be multiples of others."""
         return any(isinstance(root, str) for root in self._code(condition).roots)
@@ -89,8 +111,9 @@ class Model:
             if place not in self._numbers:
                 self._numbers[place] = len(self._numbers) + 1 << _APART if step.operation == "parameter" else 0
                 self._bits[place], self._roots_of[place] = step.bits, step.root
+            self._bits[place] = max(self._bits[place], step.bits)
             asked.append(place)
-            registers[step.to] = self._numbers[place]
+            registers[step.to] = self._numbers[place] & (1 << step.bits) - 1
         return registers[-1]
 
     def _code(self, expression: Expression) -> Code:
@@ -175,10 +198,19 @@ def _distances() -> Sequence[int]:
     return [by * side for by in apart for side in (1, -1)]
 
 
+def _is_parted(condition: Any) -> bool:
+    """Whether it is made of conditions, some of which are known and differ by lane."""
+    if not isinstance(condition, Expression):
+        return isinstance(condition, bytes)
+    operation, *given = condition.key
+    return operation in _PARTING and any(_is_parted(one) for one in given)
+
+
 def _ways(condition: Any, wish: bool) -> Iterator[Goals]:
     """Parts of a condition of several: what each of them shall be, for the whole to be as wished."""
     if not isinstance(condition, Expression):
-        if bool(condition) is wish:
+        numbers = np.frombuffer(condition, np.uint64) if isinstance(condition, bytes) else np.array(condition)
+        if (numbers.astype(bool) == wish).all():
             yield ()
         return
     operation, *given = condition.key

@@ -16,6 +16,7 @@ from nvbackend.intrinsics.arithmetic import integers
 
 _ADDRESS = 64
 """Bits of what has no width in its name."""
+_LOAD = "load"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,9 @@ def _add(code: Code, node: Expression, operands: list[int], to: int) -> None:
     if made is not None:
         code.steps.append(made(to, *operands))
         return
-    _, _, width = operation.partition(" i")
+    name, _, width = operation.partition(" i")
+    if name == _LOAD:  # loads of several widths at one address read bits of one number
+        operation = _LOAD
     root = operation if given and isinstance(given[0], Unknown) else node
     code.steps.append(Leaf(operation, tuple(operands), to, int(width) if width.isdigit() else _ADDRESS, root))
     code.roots.add(root)
