@@ -20,6 +20,7 @@ from nvbackend.lint.numbers.addresses import Addresses
 from nvbackend.lint.numbers.touched import said
 from nvbackend.lint.said import at_line, head_of, issuer_of, place_of, round_by_round, with_source
 from nvbackend.ptx import Module, parse, resolve
+from nvbackend.ptx.vocabulary import NEWEST, unknown_word
 
 _COMMITS: Mapping[Completion | None, str] = {
     Completion.MMA_GROUP: "wgmma.commit_group.sync.aligned",
@@ -40,13 +41,15 @@ _NAMED = 4
 def lint(text: str, source: str = "<ptx>") -> list[Diagnostic]:
     """What is certainly wrong with a PTX text of any compiler, in the order of the text; nothing for a right one.
 
-    Each instruction is looked up by its spelling and checked against the `.target` and `.version` of the text. Along
-    the control flow: registers of wgmma and tcgen05.ld that are used before a wait, tensor memory that an mma reads
-    before tcgen05.wait::st, wgmma without its fence or its commit, shared memory that is filled again while wgmma or a
-    bulk store reads it, ordinary writes that the async proxy reads without fence.proxy.async, groups that the kernel
+    An instruction, type or modifier that PTX does not have is reported, and nothing else of its function. Each other
+    one is looked up by its spelling and checked against the `.target` and `.version` of the text. Along the control
+    flow: registers of wgmma and tcgen05.ld that are used before a wait, tensor memory that an mma reads before
+    tcgen05.wait::st, wgmma without its fence or its commit, shared memory that is filled again while wgmma or a bulk
+    store reads it, ordinary writes that the async proxy reads without fence.proxy.async, groups that the kernel
     leaves. In the first rounds of each loop, by the addresses that each thread computes: shared memory that is read
-    while cp.async fills it, mbarriers that nothing initialises, and phases that nothing completes. `source` is the file
-    that diagnostics name; where the text has `.loc`, a note names the line of the program that it was compiled from.
+    while cp.async fills it, mbarriers that nothing initialises, and phases that nothing completes. `source` is the
+    file that diagnostics name; where the text has `.loc`, a note names the line of the program that it was compiled
+    from.
     Whatever is not known is not reported. Raises ptx.syntax, ptx.directive, ptx.undeclared and ptx.redeclared for what
     is not PTX.
     """
@@ -57,9 +60,10 @@ def lint(text: str, source: str = "<ptx>") -> list[Diagnostic]:
     for function in module.functions:
         lifted = lift(module, function, names, target)
         lifted.function = finished(lifted.function)
-        if is_known:
-            diagnostics += _gates(lifted)
-        diagnostics += _protocols(lifted)
+        misspelt = list(_misspelt(lifted)) if module.version <= NEWEST else []
+        diagnostics += misspelt
+        if not misspelt:
+            diagnostics += [*_gates(lifted), *_protocols(lifted)] if is_known else _protocols(lifted)
     return told_once(sorted(diagnostics, key=lambda diagnostic: diagnostic.location.line if diagnostic.location else 0))
 
 
@@ -72,6 +76,27 @@ def _target(module: Module) -> tuple[Target, bool]:
         except DiagnosticError:
             continue
     return Target.parse("sm_100a"), False
+
+
+def _misspelt(lifted: Lifted) -> Iterator[Diagnostic]:
+    """The opcodes with a word that PTX does not have, each at its first place."""
+    places: dict[str, list[int]] = {}
+    for place, line in enumerate(lifted.lines):
+        places.setdefault(line.instruction.opcode, []).append(place)
+    for opcode, (first, *others) in places.items():
+        unknown = unknown_word(lifted.lines[first].instruction.parts)
+        if unknown is not None:
+            yield at_line(
+                lifted,
+                first,
+                rules.OPCODE,
+                (),
+                kind="instruction" if unknown.is_instruction else "type or modifier",
+                word=unknown.word,
+                opcode=opcode,
+                places=f" and {len(others)} more of this function" if others else "",
+                question=f"; is {unknown.nearest} meant?" if unknown.nearest else "",
+            )
 
 
 def _gates(lifted: Lifted) -> Iterator[Diagnostic]:

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from nvbackend.diagnostics import Rule
 
+OPCODE = Rule(
+    id="lint.opcode",
+    message="PTX has no {kind} {word}, as in {opcode}{places}{question}",
+    fix="correct {word}",
+    why="ptxas refuses the text.",
+    reference="PTX ISA 9.7 (Instructions), 5.2 (Types)",
+)
 IN_FLIGHT = Rule(
     id="lint.register-in-flight",
     message="{registers} {verb} {accessed} while {issuer} may still be using {them}: {reason}",

@@ -21,6 +21,13 @@ FENCE, COMMIT, WAIT = (f"wgmma.{name}.sync.aligned" for name in ("fence", "commi
 MMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %rd0, %rd0, 1, 1, 1, 0, 0;"
 
 
+@program("lint.opcode", located=False)
+def a_type_that_ptx_does_not_have():
+    kind = "s33"  # breaks
+    kind = "s32"  # keeps
+    return lint(f"{HEAD} add.{kind} %r1, %r1, 1; ret; }}")
+
+
 @program("lint.register-in-flight", located=False)
 def no_wait_before_the_result_is_used():
     before = ""  # breaks
