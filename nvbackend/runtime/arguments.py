@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,8 +17,10 @@ from nvbackend.runtime.arrays import (
     array_facts,
     describe,
     described,
+    has_key,
     read_array,
     shown_dtypes,
+    tensor_key,
 )
 from nvbackend.runtime.device import Device
 from nvbackend.runtime.rules import (
@@ -60,18 +63,21 @@ class Binder:
     asked for each object that comes.
     """
 
-    __slots__ = ("_device", "_maps", "_signature", "_slots")
+    __slots__ = ("_device", "_maps", "_signature", "_slots", "_tables", "_tensors")
 
     def __init__(self, signature: Signature, device: Device) -> None:
         self._signature = signature
         self._device = device
         self._maps = tensor_map.TensorMapCache()
+        self._tensors: set[type] = set()
+        """Types of tensors that were passed: each of these objects has a key."""
         self._slots = tuple(
             _ScalarSlot(parameter.name, parameter.type)
             if isinstance(parameter.type, Scalar)
-            else _ArraySlot(parameter.name, parameter.type, device, self._maps)
+            else _ArraySlot(parameter.name, parameter.type, device, self._maps, self._tensors)
             for parameter in signature.parameters
         )
+        self._tables = tuple((slot.values, slot) for slot in self._slots)
 
     def bind(self, arguments: Sequence[object], stream: int) -> Bound:
         """Check `arguments` against the parameters and convert them; every problem found is listed.
@@ -96,14 +102,23 @@ class Binder:
 
         None where that is not known; `bind` finds out.
         """
-        slots = self._slots
-        if len(arguments) != len(slots):
+        tables, tensors = self._tables, self._tensors
+        if len(arguments) != len(tables):
             return None
         values = []
-        for slot, argument in zip(slots, arguments):  # noqa: B905 (their lengths were compared)
-            value = slot.known(argument, stream)
+        for (table, slot), argument in zip(tables, arguments):  # noqa: B905 (their lengths were compared)
+            kind, value = type(argument), None
+            if kind is int:
+                value = table.get(argument)
+            elif kind in tensors:
+                try:
+                    value = table.get(tensor_key(argument))
+                except (AttributeError, TypeError, RuntimeError):  # one without a plain address, a sparse one
+                    return None
             if value is None:
-                return None
+                value = slot.known(argument, stream)
+                if value is None:
+                    return None
             values.append(value)
         return values
 
@@ -116,19 +131,17 @@ class Binder:
 
 
 class _ScalarSlot:
-    __slots__ = ("_element", "_integers", "_known", "_name", "_scalar")
+    __slots__ = ("_element", "_integers", "_name", "_scalar", "values")
 
     def __init__(self, name: str, scalar: Scalar) -> None:
         self._name = name
         self._scalar = scalar
         self._element = scalar.element
         self._integers = scalar.values if scalar.element.is_integer else ()
-        self._known: dict[object, Any] = {}
+        self.values: dict[object, Any] = {}
         """What the driver gets for Python's own integers that passed."""
 
     def known(self, argument: object, _stream: int) -> Any:
-        if type(argument) is int and (value := self._known.get(argument)) is not None:
-            return value
         value = self._value(argument)
         return None if isinstance(value, Diagnostic) else value
 
@@ -146,9 +159,9 @@ class _ScalarSlot:
         if self._scalar.asserts and not self._is_asserted(int(value)):
             return ASSERTED.diagnose(name=self._name, value=argument, asserted=self._scalar.asserted)
         if type(argument) is int:
-            if len(self._known) >= KNOWN_NUMBERS:
-                self._known.clear()
-            self._known[argument] = value
+            if len(self.values) >= KNOWN_NUMBERS:
+                self.values.clear()
+            self.values[argument] = value
         return value
 
     def _is_asserted(self, bits: int) -> bool:
@@ -190,14 +203,24 @@ class _Known:
 
 
 class _ArraySlot:
-    __slots__ = ("_device", "_kind", "_known", "_maps", "_name")
+    __slots__ = ("_device", "_kind", "_known", "_maps", "_name", "_tensors", "values")
 
-    def __init__(self, name: str, kind: Pointer | TensorMap, device: Device, maps: tensor_map.TensorMapCache) -> None:
+    def __init__(
+        self,
+        name: str,
+        kind: Pointer | TensorMap,
+        device: Device,
+        maps: tensor_map.TensorMapCache,
+        tensors: set[type],
+    ) -> None:
         self._name = name
         self._kind = kind
         self._device = device
         self._maps = maps
+        self._tensors = tensors
         self._known: dict[Facts | None, _Known] = {}
+        self.values: dict[object, Any] = {}
+        """What the driver gets for tensors that passed, by their keys."""
 
     def known(self, argument: object, stream: int) -> Any:
         try:
@@ -207,10 +230,21 @@ class _ArraySlot:
         if known is None:
             return None
         if (always := known.always) is not None:
+            self._remember(argument, always)
             return always
         if known.stream not in (None, stream) or not (known.tells_device or known.owner() is argument):
             return None
         return known.encoded
+
+    def _remember(self, argument: object, value: Any) -> None:
+        """Keep what the driver gets for an array that is known by all that it says, if it has a key."""
+        kind = type(argument)
+        if kind in self._tensors or has_key(kind):
+            if len(self.values) >= KNOWN_ARRAYS:
+                self.values.clear()
+            with contextlib.suppress(AttributeError, TypeError, RuntimeError):
+                self.values[tensor_key(argument)] = value
+                self._tensors.add(kind)
 
     def bind(self, bound: Bound, argument: object, stream: int) -> _Known | None:
         if isinstance(argument, BoundTensorMap):

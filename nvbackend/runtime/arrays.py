@@ -107,6 +107,23 @@ the typestr has none, stream. Two facts more than TorchFacts, so never equal to 
 Facts = TorchFacts | InterfaceFacts
 
 
+TensorKey = tuple[int, tuple[int, ...], bool | tuple[int, ...], Any, int, bool]
+"""What tells a tensor of PyTorch from another: address, shape, strides where they are not row-major, dtype, ordinal of
+the device, and whether it is a negated view. It takes half the time of TorchFacts."""
+_KEY_CALLS = ("data_ptr", "is_contiguous", "stride", "get_device", "is_neg")
+
+
+def has_key(kind: type) -> bool:
+    """Whether objects of this type have a TensorKey: PyTorch's tensors and what is derived from them."""
+    return all(callable(getattr(kind, name, None)) for name in _KEY_CALLS)
+
+
+def tensor_key(tensor: Any) -> TensorKey:
+    """The key of a tensor whose type has one. Raises what PyTorch does where it has no plain memory."""
+    strides = tensor.is_contiguous() or tensor.stride()
+    return (tensor.data_ptr(), tensor.shape, strides, tensor.dtype, tensor.get_device(), tensor.is_neg())
+
+
 @user_facing
 def read_array(argument: Any, stream: int = 0) -> DeviceArray | None:
     """The description of `argument`, or None for any other object.

@@ -6,14 +6,14 @@ import functools
 import operator
 import reprlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, NoReturn, TypeVar
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, user_facing
 from nvbackend.diagnostics.boundary import cut, own_boundary
-from nvbackend.diagnostics.location import CallerFrames
+from nvbackend.diagnostics.location import CallerFrames, is_of_compiler
 from nvbackend.isel.machine.assertions import CTA, DONE, NUMBER, THREAD, VALUES, WORDS, Assertion
 from nvbackend.launch_calls import NoLaunches
 from nvbackend.runtime.device import Configuration, CudaDevice, Device
@@ -110,10 +110,15 @@ def known_grid(grid: Grid) -> Grid | None:
     return grid if type(grid) is int else None
 
 
+_Key = TypeVar("_Key")
+_Found = TypeVar("_Found")
+_Known = tuple[Grid, Callable[..., None], History, LaunchRecord]
+
+
 class Launches:
     """What the launches of one kernel share: shapes that passed their checks, and records for later messages."""
 
-    __slots__ = ("_callers", "_records", "_shapes", "_signature", "_streams", "device", "kernel")
+    __slots__ = ("_callers", "_known", "_records", "_shapes", "_signature", "_streams", "device", "kernel")
 
     def __init__(self, signature: Signature, kernel: Any, device: Device) -> None:
         self._signature = signature
@@ -124,6 +129,47 @@ class Launches:
         self._records: dict[tuple[object, ...], tuple[LaunchRecord, CodeType | None]] = {}
         """Launches by grid and place in the user's code, which is kept: another's id would be the same after it."""
         self._streams: dict[int, tuple[Any, History]] = {}
+        self._known: dict[tuple[object, ...], _Known] = {}
+        """By grid, stream and place: the grid, what launches, the launches on the stream, the record."""
+
+    def again(self, grid: Grid, handle: int, frame: FrameType, values: Sequence[Any]) -> bool:
+        """Launch, if one of this grid was launched on this stream by the line where `frame`, the caller's, is.
+
+        Raises launch.failed.
+        """
+        place = id(frame.f_code), frame.f_lasti
+        try:
+            known = self._known.get((grid, handle, place)) or self._known_from(grid, handle, frame)
+        except TypeError:  # a grid that is not hashable: a list
+            return False
+        if known is None or not (known[0] is grid or known_grid(grid)):
+            return False
+        _, launch, launched, record = known
+        try:
+            launch(*values)
+        except driver_errors() as error:
+            self.fail(error, record, launched)
+        if not launched or launched[-1] is not record:
+            launched.append(record)
+        return True
+
+    def _known_from(self, grid: Grid, handle: int, frame: FrameType) -> _Known | None:
+        """What to launch and to record, where the record of a launch by this line has been made."""
+        shape, place = self.known_shape(grid), (id(frame.f_code), frame.f_lasti)
+        recorded = None if shape is None else self._records.get((shape[0], place))
+        if shape is None or recorded is None or is_of_compiler(frame.f_globals):
+            return None
+        stream, launched = self.stream(handle)
+        launch = functools.partial(self.device.launch, stream, shape[1], self.kernel)
+        known: _Known = grid, launch, launched, recorded[0]
+        self._remember(self._known, (grid, handle, place), known)
+        return known
+
+    def _remember(self, known: dict[_Key, _Found], key: _Key, value: _Found) -> None:
+        if len(known) >= KNOWN_LAUNCHES:
+            known.clear()
+            self._known.clear()  # it is made of the others, and a line's code is kept with its record
+        known[key] = value
 
     def stream(self, handle: int) -> tuple[Any, History]:
         """The driver's form of the stream with this handle, and the launches on it.
@@ -133,7 +179,7 @@ class Launches:
         known = self._streams.get(handle)
         if known is None:
             known = self.device.stream(handle), history(self.device, handle)
-            _remember(self._streams, handle, known)
+            self._remember(self._streams, handle, known)
         return known
 
     def known_shape(self, grid: Grid) -> tuple[tuple[int, int, int], Any] | None:
@@ -156,7 +202,7 @@ class Launches:
         shape = full, self.device.configuration(configuration)
         known = known_grid(grid)
         if known is not None:
-            _remember(self._shapes, known, shape)
+            self._remember(self._shapes, known, shape)
         return shape
 
     def record(self, grid: tuple[int, int, int]) -> LaunchRecord:
@@ -168,7 +214,7 @@ class Launches:
             code = frame.f_code if frame else None
             line = Location(code.co_filename, frame.f_lineno, code.co_name) if frame and code else None
             known = LaunchRecord(self._signature.name, grid, line), code
-            _remember(self._records, (grid, place), known)
+            self._remember(self._records, (grid, place), known)
         return known[0]
 
     def order(self, streams: Iterable[int], handle: int, record: LaunchRecord) -> None:
@@ -212,14 +258,6 @@ class Launches:
 
 _FAULTS = ("ILLEGAL_ADDRESS", "ILLEGAL_INSTRUCTION", "MISALIGNED", "LAUNCH_FAILED", "INVALID_PC", "STACK_ERROR")
 """What the driver calls the faults of a kernel that has run; the next launch reports them."""
-_Key = TypeVar("_Key")
-_Found = TypeVar("_Found")
-
-
-def _remember(known: dict[_Key, _Found], key: _Key, value: _Found) -> None:
-    if len(known) >= KNOWN_LAUNCHES:
-        known.clear()
-    known[key] = value
 
 
 @dataclass(frozen=True, slots=True)

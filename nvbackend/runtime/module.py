@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, overload
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast, overload
 
-from nvbackend.diagnostics import Diagnostic, raise_all, user_facing, with_article
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, raise_all, user_facing, with_article
+from nvbackend.diagnostics.boundary import cut, own_boundary
 from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import LAUNCH_CALL, KernelsByName, NoLaunches
 from nvbackend.runtime import launch as launching
@@ -65,6 +69,35 @@ class Compiled(Protocol):
         """Its cubin, None where PTX is all there is."""
 
 
+_Launch = TypeVar("_Launch", bound=Callable[..., None])
+_NOTHING: Any = object()
+
+
+def _again_or(checked: _Launch) -> _Launch:
+    """A launch that differs from earlier ones by what `checked` does, one that does not by the shortest way.
+
+    A boundary of its own: one that looks at each argument's type first takes longer.
+    """
+    covered = user_facing(checked)
+
+    @own_boundary
+    @functools.wraps(checked)
+    def launch(
+        self: LoadedKernel, grid: Any = _NOTHING, *arguments: object, stream: Any = None, **named: object
+    ) -> None:
+        try:
+            if not named and self._again(grid, arguments, stream, sys._getframe(1)):
+                return
+        except DiagnosticError as error:
+            cut(error)
+            raise
+        if stream is not None:
+            named["stream"] = stream
+        covered(self, *(() if grid is _NOTHING else (grid,)), *arguments, **named)
+
+    return cast("_Launch", launch)
+
+
 @user_facing
 class LoadedKernel(NoLaunches):
     """A kernel on the current device. Launch it by `launch(grid, ...)` or `kernel[grid, stream](...)`."""
@@ -117,6 +150,19 @@ class LoadedKernel(NoLaunches):
             launches.order(bound.streams, handle, record)
         return record, configuration, bound
 
+    def _again(self, grid: Any, arguments: tuple[object, ...], stream: Any, frame: FrameType) -> bool:
+        """Launch what was launched before with this grid, on this stream, by the line of `frame`; whether it was.
+
+        Raises launch.failed.
+        """
+        try:
+            handle = 0 if stream is None else stream_handle(stream)
+        except Exception:  # noqa: BLE001, said by the launch that asks again
+            return False
+        values = self._binder.known(arguments, handle)
+        return values is not None and self._launches.again(grid, handle, frame, values)
+
+    @_again_or
     def launch(self, grid: Grid, *arguments: object, stream: Any = None) -> None:
         """Check, convert and launch; arguments as for `prepare`. Returns before the kernel has run.
 
@@ -134,20 +180,18 @@ class LoadedKernel(NoLaunches):
             record = launches.record(full)
         launches.start(configuration, handle, record, values)
 
+    @own_boundary
     def __getitem__(self, configuration: Any) -> Callable[..., None]:
         """`kernel[grid](...)` and `kernel[grid, stream](...)`, numba's way to write a launch.
 
         A grid of two or three dimensions is a nested tuple: `kernel[(x, y), stream]`, `kernel[(x, y), None]`.
         """
-        grid, stream = self._grid_and_stream(configuration if isinstance(configuration, tuple) else (configuration,))
-
-        @user_facing
-        def launch(*arguments: object, **named: object) -> None:
-            if named:
-                self._refuse_names(named)
-            self.launch(grid, *arguments, stream=stream)
-
-        return launch
+        brackets = configuration if isinstance(configuration, tuple) else (configuration,)
+        try:
+            return _OfGrid(self, *self._grid_and_stream(brackets))
+        except DiagnosticError as error:
+            cut(error)
+            raise
 
     def _refuse_names(self, named: Iterable[str]) -> NoReturn:
         """launch.call: neither parameters nor options of a launch are given by name."""
@@ -175,6 +219,33 @@ class LoadedKernel(NoLaunches):
     def synchronize(self, stream: Any = None) -> None:
         """Wait for `stream`; raises as `nvbackend.runtime.synchronize` where something launched on it failed."""
         launching.synchronize(stream, device=self.device)
+
+
+@user_facing
+class _OfGrid:
+    """`kernel[grid, stream]`, to be called with the arguments."""
+
+    __slots__ = ("_grid", "_kernel", "_stream")
+
+    @own_boundary
+    def __init__(self, kernel: LoadedKernel, grid: Any, stream: Any) -> None:
+        self._kernel, self._grid, self._stream = kernel, grid, stream
+
+    @own_boundary
+    def __call__(self, *arguments: object, **named: object) -> None:
+        kernel, grid, stream = self._kernel, self._grid, self._stream
+        try:
+            if not named and kernel._again(grid, arguments, stream, sys._getframe(1)):
+                return
+        except DiagnosticError as error:
+            cut(error)
+            raise
+        self._launch(*arguments, **named)
+
+    def _launch(self, *arguments: object, **named: object) -> None:
+        if named:
+            self._kernel._refuse_names(named)
+        self._kernel.launch(self._grid, *arguments, stream=self._stream)
 
 
 @user_facing

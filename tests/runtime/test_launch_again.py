@@ -15,50 +15,13 @@ import pytest
 from nvbackend import runtime
 from nvbackend.intrinsics.row import types
 from nvbackend.runtime import arguments, tensor_map
-from nvbackend.runtime.arrays import read_array
+from nvbackend.runtime.arrays import array_facts, read_array
 from nvbackend.signature import Pointer, Scalar, TensorMap
+from tests.support.like_torch import ADDRESS, Keyed, SimpleDevice, Sparse, Tensor
 from tests.support.runtime import FakeArray, FakeCompiled, FakeDevice, broken, rules, signature
 
-ADDRESS = 0x7F0000000000
 MAP = TensorMap(types.f16, (8, 64))
 POINTER = Pointer(types.f16)
-
-
-class Tensor:
-    """What PyTorch's tensors say of themselves."""
-
-    def __init__(self, pointer: int = ADDRESS, dtype: str = "torch.float16") -> None:
-        self.pointer, self.dtype = pointer, dtype
-        self.shape: tuple[int, ...] = (64, 128)
-        self.strides: tuple[int, ...] = (128, 1)
-        self.item_bytes = 2
-        self.device = SimpleDevice("cuda", 0)
-
-    def data_ptr(self) -> int:
-        return self.pointer
-
-    def stride(self) -> tuple[int, ...]:
-        return self.strides
-
-    def element_size(self) -> int:
-        return self.item_bytes
-
-
-class SimpleDevice(tuple[str, int]):
-    """torch.device: compared by value."""
-
-    __slots__ = ()
-
-    def __new__(cls, kind: str, index: int) -> SimpleDevice:
-        return super().__new__(cls, (kind, index))
-
-    @property
-    def type(self) -> str:
-        return self[0]
-
-    @property
-    def index(self) -> int:
-        return self[1]
 
 
 @pytest.fixture(autouse=True)
@@ -146,21 +109,61 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("kind", [MAP, POINTER], ids=["map", "pointer"])
+@pytest.mark.parametrize("make", [Tensor, Keyed], ids=["facts", "key"])
 @pytest.mark.parametrize(("changes", "what"), TORCH_CHANGES, ids=lambda given: given if isinstance(given, str) else "")
-def test_a_tensor_that_has_changed_is_checked_anew(kind: Any, changes: dict[str, Any], what: str) -> None:
+def test_a_tensor_that_has_changed_is_checked_anew(kind: Any, make: Any, changes: dict[str, Any], what: str) -> None:
     kernel, device = loaded(kind)
-    tensor = Tensor()
-    kernel.launch(1, tensor)
-    for name, value in changes.items():
-        setattr(tensor, name, value)
-    expected = EXPECTED[what][0 if kind is MAP else 1]
-    if expected is None:
+    tensor = make()
+    for launches in range(4):  # the first is checked, the next ones are known by more and more
+        for name in changes:
+            setattr(tensor, name, getattr(make(), name))
         kernel.launch(1, tensor)
-        return
-    assert expected in rules(lambda: kernel.launch(1, tensor))
-    assert expected in rules(lambda: kernel.launch(1, tensor)), "what was refused is refused again"
-    assert len(device.named("launch")) == 1
-    kernel.launch(1, Tensor())
+        for name, value in changes.items():
+            setattr(tensor, name, value)
+        expected = EXPECTED[what][0 if kind is MAP else 1]
+        if expected is None:
+            kernel.launch(1, tensor)
+            continue
+        assert expected in rules(lambda: kernel.launch(1, tensor))
+        assert expected in rules(lambda: kernel.launch(1, tensor)), "what was refused is refused again"
+        assert len(device.named("launch")) == launches + 1
+
+
+def test_a_tensor_with_a_key_is_asked_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts: list[object] = []
+    monkeypatch.setattr(arguments, "array_facts", lambda given: facts.append(given) or array_facts(given))
+    kernel, device = loaded(MAP, POINTER)
+    tensors = [Keyed(), Keyed(ADDRESS + 4096)]
+    for _ in range(5):
+        kernel.launch(1, *tensors)
+    asked = len(facts)
+    for _ in range(3):
+        kernel.launch(1, *(type(each)(each.pointer) for each in tensors))
+    assert len(facts) == asked <= 6
+    first, *again = [values for *_, values in device.named("launch")]
+    assert again == [first] * 7
+    assert (first[0][1].pointer, first[1]) == (ADDRESS, ADDRESS + 4096)
+
+
+def test_a_tensor_whose_key_cannot_be_asked_for() -> None:
+    kernel, device = loaded(POINTER)
+    tensor = Keyed()
+    for _ in range(3):
+        kernel.launch(1, tensor)
+    vars(tensor)["data_ptr"] = Sparse().data_ptr
+    assert rules(lambda: kernel.launch(1, tensor)) == ["launch.argument-kind"]
+    assert rules(lambda: kernel.launch(1, Sparse())) == ["launch.argument-kind"]
+    assert len(device.named("launch")) == 3
+
+
+@pytest.mark.parametrize(("extents", "strides"), [((1, 128), (7, 1)), ((64, 1), (1, 1))], ids=str)
+def test_strides_of_one_element_do_not_matter_to_a_key(extents: tuple[int, int], strides: tuple[int, int]) -> None:
+    kernel, device = loaded(POINTER)
+    tensor = Keyed()
+    for given in ((extents[1], 1), strides, (extents[1], 1)) * 2:
+        tensor.shape, tensor.strides = extents, given
+        kernel.launch(1, tensor)
+    assert {values for *_, values in device.named("launch")} == {(ADDRESS,)}
 
 
 @pytest.mark.parametrize("kind", [MAP, POINTER], ids=["map", "pointer"])
@@ -228,23 +231,25 @@ def test_an_object_without_weak_references_is_asked_each_time() -> None:
     assert rules(lambda: kernel.launch(1, array)) == ["launch.device"]
 
 
-def test_each_content_has_its_own_map(encoded: list[tensor_map.TensorMapPlan]) -> None:
+@pytest.mark.parametrize("make", [Tensor, Keyed], ids=["facts", "key"])
+def test_each_content_has_its_own_map(make: Any, encoded: list[tensor_map.TensorMapPlan]) -> None:
     wide, narrow, plain = MAP, TensorMap(types.f16, (8, 32), 64), TensorMap(types.f16, (8, 32), 0)
     kernel, device = loaded(wide, narrow, plain)
-    tensor = Tensor()
+    tensor = make()
     variants: list[dict[str, Any]] = [
         {},
         {"pointer": ADDRESS + 4096},
         {"shape": (32, 128)},
         {"strides": (256, 1)},
+        {"strides": (384, 1)},
     ]
-    for _ in range(2):
+    for _ in range(4):
         for changes in variants:
-            tensor.__dict__.update(Tensor().__dict__ | changes)
+            tensor.__dict__.update(make().__dict__ | changes)
             kernel.launch(1, tensor, tensor, tensor)
     assert len(encoded) == len(set(encoded)) == 3 * len(variants)
     launches = [arguments for *_, arguments in device.named("launch")]
-    assert launches[:4] == launches[4:]
+    assert launches == launches[: len(variants)] * 4
     for arguments_, changes in zip(launches, variants, strict=False):
         plans = [plan for _, plan in arguments_]
         assert [(plan.box, plan.swizzle) for plan in plans] == [((8, 64), 128), ((8, 32), 64), ((8, 32), 0)]
@@ -265,9 +270,12 @@ def test_types_of_equal_width_have_maps_of_their_own(encoded: list[tensor_map.Te
 )
 def test_grids_that_compare_equal_are_not_one(good: Any, bad: Any) -> None:
     kernel, device = loaded(cluster=2)
-    kernel.launch(good)
-    assert set(rules(lambda: kernel.launch(bad))) == {"launch.grid"}
-    assert len(device.named("launch")) == 1
+    for launches in range(4):
+        found = []
+        for grid in (good, bad):  # one line, as launches are known by it
+            found += rules(lambda: kernel.launch(grid))  # noqa: B023
+        assert set(found) == {"launch.grid"}
+        assert len(device.named("launch")) == launches + 1
 
 
 def test_a_grid_that_was_refused_is_refused_again() -> None:
@@ -327,16 +335,17 @@ def test_other_streams_are_waited_for_at_each_launch() -> None:
 def test_a_negated_view_of_the_same_memory_is_refused(kind: Any) -> None:
     """PyTorch's z.conj().imag: everything else that it says is what its base says."""
     kernel, device = loaded(kind)
-    tensor: Any = Tensor()
-    tensor.is_neg = lambda: False
-    kernel.launch(1, tensor)
-    tensor.is_neg = lambda: True
-    [diagnostic] = broken(lambda: kernel.launch(1, tensor))
-    assert diagnostic.rule_id == "launch.dtype"
-    assert "resolve_neg()" in diagnostic.message
-    tensor.is_neg = lambda: False
-    kernel.launch(1, tensor)
-    assert len(device.named("launch")) == 2
+    for tensor in (Tensor(), Keyed()):
+        given: Any = tensor
+        before = len(device.named("launch"))
+        for launches in range(4):
+            given.is_neg = lambda: False
+            kernel.launch(1, given)
+            given.is_neg = lambda: True
+            [diagnostic] = broken(lambda: kernel.launch(1, given))  # noqa: B023
+            assert diagnostic.rule_id == "launch.dtype"
+            assert "resolve_neg()" in diagnostic.message
+            assert len(device.named("launch")) == before + launches + 1
 
 
 def test_what_is_known_is_bound_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import threading
 from typing import Any
 
 import pytest
 
+import nvbackend as nvb
 from nvbackend import runtime
 from nvbackend.intrinsics.row import types
 from nvbackend.runtime.launch import REMEMBERED_LAUNCHES
@@ -92,7 +94,7 @@ def test_lines_that_differ_in_anything_are_told_apart() -> None:
     kernel, device = loaded()
     places = list(itertools.product(("a.py", "b.py"), ("f", "g"), (1, 2), (3, 4)))
     expected = []
-    for _ in range(2):
+    for _ in range(4):  # from the second on a launch is known by its line
         for file, function, line, grid in places:
             names: dict[str, Any] = {"launch": kernel.launch, "__name__": "users"}
             text = "\n" * (line - 1) + f"def {function}(): launch({grid})"
@@ -104,6 +106,62 @@ def test_lines_that_differ_in_anything_are_told_apart() -> None:
     found = [(note, place.file, place.line, place.function) for note, place in diagnostic.notes if place]
     assert found == expected[-REMEMBERED_LAUNCHES:]
     assert len(places) == REMEMBERED_LAUNCHES
+
+
+@pytest.mark.parametrize("call", ["kernel.launch(2)", "kernel[2]()", "kernel[2, None]()", "launch(2)", "later()"])
+def test_a_line_that_launches_again_is_named(call: str) -> None:
+    """In each way to launch, from the user's line and from a compiler's that the user calls."""
+    kernel, device = loaded()
+    names = {"kernel": kernel, "launch": kernel.launch, "later": functools.partial(kernel[2])}
+    users, compiler = {**names, "__name__": "users"}, {**names, "__name__": "c", "__nvbackend_plumbing__": True}
+    exec(compile(f"def lowered(): {call}", "compiler.py", "exec"), compiler)
+    users["lowered"] = compiler["lowered"]
+    exec(compile(f"def mine(): {call}\n\ndef other(): {call}\n\ndef lowers(): lowered()", "user.py", "exec"), users)
+    threads = [threading.Thread(target=compiler["lowered"]) for _ in range(3)]  # which no line of a user's is beyond
+    for thread in threads:
+        thread.start()
+        thread.join()
+    expected = []
+    for _ in range(5):
+        for line, name in ((1, "mine"), (3, "other"), (5, "lowers")):
+            users[name]()
+            expected.append(("user.py", line, name))
+    device.failing = "synchronize"
+    [diagnostic] = broken(kernel.synchronize)
+    found = [(place.file, place.line, place.function) for _, place in diagnostic.notes if place]
+    assert found == [("compiler.py", 1, "lowered"), *expected]
+
+
+def test_code_that_is_gone_is_not_taken_for_other_code() -> None:
+    """Functions made and dropped, whose code may lie where another's lay."""
+    kernel, device = loaded()
+    for number in range(600):
+        names: dict[str, Any] = {"launch": kernel.launch, "__name__": "users"}
+        exec(compile(f"def made_{number}(): launch(1)", f"{number}.py", "exec"), names)
+        for _ in range(3):
+            names[f"made_{number}"]()
+        del names
+        if number % 50 == 0:
+            device.failing = "synchronize"
+            [diagnostic] = broken(kernel.synchronize)
+            _, place = diagnostic.notes[-1]
+            assert place is not None
+            assert place.function == f"made_{number}"
+
+
+def test_a_failure_of_a_launch_that_is_known_is_named() -> None:
+    kernel, device = loaded(Pointer(types.f16))
+    array = FakeArray((64, 128))
+    for call in (lambda: kernel.launch(1, array), lambda: kernel[1](array)):
+        for _ in range(3):
+            call()
+        device.failing = "launch"
+        with pytest.raises(nvb.DiagnosticError) as caught:
+            call()
+        assert [each.rule_id for each in caught.value.diagnostics] == ["launch.failed"]
+        frames = [entry.frame.f_code.co_filename for entry in inspect.getinnerframes(caught.tb)]
+        assert set(frames) == {__file__}
+        call()
 
 
 def test_a_launch_that_no_line_makes_has_no_place() -> None:
