@@ -188,6 +188,44 @@ def test_a_prefetch_of_a_tile_is_checked_as_its_load(span, at, rule):
             assert rule in {each.rule_id for each in raised.value.diagnostics}
 
 
+@pytest.mark.parametrize("rank", [2, 3, 4, 5])
+@pytest.mark.parametrize("given", [2, 3])
+def test_coordinates_are_counted_against_the_dimensions_of_the_map(rank, given):
+    """A matrix inside a map of more dimensions is still a map of more dimensions."""
+    box = (*(1,) * (rank - 2), 64, 64)
+    k, source, barrier = builder(nvb.TensorMap(f16, box=box))
+    tile = k.shared_tile(layout(64, 64))
+    with k.one_thread():
+        if given == rank:
+            k.tma.load(tile, source, (0,) * given, barrier)
+            return
+        for copy in (
+            lambda: k.tma.load(tile, source, (0,) * given, barrier),
+            lambda: k.tma.prefetch(tile, source, (0,) * given),
+        ):
+            with pytest.raises(nvb.DiagnosticError, match=r"tma\.place") as caught:
+                copy()
+            (found,) = caught.value.diagnostics
+            assert (
+                f"{given} coordinates were given for tensor map 'source', which has {rank} dimensions" in found.message
+            )
+            assert found.fix.startswith(f"give {rank} coordinates")
+
+
+@pytest.mark.parametrize("box", [(2, 64, 64), (2, 2, 8, 64), (64,)])
+def test_a_box_that_is_no_matrix_is_copied_as_the_fix_says(box):
+    k, source, barrier = builder(nvb.TensorMap(f16, box=box))
+    tile = k.shared_tile(layout(128, 64))
+    with k.one_thread():
+        with pytest.raises(nvb.DiagnosticError, match=r"tma\.tile-rank") as caught:
+            k.tma.load(tile, source, (0,) * len(box), barrier)
+        (found,) = caught.value.diagnostics
+        assert "k.tma.load_box(address, source, coordinates, barrier)" in found.fix
+        assert f"{len(box)} coordinate(s)" in found.fix
+        k.tma.load_box(tile.address, source, (0,) * len(box), barrier)
+    assert len(loads(k)) == 1
+
+
 @pytest.mark.parametrize(("align", "is_global"), [(64, True), (64, False), (32, True), (128, True)])
 def test_a_map_in_memory_is_in_global_memory_on_64_bytes(align: int, is_global: bool) -> None:
     """CUDA Driver API, CUtensorMap: its address is a multiple of 64; PTX ISA 5.5.8: the object is in global memory."""
