@@ -1,4 +1,4 @@
-"""Files whose names are no text in UTF-8, or no names of files at all."""
+"""Files whose names are no text in UTF-8, or no names of files at all, and modules whose names are no text."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import nvbackend as nvb
 from nvbackend.diagnostics.location import Location
 from tests.support.process import ROOT
 
@@ -34,3 +37,38 @@ def test_a_kernel_in_a_folder_with_bytes_for_a_name_compiles(tmp_path: Path) -> 
     environment = {**os.environ, "PYTHONPATH": "."}
     done = subprocess.run([sys.executable, file], check=False, cwd=ROOT, capture_output=True, env=environment)
     assert (done.stdout, done.returncode) == (b"True\n", 0), done.stderr
+
+
+PROGRAM = """
+def helper(k):
+    k.nanosleep(30)
+
+@nvb.kernel("sm_90a", threads=32)
+def stored(k, out: nvb.Pointer[nvb.u32]):
+    helper(k)
+    with k.loop():
+        out[0] = 7
+        k.break_()
+
+compiled = stored.compile(assemble=False)
+again = stored.compile(assemble=False)
+nvb.runtime.load(compiled, device="simulator").launch(1, out)
+
+@nvb.kernel("sm_90a", threads=32)
+def refused(k, out: nvb.Pointer[nvb.u32]):
+    out[1] = "x"
+"""
+
+
+@pytest.mark.parametrize("name", [None, 5, b"users", ["users"], {}], ids=repr)
+def test_a_program_whose_globals_have_no_name(name: object) -> None:
+    """`exec` gives a module what names it likes: nothing but lines is taken from it."""
+    scope: dict[str, Any] = {"__name__": name, "nvb": nvb, "out": np.zeros(4, np.uint32)}
+    exec(compile(PROGRAM, "users.py", "exec"), scope)
+    assert scope["out"][0] == 7
+    assert scope["again"] == scope["compiled"]
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        scope["refused"].build()
+    (found,) = caught.value.diagnostics
+    assert found.location is not None
+    assert (found.rule_id, found.location.file, found.location.line) == ("value.kind", "users.py", 18)
