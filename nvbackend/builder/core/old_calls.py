@@ -278,6 +278,11 @@ OF_NOUNS = {
         "fence": "k.fence.proxy_async",
         "expect_tx": "k.mbarrier.expect_tx",
     },
+    "bulk": {
+        **dict.fromkeys(("wait", "wait_group"), "k.tma.wait_group"),
+        **dict.fromkeys(("commit", "commit_group"), "k.tma.commit_group"),
+        "copy": "k.bulk.load, or k.bulk.store",
+    },
     "cp_async": {
         **dict.fromkeys(("wait", "wait_all"), "k.cp_async.wait_group"),
         "commit": "k.cp_async.commit_group",

@@ -29,6 +29,8 @@ def k() -> nvb.KernelBuilder:
     [
         ("tma", "laod", "k.tma.load"),
         ("mbarrier", "arive", "k.mbarrier.arrive"),
+        ("bulk", "commit_group", "k.tma.commit_group"),
+        ("bulk", "wait_group", "k.tma.wait_group"),
         ("", "tma_load", "k.tma.load"),
         ("", "mbarrier_wait", "k.mbarrier.wait"),
         ("", "wgmma_mma_async", "k.wgmma.mma_async"),
