@@ -403,7 +403,7 @@ def _misfits_of_entries(
 def called(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
     """The name of what the user called: a method with the class of its object, a class by its own name."""
     if "." not in function.__qualname__ or not args:
-        return f"{_prefix(function)}{function.__qualname__}"
+        return _of_package(function)
     noun = getattr(type(args[0]), "__noun__", None)
     if function.__name__ == "__init__":
         return f"k.{noun}" if isinstance(noun, str) else type(args[0]).__name__
@@ -414,17 +414,17 @@ def called(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
     return f"{owner}[...]" if function.__name__ in _INDEXING else f"{owner}.{function.__name__}"
 
 
-_PACKAGE = __name__.partition(".")[0]
-_REQUESTS = f"{_PACKAGE}.requests."
-_INDEXING = ("__getitem__", "__setitem__")
-_BOUND = ("self", "cls")
+_INDEXING, _BOUND = ("__getitem__", "__setitem__"), ("self", "cls")
 
 
-def _prefix(function: Callable[..., Any]) -> str:
-    """What a user writes before the name of a public function: `nvb.` or, of a request, `nvb.mma.`."""
-    if function.__module__.startswith(_REQUESTS):
-        return f"nvb.{function.__module__.removeprefix(_REQUESTS)}."
-    return "nvb." if function.__qualname__ in sys.modules[_PACKAGE].__all__ else ""
+def _of_package(function: Callable[..., Any]) -> str:
+    """What a user writes for a function: `nvb.attach`, of a request `nvb.mma.sync`, of a selector `nvb.mma.select`."""
+    name, module = function.__qualname__, function.__module__.split(".")
+    if module[1:2] == ["requests"]:
+        return f"nvb.{module[2]}.{name}"
+    if module[1:3] == ["isel", "select"] and name.startswith("select_"):
+        return f"nvb.{module[3]}.select"
+    return f"nvb.{name}" if name in sys.modules[__name__.partition(".")[0]].__all__ else name
 
 
 def _diagnose(name: str, problem: str, signature: inspect.Signature, instead: str = "") -> Diagnostic:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import traceback
 from collections.abc import Callable
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from nvbackend.diagnostics import record, user_facing
 from nvbackend.diagnostics.arguments import Kinds, as_tuples, wrong_arguments, wrong_entries
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.signature import Parameter, Pointer, Scalar
+from tests.api.public import names
 
 Bracketed = str | list[int] | None
 
@@ -386,3 +387,19 @@ def test_a_call_is_named_as_it_is_written() -> None:
             call()
         (diagnostic,) = caught.value.diagnostics
         assert diagnostic.message.endswith(said)
+
+
+FUNCTIONS = {name: given for name, given in names().items() if isinstance(given, FunctionType)}
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if not name.startswith("nvb.rows.")])
+def test_a_function_is_named_as_the_package_offers_it(name: str) -> None:
+    """And the fix writes the call so: a name that is only its definition's helps nobody."""
+    with pytest.raises(DiagnosticError) as caught:
+        FUNCTIONS[name](no_such_argument=1)
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "call.argument"
+    last = name.rpartition(".")[2]
+    for said in (found.message.partition(":")[0], (found.fix or "").removeprefix("call it as ").partition("(")[0]):
+        assert said.rpartition(".")[2] == last
+        assert name.endswith(said) or said == f"nvb.{last}"
