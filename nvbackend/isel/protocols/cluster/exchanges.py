@@ -51,7 +51,7 @@ def check_exchanges(function: MachineFunction) -> Iterator[Diagnostic]:
     """Every such race, once for each allocation, at the later of the two accesses."""
     if function.attributes.get(ATTACHED) or function.values is None:
         return
-    if any(instr.semantics.in_peer and facts.PEERS in instr.facts for instr in function.instructions()):
+    if any(facts.PEERS in instr.facts for instr in function.instructions()):
         yield from _Search(function, function.values).find()
 
 
@@ -64,18 +64,12 @@ class _Search:
         self._loops = loops_of(function)
         self._paths = rank_paths(function)
         self._footprints = footprints_by_rank(function, values)
-        arrivals = [
-            site
-            for of_block in self._sites.values()
-            for site in of_block
-            if site.instr.semantics.arrives_at(Scope.CLUSTER)
-        ]
-        self._arrivals = [site for site in arrivals if self._loops.is_reachable(site.block)]
-        self._relaxed = frozenset(site.position for site in arrivals if _is_relaxed(site))
+        sites = (site for of_block in self._sites.values() for site in of_block)
+        self._relaxed = frozenset(site.position for site in sites if _is_relaxed(site))
 
     def find(self) -> Iterator[Diagnostic]:
         """All races, by the allocation."""
-        if not self._loops.regular or not self._all_meet():
+        if not self._all_meet():
             return
         own, peers = self._accesses()
         for twin, those in peers.items():
@@ -86,9 +80,7 @@ class _Search:
     def _all_meet(self) -> bool:
         """Whether all CTAs come to the same barriers of the cluster, each as often as the others."""
         blocks = {name for name, block_sites in self._sites.items() if any(meets(site.instr) for site in block_sites)}
-        return all(
-            is_for_each(path, name) for path in self._distinct for name in blocks if self._loops.is_reachable(name)
-        )
+        return all(is_for_each(path, name) for path in self._distinct for name in blocks)
 
     @cached_property
     def _distinct(self) -> list[MachineFunction]:
@@ -97,9 +89,7 @@ class _Search:
     @cached_property
     def _phases(self) -> dict[int, dict[int, Phase]]:
         """The phase before each access, by path and position."""
-        repeated = frozenset(
-            name for name in self._sites if self._loops.is_reachable(name) and self._loops.innermost(name)
-        )
+        repeated = frozenset(name for name in self._sites if self._loops.innermost(name))
         analysis = Phases(self._relaxed, repeated)
         return {
             id(path): {
@@ -113,9 +103,7 @@ class _Search:
         """The accesses of CTAs to their own memory, and to their peers', by the allocation."""
         own: dict[int, list[_Access]] = {}
         peers: dict[int, list[_Access]] = {}
-        for name, sites in self._sites.items():
-            if not self._loops.is_reachable(name):
-                continue
+        for sites in self._sites.values():
             latest: dict[object, list[tuple[Site, MemoryTouch]]] = {}
             for site in sites:
                 if matters(site):
@@ -180,18 +168,15 @@ class _Search:
         return True if is_read_later and unordered(mine.released, theirs.released, carried) else None
 
     def _carried(self, own: _Access, other: _Access) -> Places:
-        """The arrivals in each round of the innermost loop around both, where both are in each round too."""
+        """The arrivals of a loop, where each of them and both accesses are in each round, and in no loop inside."""
         loop = self._loops.innermost(own.site.block)
-        while loop is not None and other.site.block not in loop.blocks:
-            above = self._loops.dominator(loop.header)
-            loop = None if above == loop.header else self._loops.innermost(above)
-        if loop is None or not all(self._loops.every_round(loop, access.site.block) for access in (own, other)):
+        if loop is None or other.site.block not in loop.blocks:
             return frozenset()
-        return frozenset(
-            site.position
-            for site in self._arrivals
-            if site.block in loop.blocks and self._loops.every_round(loop, site.block)
-        )
+        arrivals = [site for name in loop.blocks for site in self._sites[name] if _arrives(site)]
+        once = {own.site.block, other.site.block, *(site.block for site in arrivals)}
+        if not all(self._loops.every_round(loop, name) for name in once):
+            return frozenset()  # an arrival that is not in each round may come between the two
+        return frozenset(site.position for site in arrivals)
 
     def _are_both(self, own: _Access, by: Crew, owner: int, other: _Access, also: Crew, rank: int) -> bool:
         """Whether the owner's CTA certainly executes one access where the peer executes the other, or the reverse."""
@@ -201,6 +186,10 @@ class _Search:
         if together and is_for_each(mine, here) and is_for_each(theirs, there):
             return True
         return not is_avoided(mine, by.anchor) and not is_avoided(theirs, also.anchor)
+
+
+def _arrives(site: Site) -> bool:
+    return site.instr.semantics.arrives_at(Scope.CLUSTER)
 
 
 def _is_relaxed(site: Site) -> bool:

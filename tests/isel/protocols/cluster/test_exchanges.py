@@ -331,6 +331,7 @@ def test_a_barrier_that_some_ctas_skip_is_the_one_mistake(place, by_rank):
         def skipped(here: str) -> None:
             if here == place:
                 with k.if_(k.cluster.rank() == 0 if by_rank else k.block_id() < n):
+                    k.barrier.sync()
                     k.cluster.sync()
 
         k.cluster.sync()
