@@ -38,7 +38,7 @@ SHORT = 500
 GROWTH = 2
 """Roughly how much longer the last run is than the first, where tiles follow one another."""
 FEW_VALUES = 8
-"""A parameter that declares at most so many values takes each of them in a run, where there is room for that."""
+"""A parameter that declares at most so many values takes its ends, and the others where there is room for that."""
 ALONE = 700
 """The last run of a kernel without such tiles, which shows little more than the first, may bring the sum to this."""
 
@@ -155,12 +155,12 @@ class Runs:
         if found or machine.is_over_budget:
             return found
         few = FewSteps(self._subject.function, self._program, self._subject.scalars, rounds, chosen, machine.ways)
-        if found := self._further_on(rounds, chosen, machine.steps):
+        if found := self._ends(few, chosen, machine.steps) or self._further_on(rounds, chosen, machine.steps):
             return found
         for scale in FEW:
             if found := self._few(few, scale, machine.steps):
                 return found
-        return self._least(few, machine.steps) or self._last(machine.steps) or self._others(few, chosen, machine.steps)
+        return self._least(few, machine.steps) or self._last(machine.steps) or self._between(few, chosen, machine.steps)
 
     def _further_on(self, rounds: Rounds, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
         """What shows further on in the grid, where loops are longer, as those of causal attention are.
@@ -197,17 +197,37 @@ class Runs:
         found, _ = self._run(MAIN, chosen)
         return [_with_values(one, few.changed(chosen)) for one in found if one.rule_id != UNWRITTEN.id]
 
-    def _others(self, few: FewSteps, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
-        """What runs show with each value of parameters that declare a few of them, as a number of stages does.
+    def _ends(self, few: FewSteps, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
+        """What runs show with the least and the greatest value of parameters that declare a few, as of stages.
 
-        `chosen` are the parameters of the first run, `steps` is what it took.
+        `chosen` are the parameters of the first run, `steps` is what it took. These runs take nothing from the others.
         """
-        for name, scalar in self._subject.scalars.items():
-            values = scalar.values
-            if scalar.minimum is None or scalar.maximum is None or len(values) > FEW_VALUES:
-                continue
-            for number in sorted(values, key=lambda one: (one not in (values[0], values[-1]), one)):
-                if number == chosen[name] or self._spent + steps > ENOUGH:
+        spent, self._spent = self._spent, 0
+        allowed = max(ENOUGH, 2 * steps)
+        ends = [(name, (each[0], each[-1])) for name, each in self._few_values()]
+        found = self._of_values(few, ends, chosen, allowed - steps)
+        self._spent = spent
+        return found
+
+    def _between(self, few: FewSteps, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
+        """The same with the values between them, where there is room."""
+        return self._of_values(few, [(name, each[1:-1]) for name, each in self._few_values()], chosen, ENOUGH - steps)
+
+    def _few_values(self) -> list[tuple[str, Sequence[int]]]:
+        """The parameters that declare a few values, with these."""
+        return [
+            (name, scalar.values)
+            for name, scalar in self._subject.scalars.items()
+            if scalar.minimum is not None and scalar.maximum is not None and len(scalar.values) <= FEW_VALUES
+        ]
+
+    def _of_values(
+        self, few: FewSteps, values: Sequence[tuple[str, Sequence[int]]], chosen: Mapping[str, int], room: int
+    ) -> list[Diagnostic]:
+        """What runs show with each of the values of parameters; none starts where more than `room` is spent."""
+        for name, each in values:
+            for number in each:
+                if number == chosen[name] or self._spent > room:
                     continue
                 given = {name: number}
                 _, others = self._choose(MAIN, given=given)

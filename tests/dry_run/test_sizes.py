@@ -256,3 +256,29 @@ def test_a_negative_number_of_steps_is_a_warning(steps: int, warned: bool) -> No
     said = rows.build(check=[{"steps": steps, "offset": -4}]).diagnostics
     assert [one.rule_id for one in said] == (["dry-run.no-sizes"] if warned else [])
     assert not warned or f"steps is {steps}" in said[0].message
+
+
+@nvb.kernel("sm_90", threads=64)
+def signalled(k, x: nvb.Pointer[nvb.f32], stages: i32(minimum=2, maximum=5), *, without, rounds):
+    """After some rounds all wait for an arrival that one number of stages leaves out."""
+    done = k.mbarrier.array(1, arrivals=1, name="done")
+    k.mbarrier.ready()
+    with k.range(rounds):
+        x[k.thread_id()] = 1.0
+        k.barrier.sync()
+    with k.if_((k.thread_id() == 0) & (stages != without)):
+        k.mbarrier.arrive(done)
+    k.mbarrier.wait(done, 0)
+
+
+@pytest.mark.parametrize("rounds", [1, 200, 1000])
+def test_the_least_and_the_greatest_of_a_few_values_are_tried_in_large_kernels_too(rounds: int) -> None:
+    for without in (2, 5):
+        assert rules(lambda without=without: signalled.build(without=without, rounds=rounds)) == ["mbarrier.deadlock"]
+    assert rules(lambda: signalled.build(without=6, rounds=rounds)) == []
+
+
+def test_values_between_are_tried_where_there_is_room() -> None:
+    assert rules(lambda: signalled.build(without=3, rounds=1)) == ["mbarrier.deadlock"]
+    assert rules(lambda: signalled.build(without=3, rounds=1000)) == []
+    assert rules(lambda: signalled.build(without=3, rounds=1000, check=[{"stages": 3}])) == ["mbarrier.deadlock"]
