@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from llvmlite import ir
 
@@ -16,7 +17,7 @@ from nvbackend.dry_run.machine.threads import own
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.compile import compile_program
 from nvbackend.dry_run.program.needed import is_of_protocols
-from nvbackend.dry_run.rules import BEYOND, TENSOR_BOUNDS, UNINITIALISED, UNJUDGED, UNWRITTEN
+from nvbackend.dry_run.rules import BEYOND, DEADLOCK, TENSOR_BOUNDS, UNINITIALISED, UNJUDGED, UNWRITTEN
 from nvbackend.dry_run.scenario.choose import FEW, FURTHER_ON, MAIN, MORE, Scale, Wanted, choose, halved, rounds_of
 from nvbackend.dry_run.scenario.few_steps import FewSteps, asks_for_its_place
 from nvbackend.dry_run.scenario.laps import Laps
@@ -39,6 +40,8 @@ GROWTH = 2
 """Roughly how much longer the last run is than the first, where tiles follow one another."""
 FEW_VALUES = 8
 """A parameter that declares at most so many values takes its ends, and the others where there is room for that."""
+MOST_NUMBERS = 3
+"""A deadlock names at most so many numbers in memory."""
 ALONE = 700
 """The last run of a kernel without such tiles, which shows little more than the first, may bring the sum to this."""
 
@@ -329,7 +332,7 @@ class Runs:
                 ways = {"latest_first": latest_first, "first_way": first_way, "whole": True}
                 again, other = run(self._program, launch, self._make, less, **ways)
                 found = found if again or other.is_over_budget else []
-            return found, machine
+            return [_with_data(one, machine.choices.of_memory()) for one in found], machine
 
     def _promised(self, given: Mapping[str, int]) -> Callable[[MachineInstr, str], frozenset[str]]:
         """The parameters that decide how far an index goes, but for those that the author gave.
@@ -361,6 +364,15 @@ class Runs:
 def _with_values(found: Diagnostic, values: Mapping[str, int]) -> Diagnostic:
     """A diagnostic that names the parameters with which it was found."""
     return replace(found, message=f"{found.message} (with {_listed(values)})") if values else found
+
+
+def _with_data(found: Diagnostic, numbers: Mapping[str, int]) -> Diagnostic:
+    """A deadlock that names the numbers in memory with which threads wait, and how to rule them out."""
+    if found.rule_id != DEADLOCK.id or not numbers:
+        return found
+    few = dict(islice(numbers.items(), MOST_NUMBERS))
+    which = f"{next(iter(few))} never has that value" if len(few) == 1 else "they never have these values together"
+    return replace(_with_values(found, few), fix=f"{found.fix}; if {which}, rule it out with k.assume")
 
 
 def _listed(values: Mapping[str, int]) -> str:

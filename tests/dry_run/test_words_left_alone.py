@@ -127,3 +127,25 @@ def compared(k, word: nvb.Pointer[i32], out: nvb.Pointer[i32], *, differs=0):
 def test_a_byte_equals_the_low_bits_of_its_word() -> None:
     assert refusals(compared) == []
     assert refusals(compared, differs=256) == ["mbarrier.deadlock"]
+
+
+@nvb.kernel("sm_90", threads=64)
+def arrives_for_data(k, words: nvb.Pointer[i32], *, assumes=False):
+    """All wait for an arrival that a word decides about."""
+    done = k.mbarrier.array(1, arrivals=1, name="done")
+    k.mbarrier.ready()
+    if assumes:
+        k.assume(words[3] > 0)
+    with k.if_((k.thread_id() == 0) & (words[3] > 0)):
+        k.mbarrier.arrive(done)
+    k.mbarrier.wait(done, 0)
+
+
+def test_a_deadlock_names_the_number_with_which_it_comes_and_how_to_rule_it_out() -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        arrives_for_data.build()
+    (said,) = caught.value.diagnostics
+    assert said.rule_id == "mbarrier.deadlock"
+    assert said.message.endswith("(with words[3] = 0)")
+    assert said.fix.endswith("if words[3] never has that value, rule it out with k.assume")
+    assert refusals(arrives_for_data, assumes=True) == []

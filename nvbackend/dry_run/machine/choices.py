@@ -34,6 +34,10 @@ class Choices:
             raise Guessed
         return int(decided) if isinstance(decided, bool) else decided
 
+    def of_memory(self) -> dict[str, int]:
+        """The numbers of global memory about which something was chosen, by their places."""
+        return self._model.of_memory()
+
     def is_of_memory(self, condition: Unknown) -> bool:
         """Whether a condition is about numbers of global memory."""
         return isinstance(condition, Expression) and self._model.is_of_memory(condition)

@@ -89,6 +89,18 @@ class Model:
         """Whether it depends on numbers of global memory, which are the caller's: they may be multiples of others."""
         return any(isinstance(root, str) for root in self._code(condition).roots)
 
+    def of_memory(self) -> dict[str, int]:
+        """The numbers of global memory about which something was chosen, by their places: `lengths[0]`."""
+        arrays = {number: place[1][0] for place, number in self._numbers.items() if place[0] == "parameter"}
+        numbers = {}
+        for place in (one for one in self._numbers if one in self._settled and one[0] == "load"):
+            (address,), bits = place[1], self._bits[place]
+            array = arrays.get(address >> _APART << _APART) if type(address) is int else None
+            if array is not None:
+                index = (address & (1 << _APART) - 1) * 8 // bits
+                numbers[f"{array}[{index}]"] = int(signed(self._numbers[place], bits))
+        return numbers
+
     def _places(self, condition: Expression) -> list[Place]:
         """The places of the numbers that it depends on now."""
         asked: list[Place] = []
