@@ -156,6 +156,7 @@ class Explain:
                 return True
         guard = second.guard
         early = second.writes and isinstance(guard, Wait) and not guard.learnt and 0 <= second.replaced < guard.at
+        early = early and not _fill_two_stages(first, second)
         if early and (first.writes or _came_before(guard, first)):
             self._early(guard.barrier, guard, guard.guaranteed, part)
             return True
@@ -288,6 +289,12 @@ def _came_before(guard: Wait, reader: Record) -> bool:
     return any(
         one.arrivals and one.at <= reader.event and (one.cta, one.warp) == (reader.cta, reader.warp) for one in phase
     )
+
+
+def _fill_two_stages(first: Record, second: Record) -> bool:
+    """Whether two copies that complete on different mbarriers fill the same bytes: a place is wrong, and no wait."""
+    barriers = first.barrier, second.barrier
+    return bool(first.engine and second.engine) and None not in barriers and barriers[0] is not barriers[1]
 
 
 def _who(record: Record, part: Part, with_rounds: bool = False) -> str:

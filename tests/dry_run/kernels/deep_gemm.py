@@ -47,7 +47,8 @@ class Ring:
         beside = 0 if self.wrong("no_bytes_of_the_scales") else SCALE_BYTES
         k.mbarrier.arrive(self.full + stage, expect_tx=2 * TILE.bytes + beside)
         k.tma.load(self.a.at(stage), a, (tile * 64, step * 64), self.full + stage)
-        k.tma.load(self.b.at(stage), b, (0, step * 64), self.full + stage)
+        of_b = 0 if self.wrong("b_to_the_first_stage") else stage
+        k.tma.load(self.b.at(of_b), b, (0, step * 64), self.full + stage)
         source = scales + (tile * steps + step) * 64
         k.bulk.load(self.scales + stage * 64, source, SCALE_BYTES, self.full + stage)
 
@@ -91,6 +92,7 @@ class Ring:
     no_barrier_after_the_wait=Mistake(
         "race", "The other warps stage a tile before the first has waited for the store."
     ),
+    b_to_the_first_stage=Mistake("refilled-early", "B is always copied to the first stage, A to its own."),
     loads_one_step_less=Mistake("undrained", "The producer leaves out the last step of the CTA's last tile."),
 )
 @nvb.kernel("sm_90a", threads=256)
