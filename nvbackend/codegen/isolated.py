@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from types import MappingProxyType
 
 from nvbackend.codegen.llvm import (
     FOREIGN_TRIPLE,
@@ -63,7 +62,7 @@ def compile_ir_isolated(ir_text: str, target: Target, *, optimize: int = 3) -> L
     answer = json.loads(done.stdout)
     if "broken" in answer:
         raise DiagnosticError([_REMOTE_RULES[rule].diagnose(**values) for rule, values in answer["broken"]])
-    return LlvmResult(answer["ptx"], answer["optimized_ir"], MappingProxyType(answer["timings"]))
+    return LlvmResult(answer["ptx"], answer["optimized_ir"], answer["timings"])
 
 
 def _run(program: str, request: dict[str, object]) -> subprocess.CompletedProcess[str]:

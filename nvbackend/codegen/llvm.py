@@ -120,7 +120,7 @@ def compile_ir(ir_text: str, target: Target, *, optimize: int = 3) -> LlvmResult
         printed = time.perf_counter()
     _refuse_unknown_intrinsics(ptx)
     timings = {PARSE: parsed - start, OPTIMISE: optimised - parsed, PRINT: printed - optimised}
-    return LlvmResult(ptx, optimized_ir, MappingProxyType(timings))
+    return LlvmResult(ptx, optimized_ir, timings)
 
 
 @user_facing

@@ -10,6 +10,7 @@ from nvbackend.diagnostics.diagnostic import (
     Diagnostic,
     DiagnosticError,
     MissingAttribute,
+    MissingEntry,
     Rule,
     Severity,
     gather,
@@ -20,9 +21,9 @@ from nvbackend.diagnostics.diagnostic import (
 )
 from nvbackend.diagnostics.location import Location, caller_location
 from nvbackend.diagnostics.records import record
-from nvbackend.diagnostics.spelling import misspelt
-from nvbackend.diagnostics.type_names import element_name
-from nvbackend.diagnostics.users import user_line
+from nvbackend.diagnostics.spelling import element_name, misspelt
+from nvbackend.diagnostics.uncopied import Uncopied, refuse_copy
+from nvbackend.diagnostics.users import parameter_names, run_callback, user_line
 
 __all__ = [
     "Diagnostic",
@@ -30,8 +31,10 @@ __all__ = [
     "Interrupted",
     "Location",
     "MissingAttribute",
+    "MissingEntry",
     "Rule",
     "Severity",
+    "Uncopied",
     "WrongKind",
     "caller_location",
     "element_name",
@@ -39,9 +42,12 @@ __all__ = [
     "is_flag",
     "missing_name",
     "misspelt",
+    "parameter_names",
     "printed",
     "raise_all",
     "record",
+    "refuse_copy",
+    "run_callback",
     "told_once",
     "user_facing",
     "user_line",

@@ -26,7 +26,7 @@ from nvbackend.diagnostics.diagnostic import (
     printed,
     with_article,
 )
-from nvbackend.diagnostics.type_names import element_name
+from nvbackend.diagnostics.spelling import element_name
 
 ARGUMENT = Rule(
     id="call.argument",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import numbers
@@ -10,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from types import FrameType, FunctionType, TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 from nvbackend.diagnostics.annotations import NUMPY
 from nvbackend.diagnostics.arguments import (
@@ -71,8 +72,20 @@ def user_facing(decorated: _Decorated) -> _Decorated:
             covered = _covered(member, named_by_python=name in _NAMED_BY_PYTHON)
             if covered is not member:
                 setattr(decorated, name, covered)
+        refuse_changes(decorated)
         return cast("_Decorated", decorated)
     return cast("_Decorated", _covered(decorated))
+
+
+def refuse_changes(cls: Any) -> None:
+    """Let objects of a frozen dataclass with slots refuse a change; Python's own form fails for a name of no field."""
+
+    def unchanged(self: object, name: str, *_: object) -> NoReturn:
+        raise dataclasses.FrozenInstanceError(f"{type(self).__name__} cannot be changed: {name!r}")
+
+    parameters = getattr(cls, "__dataclass_params__", None)
+    if parameters is not None and parameters.frozen and "__slots__" in vars(cls):
+        cls.__setattr__ = cls.__delattr__ = unchanged
 
 
 def own_boundary(method: _Decorated) -> _Decorated:
@@ -244,6 +257,12 @@ def _is_of_users_code(traceback: TracebackType | None) -> bool:
         if _is_of_no_library(frame):
             last = frame
     return last is not None and not is_plumbing(last)
+
+
+def is_of_libraries(traceback: TracebackType | None) -> bool:
+    """Whether no frame from `traceback` on is of the user's program or of this package, but for boundaries."""
+    inside = (frame for frame in _frames(traceback) if frame.f_globals.get("__name__") not in _BOUNDARIES)
+    return not any(map(_is_of_no_library, inside))
 
 
 def _is_of_no_library(frame: FrameType) -> bool:

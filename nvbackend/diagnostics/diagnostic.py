@@ -273,6 +273,14 @@ class MissingName(DiagnosticError, KeyError):
     __reduce__ = MissingAttribute.__reduce__
 
 
+class MissingEntry(DiagnosticError, IndexError, ValueError):
+    """For an entry that a sequence lacks: to `except IndexError`, or `except ValueError`, it is Python's own error."""
+
+    __module__ = DiagnosticError.__module__
+    __qualname__ = DiagnosticError.__qualname__
+    __reduce__ = MissingAttribute.__reduce__
+
+
 def gather(*checks: Callable[[], object]) -> list[Diagnostic]:
     """What the checks raise, in order: each is called, even after another has raised."""
     diagnostics: list[Diagnostic] = []

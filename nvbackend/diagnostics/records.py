@@ -12,7 +12,7 @@ from types import FrameType, FunctionType
 from typing import Any, TypeVar
 
 from nvbackend.diagnostics.arguments import MARK, as_tuples, truth_values, was_compared, wrong_arguments, wrong_entries
-from nvbackend.diagnostics.boundary import cut, plain_numbers, refuse, refuse_method
+from nvbackend.diagnostics.boundary import cut, plain_numbers, refuse, refuse_changes, refuse_method
 from nvbackend.diagnostics.diagnostic import DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
 
@@ -35,6 +35,7 @@ def record(decorated: _Class) -> _Class:
         if isinstance(inside, FunctionType) and (name == "__init__" or not name.startswith("_")):
             wrapped = _checked(inside) if name == "__init__" else _light(inside)
             setattr(decorated, name, wrapped if inside is member else type(member)(wrapped))
+    refuse_changes(decorated)
     return decorated
 
 

@@ -1,12 +1,17 @@
-"""Which known names a wrong one is a misspelling of: by letters that are wrong, missing, too many or swapped."""
+"""Which known name is meant by a wrong one: a misspelling of it, or what other languages call an element type."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 _LETTERS_OF_A_SLIP = 5
 """A slip of a letter is one in so many letters of a name: names that are shorter have one."""
 _MOST_SLIPS = 2
+_NAMES = {"half": "f16", "float": "f32", "double": "f64", "int": "s32", "bool": "pred"}
+_OTHER_SPELLING = re.compile(r"(float|bfloat|int|uint|f|bf|s|i|u)(8|16|32|64)$")
+_LETTER = {"float": "f", "bfloat": "bf", "int": "s", "uint": "u", "i": "s"}
+_FLOATS = ("f16", "f32", "f64", "bf16")
 
 
 def misspelt(name: str, known: Iterable[str]) -> list[str]:
@@ -34,3 +39,14 @@ def _slips(a: str, b: str, most: int) -> int:
             new.append(best)
         before, last = last, new
     return last[-1]
+
+
+def element_name(other: str) -> str | None:
+    """The element type that NumPy, PyTorch, C or Python calls `other`, as `nvb.f32`; None where nothing is meant."""
+    if other in _NAMES:
+        return f"nvb.{_NAMES[other]}"
+    match = _OTHER_SPELLING.match(other)
+    if match is None:
+        return None
+    name = f"{_LETTER.get(match[1], match[1])}{match[2]}"
+    return f"nvb.{name}" if name[0] in "su" or name in _FLOATS else None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from nvbackend.builder.kernel.definition import KernelDefinition
 from nvbackend.codegen.compiled import CompiledKernel
-from nvbackend.diagnostics import Rule, printed
+from nvbackend.diagnostics import Rule, parameter_names, printed, run_callback
 from nvbackend.frameworks.written import written_parameters
 from nvbackend.runtime.module import SIMULATOR, LoadedKernel, load
 from nvbackend.signature import Parameter, Pointer, Scalar
@@ -111,7 +110,11 @@ class Operator:
                     f"the result {what} is {printed(function)}", "pass a function that gives an array without numbers"
                 )
             return
-        for named in inspect.signature(function).parameters:
+        names = parameter_names(function)
+        if names is None:
+            problem = f"the function of {what} is {printed(function)}, whose parameters have no names"
+            self.refuse(problem, f"wrap it in a lambda that names some of: {', '.join(self.taken)}")
+        for named in names:
             if named not in self.taken:
                 problem = f"the function of {what} takes {named}, which the operator does not take"
                 self.refuse(problem, f"it may take: {', '.join(self.taken)}")
@@ -122,11 +125,11 @@ class Operator:
 
     def made(self, passed: Mapping[str, Any]) -> dict[str, Any]:
         """The results, without numbers."""
-        return {name: called(function, passed) for name, function in self.results.items()}
+        return {name: called(f"the function of {name}", function, passed) for name, function in self.results.items()}
 
     def shape(self, passed: Mapping[str, Any]) -> Any:
         """The grid of a launch."""
-        return called(self.grid, passed) if callable(self.grid) else self.grid
+        return called("the function of grid", self.grid, passed) if callable(self.grid) else self.grid
 
     def kernel_on(self, index: int | None) -> LoadedKernel:
         """The kernel on the device of that index, or in the simulator."""
@@ -136,6 +139,7 @@ class Operator:
         return known
 
 
-def called(function: Callable[..., Any], passed: Mapping[str, Any]) -> Any:
+def called(what: str, function: Callable[..., Any], passed: Mapping[str, Any]) -> Any:
     """What a function gives of the parameters that it names."""
-    return function(**{name: passed[name] for name in inspect.signature(function).parameters})
+    names = parameter_names(function) or ()
+    return run_callback(what, function, by_name={name: passed[name] for name in names})

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from nvbackend.diagnostics import Diagnostic, Location, raise_all, record, user_facing
+from nvbackend.diagnostics import Diagnostic, Location, missing_name, raise_all, record, user_facing
 from nvbackend.diagnostics.brief import cut, short_repr
 from nvbackend.intrinsics.sync import special_registers
 from nvbackend.ptx.forms import CONSTANTS, SINK, Declared, form_breach
@@ -46,9 +46,15 @@ class Names:
 
     __repr__ = short_repr
 
+    @user_facing
     def __getitem__(self, name: Name) -> Declared:
         """The declaration that `name`, where it is in the text, means."""
+        if not isinstance(name, Name) or name.position not in self.of:
+            raise missing_name("the module", "use of a name", name, [])
         return self.of[name.position]
+
+    __iter__ = None  # or Python would ask for names 0, 1, 2, ...
+    __contains__ = None
 
 
 @cache

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any, NoReturn, TypeVar
 
-from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, user_facing
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Uncopied, user_facing
 from nvbackend.diagnostics.boundary import cut, own_boundary
 from nvbackend.diagnostics.location import CallerFrames, is_of_compiler
 from nvbackend.isel.machine.assertions import CTA, DONE, NUMBER, THREAD, VALUES, WORDS, Assertion
@@ -315,7 +315,7 @@ def _index(axes: Sequence[int]) -> str:
 
 
 @user_facing
-class PreparedLaunch(NoLaunches):
+class PreparedLaunch(Uncopied, NoLaunches):
     """A launch whose arguments are checked and converted; `run()` only calls the driver.
 
     It holds the arrays it was made with, so their memory stays. Work that other streams had pending on them is
@@ -323,6 +323,8 @@ class PreparedLaunch(NoLaunches):
     """
 
     __slots__ = ("_launch", "_launched", "_launches", "_owners", "record")
+    _uncopied_for = "is of arrays and a stream of this process"
+    _uncopied_advice = "prepare the launch again"
 
     def __init__(
         self,

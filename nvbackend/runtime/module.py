@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast, overload
 
-from nvbackend.diagnostics import Diagnostic, DiagnosticError, raise_all, user_facing, with_article
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Uncopied, raise_all, user_facing, with_article
 from nvbackend.diagnostics.boundary import cut, own_boundary
 from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import LAUNCH_CALL, KernelsByName, NoLaunches
@@ -69,6 +69,20 @@ class Compiled(Protocol):
         """Its cubin, None where PTX is all there is."""
 
 
+_OnDevice = TypeVar("_OnDevice")
+
+
+class _Loaded(Uncopied):
+    """What is on a device: a deep copy of an object that holds it launches the same kernel."""
+
+    __slots__ = ()
+    _uncopied_for = "is on a device of this process"
+    _uncopied_advice = "pickle what was compiled, and load that again"
+
+    def __deepcopy__(self: _OnDevice, memo: dict[int, Any]) -> _OnDevice:
+        return self
+
+
 _Launch = TypeVar("_Launch", bound=Callable[..., None])
 _NOTHING: Any = object()
 
@@ -99,7 +113,7 @@ def _again_or(checked: _Launch) -> _Launch:
 
 
 @user_facing
-class LoadedKernel(NoLaunches):
+class LoadedKernel(_Loaded, NoLaunches):
     """A kernel on the current device. Launch it by `launch(grid, ...)` or `kernel[grid, stream](...)`."""
 
     def __init__(self, signature: Signature, kernel: Any, device: Device) -> None:
@@ -249,7 +263,7 @@ class _OfGrid:
 
 
 @user_facing
-class LoadedModule(KernelsByName[LoadedKernel]):
+class LoadedModule(_Loaded, KernelsByName[LoadedKernel]):
     """The kernels of a module on the current device, by name: `module["scale"].launch(grid, ...)`."""
 
     def __init__(self, kernels: Mapping[str, LoadedKernel]) -> None:

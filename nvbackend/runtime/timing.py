@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from nvbackend.diagnostics import record, user_facing
+from nvbackend.diagnostics import record, run_callback, user_facing
 from nvbackend.diagnostics.brief import short_repr
 from nvbackend.runtime.driver import bindings, call, no_gpu_reason
 from nvbackend.runtime.rules import NO_GPU, TIMING
@@ -101,7 +101,7 @@ def time_launches(
         for name in random.Random(turn).sample(names, len(names)):
             start = used.mark()
             for _ in range(repeats):
-                functions[name]()
+                run_callback("time_launches", functions[name])
             end = used.mark()
             if turn >= 0:
                 marks[name].append((start, end))

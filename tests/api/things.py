@@ -86,7 +86,16 @@ def things_in_a_hopper_kernel() -> Iterator[Any]:
     mma, warps = k.tiled_mma(WGMMA), k.tiled_mma(WARP_ATOM)
     ring, coordinates = k.pipeline(2, 1, a=TILE), k.identity_tensor((64, 64))
     yield from (k, k.mma, x, described, k.shared_tile(TILE), k.shared_tiles(TILE, 2), k.tensor(x, Layout((64, 64))))
-    yield from (mma, mma.layouts, warps, warps.thread, ring, coordinates, coordinates.below(3, k.thread_id()))
+    yield from (
+        mma,
+        mma.accumulator(),
+        mma.layouts,
+        warps,
+        warps.thread,
+        ring,
+        coordinates,
+        coordinates.below(3, k.thread_id()),
+    )
     yield from (k.thread_id(), k.var(0), k.register_tensor(f32, (4, 4)))
     acc = k.wgmma.accumulator(64)
     acc.fill(0.0)

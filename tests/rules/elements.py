@@ -84,3 +84,10 @@ def a_name_of_another_object(k):
     acc = mma.accumulator()
     acc.zero()  # breaks
     acc.clear()  # keeps
+
+
+@kernel("sequence.entry", "sm_80")
+def the_element_after_the_last(k, out: nvb.Pointer[f32]):
+    values = k.tiled_mma(nvb.mma.sync("m16n8k16", f16, f16, f32), (4, 1)).accumulator().elements()
+    out[k.thread_id()] = values[len(values)]  # breaks
+    out[k.thread_id()] = values[len(values) - 1]  # keeps

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 from llvmlite import ir
 
 import nvbackend as nvb
@@ -28,6 +30,15 @@ def value_of_another_kernel():
 def text_as_a_value(k, out: nvb.Pointer[i32]):
     out[0] = "1"  # breaks
     out[0] = 1  # keeps
+
+
+@kernel("call.copy")
+def variable_copied(k, out: nvb.Pointer[i32]):
+    total = k.var(0)
+    before = deepcopy(total)  # breaks
+    before = k.var(total)  # keeps
+    total += 1
+    out[0] = before.value
 
 
 @kernel("value.attribute")

@@ -36,7 +36,7 @@ from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.builder.values.math_policy import NOTHING_ALLOWED, MathPolicy
 from nvbackend.builder.values.placed import TilePlaces
 from nvbackend.builder.values.values import Value
-from nvbackend.diagnostics import Diagnostic, Location, caller_location, raise_all
+from nvbackend.diagnostics import Diagnostic, Location, Uncopied, caller_location, raise_all
 from nvbackend.diagnostics.location import caller_line
 from nvbackend.dry_run.anchors import Anchor, Anchors
 from nvbackend.intrinsics.row.row import Effect, Row
@@ -54,7 +54,7 @@ _OTHER_AXES = ("tid.y", "tid.z")
 NO_VALUES: Mapping[str, Sequence[ir.Value | int]] = MappingProxyType({})
 
 
-class Core:
+class Core(Uncopied):
     """Blocks, regions, mutable storage and the machine record of one function."""
 
     cta_wide: dict[tuple[str, int], Callable[..., Diagnostic]]

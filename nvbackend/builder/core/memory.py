@@ -38,7 +38,7 @@ from nvbackend.builder.values.values import (
     as_value,
     scaled,
 )
-from nvbackend.diagnostics import Location, Rule, caller_location, user_facing
+from nvbackend.diagnostics import Location, Rule, Uncopied, caller_location, user_facing
 from nvbackend.intrinsics.copy.load_store import WEAK
 from nvbackend.intrinsics.row.types import ElementType, u32
 from nvbackend.isel.machine.function import MemoryUse
@@ -70,7 +70,7 @@ GLOBAL_POINTER = Rule(
 
 
 @user_facing
-class Address:
+class Address(Uncopied):
     """A typed address in global or shared memory: `address + n` moves by elements, `address[n]` reads and writes.
 
     `align` is the alignment in bytes that is promised for this address. `const` says that it comes from a pointer

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.old_calls import INVERSES, OF_K, OF_MATH, OF_NOUNS, OF_OTHERS, OLD_CALLS
-from nvbackend.diagnostics import MissingAttribute, Rule, misspelt
+from nvbackend.diagnostics import MissingAttribute, Rule, Uncopied, misspelt
 
 UNKNOWN = Rule(
     id="call.unknown",
@@ -26,7 +26,7 @@ NOT_A_CALL = Rule(
 _MOST = 3
 
 
-class Noun:
+class Noun(Uncopied):
     """One noun of the PTX ISA, as an attribute of `k`."""
 
     __noun__: ClassVar[str]

@@ -11,7 +11,7 @@ from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import name_fault
 from nvbackend.builder.scopes.parameter_types import not_a_type
 from nvbackend.builder.value_tracking.addresses.alignment import LARGEST_ALIGNMENT
-from nvbackend.diagnostics import Diagnostic, raise_all, record
+from nvbackend.diagnostics import Diagnostic, Uncopied, raise_all, record
 from nvbackend.intrinsics.copy.tma_tensor import RANKS
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.layout.descriptors.smem_layout import TMA_BOX_LIMIT
@@ -26,7 +26,7 @@ PARAMETER_BYTES = 32764
 
 @record
 @dataclass(frozen=True, slots=True)
-class TensorMapParameter:
+class TensorMapParameter(Uncopied):
     """A tensor map inside the kernel: its address in parameter space, and what is known of it at build time."""
 
     name: str

@@ -51,6 +51,7 @@ def function(
     function.call, function.argument, function.result, function.recursion, function.differs.
     """
 
+    @user_facing
     def decorate(decorated: Callable[..., Any]) -> FunctionDefinition:
         return FunctionDefinition(decorated, inline, name)
 

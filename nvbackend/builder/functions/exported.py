@@ -58,7 +58,7 @@ class CompiledFunction:
 
     name: str
     target: Target
-    parameters: Mapping[str, Scalar | Pointer]
+    parameters: Mapping[str, Scalar | Pointer] = field(hash=False)
     results: tuple[ElementType, ...] | None
     machine: MachineFunction = field(compare=False, repr=False)
     ir: str = field(repr=False)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_origin
 from nvbackend.builder.kernel.again.pure_names import unquoted
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.parameter_types import Unresolved, not_a_type
-from nvbackend.diagnostics import DiagnosticError
+from nvbackend.diagnostics import DiagnosticError, parameter_names, printed, run_callback
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.signature import ParameterType, Pointer, Scalar, TensorMap
 
@@ -101,12 +101,16 @@ def resolved(function: Callable[..., Any], what: str, bound: Any, constants: Map
     """What a bound of a kernel is for these constants of the build (kernel.function for one that there is not)."""
     if not callable(bound):
         return bound
-    names = list(inspect.signature(bound).parameters)
+    known = ", ".join(constants) or "none"
+    names = parameter_names(bound)
+    if names is None:
+        problem = f"{what} is {printed(bound)}, whose parameters have no names"
+        advice = f"wrap it in a lambda that names constants of the build: {known}"
+        rules.KERNEL_FUNCTION.fail(kernel=function.__name__, problem=problem, advice=advice)
     for name in names:
         if name not in constants:
-            known = ", ".join(constants) or "none"
             problem = f"{what} depends on {name!r}, which is not one of its build-time constants, or has no value"
             rules.KERNEL_FUNCTION.fail(
                 kernel=function.__name__, problem=problem, advice=f"name some of its constants: {known}"
             )
-    return bound(**{name: constants[name] for name in names})
+    return run_callback(what, bound, by_name={name: constants[name] for name in names})

@@ -85,6 +85,7 @@ def kernel(
     """
     parsed = Target.parse(target)
 
+    @user_facing
     def decorate(function: Callable[..., None]) -> KernelDefinition:
         check_function(function)
         chosen = name or function.__name__

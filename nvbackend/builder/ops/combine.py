@@ -11,7 +11,7 @@ from nvbackend.builder.core.variables import select
 from nvbackend.builder.ops.math.functions import Math
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Value, as_value
-from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics import Rule, run_callback
 from nvbackend.intrinsics.row.types import ElementType, s32
 
 Operation: TypeAlias = "str | Callable[[Any, Any], Any]"
@@ -52,12 +52,12 @@ def combining(k: Core, call: str, operation: Operation, values: Several, *, nan:
     `nan` is of min and max of floats. Raises reduce.operation, value.operation for bits of floats, value.type for a
     function that gives other types, and call.no-effect for `nan` elsewhere.
     """
-    if isinstance(operation, str) and operation not in NAMES:
+    if not callable(operation) and not (isinstance(operation, str) and operation in NAMES):
         OPERATION.fail(call=call, given=operation, names=", ".join(NAMES))
     if nan:
         _check_nan(call, operation, values)
     if callable(operation):
-        return _by_function(k, operation, values)
+        return _by_function(k, call, operation, values)
     if operation in BITWISE and (floats := [each.type for each in values if each.type.is_float]):
         advice = "take add, mul, min or max, or the bits: .bitcast(nvb.u32)"
         rules.UNSUPPORTED_OPERATION.fail(operation=f"{call} by {operation}", element=floats[0], advice=advice)
@@ -98,9 +98,9 @@ def check_initial(call: str, initial: object, *, exclusive: bool) -> None:
         )
 
 
-def _by_function(k: Core, function: Callable[[Any, Any], Any], values: Several) -> Combine:
+def _by_function(k: Core, call: str, function: Callable[[Any, Any], Any], values: Several) -> Combine:
     def combine(a: Several, b: Several) -> Several:
-        made = function(a[0], b[0]) if len(values) == 1 else function(a, b)
+        made = run_callback(call, function, *(a[0], b[0]) if len(values) == 1 else (a, b))
         parts = made if isinstance(made, tuple) else (made,)
         if len(parts) != len(values):
             problem = f"the function of {len(values)} values gives {len(parts)}"

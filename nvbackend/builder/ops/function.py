@@ -53,7 +53,7 @@ from nvbackend.builder.ops.warp import Warp
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.scopes.names import name_or
 from nvbackend.builder.values.values import Operand, Value, constant
-from nvbackend.diagnostics import caller_location
+from nvbackend.diagnostics import caller_location, refuse_copy
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.function import MemoryTouch, Touch
@@ -447,4 +447,4 @@ class FunctionBuilder:
         return from_llvm(self.core, value, element)
 
     if not TYPE_CHECKING:  # it would make a type checker accept every name
-        __getattr__, __setattr__, __delattr__ = get_missing, set_attribute, delete_attribute
+        __getattr__, __setattr__, __delattr__, __reduce_ex__ = get_missing, set_attribute, delete_attribute, refuse_copy

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.values.values import Operand, Value, as_index, as_value
-from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.diagnostics import Rule, Uncopied, run_callback, user_facing
 from nvbackend.intrinsics.row.types import s32
 from nvbackend.layout import AnyLayout, IntTuple, Layout, cosize
 from nvbackend.layout.algebra.inttuple import added, compact, extents, is_outside, leaves, modes, nested_as, text
@@ -37,7 +37,7 @@ OPEN = Rule(
     id="tensor.open-coordinate",
     message="coordinate {coordinate} leaves a mode of the shape {shape} open, so it is of several elements",
     fix="give an index for every mode",
-    why="One predicate says of one element whether it is inside.",
+    why="One element is stored, or is inside of bounds: its place is one.",
     reference="CUTLASS include/cute/algorithm/copy.hpp (copy_if)",
 )
 
@@ -46,7 +46,7 @@ Cut: TypeAlias = "Callable[[AnyLayout], Partition]"
 
 
 @user_facing
-class Coordinates:
+class Coordinates(Uncopied):
     """The coordinates of a tensor, cut as tensors are: CuTe's identity tensor. Made by `k.identity_tensor`.
 
     `coordinates[i, j]` is a tuple of an index for each dimension; with `_`, the coordinates of the modes left open.
@@ -66,7 +66,7 @@ class Coordinates:
         """The part that `cut` gives, as `Tensor.partition` has it."""
         parts = []
         for part in self._parts:
-            own = cut(part.layout)
+            own = run_callback("Coordinates.partition", cut, part.layout, gives=(Partition,))
             parts.append(Partition(own.layout, added(part.offset, own.offset)))
         return Coordinates(self._k, tuple(parts), self._at)
 
@@ -108,8 +108,7 @@ class Inside:
 
         Raises tensor.coordinate outside of the shape, tensor.open-coordinate where a mode has no index.
         """
-        if is_open(coordinate):
-            OPEN.fail(coordinate=text(coordinate), shape=text(self.coordinates.shape))
+        check_closed(coordinate, self.coordinates.shape)
         inside: Value | None = None
         for index, bound in zip(self.coordinates[coordinate], self.bounds, strict=True):
             if bound is not None:
@@ -165,6 +164,12 @@ def check_inside(coordinate: Any, shape: IntTuple) -> None:
     place = coordinate[0] if isinstance(coordinate, tuple) and len(coordinate) == 1 else coordinate
     if is_outside(place, shape):
         OUTSIDE.fail(coordinate=text(place), shape=text(shape))
+
+
+def check_closed(coordinate: Any, shape: IntTuple) -> None:
+    """Raises tensor.open-coordinate where a mode has no index."""
+    if is_open(coordinate):
+        OPEN.fail(coordinate=text(coordinate), shape=text(shape))
 
 
 def sliced(layout: AnyLayout, coordinate: Any) -> Partition:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 from nvbackend.builder.core.local import Local
 from nvbackend.builder.core.variables import Variable, make_variable, select
 from nvbackend.builder.scopes.rules import SUB_BYTE
-from nvbackend.builder.tiles.coordinates import check_inside
+from nvbackend.builder.tiles.coordinates import check_closed, check_inside
 from nvbackend.builder.values.placed import Placed, TilePlaces
 from nvbackend.builder.values.values import Operand, Value, as_index, as_value
-from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.diagnostics import Rule, run_callback, user_facing
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, u32
 from nvbackend.isel.target.target import VARIANT
 from nvbackend.layout import IntTuple, Layout, cosize, size
@@ -88,7 +88,8 @@ class RegisterTensor(Placed):
 
     def retile(self, by: Callable[[Layout], Layout]) -> RegisterTensor:
         """The same registers in the order of a copy: `fragment.retile(thr_copy.retile_D)`. Raises copy.fragment."""
-        return RegisterTensor(self._k, self.element, by(self.layout), self._cells, self.offset)
+        layout = run_callback("RegisterTensor.retile", by, self.layout, gives=(Layout,))
+        return RegisterTensor(self._k, self.element, layout, self._cells, self.offset)
 
     def registers(self) -> list[Value]:
         """The registers in order of the coordinates: what an mma is given. Raises tensor.registers."""
@@ -171,6 +172,7 @@ class RegisterTensor(Placed):
 
     def __setitem__(self, coordinate: Any, value: Operand) -> None:
         self._check(coordinate)
+        check_closed(coordinate, self.shape)
         register, shift = self._place(self.layout(coordinate))
         stored = as_value(self._k, value, self.element)
         if self.element.bits >= REGISTER_BITS:

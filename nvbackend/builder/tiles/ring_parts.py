@@ -8,11 +8,11 @@ from typing import Any
 from nvbackend.builder.tiles import ring_rules
 from nvbackend.builder.tiles.ring import Ring
 from nvbackend.builder.tiles.stages import TileLayout
-from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics import Uncopied, user_facing
 
 
 @user_facing
-class RingParts:
+class RingParts(Uncopied):
     """The parts of a ring by the names of their tiles, each a `Ring`, made by `k.pipeline(..., apart=...)`.
 
     `ring.key.fill()` and `ring.value.drain()` take the next stage of that part alone. Each part has barriers and a

@@ -16,7 +16,7 @@ from nvbackend.builder.tiles import ring_rules
 from nvbackend.builder.tiles.tensor import Tensor, make_tensor
 from nvbackend.builder.values.attributes import ATTRIBUTE
 from nvbackend.builder.values.values import Operand, Value, as_index
-from nvbackend.diagnostics import MissingAttribute, record
+from nvbackend.diagnostics import MissingAttribute, Uncopied, record
 from nvbackend.intrinsics.copy import tma
 from nvbackend.intrinsics.row.types import ElementType, s32, u8
 from nvbackend.layout import AnyLayout, ComposedLayout, cosize, size
@@ -33,7 +33,7 @@ OPTIONS = ("stages", "consumers", "copies", "multicast", "apart")
 
 
 @record
-class Stage(Generic[Tile]):
+class Stage(Uncopied, Generic[Tile]):
     """A stage of a ring: its tiles by name, and `full`, the mbarrier that its copies complete on, where it has one."""
 
     __slots__ = ("full", "tiles")

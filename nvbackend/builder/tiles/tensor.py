@@ -11,10 +11,10 @@ from typing import Any
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.tiles.coordinates import Cut, check_inside, divisor, is_open, sliced
+from nvbackend.builder.tiles.coordinates import Cut, check_closed, check_inside, divisor, is_open, sliced
 from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import Operand, Value, address_type, as_index
-from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.diagnostics import Rule, run_callback, user_facing
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.layout import AnyLayout, ComposedLayout, IntTuple, Layout, SmemPtr, Swizzle, cosize, zipped_divide
 from nvbackend.layout.algebra.inttuple import RunTimeExtent, added, leaves, modes, nested_as, valued
@@ -121,6 +121,7 @@ class Tensor(KnownAttributes):
 
     def at(self, *coordinate: Any) -> Address:
         """The address of an element. Raises layout-algebra.coordinate, and tensor.coordinate outside of the shape."""
+        check_closed(coordinate, self.shape)
         check_inside(coordinate, self._extents)
         return Walker(self).address(coordinate[0] if len(coordinate) == 1 else coordinate)
 
@@ -141,7 +142,7 @@ class Tensor(KnownAttributes):
 
 
 def _cut(term: Term, cut: Cut) -> Term:
-    part = cut(term.part.layout)
+    part = run_callback("Tensor.partition", cut, term.part.layout, gives=(Partition,))
     return dataclasses.replace(term, part=Partition(part.layout, added(term.part.offset, part.offset)))
 
 

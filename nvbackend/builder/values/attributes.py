@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from nvbackend.diagnostics import MissingAttribute, Rule
+from nvbackend.diagnostics import MissingAttribute, Rule, Uncopied
 
 ATTRIBUTE = Rule(
     id="value.attribute",
@@ -54,7 +54,7 @@ def missing_attribute(owner: object, name: str, shown: str, kind: str) -> Attrib
     return MissingAttribute([ATTRIBUTE.diagnose(owner=shown, name=name, advice=advice)])
 
 
-class KnownAttributes:
+class KnownAttributes(Uncopied):
     """An object of a kernel that is not a value: a name that it does not have is tile.attribute."""
 
     __slots__ = ()

@@ -17,7 +17,7 @@ from nvbackend.builder.scopes.blocks import Region
 from nvbackend.builder.scopes.names import check_name
 from nvbackend.builder.values.attributes import missing_attribute
 from nvbackend.builder.values.math_policy import MathPolicy
-from nvbackend.diagnostics import printed, user_facing
+from nvbackend.diagnostics import Uncopied, printed, user_facing
 from nvbackend.diagnostics.boundary import plain_number
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, pred, s32, s64, u32
 from nvbackend.isel.target.target import Target
@@ -74,7 +74,7 @@ class Emitter(Protocol):
 
 
 @user_facing
-class Arithmetic:
+class Arithmetic(Uncopied):
     """The operators of run-time values and variables.
 
     Integers wrap around in the bits of their type. Their `//` and `%` round towards minus infinity as in Python; on

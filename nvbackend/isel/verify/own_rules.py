@@ -37,7 +37,7 @@ class Finding:
     def __init__(self, site: Site, /, *, notes: Sequence[tuple[str, Site]] = (), **values: object) -> None:
         self._site = site
         self._notes = tuple(_checked_note(note) for note in _checked_notes(notes))
-        self._values = MappingProxyType(values)
+        self._values = values
 
     @property
     def site(self) -> Site:
@@ -52,7 +52,7 @@ class Finding:
     @property
     def values(self) -> Mapping[str, object]:
         """What fills in the texts of the rule."""
-        return self._values
+        return MappingProxyType(self._values)
 
     def __repr__(self) -> str:
         return f"<finding at {self.site!r}>"

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from nvbackend.diagnostics import record, user_facing
+from nvbackend.diagnostics import printed, record, run_callback, user_facing
 from nvbackend.layout.algebra.inttuple import Coordinate, IntTuple, leaves, product, text
 from nvbackend.layout.algebra.layout import Layout, drawn, must_be_known
-from nvbackend.layout.algebra.rules import ELEMENT_WIDTH, RECAST, SWIZZLE
+from nvbackend.layout.algebra.rules import COORDINATE, ELEMENT_WIDTH, RECAST, SWIZZLE
 
 INDEX_BITS = 64
 
@@ -60,6 +60,8 @@ class Swizzle:
         """The swizzled index, an integer or a builder value; for the latter the arithmetic is emitted."""
         if self.bits == 0:
             return index
+        if isinstance(index, (float, str, tuple, list)) or not hasattr(index, "__rshift__"):
+            COORDINATE.fail(coordinate=index, shape=self.period, problem=f"{printed(index)} is not an index")
         bits = index & self.source_mask
         return index ^ (bits >> self.shift if self.shift >= 0 else bits << -self.shift)
 
@@ -196,7 +198,9 @@ class ComposedLayout:
 
     def with_layout(self, function: Callable[[Layout], Layout]) -> ComposedLayout:
         """The same swizzle and offset after `function` of the layout within."""
-        return replace(self, layout_b=function(self.layout_b))
+        return replace(
+            self, layout_b=run_callback("ComposedLayout.with_layout", function, self.layout_b, gives=(Layout,))
+        )
 
     def _recast_offset(self, factor: int, *, wider: bool) -> int | SmemPtr:
         """The offset for elements `factor` times as wide, or as narrow. Raises layout-algebra.recast."""

@@ -87,6 +87,8 @@ class DescriptorIterator:
 
     def __add__(self, units: Any) -> DescriptorIterator:
         """The iterator `units` of 16 bytes further on. Raises descriptor.advance-carry, descriptor.no-base."""
+        if not isinstance(units, int) and not hasattr(units, "to"):
+            return NotImplemented
         if is_zero(units):
             return self
         if self.base is None:

@@ -14,7 +14,7 @@ from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.lower.conversions import Number, llvm_type, not_a_value
 from nvbackend.builder.scopes.blocks import Storage
 from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
-from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
+from nvbackend.diagnostics import Diagnostic, Uncopied, raise_all, run_callback, user_facing
 from nvbackend.intrinsics.fragments.wmma import Shape, contiguous, register_count, spelled_shape
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType, f16, f32, f64, s32, u32
@@ -31,7 +31,7 @@ _F16_MOST = 65504
 
 
 @user_facing
-class WmmaFragment:
+class WmmaFragment(Uncopied):
     """A thread's part of a matrix: `fragment` "a", "b", "c" or "d" of `shape` (M, N, K), `layout` being that of A or B.
 
     Which thread holds which element is not specified (PTX ISA 9.7.14.4.1): use `map` for what is the same for all.
@@ -65,7 +65,9 @@ class WmmaFragment:
     def map(self, function: Callable[[Value], Value]) -> WmmaFragment:
         """A fragment whose registers are `function` of this one's, which must treat all elements alike."""
         kind = register_type(self.element)
-        registers = [as_value(self._k, function(value), kind) for value in self.values()]
+        registers = [
+            as_value(self._k, run_callback("WmmaFragment.map", function, value), kind) for value in self.values()
+        ]
         return WmmaFragment(self._k, self.fragment, self.shape, self.element, self.layout, registers)
 
     def position(self, thread: int, index: int) -> tuple[int, int]:

@@ -12,13 +12,13 @@ from nvbackend.builder.tiles.elements.across_warps import AXES, over_threads
 from nvbackend.builder.tiles.elements.rules import OTHER
 from nvbackend.builder.values.attributes import missing_attribute, refuse_assignment
 from nvbackend.builder.values.values import Operand, Value, as_value
-from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics import Uncopied, run_callback, user_facing
 
 if TYPE_CHECKING:
     from nvbackend.builder.tiles.elements.held import Held
 
 
-class _Arithmetic(ABC):
+class _Arithmetic(Uncopied, ABC):
     """Operators that go value by value."""
 
     @abstractmethod
@@ -108,7 +108,8 @@ class AxisValues(_Arithmetic):
         """`function` of each value, and of those of `others` for the same row or column. Raises elements.other."""
         k = self._held.core
         aligned = [self._aligned(other) for other in others]
-        made = [as_value(k, function(value, *(each[at] for each in aligned))) for at, value in enumerate(self._values)]
+        calls = ((value, *(each[at] for each in aligned)) for at, value in enumerate(self._values))
+        made = [as_value(k, run_callback("AxisValues.map", function, *arguments)) for arguments in calls]
         return AxisValues(self._held, self.axis, made)
 
     def reduce_lanes(self, operation: Operation, *, nan: bool = False, barrier: Operand | None = None) -> AxisValues:

@@ -17,14 +17,15 @@ from nvbackend.builder.tiles.fragment_copies import load_fitting, store_fitting
 from nvbackend.builder.tiles.register_tensor import make_registers
 from nvbackend.builder.tiles.tensor import Tensor
 from nvbackend.builder.values.attributes import KnownAttributes
+from nvbackend.builder.values.entries import Entries
 from nvbackend.builder.values.values import Operand, Value, as_value
-from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics import run_callback, user_facing
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.layout import Layout
 
 
 @user_facing
-class TileValues(KnownAttributes, Sequence[Value]):
+class TileValues(KnownAttributes, Entries[Value]):
     """The elements that a thread has of a tile: `elements()` of an accumulator, or what is computed from that.
 
     They stay as they are: each call gives new ones, which `acc.set` writes back, `store` writes to memory, and
@@ -35,7 +36,7 @@ class TileValues(KnownAttributes, Sequence[Value]):
 
     def __init__(self, held: Held, values: Sequence[Value]) -> None:
         self._held = held
-        self._values = tuple(values)
+        self._entries = tuple(values)
 
     @property
     def held(self) -> Held:
@@ -45,18 +46,12 @@ class TileValues(KnownAttributes, Sequence[Value]):
     @property
     def element(self) -> ElementType:
         """The element type."""
-        return self._values[0].type
+        return self._entries[0].type
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns of the whole tile."""
         return self._held.ownership.shape
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __iter__(self) -> Iterator[Value]:
-        return iter(self._values)
 
     @overload
     def __getitem__(self, index: int) -> Value: ...
@@ -64,14 +59,14 @@ class TileValues(KnownAttributes, Sequence[Value]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Value]: ...
 
-    def __getitem__(self, index: int | slice) -> Value | Sequence[Value]:
-        return self._values[index]
+    def __getitem__(self, index: int | slice) -> Any:
+        return super().__getitem__(index)
 
     # -- coordinates ------------------------------------------------------------------------------------------------
 
     def items(self) -> Iterator[tuple[tuple[Value, Value], Value]]:
         """((row, column), value) of each of the thread's elements; rows and columns are s32 values."""
-        return iter(list(zip(self._held.coordinates(), self._values, strict=True)))
+        return iter(list(zip(self._held.coordinates(), self._entries, strict=True)))
 
     def rows(self, value: Operand | Callable[[Value], Operand]) -> AxisValues:
         """A value for each row of which the thread has elements: a number, a value, or a function of the row."""
@@ -97,7 +92,8 @@ class TileValues(KnownAttributes, Sequence[Value]):
         All results have one type (elements.type). Raises elements.other for values of another tile.
         """
         aligned = [self._aligned(other) for other in others]
-        return self._made([function(value, *(each[at] for each in aligned)) for at, value in enumerate(self._values)])
+        calls = ((value, *(each[at] for each in aligned)) for at, value in enumerate(self._entries))
+        return self._made([run_callback("TileValues.map", function, *arguments) for arguments in calls])
 
     def where(self, keep: Callable[[Value, Value], Operand], otherwise: Operand) -> TileValues:
         """The elements for which `keep(row, column)`, a predicate, holds, and `otherwise` in the places of others.
@@ -105,11 +101,12 @@ class TileValues(KnownAttributes, Sequence[Value]):
         It masks: `scores.where(lambda row, column: column <= row, -math.inf)`.
         """
         select, other = self._held.k.select, as_value(self._held.core, otherwise, self.element)
-        return self._made([select(keep(*place), value, other) for place, value in self.items()])
+        keeps = (run_callback("TileValues.where", keep, *place) for place, _ in self.items())
+        return self._made([select(kept, value, other) for kept, value in zip(keeps, self._entries, strict=True)])
 
     def to(self, element: ElementType) -> TileValues:
         """Each converted to `element`, as `Value.to` does it."""
-        return self._made([value.to(element) for value in self._values])
+        return self._made([value.to(element) for value in self._entries])
 
     def _made(self, values: Sequence[Operand]) -> TileValues:
         made = [as_value(self._held.core, value) for value in values]
@@ -130,7 +127,7 @@ class TileValues(KnownAttributes, Sequence[Value]):
             instead = "take values of one tiled MMA and one tile, or go through shared memory"
             OTHER.fail(left=self, right=other, problem=problem, instead=instead)
         if isinstance(other, TileValues):
-            return other._values
+            return other._entries
         numbers = {at: number for number, at in enumerate(self._held.ownership.along(other.axis))}
         return [other.values[numbers[place[other.axis]]] for place in self._held.ownership.values]
 
@@ -199,10 +196,10 @@ class TileValues(KnownAttributes, Sequence[Value]):
         self, axis: int, operation: Operation, *, nan: bool, lanes: bool, barrier: Operand | None
     ) -> AxisValues:
         ownership, k, call = self._held.ownership, self._held.k, f"reduce_{AXES[axis]}s"
-        combine = combining(k.core, call, operation, self._values[:1], nan=nan)
+        combine = combining(k.core, call, operation, self._entries[:1], nan=nan)
 
         def of_thread(at: int) -> Value:
-            places = zip(ownership.values, self._values, strict=True)
+            places = zip(ownership.values, self._entries, strict=True)
             first, *others = [value for place, value in places if place[axis] == at]
             for other in others:
                 (first,) = combine((first,), (other,))
@@ -249,11 +246,11 @@ class TileValues(KnownAttributes, Sequence[Value]):
     ) -> Sequence[Value]:
         k, element = self._held.k, target.element
         if isinstance(alpha, (int, float)) and isinstance(beta, (int, float)) and (alpha, beta) == (1, 0):
-            return self._values
+            return self._entries
         form = Axpby(k, alpha, beta, self.element, element, c.element)
         if not form.reads_c:
-            return [form.of(value, None) for value in self._values]
-        return [form.of(value, old) for value, old in zip(self._values, self._loaded(c, where, "c"), strict=True)]
+            return [form.of(value, None) for value in self._entries]
+        return [form.of(value, old) for value, old in zip(self._entries, self._loaded(c, where, "c"), strict=True)]
 
     def _loaded(self, source: Tensor, where: Inside | None, name: str) -> Iterator[Value]:
         k = self._held.k
@@ -272,5 +269,7 @@ Other: TypeAlias = "TileValues | AxisValues | AxisVariable | Operand"
 def axis_values(held: Held, axis: int, value: Operand | Callable[[Value], Operand]) -> AxisValues:
     """One value for each row (axis 0) or column (1) of which the thread has elements."""
     if callable(value):
-        return AxisValues(held, axis, [as_value(held.core, value(index)) for index in held.indices(axis)])
+        call = f"TileValues.{AXES[axis]}s"
+        made = [as_value(held.core, run_callback(call, value, index)) for index in held.indices(axis)]
+        return AxisValues(held, axis, made)
     return AxisValues(held, axis, [as_value(held.core, value)] * len(held.ownership.along(axis)))

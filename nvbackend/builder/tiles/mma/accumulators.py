@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
 from nvbackend.builder.scopes.rules import ACCUMULATOR_REGISTERS
 from nvbackend.builder.tiles.mma.rules import PARTS
 from nvbackend.builder.values.accumulator import Accumulator, WgmmaFragment, elements_of, halves, pack_halves
+from nvbackend.builder.values.entries import Entries
 from nvbackend.builder.values.placed import Placed, TilePlaces
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import user_facing
@@ -19,7 +20,7 @@ from nvbackend.tiled.split_k import halving
 
 
 @user_facing
-class Accumulators(Placed, Sequence[Accumulator]):
+class Accumulators(Placed, Entries[Accumulator]):
     """The accumulators of the atoms along M, along N, and of the parts of a split K: `acc[m, n]`, `acc[m, n, part]`.
 
     `shape` says how many there are along M and N, and for each of these places.
@@ -29,16 +30,10 @@ class Accumulators(Placed, Sequence[Accumulator]):
     def __init__(
         self, made: Sequence[Accumulator], shape: tuple[int, int, int], places: TilePlaces | None = None
     ) -> None:
-        self._made = tuple(made)
+        self._entries = tuple(made)
         self._layout = Layout(shape)
         self._own_places = places
         self.shape = shape
-
-    def __len__(self) -> int:
-        return len(self._made)
-
-    def __iter__(self) -> Iterator[Accumulator]:
-        return iter(self._made)
 
     @overload
     def __getitem__(self, index: int | tuple[int, ...]) -> Accumulator: ...
@@ -48,18 +43,18 @@ class Accumulators(Placed, Sequence[Accumulator]):
 
     def __getitem__(self, index: Any) -> Any:
         if not isinstance(index, tuple):
-            return self._made[index]
-        return self._made[self._layout((*index, 0) if len(index) == 2 else index)]
+            return super().__getitem__(index)
+        return self._entries[self._layout((*index, 0) if len(index) == 2 else index)]
 
     def clear(self) -> None:
         """Let the next mma overwrite each of them."""
-        for accumulator in self._made:
+        for accumulator in self._entries:
             accumulator.clear()
 
     def fill(self, number: Operand) -> None:
         """Set all elements to `number`; with several parts, those of part 0, and clear the others."""
         first = self.shape[0] * self.shape[1]
-        for place, accumulator in enumerate(self._made):
+        for place, accumulator in enumerate(self._entries):
             if place < first:
                 accumulator.fill(number)
             else:
@@ -74,8 +69,10 @@ class Accumulators(Placed, Sequence[Accumulator]):
         first = self.shape[0] * self.shape[1]
         each, rest = divmod(len(values), first)
         if rest:
-            ACCUMULATOR_REGISTERS.fail(accumulator=self, registers=first * self._made[0].registers, given=len(values))
-        for place, accumulator in enumerate(self._made):
+            ACCUMULATOR_REGISTERS.fail(
+                accumulator=self, registers=first * self._entries[0].registers, given=len(values)
+            )
+        for place, accumulator in enumerate(self._entries):
             if place < first:
                 accumulator.set(values[place * each : (place + 1) * each])
             else:
@@ -85,7 +82,7 @@ class Accumulators(Placed, Sequence[Accumulator]):
         return self._own_places
 
     def _elements(self) -> Sequence[Value]:
-        first = self._made[: self.shape[0] * self.shape[1]]
+        first = self._entries[: self.shape[0] * self.shape[1]]
         return [value for accumulator in first for value in elements_of(accumulator)]
 
     def add_parts(self) -> None:
@@ -106,7 +103,7 @@ class Accumulators(Placed, Sequence[Accumulator]):
 
     def __repr__(self) -> str:
         m, n, parts = self.shape
-        return f"<{m} x {n} accumulators{f' in {parts} parts' if parts > 1 else ''}: {self._made[0]!r}, ...>"
+        return f"<{m} x {n} accumulators{f' in {parts} parts' if parts > 1 else ''}: {self._entries[0]!r}, ...>"
 
 
 def add_registers(target: Accumulator, addends: Sequence[Value]) -> None:
