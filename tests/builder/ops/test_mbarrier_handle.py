@@ -113,6 +113,27 @@ def test_one_cta_keeps_the_fence_of_the_initialisation() -> None:
     assert compiled.cubin
 
 
+@pytest.mark.parametrize(
+    ("target", "cluster", "meeting", "fence"),
+    [
+        ("sm_80", 1, ["bar.sync"], []),
+        ("sm_90a", 1, ["bar.sync"], ["fence.mbarrier_init"]),
+        ("sm_90a", 2, ["barrier.cluster.arrive", "barrier.cluster.wait"], ["fence.mbarrier_init"]),
+    ],
+)
+def test_a_scope_begins_and_ends_its_mbarriers(target: str, cluster: int, meeting: list[str], fence: list[str]) -> None:
+    """All who use them have met before they are invalidated, and meet before their memory holds something else."""
+    k = kernel(target, cluster)
+    memory = k.shared(u8, 16, align=16)
+    with k.mbarrier.scope(2, 128, memory=memory) as barriers:
+        k.mbarrier.arrive(barriers + 1)
+    memory[k.thread_id() % 16] = 0
+    ptx = k.finish(check=False).compile(assemble=False).ptx
+    order = re.findall(r"mbarrier\.in(?:it|val)\b|fence\.mbarrier_init|bar\.sync|barrier\.cluster\.\w+|st\.shared", ptx)
+    begun = [*["mbarrier.init"] * 2, *fence, *meeting]
+    assert order == [*begun, *meeting, *["mbarrier.inval"] * 2, *fence, "bar.sync", "st.shared"]
+
+
 MULTICASTS = {
     "tma_load": lambda k, matrix, tile, full: k.tma.load(tile, matrix, (0, 0), full, multicast=True),
     "tma_load_box": lambda k, matrix, tile, full: k.tma.load_box(tile.address, matrix, (0, 0), full, multicast_mask=1),
