@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import nvbackend as nvb
@@ -85,8 +86,15 @@ def test_barriers_are_ready_on_chips_before_the_fence(target, fences):
 
 
 def test_the_peer_of_a_pair():
-    k = builder(4)
-    k.shared(i32, 1)[0] = k.cluster.peer_rank()
-    text = k.finish().compile(assemble=False).ptx
-    assert "%cluster_ctarank" in text
-    assert "xor.b32" in text
+    """The two CTAs of a pair have each other's ranks, in every pair of a cluster."""
+
+    @nvb.kernel("sm_90a", threads=32, cluster=4)
+    def peers(k, out: nvb.Pointer[i32]):
+        with k.one_thread():
+            out[k.block_id()] = k.cluster.peer_rank()
+
+    compiled = peers.compile(assemble=False)
+    assert "%cluster_ctarank" in compiled.ptx
+    found = np.full(8, 9, np.int32)
+    nvb.runtime.load(compiled, device="simulator").launch(8, found)
+    assert found.tolist() == [1, 0, 3, 2] * 2
