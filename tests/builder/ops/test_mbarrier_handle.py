@@ -90,13 +90,15 @@ def test_cluster_barriers_of_warps_that_have_diverged(aligned: bool, cluster: in
     k.mbarrier.array(1, 1)
     k.mbarrier.ready(aligned=aligned)
     k.cluster.sync(aligned=aligned)
+    k.cluster.arrive(aligned=aligned)
+    k.cluster.wait(aligned=aligned)
     found = re.findall(r"bar(?:rier)?\.(?:cluster\.(?:arrive|wait)|sync)[\w.:]*", k.finish().compile().ptx)
-    if cluster == 1:
-        assert found == ["bar.sync" if aligned else "barrier.sync"] * 2
-        return
     end = ".aligned" if aligned else ""
-    arrivals = [f"barrier.cluster.arrive.relaxed{end}", f"barrier.cluster.arrive{end}"]
-    assert found == [arrivals[0], f"barrier.cluster.wait{end}", arrivals[1], f"barrier.cluster.wait{end}"]
+    alone = [f"barrier.cluster.arrive{end}", f"barrier.cluster.wait{end}"]
+    if cluster == 1:
+        assert found == [*["bar.sync" if aligned else "barrier.sync"] * 2, *alone]
+        return
+    assert found == [f"barrier.cluster.arrive.relaxed{end}", f"barrier.cluster.wait{end}", *alone * 2]
 
 
 def test_one_cta_keeps_the_fence_of_the_initialisation() -> None:

@@ -199,12 +199,30 @@ def test_features_by_a_second_reading(name: str) -> None:
     assert wrong == []
 
 
+_DATACENTER = {f"sm_{number}{suffix}" for number in (100, 103, 110) for suffix in "af"}
+_REGISTERS = (
+    ".reg .b64 m, a; .reg .b32 s, b, r<3>; .reg .b16 h<2>; .reg .pred p; mov.b64 m, 0; mov.b64 a, 0; mov.b32 s, 0; "
+    "mov.b32 b, 0; mov.b32 r0, 0; mov.b32 r1, 0; mov.b32 r2, 0; mov.b16 h0, 0; mov.b16 h1, 0; setp.eq.u32 p, s, b; "
+)
+_LOAD, _BYTES = "shared::cluster.global", "mbarrier::complete_tx::bytes"
+_PIXELS, _OFFSETS = "[s], [m, {r0, r1, r2}], [b]", "{h0, h1}"
 PROBES = (
     ("has_wgmma", "wgmma.fence.sync.aligned", {"sm_90a"}),
+    ("has_tmem", "tcgen05.fence::before_thread_sync", _DATACENTER),
     (
-        "has_tmem",
-        "tcgen05.fence::before_thread_sync",
-        {f"sm_{number}{suffix}" for number in (100, 103, 110) for suffix in "af"},
+        "has_wide_im2col",
+        f"{_REGISTERS}cp.async.bulk.tensor.3d.{_LOAD}.im2col::w.{_BYTES} {_PIXELS}, {_OFFSETS}",
+        _DATACENTER,
+    ),
+    (
+        "has_two_cta_tma",
+        f"{_REGISTERS}cp.async.bulk.tensor.2d.{_LOAD}.tile.{_BYTES}.cta_group::2 [s], [m, {{r0, r1}}], [b]",
+        _DATACENTER,
+    ),
+    (
+        "has_scale_input_accumulator",
+        f"{_REGISTERS}tcgen05.mma.cta_group::1.kind::f16 [s], m, a, b, p, 5",
+        _DATACENTER - {"sm_110a", "sm_110f"},
     ),
     (
         "has_cluster_multicast",
@@ -224,6 +242,14 @@ def test_probes_say_what_ptxas_says(probe: str, instruction: str, expected: set[
     ]
     assert names == accepted
     assert set(names) == expected
+
+
+def test_probes_of_the_name_are_its_suffix() -> None:
+    """PTX ISA 11.1.2 (.target): `a` is of this chip alone, `f` of its family, whose features an `a` has too."""
+    for name in target_names():
+        target = Target.parse(name)
+        assert target.has_arch_conditional is name.endswith("a"), name
+        assert target.has_family_conditional is name.endswith(("a", "f")), name
 
 
 @pytest.mark.parametrize(
