@@ -137,6 +137,17 @@ def test_layouts_are_those_of_the_loads(layouts):
     assert f".aligned.{'.'.join(layouts)}.{CUBE}." in multiplication
 
 
+@pytest.mark.parametrize("loaded", ["row", "col"])
+@pytest.mark.parametrize("stored", ["row", "col"])
+def test_layouts_of_c_and_d_are_their_own(loaded, stored):
+    s = Scene()
+    a, b, _ = s.fragments()
+    c = s.k.wmma.load("c", CUBE, f32, s.c, layout=loaded)
+    s.k.wmma.store(s.c, s.k.wmma.mma(a, b, c), layout=stored)
+    found = [one.split(".")[1:6:4] for one in names(s.ptx()) if ".c." in one or ".d." in one]
+    assert found == [["load", loaded], ["store", stored]]
+
+
 def test_registers_of_ones_own_make_a_fragment():
     s = Scene()
     a, b, c = s.fragments()

@@ -183,3 +183,11 @@ def test_every_element_of_c_is_stored_once_by_its_owner(case):
         assert found == wanted
         seen += found
     assert len(seen) == len(set(seen))
+
+
+def test_tiles_of_a_and_b_have_their_rows_and_the_columns_of_k():
+    """B is stored as its transpose, so that K is the second dimension of both: bM x bK and bN x bK."""
+    mma = KernelBuilder("tiled", "sm_90a", threads=128).tiled_mma(REQUEST, tile=(128, 96))
+    a, b = mma.smem_a(TILE_K), mma.smem_b(TILE_K)
+    assert (a.rows, a.columns) == (128, TILE_K)
+    assert (b.rows, b.columns) == (96, TILE_K)
