@@ -86,8 +86,13 @@ def _umma_block_scaled(m: int, n: int) -> tuple[SeedFootprint, ...]:
     )
 
 
+def _sm120(element: str, a: int, b: int) -> tuple[SeedFootprint, ...]:
+    """SM120 block-scaled m16n8k32: elements of A and of B, and of each kind of factor a register."""
+    name = f"SM120_16x8x32_TN_VS<{element}, {element}, float, float_ue8m0_t, 32>"
+    return _table(name, ("A", a, None), ("B", b, None), ("C", 4, None), ("SFA", 1, None), ("SFB", 1, None))
+
+
 _OF_64_BY_16 = "(64,16):(16,1)"
-_SM120 = "SM120_16x8x32_TN_VS<{0}, {0}, float, float_ue8m0_t, 32>"
 FOOTPRINTS: tuple[SeedFootprint, ...] = (
     *_table("SM70_8x8x4_F32F16F16F32_TN", ("A+B", 4, None)),
     *_table(
@@ -118,14 +123,7 @@ FOOTPRINTS: tuple[SeedFootprint, ...] = (
     *(line for n in (8, 128, 256) for line in _wgmma(n)),
     *(line for n in (64, 256) for line in _umma(n)),
     *_umma_block_scaled(128, 64),
-    *_table(
-        _SM120.format("float_e2m1_t"),
-        ("A", 8, None),
-        ("B", 4, None),
-        ("C", 4, None),
-        ("SFA", 1, None),
-        ("SFB", 1, None),
-    ),
-    *_table(_SM120.format("float_e4m3_t"), ("A", 16, None), ("B", 8, None), ("C", 4, None)),
+    *_sm120("float_e2m1_t", 8, 4),
+    *_sm120("float_e4m3_t", 16, 8),
 )
 """m8n8k4 and then the tables in the order of the seed; of wgmma the N that it computes, of UMMA some."""

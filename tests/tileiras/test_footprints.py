@@ -70,7 +70,7 @@ def test_the_counts_that_are_not_the_hardwares() -> None:
         ("SM120", "B", 4, 8),
     ]
     assert "e2m1" in others[1].hardware_name
-    assert [one.elements for one in FOOTPRINTS if "e4m3" in one.hardware_name] == [16, 8, 4]
+    assert [one.elements for one in FOOTPRINTS if "e4m3" in one.hardware_name] == [16, 8, 4, 1, 1]
 
 
 def test_the_layouts_that_descriptors_encode() -> None:
