@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import pytest
 
 import nvbackend as nvb
@@ -153,3 +156,23 @@ def test_a_stage_says_which_tiles_it_has():
     with pytest.raises(AttributeError) as hidden:
         _ = stage._middle
     assert type(hidden.value) is AttributeError  # what copy and pickle ask for is no mistake of a user
+
+
+@pytest.mark.parametrize(("produced", "consumed"), [(40, 232), (24, 240)])
+def test_roles_take_and_give_their_registers_and_know_their_numbers(produced, consumed):
+    """One thread of warpgroup 0 produces; the others consume, numbered from 0."""
+
+    @nvb.kernel("sm_90a", threads=384, min_ctas=1)
+    def numbers(k, out: nvb.Pointer[nvb.i32]):
+        with k.producer(registers=produced):
+            out[k.thread_id()] = 10
+        with k.consumers(registers=consumed) as number:
+            out[k.thread_id()] = number
+
+    compiled = numbers.compile(assemble=False)
+    found = re.findall(r"setmaxnreg\.(dec|inc)\.sync\.aligned\.u32\s+(\d+);", compiled.ptx)
+    assert sorted(found) == [("dec", str(produced)), ("inc", str(consumed))]
+    out = np.full(384, -1, np.int32)
+    nvb.runtime.load(compiled, device="simulator").launch(1, out)
+    assert sorted(out[:128]) == [-1] * 127 + [10]
+    assert out[128:].tolist() == [0] * 128 + [1] * 128
