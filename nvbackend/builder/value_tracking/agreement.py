@@ -42,9 +42,9 @@ class Agreement:
         self._compared: dict[tuple[str, tuple[int, ...]], int] = {}
 
     def formula(self, condition: ir.Value) -> Formula | None:
-        """The formula of a condition; None where it may change."""
-        number = self._graph.numbers.get(id(condition))
-        return None if number is None or not self._fixed[number] else self._of(number, _DEPTH)
+        """The formula of one of the graph's conditions; None where it may change."""
+        number = self._graph.numbers[id(condition)]
+        return self._of(number, _DEPTH) if self._fixed[number] else None
 
     def _of(self, number: int, depth: int) -> Formula:
         node, sources = self._graph.nodes[number], self._graph.sources[number]

@@ -189,8 +189,6 @@ class _Bounds:
         if not counters:
             return True
         loops = loops_of(self._function)
-        if not loops.regular:
-            return False
         around = {loop.header: loop for loop in map(loops.innermost, _blocks(counters)) if loop is not None}
         if len(around) != len(counters):
             return False

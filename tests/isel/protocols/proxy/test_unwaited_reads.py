@@ -13,8 +13,11 @@ MATRIX = nvb.TensorMap(f16, box=(64, 64), swizzle=0)
 BYTES = 64 * 64 * 2
 
 
-def whole(*, waits, reads=lambda k: True, behind=lambda k, full: None, rounds=2):
-    """Thread 0 fills a tile and the threads of `waits` wait; then, `behind` that, those of `reads` read it."""
+def whole(*, waits, reads=lambda k: True, behind=lambda k, full: None, rounds=2, late=False):
+    """Thread 0 fills a tile and the threads of `waits` wait; then, `behind` that, those of `reads` read it.
+
+    If `late` they wait after they have read.
+    """
 
     @nvb.kernel("sm_90a", threads=128)
     def kernel(k, matrix: MATRIX, out: nvb.Pointer[f16], n: i32):
@@ -29,6 +32,8 @@ def whole(*, waits, reads=lambda k: True, behind=lambda k, full: None, rounds=2)
             behind(k, full)
             with k.if_(reads(k)):
                 out[turn * 128 + k.thread_id()] = tile[k.thread_id()]
+                if late:
+                    k.mbarrier.wait(full, turn & 1)
             k.barrier.sync()
 
     return kernel
@@ -63,6 +68,12 @@ def test_a_barrier_behind_the_wait(name: str) -> None:
     waits, reads, _ = CASES[name]
     kernel = whole(waits=waits, reads=reads, behind=lambda k, full: k.barrier.sync(), rounds=3)
     assert RULE not in rules(kernel.build)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_wait_behind_the_read_is_too_late(name: str) -> None:
+    waits, reads, wrong = CASES[name]
+    assert (RULE in rules(whole(waits=waits, reads=reads, late=True).build)) is wrong
 
 
 def test_threads_of_which_nothing_is_known() -> None:
