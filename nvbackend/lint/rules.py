@@ -102,9 +102,10 @@ TMEM_UNWRITTEN = Rule(
 )
 MBARRIER_STUCK = Rule(
     id="lint.mbarrier-stuck",
-    message="{instruction} waits for the first phase of an mbarrier, and no arrival at it comes before this wait on "
-    "any path",
-    fix="put the arrival that completes the phase (mbarrier.arrive, tcgen05.commit) before the wait",
-    why="No thread passes the wait, so none arrives: the kernel hangs.",
+    message="{instruction} waits for phase {phase} of an mbarrier{round}, and the arrivals that may come before this "
+    "wait do not complete it on any path",
+    fix="put the arrival that completes phase {phase} (mbarrier.arrive, tcgen05.commit) before the wait",
+    why="No thread passes the wait: the kernel hangs. Phases are counted from 0; each takes as many arrivals as "
+    "mbarrier.init says.",
     reference="PTX ISA 9.7.13.15.16 (mbarrier.test_wait, mbarrier.try_wait)",
 )

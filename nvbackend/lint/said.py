@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule
@@ -12,10 +12,12 @@ from nvbackend.lint.lifted.lift import Lifted, Line
 from nvbackend.lint.numbers.addresses import Addresses
 from nvbackend.lint.numbers.by_thread import CtaValues
 from nvbackend.lint.numbers.touched import said
-from nvbackend.lint.rounds.phases import BarrierWaits
+from nvbackend.lint.rounds.phases import BarrierWaits, HangingWait
 from nvbackend.lint.rounds.stages import Late, Stages
 from nvbackend.lint.rounds.written_out import WrittenOut, written_out
 
+_NAMED = 3
+"""Other waits that hang, of those that a message names."""
 Notes = tuple[tuple[str, Location | None], ...]
 _WAITS: Mapping[Completion | None, str] = {
     Completion.COPY_GROUP: "cp.async.wait_group",
@@ -36,19 +38,35 @@ def round_by_round(lifted: Lifted, addresses: Addresses) -> Iterator[Diagnostic]
         if rule not in told:
             told.add(rule)
             yield _late(out, late, rule)
-    for stuck in BarrierWaits(out, values, addresses).find():
-        rule = rules.MBARRIER_INIT if stuck.uninitialised else rules.MBARRIER_STUCK
-        if rule not in told:
-            told.add(rule)
-            opcode = out.lifted.lines[stuck.position].instruction.opcode
-            yield at_line(out.lifted, stuck.position, rule, (), instruction=head_of(opcode))
+    yield from _hanging(out, BarrierWaits(out, values, addresses).find())
+
+
+def _hanging(out: WrittenOut, waits: Sequence[HangingWait]) -> Iterator[Diagnostic]:
+    """The first wait that hangs; others may hang because it does."""
+    for first in waits[:1]:
+        instruction = head_of(out.lifted.lines[first.position].instruction.opcode)
+        if first.phase is None:
+            yield at_line(out.lifted, first.position, rules.MBARRIER_INIT, (), instruction=instruction)
+            continue
+        others = dict.fromkeys(out.lifted.lines[each.position].location for each in waits)
+        notes = [
+            ("threads hang here, too", place) for place in others if place != out.lifted.lines[first.position].location
+        ]
+        yield at_line(
+            out.lifted,
+            first.position,
+            rules.MBARRIER_STUCK,
+            tuple(notes[:_NAMED]),
+            instruction=instruction,
+            phase=first.phase,
+            round=_round_of(out, first.position),
+        )
 
 
 def _late(out: WrittenOut, late: Late, rule: Rule) -> Diagnostic:
     line, issuer = out.lifted.lines[late.position], out.lifted.lines[late.issuer]
     wait, pending = _WAITS[said(issuer).issues], max(late.age - 1, 0)
-    number = out.rounds[late.position]
-    values: dict[str, object] = {"round": f" in round {number} of the loop" if number else ""}
+    values: dict[str, object] = {"round": _round_of(out, late.position)}
     if rule is rules.WRITTEN_IN_FLIGHT:
         use = "writing" if late.kind == "overwritten" else "reading"
         values |= {"wait": wait, "pending": pending, "use": use}
@@ -62,6 +80,12 @@ def _late(out: WrittenOut, late: Late, rule: Rule) -> Diagnostic:
     head = head_of(line.instruction.opcode)
     notes = (("the operation is issued here", issuer.location),)
     return at_line(out.lifted, late.position, rule, notes, instruction=head, issuer=issuer_of(issuer), **values)
+
+
+def _round_of(out: WrittenOut, position: int) -> str:
+    """In which round of its loop an instruction is."""
+    number = out.rounds[position]
+    return f" in round {number} of the loop" if number else ""
 
 
 def at_line(lifted: Lifted, position: int, rule: Rule, notes: Notes, **values: object) -> Diagnostic:

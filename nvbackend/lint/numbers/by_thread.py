@@ -6,9 +6,9 @@ What a launch decides (parameters, the CTA's index, memory) is unknown, and so i
 from __future__ import annotations
 
 import heapq
-import re
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from nvbackend.isel.flow.dataflow import reverse_postorder
@@ -16,6 +16,8 @@ from nvbackend.isel.flow.finished import with_successors
 from nvbackend.isel.flow.graphs import ControlFlow, reached
 from nvbackend.lint.lifted.lift import Lifted, Register
 from nvbackend.lint.numbers import integers
+from nvbackend.lint.numbers.cta import MOST_THREADS, WARP, addresses, extents_of, symbol, threads_of
+from nvbackend.lint.numbers.expressions import Expression, Expressions
 from nvbackend.ptx.syntax import (
     Address,
     Float,
@@ -32,18 +34,14 @@ from nvbackend.ptx.syntax import (
 )
 
 if TYPE_CHECKING:
-    from nvbackend.lint.numbers.integers import Array, Number
+    from nvbackend.lint.numbers.integers import Number
 
     Value: TypeAlias = "Number | Unknown"
     Values: TypeAlias = dict[Register, Value]
 
-_FIRST = 1 << 10
-"""Where the first shared variable is, and what all of them are aligned to."""
 _WINDOW = 1 << 40
 """What is added to a shared address to make it a generic one."""
-_DYNAMIC = "extern .shared"
-"""What all arrays `.extern .shared` are: they begin at one address."""
-_MOST_THREADS, _WARP = 1024, 32
+_ALL_LANES = (1 << WARP) - 1
 _SAME = (
     "%ctaid",
     "%nctaid",
@@ -61,9 +59,13 @@ _SAME = (
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A number that is not known; `same` for all threads that compute it."""
+    """A number that is not known; `same` for all threads that compute it, and how it is computed where that is known.
+
+    The expression of a number that is not the same is a predicate, of others and of masks.
+    """
 
     same: bool
+    expression: Expression | None = None
 
 
 SAME, VARIES = Unknown(same=True), Unknown(same=False)
@@ -74,9 +76,13 @@ class CtaValues:
 
     def __init__(self, lifted: Lifted) -> None:
         self._lifted = lifted
-        self._threads = _threads(lifted)
-        self._addresses = _addresses(lifted)
+        extents = extents_of(lifted)
+        self._count = min(math.prod(extents), MOST_THREADS)
+        self._threads = threads_of(lifted, extents)
+        self._addresses = addresses(lifted)
+        self.expressions = Expressions()
         self._operands: dict[int, list[Value]] = {}
+        self._guards: dict[int, Value] = {}
         self._varying: set[str] = set()
         """Blocks whose last branch threads may take apart."""
         function = lifted.function
@@ -94,6 +100,10 @@ class CtaValues:
         """The value of an operand, that of an address where it is one."""
         values = self._operands.get(position, [])
         return values[operand] if operand < len(values) else VARIES
+
+    def guard(self, position: int) -> Value:
+        """Whether the instruction is executed: 1 where it has no guard."""
+        return self._guards.get(position, 1)
 
     def address(self, position: int) -> Value:
         """The first address of the instruction, in shared memory where it is a generic one of that."""
@@ -158,13 +168,19 @@ class CtaValues:
         taken = self._guard(last.guard, values)
         if isinstance(taken, int) and len(following) == 2:
             return [following[0] if taken else following[1]]
-        if taken is not SAME:
+        if not _is_uniform(taken):
             self._varying.add(name)
         return following
 
     def _guard(self, guard: Guard, values: Values) -> Value:
         value = self._named(guard.register, values)
-        return value if isinstance(value, Unknown) or not guard.negated else integers.narrowed(value ^ 1)
+        return self._opposite(value) if guard.negated else value
+
+    def _opposite(self, value: Value) -> Value:
+        if isinstance(value, Unknown):
+            known = value.expression
+            return value if known is None else Unknown(value.same, self.expressions.opposite(known))
+        return integers.narrowed(value ^ 1)
 
     def _block(self, name: str, values: Values) -> Values:
         start = self._starts[name]
@@ -172,10 +188,12 @@ class CtaValues:
             line = self._lifted.lines[place]
             instruction = line.instruction
             self._operands[place] = [self._operand(operand, values) for operand in instruction.operands]
+            guard = None if instruction.guard is None else self._guard(instruction.guard, values)
+            if guard is not None:
+                self._guards[place] = guard
             if not line.writes:
                 continue
             results = self._results(instruction, len(line.writes), values)
-            guard = None if instruction.guard is None else self._guard(instruction.guard, values)
             for register, result in zip(line.writes, results, strict=True):
                 before = values.get(register, VARIES)
                 values[register] = result if guard is None else _chosen(guard, result, before)
@@ -192,8 +210,7 @@ class CtaValues:
             offset = operand.offset + (_WINDOW if is_generic else 0)
             return start if isinstance(start, Unknown) else integers.added(start, offset & integers.MASK, 64)
         if isinstance(operand, Negated):
-            value = self._named(operand.name, values)
-            return value if isinstance(value, Unknown) else integers.narrowed(value ^ 1)
+            return self._opposite(self._named(operand.name, values))
         if isinstance(operand, Float):
             return SAME
         return self._named(operand, values) if isinstance(operand, Name) else VARIES
@@ -204,28 +221,98 @@ class CtaValues:
             return values.get(register, VARIES)
         declared = self._lifted.names.of.get(operand.position)
         if isinstance(declared, Variable):
-            return self._addresses.get(_symbol(declared), SAME)
+            return self._addresses.get(symbol(declared), SAME)
         return self._special(operand.text)
 
     def _special(self, name: str) -> Value:
         known = self._threads.get(name)
         if known is not None:
             return known
-        return SAME if name.startswith(_SAME) else VARIES
+        if not name.startswith(_SAME):
+            return VARIES
+        return SAME if name == "%smid" else Unknown(True, self.expressions.of("special", name))
 
     def _results(self, instruction: Instruction, count: int, values: Values) -> list[Value]:
         parts = instruction.parts
         result = instruction.operands[0]
         sources = self._elements(instruction.operands[1:], values)
         if parts[:2] == ("ld", "param"):
-            return [SAME if self._lifted.syntax.is_entry else VARIES] * count
+            return [self._parameter(instruction, at) if self._lifted.syntax.is_entry else VARIES for at in range(count)]
         if parts[0] == "mov" and isinstance(result, Vector) and len(sources) == 1:
             return _unpacked(sources[0], count, integers.width(parts))
+        if parts[0] == "elect":
+            return [VARIES] * (count - 1) + [self._elected(sources)]
         if parts[0] == "shfl":
             return [_of_first_lane(parts, sources), *[VARIES] * (count - 1)]
         if parts[0] not in (*integers.COMPUTED, "cvta") or isinstance(result, Vector | Pair):
             return [SAME if _is_same(parts, sources) else VARIES] * count
-        return [_converted(parts, sources[0]) if parts[0] == "cvta" else _computed(parts, sources)]
+        return [_converted(parts, sources[0]) if parts[0] == "cvta" else self._computed(parts, sources)]
+
+    def _parameter(self, instruction: Instruction, at: int) -> Value:
+        """An element of a parameter of the kernel, which all CTAs of a launch have alike."""
+        address = instruction.operands[1]
+        if not isinstance(address, Address) or not isinstance(address.base, Name):
+            return SAME
+        if self._lifted.register(address.base) is not None:
+            return SAME
+        place = (address.base.text, address.offset, instruction.parts, at)
+        return Unknown(True, self.expressions.of("parameter", *place))
+
+    def _elected(self, sources: list[Value]) -> Value:
+        """Whether a lane is elected: the first one is, as good as any."""
+        lane = self._threads.get("%laneid", VARIES)
+        is_whole = isinstance(sources[0], int) and sources[0] & _ALL_LANES == _ALL_LANES
+        return VARIES if isinstance(lane, Unknown) or not is_whole else integers.where(lane == 0, 1, 0)
+
+    def _computed(self, parts: tuple[str, ...], sources: list[Value]) -> Value:
+        known = [value for value in sources if not isinstance(value, Unknown)]
+        number = integers.computed(parts, known) if len(known) == len(sources) else None
+        if number is not None:
+            return number
+        if parts[0] == "mov" and len(sources) == 1:
+            return sources[0]
+        expression = self._expression(parts, sources)
+        return Unknown(_is_same(parts, sources), expression)
+
+    def _expression(self, parts: tuple[str, ...], sources: list[Value]) -> Expression | None:
+        if parts[-1] == "pred":
+            return self._of_predicates(parts[0], [self._predicate(value) for value in sources])
+        if not _is_same(parts, sources) or parts[0] not in integers.COMPUTED:
+            return None
+        terms: list[Expression | int] = []
+        for value in sources:
+            term = value.expression if isinstance(value, Unknown) else value
+            if not isinstance(term, int):
+                return None
+            terms.append(term)
+        return self.expressions.computed(parts, terms, [isinstance(value, int) for value in sources])
+
+    def _of_predicates(self, word: str, predicates: list[Expression | None]) -> Expression | None:
+        known = [each for each in predicates if each is not None]
+        if len(known) < len(predicates):
+            return None
+        if word == "not":
+            return self.expressions.opposite(known[0])
+        return self.expressions.joined(word, *known) if word in ("and", "or", "xor") else None
+
+    def _predicate(self, value: Value) -> Expression | None:
+        """A predicate as an expression: a mask of the threads that have it, where they are known; any other is one."""
+        if isinstance(value, Unknown):
+            return self.expressions.of("unknown") if value.expression is None else value.expression
+        return self.expressions.of("mask", self.mask(value))
+
+    def mask(self, value: Number) -> int:
+        """A bit for each thread that has a predicate."""
+        if isinstance(value, int):
+            return self.threads if value else 0
+        import numpy as np
+
+        return int.from_bytes(np.packbits(value != 0, bitorder="little").tobytes(), "little")
+
+    @cached_property
+    def threads(self) -> int:
+        """A bit for each thread of the CTA, as many as it may have."""
+        return (1 << self._count) - 1
 
     def _elements(self, operands: tuple[Operand, ...], values: Values) -> list[Value]:
         elements: list[Value] = []
@@ -247,35 +334,32 @@ def in_shared(value: Value) -> Value:
 def _converted(parts: tuple[str, ...], value: Value) -> Value:
     """`cvta.shared` makes an address generic, `cvta.to.shared` the other way round."""
     if "shared" not in parts and "shared::cta" not in parts:
-        return SAME if value is SAME else VARIES
+        return SAME if _is_uniform(value) else VARIES
     if isinstance(value, Unknown):
         return value
     return integers.added(value, (-_WINDOW if "to" in parts else _WINDOW) & integers.MASK, 64)
 
 
-def _computed(parts: tuple[str, ...], sources: list[Value]) -> Value:
-    known = [value for value in sources if not isinstance(value, Unknown)]
-    number = integers.computed(parts, known) if len(known) == len(sources) else None
-    if number is None:
-        return SAME if _is_same(parts, sources) else VARIES
-    return number
-
-
 def _is_same(parts: tuple[str, ...], sources: list[Value]) -> bool:
     """Whether all threads compute one number: of numbers that all have, without memory and the place of the thread."""
     is_plain = parts[0] in integers.COMPUTED or parts[0] in ("cvt", "setp", "selp", "fma", "div", "rcp", "sqrt", "ex2")
-    return is_plain and all(isinstance(value, int) or value is SAME for value in sources)
+    return is_plain and all(isinstance(value, int) or _is_uniform(value) for value in sources)
+
+
+def _is_uniform(value: Value) -> bool:
+    """Whether it is not known, and the same for all threads."""
+    return isinstance(value, Unknown) and value.same
 
 
 def _of_first_lane(parts: tuple[str, ...], sources: list[Value]) -> Value:
     """`shfl.idx` from lane 0 of the whole warp; the number itself where all threads have it."""
     value = sources[0]
-    if isinstance(value, int) or value is SAME:
+    if isinstance(value, int) or _is_uniform(value):
         return value
-    is_first = "idx" in parts and len(sources) >= 3 and sources[1] == 0 and sources[2] == _WARP - 1
-    if isinstance(value, Unknown) or not is_first or len(value) % _WARP:
+    is_first = "idx" in parts and len(sources) >= 3 and sources[1] == 0 and sources[2] == WARP - 1
+    if isinstance(value, Unknown) or not is_first or len(value) % WARP:
         return VARIES
-    return integers.narrowed(value.reshape(-1, _WARP)[:, 0].repeat(_WARP))
+    return integers.narrowed(value.reshape(-1, WARP)[:, 0].repeat(WARP))
 
 
 def _unpacked(value: Value, count: int, width: int) -> list[Value]:
@@ -300,7 +384,7 @@ def _equal(left: Value, right: Value) -> bool:
     if left is right:
         return True
     if isinstance(left, Unknown) or isinstance(right, Unknown):
-        return False
+        return isinstance(left, Unknown) and left == right
     if isinstance(left, int) or isinstance(right, int):
         return isinstance(left, int) and isinstance(right, int) and left == right
     return bool((left == right).all())
@@ -309,55 +393,9 @@ def _equal(left: Value, right: Value) -> bool:
 def _joined(known: Values, other: Values) -> Values:
     """What both ways agree on; `known` itself where nothing is lost."""
     lost = {
-        register: VARIES
+        register: SAME if _is_uniform(value) and _is_uniform(other[register]) else VARIES
         for register, value in known.items()
         if value is not VARIES and register in other and not _equal(value, other[register])
     }
     gained = {register: value for register, value in other.items() if register not in known}
     return {**known, **lost, **gained} if lost or gained else known
-
-
-def _symbol(declared: Variable) -> str:
-    return _DYNAMIC if declared.linkage == "extern" else f"{declared.name}:{declared.position.line}"
-
-
-def _addresses(lifted: Lifted) -> Mapping[str, Value]:
-    """An address for each shared variable that the function names."""
-    declared = [each for each in lifted.names.of.values() if isinstance(each, Variable) and each.space == "shared"]
-    places: dict[str, Value] = {}
-    at = _FIRST
-    for each in sorted(declared, key=lambda each: each.linkage == "extern"):
-        if _symbol(each) not in places:
-            places[_symbol(each)] = at
-            at += 0 if each.linkage == "extern" else _room(each)
-    return places
-
-
-def _room(declared: Variable) -> int:
-    """Bytes for a variable, as many as keep the next one aligned for anything."""
-    bits = re.search(r"\d+", declared.type)
-    size = (int(bits[0]) // 8 if bits else 8) * declared.vector
-    for extent in declared.shape:
-        size *= extent or 1
-    return (size // _FIRST + 1) * _FIRST
-
-
-def _threads(lifted: Lifted) -> Mapping[str, Value]:
-    """The special registers that number the threads of a CTA, where it has one extent of threads."""
-    import numpy as np
-
-    extents = lifted.syntax.directive("reqntid") or lifted.syntax.directive("maxntid") or ()
-    numbers = [extent for extent in extents if isinstance(extent, int)] or [_MOST_THREADS]
-    x, y, z = [*numbers, 1, 1][:3]
-    if not 0 < x * y * z <= _MOST_THREADS:
-        return {}
-    is_fixed = bool(lifted.syntax.directive("reqntid"))
-    index: Array = np.arange(x * y * z, dtype=np.uint64)
-    of_thread: dict[str, Value] = {"%tid.x": integers.narrowed(index)} if y * z == 1 else {}
-    if is_fixed:
-        of_thread |= {"%tid.x": integers.narrowed(index % x), "%ntid.x": x, "%ntid.y": y, "%ntid.z": z}
-        of_thread |= {"%tid.y": integers.narrowed(index // x % y), "%tid.z": integers.narrowed(index // (x * y))}
-    if y * z == 1:
-        of_thread |= {"%tid.y": 0, "%tid.z": 0, "%laneid": integers.narrowed(index % _WARP)}
-        of_thread["%warpid"] = VARIES
-    return of_thread

@@ -6,6 +6,7 @@ rounds it is 0, 1 and 2. The rounds after those stay one loop.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
 
 from nvbackend.intrinsics.row.semantics import MbarrierUse
@@ -13,7 +14,7 @@ from nvbackend.isel.flow.finished import finished
 from nvbackend.isel.flow.graphs import postorder
 from nvbackend.isel.flow.loops import Loop, loops_of
 from nvbackend.isel.machine.function import MachineBlock
-from nvbackend.lint.lifted.lift import Lifted
+from nvbackend.lint.lifted.lift import Lifted, Register
 
 _INNER, _OUTER = (8, 5, 3), 2
 """Rounds of a loop without loops in it, the most for which there is room, and of one with loops."""
@@ -33,13 +34,15 @@ _Graph = dict[_Place, list[_Place]]
 class WrittenOut:
     """The function with its rounds apart; `rounds` are those of the innermost loop by position, from 1; 0 is in none.
 
-    `later` are the positions of rounds that are not apart, `origin` those that the instructions had before.
+    Of loops that only poll there is one round. `later` are the positions of rounds that are not apart, `origin` those
+    that the instructions had before. `waits` ask an mbarrier again and again until a phase of it has completed.
     """
 
     lifted: Lifted
     rounds: tuple[int, ...]
     later: frozenset[int]
     origin: tuple[int, ...]
+    waits: frozenset[int]
 
 
 def written_out(lifted: Lifted) -> WrittenOut | None:
@@ -48,9 +51,10 @@ def written_out(lifted: Lifted) -> WrittenOut | None:
     if not loops_of(lifted.function).regular:
         return None
     for inner in _INNER:
-        graph = _Rolled(lifted, inner).graph()
+        rolled = _Rolled(lifted, inner)
+        graph = rolled.graph()
         if sum(len(blocks[block].instructions) for block, _ in graph) <= _ROOM:
-            return _written(lifted, graph)
+            return _written(lifted, graph, rolled.waits(), rolled.polls)
     return None
 
 
@@ -59,15 +63,41 @@ class _Rolled:
 
     def __init__(self, lifted: Lifted, inner: int) -> None:
         self._blocks = lifted.function.blocks
+        self._lines = lifted.lines
         loops = loops_of(lifted.function)
         self._around = {name: loops.around(name)[::-1] for name in self._blocks if loops.is_reachable(name)}
         every = {loop.header: loop for around in self._around.values() for loop in around}
-        self._polls = {header for header, loop in every.items() if self._only_polls(loop)}
-        nested = (
-            [loop.header for loop in around if loop.header not in self._polls] for around in self._around.values()
-        )
+        self._loops = every
+        self.polls = {header for header, loop in every.items() if self._only_polls(loop)}
+        nested = ([loop.header for loop in around if loop.header not in self.polls] for around in self._around.values())
         nests = {header for around in nested for header in around[:-1]}
         self._last = {header: _OUTER if header in nests else inner for header in every}
+
+    def waits(self) -> frozenset[int]:
+        """The only instruction of a loop that polls, where every way out of that is by its answer."""
+        starts, count = {}, 0
+        for name, block in self._blocks.items():
+            starts[name] = count
+            count += len(block.instructions)
+        waits = set()
+        for header in self.polls:
+            loop = self._loops[header].blocks
+            places = [starts[name] + at for name in loop for at in range(len(self._blocks[name].instructions))]
+            asking = [place for place in places if self._lines[place].instruction.parts[0] == "mbarrier"]
+            leaving = [name for name in loop if not loop.issuperset(self._blocks[name].successors)]
+            answers = [self._answer(name, starts[name], loop) for name in leaving]
+            if len(asking) == 1 and all(self._lines[asking[0]].writes[-1:] == (each,) for each in answers):
+                waits.add(asking[0])
+        return frozenset(waits)
+
+    def _answer(self, name: str, start: int, loop: Container[str]) -> Register | None:
+        """The register by which the last branch of a block leaves a loop where that is true."""
+        block = self._blocks[name]
+        line = self._lines[start + len(block.instructions) - 1] if block.instructions else None
+        if line is None or line.instruction.guard is None or len(line.reads) != 1 or len(block.successors) != 2:
+            return None
+        is_leaving = block.successors[0] not in loop
+        return line.reads[0] if is_leaving is not line.instruction.guard.negated else None
 
     def graph(self) -> _Graph:
         """The blocks in their rounds, each with what follows it, in reverse postorder."""
@@ -94,7 +124,7 @@ class _Rolled:
             is_later = any(number == _LATER for _, number in after)
             number = rounds[header] if block in loop.blocks else _LATER if is_later else 0
             if successor == header and block in loop.blocks:
-                if header in self._polls:
+                if header in self.polls:
                     return None
                 number = _LATER if number in (_LATER, self._last[header] - 1) else number + 1
             after.append((header, number))
@@ -108,7 +138,7 @@ class _Rolled:
         return is_short and bool(uses) and uses <= _ASKS and all(instr.row is None for instr in others)
 
 
-def _written(lifted: Lifted, graph: _Graph) -> WrittenOut:
+def _written(lifted: Lifted, graph: _Graph, waits: frozenset[int], polls: Container[str]) -> WrittenOut:
     starts, position = {}, 0
     for name, block in lifted.function.blocks.items():
         starts[name] = position
@@ -123,9 +153,12 @@ def _written(lifted: Lifted, graph: _Graph) -> WrittenOut:
         if any(number == _LATER for _, number in place[1]):
             later.update(range(len(origin), len(origin) + len(block.instructions)))
         origin += range(starts[block.name], starts[block.name] + len(block.instructions))
-        rounds += [place[1][-1][1] + 1 if place[1] else 0] * len(block.instructions)
+        counted = [number for header, number in place[1] if header not in polls]
+        rounds += [counted[-1] + 1 if counted else 0] * len(block.instructions)
         successors = [names[each] for each in following]
         blocks[names[place]] = replace(block, name=names[place], successors=successors)
     function = finished(replace(lifted.function, blocks=blocks))
     lines = [lifted.lines[at] for at in origin]
-    return WrittenOut(replace(lifted, function=function, lines=lines), tuple(rounds), frozenset(later), tuple(origin))
+    waiting = frozenset(place for place, at in enumerate(origin) if at in waits)
+    whole = replace(lifted, function=function, lines=lines)
+    return WrittenOut(whole, tuple(rounds), frozenset(later), tuple(origin), waiting)
