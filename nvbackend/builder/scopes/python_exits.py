@@ -148,7 +148,7 @@ class _Flow:
     def _try(self, node: ast.Try | ast.TryStar, reached: Reached) -> Reached:
         ends = [self.body(node.orelse, self.body(node.body, reached))]
         ends += [self.body(handler.body, Reached.BY_EXCEPTION) for handler in node.handlers]
-        return min(max(ends), self.body(node.finalbody, max(ends)))
+        return self.body(node.finalbody, max(ends))
 
     def _with(self, node: ast.With | ast.AsyncWith, reached: Reached) -> Reached:
         ways = WaysOut()
