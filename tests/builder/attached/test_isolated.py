@@ -7,6 +7,7 @@ from llvmlite import ir
 
 import nvbackend as nvb
 from nvbackend import f32
+from nvbackend.builder.functions import module
 from tests.builder.attached.test_finished import I32, OUT, VOID, attach, owner
 
 
@@ -114,3 +115,26 @@ def test_types_that_llvm_may_have_no_code_for_are_compiled_isolated(kind, loaded
     builder.ret_void()
     k.verify()
     assert k.finish().isolated is (kind in ODD_TYPES)
+
+
+class Compiled(Exception):
+    """Stands in for a compile, which would end the process."""
+
+
+@pytest.mark.parametrize("odd", [(), ("first",), ("second",), ("first", "second")], ids=str)
+def test_a_module_is_compiled_isolated_where_one_of_its_kernels_is(odd, monkeypatch):
+    def compile_kernel(*_, **options):
+        raise Compiled(options["isolated"])
+
+    monkeypatch.setattr(module, "compile_kernel", compile_kernel)
+    finished = []
+    for name in ("first", "second"):
+        builder = owner([], name)
+        k = attach(builder)
+        if name in odd:
+            builder.asm(ir.FunctionType(VOID, [I32]), "membar.cta;", "q", [ir.Constant(I32, 1)], side_effect=True)
+        builder.ret_void()
+        k.verify()
+        finished.append(k.finish())
+    with pytest.raises(Compiled, match=str(bool(odd))):
+        nvb.compile_module(finished)

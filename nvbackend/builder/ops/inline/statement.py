@@ -354,11 +354,11 @@ def _template(statement: _Statement, registers: Mapping[str, _Register]) -> str:
 def _as_register(value: Value | Address) -> ir.Value:
     if isinstance(value, Address):
         return value.bytes.ir
-    return value.bitcast(u16).ir if value.type.bits == 16 and value.type.is_float else value.ir
+    return value.bitcast(u16).ir if value.type.bits == 16 else value.ir
 
 
 def _as_value(k: Core, register: ir.Value, kind: ElementType) -> Value:
-    if kind.bits == 16 and kind.is_float:
+    if kind.bits == 16:
         return k.wrap(register, u16).bitcast(kind)
     return k.wrap(register, kind)
 
