@@ -1,4 +1,4 @@
-"""The quarter turns of an f64: how many, and the rest as a sum of two numbers, against pi as an integer of 1400 bits."""
+"""The quarter turns of an f64: how many, and the rest as a sum of two numbers, against pi as a long integer."""
 
 from __future__ import annotations
 
