@@ -8,11 +8,12 @@ import pytest
 import nvbackend as nvb
 from nvbackend import f16, i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.intrinsics.row.types import u64
+from nvbackend.intrinsics.row.types import u32, u64
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
 from tests.rules.programs.cluster import arrived_in_each_round
 from tests.rules.registry import right, wrong
 from tests.support.rule_catalogue import rules_of
+from tests.support.runtime import rules
 
 
 def builder(cluster=2, threads=256, target="sm_90a"):
@@ -98,3 +99,26 @@ def test_the_peer_of_a_pair():
     found = np.full(8, 9, np.int32)
     nvb.runtime.load(compiled, device="simulator").launch(8, found)
     assert found.tolist() == [1, 0, 3, 2] * 2
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("meets", [False, True])
+def test_peers_that_meet_after_a_multicast_of_all_threads(meets, apart):
+    """Each of them copies a part, in the block that meets the peers, or in one before it."""
+
+    def kernel(k, x: nvb.Pointer(u32, 16)):
+        full, tile = k.mbarrier.array(1, arrivals=1), k.shared(u32, 128, align=128)
+        k.mbarrier.ready()
+        k.mbarrier.arrive(full, expect_tx=2 * 512, when=k.thread_id() == 0)
+        k.bulk.load(tile + k.thread_id() * 4, x, 16, full, multicast_mask=0b11)
+        if apart:
+            with k.if_(k.thread_id() == 0):
+                x[0] = 1
+        if meets:
+            k.cluster.sync()
+        with k.if_(k.block_id() > 3):
+            k.mbarrier.wait(full, 0)
+
+    assert rules(nvb.kernel("sm_90a", threads=32, cluster=2)(kernel).build) == ["cluster.exit-before-peers"] * (
+        not meets
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import nvbackend as nvb
-from nvbackend import f32
+from nvbackend import f32, u32
 from nvbackend.diagnostics import Severity
 
 CONFLICT, EARLY = "griddepcontrol.early-conflict", "griddepcontrol.early-access"
@@ -73,6 +73,31 @@ def test_a_warp_that_does_not_wait_comes_after_one_that_does_by_a_barrier(barrie
 
     with pytest.warns(nvb.DiagnosticWarning) if wrong else pytest.MonkeyPatch.context():
         assert said(kernel) == [(EARLY, "x"), (EARLY, "y")] * wrong
+
+
+@pytest.mark.parametrize("by", ["mbarrier", "poll", "nothing"])
+def test_a_warp_that_does_not_wait_is_told_by_one_that_does(by: str) -> None:
+    """An mbarrier whose phase comes after the wait, or a word that is polled, says that the kernels before are done."""
+
+    def kernel(k, x: nvb.Pointer[f32], y: nvb.Pointer[f32]):
+        done, word = k.mbarrier.array(1, arrivals=32), k.shared(u32, 1)
+        with k.if_(k.thread_id() == 0):
+            word[0] = 0
+        k.mbarrier.ready()
+        with k.if_(k.warp_id() == 0):
+            k.griddepcontrol("wait")
+            k.mbarrier.arrive(done)
+            word.atomic("exch", 1)
+        with k.else_():
+            if by == "mbarrier":
+                k.mbarrier.wait(done, 0)
+            elif by == "poll":
+                with k.loop():
+                    k.break_if(word.atomic("add", 0) == 1)
+            y[k.lane_id()] = x[k.lane_id()]
+
+    with pytest.warns(nvb.DiagnosticWarning) if by == "nothing" else pytest.MonkeyPatch.context():
+        assert said(kernel) == [(EARLY, "x"), (EARLY, "y")] * (by == "nothing")
 
 
 def test_a_tile_that_is_loaded_before_the_wait() -> None:
