@@ -109,9 +109,11 @@ def test_of_the_ways_that_threads_take() -> None:
     assert better
 
 
-def test_long_functions_of_many_variables_are_followed_whole() -> None:
+@pytest.mark.parametrize(("many", "is_whole"), [(10, True), (500, False)])
+def test_long_functions_are_followed_for_many_variables_and_not_for_any_number(many: int, is_whole: bool) -> None:
+    """Of a variable that is not followed nothing is known."""
     names = [f"b{index}" for index in range(30)]
-    variables = [f"x{index}" for index in range(10)]
+    variables = [f"x{index}" for index in range(many)]
     function = MachineFunction("f", Target.parse("sm_90a"))
     for name, successor in zip(names, [*names[1:], ""], strict=True):
         function.block(name).successors = [successor] if successor else []
@@ -121,4 +123,8 @@ def test_long_functions_of_many_variables_are_followed_whole() -> None:
     last.instructions = [wait(0, variable) for variable in variables]
     uses = find_uses(function)
     firsts = Firsts(function, uses, Loops(function))
-    assert [firsts.parity(use) for use in uses.all] == [index % 2 for index in range(10)]
+    found = [firsts.parity(use) for use in uses.all]
+    followed = found.index(None) if None in found else many
+    assert (followed == many) is is_whole
+    assert followed >= 10
+    assert found == [index % 2 for index in range(followed)] + [None] * (many - followed)

@@ -61,6 +61,36 @@ def test_a_parity_that_no_round_changes_is_shown(parity, text):
     assert text in told[0]
 
 
+RINGS = {
+    "remainder": lambda k, turn, stage, stages: turn % stages,
+    "mask": lambda k, turn, stage, stages: turn & (stages - 1),
+    "variable": lambda k, turn, stage, stages: stage,
+}
+
+
+@pytest.mark.parametrize("index", RINGS)
+@pytest.mark.parametrize("stages", [1, 2, 4])
+def test_a_parity_that_flips_in_each_round_is_right_for_one_stage(stages, index):
+    """Written for a ring of any length: of one stage, each round is a phase."""
+
+    def program(k, a, n):
+        full = k.mbarrier.array(stages, arrivals=256)
+        k.mbarrier.ready()
+        phase, stage = k.var(0), k.var(0)
+        with k.range(n) as turn:
+            barrier = full + RINGS[index](k, turn, stage, stages)
+            k.mbarrier.arrive(barrier)
+            k.mbarrier.wait(barrier, phase)
+            phase.set(phase ^ 1)
+            stage.set((stage + 1) % stages)
+
+    if stages == 1:
+        built(program)
+    else:
+        with pytest.raises(nvb.DiagnosticError, match="parity-counter"):
+            built(program)
+
+
 def in_memory(access: Callable[..., object]) -> list[str]:
     """What is said of an access to the four words of which the first is an mbarrier in use."""
 
