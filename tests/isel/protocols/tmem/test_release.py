@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 import nvbackend as nvb
 from nvbackend import u32
 from nvbackend.diagnostics import gather
+from tests.support.runtime import rules
 
 BARRIER, FENCE = "tcgen05.missing-barrier", "tcgen05.missing-fence-before"
 
@@ -68,3 +71,28 @@ def test_the_warp_that_gives_back_for_another_does_so_on_every_path(always: bool
             with k.if_(n > 1):
                 k.tcgen05.dealloc(cell[0], 64)
     assert [one.rule_id for one in gather(k.finish)] == expected
+
+
+@pytest.mark.parametrize("comes", ["all", "those that read", "whoever frees", "nobody"])
+def test_a_barrier_before_the_columns_are_given_back(comes: str) -> None:
+    """Where a part of the warps comes to one of them all, that is the one mistake."""
+
+    @nvb.kernel("sm_100a", threads=128)
+    def kernel(k):
+        cell = k.shared(u32, 1)
+        with k.if_(k.warp_id() == 0):
+            k.tcgen05.alloc(cell, 64)
+        k.tcgen05.fence_before_thread_sync()
+        k.barrier.sync()
+        k.tcgen05.fence_after_thread_sync()
+        k.tcgen05.wait_ld(k.tcgen05.ld(cell[0], "32x32b", 64))
+        k.tcgen05.fence_before_thread_sync()
+        if comes != "nobody":
+            part = k.warp_id() > 0 if comes == "those that read" else k.warp_id() == 0
+            with nullcontext() if comes == "all" else k.if_(part):
+                k.barrier.sync()
+        with k.if_(k.warp_id() == 0):
+            k.tcgen05.dealloc(cell[0], 64)
+
+    wrong = {"all": set(), "nobody": {"tcgen05.missing-barrier"}}
+    assert {*rules(kernel.build)} == wrong.get(comes, {"barrier.divergent"})
