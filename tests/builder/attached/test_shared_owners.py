@@ -340,17 +340,27 @@ def test_a_callee_of_another_number_of_threads(callees, cluster):
         ({"maxntidx": 256}, False),
         ({"reqntidx": 256}, True),
         ({"reqntidx": 128, "reqntidy": 1}, False),
+        ({"reqntidx": 32, "reqntidy": 2, "reqntidz": 2}, False),
+        ({"reqntidx": 32, "reqntidy": 2, "reqntidz": 3}, True),
+        ({"maxntidy": 64, "reqntidz": 3}, False),
         ({"kernel": 1}, False),
     ],
 )
-def test_launch_bounds_of_the_owner(bounds, is_broken):
+@pytest.mark.parametrize("together", [False, True])
+def test_launch_bounds_of_the_owner(bounds, is_broken, together):
+    """Each in a note of its own, or all in one; a note on another function is nothing to this one."""
     owner = module()
     place = function(owner, "f", kernel=True)
     k = attach(place)
     place.ret_void()
-    for name, number in bounds.items():
-        note = owner.add_metadata([place.function, name, ir.Constant(ir.IntType(32), number)])
-        owner.add_named_metadata("nvvm.annotations", note)
+    other = function(owner, "other")
+    other.ret_void()
+    pairs = [[(name, number)] for name, number in bounds.items()]
+    notes = [(place.function, each) for each in ([[*bounds.items()]] if together else pairs)]
+    elsewhere = (other.function, [("maxntidx", 1), ("reqntidx", 1)])
+    for owned, each in (elsewhere, *notes, elsewhere):
+        numbers = [part for name, number in each for part in (name, ir.Constant(ir.IntType(32), number))]
+        owner.add_named_metadata("nvvm.annotations", owner.add_metadata([owned, *numbers]))
     if is_broken:
         assert broken(k) == ["attach.threads"]
     else:

@@ -16,6 +16,7 @@ from nvbackend.codegen.llvm import compile_ir
 from nvbackend.codegen.toolchain import find_disassembler
 from nvbackend.diagnostics.ascii_paths import ascii_path, plain_path
 from nvbackend.ptx.syntax import Block, Instruction, Loc
+from tests.support.proxy_program import MMA, TILE
 
 
 def ptx_of(definition, **options):
@@ -215,6 +216,27 @@ def test_a_builder_without_a_function():
     finished = k.finish()
     found = dict(located(compile_ir(finished.ir, finished.target).ptx))
     assert found == {"nanosleep.u32": (__file__, line), "ret": (__file__, line + 2)}
+
+
+def registers_in_memory(*, sets_line):
+    """The instructions of a kernel that takes results apart, into slots and out of them, a dozen at once."""
+    k = nvb.KernelBuilder("k", "sm_90a", threads=128, parameters=[nvb.Parameter("x", nvb.Pointer(nvb.f32))])
+    module = k.llvm.block.module
+    if sets_line:
+        scope = module.add_debug_info("DISubprogram", {"name": "own"}, is_distinct=True)
+        k.llvm.debug_metadata = module.add_debug_info("DILocation", {"line": 3, "column": 0, "scope": scope})
+    acc, tile = k.wgmma.accumulator(64), k.shared_tile(TILE)
+    with k.range(2), k.wgmma.group(in_flight=0):
+        k.wgmma.mma_async(acc, tile, tile, MMA, a_at=(0, 0), b_at=(0, 0))
+    for number, value in enumerate(acc.values()):
+        k.arguments[0][number] = value
+    return [instruction for block in k.function.blocks for instruction in block.instructions]
+
+
+def test_where_the_user_sets_a_line_no_instruction_is_without_one():
+    plain, lined = registers_in_memory(sets_line=False), registers_in_memory(sets_line=True)
+    assert [instruction.opname for instruction in lined] == [instruction.opname for instruction in plain]
+    assert all("dbg" in instruction.metadata for instruction in lined)
 
 
 def attached(*, subprogram, location):
