@@ -185,9 +185,9 @@ def test_operands_of_every_kind_reach_the_instruction():
     masked = Tcgen05Request("f16", a_in_tmem=True, sparse=True, scale_input_d=True, disable_output_lane=True)
     zeroed = Tcgen05Request("f16", weight_stationary=True, zero_column_mask=True, collector="b1::fill")
     with k.one_thread():
-        k.tcgen05.mma(scaled, 0, 16, 32, nvfp4, metadata=64, scale_a=65, scale_b=66)
-        k.tcgen05.mma(masked, 0, 128, 32, sparse, metadata=64, output_lanes=[1, 2, 3, 4], scale_input_d=5)
-        k.tcgen05.mma(zeroed, 0, 16, 32, stationary, zero_column_mask=1 << 40)
+        k.tcgen05.mma(scaled, 7, 16, 32, nvfp4, metadata=64, scale_a=65, scale_b=66)
+        k.tcgen05.mma(masked, 8, 128, 32, sparse, metadata=64, output_lanes=[1, 2, 3, 4], scale_input_d=5)
+        k.tcgen05.mma(zeroed, 9, 16, 32, stationary, accumulate=False, zero_column_mask=1 << 40)
         k.tcgen05.commit(done)
     compiled = k.finish(check=False).compile()
     assert compiled.cubin
@@ -197,6 +197,18 @@ def test_operands_of_every_kind_reach_the_instruction():
         "tcgen05.mma.ws.cta_group::1.kind::f16.collector::b1::fill",
         "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64",
     ]
+    # PTX ISA 9.7.16.10.9.1: D, A, B, metadata, idesc, scale-A, scale-B or lanes, enable-input-d, scale-input-d
+    assert [operands_of(line, compiled.ptx) for line in re.findall(r"tcgen05\.mma\S+ [^;]+;", compiled.ptx)] == [
+        [7, 16, 32, 64, nvfp4.encode(), 65, 66, -1],
+        [8, 128, 32, 64, sparse.encode(), 1, 2, 3, 4, -1, 5],
+        [9, 16, 32, stationary.encode(), 0, 1 << 40],
+    ]
+
+
+def operands_of(instruction, ptx):
+    """The numbers of an instruction, of whose registers each was given one number."""
+    given = dict(re.findall(r"mov\.(?:b32|b64|pred)\s+(%\w+), (-?\d+);", ptx))
+    return [int(given.get(one, one)) for one in re.findall(r"%\w+|-?\b\d+", instruction.partition(" ")[2])]
 
 
 def test_registers_are_not_read_before_the_wait(k):
