@@ -208,3 +208,17 @@ def exchanged(
     inside = source >= most if mode == "up" else source <= most
     source = source if inside else own
     return value[rank][warp + source] if mask >> source & 1 else None, int(inside)
+
+
+@pytest.mark.parametrize("known", range(3))
+@pytest.mark.parametrize("index", range(2))
+def test_a_part_of_which_something_or_nothing_is_known(index: int, known: int) -> None:
+    kind = ir.LiteralStructType([ir.IntType(WIDTH)] * 2)
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [kind]), "f")
+    part = ir.IRBuilder(function.append_basic_block()).extract_value(function.args[0], index)
+    parts = tuple(Known(np.full((1, 1, 1), number, np.uint64)) for number in (5, 3)[:known])
+    found = result_of(part, [Known(certain=Scope.WARP, apparent=Scope.CTA, parts=parts)], Cta(THREADS, RANKS))
+    if index < known:
+        assert found is parts[index]
+    else:
+        assert (found.numbers, found.certain, found.apparent) == (None, Scope.WARP, Scope.CTA)
