@@ -17,9 +17,7 @@ def redirected(findings: Iterable[CountFinding]) -> list[CountFinding]:
     told = []
     for over in list(left):
         for short in list(left):
-            if over is short or over not in left or short not in left:
-                continue
-            astray = _between(over, short)
+            astray = _between(over, short) if over in left and short in left else None
             if astray is not None:
                 told.append(astray)
                 left = [finding for finding in left if finding is not over and finding is not short]
@@ -29,14 +27,13 @@ def redirected(findings: Iterable[CountFinding]) -> list[CountFinding]:
 def _between(over: CountFinding, short: CountFinding) -> CountFinding | None:
     """Where some copies of the one barrier bring just what the other one lacks, and go by turns with its own."""
     announced, brought = _bytes(short)
-    more = _more(over)
-    if announced <= brought or (not more and announced != brought):
+    if announced <= brought:
         return None
     copies = [use for use in _copies(over) if bytes_of(use) == announced - brought]
-    swapped = _copies(short) if brought and not copies else []
+    swapped = _copies(short) if not copies else []
     if not copies and _bytes(over) == (brought, announced):
         copies = _copies(over)
-    elif more != announced - brought:
+    elif _more(over) != announced - brought:
         return None
     if not copies:
         return None
