@@ -10,6 +10,7 @@ from nvbackend.isel.flow.finished import finished
 from nvbackend.isel.select.rows import faults
 from nvbackend.isel.target.target import Target
 from nvbackend.lint import in_flight, rules
+from nvbackend.lint.alone import storing_threads
 from nvbackend.lint.between import Between
 from nvbackend.lint.in_flight import InFlightMistake
 from nvbackend.lint.lifted.lift import Lifted, lift
@@ -120,7 +121,7 @@ def _protocols(lifted: Lifted) -> Iterator[Diagnostic]:
     missing = list(_missing(lifted, addresses))
     unordered = list(_unordered(lifted, addresses)) if not any(each.rule_id in _NEVER for each in missing) else []
     missing += unordered
-    flying = list(_in_flight(lifted, shared, Absent(lifted, addresses)))
+    flying = list(_in_flight(lifted, shared, Absent(lifted, addresses))) or list(_left_alone(lifted, shared))
     yield from (*missing, *flying)
     told = {diagnostic.rule_id for diagnostic in missing}
     if not told & _NEVER:
@@ -154,6 +155,15 @@ def _in_flight(lifted: Lifted, shared: SharedMemory, absent: Absent) -> Iterator
         if cause not in told:
             told.add(cause)
             yield _diagnostic(lifted, mistake)
+
+
+def _left_alone(lifted: Lifted, shared: SharedMemory) -> Iterator[Diagnostic]:
+    """What a thread that alone issues bulk stores does wrong with them: the first mistake."""
+    for alone in storing_threads(lifted):
+        for mistake in in_flight.find(alone, shared.releases, shared.cyclic):
+            if said(lifted.lines[mistake.issuer]).issues is Completion.BULK_GROUP:
+                yield _diagnostic(alone, mistake)
+                return
 
 
 _MISSING: Mapping[str, tuple[Rule, str]] = {

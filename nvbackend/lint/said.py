@@ -66,7 +66,8 @@ def _hanging(out: WrittenOut, waits: Sequence[HangingWait]) -> Iterator[Diagnost
 def _late(out: WrittenOut, late: Late, rule: Rule) -> Diagnostic:
     line, issuer = out.lifted.lines[late.position], out.lifted.lines[late.issuer]
     wait, pending = _WAITS[said(issuer).issues], max(late.age - 1, 0)
-    values: dict[str, object] = {"round": _round_of(out, late.position)}
+    ended = f" where the loop ends after round {late.ends}" if late.ends else ""
+    values: dict[str, object] = {"round": ended or _round_of(out, late.position)}
     if rule is rules.WRITTEN_IN_FLIGHT:
         use = "writing" if late.kind == "overwritten" else "reading"
         values |= {"wait": wait, "pending": pending, "use": use}

@@ -62,16 +62,6 @@ HARMLESS = {
     },
 }
 """What may be removed, by file, instruction and its number there, and why nothing is said."""
-_OVERWRITTEN = (
-    "ordinary stores write after the loop where copies of its last rounds still write, unless n is a multiple of three"
-)
-_BY_CONDITION = "the last store is not waited for, by a thread that a condition chooses before each wait"
-NOT_SEEN = {
-    ("nvrtc_specialised.ptx", "cp.async.bulk.wait_group", 2): _BY_CONDITION,
-    ("triton_attention.ptx", "cp.async.wait_group", 2): _OVERWRITTEN,
-    ("triton_blackwell.ptx", "cp.async.wait_group", 3): _OVERWRITTEN,
-}
-"""Mistakes that are not found."""
 
 
 @dataclass(frozen=True)

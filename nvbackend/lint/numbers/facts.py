@@ -7,8 +7,13 @@ are those of integers: that they exceed a register is not considered.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
+from nvbackend.lint.numbers.by_thread import CtaValues, Unknown
 from nvbackend.lint.numbers.expressions import Expression, Expressions, Side
+
+if TYPE_CHECKING:
+    from nvbackend.lint.numbers.by_thread import Value
 
 _FAR = 1 << 65
 """More than any register holds."""
@@ -123,3 +128,12 @@ def _side(side: object) -> Side:
     assert isinstance(side, tuple)
     expression, number = side
     return expression, number
+
+
+def either(values: CtaValues, facts: Facts, guard: Value) -> tuple[int, int]:
+    """The threads for which a guard may hold, and those for which it may not."""
+    threads = values.threads
+    if isinstance(guard, Unknown):
+        return (threads, threads) if guard.expression is None else facts.masks(guard.expression)
+    holds = values.mask(guard)
+    return holds, threads & ~holds

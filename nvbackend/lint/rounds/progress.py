@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.flow.graphs import reached
@@ -21,13 +20,10 @@ from nvbackend.lint.lifted.lift import Line
 from nvbackend.lint.numbers.addresses import Addresses, Bounded
 from nvbackend.lint.numbers.by_thread import CtaValues, Unknown
 from nvbackend.lint.numbers.expressions import Expression
-from nvbackend.lint.numbers.facts import Facts
+from nvbackend.lint.numbers.facts import Facts, either
 from nvbackend.lint.numbers.touched import said
 from nvbackend.lint.rounds.written_out import WrittenOut
 from nvbackend.ptx.syntax import Address
-
-if TYPE_CHECKING:
-    from nvbackend.lint.numbers.by_thread import Value
 
 _ENDLESS = 1 << 30
 """As many arrivals as complete any phase."""
@@ -254,7 +250,7 @@ class Progress:
 
     def _arrive(self, run: _Run, name: str, event: Arrived | Begun) -> Iterator[str]:
         """Counts an arrival of each thread that may make it, or an init, and gives the blocks that wait for it."""
-        threads = run.threads[name] & self._either(run, self._values.guard(event.place))[0]
+        threads = run.threads[name] & either(self._values, run.facts, self._values.guard(event.place))[0]
         done, many = run.begun, event.count
         if isinstance(event, Arrived):
             done, many = run.arrivals, min(threads.bit_count() * event.count, _ENDLESS)
@@ -272,17 +268,9 @@ class Progress:
         if len(successors) != 2 or isinstance(guard, int):
             yield from ((successor, threads) for successor in successors)
             return
-        for successor, may in zip(successors, self._either(run, guard), strict=True):
+        for successor, may in zip(successors, either(self._values, run.facts, guard), strict=True):
             if threads & may:
                 yield successor, threads & may
-
-    def _either(self, run: _Run, guard: Value) -> tuple[int, int]:
-        """The threads for which a guard may hold, and those for which it may not."""
-        threads = self._values.threads
-        if isinstance(guard, Unknown):
-            return (threads, threads) if guard.expression is None else run.facts.masks(guard.expression)
-        holds = self._values.mask(guard)
-        return holds, threads & ~holds
 
     def _joins(self, run: _Run, name: str, threads: int, known: _Completed) -> bool:
         """Adds threads that come to a block, which know what is complete, and says whether that is new."""

@@ -9,18 +9,17 @@ mbarrier it may have waited for what is complete where threads arrive.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse
-from nvbackend.isel.flow.dataflow import Site, Solution, solve
-from nvbackend.isel.flow.loops import Loops, loops_of
-from nvbackend.isel.machine.function import MachineFunction
+from nvbackend.isel.flow.dataflow import Site, solve
 from nvbackend.lint.lifted.lift import PENDING, Line
 from nvbackend.lint.numbers.by_thread import CtaValues
 from nvbackend.lint.numbers.touched import ANYWHERE, SharedWords, Touched, said
 from nvbackend.lint.rounds.handovers import Handovers
+from nvbackend.lint.rounds.overwrites import Overwrites
 from nvbackend.lint.rounds.written_out import WrittenOut
 from nvbackend.ptx.syntax import Integer
 
@@ -35,12 +34,16 @@ _ASKING = (("mbarrier", "test_wait"), ("mbarrier", "try_wait"))
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """A mistake: its kind, where it is, the instruction whose operation is in flight, and the age of that in groups."""
+    """A mistake: its kind, where it is, the instruction whose operation is in flight, and the age of that in groups.
+
+    `ends` is the round after which a loop ends before it, 0 where any will do.
+    """
 
     kind: str
     position: int
     issuer: int
     age: int
+    ends: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +81,8 @@ class Stages:
         solution = solve(self._values.function, self, self._matters)
         late = [self.late[place] for place in sorted(self.late) if place not in self._out.later]
         if any(said(line).issues is Completion.COPY_GROUP for line in self._lines):
-            stores = _Overwrites(self._values.function, self._lines, self, solution, self._out.later).find()
-            late += [Late("overwritten", each.position, each.issuer, 1) for each in stores]
+            stores = Overwrites(self._values.function, self._out, self, solution).find()
+            late += [Late("overwritten", each.position, each.issuer, 1, each.ends) for each in stores]
         return late
 
     @cached_property
@@ -260,102 +263,3 @@ def _union(words: Iterable[int]) -> int:
     for some in words:
         every |= some
     return every
-
-
-@dataclass(frozen=True, slots=True)
-class _Overwritten:
-    """A store, and a copy whose words it writes."""
-
-    position: int
-    issuer: int
-
-
-@dataclass(frozen=True)
-class _Overwrites:
-    """Ordinary stores to words that cp.async still writes, on each way into the block where loops have ended.
-
-    Which stage the last copies fill depends on how many rounds ran. Joined over all of them each copy is complete on
-    some way. On each way alone, copies that every path to its end issues and that no wait completes are in flight.
-    The question of one function: its lines, the analysis, what that found, and the positions of later rounds.
-    """
-
-    function: MachineFunction
-    lines: list[Line]
-    analysis: Stages
-    solution: Solution[_Flying]
-    later: frozenset[int]
-
-    def find(self) -> Iterator[_Overwritten]:
-        """The first such store of each block where ways meet, if each of them whose rounds are apart has one."""
-        for block in self.solution.at_entry:
-            ways, do_meet = self._ways_into(block)
-            apart = [way for way in ways if self.later.isdisjoint(site.position for site in self._sites(way))]
-            if not do_meet or not apart or self._loops.innermost(block) is not None:
-                continue
-            stores = [store for way in apart if (store := self._first(way, block)) is not None]
-            if len(stores) == len(apart):
-                yield min(stores, key=lambda store: store.position)
-
-    @cached_property
-    def _loops(self) -> Loops:
-        return loops_of(self.function)
-
-    @cached_property
-    def _blocks(self) -> dict[int, str]:
-        return {site.position: block for block, sites in self.solution.sites.items() for site in sites}
-
-    def _sites(self, block: str) -> tuple[Site, ...]:
-        return self.solution.sites[block]
-
-    def _ways_into(self, block: str) -> tuple[list[str], bool]:
-        """The blocks that lead there, through blocks in which nothing happens, and whether more than one way does.
-
-        A block that is passed is looked at once: the ways through a row of such blocks double with each branch.
-        """
-        ways: dict[str, None] = {}
-        passed, waiting = {block}, [block]
-        edges = 0
-        while waiting:
-            for way in filter(self.solution.at_entry.__contains__, self._loops.predecessors(waiting.pop())):
-                edges += 1
-                if not self._is_passed(way):
-                    ways[way] = None
-                elif way not in passed:
-                    passed.add(way)
-                    waiting.append(way)
-        return list(ways), edges > len(passed)
-
-    def _is_passed(self, block: str) -> bool:
-        is_bare = not self._sites(block) and self._loops.innermost(block) is None
-        return is_bare and block != self.function.entry.name
-
-    def _following(self, block: str) -> Iterator[Site]:
-        """The instructions of a block, and of those that certainly follow it and nothing else."""
-        while True:
-            yield from self._sites(block)
-            successors = self.function.blocks[block].successors
-            if len(successors) != 1 or len(self._loops.predecessors(successors[0])) != 1:
-                return
-            block = successors[0]
-
-    def _first(self, way: str, block: str) -> _Overwritten | None:
-        state = self.solution.at_entry[way]
-        for site in self._sites(way):
-            state = self.analysis.after(state, site)
-        issued = {place for place in self.analysis.in_flight(state) if self._is_issued(place, way)}
-        for site in self._following(block):
-            line, place = self.lines[site.position], site.position
-            if line.instruction.parts[0] in _STORES and line.instruction.guard is None:
-                words, flying = self.analysis.written(place), self.analysis.in_flight(state)
-                copies = (each for each in sorted(issued & flying) if self.analysis.written(each) & words)
-                copy = next(copies, None)
-                if copy is not None:
-                    return _Overwritten(place, copy)
-            state = self.analysis.after(state, site)
-        return None
-
-    def _is_issued(self, place: int, way: str) -> bool:
-        """Whether it is a copy that every path to the end of a block issues."""
-        line = self.lines[place]
-        is_copy = said(line).issues is Completion.COPY_GROUP and line.instruction.guard is None
-        return is_copy and self._loops.dominates(self._blocks[place], way)
