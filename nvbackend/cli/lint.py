@@ -1,7 +1,8 @@
 """`nvbackend lint FILE`: what is certainly wrong with PTX of any compiler, by its line and that of its source.
 
 A file of LLVM IR (.ll) is compiled to PTX first. Of a fatbin, a library or a program the embedded PTX is judged, which
-cuobjdump finds; machine code is not.
+cuobjdump finds, and of a file that `compiled.save(path)` wrote the PTX of each target. Machine code is not: a cubin
+alone is refused.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
 
 _ELF = b"\x7fELF"
 _FATBIN = (b"\x50\xed\x55\xba", b"!<arch>")
+_SAVED = b"PK\x03\x04"
+"""How a zip begins."""
 
 
 def add_to(commands: Commands) -> None:
     """The command's arguments."""
     parser = commands.add_parser("lint", help="look for mistakes in PTX of any compiler", description=__doc__)
-    parser.add_argument("file", metavar="FILE", help="FILE.ptx, or FILE.ll of LLVM IR")
+    parser.add_argument("file", metavar="FILE", help="FILE.ptx, FILE.ll of LLVM IR, or what has PTX in it")
     parser.add_argument("--target", metavar="T", help="what a .ll is compiled for, such as sm_90a")
     parser.add_argument("--json", action="store_true", help="a JSON object with the errors")
     parser.set_defaults(run=run)
@@ -58,6 +61,11 @@ def _texts(file: str, target: str | None) -> Iterator[tuple[str, str]]:
         rules.LINT.fail(problem=f"{shown} cannot be read: {why}", fix="name a file of PTX or LLVM IR")
     if content.startswith((_ELF, *_FATBIN)):
         yield from _embedded(file, content)
+        return
+    if content.startswith(_SAVED):
+        from nvbackend.codegen.saved.read import read_file
+
+        yield from ((each.ptx, f"{file}:{each.target.name}") for each in read_file(file, None))
         return
     try:
         text = content.decode("utf-8")
@@ -91,8 +99,8 @@ def _embedded(file: str, content: bytes) -> Iterator[tuple[str, str]]:
         texts = [(each.name, each.read_text(encoding="utf-8")) for each in sorted(folder.glob("*.ptx"))]
     if not texts:
         rules.LINT.fail(
-            problem=f"{file} holds machine code alone: what its instructions wait for is packed into bits that are "
-            "not documented",
+            problem=f"{file} holds machine code alone, which cannot be turned back into PTX: what its instructions "
+            "wait for is packed into bits that are not documented",
             fix="give the PTX that it was made of, or embed it: nvcc -gencode arch=compute_90,code=[sm_90,compute_90]",
         )
     yield from ((text, f"{file}:{inner}") for inner, text in texts)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import nvbackend as nvb
 from nvbackend.cli import main
 from nvbackend.codegen import assemble
 from nvbackend.codegen.toolchain import Tool, locate
@@ -46,6 +48,29 @@ def test_the_ptx_of_a_fatbin_is_judged(tmp_path: Path, capsys: pytest.CaptureFix
     assert said.startswith("error[lint.never-committed]")
     assert re.search(rf"at {re.escape(str(wrong))}:[\w.]+\.ptx:\d+", said), said
     assert COPY in said or ":7" in said
+
+
+@nvb.kernel("sm_90", threads=128)
+def doubled(k: nvb.KernelBuilder, x: nvb.Pointer[nvb.f32]) -> None:
+    x[k.thread_id()] = 2.0 * x[k.thread_id()]
+
+
+def test_the_ptx_of_a_saved_file_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A kernel's file, with a text for each target, and a module's."""
+    file = tmp_path / "doubled.nvb"
+    doubled.compile().save(file, doubled.compile(target="sm_80", assemble=False))
+    assert linted(capsys, file) == (0, f"{file}: 2 functions, nothing to report\n")
+    module = tmp_path / "module.nvb"
+    nvb.compile_module([doubled, doubled.with_(name="again")]).save(module)
+    assert linted(capsys, module) == (0, f"{module}: 2 functions, nothing to report\n")
+    kernel = doubled.compile(assemble=False)
+    replace(kernel, ptx=kernel.ptx.replace("mul.", "muul.", 1)).save(file)
+    status, said = linted(capsys, file)
+    assert status == 2
+    assert said.startswith("error[lint.opcode]")
+    assert f"at {file}:sm_90:" in said
+    (tmp_path / "other.zip").write_bytes(b"PK\x03\x04")
+    assert "error[saved.damaged]" in linted(capsys, tmp_path / "other.zip")[1]
 
 
 def test_machine_code_alone_is_refused_with_a_fix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

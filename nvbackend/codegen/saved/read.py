@@ -46,19 +46,22 @@ class ReadTarget:
     versions: Mapping[str, str]
 
 
-def read_file(path: str | os.PathLike[str], holds: str) -> tuple[ReadTarget, ...]:
-    """What a file has that holds a kernel or a module. Raises saved.file, saved.damaged, saved.format, saved.holds."""
+def read_file(path: str | os.PathLike[str], holds: str | None) -> tuple[ReadTarget, ...]:
+    """What a file has that holds a kernel or a module, or either where it is None.
+
+    Raises saved.file, saved.damaged, saved.format, saved.holds.
+    """
     data = _read(path)
     try:
         members = unpacked(data)
         manifest = _manifest(members)
         _check_format(path, manifest)
-        _check_holds(path, manifest, holds)
+        held = _held(path, manifest, holds)
         versions = described.member(manifest, "versions", dict)
         targets = [_target(each, members, versions) for each in described.entries(manifest, "targets")]
         if not targets:
             raise NotWhole("it has no kernel")
-        _check_same(targets, is_kernel=holds == KERNEL)
+        _check_same(targets, is_kernel=held == KERNEL)
     except (NotWhole, ValueError) as error:
         DAMAGED.fail(path=path, problem=error)
     return tuple(targets)
@@ -100,12 +103,13 @@ def _check_format(path: str | os.PathLike[str], manifest: Mapping[str, Any]) -> 
         FORMAT.fail(path=path, given=manifest.get("format"), version=maker, own=own_version(), readable=FORMAT_VERSION)
 
 
-def _check_holds(path: str | os.PathLike[str], manifest: Mapping[str, Any], wanted: str) -> None:
+def _held(path: str | os.PathLike[str], manifest: Mapping[str, Any], wanted: str | None) -> str:
     held = described.text(manifest, "holds")
     if held not in _LOADS:
         raise ValueError(f"holds is {held!r}")
-    if held != wanted:
+    if wanted is not None and held != wanted:
         HOLDS.fail(path=path, held=held, wanted=wanted, call=_LOADS[wanted], right=_LOADS[held])
+    return held
 
 
 def _check_same(targets: list[ReadTarget], *, is_kernel: bool) -> None:
