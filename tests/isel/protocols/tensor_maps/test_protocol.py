@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 
 import pytest
 
@@ -45,9 +46,14 @@ def program(steps, *, loop=False, own=False):
                     k.tensormap.acquire(place())
                 elif step == "acquire another":
                     k.tensormap.acquire(place() + 32)
+                elif step == "acquire some":
+                    k.tensormap.acquire(maps + x[0].to(i32) * 32)
+                elif step == "change another":
+                    k.tensormap.replace(place() + 32, "global_address", k.generic_address(x).bitcast(i64))
                 else:
+                    where = place() + 32 if step == "copy by another" else place()
                     k.mbarrier.arrive(full, expect_tx=128)
-                    k.tma.load_box(row, k.tensormap.at(place(), ROW), (0, 0), full)
+                    k.tma.load_box(row, k.tensormap.at(where, ROW), (0, 0), full)
                     k.mbarrier.wait(full, phase)
 
         with k.one_thread():
@@ -73,6 +79,38 @@ def test_every_order_of_the_steps(own: bool, change: str) -> None:
         elif tail is not None and "release" not in tail[: tail.index("acquire")]:
             expected = ["tensor-map.not-released"]
         assert said(program(before, own=own)) == expected, before
+
+
+def expected(steps):
+    """What is wrong with each copy, by the steps between a change of its map and the copy."""
+    found = []
+    for end, copy in enumerate(steps):
+        if not copy.startswith("copy"):
+            continue
+        another = " another" if copy.endswith("another") else ""
+        for start, change in enumerate(steps[:end]):
+            if change not in ((f"change{another}", f"store{another}") if not another else (f"change{another}",)):
+                continue
+            between = steps[start + 1 : end]
+            acquired = [at for at, step in enumerate(between) if step in (f"acquire{another}", "acquire some")]
+            if not acquired:
+                found.append("tensor-map.not-acquired")
+                break
+            if "release" not in between[: acquired[-1]]:
+                found.append("tensor-map.not-released")
+                break
+    return found
+
+
+STEPS = ("change", "change another", "store", "release", "acquire", "acquire another", "acquire some", "copy")
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_two_maps_in_any_order(seed: int) -> None:
+    """Each copy is told of the first change that it may miss."""
+    draw = random.Random(seed)
+    steps = ["change", *draw.choices(STEPS, k=5), *draw.sample(("copy", "copy by another"), 2)]
+    assert {*said(program(steps))} == {*expected(steps)}, steps
 
 
 def test_a_store_beside_the_map_changes_nothing() -> None:
