@@ -6,18 +6,25 @@ import pytest
 
 from tests.scalar.kernels import batch, gpu_results, host_results
 
-pytestmark = pytest.mark.sampled(3)
+ONE_OF = 2
+"""Of the kernels of the host one of so many is in the ordinary run."""
+pytestmark = pytest.mark.sampled(ONE_OF)
 
 COUNT, DEPTH = 200, 5
 """Expressions of a kernel, and the operations from an input to a result at most."""
+KERNELS = 20
 OLDER = ("sm_75", "sm_80")
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(KERNELS))
 def test_expressions_on_the_host(seed):
     """4,000 expressions, each of 32 rows of inputs."""
     drawn = batch(seed, COUNT, DEPTH)
     assert drawn.differences(host_results(drawn)) == []
+
+
+def test_thousands_are_in_the_ordinary_run():
+    assert KERNELS // ONE_OF * COUNT >= 2000
 
 
 @pytest.mark.parametrize("target", OLDER)
