@@ -102,6 +102,23 @@ def test_a_constant_is_rounded_once(element):
     assert [(given[place], out[place], expected[place]) for place in different] == []
 
 
+@pytest.mark.parametrize("element", FLOATS, ids=str)
+def test_a_negation_changes_the_sign_of_zero_too(element):
+    """IEEE 754, 5.5.1: negate changes the sign bit and nothing else, at build time as at run time."""
+    parameters = [Parameter("out", Pointer(element)), Parameter("given", Pointer(element))]
+    k = KernelBuilder("negated", "sm_90a", threads=32, parameters=parameters)
+    out, given = k.arguments
+    tried = (0.0, -0.0, 1.5, -2.0, float("inf"), -float("inf"))
+    for place, number in enumerate(tried):
+        out[2 * place], out[2 * place + 1] = -given[place], -k.const(number, element)
+    found, numbers_given = np.zeros(2 * len(tried), numbers.dtype(element)), np.array(tried, numbers.dtype(element))
+    optimised(k.finish())(found, numbers_given)
+    width = 8 * found.itemsize
+    assert numbers.bits_of(found).tolist() == [
+        int(one) ^ 1 << width - 1 for one in numbers.bits_of(numbers_given) for _ in "xx"
+    ]
+
+
 @pytest.mark.parametrize(("divisor", "instructions"), [(7, "mul.hi"), (8, "shr")])
 def test_a_constant_divisor_is_no_division_and_has_no_guard(divisor, instructions):
     text = ptx(u32, lambda k, a, b: a // divisor)
