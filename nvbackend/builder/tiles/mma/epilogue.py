@@ -135,7 +135,7 @@ class TmaEpilogue(KnownAttributes):
         self._target = target
         self._threads = threads
         by_wgmma = (rows, threads) == (ROWS, WARPGROUP_SIZE) and n in N_VALUES
-        if parts != 1 and (type(parts) is not int or parts < 1 or not by_wgmma or n % (8 * parts)):
+        if parts < 1 or n // 8 % parts or (parts != 1 and not by_wgmma):
             EPILOGUE_PARTS.fail(rows=rows, columns=n, threads=threads, parts=printed(parts))
         self._columns, self._parts = n, parts
         self._layout = SmemLayout(Major.K, SwizzleMode.B128, element, rows, n // parts)

@@ -73,3 +73,21 @@ def test_only_what_a_wgmma_holds_is_converted_before_it_is_stored() -> None:
     reserved = k.tma_epilogue(k.arguments[0], 64, rows=64, threads=128).reserve((0, 0), 0)
     with pytest.raises(nvb.DiagnosticError, match=r"epilogue\.accumulator"):
         reserved.convert(mma.accumulator().elements())
+
+
+def is_refused(n, parts, shape):
+    described = Parameter("map", TensorMap(f16, box=(64, 64)))
+    k = KernelBuilder("k", "sm_90a", threads=256, parameters=[described])
+    try:
+        k.tma_epilogue(k.arguments[0], n, parts=parts, **shape)
+    except nvb.DiagnosticError as error:
+        return bool({"epilogue.parts", "call.argument"} & {one.rule_id for one in error.diagnostics})
+    return False
+
+
+@pytest.mark.parametrize(("n", "shape"), [(24, {}), (64, {}), (80, {}), (64, {"rows": 128}), (64, {"threads": 256})])
+def test_the_parts_of_an_accumulator_are_whole_groups_of_8_columns(n, shape):
+    """Those of wgmma: other tiles are stored whole."""
+    whole = [parts for parts in range(1, n + 1) if n % (8 * parts) == 0] if not shape else [1]
+    assert [parts for parts in range(-9, n + 2) if not is_refused(n, parts, shape)] == whole
+    assert all(is_refused(n, parts, shape) for parts in (True, 2.0, "2", None))
