@@ -12,7 +12,6 @@ from nvbackend.builder.tiles.tensor import Tensor, Walker
 from nvbackend.builder.tiles.tiled_copy import copy_part
 from nvbackend.builder.values.values import SHARED_SPACE
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.intrinsics.row.features import Feature
 from nvbackend.layout import AnyLayout, ComposedLayout, Layout, make_layout, size, zipped_divide
 from nvbackend.tiled import (
     CopyAtom,
@@ -32,11 +31,9 @@ _HALF_BITS = 16
 _WIDEST_BITS = 128
 
 
-def in_matrices(
-    k: FunctionBuilder, operand: MmaOperand, mma: TiledMMA, thread: Any, tile: Tensor
-) -> tuple[TiledCopy, Tensor] | None:
+def in_matrices(operand: MmaOperand, mma: TiledMMA, thread: Any, tile: Tensor) -> tuple[TiledCopy, Tensor] | None:
     """The ldmatrix that reads a tile of A or B, of as many matrices as possible, and the thread's part; or None."""
-    if tile.address.space != SHARED_SPACE or not k.target.has(Feature.SM_75) or tile.element.bits > REGISTER_BITS:
+    if tile.address.space != SHARED_SPACE or tile.element.bits > REGISTER_BITS:
         return None
     orders = (False, True) if tile.element.bits == _HALF_BITS else (False,)
     for transposed in orders:

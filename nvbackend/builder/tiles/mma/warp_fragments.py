@@ -79,7 +79,7 @@ class WarpFragments:
         if self._in_word(operand) > 1:
             words, cut = self._words(operand, into)
             return [lambda: load_fitting(k, tile, words, cut, where)]
-        pair = None if where is not None else in_matrices(k, operand, self.layouts, self.thread.thread, tile)
+        pair = None if where is not None else in_matrices(operand, self.layouts, self.thread.thread, tile)
         if pair is not None:
             copy, part = pair
             registers = into.retile(copy.retile)

@@ -213,10 +213,7 @@ class TiledWgmma(KnownAttributes):
             REGISTERS.fail(mma=self.layouts, problem=problem, instead="make it with mma.register_tensor_A(columns)")
         fragments = []
         for step, m in itertools.product(range(size(modes[2])), range(size(modes[1]))):
-            values = [
-                register if register.type is u32 else register.bitcast(u32)
-                for register in tensor[None, m, step].registers()
-            ]
+            values = [register.bitcast(u32) for register in tensor[None, m, step].registers()]
             fragments.append(self._k.wgmma.fragment(values, tensor.element, name=f"a.{m}.{step}"))
         return fragments
 

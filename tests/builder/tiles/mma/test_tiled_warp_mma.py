@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend import DiagnosticError, Pointer, e4m3, f16, f32, i32, ue8m0
+from nvbackend import DiagnosticError, Pointer, e4m3, f16, f32, i32, tf32, ue8m0
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import ComposedLayout, Layout, Swizzle, composition, size
 from nvbackend.signature import Parameter, Scalar
@@ -186,13 +186,14 @@ def test_ldmatrix_reads_what_its_rows_are(element, major, form):
         ("SM80_16x8x16_F32F16F16F32_TN", "x4", "x2"),
         ("SM80_16x8x8_F32F16F16F32_TN", "x2", "x1"),
         ("SM89_16x8x32_F32E4M3E4M3F32_TN", "x4", "x2"),
+        ("SM80_16x8x8_F32TF32TF32F32_TN", "x4", "x2"),
     ],
 )
 def test_ldmatrix_reads_as_many_matrices_as_one_atom_has(name, a, b):
     """8 rows of 16 bytes are a matrix; of the atom's extents by the size of its elements."""
     k = KernelBuilder("matrices", "sm_90a", threads=32)
     mma = k.tiled_mma(name)
-    element = mma.layouts.atom.a
+    element = f32 if mma.layouts.atom.a is tf32 else mma.layouts.atom.a
     for load, operand, form in ((mma.load_a, MmaOperand.A, a), (mma.load_b, MmaOperand.B, b)):
         before = len(list(k.machine.instructions()))
         rows, columns = mma.layouts.extents(operand)
