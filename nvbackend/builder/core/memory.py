@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from nvbackend.builder.core import access
 from nvbackend.builder.core.access import How
-from nvbackend.builder.core.address_comparison import compared
+from nvbackend.builder.core.address_arithmetic import compared, negative, whole_bytes
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.masked import load_where, store_where
 from nvbackend.builder.lower.conversions import wrapped_constant
@@ -71,7 +71,8 @@ GLOBAL_POINTER = Rule(
 
 @user_facing
 class Address(Uncopied):
-    """A typed address in global or shared memory: `address + n` moves by elements, `address[n]` reads and writes.
+    """A typed address in global or shared memory: `address + n` and `address - n` move by elements, `address[n]` reads
+    and writes.
 
     `align` is the alignment in bytes that is promised for this address. `const` says that it comes from a pointer
     that is declared const. An address in shared memory also knows its allocation and its offset there.
@@ -116,8 +117,13 @@ class Address(Uncopied):
 
     def __add__(self, elements: Operand) -> Address:
         if self.element.bits % 8:
-            return self.byte_offset(self._whole_bytes(elements))
+            return self.byte_offset(whole_bytes(self.element, elements))
         return self.steps(elements, self.element.bits // 8)
+
+    __radd__ = __add__
+
+    def __sub__(self, elements: Operand) -> Address:
+        return self + negative(self, elements)
 
     def __eq__(self, other: object) -> Value:  # type: ignore[override]
         return compared(self, other, equal=True)
@@ -130,14 +136,6 @@ class Address(Uncopied):
     def steps(self, index: Operand, unit: int, *, align: int | None = None) -> Address:
         """This address plus `index * unit` bytes; the product has as many bits as an address."""
         return self.byte_offset(scaled(self._k, index, unit, self.space), align=align)
-
-    def _whole_bytes(self, elements: Operand) -> int:
-        """The size in bytes of this many sub-byte elements; memory.sub-byte unless it is a known whole number."""
-        number = elements if isinstance(elements, (int, float)) else elements._value().constant
-        if not isinstance(number, int) or number * self.element.bits % 8:
-            shown = number if isinstance(number, int) else "a run-time number of"
-            rules.SUB_BYTE.fail(count=shown, element=self.element, bits=self.element.bits)
-        return number * self.element.bits // 8
 
     def byte_offset(self, step: Operand, *, align: int | None = None) -> Address:
         """This address plus `step` bytes. `align` is what the caller promises; otherwise the arithmetic decides."""

@@ -1,0 +1,76 @@
+"""Numbers added to addresses and subtracted from them: NumPy says what lies there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nvbackend as nvb
+from nvbackend import Pointer, f32, i32, u8, u32, u64
+from tests.dry_run.refusals import refusals
+from tests.support.runtime import broken
+
+U32 = Pointer[u32]
+
+
+@nvb.kernel("sm_80", threads=32)
+def backwards(k, x: U32, out: U32, whole: i32, small: u8, unsigned: u32, long: u64):
+    thread = k.thread_id()
+    words = k.shared(u32, 64, name="words")
+    (words + 63 - thread)[0] = (x + 40 - thread)[0]
+    k.barrier.sync()
+    out[thread] = (words - thread.to(u32) + 63)[0]
+    (out + 63 - thread)[0] = (100 + x - whole - small - unsigned - long)[0]
+    out -= thread
+    (out + 95)[0] = 5 + thread.to(u32)
+
+
+def test_an_address_minus_a_number_is_that_many_elements_before_it() -> None:
+    x, out = np.arange(128, dtype=np.uint32), np.zeros(96, np.uint32)
+    compiled = backwards.compile(assemble=False)
+    nvb.runtime.load(compiled, device="simulator").launch(1, x, out, -3, 20, 7, 9)
+    assert np.array_equal(out[:32], x[40 - np.arange(32)])
+    assert (out[32:64] == 100 + 3 - 20 - 7 - 9).all()
+    assert np.array_equal(out[64:], 5 + np.arange(32)[::-1])
+
+
+@nvb.kernel("sm_90a", threads=64)
+def ring(k, out: U32, *, before):
+    full = k.mbarrier.array(4, arrivals=64, name="full")
+    k.mbarrier.ready()
+    with k.range(1, 5) as stage:
+        k.mbarrier.arrive(full + stage - before)
+        k.mbarrier.wait(full + stage - before, 0)
+
+
+@nvb.kernel("sm_80", threads=32)
+def shared(k, out: U32, *, start):
+    words = k.shared(u32, 32, name="words")
+    (words + start - k.thread_id())[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("kernel", "given", "found"),
+    [
+        (ring, {"before": 1}, []),
+        (ring, {"before": 0}, ["shared.bounds", "shared.bounds"]),
+        (shared, {"start": 31}, []),
+        (shared, {"start": 30}, ["shared.bounds"]),
+        (shared, {"start": 32}, ["shared.bounds"]),
+    ],
+)
+def test_places_before_an_address_are_judged_as_those_after_it(kernel, given, found) -> None:
+    assert refusals(kernel, **given) == found
+
+
+def test_the_distance_of_two_addresses_is_one_of_their_numbers() -> None:
+    @nvb.kernel("sm_80", threads=32)
+    def apart(k, out: U32):
+        (out + 4) - out
+
+    @nvb.kernel("sm_80", threads=32)
+    def fraction(k, out: U32, x: f32):
+        (out - x)[0] = 1
+
+    assert [one.rule_id for one in broken(apart.build)] == ["value.type"]
+    assert [one.rule_id for one in broken(fraction.build)] == ["value.operation"]
