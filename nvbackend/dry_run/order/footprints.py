@@ -13,6 +13,7 @@ from nvbackend.dry_run.order.shared_matrix import CHUNK, SharedMatrix, of_tcgen0
 from nvbackend.dry_run.order.words import touch_of
 from nvbackend.dry_run.seam import RANK_SHIFT, Step, Unknown, Value
 from nvbackend.dry_run.values.ranges import bounds
+from nvbackend.dry_run.values.unknown import differs_by_data_alone
 from nvbackend.intrinsics.row.row import RegisterClass
 from nvbackend.intrinsics.row.semantics import Matrix, MemoryOperand
 from nvbackend.isel.machine import facts
@@ -42,6 +43,8 @@ class Access:
     """Whether it accesses a part of these bytes, and it is not known which part."""
     bytes: int = 0
     """How many it accesses there in each lane."""
+    scattered: bool = False
+    """Whether data alone decides where each lane accesses, and which lane accesses what."""
 
 
 def lanes_of(value: Value, lanes: int, first: int = 32) -> Any:
@@ -126,13 +129,14 @@ class Footprints:
 
     def _somewhere(self, instr: MachineInstr, said: MemoryOperand, value: Unknown, size: int) -> Iterator[Access]:
         """An access at a place that data decides, as far as its address has bounds."""
-        between = bounds(value)
+        between, scattered = bounds(value), differs_by_data_alone(value)
         ranks = [one >> RANK_SHIFT for one in between or ()]
         if between is None or ranks[0] != ranks[1] or ranks[0] >= self._cluster:
-            yield Access(-1, said.writes, Part(instr, 0, _OFFSETS, said.name), somewhere=True)
+            part = Part(instr, 0, _OFFSETS, said.name)
+            yield Access(-1, said.writes, part, somewhere=True, scattered=scattered)
             return
         part = Part(instr, between[0] & _OFFSETS, between[1] - between[0] + size, said.name)
-        yield Access(ranks[0], said.writes, part, somewhere=True, bytes=size)
+        yield Access(ranks[0], said.writes, part, somewhere=True, bytes=size, scattered=scattered)
 
     def _extent(self, step: Step, said: MemoryOperand) -> int | None:
         extent = said.extent

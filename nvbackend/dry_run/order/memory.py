@@ -14,6 +14,7 @@ from nvbackend.dry_run.order.lanes import LaneShadow
 from nvbackend.dry_run.order.record import Part, Places, Record, granules, is_of_matrix
 from nvbackend.dry_run.order.shadow import Records, Shadow
 from nvbackend.dry_run.order.somewhere import Somewhere, Somewheres, earlier_of
+from nvbackend.dry_run.order.turns import Turns
 from nvbackend.dry_run.order.words import Names, touch_of
 from nvbackend.dry_run.when import When
 from nvbackend.intrinsics.row.semantics import Completion, Scope
@@ -23,8 +24,9 @@ Conflict = Callable[[Record | None, Record, Part, int, int, str], None]
 """Reports two accesses: the earlier (None: the memory is unwritten), the later, its part, CTA, address, why."""
 Left = Callable[[Record, Part, Outside], None]
 """The arguments of a report on an access that leaves its allocation."""
-UNORDERED, NEEDED, UNFENCED, UNWRITTEN = "unordered", "needed", "unfenced", "unwritten"
-"""NEEDED is a write that comes after a read of what nothing else has written."""
+UNORDERED, NEEDED, UNFENCED, UNWRITTEN, UNMET = "unordered", "needed", "unfenced", "unwritten", "unmet"
+"""NEEDED is a write that comes after a read of what nothing else has written; UNMET a read of what its own warp alone
+may have stored, at places that data decides, and its lanes have not met since."""
 SWIZZLED = "swizzled"
 
 
@@ -39,6 +41,8 @@ class Memory:
         """Whether all writes were seen, so that memory without a write is known to be unwritten."""
         self.writes = False
         """Whether anything was written: in a part of a kernel, others fill the memory."""
+        self._early: list[tuple[Record, Part, int, int]] = []
+        """Reads of what was unwritten when nothing was written yet: record, part, CTA, address."""
         self._shadows = [Shadow(max(extents.stop, 16), self.records) for _ in range(ctas)]
         self.lanes = [LaneShadow(extents.stop) for _ in range(ctas)]
         self._somewheres = Somewheres()
@@ -52,6 +56,7 @@ class Memory:
         self._open: dict[int, dict[tuple[int, ...], Record]] = {}
         self._unmet: dict[int, list[tuple[Record, int, Part, int]]] = {}
         """What the lanes of each warp have accessed since they last met, each for itself: record, CTA, part, lanes."""
+        self._turns: dict[int, Turns] = {}
 
     def access(
         self, warp: Warp, rounds: Callable[[], When], cta: int, access: Access, lanes: int, hidden: int = 0
@@ -71,12 +76,18 @@ class Memory:
                 return
             self._learn(part)
         record.parts.append(part)
+        self._turns_of(warp).note(cta, part, writes=access.writes)
         if part.instr.row is None:
             self._unmet.setdefault(id(warp), []).append((record, cta, part, lanes))
 
     def met(self, warp: Warp) -> None:
         """The lanes of a warp have met: what each did before comes before what any does from here on."""
         self._unmet.pop(id(warp), None)
+        if warp.used:
+            self._turns_of(warp).meet()
+
+    def _turns_of(self, warp: Warp) -> Turns:
+        return self._turns.setdefault(id(warp), Turns())
 
     def set_apart(self, warp: Warp, lanes: int, arrival: MachineInstr) -> int:
         """Give what the other lanes have accessed since all met an event of its own: its bit, or 0 without any.
@@ -89,14 +100,18 @@ class Memory:
             if parted is None or part not in record.parts:
                 continue
             own, other = parted
+            kept = () if own is None else (own,)
             record.parts.remove(part)
-            record.parts += () if own is None else (own,)
+            record.parts += kept
+            self._turns_of(warp).divide(cta, part, (*kept, other), writes=record.writes)
             event = event or warp.events.new()
             key = (cta, record.writes, record.atomic, record.hidden, event)
             mine.setdefault(key, replace(record, event=event, parts=[], untold=arrival)).parts.append(other)
         return 1 << event if event else 0
 
-    def access_somewhere(self, warp: Warp, rounds: Callable[[], When], cta: int, access: Access, swaps: bool) -> bool:
+    def access_somewhere(
+        self, warp: Warp, rounds: Callable[[], When], cta: int, access: Access, lanes: int, swaps: bool
+    ) -> bool:
         """A warp reads or writes a part of these bytes, within its allocation. Returns whether they can be followed."""
         instr, part = access.part.instr, access.part
         memory, inside = self.extents.allocation(instr, part.operand)
@@ -115,26 +130,30 @@ class Memory:
         record.parts.append(Part(instr, start, stop - start, part.operand))
         mine = self._loose.setdefault(id(warp), [])
         if not any(one.parts[0].instr is instr and one.writes == access.writes for one, *_ in mine):
-            mine.append((record, cta, access.writes and (swaps or not atomic)))
+            fills = access.writes and (swaps or not atomic)
+            mine.append((record, cta, fills))
+            scattered = access.scattered and lanes & lanes - 1 != 0
+            self._turns_of(warp).note_somewhere(cta, record, fills=fills, scattered=scattered)
         warp.used = True
         return True
 
     def flush(self, warp: Warp) -> None:
         """Check what the warp has accessed."""
-        mine = self._open.pop(id(warp), None)
+        mine, turns = self._open.pop(id(warp), None), self._turns.pop(id(warp), None) or Turns()
         known = warp.seen | 1 << warp.event
-        empty: list[tuple[Record, int, Part]] = []
+        loose = self._loose.pop(id(warp), ())
+        for record, cta, _ in loose:
+            self._look_somewhere(record, cta, turns)
         for (cta, writes, *_), record in sorted(mine.items(), key=lambda one: one[0][1]) if mine else ():
             if not record.parts:
                 continue
             seen = (known | 1 << record.event) & ~record.hidden
             if writes:
                 self._write(record, cta, seen)
-            else:
-                empty += [(record, cta, part) for part in self._read(record, cta, seen, None)]
-        for record, cta, part in empty:
-            self._look_unwritten(record, cta, part)
-        for record, cta, fills in self._loose.pop(id(warp), ()):
+                continue
+            for part in self._read(record, cta, seen, None):
+                self._look_unwritten(record, cta, part, turns)
+        for record, cta, fills in loose:
             self._flush_somewhere(record, cta, known, fills)
 
     def _flush_somewhere(self, record: Record, cta: int, known: int, fills: bool) -> None:
@@ -146,11 +165,10 @@ class Memory:
             self._conflict(earlier, record, part, cta, part.first, UNORDERED)
         else:
             self._somewheres.keep(one)
-        self.writes |= record.writes
+        if record.writes:
+            self._note_writes()
         if fills:
             self._maybe[cta].add(range(part.first, part.end))
-        elif not record.writes and shadow.is_empty(shadow.granules([part])):
-            self._look_unwritten(record, cta, part)
 
     def _meet_somewhere(self, record: Record, cta: int, known: int) -> None:
         for part in record.parts if self._somewheres else ():
@@ -222,21 +240,47 @@ class Memory:
         self._learn(part)
         return True
 
-    def _look_unwritten(self, record: Record, cta: int, part: Part) -> None:
-        """A read of what nothing has written, where that is known: programs that fill nothing are parts of others.
+    def _look_unwritten(self, record: Record, cta: int, part: Part, turns: Turns | None = None) -> None:
+        """A read of what nothing has written before, where that is known. `turns` has the own accesses of the warp.
 
         Operations of the async proxy read whole tiles, of which a right kernel may fill and use a part.
         """
-        if not (self.complete and self.writes) or self._may_be_written(cta, part):
+        if not self.complete or self._may_be_written(cta, part):
             return
-        shadow = self._shadows[cta]
-        address = shadow.unwritten(part.granules(shadow.shift))
+        shadow, before = self._shadows[cta], [] if turns is None else turns.written_before(cta, part)
+        shadow.granules([part, *before])
+        address = shadow.unwritten(part.granules(shadow.shift), [one.granules(shadow.shift) for one in before])
         if address is None:
             return
         whole = [granules(one, part.size, shadow.shift) for one in part.tile or (part.addresses,)]
         if record.proxy and not all(shadow.is_empty(one) for one in whole):
             return
-        self._conflict(None, record, part, cta, address, UNWRITTEN)
+        fills = [] if turns is None else turns.filled_before(cta, part)
+        if not fills:
+            self._report_unwritten(record, part, cta, address)
+        elif all(one.scattered and not one.met for one in fills):
+            self._conflict(fills[-1].record, record, part, cta, address, UNMET)
+
+    def _look_somewhere(self, record: Record, cta: int, turns: Turns) -> None:
+        """A read at a place that data decides, where nothing has written any of those that it may be."""
+        part, shadow = record.parts[0], self._shadows[cta]
+        if record.writes or not self.complete or self._may_be_written(cta, part) or turns.may_fill(record):
+            return
+        if shadow.is_empty(shadow.granules([part])):
+            self._report_unwritten(record, part, cta, part.first)
+
+    def _report_unwritten(self, record: Record, part: Part, cta: int, address: int) -> None:
+        """Programs that fill nothing are parts of others: a thread's read counts once anything is written, if ever."""
+        if self.writes:
+            self._conflict(None, record, part, cta, address, UNWRITTEN)
+        elif not record.proxy:
+            self._early.append((record, part, cta, address))
+
+    def _note_writes(self) -> None:
+        """Something is written."""
+        self.writes = True
+        while self._early:
+            self._conflict(None, *self._early.pop(0), UNWRITTEN)
 
     def _learn(self, part: Part) -> None:
         touch = touch_of(part.instr, part.operand)
@@ -283,7 +327,8 @@ class Memory:
     def _write(self, record: Record, cta: int, known: int) -> None:
         shadow, number = self._shadows[cta], self.records.add(record)
         known |= 1 << record.event
-        self.writes |= record.parts[0].instr.semantics.tensor_memory is None
+        if not self.writes and record.parts[0].instr.semantics.tensor_memory is None:
+            self._note_writes()
         places = shadow.granules(record.parts)
         self._spans |= {part.swizzle for part in record.parts if part.swizzle}
         self._meet_somewhere(record, cta, known)

@@ -120,9 +120,14 @@ class Shadow:
             self._readers[places] = table[np.searchsorted(np.array(different)[order], readers)]
         return True
 
-    def unwritten(self, places: Places) -> int | None:
-        """The first byte that nothing has written."""
+    def unwritten(self, places: Places, soon: Sequence[Places] = ()) -> int | None:
+        """The first byte that nothing has written, nor will be by what is written `soon`."""
         writers = self._writers[places]
+        if soon and not writers.all():
+            writers = self._writers.copy()
+            for one in soon:
+                writers[one] = -1
+            writers = writers[places]
         return None if writers.all() else self._address(places, writers, 0)
 
     def is_empty(self, places: Places) -> bool:

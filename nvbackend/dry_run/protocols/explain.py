@@ -48,8 +48,10 @@ class Explain:
             self._findings.add(NOBODY, name, rules.UNWRITTEN, part.instr, (), holds=holds, **said)
             return
         earlier = first.part_at(address, 1 << state.memory.shift(cta))
-        if why == memory.UNFENCED:
-            self._unordered(rules.MISSING_FENCE, first, earlier, second, part, name, where)
+        if why in (memory.UNFENCED, memory.UNMET):
+            rule = rules.MISSING_FENCE if why == memory.UNFENCED else rules.MISSING_BARRIER
+            known = _unmet(earlier, part) if why == memory.UNMET else {}
+            self._unordered(rule, first, earlier, second, part, name, where, **known)
             return
         if why == memory.SWIZZLED:
             modes: dict[str, Any] = {"read": _mode(part.swizzle), "filled": _mode(earlier.swizzle)}
@@ -100,7 +102,15 @@ class Explain:
         leaves(self.state, part.instr, allocation, byte, who, record.rounds)
 
     def _unordered(
-        self, rule: Rule, first: Record, earlier: Part, second: Record, part: Part, name: str, where: str
+        self,
+        rule: Rule,
+        first: Record,
+        earlier: Part,
+        second: Record,
+        part: Part,
+        name: str,
+        where: str,
+        **said: object,
     ) -> None:
         assert self.state is not None
         relaxed = self._relaxed(first, second)
@@ -117,7 +127,7 @@ class Explain:
             "memory": where, "access": "write" if first.writes else "read",
             "does": "overwrites" if second.writes else "reads",
             "reason": self._reason(first, earlier, second, part),
-        }  # fmt: skip
+        } | said  # fmt: skip
         since = min(first.event, second.event)
         rule = rules.RELAXED if relaxed else rule
         holds = partial(self._has_no_order, (first.cta, first.warp), (second.cta, second.warp))
@@ -244,6 +254,15 @@ class Explain:
         assert self.state is not None
         of = f" of CTA {record.cta}" if self.state.launch.ctas > 1 else ""
         return crew(part.instr, record.warp) + of
+
+
+def _unmet(earlier: Part, part: Part) -> dict[str, object]:
+    """What is said of a read of what lanes of its own warp may have stored, at places that data decides."""
+    here, there = line(part.instr), line(earlier.instr)
+    return {
+        "reason": f"data decides where each lane of {there} stores, and no barrier comes after that",
+        "fix": f"put k.barrier.sync() between {there} and {here}, or k.warp.sync() where each warp reads its own",
+    }
 
 
 def returns_early(

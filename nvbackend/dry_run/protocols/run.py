@@ -175,10 +175,12 @@ class Run:
         self._signals.went_on(self._state.warp(step))
         warp = self._state.warp(step)
         base = self._state.cluster_of(step.cta)
+        accesses = self._state.footprints.of(step)
         if step.instr.semantics.atomic:
             self._exchanges.met(step.cta, warp.index)
             self._state.atomics.note(step)
-        for access in self._state.footprints.of(step):
+            accesses = sorted(accesses, key=lambda one: one.writes)  # it writes after it has read
+        for access in accesses:
             cta = step.cta if access.rank < 0 else base + access.rank
             if step.swaps and not access.writes:
                 continue  # it leaves nothing of what was there, and its write is judged
@@ -190,8 +192,8 @@ class Run:
                 said = step.instr.semantics
                 if step.changes and access.writes and not step.guessed:
                     self._collisions.note(step, access)
-                is_own = not said.in_peer and cta == step.cta
-                if not is_own or not self._state.memory.access_somewhere(warp, step.rounds, cta, access, step.swaps):
+                is_own, memory = not said.in_peer and cta == step.cta, self._state.memory
+                if not is_own or not memory.access_somewhere(warp, step.rounds, cta, access, step.lanes, step.swaps):
                     self._state.footprints.unknown |= access.writes and (step.swaps or not said.atomic)
                 continue
             self._state.memory.access(warp, step.rounds, cta, access, step.lanes, warp.hidden(step.lanes))

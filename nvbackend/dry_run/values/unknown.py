@@ -90,6 +90,23 @@ def combine(operation: str, *operands: Any) -> Unknown:
     return leaf(table, *key)
 
 
+def differs_by_data_alone(value: Unknown) -> bool:
+    """Whether an expression differs between lanes, as the addresses of loads in it do, and nothing else in it."""
+    seen, differs, waiting = set[tuple[Unknown, bool]](), False, [(value, False)]
+    while waiting:
+        one, is_loaded = waiting.pop()
+        if not one.key or (one, is_loaded) in seen:
+            continue
+        seen.add((one, is_loaded))
+        is_loaded |= one.key[0].startswith("load")
+        if any(isinstance(operand, bytes) for operand in one.key):
+            if not is_loaded:
+                return False
+            differs = True
+        waiting += [(operand, is_loaded) for operand in one.key if isinstance(operand, Unknown)]
+    return differs
+
+
 def _of_array(array: Any) -> Hashable:
     text: Callable[[], bytes] = array.tobytes
     return text()
