@@ -55,8 +55,9 @@ FLAG_ORDER = Rule(
 SCOPE = Rule(
     id="simulator.scope",
     message="{now} {memory}, and nothing orders it after {earlier}: a scope of one of them leaves the other out",
-    fix='take a scope with all threads that access this memory: "cluster", or "gpu", the default of k.atomic',
-    why="Atomics are atomic among the threads of their scopes alone: others are lost, now and then.",
+    fix='take a scope with all threads that access this memory: scope="cluster", or scope="gpu"',
+    why="Atomics are atomic, and other strong accesses are strong, among the threads of their scopes alone: to others, "
+    "changes are lost or come late or never, now and then.",
     reference="PTX ISA 8.6 (scope), 8.7.1 (morally strong operations)",
 )
 NON_COHERENT = Rule(

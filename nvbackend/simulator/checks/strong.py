@@ -35,7 +35,7 @@ def is_strong(access: Access) -> bool:
 
 
 class StrongSites:
-    """Which sites access strongly, and their atomics at what scope: those race with threads that a scope leaves out.
+    """Which sites access strongly, and at what scope: they race with the threads that a scope leaves out.
 
     PTX ISA 8.7.1 (morally strong operations): each of two is in the scope of the other.
     """
@@ -52,8 +52,8 @@ class StrongSites:
     def add(self, access: Access) -> None:
         """The next site, by one of its accesses."""
         self._is_strong.append(is_strong(access))
-        atomic = access.kind == "atomic" and access.by.operation is None
-        self._levels.append(_NARROW.get(access.by.scope, _EVERYBODY) if atomic else _EVERYBODY)
+        by_threads = self._is_strong[-1] and access.by.operation is None
+        self._levels.append(_NARROW.get(access.by.scope, _EVERYBODY) if by_threads else _EVERYBODY)
         self._is_narrow |= self._levels[-1] != _EVERYBODY
 
     def parted(self, access: Access) -> tuple[int, int] | None:
@@ -96,8 +96,8 @@ class Strong:
     def __init__(self, wave: Wave, clocks: Clocks) -> None:
         self._wave = wave
         self._clocks = clocks
-        self._writers: dict[Place, dict[int, tuple[Site, bool, str]]] = {}
-        """Of each place: the CTAs that wrote there, by what instruction, whether it releases, and its scope."""
+        self._writers: dict[Place, dict[int, tuple[Site, bool]]] = {}
+        """Of each place: the CTAs that wrote there, by what instruction, and whether it releases."""
         self._hints: dict[tuple[int, int], tuple[Site, str]] = {}
         """Of two CTAs, the later and the earlier: an access by which they met, without being ordered, and why not."""
 
@@ -122,7 +122,7 @@ class Strong:
                     self._clocks.release(by, token)
                 else:
                     self._clocks.write_flag(warps, token, releases=releases)
-            self._writers.setdefault(place, {})[cta] = by.site, releases, by.scope
+            self._writers.setdefault(place, {})[cta] = by.site, releases
         self._clocks.now += 1
 
     def hint(self, threads: NDArray[np.int64], warp: int) -> tuple[Site, str] | None:
@@ -131,17 +131,11 @@ class Strong:
         return self._hints.get((int(threads[0]) // self._wave.cta_threads, earlier))
 
     def _note_read(self, by: By, place: Place, cta: int, acquires: bool) -> None:
-        for writer, (site, releases, scope) in self._writers.get(place, {}).items():
+        for writer, (site, releases) in self._writers.get(place, {}).items():
             if not releases:
-                hint = site, "it releases nothing, and no fence is between the write and it"
+                self._hints[cta, writer] = site, "it releases nothing, and no fence is between the write and it"
             elif not acquires:
-                hint = by.site, "it acquires nothing, and no fence comes after it"
-            else:
-                narrow = next((one for one, of in ((site, scope), (by.site, by.scope)) if of in _NARROW), None)
-                if narrow is None or writer == cta:
-                    continue
-                hint = narrow, "its scope leaves the other CTA out"
-            self._hints[cta, writer] = hint
+                self._hints[cta, writer] = by.site, "it acquires nothing, and no fence comes after it"
 
     def _places(self, access: Access) -> Iterator[tuple[Place, NDArray[np.int64], int]]:
         """The places, each with the warps of a CTA that access it."""
