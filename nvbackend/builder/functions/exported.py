@@ -25,6 +25,7 @@ from nvbackend.builder.scopes.names import has_meaning, is_ptx_name
 from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.builder.values.values import Value
 from nvbackend.codegen.saved.c_header import KEYWORDS
+from nvbackend.codegen.saved.cuda_names import DECLARED, RESERVED
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, raise_all, user_facing
 from nvbackend.diagnostics.announce import announce
 from nvbackend.intrinsics.row.types import ElementType
@@ -39,10 +40,6 @@ if TYPE_CHECKING:
 
 _ANY_SHAPE = 1024, (8, 8, 8)
 """Two shapes of a CTA; what is the same for both depends on neither."""
-_OF_CUDA = frozenset(
-    {"threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "main", "memcpy", "memmove", "memset", "memcmp"}
-)
-"""What CUDA C++ declares in every file, or keeps for the host."""
 _C_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -167,10 +164,14 @@ def _check_name(function: str, name: str) -> None:
         problem = f"{name!r} is a word of C or C++"
     elif not is_ptx_name(name):
         problem = f"{name!r} is not a name of PTX"
-    elif has_meaning(name) or name in _OF_CUDA:
+    elif RESERVED.fullmatch(name):
+        problem = f"{name!r} begins with two underscores, as only names of compilers do"
+    elif DECLARED.fullmatch(name):
+        problem = f"CUDA C++ declares {name!r}, and nvcc would call its own"
+    elif has_meaning(name) or name == "main":
         problem = f"{name!r} has a meaning in CUDA or LLVM"
     if problem is not None:
-        plain = re.sub(r"\W", "_", name, flags=re.ASCII)
+        plain = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "function"
         DECLARATION.fail(function=function, problem=problem, advice=f'compile it under another: name="my_{plain}"')
 
 

@@ -68,6 +68,48 @@ def test_keywords_of_c_as_parameters() -> None:
         assert refusal("sm_80", of=blend, name=name)[0] == "function.declaration"
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rsqrtf",
+        "exp",
+        "norm",
+        "fmaf",
+        "sinpif",
+        "j0",
+        "jnf",
+        "tgamma",
+        "fabsf",
+        "abs",
+        "ullmin",
+        "isfinite",
+        "clock64",
+        "printf",
+        "main",
+        "atomicAdd",
+        "atomicCAS_block",
+        "make_float4",
+        "make_double4_16a",
+        "tex2D",
+        "tex2DLayeredLod",
+        "surfCubemapread",
+        "syncthreads_or",
+        "__expf",
+        "__shfl_sync",
+    ],
+)
+def test_a_name_that_cuda_declares_is_refused(name) -> None:
+    """nvcc 13 calls its own rsqrtf without a word, and refuses a second exp (CUDA Math API Reference)."""
+    assert refusal("sm_80", of=scaled, name=name)[0] == "function.declaration"
+
+
+@pytest.mark.parametrize(
+    "name", ["saxpy", "norm_of_rows", "expert", "tanhf_fast", "texture", "made_float", "atomic_add", "maximum", "_f"]
+)
+def test_a_name_like_one_of_cuda_is_taken(name) -> None:
+    assert scaled.compile("sm_80", name=name).name == name
+
+
 def test_its_representation_has_none_of_the_texts() -> None:
     compiled = scaled.compile("sm_80")
     shown = repr(compiled)
