@@ -84,6 +84,15 @@ def explained_rule(rule: Rule) -> Iterator[str]:
     yield paragraph(f"Why: {rule.why}", "  ") if rule.why else ""
     yield paragraph(f"Fix: {rule.fix}", "  ")
     yield paragraph(f"See: {rule.reference}", "  ") if rule.reference else ""
+    if "{" in rule.message + rule.fix:
+        yield paragraph("Words in braces stand for the values of a program.", "  ")
+    if rule.id in declared(PACKAGE):
+        yield paragraph(f"Example: {_example(rule)}, the smallest program that breaks it, and its fix", "  ")
+
+
+def _example(rule: Rule) -> str:
+    """Where the page of rules shows it."""
+    return f"docs/rules.md#{rule.id.replace('.', '')}"
 
 
 def listed_rules(rules: Mapping[str, Rule]) -> Iterator[str]:
@@ -99,4 +108,5 @@ def listed_rules(rules: Mapping[str, Rule]) -> Iterator[str]:
 def rule_data(rule: Rule) -> dict[str, str]:
     """A rule as JSON has it."""
     texts = {"message": rule.message, "why": rule.why, "fix": rule.fix, "see": rule.reference}
-    return {"rule": rule.id, "severity": rule.severity.value, **texts}
+    example = {"example": _example(rule)} if rule.id in declared(PACKAGE) else {}
+    return {"rule": rule.id, "severity": rule.severity.value, **texts, **example}
