@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from nvbackend.cli import rules
-from nvbackend.diagnostics import Diagnostic
+from nvbackend.diagnostics import Diagnostic, one_of
 from nvbackend.intrinsics.copy import tensor_map_word
 from nvbackend.intrinsics.copy.tensor_map_word import TensorMapWord
 from nvbackend.intrinsics.words import smem_descriptor, tcgen05_control, tcgen05_descriptor
@@ -81,9 +80,8 @@ def fail(problem: str, fix: str) -> NoReturn:
 
 def nearest(wrong: str, known: Sequence[str] | Mapping[str, Any]) -> str:
     """The fix for a name that is not known."""
-    near = [name for name in known if name in wrong.split("-")] or difflib.get_close_matches(wrong, list(known), 1)
-    near = near or ([*known] if len(known) == 1 else [])
-    return f"use {near[0]}" if near else f"use one of {', '.join(known)}"
+    parts = [name for name in known if name in wrong.split("-")]
+    return f"did you mean {parts[0]}? Otherwise {one_of(wrong, known)}" if parts else one_of(wrong, known)
 
 
 def number(text: str, what: str) -> int:

@@ -21,7 +21,7 @@ from nvbackend.diagnostics.diagnostic import (
 )
 from nvbackend.diagnostics.location import Location, caller_location
 from nvbackend.diagnostics.records import record
-from nvbackend.diagnostics.spelling import element_name, misspelt
+from nvbackend.diagnostics.spelling import element_name, misspelt, one_of
 from nvbackend.diagnostics.uncopied import Uncopied, refuse_copy
 from nvbackend.diagnostics.users import parameter_names, run_callback, user_line
 
@@ -42,6 +42,7 @@ __all__ = [
     "is_flag",
     "missing_name",
     "misspelt",
+    "one_of",
     "parameter_names",
     "printed",
     "raise_all",

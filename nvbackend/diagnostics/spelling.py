@@ -8,6 +8,7 @@ from collections.abc import Iterable
 _LETTERS_OF_A_SLIP = 5
 """A slip of a letter is one in so many letters of a name: names that are shorter have one."""
 _MOST_SLIPS = 2
+_MOST_ASKED = 3
 _NAMES = {"half": "f16", "float": "f32", "double": "f64", "int": "s32", "bool": "pred"}
 _OTHER_SPELLING = re.compile(r"(float|bfloat|int|uint|f|bf|s|i|u)(8|16|32|64)$")
 _LETTER = {"float": "f", "bfloat": "bf", "int": "s", "uint": "u", "i": "s"}
@@ -22,6 +23,14 @@ def misspelt(name: str, known: Iterable[str]) -> list[str]:
     most = min(_MOST_SLIPS, max(1, len(name) // _LETTERS_OF_A_SLIP))
     slips = {other: _slips(name.lower(), other.lower(), most) for other in known}
     return sorted((other for other, number in slips.items() if number <= most), key=lambda other: (slips[other], other))
+
+
+def one_of(name: str, known: Iterable[str]) -> str:
+    """The fix for a name that is not known: asks whether one that it may be a slip of is meant, and lists all."""
+    names = [*known]
+    near = misspelt(name, names)[:_MOST_ASKED]
+    asked = f"did you mean {' or '.join(near)}? Otherwise " if near else ""
+    return f"{asked}use one of {', '.join(names)}" if len(names) > 1 else f"use {names[0]}"
 
 
 def _slips(a: str, b: str, most: int) -> int:

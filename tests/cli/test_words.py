@@ -157,11 +157,11 @@ def test_json_has_the_fields(capsys: Printed) -> None:
 @pytest.mark.parametrize(
     ("command", "rule", "said"),
     [
-        ("decode wgma-desc 0", "cli.word", "use wgmma-desc"),
+        ("decode wgma-desc 0", "cli.word", "did you mean wgmma-desc? Otherwise use one of"),
         ("decode idesc 0", "cli.word", "add --kind f16 | tf32"),
-        ("decode idesc --kind f17 0", "cli.word", "use f16"),
+        ("decode idesc --kind f17 0", "cli.word", "did you mean f16? Otherwise use one of"),
         ("decode collector --kind f16 0", "cli.word", "leave --kind out"),
-        ("decode tcgen05-idesc 1", "cli.word", "use idesc"),
+        ("decode tcgen05-idesc 1", "cli.word", "did you mean idesc? Otherwise use one of"),
         ("decode wgmma-desc abc", "cli.word", "as 1024 or 0x400"),
         ("decode wgmma-desc 0x4000", "descriptor.reserved-bits", "14"),
         ("decode umma-desc 0x4000004000010040", "descriptor.range", "version = 0"),
@@ -170,7 +170,7 @@ def test_json_has_the_fields(capsys: Printed) -> None:
         ("encode wgmma-desc start_address=1 start_address=1", "cli.word", "once"),
         ("encode wgmma-desc start_address=0", "cli.word", "leading_byte_offset=..."),
         ("encode wgmma-desc start_address=0 leading_byte_offset=8 stride_byte_offset=0", "descriptor.alignment", "16"),
-        ("encode wgmma-desc swizzle=128B", "cli.word", "use B128"),
+        ("encode wgmma-desc swizzle=128B", "cli.word", "use one of NONE"),
         ("decode tensor-map 1 2 3", "cli.word", "3 numbers do not make 1024 bits"),
         (f"decode tensor-map {1 << 64}{' 0' * 15}", "cli.word", "not a number of 64 bits"),
         (f"decode tensor-map {15 << 71}", "tensor-map.word", "element type 15"),

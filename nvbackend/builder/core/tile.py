@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from nvbackend.builder.core.memory import Address, Memory
 from nvbackend.builder.scopes.rules import TILE_INDEX
+from nvbackend.builder.values.attributes import OF_TILE, KnownAttributes
 from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import tma
@@ -87,7 +88,7 @@ class SharedTile:
 
 @user_facing
 @dataclass(frozen=True, slots=True)
-class SharedTiles:
+class SharedTiles(KnownAttributes):
     """Equal tiles one after another, such as the stages of a ring."""
 
     first: Address
@@ -100,6 +101,12 @@ class SharedTiles:
         if isinstance(number, int) and not 0 <= number < self.count:
             TILE_INDEX.fail(given=number, count=self.count, last=self.count - 1)
         return SharedTile(self.first.steps(index, self.layout.bytes, align=self.first.align), self.layout)
+
+    if not TYPE_CHECKING:  # it would make a type checker accept the brackets
+
+        def __getitem__(self, index: object) -> NoReturn:
+            """Raises tile.attribute."""
+            OF_TILE.fail(owner="nvb.SharedTiles", name="elements in brackets", advice="take a tile by tiles.at(index)")
 
 
 def _exchanged(swizzle: Swizzle, rows: Any, place: int) -> Any:

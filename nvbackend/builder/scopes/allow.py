@@ -7,11 +7,10 @@ Rules on what the target cannot do are never allowed: no author can change that.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from nvbackend.diagnostics import Diagnostic, Location, Rule, Severity, caller_location
+from nvbackend.diagnostics import Diagnostic, Location, Rule, Severity, caller_location, misspelt
 from nvbackend.diagnostics.announce import Suppressed
 from nvbackend.diagnostics.declared import PACKAGE, declared
 
@@ -189,6 +188,6 @@ def checked(rule: str, own: Collection[str], done: str = "allowed", call: str = 
         return rule
     if rule in declared(PACKAGE):
         LEGALITY.fail(rule=rule, done=done, call=call)
-    near = difflib.get_close_matches(rule, sorted([*own, *declared(*_PROTOCOLS)]), cutoff=0.5)
-    advice = f"use {near[0]!r}" if near else _COPY
+    near = misspelt(rule, sorted([*own, *declared(*_PROTOCOLS)]))
+    advice = f"did you mean {near[0]!r}? Otherwise {_COPY}" if near else _COPY
     UNKNOWN.fail(given=rule, advice=advice)

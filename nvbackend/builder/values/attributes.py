@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from nvbackend.diagnostics import MissingAttribute, Rule, Uncopied
+from nvbackend.diagnostics import MissingAttribute, Rule, Uncopied, one_of
 
 ATTRIBUTE = Rule(
     id="value.attribute",
@@ -67,6 +66,4 @@ class KnownAttributes(Uncopied):
             if name.startswith("_"):
                 raise AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=self)
             known = [each for each in dir(type(self)) if not each.startswith("_")]
-            near = difflib.get_close_matches(name, known, 1)
-            advice = f"use {near[0]}" if near else f"use one of {', '.join(known)}"
-            raise MissingAttribute([OF_TILE.diagnose(owner=f"nvb.{kind}", name=name, advice=advice)])
+            raise MissingAttribute([OF_TILE.diagnose(owner=f"nvb.{kind}", name=name, advice=one_of(name, known))])

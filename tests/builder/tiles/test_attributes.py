@@ -24,6 +24,7 @@ def objects() -> dict[str, object]:
         warps.accumulator().elements(),
         k.tensor(k.arguments[0], Layout((4, 4))),
         k.pipeline(2, consumers=1, a=(f32, 128)),
+        k.shared_tiles(wide.smem_a(64), 2),
         blackwell.tiled_mma(nvb.tcgen05.mma("m128n64k16", f16, f16, f32)),
     )
     return {type(each).__name__: each for each in made}
@@ -40,7 +41,18 @@ def test_an_unknown_name_is_refused(name: str) -> None:
     assert copy.copy(owner) is not None
 
 
-def test_the_nearest_name_is_advised() -> None:
+def test_a_near_name_is_asked_for_and_never_given_as_the_fix() -> None:
+    """Whether `acumulator` means `accumulator` only its author knows."""
     with pytest.raises(nvb.DiagnosticError) as caught:
         objects()["TiledWarpMma"].acumulator()  # type: ignore[attr-defined]
-    assert caught.value.diagnostics[0].fix == "use accumulator"
+    fix = caught.value.diagnostics[0].fix
+    assert fix.startswith("did you mean accumulator? Otherwise use one of ") and "gemm" in fix
+
+
+def test_tiles_are_taken_by_at_and_not_by_brackets() -> None:
+    k = nvb.KernelBuilder("brackets", "sm_90a", threads=128)
+    tiles = k.shared_tiles(k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)).smem_a(64), 2)
+    for use in (lambda: tiles[0], lambda: list(tiles)):  # type: ignore[index, call-overload]
+        with pytest.raises(nvb.DiagnosticError, match=r"tile\.attribute") as caught:
+            use()
+        assert caught.value.diagnostics[0].fix == "take a tile by tiles.at(index)"

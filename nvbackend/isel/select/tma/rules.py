@@ -22,7 +22,7 @@ DIRECTION = Rule(
 MODE = Rule(
     id="tma.mode",
     message="a tensor {direction} has no mode {mode!r}",
-    fix="use {nearest}; there are {modes}",
+    fix="use one of {modes}{meant}",
     why="ptxas refuses the qualifier, or takes it and documents nothing.",
     reference="PTX ISA 9.7.9 (cp.async.bulk.tensor), .load_mode; ptxas 13.5",
 )

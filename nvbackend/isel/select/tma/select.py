@@ -5,10 +5,9 @@ The legal values are in the tables of `intrinsics.copy.tma_tensor`; nothing here
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 
-from nvbackend.diagnostics import Rule, raise_all, user_facing
+from nvbackend.diagnostics import Rule, misspelt, raise_all, user_facing
 from nvbackend.intrinsics.copy import tma_tensor
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import Row
@@ -59,13 +58,13 @@ def _gate(
 
 def _values(request: TmaRequest, target: Target) -> Values:
     modes = _modes(request) or ()
-    near = difflib.get_close_matches(str(request.mode), modes, n=1, cutoff=0.4)
+    near = [mode for mode in modes if mode.startswith(str(request.mode))] or misspelt(str(request.mode), modes)
     return {
         "direction": request.direction,
         "directions": _words(DIRECTIONS),
         "mode": request.mode,
         "modes": _words(modes),
-        "nearest": near[0] if near else "tile",
+        "meant": f"; did you mean {near[0]}?" if near else "",
         "rank": request.rank,
         "destination": request.destination,
         "operation": request.operation,
