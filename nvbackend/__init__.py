@@ -8,6 +8,7 @@ imported on first use, so that `import nvbackend` loads neither LLVM nor CUDA.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -240,7 +241,8 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_NAMES[name]), name)
     element = importlib.import_module(f"{__name__}.diagnostics").element_name(name)
     meant = f"; the element type is {element}" if element else ""
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{meant}")
+    owner = None if element else sys.modules[__name__]  # of which Python would suggest another name
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{meant}", name=name, obj=owner)
 
 
 def __dir__() -> list[str]:

@@ -85,7 +85,7 @@ def explained_rule(rule: Rule) -> Iterator[str]:
     yield paragraph(f"Fix: {rule.fix}", "  ")
     yield paragraph(f"See: {rule.reference}", "  ") if rule.reference else ""
     if "{" in rule.message + rule.fix:
-        yield paragraph("Words in braces stand for the values of a program.", "  ")
+        yield paragraph("Words in braces are replaced by the values of a program.", "  ")
     if rule.id in declared(PACKAGE):
         yield paragraph(f"Example: {_example(rule)}, the smallest program that breaks it, and its fix", "  ")
 

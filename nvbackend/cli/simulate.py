@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import math
 import re
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nvbackend.cli import rules
+from nvbackend.cli.files.source_file import ProgramError
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, caller_location
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -114,10 +117,20 @@ def _launched(module: Any, values: list[Any], arguments: argparse.Namespace) -> 
         args=values,
         **({} if arguments.limit is None else {"limit": arguments.limit}),
     )
+    shell = caller_location()
     try:
         return launch()
+    except DiagnosticError as error:
+        raise ProgramError([_of_the_text(each, shell) for each in error.diagnostics]) from None
     except MemoryError:
         rules.SIMULATE.fail(problem="this machine has too little memory for the launch: try smaller arrays or CTAs")
+
+
+def _of_the_text(diagnostic: Diagnostic, shell: Location | None) -> Diagnostic:
+    """With its place in the PTX, or in what that was compiled from; without one that is a line of the shell."""
+    at = diagnostic.location
+    is_shell = at is not None and shell is not None and at.file == shell.file
+    return dataclasses.replace(diagnostic, location=None) if is_shell else diagnostic
 
 
 def _drawn(report: Any, file: str) -> str:

@@ -22,9 +22,9 @@ ELEMENT = Rule(
 )
 THREADS = Rule(
     id="copy.threads",
-    message="{threads} threads with {values} values each are not a whole number of {atom}, which has {atom_threads} "
-    "threads with {atom_values} values",
-    fix="let the threads be a multiple of {atom_threads} and the values of {atom_values}, or take a smaller atom",
+    message="threads: {threads}, values of each: {values}; these are not whole instructions of {atom}, which takes "
+    "threads: {atom_threads}, values of each: {atom_values}",
+    fix="give a multiple of {atom_threads} x {atom_values} (threads x values), or take a smaller atom",
     why="An instruction would move elements that the layout gives to no thread.",
     reference=_TILED,
 )
@@ -52,7 +52,8 @@ VECTOR = Rule(
 )
 ALIGNMENT = Rule(
     id="copy.alignment",
-    message="{atom} accesses {which} at multiples of {wanted} bytes, and of this tensor only {given} are known",
+    message="{atom} takes addresses of {which} that are multiples of {wanted} bytes, and this tensor's are only known "
+    "to be multiples of {given}",
     fix="{instead}",
     why="The hardware faults on an address that is not a multiple of what it accesses.",
     reference="PTX ISA 9.7.9.8 (ld), 9.7.9 (cp.async), 9.7.14 (ldmatrix)",

@@ -166,7 +166,7 @@ class TiledCopy:
         """
         if isinstance(thread, int) and not 0 <= thread < self.size:
             THREADS.fail(
-                threads=f"thread {thread} of {self.size}",
+                threads=f"{thread} (they are 0 to {self.size - 1})",
                 values=size(self.layout_tv, 1),
                 atom=self.atom,
                 atom_threads=self.atom.threads,

@@ -106,7 +106,8 @@ def access_faults(
         narrower = _narrower(atom, align * BYTE_BITS)
         instead = f"take {narrower}, or begin and step at multiples of {atom.access_bytes} bytes"
         if promise:
-            instead += f"; of strides known at run time promise it: k.tensor(..., multiple_of={needed})"
+            instead += f"; promise it of a stride known at run time: declare its parameter i32(multiple_of={needed})"
+            instead += f", or k.tensor(..., multiple_of={needed})"
         return [ALIGNMENT.diagnose(atom=atom, which=which, wanted=atom.access_bytes, given=align, instead=instead)]
     return []
 

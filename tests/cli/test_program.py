@@ -29,6 +29,8 @@ Printed = pytest.CaptureFixture[str]
         (["explain"], "cli.usage", "spelling"),
         (["catalogue", "--family", "wgma"], "cli.family", "the nearest is wgmma"),
         (["catalogue", "--target", "sm_90b"], "target.unknown", "the nearest is sm_90"),
+        (["catalogue", "--target", "sm_77"], "target.unknown", "the nearest is sm_75"),
+        (["catalogue", "--target", "sm_9"], "target.unknown", "the nearest is sm_70"),
         (["catalogue", "--target", ""], "target.unknown", "''"),
         (["explain", "wgmma.fence.sync.aligned", "--target", "hopper"], "target.unknown", "'hopper'"),
         (["explain", "wgmma.fence.aligned"], "cli.spelling", "wgmma.fence.sync.aligned"),

@@ -235,3 +235,35 @@ def test_what_a_report_shows(file: str, tmp_path: Path, capsys: pytest.CaptureFi
     assert main([*launch, "--timeline", str(tmp_path / "none" / "line.svg")]) == 2
     assert "No such file or directory" in (said := capsys.readouterr().err)
     assert "Errno" not in said
+
+
+SHARED = """.version 9.0
+.target sm_90a
+.address_size 64
+.extern .shared .align 16 .b8 memory[];
+.visible .entry k()
+{
+    .reg .b32 %r<2>;
+    .loc 1 7 0
+    mov.u32 %r0, memory; st.shared.b32 [%r0], %r0;
+    ret;
+}
+.file 1 "/nowhere/kernel.py"
+"""
+
+
+def test_a_launch_without_shared_memory_is_told_how_to_give_it_and_where(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_text(SHARED, encoding="utf-8")
+    assert main(["simulate", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert "the launch gives no shared memory: shared=BYTES, or --shared BYTES of the command line" in said
+    assert "  at /nowhere/kernel.py:7\n" in said
+    assert main(["simulate", str(path), "--shared", "16"]) == 0
+
+
+def test_mistakes_of_the_command_line_have_no_place(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", file, "--arg", "f32[16]"]) == 2
+    assert "  at " not in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What is found in a finished function is told at its instruction: each diagnostic of an analysis is given a place.
+"""What analyses of a finished function report has a place: each of their diagnostics is given one.
 
 Without one it has the line of whoever calls, which is that of `finish()`.
 """

@@ -110,7 +110,7 @@ class Threads:
         """`k.one_thread`."""
         warps = self._k.threads // WARP_SIZE
         if not 0 <= warp_index < warps:
-            rules.WARP.fail(given=warp_index, warps=warps, last=warps - 1)
+            rules.WARP.fail(given=warp_index, warps="0 alone" if warps == 1 else f"0 to {warps - 1}")
         coming = self._coming_warps()
         if coming and warp_index not in coming:
             OTHER_WARP.fail(given=warp_index, there=_spoken(coming), first=coming[0])
@@ -151,5 +151,5 @@ def _spoken(warps: list[int]) -> str:
 def known_axis(register: str, axis: str, others: str = "") -> str:
     """`axis`, if the register has it (instruction.variant); its call takes `others`, too."""
     if axis not in _AXES:
-        VARIANT.fail(instruction=f"%{register}", reason=f"{axis!r} is not an axis; x, y and z are{others}")
+        VARIANT.fail(instruction=f"%{register}", reason=f"{axis!r} is not an axis; the axes are x, y, z{others}")
     return axis

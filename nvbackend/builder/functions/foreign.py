@@ -131,7 +131,10 @@ class ExternFunction:
         wanted = len(self._kinds), len(function.parameters)
         if wanted[0] != wanted[1]:
             shown = ", ".join(map(abi.shown, function.parameters)) or "nothing"
-            self._fail(f"{wanted[0]} parameters are declared, and its text has {wanted[1]}: {shown}", "declare these")
+            self._fail(
+                f"{wanted[0]} parameters are declared, and its text has {wanted[1]}: {shown}",
+                "declare those of the text",
+            )
         for (name, kind), own in zip(self._kinds.items(), function.parameters, strict=True):
             self._check_type(f"its parameter {name}", kind, own)
         for each in self._results.values():

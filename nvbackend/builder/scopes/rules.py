@@ -35,7 +35,8 @@ CONSTANT_RANGE = Rule(
 NO_TRUTH_VALUE = Rule(
     id="value.truth",
     message="a run-time value has no truth value while the kernel is being built",
-    fix="use `with k.if_(condition):` or `k.select(condition, a, b)`; `with k.loop():` and "
+    fix="use `with k.if_(condition):`, or `k.select(condition, a, b)` where both may be computed: of "
+    "`x[i] if i < n else 0.0` it would load x[i] in every thread, also out of bounds; `with k.loop():` and "
     "`k.break_if(condition)` for while; `&`, `|` and `~` instead of and, or, not; `k.math.max` and `k.math.min` "
     "instead of max and min",
     why="Python's `if` would decide once, at build time, for every thread.",
@@ -220,8 +221,8 @@ ONE_THREAD = Rule(
 )
 WARP = Rule(
     id="kernel.warp",
-    message="warp {given} of a CTA of {warps} warp(s)",
-    fix="use 0 to {last}, or give the kernel more threads",
+    message="the CTA has no warp {given}: its warps are {warps}",
+    fix="use {warps}, or give the kernel more threads",
     why="No thread would ever run the block.",
     reference="PTX ISA 10 (special registers: tid)",
 )
@@ -248,8 +249,8 @@ SHARED_ALIGNMENT = Rule(
 )
 SHARED_SIZE = Rule(
     id="shared.size",
-    message="{name} brings the kernel's shared memory to {total} bytes; {target} has {limit} for a CTA",
-    fix="use fewer stages or smaller tiles; {over} bytes must go",
+    message="with {name} the kernel has {total} bytes of shared memory so far; {target} has {limit} for a CTA",
+    fix="use fewer stages or smaller tiles: at least {over} bytes must go, besides all that is laid out after {name}",
     why="The launch would be refused.",
     reference="CUDA C++ Programming Guide, compute capabilities table",
 )

@@ -41,7 +41,7 @@ RING_PARTS = Rule(
 )
 RING_CONSUMERS = Rule(
     id="pipeline.consumers",
-    message="a ring that waits for {given} consumer warpgroup(s), where {there} drain it",
+    message="consumer warpgroups that the ring waits for: {given}; {there} drain it",
     fix="make it with k.pipeline(stages{advice}, ...)",
     why="A stage is free when every consumer has arrived: with one too many it never is.",
     reference="PTX ISA 9.7.13.15 (mbarrier phases)",

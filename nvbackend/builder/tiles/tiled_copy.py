@@ -147,7 +147,9 @@ def _check_copy(
         problem = f"it is laid over {copy.size} threads, and the kernel has {k.threads}"
         fail(problem, f"lay it over {k.threads}, or launch {copy.size}")
     if isinstance(copy, TiledCopy) and (beyond := _threads_beyond(k, copy.size, parts)) is not None:
-        problem = f"it is laid over {copy.size} threads, and thread {beyond[0]} of the CTA is its thread {beyond[1]}"
+        problem = (
+            f"it is laid over threads 0 to {copy.size - 1}, and thread {beyond[0]} of the CTA comes as {beyond[1]}"
+        )
         fail(problem, f"let only {copy.size} threads come here, or number those of each group from 0 on")
     wide = atom.access_bytes not in ACCESS_BYTES
     if wide and not (k.target.has(Feature.SM_100) and {*spaces} <= {_PLACES[GLOBAL_SPACE], _REGISTERS}):

@@ -309,10 +309,11 @@ class Deadlocks:
             return _in_peer(twin, barrier.place[0])
         if not barrier.by:
             first = f"; if {here} may go on before any arrival, let it wait for parity 1 first"
+            own = f"; if warp {warp} itself arrives there after {here}, let another warp do that"
             begins = wanted == 0 and barrier.place not in self._state.waits[cta, warp]
             return (
                 f"let a thread that does not wait for {here} arrive on {barrier.name}"
-                f"{self._state.of_cta(barrier.place[0])}: k.mbarrier.arrive{first if begins else ''}"
+                f"{self._state.of_cta(barrier.place[0])}: k.mbarrier.arrive{first if begins else own}"
             )
         one = next(iter(barrier.by.values()))
         comers = sorted({warp for _, warp in barrier.by})

@@ -228,7 +228,7 @@ def check_multimem_address(instruction: str, *, in_shared: bool) -> None:
 COLUMNS = Rule(
     id="tcgen05.columns",
     message="tensor memory is allocated in {legal} columns, not {given}",
-    fix="use {nearest}, and what is left over for something else",
+    fix="allocate {nearest}, and use those that you do not need for something else",
     why="ptxas refuses another constant; in a register it stops the kernel.",
     reference="PTX ISA 9.7.16.7.1 (tcgen05.alloc)",
 )
@@ -267,4 +267,4 @@ def check_columns(columns: int) -> None:
     if columns not in tcgen05_memory.ALLOCATIONS or isinstance(columns, bool):
         legal = tcgen05_memory.ALLOCATIONS
         nearest = next((candidate for candidate in legal if candidate >= columns), max(legal))
-        COLUMNS.fail(legal=" or ".join(map(str, legal)), given=columns, nearest=nearest)
+        COLUMNS.fail(legal=f"{', '.join(map(str, legal[:-1]))} or {legal[-1]}", given=columns, nearest=nearest)

@@ -7,6 +7,7 @@ the other refuses.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
@@ -229,12 +230,23 @@ def _in_words(versions: Sequence[PtxVersion]) -> str:
 def _fail_unknown(name: object) -> NoReturn:
     import difflib
 
-    nearest = difflib.get_close_matches(str(name).lower(), _BY_NAME, cutoff=0.5)
+    nearest = _of_near_number(str(name)) or difflib.get_close_matches(str(name).lower(), _BY_NAME, cutoff=0.5)
     UNKNOWN_TARGET.fail(
         given=name,
         known=", ".join(_BY_NAME),
         nearest=f"; the nearest is {nearest[0]}" if nearest else "",
     )
+
+
+def _of_near_number(name: str) -> list[str]:
+    """The target whose number is nearest below that of `sm_77`, or above it; none for a name without a number."""
+    asked = re.fullmatch(r"sm_(\d{1,4})", name.lower())
+    numbers = {int(known.removeprefix("sm_")): known for known in _BY_NAME if known.removeprefix("sm_").isdigit()}
+    if asked is None:
+        return []
+    number = int(asked[1])
+    below = [known for known in numbers if known < number]
+    return [numbers[max(below) if below else min(numbers)]]
 
 
 def _checked_version(version: object) -> PtxVersion:

@@ -106,6 +106,10 @@ class Private:
             return Misfit(wrong, Misfit.MISALIGNED)
         rank = int(addresses[wrong][0]) >> RANK_SHIFT
         extent = f"{shape.size - shape.start} bytes from {shape.start:#x} on"
+        if self.name == "shared" and shape.size == shape.start:
+            return Misfit(
+                wrong, "the launch gives no shared memory: shared=BYTES, or --shared BYTES of the command line"
+            )
         if shape.group > 1 and rank < shape.group:
             return Misfit(wrong, f"it is not in the CTA's own {extent}")
         return Misfit(wrong, f"{self.name} memory has {extent}")

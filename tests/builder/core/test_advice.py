@@ -33,7 +33,7 @@ def said(call, cluster=1):
 
 @pytest.mark.parametrize("call", ["thread_id", "block_id", "block_count"])
 def test_an_axis_that_there_is_not(call) -> None:
-    assert "'w' is not an axis; x, y and z are" in said(lambda k, *_: getattr(k, call)("w")).message
+    assert "'w' is not an axis; the axes are x, y, z" in said(lambda k, *_: getattr(k, call)("w")).message
 
 
 def test_a_rank_without_a_cluster_asks_for_one() -> None:

@@ -35,7 +35,7 @@ def builder() -> KernelBuilder:
         (lambda k: k.wgmma.accumulator(64)[32], "fragment.range", "register 32 is outside of 0 to 31"),
         (lambda k: k.wgmma.accumulator(64)[-1], "fragment.range", "register -1"),
         (lambda k: k.special_register("tid.w"), "register.name", "'tid.w' is not a special register"),
-        (lambda k: k.thread_id("w"), "instruction.variant", "'w' is not an axis; x, y and z are"),
+        (lambda k: k.thread_id("w"), "instruction.variant", "'w' is not an axis; the axes are x, y, z"),
         (lambda k: k.fence.proxy_async("local"), "row.axis", "space cannot be 'local', only None"),
         (lambda k: k.shared(u8, 0), "shared.extent", "0 elements"),
         (lambda k: k.shared(u8, -16), "shared.extent", "-16 elements"),

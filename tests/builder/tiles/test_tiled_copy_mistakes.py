@@ -149,17 +149,20 @@ def multiple_of_nothing():
 
 
 MISTAKES = {
-    narrow_pointer: ("copy.alignment", "the source at multiples of 16 bytes, and of this tensor only 8 are known"),
+    narrow_pointer: (
+        "copy.alignment",
+        "the source that are multiples of 16 bytes, and this tensor's are only known to be multiples of 8",
+    ),
     odd_pitch: ("copy.alignment", "take cp_async_copy(f16, 64)"),
-    any_pitch: ("copy.alignment", "of this tensor only 2 are known"),
+    any_pitch: ("copy.alignment", "only known to be multiples of 2"),
     columns: ("copy.vector", "1 of them follow each other"),
     unknown_steps: ("copy.vector", "1 of them follow each other"),
     to_the_wrong_side: ("copy.operands", "it reads global memory, not shared memory"),
     another_type: ("copy.operands", "give both as tensors of f16"),
     another_tile: ("copy.operands", "(_1,_2,_1) and (_1,_4,_1) instructions"),
     not_retiled: ("copy.operands", "it would have 2 values at once, and has 8"),
-    threads_beyond: ("copy.operands", "over 128 threads, and thread 128 of the CTA is its thread 128"),
-    threads_beyond_in_a_block: ("copy.operands", "thread 128 of the CTA is its thread 128"),
+    threads_beyond: ("copy.operands", "over threads 0 to 127, and thread 128 of the CTA comes as 128"),
+    threads_beyond_in_a_block: ("copy.operands", "thread 128 of the CTA comes as 128"),
     wide_on_hopper: ("copy.operands", "32 bytes at once are of sm_100"),
     an_end_in_the_middle: ("copy.where", "8 elements along dimension 1 are copied at once"),
     where_of_a_warp: ("copy.where", "a warp executes it together"),

@@ -46,8 +46,8 @@ def test_a_limit_is_between_what_is_taken_and_what_is_not(what: str) -> None:
 def test_the_next_count_of_columns_is_advised(given: int, nearest: int) -> None:
     found = fault(memory.check_columns, given)
     assert found is not None
-    assert found.fix.startswith(f"use {nearest},")
-    assert "32 or 64 or 128 or 256 or 512 columns" in found.message
+    assert found.fix.startswith(f"allocate {nearest},")
+    assert "32, 64, 128, 256 or 512 columns" in found.message
 
 
 def test_the_advice_on_a_sleep_says_which_way() -> None:

@@ -47,7 +47,11 @@ class Counts:
             parts = [part for use in arrivals if (part := self._leaving(use)) and part > count]
         if parts and count not in sums(parts, count):
             told = " and ".join(str(part) for part in dict.fromkeys(parts))
-            values = (("count", count), ("arrivals", told), ("total", sum(dict.fromkeys(parts))))
+            enough = "one thread arrive, in `with k.one_thread():`" if count == 1 else f"{count} threads arrive"
+            values = (
+                *(("count", "1 arrival" if count == 1 else f"{count} arrivals"), ("arrivals", told)),
+                *(("total", sum(dict.fromkeys(parts))), ("enough", enough)),
+            )
             yield CountFinding(rules.ARRIVALS, inits[0], tuple(arrivals), values)
 
     def one_phase_a_round(self, cell: Cell, loop: Loop) -> bool:

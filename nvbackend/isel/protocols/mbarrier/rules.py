@@ -45,8 +45,8 @@ OVERWRITTEN = Rule(
 )
 ARRIVALS = Rule(
     id="mbarrier.arrivals",
-    message="{barrier} is initialised to {count} arrival(s) a phase, and the kernel's arrivals are {arrivals}",
-    fix="initialise it to {total}, or let as many threads arrive as it counts",
+    message="a phase of {barrier} counts {count}, and the kernel's arrivals are {arrivals}",
+    fix="let {enough}; or, where you initialise it yourself, let it count {total}",
     why="A phase completes too late, never, or several times while others wait for one: a hang, or stale data.",
     reference=f"{PTX_MBARRIER} (mbarrier.init, phase completion)",
 )

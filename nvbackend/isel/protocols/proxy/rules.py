@@ -25,7 +25,7 @@ WRITE_IN_FLIGHT = Rule(
 READ_BEFORE_WAIT = Rule(
     id="proxy.read-before-wait",
     message="{reader} reads {memory}, which {writer} fills, with no wait on {barrier} between them",
-    fix="wait for the phase of {barrier} that the copy completes before this line, with k.mbarrier.wait",
+    fix="put k.mbarrier.wait before this line, for the phase of {barrier} in which these bytes arrive",
     why="The bytes may not have come yet: what is read depends on timing. Nothing traps.",
     reference="PTX ISA 9.7.9 (cp.async.bulk, mbarrier-based completion)",
 )

@@ -1,4 +1,4 @@
-"""mma.sync as a user writes it: what is legal compiles and assembles, each mistake is told at the line that made it."""
+"""mma.sync as a user writes it: what is legal compiles and assembles, each mistake is reported at its line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The WGMMA protocol as a user writes it: what is legal passes, and each mistake is told at the line that made it."""
+"""The WGMMA protocol as a user writes it: what is legal passes, and each mistake is reported at its line."""
 
 from __future__ import annotations
 

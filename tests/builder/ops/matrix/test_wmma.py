@@ -1,4 +1,4 @@
-"""wmma as a user writes it: what is legal compiles and assembles, and each mistake is told at the line that made it."""
+"""wmma as a user writes it: what is legal compiles and assembles, and each mistake is reported at its line."""
 
 from __future__ import annotations
 
