@@ -115,3 +115,15 @@ def test_the_tile_of_a_warpgroup(filled: int) -> None:
         read_before_wait(k, iter((nullcontext, nullcontext)), matrix, out, filled)
 
     assert ("proxy.read-before-wait" in rules(kernel.build)) == (filled < 2)
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_a_copy_of_some_launches(reads: bool) -> None:
+    """Where the host may leave the copy out, nothing is said of the read, under a condition or not."""
+
+    @nvb.kernel("sm_90a", threads=256)
+    def kernel(k, matrix: MATRIX, out: nvb.Pointer[f16], n: i32):
+        gates = (lambda: k.if_(n > 3), (lambda: k.if_(n > 4)) if reads else nullcontext)
+        read_before_wait(k, iter(gates), matrix, out)
+
+    assert "proxy.read-before-wait" not in rules(kernel.build)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from contextlib import nullcontext
 
 import pytest
 
@@ -144,3 +145,33 @@ def test_a_change_that_only_some_launches_make(other: bool) -> None:
         k.mbarrier.wait(full, 0)
 
     assert said(kernel) == ["tensor-map.not-acquired"] * (not other)
+
+
+CONDITIONS = {
+    "always": (lambda k, n: None, None),
+    "n": (lambda k, n: n == 1, "n"),
+    "block": (lambda k, n: k.block_id() == 1, "block"),
+    "thread": (lambda k, n: k.thread_id() == 5, None),
+}
+"""Conditions, and what else than the thread decides them."""
+
+
+@pytest.mark.parametrize("copying", CONDITIONS)
+@pytest.mark.parametrize("changing", CONDITIONS)
+def test_a_change_comes_before_a_copy_under_its_conditions(changing: str, copying: str) -> None:
+    """A copy that others make without a change is not said to follow one; which thread makes either is one matter."""
+
+    def kernel(k, maps: nvb.Pointer(u32, align=128), x: nvb.Pointer[f32], n: i32):
+        row, full = k.shared(f32, 32, align=128), k.mbarrier.array(1, arrivals=1)
+        k.mbarrier.ready()
+        for step, name in (("change", changing), ("copy", copying)):
+            condition = CONDITIONS[name][0](k, n)
+            with nullcontext() if condition is None else k.if_(condition), k.if_(k.thread_id() == 5):
+                if step == "change":
+                    k.tensormap.replace(maps, "global_address", k.generic_address(x).bitcast(i64))
+                else:
+                    k.mbarrier.arrive(full, expect_tx=128)
+                    k.tma.load_box(row, k.tensormap.at(maps, ROW), (0, 0), full)
+
+    needed, given = CONDITIONS[changing][1], CONDITIONS[copying][1]
+    assert said(kernel) == ["tensor-map.not-acquired"] * (needed in (None, given))
