@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend import f32, u8, u16, u32, u64
+from nvbackend import Major, SmemLayout, SwizzleMode, e4m3, f16, f32, f64, u8, u16, u32, u64, ue8m0
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.signature import Parameter, Pointer, TensorMap
 from tests.support.barriers import barrier_of_somebody
@@ -63,3 +63,43 @@ def test_a_canceled_cluster_has_x_then_y_then_z() -> None:
     assert {int(place or 0): register for place, register in stored} == dict(
         zip((0, 4, 8, 12), (*first.split(", ")[:3], last), strict=True)
     )
+
+
+def test_a_and_b_of_one_size_are_multiplied_in_their_order() -> None:
+    """PTX ISA 9.7.14.5 (m8n8k4, f64): an element of A and one of B a thread, and two of C side by side."""
+    k = KernelBuilder("k", "sm_90a", threads=32, parameters=[Parameter(name, Pointer(f64)) for name in "abc"])
+    a, b, c = k.arguments
+    row, column = k.lane_id() // 4, k.lane_id() % 4
+    product = k.mma.sync(
+        nvb.mma.sync("m8n8k4", f64, f64, f64), [a[row * 4 + column]], [b[column * 8 + row]], [0.0, 0.0]
+    )
+    for index, value in enumerate(product):
+        c[row * 8 + 2 * column + index] = value
+    left, right = np.arange(32.0).reshape(8, 4) - 7, np.arange(32.0).reshape(4, 8) ** 2 - 5
+    out = np.zeros((8, 8))
+    nvb.runtime.load(k.finish().compile(assemble=False), device="simulator").launch(1, left, right, out)
+    assert np.array_equal(out, left @ right)
+
+
+@pytest.mark.parametrize("signs", [(False, True), (True, False), (True, True)])
+def test_signs_and_transpositions_of_wgmma_are_of_their_operand(signs: tuple[bool, bool]) -> None:
+    """PTX ISA 9.7.15.5.2: imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b."""
+    k = KernelBuilder("k", "sm_90a", threads=128)
+    tiles = [k.shared_tile(SmemLayout(major, SwizzleMode.B128, f16, 64, 64)) for major in (Major.K, Major.MN)]
+    request = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32, negate_a=signs[0], negate_b=signs[1], trans_b=True)
+    with k.wgmma.group():
+        k.wgmma.mma_async(k.wgmma.accumulator(64), *tiles, request)
+    ptx = k.finish(check=False).compile(assemble=False).ptx
+    (text,) = re.findall(r"wgmma\.mma_async\S* ([^;]+);", ptx)
+    assert text.split(", ")[-4:] == [*("-1" if sign else "1" for sign in signs), "0", "1"]
+
+
+def test_the_places_of_scale_factors_are_of_their_operand() -> None:
+    """PTX ISA 9.7.14.5.14: the factors of A, {byte-id-a, thread-id-a}, and then those of B."""
+    request = nvb.mma.sync(
+        "m16n8k32", e4m3, e4m3, f32, kind="mxf8f6f4", scale=ue8m0, scale_vec=1, scale_a_at=(3, 1), scale_b_at=(2, 0)
+    )
+    k = KernelBuilder("k", "sm_120a", threads=32, parameters=[Parameter("out", Pointer(f32))])
+    k.arguments[0][0] = k.mma.sync(request, [0] * 4, [0] * 2, [0.0] * 4, scale_a=71, scale_b=72)[0]
+    (found,) = numbers(k.finish().compile(assemble=False).ptx, r"mma\.sync\.")
+    assert found[-6:] == ["71", "3", "1", "72", "2", "0"]
