@@ -32,7 +32,7 @@ def found(parameter: TensorMap, given_array: DeviceArray) -> list[str]:
 def test_plan_of_a_plain_matrix() -> None:
     plan = tensor_map.plan(TensorMap(types.f16, (128, 64), 128), array((4096, 1024)))
     assert plan == tensor_map.TensorMapPlan(
-        ADDRESS, "FLOAT16", 2, (4096, 1024), (2048, 2), (128, 64), swizzle=128, l2_promotion=256
+        ADDRESS, "FLOAT16", 2, (4096, 1024), (2048, 2), (128, 64), swizzle=128, l2_promotion=128
     )
     assert plan.__cuda_array_interface__["typestr"] == "<u2"
     assert tensor_map.plan(TensorMap(types.f16, (8, 64)), array((64, 64))).l2_promotion == 128
@@ -254,12 +254,19 @@ def test_cache_encodes_once_and_forgets_the_oldest(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("columns", "dtype", "promotion"), [(255, "uint8", 128), (256, "uint8", 256), (128, "float16", 256)]
+    ("columns", "box", "dtype", "promotion"),
+    [
+        (255, 256, "uint8", 128),
+        (256, 256, "uint8", 256),
+        (512, 240, "uint8", 128),
+        (128, 128, "float16", 256),
+        (512, 64, "float16", 128),
+    ],
 )
-def test_rows_of_256_bytes_are_fetched_whole(columns: int, dtype: str, promotion: int) -> None:
-    """CUtensorMapL2promotion: bytes that a miss fetches; those past a row are of no box."""
+def test_rows_of_256_bytes_are_fetched_whole(columns: int, box: int, dtype: str, promotion: int) -> None:
+    """CUtensorMapL2promotion: bytes that a miss fetches; those past a row of the box or of the array are of no box."""
     element = types.u8 if dtype == "uint8" else types.f16
     planned = tensor_map.plan(
-        TensorMap(element, (8, 16)), array((64, columns), dtype, strides=(1024, element.bits // 8))
+        TensorMap(element, (8, box), 0), array((64, columns), dtype, strides=(1024, element.bits // 8))
     )
     assert planned.l2_promotion == promotion

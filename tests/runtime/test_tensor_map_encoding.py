@@ -74,10 +74,11 @@ def test_the_stand_ins_names_are_cuda_cores() -> None:
 @pytest.mark.parametrize(
     ("element", "typestr", "box", "swizzle", "expected"),
     [
-        (types.f16, "<f2", (24, 64), 128, ("FLOAT16", "SWIZZLE_128B", "L2_256B", "<u2")),
-        (types.bf16, "<u2", (24, 32), 64, ("BFLOAT16", "SWIZZLE_64B", "L2_256B", "<u2")),
-        (types.f32, "<f4", (24, 8), 32, ("FLOAT32", "SWIZZLE_32B", "L2_256B", "<u4")),
+        (types.f16, "<f2", (24, 64), 128, ("FLOAT16", "SWIZZLE_128B", "L2_128B", "<u2")),
+        (types.bf16, "<u2", (24, 32), 64, ("BFLOAT16", "SWIZZLE_64B", "L2_128B", "<u2")),
+        (types.f32, "<f4", (24, 8), 32, ("FLOAT32", "SWIZZLE_32B", "L2_128B", "<u4")),
         (types.e4m3, "|u1", (24, 48), 0, ("UINT8", "NONE", "L2_128B", "|u1")),
+        (types.f16, "<f2", (24, 128), 0, ("FLOAT16", "NONE", "L2_256B", "<u2")),
     ],
 )
 def test_a_launch_encodes_what_the_parameter_and_the_array_say(
