@@ -2,8 +2,8 @@
 
 W is multiplied as A from registers: a thread unpacks its own elements, which `pack` has put side by side, while the
 tensor core multiplies those of the step before. X comes by TMA as B, so the sums are those of Y^T. The CTAs of a
-cluster take turns along K and add their sums through distributed shared memory: that gives every multiprocessor a part
-of W to read. Run it as it is.
+cluster take turns along K, which gives every multiprocessor a part of W to read, and each of them adds a part of the
+sums: the others send theirs to its shared memory by stores that complete on its mbarrier. Run it as it is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32, u32
-from nvbackend.layout import ComposedLayout, Layout, Swizzle
+from nvbackend.layout import Layout
 from samples.flash_attention import my_turn
 from samples.flash_attention import turns as taking_turns
 from samples.problem import Problem
@@ -31,10 +31,8 @@ PART = 16 * WORDS  # columns of these
 PACKED = 64 * PART // 8  # words of a warpgroup's part
 BIAS = 8  # the numbers are stored as 0 to 15
 MAGIC = 0x6400  # 1024 in f16, whose last bits count ones
-VECTOR = 8  # sums that a thread adds at a time, which it loads by four
-SWIZZLE = Swizzle(
-    2, 3, 5
-)  # of sums: the columns that a warp stores together lie in different banks, and vectors stay whole
+FRAGMENT = (2, 8)  # rows and columns in which a thread has four sums, two in each row
+SLOTS = 128 * CONSUMERS  # threads that have sums
 HAVE_READ = 3  # named barriers: one for each warpgroup, after those of the turns
 SHARED = 231_000  # bytes of a CTA's shared memory
 
@@ -63,27 +61,51 @@ def unpacked(k: nvb.KernelBuilder, word: nvb.Value, factors: list[nvb.Value]) ->
     return registers
 
 
-def store_sums(
-    k: nvb.KernelBuilder,
-    sums: nvb.Address,
-    y: nvb.Address,
-    at: tuple[nvb.Value, nvb.Value],
-    extents: tuple[nvb.Value, nvb.Value],
-    columns: int,
-    split: int,
-) -> None:
-    """Add what the CTAs of the cluster have summed, each CTA some columns of the tile, and write rows of Y."""
-    (row, column), (m, n) = at, extents
-    vectors = columns * ROWS // VECTOR // split
-    with k.range(k.thread_id(), vectors, k.threads) as index:
-        place = (k.cluster.rank() * vectors + index) * VECTOR
-        i, j = place // ROWS, place % ROWS
-        with k.if_(column + i < m):
-            mine = sums + SWIZZLE(place)
-            peers = [k.cluster.map_shared_rank(mine, peer) for peer in range(split)]
-            loaded = [[*peer.load(4), *(peer + 4).load(4)] for peer in peers]
-            total = [reduce(add, values).to(f16) for values in zip(*loaded, strict=True)]
-            (y + ((column + i) * n + row + j)).store(*total)
+class Sums:
+    """The sums of a tile, four of a thread together: each CTA of the cluster adds and writes a part of them."""
+
+    def __init__(self, k: nvb.KernelBuilder, columns: int, split: int) -> None:
+        self._k, self._split = k, split
+        self._all = columns // FRAGMENT[1] * SLOTS
+        self._mine = self._all // split
+        self._sent = k.shared(f32, 4 * self._all, align=16, name="sums")  # a part of each CTA
+        self._full = k.mbarrier.array(1, arrivals=1, name="sent")
+
+    def expect(self) -> None:
+        """For one thread, which says how many bytes will come."""
+        self._k.mbarrier.arrive(self._full, expect_tx=16 * self._all)
+
+    def send(self, sums: nvb.TileValues, slot: nvb.Value) -> None:
+        """Send all sums of a thread to the CTAs that add them."""
+        k, mine = self._k, self._k.cluster.rank()
+        for octet in range(self._all // SLOTS):
+            number = octet * SLOTS + slot
+            to = octet * SLOTS // self._mine if self._mine % SLOTS == 0 else number // self._mine
+            place = (mine * self._mine + number - to * self._mine) * 4
+            k.async_store.store(self._sent + place, sums[4 * octet : 4 * octet + 4], self._full, to)
+
+    def store(
+        self, y: nvb.Address, at: tuple[nvb.Value, nvb.Value], extents: tuple[nvb.Value, nvb.Value], thread: nvb.Value
+    ) -> None:
+        """Add this CTA's part, when all of it is there, and write it to rows of Y."""
+        k, (row, column), (m, n) = self._k, at, extents
+        k.mbarrier.wait(self._full, 0)
+        with k.range(thread, self._mine, SLOTS) as index:
+            parts = [(self._sent + (self._mine * source + index) * 4).load(4) for source in range(self._split)]
+            total = [reduce(add, values).to(f16) for values in zip(*parts, strict=True)]
+            number = k.cluster.rank() * self._mine + index
+            slot, octet = number % SLOTS, number // SLOTS
+            j = row + first_row(slot)
+            i = column + octet * FRAGMENT[1] + slot % 4 * 2
+            for place, value in enumerate(total):
+                below, right = divmod(place, 2)
+                with k.if_(i + right < m):
+                    (y + ((i + right) * n + j + 8 * below)).store(value)
+
+
+def first_row(slot: nvb.Value) -> nvb.Value:
+    """The first of the two rows of a tile that a thread of the consumers has (PTX ISA 9.7.15.5.1, D)."""
+    return slot // 128 * 64 + slot % 128 // 32 * 16 + slot % 32 // 4
 
 
 @nvb.kernel("sm_90a", threads=128 * (1 + CONSUMERS), cluster=lambda split: split, min_ctas=1)
@@ -107,8 +129,10 @@ def gemm(
     mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{columns}k16", f16, f16, f32, a_in_registers=True), (CONSUMERS, 1))
     words = (u32, Layout((WORDS, 128, CONSUMERS, parts)))
     ring = k.pipeline(stages, CONSUMERS, x=mma.smem_b(GROUP), w=words, factors=(f16, Layout(ROWS)))
-    sums = k.shared(f32, columns * ROWS, name="sums")
+    sums = Sums(k, columns, split)
     k.mbarrier.ready()
+    with k.if_(k.thread_id() == 0):
+        sums.expect()
     rank, tile = k.cluster.rank(), k.cluster.id()
     row, column = tile % (n // ROWS) * ROWS, tile // (n // ROWS) * columns
     turns = (steps - rank + (split - 1)) // split
@@ -127,7 +151,8 @@ def gemm(
     with k.consumers(registers=232) as warpgroup:
         acc, thread = mma.accumulator(), k.thread_id() % 128
         acc.clear()
-        mine = warpgroup * 64 + thread // 32 * 16 + thread % 32 // 4
+        slot = warpgroup * 128 + thread
+        mine = first_row(slot)
         with taking_turns(k, warpgroup) if by_turns else nullcontext():
             for _ in k.wgmma.turns(turns):
                 with ring.drain(in_flight=1) as stage:
@@ -138,11 +163,8 @@ def gemm(
                     with k.wgmma.group(in_flight=1), my_turn(k, warpgroup) if by_turns else nullcontext():
                         mma.accumulate(acc, mma.make_fragment_A(fragments), stage.x)
         k.wgmma.wait_group(0, drains=[acc])
-        acc.elements(warpgroup).store(k.tensor(sums, ComposedLayout(SWIZZLE, 0, Layout((ROWS, columns), (1, ROWS)))))
-
-    k.cluster.sync()
-    store_sums(k, sums, y, (row, column), (m, n), columns, split)
-    k.cluster.sync()
+        sums.send(acc.elements(warpgroup), slot)
+        sums.store(y, (row, column), (m, n), slot)
 
 
 def pack(numbers: Any) -> Any:
