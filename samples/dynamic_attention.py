@@ -23,16 +23,15 @@ from samples.flash_attention import PANEL, QUICK, Keys, Output, Rows, packed, pr
 from samples.problem import Problem
 from samples.problem import main as solve
 
-MAILBOXES = 2
-TOGETHER = 65536  # rows of keys of the heads that are walked together
+MAILBOXES, PLACE = 2, ("head", "first", "steps")
+TOGETHER = 65536  # rows of keys of the heads that are walked together, with 256 columns half as many
 GROWTH = 8.0  # of weights, in powers of two, that nothing is done about: f16 holds 2^15
 LEAST = -1e30  # the greatest score of a row without any
 FIRST_TURN = 1  # named barriers: the turn of each warpgroup
 ROUND = 12582912.0  # 1.5 * 2^23: added and taken away again, it rounds an f32
 EXP2 = (0.05550410866, 0.24022650695, 0.69314718056, 1.0)  # 2^x from -0.5 to 0.5, within 1e-4
 
-Place: TypeAlias = "tuple[nvb.Value, nvb.Value, nvb.Value]"
-"""A tile's head, first query, and steps."""
+Place: TypeAlias = "tuple[nvb.Value, nvb.Value, nvb.Value]"  # a tile's head, first query, and steps
 Ring: TypeAlias = "nvb.Ring[nvb.SharedTile]"
 
 
@@ -68,15 +67,17 @@ def choose(depth: int, rows: int, *, causal: bool) -> Form:
 
 
 class Tiles:
-    """Numbers of tiles, which the producer draws from a counter and hands to the consumers through mailboxes."""
+    """Tiles that the producer draws from a counter and hands over through mailboxes: numbers, of causal ones places."""
 
     def __init__(
-        self, k: nvb.KernelBuilder, counter: nvb.Address, heads: nvb.Value, rows: nvb.Value, form: Form, *, causal: bool
+        self, k: nvb.KernelBuilder, counter: nvb.Address, heads: nvb.Value, rows: nvb.Value, form: Form, together: int
     ) -> None:
         self._k, self._counter, self._heads, self._rows = k, counter, heads, rows
-        self._queries, self._block, self._causal = 64 * form.consumers, form.block, causal
-        self._of_a_head = (rows + (self._queries - 1)) // self._queries
-        self._numbers = k.shared(i32, MAILBOXES, name="numbers")
+        self._queries, self._block, self._together = 64 * form.consumers, form.block, together
+        divided = lambda: (rows + (self._queries - 1)) // self._queries  # noqa: E731
+        at_start = None if together else divided()
+        self._of_a_head = lambda: divided() if at_start is None else at_start
+        self._mail = [k.shared(i32, MAILBOXES, name=name) for name in PLACE[: 3 if together else 1]]
         self._posted = k.mbarrier.array(MAILBOXES, arrivals=1, name="posted")
         self._taken = k.mbarrier.array(MAILBOXES, arrivals=128 * form.consumers, name="taken")
         self._turn = k.var(0, i32)
@@ -84,30 +85,33 @@ class Tiles:
     def _place(self, number: nvb.Value) -> Place:
         """Causal tiles of a group of heads, the last queries of all its heads first; others head by head."""
         k = self._k
-        if not self._causal:
+        if not self._together:
             steps = (self._rows + (self._block - 1)) // self._block
-            return number // self._of_a_head, number % self._of_a_head * self._queries, steps
-        group = k.math.max(TOGETHER // self._rows, 1)
-        of_a_group = group * self._of_a_head
+            return number // self._of_a_head(), number % self._of_a_head() * self._queries, steps
+        group = k.math.max(self._together // self._rows, 1)
+        of_a_group = group * self._of_a_head()
         begin, rest = number // of_a_group * group, number % of_a_group
         width = k.math.min(group, self._heads - begin)
-        tile = self._of_a_head - 1 - rest // width
+        tile = self._of_a_head() - 1 - rest // width
         return begin + rest % width, tile * self._queries, (tile + 1) * (self._queries // self._block)
 
     @contextmanager
     def draw(self) -> Iterator[Place]:
         """For the producer. Who draws the last number sets the counter back to 0."""
         k = self._k
-        count, ctas = self._heads * self._of_a_head, k.block_count().to(i32)
+        count, ctas = self._heads * self._of_a_head(), k.block_count().to(i32)
         tile = k.var(k.block_id(), i32)
         with k.loop():
             mailbox = self._turn % MAILBOXES
+            place = self._place(k.math.min(tile, count - 1)) if self._together else None
             k.mbarrier.wait(self._taken + mailbox, self._turn // MAILBOXES % 2 ^ 1)
-            self._numbers[mailbox] = tile
+            posted = (tile,) if place is None else (k.select(tile < count, place[0], self._heads), *place[1:])
+            for mail, number in zip(self._mail, posted, strict=True):
+                mail[mailbox] = number
             k.mbarrier.arrive(self._posted + mailbox)
             k.break_if(tile >= count)
             following = k.atomic.add(self._counter, 1) + ctas
-            yield self._place(tile.value)
+            yield place or self._place(tile.value)
             with k.if_(following == count + ctas - 1):
                 self._counter.store(0, order="relaxed", scope="gpu")
             tile.set(following)
@@ -120,10 +124,10 @@ class Tiles:
         with k.loop():
             mailbox = self._turn % MAILBOXES
             k.mbarrier.wait(self._posted + mailbox, self._turn // MAILBOXES % 2)
-            number = k.var(self._numbers[mailbox])
+            first, *rest = (k.var(mail[mailbox]) for mail in self._mail)
             k.mbarrier.arrive(self._taken + mailbox)
-            k.break_if(number >= self._heads * self._of_a_head)
-            yield self._place(number.value)
+            k.break_if(first >= (self._heads if rest else self._heads * self._of_a_head()))
+            yield (first.value, rest[0].value, rest[1].value) if rest else self._place(first.value)
             self._turn += 1
 
 
@@ -367,7 +371,7 @@ def dynamic_attention(
     k_ring = k.pipeline(stages, consumers, tile=scoring.smem_b(depth))
     v_ring = k.pipeline(stages, consumers, tile=weighing.smem_b(block, Major.MN))
     k.tma.prefetch_maps(q, keys, values)
-    tiles = Tiles(k, counter, heads, rows, form, causal=causal)
+    tiles = Tiles(k, counter, heads, rows, form, TOGETHER * 128 // max(depth, 128) if causal else 0)
     k.mbarrier.ready()
     with k.producer(registers=24):
         produce(k, (q_ring, k_ring, v_ring), (q, keys, values), tiles, block, share)
@@ -437,12 +441,7 @@ def problem(form: str, heads: int, rows: int) -> Problem:
 
 def main() -> int:
     return solve(
-        __doc__,
-        problem,
-        sizes="heads and rows",
-        on_the_gpu=(4, 1000),
-        in_the_simulator=(2, 300),
-        forms=tuple(FORMS),
+        __doc__, problem, sizes="heads and rows", on_the_gpu=(4, 1000), in_the_simulator=(2, 300), forms=tuple(FORMS)
     )
 
 
