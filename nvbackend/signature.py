@@ -196,7 +196,8 @@ class BoundTensorMap:
         """The 128 bytes that the simulator reads, for the array at the address. Raises launch.dtype, tensor-map.*."""
         # The checks of arrays are in the runtime, which is above this module.
         runtime = importlib.import_module(f"{__package__}.runtime.bound_map")
-        data: bytes = runtime.simulated_bytes(self.parameter, self.array, *addresses)
+        (address,) = addresses
+        data: bytes = runtime.simulated_bytes(self.parameter, self.array, address)
         return data
 
 

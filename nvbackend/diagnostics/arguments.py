@@ -14,6 +14,7 @@ import reprlib
 import sys
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from nvbackend.diagnostics.annotations import NUMPY, alternatives, fits, is_flag, outer, text
@@ -43,7 +44,7 @@ NAME = Rule(
     why="There is nothing to give back.",
     reference="Python Language Reference, KeyError",
 )
-_MOST_NAMES = 8
+_MOST = 8
 _ONE_INDEX = (
     "compute one index, such as row * pitch + column, or index a tensor by coordinates: k.tensor(address, layout)"
 )
@@ -53,7 +54,7 @@ MARK = "_is_boundary"
 
 def missing_name(owner: object, kind: str, name: object, known: Collection[str]) -> MissingName:
     """The error for a `kind` of thing that `owner` does not have by this name; `known` are the names that it has."""
-    shown = ", ".join([*known][:_MOST_NAMES]) + (" and others" if len(known) > _MOST_NAMES else "") or "none"
+    shown = ", ".join([*known][:_MOST]) + (" and others" if len(known) > _MOST else "") or "none"
     advice = "name one of them" if known else "do not ask for one"
     return MissingName([NAME.diagnose(owner=owner, kind=kind, name=name, known=shown, advice=advice)])
 
@@ -83,7 +84,7 @@ def wrong_arguments(
         _diagnose(name, _misfit(place, value, wanted), signature, _instead(name, parameter, value))
         for parameter, argument in bound.items()
         if parameter not in _BOUND
-        for place, value, wanted in _misfits_of(signature.parameters[parameter], argument, scope, again)
+        for place, value, wanted in islice(_misfits_of(signature.parameters[parameter], argument, scope, again), _MOST)
     ]
 
 
@@ -105,7 +106,7 @@ def wrong_entries(function: Callable[..., Any], args: tuple[Any, ...], kwargs: M
         if isinstance(argument, dict)
         for node in alternatives(str(signature.parameters[name].annotation), scope)
         if isinstance(node, ast.Subscript) and text(node.value) in ("Mapping", "dict")
-        for place, value, wanted in _misfits_of_entries(name, argument, node, scope)
+        for place, value, wanted in islice(_misfits_of_entries(name, argument, node, scope), _MOST)
     ]
 
 
@@ -382,8 +383,7 @@ def _misfits_of_elements(
     wanted = list(inside.elts) if isinstance(inside, ast.Tuple) else [inside]
     is_single = len(wanted) == 1 and text(annotation.value) != "tuple"
     of_any_length = is_single or text(wanted[-1]) == "..."
-    if of_any_length:
-        wanted = wanted[:1] * len(argument)
+    wanted = wanted[:1] * len(argument) if of_any_length else wanted
     if len(wanted) != len(argument):
         yield place, argument, text(annotation)
         return

@@ -10,7 +10,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from types import FrameType, FunctionType, TracebackType
+from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any, NoReturn, TypeVar, cast
 
 from nvbackend.diagnostics.annotations import NUMPY
@@ -36,6 +36,8 @@ _MOST_DIGITS = "for integer string conversion"
 """What Python says of an integer of more digits than it prints."""
 _BOUNDARIES = (__name__, f"{__name__.rpartition('.')[0]}.records")
 """Modules whose functions are around what a user calls."""
+_OWN_BOUNDARIES: set[CodeType] = set()
+"""The code of methods that are boundaries themselves."""
 MISUSE = (TypeError, AttributeError, ValueError, ArithmeticError, LookupError, AssertionError, RecursionError)
 """What Python raises inside a call for an argument of the wrong type."""
 
@@ -91,6 +93,7 @@ def refuse_changes(cls: Any) -> None:
 def own_boundary(method: _Decorated) -> _Decorated:
     """Decorator of a method that a wrapper would take longer than: what leaves it, it has to `cut` itself."""
     setattr(method, MARK, True)
+    _OWN_BOUNDARIES.add(method.__code__)
     return method
 
 
@@ -231,7 +234,7 @@ def blame(error: Exception, function: Callable[..., Any], args: tuple[Any, ...],
 def _is_called_by_us() -> bool:
     """Whether the boundary that an exception has reached is around a call by this package itself."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__") in _BOUNDARIES:
+    while frame is not None and (frame.f_globals.get("__name__") in _BOUNDARIES or frame.f_code in _OWN_BOUNDARIES):
         frame = frame.f_back
     return frame is not None and is_plumbing(frame)
 

@@ -102,12 +102,12 @@ def _again_or(checked: _Launch) -> _Launch:
         try:
             if not named and self._again(grid, arguments, stream, sys._getframe(1)):
                 return
+            if stream is not None:
+                named["stream"] = stream
+            covered(self, *(() if grid is _NOTHING else (grid,)), *arguments, **named)
         except DiagnosticError as error:
             cut(error)
             raise
-        if stream is not None:
-            named["stream"] = stream
-        covered(self, *(() if grid is _NOTHING else (grid,)), *arguments, **named)
 
     return cast("_Launch", launch)
 
@@ -251,11 +251,12 @@ class _OfGrid:
         try:
             if not named and kernel._again(grid, arguments, stream, sys._getframe(1)):
                 return
+            self._launch(*arguments, **named)
         except DiagnosticError as error:
             cut(error)
             raise
-        self._launch(*arguments, **named)
 
+    @own_boundary
     def _launch(self, *arguments: object, **named: object) -> None:
         if named:
             self._kernel._refuse_names(named)

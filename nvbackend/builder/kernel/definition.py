@@ -290,6 +290,8 @@ class KernelDefinition(NotLoaded):
 
     def _together(self, constants: dict[str, Any] | None, more: dict[str, Any]) -> dict[str, Any]:
         """The constants given as one dictionary and those given by name. Raises kernel.function for one in both."""
+        if constants is not None and not isinstance(constants, dict):
+            raise TypeError(constants)  # the boundary names the argument
         twice = sorted(set(constants or ()) & set(more))
         if twice:
             problem = f"its build-time constant {twice[0]!r} is given twice"

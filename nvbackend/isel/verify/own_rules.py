@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, caller_location, printed
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, caller_location, printed, user_facing
 from nvbackend.diagnostics.declared import PACKAGE, declared
 from nvbackend.diagnostics.diagnostic import FORM
 from nvbackend.diagnostics.location import error_location
@@ -28,6 +28,7 @@ ANALYSIS = Rule(
 _ID = re.compile(r"[\w-]+(\.[\w-]+)+")
 
 
+@user_facing
 class Finding:
     """What an analysis finds at `site`; `values` fill in the texts of its rule, `notes` are other sites that matter.
 
@@ -58,10 +59,14 @@ class Finding:
         return f"<finding at {self.site!r}>"
 
 
-def _checked_notes(notes: object) -> Iterable[object]:
-    if isinstance(notes, str) or not isinstance(notes, Iterable):
-        _refuse(f"notes={printed(notes)} is not a sequence of notes", _NOTES)
-    return notes
+def _checked_notes(notes: Any) -> Iterable[object]:
+    try:
+        if not isinstance(notes, str):
+            each: Iterable[object] = iter(notes)
+            return each
+    except TypeError:
+        pass
+    _refuse(f"notes={printed(notes)} is not a sequence of notes", _NOTES)
 
 
 def _checked_note(note: object) -> tuple[str, Site]:
