@@ -99,7 +99,19 @@ def _product(parts: Sequence[str], sources: Sequence[Number]) -> Number | None:
     if bits == _WORD:
         product = masked(left * right, _DOUBLE)
         return masked(product >> _WORD, bits)
-    return None
+    return _high(left, right, is_signed=kind.startswith("s")) if bits == _DOUBLE else None
+
+
+def _high(left: Number, right: Number, *, is_signed: bool) -> Number:
+    """The high 64 bits of a product of 128, from those of the halves."""
+    low = (1 << _WORD) - 1
+    cross = (left >> _WORD) * (right & low) + ((left & low) * (right & low) >> _WORD)
+    other = (left & low) * (right >> _WORD) + (cross & low)
+    high = (left >> _WORD) * (right >> _WORD) + (cross >> _WORD) + (other >> _WORD)
+    if is_signed:  # a negative number is its bits less 2 ** 64
+        top = _DOUBLE - 1
+        high = high - (left >> top) * right - (right >> top) * left
+    return masked(high, _DOUBLE)
 
 
 def _sum_of_product(parts: Sequence[str], sources: Sequence[Number]) -> Number | None:

@@ -54,7 +54,7 @@ class Overwrites:
 
     def find(self) -> Iterator[Overwritten]:
         """The first such store of each block: where every way whose rounds are apart has one, or every
-        way after each of two rounds in succession.
+        way after each of two rounds: which ones depends on the number of stages.
         """
         for block in self.solution.at_entry:
             ways = self._ways_into(block)
@@ -64,7 +64,7 @@ class Overwrites:
             stores = {way: store for way in apart if (store := self._first(way, block)) is not None}
             spared = {self._round(way) for way in apart if way not in stores} | {0}
             rounds = {number: store for way, store in stores.items() if (number := self._round(way)) not in spared}
-            ends = min((number for number in rounds if number + 1 in rounds), default=0)
+            ends = min(rounds) if len(rounds) > 1 else 0
             if len(stores) == len(apart):
                 yield min(stores.values(), key=lambda store: store.position)
             elif ends:
