@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from llvmlite import ir
 
 from nvbackend import KernelBuilder, attach, f16, f32, i32, u8, u32, u64, wgmma
-from nvbackend.builder.value_tracking.addresses.places import Place, Places, symbol_name
+from nvbackend.builder.value_tracking.addresses.places import LinearSum, Place, Places, symbol_name
 from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor
 from nvbackend.isel.flow.memory_uses import symbol_terms, symbol_text
-from nvbackend.isel.machine.function import MemoryTouch, MemoryUse
+from nvbackend.isel.machine.function import MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
 
@@ -277,3 +277,32 @@ def test_a_sum_of_any_length_is_a_step(length: int, doubles: bool) -> None:
     step = Places().step(chain[-1])
     total = step.constant + sum(factor * numbers[name] for name, factor in symbol_terms(symbol_text(step.terms)))
     assert (total - numbers[symbol_name(chain[-1])]) % (1 << 32) == 0
+
+
+STEPS = (
+    0,
+    1,
+    12,
+    (1 << 31) - 1,
+    1 << 31,
+    (1 << 31) + 4,
+    (1 << 32) - 4,
+    1 << 32,
+    (1 << 33) + 8,
+    -4,
+    -(1 << 31),
+    5 - (1 << 33),
+)
+
+
+@pytest.mark.parametrize("unit", [1, 4])
+@pytest.mark.parametrize("step", STEPS)
+def test_steps_are_those_of_addresses_of_32_bits(step: int, unit: int) -> None:
+    """They go round, and are numbers from -2^31 on: the constant ones as the factors of run-time values."""
+    start = Place(MemoryObject(1, "memory", "shared", 64, 4), 24, {"i": 8, "j": -12})
+    moved = start.moved(LinearSum(step, {"i": step, "k": step}), unit)
+    for found, whole in ((moved.offset, 24), (moved.terms.get("i", 0), 8), (moved.terms.get("k", 0), 0)):
+        assert (found - whole - step * unit) % (1 << 32) == 0
+        assert -(1 << 31) <= found < 1 << 31
+    assert moved.terms["j"] == -12
+    assert 0 not in moved.terms.values()
