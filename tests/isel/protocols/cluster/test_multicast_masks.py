@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+import nvbackend as nvb
+from nvbackend import i32, u16, u32
 from nvbackend.intrinsics.copy import tma_bulk
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Reach
 from nvbackend.isel.protocols.cluster.multicast_masks import check_multicast_masks
 from nvbackend.isel.target.target import Target
+from tests.support.runtime import rules
 
 ROW = tma_bulk.load_bulk(multicast=True)
 
@@ -54,3 +57,21 @@ def test_masks_that_differ_by_the_rank(
     masks: tuple[int | None, ...], threads: tuple[int | None, ...], wrong: bool
 ) -> None:
     assert bool(told(2, by_rank(masks, threads))) is wrong
+
+
+@pytest.mark.parametrize("known", [0, 1])
+@pytest.mark.parametrize(("other", "wrong"), [("a parameter's", False), (0b100, True), (0, True)])
+def test_a_mask_that_is_known_in_one_cta(known: int, other: int | str, wrong: bool) -> None:
+    """What the host decides in the other one is no mask of 0."""
+
+    @nvb.kernel("sm_90a", threads=32, cluster=2)
+    def kernel(k, x: nvb.Pointer(u32, 16), n: i32):
+        full, tile = k.mbarrier.array(1, arrivals=1), k.shared(u32, 128, align=128)
+        k.mbarrier.ready()
+        mask = k.select(k.cluster.rank() == known, k.const(0b11, u16), n.to(u16) if isinstance(other, str) else other)
+        with k.one_thread():
+            k.mbarrier.arrive(full, expect_tx=512)
+            k.bulk.load(tile, x, 512, full, multicast_mask=mask)
+        k.cluster.sync()
+
+    assert ("tma.multicast-mask" in rules(kernel.build)) is wrong
