@@ -6,7 +6,6 @@ import argparse
 import ast
 import difflib
 import json
-import linecache
 import re
 import sys
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from nvbackend.cli.files.commits import file_in, in_repository, is_commit
 from nvbackend.cli.files.source_file import definition_at, fail, file_of, users_program
 from nvbackend.cli.rules import OUTPUT
 from nvbackend.cli.text import columns, count
+from nvbackend.diagnostics import Location
 from nvbackend.isel.target.target import target_names
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _painted(text: str, color: str, *, colors: bool) -> str:
 def _source(place: Place) -> str:
     """The file's name, the line and its text."""
     file, line = place
-    text = linecache.getline(file, line).strip()
+    text = Location(file, line, "").source
     return f"{Path(file).name}:{line}" + (f"  {text}" if text else "")
 
 
@@ -229,7 +229,7 @@ def _by_source(kernel: CompiledKernel) -> Iterator[str]:
     rows = [("PLACE", *(form.upper() for form in _COUNTED), "LINE")]
     for (file, line), of_line in counts.items():
         numbers = (str(of_line[form]) for form in _COUNTED)
-        rows.append((f"{Path(file).name}:{line}", *numbers, linecache.getline(file, line).strip()))
+        rows.append((f"{Path(file).name}:{line}", *numbers, Location(file, line, "").source))
     yield from columns(rows)
     totals = (f"{sum(each[form] for each in counts.values())} of {form}" for form in _COUNTED)
     yield f"{count(len(counts), 'line')}, {', '.join(totals)}\n"

@@ -37,6 +37,14 @@ _Call = tuple[FrameType, TracebackType | None]
 """A frame, and the entry of a traceback that says where it is, None for one that runs. To ask for a line is slow."""
 
 
+def source_lines(file: str) -> list[str]:
+    """The lines of a file of Python; none where it cannot be read."""
+    try:
+        return linecache.getlines(file)
+    except ValueError:  # no file has such a name: one with a null, or with half of a surrogate pair
+        return []
+
+
 @dataclass(frozen=True, slots=True)
 class Location:
     """A line of source: file, 1-based line number, and its function.
@@ -54,10 +62,8 @@ class Location:
     @property
     def source(self) -> str:
         """The text of the line, stripped; empty where the file cannot be read."""
-        try:
-            return linecache.getline(self.file, self.line).strip()
-        except ValueError:  # no file has such a name: one with a null, or with half of a surrogate pair
-            return ""
+        lines = source_lines(self.file)
+        return lines[self.line - 1].strip() if 0 < self.line <= len(lines) else ""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" + (f":{self.column}" if self.column else "")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from nvbackend.diagnostics import Location
+from nvbackend.diagnostics.location import source_lines
 
 _NO_LOOPS = ("fill", "drain", "feed", "producer", "consumers", "if_", "else_", "one_thread", "group", "elect")
 """Methods of the builder and of rings that a with-statement enters, and that are no loops."""
@@ -73,7 +73,7 @@ class When:
 def _variables(file: str, line: int, several: int) -> list[str]:
     """The variables of so many loops that a with-statement enters at a line, in order; none where that is not clear."""
     try:
-        tree = ast.parse("".join(linecache.getlines(file)))
+        tree = ast.parse("".join(source_lines(file)))
     except SyntaxError:
         return []
     headers = [

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,21 @@ nvb.runtime.load(compiled, device="simulator").launch(1, out)
 def refused(k, out: nvb.Pointer[nvb.u32]):
     out[1] = "x"
 """
+
+
+def named(code: CodeType, file: str) -> CodeType:
+    """The code, and that of its functions, as of another file."""
+    inner = tuple(named(each, file) if isinstance(each, CodeType) else each for each in code.co_consts)
+    return code.replace(co_filename=file, co_consts=inner)
+
+
+@pytest.mark.parametrize("name", ["/a/\ud800.py", "/a/\0.py"])
+def test_a_program_of_no_file_is_built_run_and_shown(name: str) -> None:
+    """The lines of its with-statements, its loops and its page are asked for, and there are none."""
+    scope: dict[str, Any] = {"__name__": "users", "nvb": nvb, "out": np.zeros(4, np.uint32)}
+    exec(named(compile(PROGRAM, "users.py", "exec"), name), scope)
+    assert scope["out"][0] == 7
+    assert "stored" in scope["compiled"].html()
 
 
 @pytest.mark.parametrize("name", [None, 5, b"users", ["users"], {}], ids=repr)

@@ -12,13 +12,14 @@ import ast
 import dis
 import functools
 import itertools
-import linecache
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import CodeType, FrameType
+
+from nvbackend.diagnostics.location import source_lines
 
 Exit = ast.Return | ast.Break | ast.Continue
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -222,7 +223,7 @@ def _ends(code: CodeType, place: Position) -> list[int]:
 @functools.lru_cache(maxsize=256)
 def _with_statements(code: CodeType) -> dict[Position, _With]:
     """The with-statements of the code's file that a Python statement can leave, by their places."""
-    lines = linecache.getlines(code.co_filename)
+    lines = source_lines(code.co_filename)
     last = max((line for _, _, line in code.co_lines() if line is not None), default=0)
     if not any(map(_EXIT.search, lines[code.co_firstlineno - 1 : last + 1])):
         return {}

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import functools
 import itertools
-import linecache
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType
@@ -19,6 +18,7 @@ from typing import Any, Protocol
 
 from nvbackend.builder.scopes.python_exits import SCOPES, Position, following, nodes, position
 from nvbackend.diagnostics.diagnostic import AT_RUN_TIME
+from nvbackend.diagnostics.location import source_lines
 
 _MISSING = object()
 _BRANCHES = (ast.If, ast.While, ast.Try, ast.TryStar, ast.Match, ast.With, ast.AsyncWith, ast.AsyncFor)
@@ -137,7 +137,7 @@ def _region_of(thing: Any) -> Block | None:
 def _targets(code: CodeType, step: int) -> tuple[Assigned, ...]:
     """The targets of the with-block that begins at this step of the code, of those that are read after it."""
     place = next(itertools.islice(code.co_positions(), step // 2, None))
-    return _by_place("".join(linecache.getlines(code.co_filename))).get(place, ())
+    return _by_place("".join(source_lines(code.co_filename))).get(place, ())
 
 
 @functools.lru_cache(maxsize=16)

@@ -7,7 +7,6 @@ same line of Python in every form, and brings it into view.
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
@@ -18,6 +17,7 @@ from nvbackend.codegen.looking.ir_places import Place
 from nvbackend.codegen.looking.listings import FORMS, ListedLine
 from nvbackend.codegen.looking.occupancy import MULTIPROCESSORS, occupancy, register_limit
 from nvbackend.diagnostics import DiagnosticError
+from nvbackend.diagnostics.location import source_lines
 
 _SHOWN = ("machine", "ptx", "sass")
 _TITLES = {"machine": "Machine form", "ptx": "PTX", "sass": "SASS"}
@@ -162,7 +162,7 @@ def _python(places: list[Place], keys: dict[Place, str]) -> Iterator[str]:
     """The lines of each file from the first to the last that something comes from."""
     for file in dict.fromkeys(file for file, _ in places):
         numbers = [line for each, line in places if each == file]
-        text = linecache.getlines(file)
+        text = source_lines(file)
         yield f'<div class="l">{escape(Path(file).name)}</div>\n'
         for number in range(max(numbers[0] - _AROUND, 1), numbers[-1] + _AROUND + 1):
             if number <= len(text) or number in numbers:
