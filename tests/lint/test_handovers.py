@@ -61,3 +61,14 @@ def test_an_arrival_past_a_barrier_comes_after_the_copy(barrier: str, is_wrong: 
     text = HEAD + MMA + ALONE + ASK_FULL + barrier + FILL + WAIT + ALL + ASK_FREE + END
     assert assemble(text, "sm_90a")[0]
     assert [each.rule_id for each in lint(text)] == ["lint.written-in-flight"] * is_wrong
+
+
+@pytest.mark.parametrize(
+    ("arrive", "is_wrong"), [("cp.async.mbarrier.arrive.noinc.shared.b64 [bar];", False), ("", True)]
+)
+def test_copies_whose_end_makes_an_arrival_are_complete_after_it(arrive: str, is_wrong: bool) -> None:
+    copy = "cp.async.ca.shared.global [tile], [%rd1], 4; cp.async.commit_group;"
+    read = "ld.shared.u32 %r4, [tile]; st.global.u32 [%rd1], %r4; cp.async.wait_group 0; ret; }"
+    text = f"{HEAD}{copy} {arrive} @%p1 bra on; mbarrier.arrive.shared::cta.b64 _, [bar]; on: {ASK_FULL} {read}"
+    assert assemble(text, "sm_90a")[0]
+    assert [each.rule_id for each in lint(text)] == ["lint.copy-in-flight"] * is_wrong

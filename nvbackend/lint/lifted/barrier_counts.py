@@ -55,9 +55,8 @@ class BarrierCounts:
             left = self._own_least[own] - self._within[first][0]
             starts = dict.fromkeys(self._function.blocks[own].successors, min(left, self._limit + 1))
             self._after[first] = self._spread(starts, self._own_least, min)
-        ways = [self._after[first][self._block[place]] + self._within[place][0]] * (
-            self._block[place] in self._after[first]
-        )
+        at = self._after[first].get(self._block[place])
+        ways = [] if at is None else [at + self._within[place][0]]
         if self._block[place] == own and place > first:
             ways.append(self._within[place][0] - self._within[first][0])
         return bool(ways) and self._is_past(self._least[own] + self._within[first][0] + min(ways), before)
