@@ -68,3 +68,26 @@ def test_lanes_of_a_warp_meet_too(turns: bool) -> None:
 )
 def test_what_may_be_right_is_not_judged(kernel: nvb.KernelDefinition) -> None:
     assert rules(kernel.build) == []
+
+
+@nvb.kernel("sm_80", threads=64)
+def halved(k, x: U32, y: U32, *, by, meets):
+    """Each `by` threads add to a word of theirs, whose place is computed twice."""
+    words, thread = k.shared(u32, 64, name="words"), k.thread_id()
+    words[thread] = 0
+    k.barrier.sync()
+    old = words[thread // by]
+    if meets:
+        k.warp.sync()
+    words[thread // by] = old + x[thread]
+    k.barrier.sync()
+    y[thread] = words[thread]
+
+
+@pytest.mark.parametrize(("by", "words"), [(2, "there are 16 words"), (32, "there is one word"), (1, "")])
+def test_lanes_that_add_to_one_word_are_told_of_atomics(by: int, words: str) -> None:
+    found = broken(lambda: halved.build(by=by, meets=False)) if words else []
+    assert [one.rule_id for one in found] == ["dry-run.two-writers"] * bool(words)
+    assert all(words in one.message and "atomic" in (one.fix or "") for one in found)
+    if not words:
+        assert rules(lambda: halved.build(by=by, meets=False)) == []

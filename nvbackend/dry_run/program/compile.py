@@ -27,7 +27,13 @@ from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.machine.pseudo import ADDRESS
 
 _SUMS = ("add", "sub", "fadd", "fsub")
-_ADDRESSES = ("getelementptr", "inttoptr", "bitcast", "add", "sub", "mul", "shl", "zext", "sext", "trunc")
+_BITS = ("and", "or", "xor", "shl", "lshr", "ashr")
+_QUOTIENTS = ("udiv", "sdiv", "urem", "srem")
+_ADDRESSES = (
+    *("getelementptr", "inttoptr", "bitcast", "zext", "sext", "trunc", "add", "sub", "mul"),
+    *_BITS,
+    *_QUOTIENTS,
+)
 _PROTOCOLS = ("barrier", "async", "wgmma", "tcgen05", "fence", "setmaxnreg", "exit")
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ORDER
@@ -59,10 +62,23 @@ class Collisions:
             holds=lambda: not any(self._state.atomics.decides(one) for one in warps),
             now=in_rounds(step.rounds()), memory=name,
             second=f"{who} {step.warps[0]}", first=f"{who} {several[0].warp}",
-            reason=f"{threads} threads change a word each, which they load before, and there are {words} words",
-            fix="let one thread write each byte, or "
-            f'add by an atomic in {line(step.instr)}: address.atomic("add", value)',
+            **_lost(step, threads, words),
         )  # fmt: skip
+
+
+def lost_sums(step: Step, access: Access) -> dict[str, Any]:
+    """What is said of lanes that store sums of what they loaded where several store to one word; nothing if none do."""
+    words = len(np.unique(access.part.addresses))
+    return _lost(step, step.lanes.bit_count(), words) if words < step.lanes.bit_count() else {}
+
+
+def _lost(step: Step, threads: int, words: int) -> dict[str, Any]:
+    counted = f"are {words} words" if words > 1 else "is one word"
+    return {
+        "reason": f"{threads} threads change a word each, which they load before, and there {counted}",
+        "fix": "let one thread write each byte, or "
+        f'add by an atomic in {line(step.instr)}: address.atomic("add", value)',
+    }
 
 
 def _words(several: list[_Change], size: int) -> int:

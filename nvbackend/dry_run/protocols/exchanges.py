@@ -6,6 +6,7 @@ from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import EXCHANGE
 from nvbackend.dry_run.order.footprints import Access
 from nvbackend.dry_run.order.words import in_rounds, instruction, touch_of
+from nvbackend.dry_run.protocols.collisions import lost_sums
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import Step
 
@@ -40,10 +41,18 @@ class Exchanges:
         if found is None:
             return
         touch = touch_of(step.instr, access.part.operand)
-        earlier = instruction(found.earlier)
+        earlier, now = instruction(found.earlier), in_rounds(step.rounds())
+        note = (f"{earlier} is here", found.earlier.location)
+        memory = self._state.memory.names.name(touch, found.address)
+        if step.changes and access.writes and (lost := lost_sums(step, access)):
+            who = f"{instruction(step.instr)} of warp {step.warps[0]}"
+            self._state.findings.add(
+                *(EXCHANGE, "", rules.TWO_WRITERS, step.instr, (note,)), now=now, memory=memory, second=who,
+                first=f"{who} in another lane", **lost,
+            )  # fmt: skip
+            return
         self._state.findings.add(
-            *(EXCHANGE, "", rules.MISSING_WARP_SYNC, step.instr, ((f"{earlier} is here", found.earlier.location),)),
-            now=in_rounds(step.rounds()), second=instruction(step.instr), warp=step.warps[0],
-            does="writes" if access.writes else "reads", first=earlier, did="wrote" if found.wrote else "read",
-            memory=self._state.memory.names.name(touch, found.address),
+            *(EXCHANGE, "", rules.MISSING_WARP_SYNC, step.instr, (note,)), now=now, memory=memory, warp=step.warps[0],
+            second=instruction(step.instr), does="writes" if access.writes else "reads", first=earlier,
+            did="wrote" if found.wrote else "read",
         )  # fmt: skip
