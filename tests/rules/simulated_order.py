@@ -37,6 +37,16 @@ def two_warps_store_to_one_word():
     run(f"@%p0 st.shared.u32 [tile], 1; {order} setp.eq.u32 %p1, %r0, 40; @%p1 st.shared.u32 [tile], 2;")
 
 
+@program("simulator.relaxed-barrier", located=False)
+def a_word_read_after_a_relaxed_barrier_of_the_cluster():
+    how = ".relaxed"  # breaks
+    how = ""  # keeps
+    run(
+        f"@%p0 st.shared.u32 [tile], 7; barrier.cluster.arrive{how}.aligned; barrier.cluster.wait.aligned;"
+        "setp.ne.u32 %p1, %r0, 40; @%p1 ret; ld.shared.u32 %r2, [tile];"
+    )
+
+
 @program("simulator.write-race", located=False)
 def two_warps_store_one_box():
     row = "0"  # breaks

@@ -43,6 +43,10 @@ class Races(Watching):
     def __init__(self, wave: Wave) -> None:
         self._wave = wave
         self._clocks = wave.part(Clocks)
+        self._relaxed: dict[int, tuple[int, Site, tuple[str, int, int]]] = {}
+        """Of each warp: when and where it came to a barrier of the cluster, relaxed and with no fence before; which."""
+        self._passed: dict[int, tuple[str, int, int]] = {}
+        """Of each warp: the last phase of a barrier of the cluster that it has waited for."""
         self._fenced: Mask = np.zeros(wave.size // WARP, bool)
         """Which warps have executed a fence: their relaxed arrivals at a cluster's barrier publish what they did."""
         self._made: dict[tuple[int, int], tuple[int, int, Site]] = {}
@@ -67,6 +71,9 @@ class Races(Watching):
         self._phases.forget()
         fenced = self._fenced[sync.by.threads // WARP]
         self._clocks.release_start(sync.by, sync.token)
+        for warp in np.unique(sync.by.threads[~fenced] // WARP).tolist():
+            self._relaxed[warp] = self._clocks.now, sync.by.site, sync.token
+        self._clocks.now += 1
         if fenced.any():
             by = sync.by
             self._clocks.release(By(by.site, by.threads[fenced], None, by.proxy, by.order, by.scope), sync.token)
@@ -75,6 +82,8 @@ class Races(Watching):
         """See what was published."""
         self._check_made(sync)
         self._clocks.acquire(sync.by.threads, sync.token)
+        if isinstance(sync.token, tuple) and sync.token[0] == "cluster":
+            self._passed.update(dict.fromkeys(np.unique(sync.by.threads // WARP).tolist(), sync.token))
         if (phase := _phase(sync)) is not None:
             self._phases.waited(sync, *phase)
 
@@ -293,6 +302,8 @@ class Races(Watching):
             rule = rules.WRITE_IN_FLIGHT if conflict.was_read else _rule_of_writes(access)
         elif is_strong(access) and self._strong_sites.is_strong(conflict.site):
             rule = rules.SCOPE
+        elif (barrier := self._relaxed_between(access, conflict, here)) is not None:
+            self._fail_relaxed(access, conflict, here, barrier)
         elif (flag := self._flag(access, conflict)) is not None:
             self._fail_flag(access, conflict, here, *flag)
         elif access.space == "global":
@@ -302,6 +313,26 @@ class Races(Watching):
         else:
             rule = rules.OVERWRITTEN_EARLY if conflict.was_read else rules.RACE
         self._fail(rule, access, conflict, here)
+
+    def _relaxed_between(self, access: Access, conflict: Conflict, here: Which) -> Site | None:
+        """The relaxed arrival at a barrier of the cluster, after the earlier access, that the later one waited for."""
+        if conflict.source not in self._relaxed:
+            return None
+        time, site, (_, cluster, phase) = self._relaxed[conflict.source]
+        place = conflict.place if isinstance(here, slice) else int(here[conflict.place])
+        threads = access.by.threads
+        _, other, passed = self._passed.get(int(threads[place if len(threads) > 1 else 0]) // WARP, ("", -1, -1))
+        return site if conflict.time <= time and cluster == other and phase <= passed else None
+
+    def _fail_relaxed(self, access: Access, conflict: Conflict, here: Which, barrier: Site) -> NoReturn:
+        place = conflict.place if isinstance(here, slice) else int(here[conflict.place])
+        site = self._sites[conflict.site][0]
+        did = "the read" if conflict.was_read else "the write"
+        thread = self._wave.thread_name(conflict.source * WARP)
+        cta = thread.partition(" of ")[2]
+        notes = (f"{did} is here (PTX {site})", site.origin), (f"the barrier is here (PTX {barrier})", barrier.origin)
+        earlier = f"{did} by a warp of {cta} at PTX {site}"
+        self._raise(rules.RELAXED_BARRIER, access, place, earlier, *notes, barrier=f"PTX {barrier}")
 
     def _flag(self, access: Access, conflict: Conflict) -> tuple[Site, str] | None:
         """What may be meant as a flag between two accesses, and why it is none. Neither of the two is."""
@@ -335,6 +366,9 @@ class Races(Watching):
         note = (f"{did} is here (PTX {site})", site.origin)
         if rule is rules.RACE:
             self._raise(rule, access, place, earlier, note, sums=_SUMS * (not _is_atomic(site, access.by.site)))
+        elif rule is rules.MISSING_WARP_SYNC:
+            may_add = conflict.was_read and access.by.operation is None
+            self._raise(rule, access, place, earlier, note, sums=_SUMS * may_add)
         else:
             self._raise(rule, access, place, earlier, note)
 

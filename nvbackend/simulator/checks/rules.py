@@ -33,9 +33,18 @@ OVERWRITTEN_EARLY = Rule(
 MISSING_WARP_SYNC = Rule(
     id="simulator.missing-warp-sync",
     message="{now} {memory}, and the lanes have not met since {earlier}",
-    fix="let the lanes of the warp meet between the two: k.warp.sync(), or a barrier",
+    fix="let the lanes of the warp meet between the two: k.warp.sync(), or a barrier{sums}",
     why="The lanes of a warp run apart where the hardware likes: what is read is old or new, now and then.",
     reference="PTX ISA 9.7.13.2 (bar.warp.sync)",
+)
+RELAXED_BARRIER = Rule(
+    id="simulator.relaxed-barrier",
+    message="{now} {memory}, and nothing orders it after {earlier}: the barrier of the cluster between them is "
+    "relaxed, at {barrier}",
+    fix="leave relaxed out there: k.cluster.sync(), k.cluster.arrive(); or put k.fence.thread() before it in all "
+    "threads",
+    why="A relaxed arrival says that a thread has come, and orders no access of memory before it. Nothing traps.",
+    reference="PTX ISA 9.7.13.3 (barrier.cluster.arrive)",
 )
 RACE = Rule(
     id="simulator.race",
@@ -166,6 +175,7 @@ ORDER = frozenset(
         MISSING_WARP_SYNC,
         MISSING_BARRIER,
         OVERWRITTEN_EARLY,
+        RELAXED_BARRIER,
         RACE,
         READ_BEFORE_WAIT,
         WRITTEN_TWICE,
