@@ -115,11 +115,11 @@ class _Races:
     def _overwrites(self, run: Run, crew: Crew) -> bool:
         """Whether a run certainly writes over an mbarrier: that is the mistake, and said by the life of mbarriers."""
         uses = find_uses(self._pairs.function)
-        cells = [cell for cell in uses.cells if cell.object is run.object and cell.offset is not None]
+        begun = [cell for cell in uses.cells if cell.object is run.object and uses.of(cell, MbarrierUse.INIT)]
         return any(
-            self._footprints.reaches(run, crew, cell.offset, cell.offset + cell.object.element_bytes)
-            for cell in cells
-            if uses.of(cell, MbarrierUse.INIT) and cell.offset is not None
+            cell.offset is not None
+            and self._footprints.reaches(run, crew, cell.offset, cell.offset + cell.object.element_bytes)
+            for cell in begun
         )
 
     def _round(self, first: Run, by: Crew, second: Run, also: Crew) -> Loop | None:
