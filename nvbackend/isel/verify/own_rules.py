@@ -28,13 +28,13 @@ ANALYSIS = Rule(
 _ID = re.compile(r"[\w-]+(\.[\w-]+)+")
 
 
-@user_facing
 class Finding:
     """What an analysis finds at `site`; `values` fill in the texts of its rule, `notes` are other sites that matter.
 
     Raises rule.form for notes that are not pairs of a text and a site.
     """
 
+    @user_facing
     def __init__(self, site: Site, /, *, notes: Sequence[tuple[str, Site]] = (), **values: object) -> None:
         self._site = site
         self._notes = tuple(_checked_note(note) for note in _checked_notes(notes))
