@@ -140,7 +140,9 @@ class Launches:
         place = id(frame.f_code), frame.f_lasti
         try:
             known = self._known.get((grid, handle, place)) or self._known_from(grid, handle, frame)
-        except TypeError:  # a grid that is not hashable: a list
+        except DiagnosticError:
+            raise
+        except Exception:  # noqa: BLE001, a grid without a hash, or whose own methods raise: the check of it says so
             return False
         if known is None or not (known[0] is grid or known_grid(grid)):
             return False

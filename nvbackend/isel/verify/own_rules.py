@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, caller_location, printed, user_facing
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, caller_location, printed
 from nvbackend.diagnostics.declared import PACKAGE, declared
 from nvbackend.diagnostics.diagnostic import FORM
 from nvbackend.diagnostics.location import error_location
@@ -34,7 +34,6 @@ class Finding:
     Raises rule.form for notes that are not pairs of a text and a site.
     """
 
-    @user_facing
     def __init__(self, site: Site, /, *, notes: Sequence[tuple[str, Site]] = (), **values: object) -> None:
         self._site = site
         self._notes = tuple(_checked_note(note) for note in _checked_notes(notes))
