@@ -10,7 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast, overload
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Uncopied, raise_all, user_facing, with_article
-from nvbackend.diagnostics.boundary import cut, own_boundary
+from nvbackend.diagnostics.boundary import cut, own_boundary, refuse_method
 from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import LAUNCH_CALL, KernelsByName, NoLaunches
 from nvbackend.runtime import launch as launching
@@ -100,11 +100,15 @@ def _again_or(checked: _Launch) -> _Launch:
         self: LoadedKernel, grid: Any = _NOTHING, *arguments: object, stream: Any = None, **named: object
     ) -> None:
         try:
-            if not named and self._again(grid, arguments, stream, sys._getframe(1)):
-                return
-            if stream is not None:
-                named["stream"] = stream
-            covered(self, *(() if grid is _NOTHING else (grid,)), *arguments, **named)
+            try:
+                if not named and self._again(grid, arguments, stream, sys._getframe(1)):
+                    return
+                if stream is not None:
+                    named["stream"] = stream
+                covered(self, *(() if grid is _NOTHING else (grid,)), *arguments, **named)
+            except Exception as error:
+                refuse_method(error, checked, (self,))
+                raise
         except DiagnosticError as error:
             cut(error)
             raise
@@ -249,9 +253,13 @@ class _OfGrid:
     def __call__(self, *arguments: object, **named: object) -> None:
         kernel, grid, stream = self._kernel, self._grid, self._stream
         try:
-            if not named and kernel._again(grid, arguments, stream, sys._getframe(1)):
-                return
-            self._launch(*arguments, **named)
+            try:
+                if not named and kernel._again(grid, arguments, stream, sys._getframe(1)):
+                    return
+                self._launch(*arguments, **named)
+            except Exception as error:
+                refuse_method(error, LoadedKernel.launch, (kernel,))
+                raise
         except DiagnosticError as error:
             cut(error)
             raise

@@ -38,12 +38,16 @@ def bound() -> nvb.BoundTensorMap:
 
 
 SITE: Any = None
+HASHLESS: Any = type("Hashless", (), {"__hash__": lambda _: 1 // 0})()
 CALLS: dict[str, Callable[[], object]] = {
     "constants without end": lambda: built(constants=Endless()),
     "addresses without end": lambda: bound().bytes_of(Endless()),  # type: ignore[arg-type]
     "two addresses": lambda: bound().bytes_of((16, 32)),  # type: ignore[arg-type]
     "a stream that raises": lambda: loaded().launch(1, 0, stream=Unnamed()),
     "a stream of brackets that raises": lambda: loaded()[1, Unnamed()](0),
+    "an array that raises": lambda: loaded().launch(1, Unnamed()),
+    "an array that raises after brackets": lambda: loaded()[1](Unnamed()),
+    "a grid whose hash raises": lambda: loaded().launch(HASHLESS, 0),
     "notes that are masked": lambda: nvb.rules.Finding(SITE, notes=np.ma.masked),
     "a text of notes": lambda: nvb.rules.Finding(SITE, notes="it begins here"),  # type: ignore[arg-type]
     "a number of notes": lambda: nvb.rules.Finding(SITE, notes=3),  # type: ignore[arg-type]
