@@ -239,9 +239,10 @@ class OperandTracking:
             if use is None:
                 use, find = descriptor_use(row.semantics, operand), self._places.of_descriptor
             value = _single(operands.get(operand.name))
-            place = None if use is None or value is None else find(value)
-            place = self._places.of_peer(place) if said.in_peer else place
-            if use is not None and place is not None:
+            if use is None or value is None:
+                continue
+            place = self._places.of_peer(find(value)) if said.in_peer else find(value)
+            if place is not None:
                 extent = extents.get(operand.name)
                 if extent is None:
                     extent = known_extent(row.semantics, operand, constants, strided=row.has_operand(STRIDE))
