@@ -123,3 +123,9 @@ def test_what_is_said_to_hang_hangs_in_the_simulator() -> None:
 @pytest.mark.exhaustive(seconds=100)
 def test_many_rings() -> None:
     assert len({_judged(seed) for seed in range(40, 640)}) == 3
+
+
+def test_a_number_that_one_way_knows_for_each_thread_is_unknown_after_both() -> None:
+    text = _ring(0).text
+    more = "mov.u32 %r11, %ctaid.x; @%p0 bra both; mov.u32 %r11, %r1; both: add.u32 %r12, %r11, 1; ret;"
+    assert lint(text.replace("done: ret;", f"done: {more}")) == lint(text)

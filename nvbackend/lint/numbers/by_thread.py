@@ -384,7 +384,7 @@ def _equal(left: Value, right: Value) -> bool:
     if left is right:
         return True
     if isinstance(left, Unknown) or isinstance(right, Unknown):
-        return isinstance(left, Unknown) and left == right
+        return isinstance(left, Unknown) and isinstance(right, Unknown) and left == right
     if isinstance(left, int) or isinstance(right, int):
         return isinstance(left, int) and isinstance(right, int) and left == right
     return bool((left == right).all())
