@@ -361,12 +361,12 @@ class Runs:
         return scale.launch(base)
 
 
-def _with_values(found: Diagnostic, values: Mapping[str, int]) -> Diagnostic:
+def _with_values(found: Diagnostic, values: Mapping[str, float]) -> Diagnostic:
     """A diagnostic that names the parameters with which it was found."""
     return replace(found, message=f"{found.message} (with {_listed(values)})") if values else found
 
 
-def _with_data(found: Diagnostic, numbers: Mapping[str, int]) -> Diagnostic:
+def _with_data(found: Diagnostic, numbers: Mapping[str, float]) -> Diagnostic:
     """A deadlock that names the numbers in memory with which threads wait, and how to rule them out."""
     if found.rule_id != DEADLOCK.id or not numbers:
         return found
@@ -375,5 +375,5 @@ def _with_data(found: Diagnostic, numbers: Mapping[str, int]) -> Diagnostic:
     return replace(_with_values(found, few), fix=f"{found.fix}; if {which}, rule it out with k.assume")
 
 
-def _listed(values: Mapping[str, int]) -> str:
+def _listed(values: Mapping[str, float]) -> str:
     return ", ".join(f"{name} = {number}" for name, number in values.items())

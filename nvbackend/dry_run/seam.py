@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
@@ -27,6 +27,7 @@ __all__ = [
     "Exceeded",
     "Launch",
     "MakeProtocols",
+    "Named",
     "Outcome",
     "Protocols",
     "Results",
@@ -148,9 +149,19 @@ class Blocked:
 
 DONE: Final = Done()
 BLOCKED: Final = Blocked()
-Results: TypeAlias = Mapping[str, Value]
+
+
+class Named(NamedTuple):
+    """An unknown value that is the same for all threads that get it: what phase `phase` of a barrier gives."""
+
+    cta: int
+    barrier: int
+    phase: int
+
+
+Results: TypeAlias = "Mapping[str, Value | Named]"
 """The step is executed, and these are its outputs by their names in the row (of the first register)."""
-Outcome: TypeAlias = Done | Blocked | Results
+Outcome: TypeAlias = "Done | Blocked | Results"
 
 
 class Protocols(Protocol):

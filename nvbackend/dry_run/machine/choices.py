@@ -34,7 +34,7 @@ class Choices:
             raise Guessed
         return int(decided) if isinstance(decided, bool) else decided
 
-    def of_memory(self) -> dict[str, int]:
+    def of_memory(self) -> dict[str, float]:
         """The numbers of global memory about which something was chosen, by their places."""
         return self._model.of_memory()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nvbackend.dry_run.program.code import SELF
 from nvbackend.dry_run.values.lanes import among, merge
-from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
+from nvbackend.dry_run.values.unknown import Unknown
 
 if TYPE_CHECKING:
     from nvbackend.dry_run.machine.choices import Choices
@@ -98,4 +98,7 @@ class Fiber:
 
     def store(self, address: Any, value: Any, size: int) -> None:
         """Store a number to shared memory."""
-        self.numbers.store(address, UNKNOWN if self.aside is not None else value, size, self.warp.cta, self.mask)
+        if self.aside is not None:
+            self.numbers.forget(among(address, self.mask), size, self.warp.cta)
+        else:
+            self.numbers.store(address, value, size, self.warp.cta, self.mask)

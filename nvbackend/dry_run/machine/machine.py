@@ -124,7 +124,7 @@ class Machine:
         for slot in self._program.addresses:
             registers[slot] |= cta % self._launch.cluster << RANK_SHIFT
         for name, slot in self._program.scalars.items():
-            registers[slot] = self._scalars[name] if name in self._scalars else leaf(self._table, "parameter", name)
+            registers[slot] = self._scalars[name] if name in self._scalars else self._parameter(name)
         for index in range(self._launch.warps):
             alive = self._launch.lanes(index)
             fiber = Fiber(Warp(cta, index, alive), alive, 0, list(registers), self._numbers, self.choices)
@@ -132,6 +132,11 @@ class Machine:
             for slot, own in self._program.special.items():
                 fiber.registers[slot] = own(fiber, self._launch, None, alive)["value"]
             self._ready.append(fiber)
+
+    def _parameter(self, name: str) -> Expression:
+        """A parameter without a number: a float, or an address."""
+        kind = self._program.formats.get(name)
+        return leaf(self._table, "parameter" if kind is None else f"number {kind}", name)
 
     def _try_blocked(self) -> bool:
         """Try every waiting warp again. Returns whether one of them could go on."""

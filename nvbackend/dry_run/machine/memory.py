@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from nvbackend.dry_run.seam import RANK_SHIFT
+from nvbackend.dry_run.seam import RANK_SHIFT, Named
 from nvbackend.dry_run.values.lanes import LANES, among
 from nvbackend.dry_run.values.unknown import UNKNOWN, Expression, Unknown, leaf
 
@@ -26,6 +26,10 @@ class SharedNumbers:
         self._values += 1
         return leaf(self._table, f"fresh i{bits}", self._values)
 
+    def named(self, bits: int, name: Named) -> Expression:
+        """The value of so many bits that is called `name`."""
+        return leaf(self._table, f"named i{bits}", *name)
+
     def load(self, address: Any, size: int, cta: int, mask: int) -> Any:
         """The number at `address`, in each of the lanes `mask` of a warp of `cta`."""
         where = among(address, mask)
@@ -35,7 +39,7 @@ class SharedNumbers:
         return found[1] if found is not None and found[0] == size else UNKNOWN
 
     def store(self, address: Any, value: Any, size: int, cta: int, mask: int) -> None:
-        """What lanes `mask` of a warp of `cta` store."""
+        """What lanes `mask` of a warp of `cta` store: something new where it is not known what."""
         where = among(address, mask)
         if isinstance(where, Unknown):
             self._known.clear()
@@ -48,7 +52,9 @@ class SharedNumbers:
             return
         self.forget(where, size, cta)
         number = among(value, mask)
-        if type(number) is int or isinstance(number, Expression):
+        if isinstance(number, Unknown) and number.varies:
+            number = self.fresh(8 * size)
+        if type(number) is int or isinstance(number, Unknown):
             self._known[self._place(where, cta)] = (size, number)
 
     def forget(self, address: Any, size: int | None, cta: int, *, all_ctas: bool = False) -> None:

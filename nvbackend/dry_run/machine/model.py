@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from nvbackend.dry_run.values import floats
 from nvbackend.dry_run.values.arithmetic import signed
 from nvbackend.dry_run.values.lanes import LANES, tidy
 from nvbackend.dry_run.values.meaning import Code, Leaf, code_of
@@ -43,6 +44,7 @@ class Model:
         self._settles = settles
         self._numbers: dict[Place, int] = {}
         self._bits: dict[Place, int] = {}
+        self._formats: dict[Place, str] = {}
         self._decided: dict[Expression, bool] = {}
         self._by_root: dict[Hashable, dict[Expression, bool]] = {}
         self._roots_of: dict[Place, Hashable] = {}
@@ -89,16 +91,18 @@ class Model:
         """Whether it depends on numbers of global memory, which are the caller's: they may be multiples of others."""
         return any(isinstance(root, str) for root in self._code(condition).roots)
 
-    def of_memory(self) -> dict[str, int]:
+    def of_memory(self) -> dict[str, float]:
         """The numbers of global memory about which something was chosen, by their places: `lengths[0]`."""
         arrays = {number: place[1][0] for place, number in self._numbers.items() if place[0] == "parameter"}
-        numbers = {}
+        numbers: dict[str, float] = {}
         for place in (one for one in self._numbers if one in self._settled and one[0] == "load"):
             (address,), bits = place[1], self._bits[place]
             array = arrays.get(address >> _APART << _APART) if type(address) is int else None
             if array is not None:
                 index = (address & (1 << _APART) - 1) * 8 // bits
-                numbers[f"{array}[{index}]"] = int(signed(self._numbers[place], bits))
+                number = self._numbers[place]
+                name = self._formats.get(place)
+                numbers[f"{array}[{index}]"] = floats.number(number, name) if name else int(signed(number, bits))
         return numbers
 
     def _places(self, condition: Expression) -> list[Place]:
@@ -123,6 +127,8 @@ class Model:
             if place not in self._numbers:
                 self._numbers[place] = len(self._numbers) + 1 << _APART if step.operation == "parameter" else 0
                 self._bits[place], self._roots_of[place] = step.bits, step.root
+            if step.format:
+                self._formats[place] = step.format
             self._bits[place] = max(self._bits[place], step.bits)
             asked.append(place)
             registers[step.to] = self._numbers[place] & (1 << step.bits) - 1
@@ -176,6 +182,11 @@ class Model:
             self._numbers[place] = at + by & (1 << bits) - 1
             return self._now(condition) is wish
 
+        code = self._code(condition)
+        for number in floats.tried(code.constants, bits) if code.has_floats else ():
+            self._numbers[place] = number
+            if self._now(condition) is wish:
+                yield number
         for by in (*self._roots(condition, place, at, bits), *_distances()):
             if not holds(by):
                 continue

@@ -10,7 +10,7 @@ import numpy as np
 from nvbackend.dry_run.machine.fiber import Fiber
 from nvbackend.dry_run.order.words import touch_of
 from nvbackend.dry_run.program.code import Recorded
-from nvbackend.dry_run.seam import Value
+from nvbackend.dry_run.seam import Named, Value
 from nvbackend.dry_run.values.lanes import among
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown, combine
 from nvbackend.intrinsics.row.semantics import MemoryOperand
@@ -64,11 +64,14 @@ def give(fiber: Fiber, recorded: Recorded, outputs: Mapping[str, Any]) -> None:
     if recorded.word is not None:
         _load(fiber, recorded, recorded.word)
         return
-    row = recorded.instr.row if recorded.instr.semantics.atomic else None
+    row, is_atomic = recorded.instr.row, recorded.instr.semantics.atomic
     for name, slots in recorded.outputs.items():
         for index, slot in enumerate(slots):
             known = outputs.get(name, UNKNOWN) if index == 0 else UNKNOWN
-            fiber.registers[slot] = known if row is None else fiber.fresh(row.operand(name).register.element.bits)
+            if row is not None and (is_atomic or isinstance(known, Named)):
+                bits = row.operand(name).register.element.bits
+                known = fiber.numbers.named(bits, known) if isinstance(known, Named) else fiber.fresh(bits)
+            fiber.registers[slot] = known
 
 
 def _load(fiber: Fiber, recorded: Recorded, word: int) -> None:

@@ -38,6 +38,20 @@ class Barrier:
     known: list[Known] = field(default_factory=list)
     comers: list[Comer] = field(default_factory=list)
     last: list[Comer] = field(default_factory=list)
+    holding: list[tuple[int, int] | None] = field(default_factory=list)
+    """Of each warp of this phase that gives a predicate: where it holds, and all lanes. None where that is unknown."""
+    held: dict[int, list[tuple[int, int] | None]] = field(default_factory=dict)
+    """The same of the phases before."""
+
+    def reduced(self, phase: int, operation: str) -> int | None:
+        """What a reducing barrier gives of the predicates of a phase; None where they do not say."""
+        known = [one for one in self.held.get(phase, ()) if one is not None]
+        decided = {"or": any(there for there, _ in known), "and": any(there != lanes for there, lanes in known)}
+        if not decided.get(operation) and len(known) < len(self.held.get(phase, ())):
+            return None
+        if operation == "popc":
+            return sum(there.bit_count() for there, _ in known)
+        return int(decided["or"] if operation == "or" else not decided["and"])
 
     def arrive(self, warp: Warp, comer: Comer, known: Known, threads: int) -> None:
         """A warp arrives."""
@@ -65,6 +79,8 @@ class Barrier:
         self.known.append((self.seen, self.fenced))
         self.before, self.came = self.came, 0
         self.last, self.comers = self.comers, []
+        if self.holding:
+            self.held[self.phase], self.holding = self.holding, []
         self.phase += 1
         self.arrived = 0
         return True

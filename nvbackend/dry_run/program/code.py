@@ -107,5 +107,7 @@ class Program:
     """The recorded instructions that give values, by these."""
     slots: Mapping[ir.Value, int]
     """The register of each LLVM value that is computed."""
+    formats: Mapping[str, str]
+    """The formats of the parameters that are floats, by name."""
     opaque: bool
     """Whether it contains foreign code, about which nothing is known."""

@@ -18,6 +18,7 @@ from nvbackend.dry_run.program.needed import is_of_protocols, needed, pointers, 
 from nvbackend.dry_run.program.operations import is_pure, operation_of
 from nvbackend.dry_run.program.registers import Registers
 from nvbackend.dry_run.values.arithmetic import Operation
+from nvbackend.dry_run.values.floats import format_of
 from nvbackend.dry_run.when import Counter
 from nvbackend.intrinsics.row.row import GUARD, Effect
 from nvbackend.intrinsics.row.semantics import Scope, TensorMemory
@@ -116,6 +117,7 @@ class _Compiler:
             self._places,
             self._computed,
             registers.slots,
+            {one.name: name for one in self._function.args if (name := format_of(one.type)) is not None},
             self._opaque,
         )
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from llvmlite import ir
 
+from nvbackend.dry_run.values import floats
+
 BASE = 1024
 """Bytes at the start of shared memory that belong to the system."""
 GAP = 128
@@ -34,7 +36,7 @@ def lay_out(module: ir.Module, dynamic_bytes: int) -> tuple[dict[str, int], rang
 
 
 def constant(value: Any, places: Mapping[str, int]) -> int | None:
-    """The bits of an integer, or of the address of a variable; None for what is neither."""
+    """The bits of a number, or of the address of a variable; None for what is neither."""
     if isinstance(value, ir.GlobalVariable):
         return places.get(str(value.name))
     if isinstance(value, ir.FormattedConstant):
@@ -42,6 +44,9 @@ def constant(value: Any, places: Mapping[str, int]) -> int | None:
         return None if found is None else places.get(found[1])
     if isinstance(value.type, ir.IntType) and isinstance(value.constant, int):
         return value.constant & (1 << int(value.type.width)) - 1
+    name = floats.format_of(value.type)
+    if name is not None and isinstance(value.constant, (int, float)):
+        return floats.bits(value.constant, name)
     return 0 if isinstance(value.type, ir.PointerType) and value.constant is None else None
 
 

@@ -47,14 +47,15 @@ def needed(
     """
     stores: dict[ir.Value, list[ir.Instruction]] = {}
     roots: list[ir.Value] = []
+    others: list[ir.Instruction] = []
     for block in function.blocks:
         for one in block.instructions:
             if one.opname == "store":
                 pointer = one.operands[1]
                 if isinstance(pointer, ir.AllocaInstr):
                     stores.setdefault(pointer, []).append(one)
-                elif _is_shared(pointer) and isinstance(one.operands[0].type, ir.IntType):
-                    roots += [one, pointer]
+                elif _is_shared(pointer):
+                    (roots if isinstance(one.operands[0].type, ir.IntType) else others).append(one)
             elif is_assumption(one):
                 roots.append(one)
         if block.terminator is not None:
@@ -62,7 +63,10 @@ def needed(
     for anchor in (one for several in anchors.values() for one in several if is_of_protocols(one.instr)):
         roots += (one for registers in inputs(anchor).values() for one in registers if isinstance(one, ir.Value))
         roots += pointers(anchor)
-    return _closure(roots, stores, computed)
+    found = _closure(roots, stores, computed)
+    if others and any(one.opname == "load" and _is_shared(one.operands[0]) and not _is_integer(one) for one in found):
+        return _closure([*roots, *others], stores, computed)
+    return found
 
 
 def pointers(anchor: Anchor) -> list[ir.Value]:
@@ -102,6 +106,10 @@ def _is_silent(row: Row, name: str, registers: Sequence[ir.Value | int]) -> bool
 def is_data(value: ir.Value | int) -> bool:
     """Whether it is neither an integer nor an address."""
     return isinstance(value, ir.Value) and not isinstance(value.type, (ir.IntType, ir.PointerType))
+
+
+def _is_integer(one: ir.Instruction) -> bool:
+    return isinstance(one.type, ir.IntType)
 
 
 def _is_shared(pointer: ir.Value) -> bool:

@@ -8,16 +8,29 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from nvbackend.dry_run.program.code import SELF
+from nvbackend.dry_run.program.layout import constant
 from nvbackend.dry_run.program.needed import SHARED_SPACES, is_assumption
-from nvbackend.dry_run.values import arithmetic
+from nvbackend.dry_run.values import arithmetic, floats
 from nvbackend.dry_run.values.arithmetic import Operation, Registers
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown, combine
 from nvbackend.intrinsics.arithmetic import integers
 
+_TOWARDS_ZERO = {
+    f"llvm.nvvm.{source}2{'' if sign == 's' else 'u'}{size}.rz": f"fpto{sign}i.sat"
+    for source in "fd"
+    for sign in "su"
+    for size in ("i", "ll")
+}
+"""Conversions of a float to an integer, which saturate: by LLVM's name of each."""
+_OF_ELEMENTS = (1, *SHARED_SPACES)
+"""The address spaces of vectors whose elements are followed: global and shared memory."""
+_CONSTANT = 4
+"""That of arrays of constants."""
 RegisterOf: TypeAlias = Callable[["ir.Value | int"], int]
 _CASTS = ("ptrtoint", "inttoptr", "addrspacecast", "bitcast", "zext", "sext", "trunc")
 _CERTAIN = {"add", "sub", "mul", "and", "or", "xor", "icmp", "getelementptr", *_CASTS}
 _SHIFTS = ("shl", "lshr", "ashr")
+_CONVERSIONS = ("fpext", "fptrunc", "sitofp", "uitofp", "fptosi", "fptoui")
 _PURE = {*_CERTAIN, *_SHIFTS, "udiv", "urem", "sdiv", "srem", "select"}
 
 
@@ -68,7 +81,36 @@ def _value(one: ir.Instruction, d: int, register: RegisterOf) -> Operation:
     if kind in arithmetic.BINARY:
         return arithmetic.BINARY[kind](d, register(one.operands[0]), register(one.operands[1]), bits)
     made = _MADE.get(kind)
-    return arithmetic.unknown(d) if made is None else made(one, d, register, bits)
+    return _of_floats(one, kind, d, register) if made is None else made(one, d, register, bits)
+
+
+def _of_floats(one: ir.Instruction, kind: str, d: int, register: RegisterOf) -> Operation:
+    """Arithmetic of floats, a comparison, or a conversion, called `kind`."""
+    given = [each for each in one.operands if not isinstance(each, ir.Function)]
+    between = (
+        [_name(given[0].type), _name(one.type)] if kind.partition(".")[0] in _CONVERSIONS else [_name(given[-1].type)]
+    )
+    said = " ".join([kind, *([str(one.op)] if kind == "fcmp" else ()), *between])
+    function = floats.function_of(said)
+    if function is None:
+        return _named(one, kind, d, register)
+    return arithmetic.computed(d, said, function, [register(each) for each in given])
+
+
+def _named(one: ir.Instruction, name: str, d: int, register: RegisterOf) -> Operation:
+    """What a function, which is called `name` and not known further, gives of floats: the same of the same."""
+    if name in _TOWARDS_ZERO:
+        return _of_floats(one, _TOWARDS_ZERO[name], d, register)
+    given = list(one.args) if one.opname == "call" and _is_followed(one.type) else []
+    if not given or any(floats.format_of(each.type) is None for each in given):
+        return arithmetic.unknown(d)
+    if isinstance(one.callee, ir.InlineAsm) and one.callee.side_effect:
+        return arithmetic.unknown(d)
+    return arithmetic.named(d, f"{name} {_name(one.type)}", [register(each) for each in given])
+
+
+def _name(kind: ir.Type) -> str:
+    return floats.format_of(kind) or str(kind)
 
 
 def _compare(one: ir.Instruction, d: int, register: RegisterOf, bits: int) -> Operation:
@@ -85,11 +127,13 @@ def _select(one: ir.Instruction, d: int, register: RegisterOf, bits: int) -> Ope
 
 
 def _is_followed(kind: ir.Type) -> bool:
-    return isinstance(kind, ir.PointerType) or (isinstance(kind, ir.IntType) and kind.width <= 64)
+    if isinstance(kind, ir.IntType):
+        return bool(kind.width <= 64)
+    return isinstance(kind, ir.PointerType) or floats.format_of(kind) is not None
 
 
 def _bits(kind: ir.Type) -> int:
-    return int(kind.width) if isinstance(kind, ir.IntType) else 64
+    return int(kind.width) if isinstance(kind, ir.IntType) else floats.SIZES.get(_name(kind), 64)
 
 
 def _cast(one: ir.Instruction, d: int, register: RegisterOf, bits: int) -> Operation:
@@ -129,10 +173,10 @@ def _is_plain(one: ir.Instruction) -> bool:
 def _call(one: ir.CallInstr, d: int, register: RegisterOf, bits: int) -> Operation:
     if isinstance(one.callee, ir.InlineAsm):
         asm = str(one.callee.asm)
-        function = integers.computing().get(asm)
+        function, said = integers.computing().get(asm), asm.partition(" ")[0]
         if function is None:
-            return arithmetic.unknown(d)
-        return arithmetic.computed(d, asm.partition(" ")[0], function, [register(each) for each in one.args])
+            return _named(one, asm.replace(" ", "_"), d, register)
+        return arithmetic.computed(d, said, function, [register(each) for each in one.args])
     name = str(getattr(one.callee, "name", ""))
     if name.startswith("llvm.") and not name.startswith("llvm.nvvm."):
         kind = name.split(".")[1]
@@ -141,7 +185,9 @@ def _call(one: ir.CallInstr, d: int, register: RegisterOf, bits: int) -> Operati
             return arithmetic.BINARY[kind](d, given[0], given[1], bits)
         if kind in ("fshl", "fshr"):
             return arithmetic.funnel(d, given[0], given[1], given[2], bits, left=kind == "fshl")
-    return arithmetic.unknown(d)
+        if floats.format_of(one.type) is not None or kind in _CONVERSIONS:
+            return _of_floats(one, f"{kind}.sat" if kind in _CONVERSIONS else kind, d, register)
+    return _named(one, name, d, register) if name.startswith("llvm.") else arithmetic.unknown(d)
 
 
 def _fresh(d: int, kind: ir.Type) -> Operation:
@@ -157,36 +203,56 @@ def _fresh(d: int, kind: ir.Type) -> Operation:
 def _load(one: ir.Instruction, d: int, register: RegisterOf) -> Operation:
     pointer = one.operands[0]
     a = register(pointer)
-    if isinstance(pointer, ir.AllocaInstr):
+    of_elements = isinstance(one.type, ir.VectorType) and pointer.type.addrspace in _OF_ELEMENTS
+    if isinstance(pointer, ir.AllocaInstr) or of_elements:
         return arithmetic.copy(d, a)
-    if isinstance(one.type, ir.VectorType) and pointer.type.addrspace in SHARED_SPACES:
-        return arithmetic.copy(d, a)
-    if not isinstance(one.type, ir.IntType):
+    if pointer.type.addrspace == _CONSTANT:
+        return _load_constant(d, pointer, register)
+    if not isinstance(one.type, ir.IntType) and floats.format_of(one.type) is None:
         return arithmetic.unknown(d)
     if isinstance(pointer, ir.GEPInstr) and isinstance(pointer.operands[0], ir.AllocaInstr):
         return _fresh(d, one.type)  # of an array of the thread's own, which other indices may have set since
     if pointer.type.addrspace in SHARED_SPACES:
-        size = one.type.width // 8
+        size = _bits(one.type) // 8
 
         def run(r: Registers) -> None:
             r[d] = r[SELF].load(r[a], size)
 
         return run
-    kind = str(one.type)
+    return _load_global(d, a, 0, one.type)
 
-    def run_global(r: Registers) -> None:
-        address = r[a]
-        r[d] = combine(f"load {kind}", address) if not isinstance(address, int) else UNKNOWN
 
-    return run_global
+def _load_constant(d: int, pointer: ir.Value, register: RegisterOf) -> Operation:
+    """An element of an array of constants."""
+    if not isinstance(pointer, ir.GEPInstr):
+        return arithmetic.unknown(d)
+    array, *_, index = pointer.operands
+    data = getattr(getattr(array, "initializer", None), "constant", None)
+    numbers = [constant(each, {}) for each in data] if isinstance(data, list) else []
+    known = [one for one in numbers if one is not None]
+    if not known or len(known) < len(numbers):
+        return arithmetic.unknown(d)
+    return arithmetic.element(d, register(index), known)
+
+
+def _load_global(d: int, a: int, offset: int, kind: ir.Type) -> Operation:
+    said = f"load {_name(kind)}"
+
+    def run(r: Registers) -> None:
+        address = r[a] + offset
+        r[d] = combine(said, address) if isinstance(address, Unknown) else UNKNOWN
+
+    return run
 
 
 def _extract(one: ir.Instruction, d: int, register: RegisterOf, bits: int) -> Operation:
-    """An element of a vector that was loaded from shared memory, in whose register its address is."""
+    """An element of a vector that was loaded from memory, in whose register its address is."""
     vector, place = one.operands
-    if vector.opname != "load" or vector.operands[0].type.addrspace not in SHARED_SPACES:
+    if getattr(vector, "opname", "") != "load" or vector.operands[0].type.addrspace not in _OF_ELEMENTS:
         return arithmetic.unknown(d)
     a, offset, size = register(vector), int(place.constant) * bits // 8, bits // 8
+    if vector.operands[0].type.addrspace not in SHARED_SPACES:
+        return _load_global(d, a, offset, one.type)
 
     def run(r: Registers) -> None:
         address = r[a]
@@ -215,10 +281,23 @@ def _store(one: ir.Instruction, register: RegisterOf) -> Operation:
         return arithmetic.copy(b, a)
     if pointer.type.addrspace not in SHARED_SPACES:
         return _nothing
-    size = value.type.width // 8
+    if isinstance(value.type, ir.VectorType):
+        return _store_elements(b, value.type)
+    size = _bits(value.type) // 8
 
     def run(r: Registers) -> None:
         r[SELF].store(r[b], r[a], size)
+
+    return run
+
+
+def _store_elements(b: int, kind: ir.VectorType) -> Operation:
+    """Store a vector to shared memory: of its elements nothing is known but that they are there."""
+    size, count = _bits(kind.element) // 8, int(kind.count)
+
+    def run(r: Registers) -> None:
+        for index in range(count):
+            r[SELF].store(r[b] + index * size, UNKNOWN, size)
 
     return run
 

@@ -11,7 +11,9 @@ from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.words import in_rounds, instruction, warps
 from nvbackend.dry_run.protocols.state import State
-from nvbackend.dry_run.seam import BLOCKED, DONE, Outcome, Step
+from nvbackend.dry_run.seam import ALL_LANES, BLOCKED, DONE, Named, Outcome, Step
+from nvbackend.dry_run.values.lanes import bits
+from nvbackend.dry_run.values.unknown import Unknown
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, Scope
 
 
@@ -67,6 +69,8 @@ class ThreadBarriers:
             self._check(barrier, warp, comer)
             if said.waits:
                 self._joined[key] = barrier, barrier.phase
+            if step.instr.row.has_operand("predicate"):
+                barrier.holding.append(_holding(step))
             barrier.arrive(warp, comer, warp.tell(), WARP_SIZE)
             self._advance(barrier)
             if not said.waits:
@@ -76,7 +80,10 @@ class ThreadBarriers:
             return BLOCKED
         del self._joined[key]
         warp.learn(barrier.known[phase])
-        return DONE
+        if not step.instr.row.has_operand("predicate"):
+            return DONE
+        known = barrier.reduced(phase, str(step.instr.row.axes["operation"]))
+        return {"result": Named(step.cta, barrier.number, phase) if known is None else known}
 
     def _advance(self, barrier: Barrier) -> None:
         if barrier.comers:
@@ -157,3 +164,12 @@ class ThreadBarriers:
         )
         if not missing:
             barrier.advance(self._state.warps[first.cta, first.warp], 0)
+
+
+def _holding(step: Step) -> tuple[int, int] | None:
+    """The lanes in which the predicate of a reducing barrier holds, and all; None where that is unknown."""
+    value = step.value("predicate")
+    if isinstance(value, Unknown):
+        return None
+    holding = (ALL_LANES if value else 0) if isinstance(value, int) else bits(value)
+    return holding & step.lanes, step.lanes

@@ -13,6 +13,8 @@ import numpy as np
 from nvbackend.dry_run.values.lanes import tidy
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown, combine
 
+ELEMENT = "element"
+"""What an element of an array of constants is called, at an unknown index."""
 Registers: TypeAlias = list[Any]
 Operation: TypeAlias = Callable[[Registers], None]
 
@@ -330,6 +332,34 @@ def computed(d: int, name: str, function: Callable[..., int], operands: Sequence
         else:
             lanes = zip(*(np.broadcast_to(one, 32).tolist() for one in given), strict=True)
             r[d] = tidy(np.array([function(*lane) for lane in lanes], np.uint64))
+
+    return run
+
+
+def element(d: int, index: int, numbers: Sequence[int]) -> Operation:
+    """The number at an index."""
+    table = np.array(numbers, np.uint64)
+
+    def run(r: Registers) -> None:
+        i = r[index]
+        r[d] = combine(ELEMENT, i, table) if isinstance(i, Unknown) else taken(i, table)
+
+    return run
+
+
+def taken(index: Any, table: Any) -> Any:
+    """The number at an index, or those at several, unknown where there is none."""
+    if np.any(np.greater_equal(index, len(table))):
+        return UNKNOWN
+    return int(table[index]) if type(index) is int else tidy(table[index])
+
+
+def named(d: int, name: str, operands: Sequence[int]) -> Operation:
+    """What a function called `name` gives of its operands: another unknown value for others."""
+
+    def run(r: Registers) -> None:
+        given = [r[operand] for operand in operands]
+        r[d] = combine(name, *given) if any(isinstance(one, Unknown) for one in given) else UNKNOWN
 
     return run
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nvbackend.dry_run.values import arithmetic
+from nvbackend.dry_run.values import arithmetic, floats
 from nvbackend.dry_run.values.arithmetic import Operation
 from nvbackend.dry_run.values.unknown import Expression, Unknown
 from nvbackend.intrinsics.arithmetic import integers
@@ -23,7 +23,8 @@ _LOAD = "load"
 class Leaf:
     """A value that follows from no other, as one from memory does not: register `to`, so many bits wide.
 
-    `operands` are registers, as of the address; what depends on it, and on those like it, has its `root`.
+    `operands` are registers, as of the address; what depends on it, and on those like it, has its `root`. Of a float
+    there is the `format`.
     """
 
     operation: str
@@ -31,6 +32,7 @@ class Leaf:
     to: int
     bits: int
     root: Hashable
+    format: str = ""
 
 
 @dataclass(slots=True)
@@ -40,6 +42,9 @@ class Code:
     registers: list[Any] = field(default_factory=list)
     steps: list[Operation | Leaf] = field(default_factory=list)
     roots: set[Hashable] = field(default_factory=set)
+    constants: dict[tuple[int, str], None] = field(default_factory=dict)
+    """The floats that others are compared with or computed from, as bits of a format."""
+    has_floats: bool = False
 
     def new(self, value: Any) -> int:
         """A register."""
@@ -65,14 +70,18 @@ def code_of(expression: Expression) -> Code:
 def _add(code: Code, node: Expression, operands: list[int], to: int) -> None:
     operation, *given = node.key
     made = _operation(operation, tuple(given[1:]) if operation in _CASTS else ())
+    name, _, width = operation.rpartition(" ")
+    if floats.function_of(operation) is not None:
+        code.has_floats = True
+        code.constants |= {(one, width): None for one in given if type(one) is int and width in floats.SIZES}
     if made is not None:
         code.steps.append(made(to, *operands))
         return
-    name, _, width = operation.partition(" i")
+    bits = floats.SIZES.get(width) or (int(width[1:]) if width[:1] == "i" and width[1:].isdigit() else _ADDRESS)
     if name == _LOAD:  # loads of several widths at one address read bits of one number
         operation = _LOAD
     root = operation if given and isinstance(given[0], Unknown) else node
-    code.steps.append(Leaf(operation, tuple(operands), to, int(width) if width.isdigit() else _ADDRESS, root))
+    code.steps.append(Leaf(operation, tuple(operands), to, bits, root, width if width in floats.SIZES else ""))
     code.roots.add(root)
 
 
@@ -103,8 +112,18 @@ def _operation(operation: str, widths: tuple[int, ...]) -> Callable[..., Operati
         return lambda d, a, b: arithmetic.compare(d, a, b, predicate, int(width))
     if kind == "select":
         return arithmetic.select
-    function = _computing().get(operation)
+    if kind == arithmetic.ELEMENT:
+        return _element
+    function = _computing().get(operation) or floats.function_of(operation)
     return None if function is None else lambda d, *given: arithmetic.computed(d, operation, function, given)
+
+
+def _element(d: int, index: int, table: int) -> Operation:
+    def run(r: arithmetic.Registers) -> None:
+        i = r[index]
+        r[d] = i if isinstance(i, Unknown) else arithmetic.taken(i, r[table])
+
+    return run
 
 
 @cache

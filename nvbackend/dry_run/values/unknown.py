@@ -14,6 +14,8 @@ class Unknown:
     __array_ufunc__ = None  # NumPy leaves arithmetic with it to the methods below
     key: tuple[Any, ...] = ()
     """The operation and its operands, where it is an expression."""
+    varies = True
+    """Whether it may differ by lane."""
 
     def __repr__(self) -> str:
         return "UNKNOWN"
@@ -61,11 +63,12 @@ UNKNOWN: Final = Unknown()
 class Expression(Unknown):
     """An unknown value with an identity: what it is computed from. `table` holds all expressions of one run."""
 
-    __slots__ = ("key", "table")
+    __slots__ = ("key", "table", "varies")
 
     def __init__(self, table: dict[Hashable, Expression], key: tuple[Any, ...]) -> None:
         self.table = table
         self.key = key
+        self.varies = any(one.varies if isinstance(one, Unknown) else type(one) is bytes for one in key)
 
 
 def leaf(table: dict[Hashable, Expression], *key: Hashable) -> Expression:
