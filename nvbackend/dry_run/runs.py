@@ -12,15 +12,28 @@ from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.dry_run.anchors import Anchor
 from nvbackend.dry_run.machine.choices import Guessed
 from nvbackend.dry_run.machine.fiber import Contradicted
-from nvbackend.dry_run.machine.machine import Machine, OverBudget
+from nvbackend.dry_run.machine.machine import Machine, OverBudget, Ways
 from nvbackend.dry_run.machine.threads import own
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.compile import compile_program
 from nvbackend.dry_run.program.needed import is_of_protocols
 from nvbackend.dry_run.rules import BEYOND, DEADLOCK, TENSOR_BOUNDS, UNINITIALISED, UNJUDGED, UNWRITTEN
-from nvbackend.dry_run.scenario.choose import FEW, FURTHER_ON, MAIN, MORE, Scale, Wanted, choose, halved, rounds_of
+from nvbackend.dry_run.scenario.choose import (
+    FEW,
+    FIRST_OF_TWO,
+    FURTHER_ON,
+    MAIN,
+    MORE,
+    Scale,
+    Wanted,
+    choose,
+    halved,
+    rounds_of,
+    special_of,
+)
 from nvbackend.dry_run.scenario.few_steps import FewSteps, asks_for_its_place
 from nvbackend.dry_run.scenario.laps import Laps
+from nvbackend.dry_run.scenario.other_ways import OtherWays
 from nvbackend.dry_run.scenario.promises import Promises
 from nvbackend.dry_run.scenario.rounds import Rounds
 from nvbackend.dry_run.seam import Exceeded, Launch, MakeProtocols
@@ -124,6 +137,8 @@ class Runs:
         self._promises = Promises(subject.function, subject.anchors, program.computed, subject.scalars)
         self._laps = Laps(subject.function, subject.anchors, program, lambda: self._rounds(MAIN).used)
         self._spent = 0
+        self._went: list[tuple[Mapping[str, int], Ways]] = []
+        """The parameters of each run, and which ways it went."""
         size = sum(len(block.instructions) for block in subject.function.blocks)
         self._enough = min(ENOUGH, SHORT + size)
 
@@ -163,7 +178,8 @@ class Runs:
         for scale in FEW:
             if found := self._few(few, scale, machine.steps):
                 return found
-        return self._least(few, machine.steps) or self._last(machine.steps) or self._between(few, chosen, machine.steps)
+        found = self._others(rounds, few, machine.steps) or self._least(few, machine.steps)
+        return found or self._last(machine.steps) or self._between(few, chosen, machine.steps)
 
     def _further_on(self, rounds: Rounds, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
         """What shows further on in the grid, where loops are longer, as those of causal attention are.
@@ -211,6 +227,34 @@ class Runs:
         found = self._of_values(few, ends, chosen, allowed - steps)
         self._spent = spent
         return found
+
+    def _others(self, rounds: Rounds, few: FewSteps, steps: int) -> list[Diagnostic]:
+        """What runs show that go the other way where parameters, or the size of the grid, decide a branch.
+
+        These runs take nothing from the others; `steps` is what the first run took.
+        """
+        spent, self._spent = self._spent, 0
+        scalars, launch = self._subject.scalars, self._launch(MAIN)
+        other = OtherWays(self._subject.function, self._program, scalars, special_of(launch))
+        found: list[Diagnostic] = []
+        tried: set[int] = set()
+        while not found and self._spent + steps <= ENOUGH:
+            ways = other.values(self._went, rounds.parameters)
+            one, given = next(((one, given) for one, given in ways if one.slot not in tried), (None, {}))
+            if one is None:
+                break
+            tried.add(one.slot)
+            _, chosen = self._choose(MAIN, given=given)
+            if chosen is not None and not few.is_known(chosen):
+                found = [_with_values(each, self._said(given)) for each in self._run(MAIN, chosen, given)[0]]
+        if not found and self._spent + steps <= ENOUGH and other.asks_for_more_ctas(self._all_ways()):
+            _, chosen = self._choose(FIRST_OF_TWO)
+            found = [] if chosen is None else self._run(FIRST_OF_TWO, chosen)[0]
+        self._spent = spent
+        return [one for one in found if one.rule_id != UNWRITTEN.id]
+
+    def _all_ways(self) -> Ways:
+        return set().union(*(ways for _, ways in self._went))
 
     def _between(self, few: FewSteps, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
         """The same with the values between them, where there is room."""
@@ -290,6 +334,10 @@ class Runs:
         scalar = self._subject.scalars[name]
         return min(0, int(signed(values[name], scalar.element.bits))) if scalar.values[0] < 0 else 0
 
+    def _said(self, values: Mapping[str, int]) -> dict[str, int]:
+        """The numbers of parameters with their signs."""
+        return {name: self._negative(values, name) or number for name, number in values.items()}
+
     def _unjudged(self, values: Mapping[str, int], why: str = "") -> Diagnostic:
         """That nothing is judged, because what the kernel assumes does not hold with `values`, or with none at all.
 
@@ -328,6 +376,7 @@ class Runs:
                     less = smaller
                 continue
             self._spent += machine.steps
+            self._went.append((less, machine.ways))
             if found and machine.is_of_memory:
                 ways = {"latest_first": latest_first, "first_way": first_way, "whole": True}
                 again, other = run(self._program, launch, self._make, less, **ways)

@@ -84,6 +84,8 @@ class Launch:
     """The place along x of the cluster that runs."""
     row: int = 0
     """Its place along y and z, where the grid has one more."""
+    after: int = 0
+    """How many rows of clusters come after it along y and z."""
     taken: int = 1
     """How many clusters it may take over from the launch."""
     bounds: LaunchBounds | None = None

@@ -64,7 +64,7 @@ def along(register: str, axis: int, launch: Launch, cta: int = 0) -> int:
     extent = launch.cluster_shape[axis]
     rank = cta % launch.cluster // math.prod(launch.cluster_shape[:axis]) % extent
     place = launch.row if axis else launch.first + cta // launch.cluster
-    count = launch.row + 1 if axis else launch.grid
+    count = launch.row + 1 + launch.after if axis else launch.grid
     return {
         "tid": 0,
         "ntid": launch.shape[axis],

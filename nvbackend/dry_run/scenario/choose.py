@@ -112,10 +112,15 @@ def rounds_of(function: ir.Function, program: Program, launch: Launch) -> Rounds
     """The rounds of the loops of `function` in the first thread that runs."""
     names = [block.name for block in program.blocks]
     loops = {names[loop.header]: {names[number] for number in loop.blocks} for loop in program.loops}
+    special = special_of(launch)
+    return Rounds(function, loops, special, program.computed, lambda one: constant(one, program.places))
+
+
+def special_of(launch: Launch) -> dict[str, int]:
+    """The special registers of the first thread that runs."""
     known = ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
     special = {f"{name}.{letter}": along(name, axis, launch) for name in known for axis, letter in enumerate("xyz")}
-    special |= {"cluster_ctarank": 0, "laneid": 0, "warpid": 0, "cluster_nctarank": launch.cluster}
-    return Rounds(function, loops, special, program.computed, lambda one: constant(one, program.places))
+    return special | {"cluster_ctarank": 0, "laneid": 0, "warpid": 0, "cluster_nctarank": launch.cluster}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +128,19 @@ class Scale:
     """How many rounds a run makes: `outer` of loops around others, and `more` than rings need of those inside.
 
     `few` is how many steps there are in place of what rings need, less than 1 for so many less than there are
-    buffers. The cluster at `place`, in each dimension of the grid, runs; it is the last one.
+    buffers. The cluster at `place`, in each dimension of the grid, runs; so many come `after` it.
     """
 
     outer: int
     more: int
     place: int = 0
     few: int | None = None
+    after: int = 0
 
     def launch(self, base: Launch) -> Launch:
         """The launch of a run."""
-        return replace(base, grid=self.place + 1, first=self.place, row=self.place, taken=self.outer - 1)
+        base = replace(base, first=self.place, row=self.place, after=self.after)
+        return replace(base, grid=self.place + 1 + self.after, taken=self.outer - 1)
 
 
 MAIN = Scale(2, 0)
@@ -141,6 +148,8 @@ FEW = (Scale(2, 0, few=1), Scale(2, 0, few=-1), Scale(2, 0, few=0))
 """A single step, one less than there are buffers, and as many."""
 MORE = (Scale(4, 1, place=1), Scale(2, 0, place=1))
 """In another place of the grid: more than one tile for each of two consumers that take turns; or two."""
+FIRST_OF_TWO = Scale(2, 0, after=1)
+"""Where another place of the grid comes after it."""
 FURTHER_ON = tuple(Scale(2, 0, place=place) for place in (1, 3, 7, 15, 31))
 """Further on in the grid, where loops may be longer."""
 
