@@ -105,8 +105,8 @@ def listed_rules(rules: Mapping[str, Rule]) -> Iterator[str]:
     yield f"\n{count(len(rules), 'rule')}\n"
 
 
-def rule_data(rule: Rule) -> dict[str, str]:
-    """A rule as JSON has it."""
+def rule_data(rule: Rule) -> dict[str, str | None]:
+    """A rule as JSON has it; a user's own has no example."""
     texts = {"message": rule.message, "why": rule.why, "fix": rule.fix, "see": rule.reference}
-    example = {"example": _example(rule)} if rule.id in declared(PACKAGE) else {}
-    return {"rule": rule.id, "severity": rule.severity.value, **texts, **example}
+    example = _example(rule) if rule.id in declared(PACKAGE) else None
+    return {"rule": rule.id, "severity": rule.severity.value, **texts, "example": example}

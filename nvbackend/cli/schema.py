@@ -78,6 +78,7 @@ RULES_SCHEMA: dict[str, Any] = {
             why=_TEXT,
             fix=_TEXT,
             see=_TEXT,
+            example={"type": ["string", "null"], "description": "its place in the docs; null for a rule of your own"},
         )
     ),
 }
