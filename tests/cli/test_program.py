@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import subprocess
 import sys
@@ -67,6 +68,22 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
         said = process.stderr.read()
     assert said == b""
     assert process.returncode == 141
+
+
+def test_a_reader_that_was_never_there_is_no_traceback() -> None:
+    """A short text goes out as the program ends, when Python itself would tell of the pipe."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as pipe:
+        done = subprocess.run(
+            [sys.executable, "-m", "nvbackend", "explain", "wgmma.n-step"],
+            cwd=ROOT,
+            env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_the_module_is_the_program() -> None:

@@ -164,6 +164,16 @@ def test_keys_that_do_not_fit_are_left_out(compiled):
     assert not re.search(rf"column: {FIRST_KEY}\b", text)
 
 
+def test_a_column_that_is_taken_for_a_key_is_kept():
+    @nvb.kernel("sm_90a", threads=32)
+    def kernel(k, x: nvb.Pointer[f32]):
+        x[0] = plus(x, 1)  # a table of one caller
+        with k.location("own.dsl", 7, FIRST_KEY, "f"):
+            k.nanosleep(20)
+
+    assert f" 7 {FIRST_KEY}\n" in kernel.compile(assemble=False, cache=UNCACHED).ptx
+
+
 def test_a_table_that_is_full_leaves_lines_without_callers(monkeypatch):
     monkeypatch.setattr(lines, "LAST_KEY", FIRST_KEY + 1)
 

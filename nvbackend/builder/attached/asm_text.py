@@ -65,13 +65,11 @@ def read_asm(asm: ir.InlineAsm, arguments: Sequence[ir.Value]) -> AsmText:
 
 
 def _constraints(text: str) -> tuple[list[str], list[str]]:
-    """The letters of outputs and of inputs. Raises Unreadable for what NVPTX does not have."""
-    parts = [part for part in text.split(",") if part and not part.startswith("~")]
-    outputs = [part.lstrip("=&") for part in parts if part.startswith("=")]
-    inputs = [part for part in parts if not part.startswith("=")]
-    if any("*" in part or "+" in part or "|" in part for part in parts):
-        raise Unreadable
-    return outputs, inputs
+    """The letters of outputs, and those of inputs with the clobbers behind them, for which there is no value."""
+    parts = text.split(",")
+    return [part.lstrip("=&") for part in parts if part.startswith("=")], [
+        part for part in parts if not part.startswith("=")
+    ]
 
 
 def _unescaped(text: str) -> str:

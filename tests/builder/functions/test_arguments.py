@@ -189,6 +189,22 @@ def test_the_advice_on_an_argument_is_about_it_and_works(what) -> None:
     assert built(right, cluster=2).ir
 
 
+def test_a_map_of_another_box_is_not_taken() -> None:
+    taken = nvb.function(a_map)
+
+    @nvb.kernel("sm_90a", threads=128)
+    def kernel(k, narrow: nvb.TensorMap(nvb.f16, box=(32, 64)), wide: nvb.TensorMap(nvb.f16, box=(64, 64)), *, which):
+        taken(k, narrow if which == "narrow" else wide)
+
+    assert kernel.build(which="wide").ir
+    with pytest.raises(DiagnosticError) as caught:
+        kernel.build(which="narrow")
+    (fault,) = caught.value.diagnostics
+    assert fault.rule_id == "function.argument"
+    assert "box=(64, 64)" in fault.message and "box=(32, 64)" in fault.message
+    assert fault.fix == "pass a tensor map of the kernel of this type"
+
+
 @pytest.mark.parametrize(
     ("kind", "results", "is_tuple"),
     [

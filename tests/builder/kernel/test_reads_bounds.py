@@ -53,4 +53,5 @@ def test_a_method_that_is_its_own_boundary_is_read_as_it_is() -> None:
     def reading(k: object) -> object:
         return RUN
 
+    assert RUN.__code__.co_name == "run"
     assert RUN.__code__ in [named for _, named in Reads().of(reading, (), ()).named]

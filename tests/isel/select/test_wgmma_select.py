@@ -236,6 +236,7 @@ ONE_RULE = [
         "trans_a 0",
     ),
     ("wgmma.transpose", replace(PLAIN, trans_a=2), "0 (K-major) or 1 (MN-major)", "use 0 or 1"),
+    ("wgmma.transpose", replace(PLAIN, a_in_registers=True, trans_b=2), "0 (K-major) or 1 (MN-major)", "use 0 or 1"),
 ]
 
 
