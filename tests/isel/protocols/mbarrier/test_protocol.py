@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import pytest
@@ -59,6 +60,29 @@ def test_a_parity_that_no_round_changes_is_shown(parity, text):
     told = [one.message for one in caught.value.diagnostics if one.rule_id == "mbarrier.parity-fixed"]
     assert len(told) == 1
     assert text in told[0]
+
+
+@pytest.mark.parametrize("around", [True, False])
+def test_a_parity_belongs_to_a_loop_only_if_that_is_around(around):
+    """What another loop changes later is a value from before the ring's own loop."""
+
+    def program(k, a, n):
+        full = k.mbarrier.array(4, arrivals=256)
+        k.mbarrier.ready()
+        phase = k.var(0)
+        with k.range(2) if around else contextlib.nullcontext():
+            with k.range(8) as turn:
+                k.mbarrier.arrive(full + turn % 4)
+                k.mbarrier.wait(full + turn % 4, phase)
+            if around:
+                phase.set(phase ^ 1)
+        with k.range(2):
+            phase.set(phase ^ 1)
+
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        built(program)
+    told = [one.rule_id for one in caught.value.diagnostics if one.rule_id.startswith("mbarrier.parity-")]
+    assert told == ["mbarrier.parity-counter" if around else "mbarrier.parity-fixed"]
 
 
 RINGS = {
