@@ -100,7 +100,7 @@ def test_a_field_of_a_request_is_named() -> None:
     broken = nvb.WgmmaRequest(n=64, k=16, d=f32, a=f16, b=f16)
     object.__setattr__(broken, "a", [])
     (found,) = wrong_arguments(select_wgmma, (broken, nvb.Target.parse("sm_90a")), {})
-    assert found.message == "select_wgmma: request.a must be ElementType, not [] (a list)"
+    assert found.message == "nvb.wgmma.select: request.a must be ElementType, not [] (a list)"
 
 
 def test_two_numbers_are_a_value_too() -> None:

@@ -215,6 +215,9 @@ def test_the_analyses_see_what_it_writes(fenced) -> None:
     def filled(k):
         mma, acc, tile = wgmma_parts(k)
         row = tile.address.cast(f32).byte_offset(k.thread_id() * 16, align=16)
+        row[0] = 1.0
+        row[1] = 2.0
+        k.fence.proxy_async()
         SWAP_SHARED(k, row, 0, 1)
         if fenced:
             k.fence.proxy_async()

@@ -80,7 +80,6 @@ def test_addresses_take_no_fractions(given) -> None:
         lambda x, n: math.sqrt(n),
         lambda x, n: int(n),
         lambda x, n: n**2,
-        lambda x, n: x - 1,
         lambda x, n: list(x),
     ],
 )

@@ -38,6 +38,7 @@ OWN = {
 @pytest.mark.parametrize("use", ["load", "store", "atomic"])
 def test_the_memory_of_its_own_rank_is_there(what, use):
     def body(k, out, own):
+        own[k.thread_id()] = 0.0
         mine = k.cluster.map_shared_rank(own, OWN[what](k)) + k.thread_id()
         {"load": mine.load, "store": lambda: mine.store(1.0), "atomic": lambda: mine.atomic("add", 1.0)}[use]()
 
