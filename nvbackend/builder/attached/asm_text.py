@@ -65,7 +65,7 @@ def read_asm(asm: ir.InlineAsm, arguments: Sequence[ir.Value]) -> AsmText:
 
 
 def _constraints(text: str) -> tuple[list[str], list[str]]:
-    """The letters of outputs, and those of inputs with the clobbers behind them, for which there is no value."""
+    """The letters of outputs, and those of inputs; clobbers come last and have no values."""
     parts = text.split(",")
     return [part.lstrip("=&") for part in parts if part.startswith("=")], [
         part for part in parts if not part.startswith("=")

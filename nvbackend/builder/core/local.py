@@ -67,7 +67,7 @@ class LocalArray:
             rules.OUT_OF_SCOPE.fail(block=self._region.describe())
         number = as_index(self._k, index)
         known = number.constant
-        if known is not None and not 0 <= known < self.count:
+        if known is not None and not 0 <= known < self.count and not self._k.execution.is_unreached():
             LOCAL_INDEX.fail(index=known, name=self._name, who="", count=self.count, last=self.count - 1)
         wide = number if number.type.bits >= s32.bits else number.to(s32)
         size = self.element.bytes_for(1)

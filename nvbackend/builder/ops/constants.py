@@ -108,7 +108,7 @@ class ConstantArray:
 
     def _check(self, index: int, axis: int, who: str) -> None:
         extent = self.shape[axis]
-        if not 0 <= index < extent:
+        if not 0 <= index < extent and not self._k.execution.is_unreached():
             more = ", or leave out the threads and rounds that are past the end: with k.if_(index < n)" if who else ""
             INDEX.fail(index=index, name=self._name, extent=extent, axis=axis, who=who, last=extent - 1, more=more)
 

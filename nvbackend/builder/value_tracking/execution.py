@@ -174,6 +174,11 @@ class Execution:
         here = self._regions[-1].executing
         return None if here is None else here.of_cta
 
+    def is_unreached(self) -> bool:
+        """Whether certainly no thread comes to the innermost region."""
+        crew = self._regions[-1].crew
+        return crew is not None and not crew.present.any()
+
     def around(self) -> ThreadSet | None:
         """The threads of the innermost region around this place of which it is known who they are."""
         known = (region.executing for region in reversed(self._regions) if region.executing is not None)

@@ -203,21 +203,6 @@ def test_a_barrier_hands_on_what_one_thread_has_waited_for() -> None:
         assert told(k) == expected
 
 
-def test_a_wait_on_a_barrier_that_is_not_known_may_be_the_one() -> None:
-    k = new()
-    done = k.mbarrier.array(1, 1)
-    k.mbarrier.ready()
-    with k.tcgen05.tmem(COLUMNS) as tmem:
-        with k.one_thread(2):
-            issue(k, tmem)
-            k.tcgen05.commit(done)
-        k.mbarrier.wait(k.shared_address(k.arguments[1].to(u32), u64, 8), 0)
-        k.tcgen05.fence_after_thread_sync()
-        with k.if_(k.warp_id() < 4):
-            read(k, tmem)
-    assert told(k) == []
-
-
 @pytest.mark.parametrize(("after", "expected"), [(True, []), (False, ["tcgen05.missing-fence-after"])])
 def test_only_the_fence_behind_a_wait_orders_what_follows(after: bool, expected: list[str]) -> None:
     k = new()
