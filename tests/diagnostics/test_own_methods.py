@@ -55,6 +55,14 @@ def test_a_method_that_raises_is_named(call: Callable[[], object], method: str) 
     assert found.location.file == __file__
 
 
+def test_values_of_an_immediate_are_not_asked_for_their_class() -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        nvb.rows.immediate("count", Unnamed())  # type: ignore[arg-type]
+    (found,) = caught.value.diagnostics
+    assert found.location is not None
+    assert found.location.file == __file__
+
+
 @pytest.mark.parametrize("body", [lambda _: Unequal() == 3, lambda _: len(Unlisted())])
 def test_what_the_users_program_asks_itself_raises_as_it_does(body: Callable[[Any], object]) -> None:
     with pytest.raises(RuntimeError, match="today"):

@@ -142,7 +142,8 @@ class RowOperand:
     align: int = 1
 
     def __post_init__(self) -> None:
-        has_values = isinstance(self.values, (tuple, range)) and bool(self.values)
+        # The type itself, for isinstance asks an object for its class as well.
+        has_values = issubclass(type(self.values), (tuple, range)) and bool(self.values)
         if (self.role is Role.IMMEDIATE) != has_values or (self.values is not None and not has_values):
             LEGAL.fail(name=self.name, role=str(getattr(self.role, "name", self.role)).lower(), values=self.values)
 
