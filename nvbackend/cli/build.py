@@ -8,7 +8,7 @@ import difflib
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 FORMS = ("machine", "ir", "ir-opt", "ptx", "sass")
 STAGES = (*FORMS, "resources", "source")
 _LIKE_A_TARGET = re.compile(r"sm_?\d")
+_MOST_COMMITS = 2
 _COUNTED = ("machine", "ptx", "sass")
 _DIM, _BOLD, _PLAIN = "\033[2m", "\033[1m", "\033[0m"
 
@@ -75,6 +76,7 @@ def _compared_builds(
     """What changes from `first` with what --diff names; what a commit has comes first. Raises cli.build."""
     file, target, changed = file_of(arguments.kernel), arguments.target, constants
     commits = []
+    _refuse_two_of_one(arguments.diff, file)
     for each in arguments.diff:
         if "=" in each:
             changed = changed | _constants([each], definition)
@@ -89,11 +91,28 @@ def _compared_builds(
         second = _compiled(file, definition, target, changed, arguments.show)
     builds = [(first, _title(first, constants)), (second, _title(second, changed))]
     if len(commits) > 1:
-        builds = [_of_commit(commit, definition.name, target, changed, arguments) for commit in commits[:2]]
+        builds = [_of_commit(commit, definition.name, target, changed, arguments) for commit in commits]
     elif commits:
         builds = [_of_commit(commits[0], definition.name, target, changed, arguments), builds[1]]
     (old, old_title), (new, new_title) = builds
     return _difference(old, new, [old_title, new_title], arguments)
+
+
+def _refuse_two_of_one(changes: Sequence[str], file: Path) -> None:
+    """Raise cli.build for two values of a constant, two targets or three commits: two builds are compared."""
+    seen: dict[str, list[str]] = {}
+    for each in changes:
+        name, is_constant, _ = each.partition("=")
+        is_of_commit = not is_constant and each not in target_names() and is_commit(each, file)
+        seen.setdefault(name if is_constant else "commit" if is_of_commit else "target", []).append(each)
+    for what, given in seen.items():
+        if len(given) <= (_MOST_COMMITS if what == "commit" else 1):
+            continue
+        advice = f"name {_MOST_COMMITS} commits at most"
+        if what != "commit":
+            option = f"--constant {given[0]}" if "=" in given[0] else f"--target {given[0]}"
+            advice = f"give one of them by its own option: {option} --diff {given[1]}"
+        fail(f"--diff {' --diff '.join(given)} names {len(given)} builds that differ in one thing", advice)
 
 
 def _unknown(text: str, file: Path) -> NoReturn:

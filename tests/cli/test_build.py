@@ -236,6 +236,22 @@ def other(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    ("changes", "fix"),
+    [
+        (("copies=3", "copies=4"), "--constant copies=3 --diff copies=4"),
+        (("sm_90", "sm_80"), "--target sm_90 --diff sm_80"),
+    ],
+)
+def test_two_values_of_one_thing_are_not_both_compared(
+    changes: tuple[str, str], fix: str, file: Path, capsys: Printed
+) -> None:
+    options = [each for change in changes for each in ("--diff", change)]
+    said = fault(capsys, file, *options)
+    assert said[0] == f"error[cli.build]: {' '.join(options)} names 2 builds that differ in one thing"
+    assert f"  fix: give one of them by its own option: {fix}" in said
+
+
 def test_differences(file: Path, capsys: Printed) -> None:
     assert output(capsys, file, "--diff", "sm_90") == (
         "--- twice sm_80\n+++ twice sm_90\n@@ -1,5 +1,5 @@\n"
