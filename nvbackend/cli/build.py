@@ -163,7 +163,10 @@ def _named(text: str, definition: nvb.KernelDefinition) -> Any:
 
     known = {**BY_NAME, **getattr(definition, "__wrapped__").__globals__}  # noqa: B009 (update_wrapper sets it)
     if text not in known:
-        fail(f"{text!r} is neither a literal of Python nor a name of the kernel's file", "write 128, 'text' or f16")
+        fail(
+            f"{text!r} is neither a literal of Python nor a name of the kernel's file",
+            "write 128, True, f16 or, with its quotes, 'text'",
+        )
     return known[text]
 
 

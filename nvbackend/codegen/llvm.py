@@ -48,7 +48,7 @@ CODE_GENERATOR_LEVEL = 3
 INVALID_IR = Rule(
     id="llvm.invalid-ir",
     message="LLVM does not accept the IR: {reason}{quoted}",
-    fix="correct the IR; IR that nvbackend built should never get here, so report it as a bug of nvbackend",
+    fix="correct the IR; where it is nvbackend that built it, report a bug of nvbackend",
     why="IR that is not valid has no meaning, and compiling it may end the process.",
     reference="LLVM Language Reference",
 )

@@ -305,7 +305,7 @@ def test_the_command_line_is_wrong(file: Path, capsys: Printed) -> None:
         (
             [file, "--constant", "copies=two"],
             "'two' is neither a literal of Python nor a name of the kernel's file",
-            "write 128, 'text' or f16",
+            "write 128, True, f16 or, with its quotes, 'text'",
         ),
     ):
         assert fault(capsys, *arguments) == [f"error[cli.build]: {problem}", f"  fix: {fix}", see]
