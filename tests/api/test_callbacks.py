@@ -19,6 +19,7 @@ from nvbackend.diagnostics import user_facing
 from nvbackend.frameworks.operator import Operator
 from nvbackend.layout import Layout, gmma_atom
 from tests.api.public import names, nouns
+from tests.support.inside import is_inside
 
 
 class Own(Exception):
@@ -225,7 +226,7 @@ def _of_user(call: Callable[[Any], object], function: Any) -> bool:
         call(function)
     except Own as error:
         files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-        return files[-1] == __file__ and not any("/nvbackend/" in file for file in files)
+        return files[-1] == __file__ and not any(is_inside(file) for file in files)
     return False
 
 
@@ -234,7 +235,7 @@ def _problem(call: Callable[[Any], object], function: Any) -> str:
         call(function)
     except nvb.DiagnosticError as error:
         last = traceback.extract_tb(error.__traceback__)[-1].filename
-        return f"{function} shows {last}" if "/nvbackend/" in last or not str(error) else ""
+        return f"{function} shows {last}" if is_inside(last) or not str(error) else ""
     except Exception as error:  # noqa: BLE001
         return f"{function} raises {error!r}"
     return ""

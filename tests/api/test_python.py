@@ -21,6 +21,7 @@ import pytest
 import nvbackend as nvb
 from tests.api.public import names
 from tests.api.things import SCENES
+from tests.support.inside import is_inside
 
 MOST, MOST_LINES = 300, 4
 NOT_MADE = {"nvb.runtime.Compiled"}
@@ -74,11 +75,11 @@ def mistake(call: Callable[[], object]) -> str:
     try:
         call()
     except nvb.DiagnosticError as error:
-        inside = not str(error) or "/nvbackend/" in traceback.extract_tb(error.__traceback__)[-1].filename
+        inside = not str(error) or is_inside(traceback.extract_tb(error.__traceback__)[-1].filename)
         return f"{error!r} shows the inside" if inside else ""
     except Exception as error:  # noqa: BLE001
         frames = traceback.extract_tb(error.__traceback__)
-        inside = any("/nvbackend/" in frame.filename for frame in frames)
+        inside = any(is_inside(frame.filename) for frame in frames)
         return repr(error) if inside and type(error).__name__ not in PYTHONS_OWN else ""
     return ""
 

@@ -26,6 +26,7 @@ import nvbackend.isel
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.row.types import ELEMENT_TYPES
 from nvbackend.isel.target.target import target_names
+from tests.support.inside import is_inside
 
 LONGEST_S = 20
 """No single call may take longer; the slowest legal one takes milliseconds."""
@@ -90,7 +91,7 @@ class Attempts:
     ) -> None:
         """Note what a request ended with, once for each place."""
         frames = traceback.extract_tb(error.__traceback__)
-        frame = next((frame for frame in reversed(frames) if "/nvbackend/" in frame.filename), frames[-1])
+        frame = next((frame for frame in reversed(frames) if is_inside(frame.filename)), frames[-1])
         place = f"{type(error).__name__} at {frame.filename.rpartition('nvbackend/')[2]}:{frame.lineno}"
         name = getattr(function, "__qualname__", function)
         self.failures.setdefault(place, f"{_cut(error)}; {name}(*{_cut(args)}, **{_cut(kwargs)})")
