@@ -105,14 +105,14 @@ def _refuse_two_of_one(changes: Sequence[str], file: Path) -> None:
         name, is_constant, _ = each.partition("=")
         is_of_commit = not is_constant and each not in target_names() and is_commit(each, file)
         seen.setdefault(name if is_constant else "commit" if is_of_commit else "target", []).append(each)
-    for what, given in seen.items():
-        if len(given) <= (_MOST_COMMITS if what == "commit" else 1):
+    for what, changed in seen.items():
+        if len(changed) <= (_MOST_COMMITS if what == "commit" else 1):
             continue
         advice = f"name {_MOST_COMMITS} commits at most"
         if what != "commit":
-            option = f"--constant {given[0]}" if "=" in given[0] else f"--target {given[0]}"
-            advice = f"give one of them by its own option: {option} --diff {given[1]}"
-        fail(f"--diff {' --diff '.join(given)} names {len(given)} builds that differ in one thing", advice)
+            option = f"--constant {changed[0]}" if "=" in changed[0] else f"--target {changed[0]}"
+            advice = f"give one of them by its own option: {option} --diff {changed[1]}"
+        fail(f"--diff {' --diff '.join(changed)} names {len(changed)} builds that differ in one thing", advice)
 
 
 def _unknown(text: str, file: Path) -> NoReturn:
