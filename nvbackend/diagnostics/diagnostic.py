@@ -23,6 +23,11 @@ class Severity(enum.Enum):
     WARNING = "warning"
 
 
+def is_of(value: object, kind: type | tuple[type, ...]) -> bool:
+    """`isinstance` by the type alone, which does not ask the object for its `__class__`: that may be its own method."""
+    return issubclass(type(value), kind)
+
+
 @dataclass(frozen=True)
 class Rule:
     """A condition that must hold.
@@ -43,13 +48,13 @@ class Rule:
     analysis: Callable[[Any], Iterable[Any]] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        name_of_rule = self.id if isinstance(self.id, str) else printed(self.id)
+        name_of_rule = self.id if is_of(self.id, str) else printed(self.id)
         for name in ("message", "fix", "why", "reference"):
             text: object = getattr(self, name)
-            if not isinstance(text, str):
+            if not is_of(text, str):
                 problem = f"rule {name_of_rule} has {name}={printed(text)}, which is not a text"
                 FORM.fail(problem=problem, advice=f'write {name}="...", with the names of values in braces')
-        if not isinstance(self.severity, Severity):
+        if not is_of(self.severity, Severity):
             problem = f"rule {name_of_rule} has severity={printed(self.severity)}, which is not a severity"
             FORM.fail(problem=problem, advice="write severity=nvb.Severity.WARNING or nvb.Severity.ERROR")
 

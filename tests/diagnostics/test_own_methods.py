@@ -55,10 +55,19 @@ def test_a_method_that_raises_is_named(call: Callable[[], object], method: str) 
     assert found.location.file == __file__
 
 
-def test_values_of_an_immediate_are_not_asked_for_their_class() -> None:
+@pytest.mark.parametrize(
+    ("make", "rule"),
+    [
+        (lambda: nvb.rows.immediate("count", Unnamed()), "row.operand"),  # type: ignore[arg-type]
+        (lambda: nvb.rules.Rule(Unnamed(), "m", Unnamed()), "rule.form"),  # type: ignore[arg-type]
+        (lambda: nvb.rules.Rule("own.rule", "m", "f", severity=Unnamed()), "rule.form"),  # type: ignore[arg-type]
+    ],
+)
+def test_records_do_not_ask_an_object_for_its_class(make: Callable[[], object], rule: str) -> None:
     with pytest.raises(nvb.DiagnosticError) as caught:
-        nvb.rows.immediate("count", Unnamed())  # type: ignore[arg-type]
+        make()
     (found,) = caught.value.diagnostics
+    assert found.rule_id == rule
     assert found.location is not None
     assert found.location.file == __file__
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from nvbackend.diagnostics import DiagnosticError, Rule, missing_name, record
-from nvbackend.diagnostics.diagnostic import printed
+from nvbackend.diagnostics.diagnostic import is_of, printed
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.features import PtxVersion as PtxVersion  # noqa: PLC0414
 from nvbackend.intrinsics.row.semantics import NOTHING, Semantics
@@ -142,10 +142,13 @@ class RowOperand:
     align: int = 1
 
     def __post_init__(self) -> None:
-        # The type itself, for isinstance asks an object for its class as well.
-        has_values = issubclass(type(self.values), (tuple, range)) and bool(self.values)
+        has_values = is_of(self.values, (tuple, range)) and bool(self.values)
         if (self.role is Role.IMMEDIATE) != has_values or (self.values is not None and not has_values):
-            LEGAL.fail(name=self.name, role=str(getattr(self.role, "name", self.role)).lower(), values=self.values)
+            LEGAL.fail(
+                name=self.name,
+                role=self.role.name.lower() if is_of(self.role, Role) else printed(self.role),
+                values=self.values,
+            )
 
     @property
     def numbers(self) -> Legal:

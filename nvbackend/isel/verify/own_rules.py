@@ -63,7 +63,7 @@ def _checked_notes(notes: Any) -> Iterable[object]:
         if not isinstance(notes, str):
             each: Iterable[object] = iter(notes)
             return each
-    except TypeError:
+    except Exception:  # noqa: BLE001 (its own method may raise anything)
         pass
     _refuse(f"notes={printed(notes)} is not a sequence of notes", _NOTES)
 
