@@ -42,7 +42,9 @@ def negative(address: Any, elements: Any) -> Operand:
     Raises value.type for another address: their distance is one of bytes, which are numbers.
     """
     if isinstance(elements, type(address)):
-        advice = "subtract their numbers, and divide by the bytes of an element: (a.bytes - b.bytes) // 4"
+        distance, size = "(a.bytes - b.bytes)", address.element.bits
+        elements_between = f"{distance} // {size // 8}" if size % 8 == 0 else f"{distance} * 8 // {size}"
+        advice = f"subtract their numbers, and count the elements between them: {elements_between}"
         rules.TYPE_MISMATCH.fail(problem="an address is subtracted from an address", advice=advice)
     if isinstance(elements, (int, float)):
         return -elements

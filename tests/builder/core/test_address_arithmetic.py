@@ -74,3 +74,13 @@ def test_the_distance_of_two_addresses_is_one_of_their_numbers() -> None:
 
     assert [one.rule_id for one in broken(apart.build)] == ["value.type"]
     assert [one.rule_id for one in broken(fraction.build)] == ["value.operation"]
+
+
+@pytest.mark.parametrize(("element", "elements"), [(nvb.f16, "// 2"), (nvb.f64, "// 8"), (nvb.u4, "* 8 // 4")])
+def test_the_fix_for_a_distance_is_of_the_elements(element, elements) -> None:
+    def apart(k, out):
+        out - out
+
+    apart.__annotations__["out"] = nvb.Pointer(element)
+    (found,) = broken(nvb.kernel("sm_80", threads=32)(apart).build)
+    assert found.fix == f"subtract their numbers, and count the elements between them: (a.bytes - b.bytes) {elements}"
