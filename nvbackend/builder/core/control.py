@@ -16,7 +16,7 @@ from nvbackend.builder.scopes.blocks import Body, Region, Storage, with_block
 from nvbackend.builder.scopes.function_rules import RESULT
 from nvbackend.builder.scopes.loop_hints import Unroll, ask, check_unroll
 from nvbackend.builder.thread_tables.tables import ThreadSet
-from nvbackend.builder.value_tracking.execution import Merged
+from nvbackend.builder.value_tracking.execution import Merged, in_first_round
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import Location, caller_location
 from nvbackend.intrinsics.row.types import ElementType, pred, s32
@@ -66,8 +66,11 @@ class Control:
             self._k.execution.narrow(test.ir, holds=True)
             self._k.enter(then, before)
             yield
+            leaves = self._k.exit_kind is not None
             self._k.branch(merge)
             inside = self._k.known
+        if leaves:
+            self._k.execution.narrow(test.ir, holds=False)
         self._k.enter(merge, _unchanged(before, region) | _merged(test.ir, region.written, inside, before))
         self._last_if = _If(branch, test.ir, merge, region, before, inside, others, rest, anchor)
 
@@ -93,8 +96,11 @@ class Control:
             self._k.execution.narrow(last.test, holds=False)
             self._k.enter(otherwise, last.before)
             yield
+            leaves = self._k.exit_kind is not None
             self._k.branch(last.merge)
             outside = self._k.known
+        if leaves:
+            self._k.execution.narrow(last.test, holds=True)
         written = last.region.written | region.written
         merged = _merged(last.test, written, last.inside, outside)
         self._k.enter(last.merge, _unchanged(_unchanged(last.before, last.region), region) | merged)
@@ -116,6 +122,8 @@ class Control:
         body (control.unroll).
         """
         known = step._value().constant if isinstance(step, Arithmetic) else step
+        if isinstance(known, int) and self._k.execution.is_unreached():
+            known = None
         if known is not None and (not isinstance(known, int) or known <= 0):
             rules.ZERO_STEP.fail(step=known)
         if stop is None:
@@ -145,7 +153,9 @@ class Control:
             self._k.anchors.loops[header.name] = region.location, "" if name == _COUNTER else name
             self._k.execution.count(rounds, counter._storage.slots[0])
             self._k.enter(header)
-            self._k.branch_if(counter.value < last, body, done, rounds)
+            test = counter.value < last
+            self._k.branch_if(test, body, done, rounds)
+            self._k.execution.narrow(in_first_round(test.ir, rounds), holds=True)
             region.exit_block, region.next_block = done, latch
             self._k.enter(body)
             yield counter.value.named(name)
@@ -291,6 +301,7 @@ class Control:
         test = as_value(self._k, condition, pred)
         stay = self._k.new_block("stay")
         self._k.branch_if(test, block, stay)
+        self._k.execution.narrow(test.ir, holds=False)
         self._k.enter(stay, self._k.known)
 
     def _check_held(self, exit_kind: str, loop: Region | None) -> None:

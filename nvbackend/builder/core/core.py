@@ -366,7 +366,8 @@ class Core(Uncopied):
             targets = [] if end is None else [operand.name for operand in end.operands if isinstance(operand, ir.Block)]
             machine.successors = list(dict.fromkeys(targets))
             if len(machine.successors) > 1:
-                machine.sides = self.execution.sides(end.operands[0])
+                choice = self._choices.get(block.name)
+                machine.sides = self.execution.sides(end.operands[0], (choice and choice.rounds) or ())
                 machine.ranks = self.execution.ranks(end.operands[0])
             returns = machine.instructions[-1:] and machine.instructions[-1].semantics.exits
             if end is not None and not targets and not returns:

@@ -89,7 +89,7 @@ def all_computed(k: Core, row: Row, /, **operands: Register | Sequence[Register]
 def converted(k: Core, row: Row, operands: Mapping[str, Register | Sequence[Register] | None]) -> Operands:
     """`operands` as the registers that `row` takes, in the order in which they are given."""
     registers = {name: _registers(k, row, name, operand) for name, operand in operands.items() if operand is not None}
-    if names := checked_operands(row):
+    if (names := checked_operands(row)) and not k.execution.is_unreached():
         constants = {
             name: number for name in registers if isinstance(number := _number(row, name, registers[name]), int)
         }

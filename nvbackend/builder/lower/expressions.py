@@ -29,11 +29,13 @@ from nvbackend.intrinsics.row.types import ElementType, pred, tf32
 
 
 def quotient(builder: ir.IRBuilder, element: ElementType, a: ir.Value, b: ir.Value) -> ir.Value:
-    """`a // b` of integers, rounded towards minus infinity; all ones for a `b` of 0 (value.operation, value.constant).
+    """`a // b` of integers, rounded towards minus infinity; all ones for a `b` of 0 (value.operation).
 
     The quotient of the lowest number and -1 is the lowest number again, as integers wrap around.
     """
     x, y = _division(element, a, b)
+    if y == 0:
+        return wrapped_constant(-1, element)
     if isinstance(x, int) and isinstance(y, int):
         return wrapped_constant(x // y, element)
     if _is_power_of_two(y):
@@ -50,11 +52,10 @@ def quotient(builder: ir.IRBuilder, element: ElementType, a: ir.Value, b: ir.Val
 
 
 def remainder(builder: ir.IRBuilder, element: ElementType, a: ir.Value, b: ir.Value) -> ir.Value:
-    """`a % b`: the remainder, which has the divisor's sign. All ones for a `b` of 0.
-
-    Raises value.operation, value.constant.
-    """
+    """`a % b`: the remainder, which has the divisor's sign; all ones for a `b` of 0 (value.operation)."""
     x, y = _division(element, a, b)
+    if y == 0:
+        return wrapped_constant(-1, element)
     if isinstance(x, int) and isinstance(y, int):
         return wrapped_constant(x % y, element)
     if _is_power_of_two(y):
@@ -73,10 +74,21 @@ def _division(element: ElementType, a: ir.Value, b: ir.Value) -> tuple[Number | 
     """The constants among the operands of // and %, which must be integers."""
     if not element.is_integer:
         rules.UNSUPPORTED_OPERATION.fail(operation="// or %", element=element, advice="use / for floats")
-    divisor = known_number(b, element)
-    if divisor == 0:
+    return known_number(a, element), known_number(b, element)
+
+
+def check_written(operation: str, element: ElementType, number: Number) -> None:
+    """Raises value.constant for a divisor of 0, or a shift past the bits, that a program has as a number.
+
+    A value that is known to be such a number gives what it gives at run time: a program may guard it, or drop it.
+    """
+    if not element.is_integer:
+        return
+    if operation in _DIVISIONS and number == 0:
         rules.CONSTANT_RANGE.fail(problem="division by the constant 0", allowed="a divisor that is not 0")
-    return known_number(a, element), divisor
+    if operation in _SHIFTS and not 0 <= number < element.bits:
+        problem = f"a shift by {number} of a type of {element.bits} bits"
+        rules.CONSTANT_RANGE.fail(problem=problem, allowed=f"a shift from 0 to {element.bits - 1}")
 
 
 def _is_power_of_two(number: Number | None) -> bool:
@@ -145,7 +157,7 @@ _FOLDS: dict[str, Callable[[int, int], int]] = {
 """Integer operations on Python numbers, for constant folding."""
 _SHIFT_SIGNED = "ashr"
 _OF_PREDICATES = "&|^"
-_SHIFTS = ("<<", ">>")
+_SHIFTS, _DIVISIONS = ("<<", ">>"), ("//", "%")
 _GROWING = ("+", "-", "*", "<<")
 """Operations whose result may need more bits than the operands."""
 _LEAST_SHIFT, _AMOUNT = 16, 32
@@ -160,7 +172,7 @@ def binary(
     b: ir.Value,
     flags: tuple[str, ...] = (),
 ) -> ir.Value:
-    """`a operation b`. Raises value.operation if the type lacks it, value.constant for a shift past its bits.
+    """`a operation b`. Raises value.operation if the type lacks it.
 
     `flags` are LLVM's for floats: what it may do with the operation.
     """
@@ -171,9 +183,9 @@ def binary(
         rules.UNSUPPORTED_OPERATION.fail(operation=operation, element=element, advice=advice)
     _check_arithmetic(operation, element)
     x, y = known_number(a, element), known_number(b, element)
-    if operation in _SHIFTS and isinstance(y, int) and not 0 <= y < element.bits:
-        problem = f"a shift by {y} of a type of {element.bits} bits"
-        rules.CONSTANT_RANGE.fail(problem=problem, allowed=f"a shift from 0 to {element.bits - 1}")
+    if operation in _SHIFTS and isinstance(y, int) and not 0 <= y < element.bits:  # the amount is not signed
+        x = x if operation == ">>" and element.is_signed else 0
+        y, b = element.bits - 1, wrapped_constant(element.bits - 1, element)
     if not element.is_float:
         if isinstance(x, int) and isinstance(y, int):
             return wrapped_constant(_FOLDS[operation](x, y), element)

@@ -96,6 +96,11 @@ class Evaluator:
         return result_of(value, sources, self.cta)
 
 
+def in_first_round(condition: ir.ICMPInstr, rounds: Sequence[ir.Value]) -> ir.ICMPInstr:
+    """The condition of a counted loop, of its start in place of its counter; it is part of no block."""
+    return ir.ICMPInstr(condition.parent, condition.op, rounds[0], rounds[1])
+
+
 _OTHER_AXES = ("llvm.nvvm.read.ptx.sreg.tid.y", "llvm.nvvm.read.ptx.sreg.tid.z")
 Sides = tuple[ThreadSet | None, ThreadSet | None]
 
@@ -175,9 +180,8 @@ class Execution:
         return None if here is None else here.of_cta
 
     def is_unreached(self) -> bool:
-        """Whether certainly no thread comes to the innermost region."""
-        crew = self._regions[-1].crew
-        return crew is not None and not crew.present.any()
+        """Whether certainly no thread comes here."""
+        return self._regions[-1].among == 0
 
     def around(self) -> ThreadSet | None:
         """The threads of the innermost region around this place of which it is known who they are."""
@@ -185,7 +189,7 @@ class Execution:
         return None if (threads := next(known, None)) is None else threads.of_cta
 
     def narrow(self, condition: ir.Value, *, holds: bool) -> None:
-        """The innermost region is entered only by threads for which `condition` holds, or fails."""
+        """What follows in the innermost region is for threads alone for which `condition` holds, or fails."""
         region = self._regions[-1]
         if self._is_entered and region.among is not None:
             region.among &= ~self.known(condition).never(self.cta.threads, holds=holds)
@@ -255,6 +259,8 @@ class Execution:
         loop, around = self._regions[-1], self._regions[-2]
         constants = [number.constant for number in rounds if isinstance(number, ir.Constant)]
         known = [constant for constant in constants if type(constant) is int]  # that of an address is a text
+        if self.is_unreached():
+            known = []
         if len(known) == len(rounds) and known[0] < known[1]:
             first, end, step = known
             self._rounds[counter] = first, first + (end - 1 - first) // step * step
@@ -271,12 +277,18 @@ class Execution:
 
     # -- which way threads and CTAs go --------------------------------------------------------------------------------
 
-    def sides(self, condition: ir.Value) -> tuple[int, int] | None:
+    def sides(self, condition: ir.Value, rounds: Sequence[ir.Value] = ()) -> tuple[int, int] | None:
         """The threads of the CTA for which `condition` certainly holds, and for which it certainly does not.
 
-        None where that depends on more than who the thread is.
+        None where that depends on more than who the thread is. `rounds` are those of the loop that it is of.
         """
-        return self.known(condition).sides(self.cta.threads) if self._is_entered else None
+        if not self._is_entered:
+            return None
+        sides = self.known(condition).sides(self.cta.threads)
+        if sides is None and rounds:
+            at_first = self.known(in_first_round(condition, rounds)).sides(self.cta.threads)
+            return at_first if at_first == (0, (1 << self.cta.threads) - 1) else None  # there is no other round
+        return sides
 
     def ranks(self, condition: ir.Value) -> tuple[int, int]:
         """The CTAs of the cluster, a bit each, in which `condition` certainly holds, and in which certainly not."""

@@ -5,7 +5,6 @@ An index is extended to the width of an address first, so that the product does 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from llvmlite import ir
@@ -61,6 +60,13 @@ def scaled(k: Emitter, index: Operand, unit: int, space: int) -> Any:
     return as_index(k, index).to(address_type(space)) * unit
 
 
+class ThreadsHere(Protocol):
+    """What is known of the threads that come to a place."""
+
+    def is_unreached(self) -> bool:
+        """Whether certainly no thread comes here."""
+
+
 class Emitter(Protocol):
     """What values need from their builder: where to emit instructions, and how to wrap their results."""
 
@@ -68,6 +74,10 @@ class Emitter(Protocol):
     target: Target
     llvm: ir.IRBuilder
     math: MathPolicy
+
+    @property
+    def execution(self) -> ThreadsHere:
+        """Which threads come here."""
 
     def wrap(self, value: ir.Value, element: ElementType) -> Value:
         """An llvmlite value as one of `element`."""
@@ -118,16 +128,16 @@ class Arithmetic(Uncopied):
         return _binary("/", other, self)
 
     def __floordiv__(self, other: Operand) -> Value:
-        return _divided(expressions.quotient, self, other)
+        return _divided("//", self, other)
 
     def __rfloordiv__(self, other: Operand) -> Value:
-        return _divided(expressions.quotient, other, self)
+        return _divided("//", other, self)
 
     def __mod__(self, other: Operand) -> Value:
-        return _divided(expressions.remainder, self, other)
+        return _divided("%", self, other)
 
     def __rmod__(self, other: Operand) -> Value:
-        return _divided(expressions.remainder, other, self)
+        return _divided("%", other, self)
 
     def __and__(self, other: Operand) -> Value:
         return _binary("&", self, other)
@@ -385,15 +395,23 @@ def pair(operation: str, left: object, right: object) -> tuple[Value, Value]:
 
 def _binary(operation: str, left: object, right: object) -> Value:
     a, b = pair(operation, left, right)
+    _check_written(operation, b, right)
     flags = a._k.math._flags(operation, a._type)
     return _made(a, b, expressions.binary(a._k.llvm, operation, a._type, a.ir, b.ir, flags))
 
 
-def _divided(
-    operation: Callable[[ir.IRBuilder, ElementType, ir.Value, ir.Value], ir.Value], left: object, right: object
-) -> Value:
+def _divided(operation: str, left: object, right: object) -> Value:
     a, b = pair("// and %", left, right)
-    return _made(a, b, operation(a._k.llvm, a._type, a.ir, b.ir))
+    _check_written(operation, b, right)
+    divided = expressions.quotient if operation == "//" else expressions.remainder
+    return _made(a, b, divided(a._k.llvm, a._type, a.ir, b.ir))
+
+
+def _check_written(operation: str, number: Value, right: object) -> None:
+    """Refuse a number of Python on the right of `operation` that cannot be meant, if a thread may come here."""
+    known = None if isinstance(right, Arithmetic) else number.constant
+    if known is not None and not number._k.execution.is_unreached():
+        expressions.check_written(operation, number._type, known)
 
 
 def _made(a: Value, b: Value, result: ir.Value) -> Value:

@@ -7,9 +7,10 @@ through the branch and then on.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
+from dataclasses import replace
 
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, Scope
-from nvbackend.isel.flow.finished import kept, with_successors
+from nvbackend.isel.flow.finished import finished, kept, with_blocks, with_successors
 from nvbackend.isel.flow.graphs import reached
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr
@@ -90,6 +91,27 @@ def coming(function: MachineFunction) -> dict[str, int]:
                 coming[successor] |= more
                 waiting.append(successor)
     return coming
+
+
+def unreached(function: MachineFunction) -> set[str]:
+    """The blocks to which certainly no thread comes, such as guarded passes of a loop that Python has unrolled."""
+    threads, ranks = coming(function), coming_ranks(function)
+    return {name for name in function.blocks if not threads[name] or not ranks[name]}
+
+
+def without_unreached(function: MachineFunction) -> MachineFunction:
+    """The function as threads may run it: what they do not come to is empty, and nothing goes on there."""
+    nowhere = unreached(function)
+    if not nowhere:
+        return function
+    blocks = {}
+    for name, block in function.blocks.items():
+        following = [each for each in block.successors if each not in nowhere]
+        if name in nowhere:
+            blocks[name] = MachineBlock(name)
+        elif len(following) < len(block.successors):
+            blocks[name] = replace(block, successors=following, branch=None, sides=None, ranks=(0, 0))
+    return finished(with_blocks(function, blocks))
 
 
 def reachable(function: MachineFunction, starts: Iterable[str], *, without: Container[str] = ()) -> set[str]:

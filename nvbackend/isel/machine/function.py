@@ -259,11 +259,6 @@ class MachineBlock:
 
     __repr__ = short_repr
 
-    @property
-    def is_unreached(self) -> bool:
-        """Whether certainly no thread runs it, as a guarded pass of a loop that Python has unrolled too far."""
-        return self.crew is not None and not self.crew.bits
-
 
 Decoded = SmemDescriptor | Tcgen05SmemDescriptor | InstructionDescriptor | Tcgen05Ctrl | Tcgen05Collector
 

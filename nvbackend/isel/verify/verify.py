@@ -5,13 +5,14 @@ The gates of a row are checked here and, by the same functions, where the row is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule, told_once, user_facing
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.agreeing import certain
 from nvbackend.isel.flow.finished import finished
+from nvbackend.isel.flow.paths import unreached, without_unreached
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, decoder
 from nvbackend.isel.machine.register_room import check_register_room
 from nvbackend.isel.operands.tma_places import check_places
@@ -58,6 +59,7 @@ Protocol = Callable[[MachineFunction], Iterable[Diagnostic]]
 def verify(function: MachineFunction, *, rules: Sequence[Rule] = ()) -> list[Diagnostic]:
     """Everything that is wrong with `function`: its instructions in the order of the text, then its protocols.
 
+    What no thread comes to is only checked for how it is written.
     `rules` are rules of the caller's own, which are asked last (rule.form, rule.analysis). Diagnostics equal in every
     word and place (a line that the user's Python ran more than once) appear once. Never raises for the program's
     mistakes; `raise_all` does.
@@ -65,8 +67,9 @@ def verify(function: MachineFunction, *, rules: Sequence[Rule] = ()) -> list[Dia
     broken = list(_successors(function))
     if broken:
         return broken
-    function = finished(function)
-    faults = list(_instruction_faults(function))
+    whole = finished(function)
+    function = without_unreached(whole)
+    faults = list(_instruction_faults(whole, unreached(whole)))
     for protocol in PROTOCOLS:
         faults += certain(protocol, function, Scope.CTA if protocol in OF_A_CTA else Scope.GRID)
     if rules:
@@ -74,14 +77,18 @@ def verify(function: MachineFunction, *, rules: Sequence[Rule] = ()) -> list[Dia
     return told_once(faults)
 
 
-def _instruction_faults(function: MachineFunction) -> Iterator[Diagnostic]:
+def _instruction_faults(function: MachineFunction, nowhere: Container[str]) -> Iterator[Diagnostic]:
     """What is wrong with each single instruction; equal sound ones are checked once.
 
-    The row of a sound instruction must be the row of its axes, which is checked once for each row.
+    The row of a sound instruction must be the row of its axes, which is checked once for each row. `nowhere` are the
+    blocks that no thread comes to.
     """
     sound: set[tuple[object, ...]] = set()
     genuine: set[int] = set()
-    for instr in function.instructions():
+    for name, instr in ((name, instr) for name, block in function.blocks.items() for instr in block.instructions):
+        if name in nowhere:
+            yield from (each for check in SPELLING_CHECKS for each in check(instr, function.target))
+            continue
         alike = (
             *(instr.opcode, id(instr.row), *constants(instr), tuple(instr.registers.items())),
             *(tuple(instr.immediates.items()), tuple(instr.words.items()), tuple(instr.facts.items())),
@@ -128,8 +135,10 @@ def _emulated(instr: MachineInstr, target: Target) -> Iterable[Diagnostic]:
     return emulation_warnings(instr.row, target, instr.location) if instr.row is not None else ()
 
 
+SPELLING_CHECKS: tuple[Check, ...] = (_gates, count_faults, _packed_words, word_faults)
+"""The checks of how an instruction is written, whether or not a thread comes there."""
 INSTRUCTION_CHECKS: tuple[Check, ...] = (
-    *(_gates, count_faults, _packed_words, word_faults),
+    *SPELLING_CHECKS,
     *(constant_faults, check_places, check_issue, move_faults, _emulated),
 )
 """The checks of a single instruction: its row, numbers of registers, immediates, words and facts."""

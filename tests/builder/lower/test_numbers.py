@@ -79,6 +79,27 @@ def test_what_is_wrong_with_the_operation_and_not_with_the_number(broken, messag
     assert said(lambda k, x, v, e, h: broken(x[0])).message == message
 
 
+@pytest.mark.parametrize("kind", [nvb.i32, nvb.u32, nvb.i64, nvb.u64, nvb.s8, nvb.u8])
+@pytest.mark.parametrize("number", [-96, 7])
+def test_a_value_that_is_known_gives_what_it_gives_at_run_time(kind, number) -> None:
+    """A program may guard a division by 0 or drop its result: `k.select(v == 0, x, x // v)`."""
+    bits, signed = kind.bits, kind.is_signed
+    held = number if signed else number % (1 << bits)
+    seen = {}
+
+    @nvb.kernel("sm_90a", threads=32)
+    def kernel(k, out: nvb.Pointer[i32]):
+        x, zero, past = k.const(held, kind), k.var(0, kind), k.var(bits, kind)
+        seen.update({"//": x // zero, "%": x % zero, "<<": x << past, ">>": x >> past})
+        out[0] = 1
+
+    kernel.build()
+    ones = -1 if signed else (1 << bits) - 1
+    shifted = -1 if signed and held < 0 else 0
+    expected = {"//": ones, "%": ones, "<<": 0, ">>": shifted}
+    assert {operation: value.constant for operation, value in seen.items()} == expected
+
+
 @pytest.mark.parametrize("number", [np.int8(3), np.int64(3), np.uint32(3), np.uint64(3)])
 def test_numpy_integers_are_numbers(number) -> None:
     plain, given = builder(threads=np.int64(32)), builder(threads=32)

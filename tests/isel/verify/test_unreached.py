@@ -83,9 +83,105 @@ def table(k: Any, x: Any, limit: int) -> None:
         step += 1
 
 
+def on_data(k: Any, x: Any, limit: int) -> None:
+    tile, t = _filled(k), k.thread_id()
+    with k.if_(k.const(2, i32) < limit), k.if_(x[0] > 3):
+        x[t] = tile[2 * THREADS + t]
+
+
+def under_data(k: Any, x: Any, limit: int) -> None:
+    tile, t = _filled(k), k.thread_id()
+    with k.range(x[1].to(i32)), k.if_(t + 2 * THREADS < limit * THREADS):
+        x[t] = tile[2 * THREADS + t]
+
+
+def after_return(k: Any, x: Any, limit: int) -> None:
+    tile, t = _filled(k), k.thread_id()
+    k.return_if(t + 2 * THREADS >= limit * THREADS)
+    x[t] = tile[2 * THREADS + t]
+
+
+def after_break(k: Any, x: Any, limit: int) -> None:
+    own = k.local.array(u32, 2, fill=0)
+    with k.loop():
+        k.break_if(k.const(2, i32) >= limit)
+        x[0] = own[2]
+        k.break_if(x[1] > 3)
+
+
+def after_both(k: Any, x: Any, limit: int) -> None:
+    own = k.local.array(u32, 2, fill=0)
+    with k.if_(x[1] > 3):
+        k.return_()
+    with k.else_():
+        k.return_if(k.const(2, i32) >= limit)
+        x[0] = own[2]
+
+
+def in_rounds(k: Any, x: Any, limit: int) -> None:
+    own, first = k.local.array(u32, 2, fill=0), k.var(2)
+    with k.range(first, limit):
+        x[0] = own[2]
+
+
+def in_rounds_of_tile(k: Any, x: Any, limit: int) -> None:
+    tile, t = _filled(k), k.thread_id()
+    with k.range(2, limit):
+        x[t] = tile[2 * THREADS + t]
+
+
+def divided(k: Any, x: Any, limit: int) -> None:
+    with k.if_(k.const(2, i32) < limit):
+        x[0] = x[1] // 0
+
+
+def shifted(k: Any, x: Any, limit: int) -> None:
+    with k.if_(k.const(2, i32) < limit):
+        x[0] = x[1] << 40
+
+
+def barrier_number(k: Any, x: Any, limit: int) -> None:
+    number = k.var(16)
+    with k.if_(number < 14 + limit):
+        k.barrier.sync(number, threads=THREADS)
+
+
+def bytes_of_a_copy(k: Any, x: Any, limit: int) -> None:
+    tile, full, size = k.shared(u32, 4, align=128), k.mbarrier.array(1, arrivals=1), k.var(0)
+    k.mbarrier.ready()
+    with k.one_thread(), k.if_(size > 2 - limit):
+        k.bulk.load(tile, x, size, full)
+
+
+def step(k: Any, x: Any, limit: int) -> None:
+    stride = k.var(0)
+    with k.if_(stride > 2 - limit), k.range(0, x[0].to(i32), stride):
+        x[1] = 1
+
+
+def assumed(k: Any, x: Any, limit: int) -> None:
+    number = k.var(2)
+    with k.if_(number < limit):
+        k.assume(number < 2)
+        x[0] = 1
+
+
 @pytest.mark.parametrize(
     ("body", "rule"),
     [
+        (on_data, "shared.bounds"),
+        (under_data, "shared.bounds"),
+        (after_return, "shared.bounds"),
+        (after_break, "local.index"),
+        (after_both, "local.index"),
+        (in_rounds, "local.index"),
+        (in_rounds_of_tile, "shared.bounds"),
+        (divided, "value.constant"),
+        (shifted, "value.constant"),
+        (barrier_number, "barrier.id"),
+        (bytes_of_a_copy, "tma.bulk-size"),
+        (step, "control.step"),
+        (assumed, "control.assume"),
         (passes, "shared.bounds"),
         (counted, "shared.bounds"),
         (barriers, "mbarrier.uninitialised"),

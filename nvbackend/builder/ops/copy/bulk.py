@@ -135,7 +135,7 @@ class Bulk(Noun):
         PTX ISA 9.7.9 (st.bulk).
         """
         count = as_value(self._k, size, u64)
-        if isinstance(count.constant, int):
+        if isinstance(count.constant, int) and not self._k.execution.is_unreached():
             known = address.align if isinstance(address, Address) else memory_operands.CLEARED_UNIT
             memory_operands.check_cleared(count.constant, known)
         issue(self._k, cache_control.clear_bulk(shared=isinstance(address, Address)), address=address, bytes=count)

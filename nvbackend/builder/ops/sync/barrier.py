@@ -68,7 +68,7 @@ class Barrier(Noun):
     ) -> dict[str, list[ir.Value]]:
         registers = converted(self._k, row, {"id": identifier, "threads": threads, **predicate})
         count = None if threads is None else as_value(self._k, threads, s32).constant
-        if isinstance(count, int):
+        if isinstance(count, int) and not self._k.execution.is_unreached():
             if count > self._k.threads:
                 rules.BARRIER_WAITS.fail(threads=count, there=self._k.threads)
             check_barrier_crowd(count, self._threads.coming_to(as_value(self._k, identifier, s32)))

@@ -56,12 +56,13 @@ def check_alignment(align: int) -> None:
 
 
 def check_aligned(k: Addressed, offset: ir.Value | None, root: int, wanted: int, what: str) -> None:
-    """Raises memory.misaligned if some thread here certainly has no multiple of `wanted` bytes.
+    """Raises memory.misaligned if some thread certainly comes here and has no multiple of `wanted` bytes.
 
     An `offset` of None is 0. Offsets that depend on run-time values pass.
     """
     span = math.gcd(root, wanted)
-    fault = None if offset is None or span == 1 else _misaligned(k, offset, span)
+    is_judged = offset is not None and span > 1 and not k.execution.is_unreached()
+    fault = _misaligned(k, offset, span) if is_judged else None
     if fault is not None:
         behind, who = fault
         problem = f"the address lies {behind} byte(s) after a multiple of {span} bytes{who}"

@@ -338,6 +338,8 @@ class OperandNumbers:
 
     def check(self, row: Row, operands: Operands) -> None:
         """Raises the rule of an operand whose run-time value certainly breaks it, in some thread that is here."""
+        if self._execution.is_unreached():
+            return
         checked = checked_operands(row)
         constants = {name: operand.constant for name, operand in operands.items() if isinstance(operand, ir.Constant)}
         others = {name: number for name, number in constants.items() if type(number) is int}

@@ -173,8 +173,6 @@ class LifeAnalysis:
     def _use(self, state: Life, use: Use) -> Iterator[LifeFinding]:
         site, cell = use.site, use.exact
         met = self._met(cell)
-        if self._function.blocks[site.block].is_unreached:
-            return
         if not state.begun & met:
             known_later = not self._known.lacks(cell, MbarrierUse.INIT)
             if not known_later or (self._known.of(cell, MbarrierUse.INIT) and not self._known.lost & MbarrierUse.INIT):

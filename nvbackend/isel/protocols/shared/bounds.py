@@ -111,8 +111,6 @@ class _Bounds:
 
     def fault(self, block: MachineBlock, instr: MachineInstr, touch: MemoryTouch) -> Diagnostic | None:
         """What is wrong with one access, None where nothing certainly is."""
-        if block.is_unreached:
-            return None
         # An mma describes a whole tile: where it starts, it may go round the end of a swizzle's period.
         size = 1 if instr.semantics.multiplies else touch.bytes or 1
         last = touch.object.bytes - size
