@@ -86,13 +86,11 @@ def _use(said: Semantics, operand: RowOperand) -> MemoryUse | None:
 
 def writes_elsewhere(instr: MachineInstr) -> bool:
     """Whether it writes to shared memory at an operand whose place is not known."""
+    said = instr.semantics
     if instr.row is None:
-        said = instr.semantics
         return (said.in_peer or not instr.memory) and any(use.writes for use in said.memory)
-    written = _written(instr.row)
-    if written and instr.semantics.in_peer:
-        return True
-    return bool(written) and not written.issubset([touch.operand for touch in instr.memory if touch.use in _WRITES])
+    placed = [] if said.in_peer else [touch.operand for touch in instr.memory if touch.use in _WRITES]
+    return not _written(instr.row).issubset(placed)
 
 
 @cache

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from nvbackend.intrinsics.copy import load_store
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.isel.flow.accesses import AccessKind, Relation, Run, relation
 from nvbackend.isel.flow.dataflow import Site
@@ -116,6 +117,19 @@ def test_an_operand_of_wgmma_has_the_rows_of_its_side(operand: str, rows: int) -
 def test_ordinary_writes_that_nobody_can_place(opcode: str, places: list[Place], elsewhere: bool) -> None:
     touches = tuple(MemoryTouch(WORDS, MemoryUse.WRITE, "address", *place) for place in places)
     assert writes_elsewhere(MachineInstr(opcode, memory=touches)) is elsewhere
+
+
+def test_writes_of_rows_that_nobody_can_place() -> None:
+    """By the spelling: a place is that of the CTA, so a write of `shared::cluster` is elsewhere with it, too."""
+    seen = set()
+    for row in load_store.rows():
+        words = row.ptx.split(".")
+        shared, in_peer, writes = "shared" in words, "shared::cluster" in words, words[0] != "ld"
+        place = MemoryTouch(WORDS, MemoryUse.WRITE if writes else MemoryUse.READ, "address", 0, "", 4)
+        assert writes_elsewhere(MachineInstr(row.opcode, row)) is (writes and (shared or in_peer)), row.ptx
+        assert writes_elsewhere(MachineInstr(row.opcode, row, memory=(place,))) is (writes and in_peer), row.ptx
+        seen.add((shared, in_peer, writes))
+    assert len(seen) == 6
 
 
 # -- against the bytes ------------------------------------------------------------------------------------------------
