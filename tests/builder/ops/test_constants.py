@@ -142,3 +142,32 @@ def test_the_text_of_a_static_assertion_is_the_message() -> None:
     fault = refused(lambda k, out, n: k.static_assert(7 % 2 == 0, "{} rows are odd", 7))  # here
     assert fault.message == "7 rows are odd"
     assert fault.location.source.endswith("# here")
+
+
+@pytest.mark.parametrize("rule", ["constant.index", "local.index"])
+@pytest.mark.parametrize(
+    ("before", "inside"),
+    [
+        (None, lambda k, n: k.thread_id() < 64),
+        (None, lambda k, n: k.thread_id() == 63),
+        (None, lambda k, n: n > 3),
+        (lambda k, n: k.thread_id() < n, lambda k, n: k.thread_id() < 32),
+        (lambda k, n: k.thread_id() < 16, lambda k, n: n > 3),
+        (None, lambda k, n: k.thread_id() > 63),
+    ],
+    ids=["all", "one thread", "some or none", "what others left", "what a few left", "nobody"],
+)
+def test_a_wrong_index_is_told_where_a_thread_may_come(rule, before, inside, request) -> None:
+    """In 64 threads; where it is unknown who comes, the place is as wrong as elsewhere."""
+
+    def body(k, out, n):
+        table = k.constant.array([1.0] * 8, f32) if rule == "constant.index" else k.local.array(f32, 8, fill=1.0)
+        if before is not None:
+            k.return_if(before(k, n))
+        with k.if_(inside(k, n)):
+            out[0] = table[8]
+
+    if "nobody" in request.node.name:
+        built(body)
+    else:
+        assert refused(body).rule.id == rule
