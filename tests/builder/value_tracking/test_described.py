@@ -103,3 +103,10 @@ def test_what_is_too_deep_or_has_no_words_is_left_out() -> None:
     assert described(builder.add(builder.load(slot), n)) == "count + n"
     assert described(builder.load(builder.gep(slot, [WORD(1)]))) == "..."
     assert described(builder.call(ir.InlineAsm(ir.FunctionType(WORD, []), "", "=r"), [])) == "..."
+
+
+def test_a_call_needs_no_parentheses() -> None:
+    """Its arguments have theirs."""
+    builder, [(n, _), (m, _), (thread, _), (uniform, _), (elected, _), _] = new()
+    assert described(builder.add(uniform, builder.mul(n, m))) == "uniform(n + m) + (n * m)"
+    assert described(builder.sub(builder.add(thread, n), elected)) == "(tid.x + n) - elect()"
