@@ -84,13 +84,9 @@ class _GroupThreads:
     def _issued(self, by: Completion) -> list[tuple[Site, list[MachineInstr]]]:
         """The last operation of each block, with the instructions after it."""
         issues = []
-        for block, sites in sites_of(self._function).items():
-            if not any(said.issues is by for said in self._there[block]):
-                continue
-            for index in reversed(range(len(sites))):
-                if sites[index].instr.semantics.issues is by:
-                    issues.append((sites[index], [later.instr for later in sites[index + 1 :]]))
-                    break
+        for sites in sites_of(self._function).values():
+            last = [index for index, site in enumerate(sites) if site.instr.semantics.issues is by][-1:]
+            issues += [(sites[index], [later.instr for later in sites[index + 1 :]]) for index in last]
         return issues
 
     def _ahead(self, by: Completion, step: Step) -> Mapping[str, int]:

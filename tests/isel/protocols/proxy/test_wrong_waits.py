@@ -68,3 +68,19 @@ def test_each_wrong_wait_alone_is_enough(mistake: str) -> None:
 
 def test_the_right_wait_leaves_it_to_the_proxies() -> None:
     assert wrong("") == (set(), {"proxy.write-in-flight"})
+
+
+@pytest.mark.parametrize("wrong_wait", [False, True])
+def test_a_wrong_wait_says_nothing_of_another_tile(wrong_wait: bool) -> None:
+    """What ordinary code has written is stored without a fence, whatever is wrong with the mma of other tiles."""
+    p = Program()
+    acc = p.accumulator()
+    p.write(p.other)
+    p.store(p.other, wait=True)
+    p.k.wgmma.fence()
+    p.mma(acc)
+    p.k.wgmma.commit_group()
+    p.write()
+    p.k.wgmma.wait_group(int(wrong_wait), drains=[acc])
+    expected = ["proxy.missing-fence", *([] if wrong_wait else ["proxy.write-in-flight"])]
+    assert [one.rule_id for one in p.found()] == expected

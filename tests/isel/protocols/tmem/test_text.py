@@ -104,3 +104,26 @@ def test_of_several_mma_the_last_one_is_named() -> None:
         [(_, place)] = found.notes
         assert source(place).endswith("# the last one")
         assert f"the mma of line {place.line if place else 0}" in found.message
+
+
+@pytest.mark.parametrize("issuer", [0, 4])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("return early", "accumulate at first"),
+        ("relinquish first", "no fence before"),
+        ("accumulate at first", "other columns"),
+        ("accumulate at first", "outside"),
+        ("outside", "free twice"),
+        ("no wait", "free twice"),
+        ("other columns", "read after dealloc"),
+    ],
+)
+def test_mistakes_are_told_in_the_order_of_the_text(first: str, second: str, issuer: int) -> None:
+    lines = []
+    for changes in ((first,), (second,), (second, first)):
+        k = multiply(*changes, issuer=issuer, threads=160)
+        k.return_()
+        k.core.link()
+        lines.append([one.location and one.location.line for one in check_tmem_protocol(k.machine)])
+    assert lines[2] == lines[0] + lines[1]
