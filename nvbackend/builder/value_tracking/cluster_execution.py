@@ -46,13 +46,10 @@ class ClusterExecution:
         if isinstance(value, int):
             return Numbers(lambda *_: value)
         known = self._known(value)
-        if not known.is_whole or known.numbers is None or len(known.numbers) > 1:
+        if not known.is_whole or known.numbers is None or len(known.numbers) != 1:
             return None
-        by_thread = known.certain < Scope.CTA
-        threads = self._threads if by_thread else 1
-        shape = self.cluster, threads
-        table = np.broadcast_to(signed(known.numbers[0, :, :threads], value.type.width), shape).tolist()
-        return Numbers(lambda rank, thread: table[rank][thread if by_thread else 0], by_thread)
+        table = np.broadcast_to(signed(known.numbers[0], value.type.width), (self.cluster, self._threads))
+        return Numbers(lambda rank, thread: int(table[rank, thread]), known.certain < Scope.CTA)
 
     def _groups(self, guard: object) -> list[list[list[int]] | None]:
         """The threads of each CTA that execute something with this `guard`: one of each list, it is not known which."""
