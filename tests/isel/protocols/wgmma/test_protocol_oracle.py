@@ -338,12 +338,13 @@ def seeded(seed: int) -> dict[str, tuple[list[str], list[Line]]]:
 
 
 def sentence(chance: random.Random) -> list[list[str]]:
-    """A line, or a fence and its mma."""
+    """A line, or a fence and its mma; or one that may be needless, or order an access before a chain."""
     accumulator, shape = chance.choice("pq"), chance.choice(("64", "64", "64", "128"))
     mma = ["mma", accumulator, shape, *(["f"] if chance.random() < 0.3 else [])]
     drained = [one for one in "pq" if chance.random() < 0.4]
     access = [chance.choice(("read", "write")), chance.choice("pqf")]
     wait = ["wait", chance.choice("0011238"), *drained]
+    multiplied = ["mma", accumulator, shape, "f"]
     return chance.choice(
         (
             [mma],
@@ -355,6 +356,7 @@ def sentence(chance: random.Random) -> list[list[str]]:
             [access],
             [["fence"], mma],
             [mma, ["fence"]],
+            [access, ["mma", accumulator, shape], ["fence"], multiplied],
         )
     )
 
