@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -83,3 +84,20 @@ def test_places_meet_where_they_share_a_column() -> None:
         assert overlap(one, other) is (same and constant and bool(columns[0] & columns[1]))
         known = constant and one.bytes is not None and other.bytes is not None
         assert _may_meet(one, other) is (same and (not known or bool(columns[0] & columns[1])))
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(64, []), (128, ["tcgen05.write-in-flight"])])
+def test_an_mma_of_64_rows_leaves_half_of_the_lanes(rows: int, expected: list[str]) -> None:
+    """D is in 16 lanes of each warp (PTX ISA 9.7.16.10.5, layout F): the others may be stored meanwhile."""
+    k = new()
+    done = k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
+    with k.tcgen05.tmem(COLUMNS) as tmem:
+        with k.one_thread(0):
+            k.tcgen05.mma(F16, tmem, 0, 0, replace(SHAPE, m=rows), accumulate=False)
+            k.tcgen05.commit(done)
+        with k.if_(k.warp_id() == 0):
+            k.tcgen05.st(tmem.lanes(16), "16x64b", [0] * 2)
+            k.tcgen05.wait_st()
+        k.mbarrier.wait(done, 0)
+    assert told(k) == expected
