@@ -314,8 +314,8 @@ class _Threads:
             above = self._loops.dominator(block)
             if above == block or self._ordering[above]:
                 self._in_front[block] = None if above == block else self._ordering[above][-1]
-                break
-            block = above
+            else:
+                block = above
         last = self._in_front[block]
         self._in_front.update(dict.fromkeys(way, last))
         return last
