@@ -3,7 +3,8 @@
 The state has for each instruction that issues an operation how far that may be on some path: its age in groups, 0 for
 an open one, or DRAINED. A register refers to the instructions whose operation it may be part of; moves hand that on.
 An access is a mistake where the operation is DRAINED on no path to there: conditions that belong together may exclude
-the path on which it is not. What was never issued on some path does not matter.
+the path on which it is not. What was never issued on some path does not matter. Where it is DRAINED on some paths, one
+way of a branch is looked at alone (`one_way`): by what holds on every path through it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from nvbackend.isel.flow.dataflow import Site, solve, union
 from nvbackend.lint.lifted.lift import PENDING, Lifted, Line, Register
 from nvbackend.ptx.syntax import Vector
 
-DRAINED = -1
+DRAINED, _NEVER = -1, -2
+"""In place of an age: that the operation is complete, and that it was not issued, where every path is asked for."""
 _OLDEST = 8
 """No wait leaves so many groups in flight."""
 _IN_REGISTERS = (Completion.MMA_GROUP, Completion.LOAD_WAIT)
@@ -49,7 +51,12 @@ class Flying:
     def running(self, position: int) -> frozenset[int]:
         """The ages of an instruction's operations, where they are drained on no path."""
         ages = self.flight.get(position, frozenset())
-        return frozenset() if DRAINED in ages else ages
+        return frozenset() if DRAINED in ages else ages - {_NEVER}
+
+    def may_run(self, position: int) -> bool:
+        """Whether an instruction's operations are drained on some path and not on another."""
+        ages = self.flight.get(position, frozenset())
+        return DRAINED in ages and len(ages) > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +71,21 @@ class InFlightMistake:
 
 
 class InFlight:
-    """The analysis, for the solver. `found` has the mistakes of the last turn at each position."""
+    """The analysis, for the solver: the mistakes of the last turn at each position, and what may be one on some path.
 
-    def __init__(self, lifted: Lifted, releases: frozenset[int], cyclic: frozenset[str]) -> None:
+    With `every_path` a register counts as used where it is on all paths, and an operation as issued.
+    """
+
+    def __init__(
+        self, lifted: Lifted, releases: frozenset[int], cyclic: frozenset[str], *, every_path: bool = False
+    ) -> None:
         self._lines = lifted.lines
+        self._every_path = every_path
         self._releases = releases
         self._cyclic = cyclic
         self._relevant = _followed_registers(lifted)
         self.mistakes: dict[int, list[InFlightMistake]] = {}
+        self.doubtful: dict[int, bool] = {}
 
     def matters(self, site: Site) -> bool:
         """Whether the instruction changes the state, or may be a mistake."""
@@ -92,9 +106,14 @@ class InFlight:
 
     def join(self, left: Flying, right: Flying, /) -> Flying:
         """What may be true on either way."""
+        flight, held = union(left.flight, right.flight), union(left.held, right.held)
+        if self._every_path:
+            missing = left.flight.keys() ^ right.flight.keys()
+            flight = {place: ages | {_NEVER} if place in missing else ages for place, ages in flight.items()}
+            held = {register: held[register] for register in left.held if register in right.held}
         return Flying(
-            union(left.flight, right.flight),
-            union(left.held, right.held),
+            flight,
+            held,
             left.credit | right.credit,
             left.ever | right.ever,
             left.lately | right.lately,
@@ -105,6 +124,7 @@ class InFlight:
         """What may be true after the instruction."""
         line, said = self._lines[site.position], site.instr.semantics
         mistakes = self.mistakes[site.position] = []
+        self.doubtful[site.position] = False
         if _hides(line):
             return _cleared(state)
         if site.position in self._releases:
@@ -159,11 +179,14 @@ class InFlight:
     ) -> Iterator[InFlightMistake]:
         by_issuer: dict[int, list[Register]] = {}
         for register in dict.fromkeys(registers):
-            running = [issuer for issuer in state.held.get(register, ()) if state.running(issuer)]
-            if running and not any(DRAINED in state.flight.get(issuer, ()) for issuer in state.held[register]):
+            held = state.held.get(register, frozenset())
+            running = [issuer for issuer in held if state.running(issuer)]
+            if any(state.may_run(issuer) for issuer in held):
+                self.doubtful[site.position] = True
+            elif running and not any(DRAINED in state.flight.get(issuer, ()) for issuer in held):
                 by_issuer.setdefault(max(running), []).append(register)
         for issuer, some in by_issuer.items():
-            yield InFlightMistake(how, site, issuer, min(state.flight[issuer]), tuple(some))
+            yield InFlightMistake(how, site, issuer, min(state.running(issuer)), tuple(some))
 
     def _issued(self, state: Flying, site: Site, line: Line) -> Flying:
         if site.instr.semantics.issues is Completion.BULK_GROUP:
@@ -218,7 +241,12 @@ class InFlight:
 
     def _left(self, state: Flying, site: Site) -> Iterator[InFlightMistake]:
         for completion in (Completion.MMA_GROUP, Completion.BULK_GROUP):
-            left = [issuer for issuer in sorted(self._of(completion)) if state.running(issuer)]
+            issuers = sorted(self._of(completion))
+            left = [
+                issuer for issuer in issuers if state.running(issuer) and _NEVER not in state.flight.get(issuer, ())
+            ]
+            if any(state.may_run(issuer) for issuer in issuers):
+                self.doubtful[site.position] = True
             if left:
                 age = min(state.running(left[-1]))
                 yield InFlightMistake("left", site, left[-1], age)
@@ -231,29 +259,40 @@ class InFlight:
             yield InFlightMistake("released", site, max(running))
 
 
-def find(lifted: Lifted, releases: frozenset[int], cyclic: frozenset[str]) -> list[InFlightMistake]:
-    """The mistakes, in the order of the text. `releases` are the instructions that let memory be filled again."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The mistakes, in the order of the text, and the positions that are one on some paths and right on others."""
+
+    mistakes: list[InFlightMistake]
+    doubtful: set[int]
+
+
+def find(
+    lifted: Lifted, releases: frozenset[int], cyclic: frozenset[str] = frozenset(), *, every_path: bool = False
+) -> Found:
+    """What is found. `releases` are the instructions that let memory be filled again, `cyclic` the blocks of loops."""
     if not any(line.row is not None and line.row.semantics.issues in _FOLLOWED for line in lifted.lines):
-        return []
-    analysis = InFlight(lifted, releases, cyclic)
-    return [
+        return Found([], set())
+    analysis = InFlight(lifted, releases, cyclic, every_path=every_path)
+    mistakes = [
         mistake
         for site, _ in solve(lifted.function, analysis, analysis.matters).visit()
         for mistake in analysis.mistakes[site.position]
     ]
+    return Found(mistakes, {place for place, is_doubtful in analysis.doubtful.items() if is_doubtful})
 
 
 def _committed(state: Flying, said: Semantics, of_kind: frozenset[int]) -> Flying:
     flight = dict(state.flight)
     for position in of_kind & flight.keys():
-        flight[position] = frozenset(age if age == DRAINED else min(age + 1, _OLDEST) for age in flight[position])
+        flight[position] = frozenset(age if age < 0 else min(age + 1, _OLDEST) for age in flight[position])
     if said.commits is not Completion.MMA_GROUP:
         return replace(state, flight=flight)
     return replace(state, flight=flight, credit=frozenset(_NO if known == _SPENT else known for known in state.credit))
 
 
 def _is_over(age: int, pending: int | None) -> bool:
-    return age == DRAINED or pending is None or age > pending
+    return age != _NEVER and (age == DRAINED or pending is None or age > pending)
 
 
 def _hides(line: Line) -> bool:

@@ -19,6 +19,7 @@ from nvbackend.lint.memory import SharedMemory
 from nvbackend.lint.missing import Absent
 from nvbackend.lint.numbers.addresses import Addresses
 from nvbackend.lint.numbers.touched import said
+from nvbackend.lint.one_way import Way, mistakes_of_one_way, possible
 from nvbackend.lint.said import at_line, head_of, issuer_of, place_of, round_by_round, with_source
 from nvbackend.ptx import Module, parse, resolve
 from nvbackend.ptx.vocabulary import NEWEST, unknown_word
@@ -146,7 +147,9 @@ def _in_flight(lifted: Lifted, shared: SharedMemory, absent: Absent) -> Iterator
     register wait for its load. Triton 3.9 prints such uses.
     """
     told: set[tuple[str, object]] = set()
-    for mistake in in_flight.find(lifted, shared.releases, shared.cyclic):
+    flying = in_flight.find(lifted, shared.releases, shared.cyclic)
+    everywhere = ((each, None) for each in possible(lifted, flying.mistakes))
+    for mistake, way in everywhere if flying.mistakes else mistakes_of_one_way(lifted, flying.doubtful):
         if said(lifted.lines[mistake.issuer]).issues is Completion.LOAD_WAIT and absent.waits_later(
             mistake.site.position
         ):
@@ -154,13 +157,13 @@ def _in_flight(lifted: Lifted, shared: SharedMemory, absent: Absent) -> Iterator
         cause = _cause(lifted, mistake)
         if cause not in told:
             told.add(cause)
-            yield _diagnostic(lifted, mistake)
+            yield _diagnostic(lifted, mistake, way)
 
 
 def _left_alone(lifted: Lifted, shared: SharedMemory) -> Iterator[Diagnostic]:
     """What a thread that alone issues bulk stores does wrong with them: the first mistake."""
     for alone in storing_threads(lifted):
-        for mistake in in_flight.find(alone, shared.releases, shared.cyclic):
+        for mistake in in_flight.find(alone, shared.releases, shared.cyclic).mistakes:
             if said(lifted.lines[mistake.issuer]).issues is Completion.BULK_GROUP:
                 yield _diagnostic(alone, mistake)
                 return
@@ -212,12 +215,15 @@ def _cause(lifted: Lifted, mistake: InFlightMistake) -> tuple[str, object]:
     return block, (mistake.kind == "unfenced", None if row is None else row.semantics.issues)
 
 
-def _diagnostic(lifted: Lifted, mistake: InFlightMistake) -> Diagnostic:
+def _diagnostic(lifted: Lifted, mistake: InFlightMistake, way: Way | None = None) -> Diagnostic:
     issuer = lifted.lines[mistake.issuer]
     completion = issuer.row.semantics.issues if issuer.row is not None else None
     who = issuer_of(issuer)
     wait, commit = _WAITS.get(completion, ""), _COMMITS.get(completion, "")
-    notes = (("the operation is issued here", issuer.location),)
+    notes: tuple[tuple[str, Location | None], ...] = (("the operation is issued here", issuer.location),)
+    if way is not None:
+        condition = "is taken" if way.is_taken else "is not taken"
+        notes = (*notes, (f"it is so wherever this branch {condition}", lifted.lines[way.position].location))
     here = mistake.site
     line = lifted.lines[here.position]
     registers = _registers(mistake)

@@ -61,10 +61,6 @@ HARMLESS = {
     },
 }
 """What may be removed, by file, instruction and its number there, and why nothing is said."""
-NOT_SEEN = {
-    ("nvrtc_tiles.ptx", "wgmma.wait_group", 2): "accumulators are stored in flight if n is even, and waited for if not",
-}
-"""Mistakes that are not found, and why."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ one form, so that `n < 4` and `4 > n`, or `n - 64` and `n + 192 - 256`, are know
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TypeAlias
 
 from nvbackend.lint.numbers import integers
@@ -63,6 +63,25 @@ class Expressions:
     def joined(self, word: str, left: Expression, right: Expression) -> Expression:
         """Two predicates with `and`, `or` or `xor` between them."""
         return self.of(word, min(left, right), max(left, right))
+
+    def number(self, expression: Expression, of: Callable[[Expression], int | None]) -> int | None:
+        """What an expression is, with its sign, by what `of` says of those that it is computed of."""
+        kind, *sources = self.term(expression)
+        parts = tuple(str(kind).split("."))
+        bits = integers.result_width(parts) if parts[0] in integers.COMPUTED and len(parts) > 1 else 0
+        if kind == "sum" or not bits:
+            start, more = self.side(expression)
+            known = of(start) if kind == "sum" and start is not None else None
+            return None if known is None else known + more
+        numbers: list[int] = []
+        for source in sources:
+            assert isinstance(source, tuple)
+            known = source[0] if source[1] else of(source[0])
+            if known is None:
+                return None
+            numbers.append(known & integers.MASK)
+        answer = integers.computed(parts, [integers.masked(each, integers.width(parts)) for each in numbers])
+        return integers.signed(answer, bits) if isinstance(answer, int) else None
 
     def side(self, expression: Expression) -> Side:
         """An expression as a sum."""

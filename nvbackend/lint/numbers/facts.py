@@ -69,7 +69,8 @@ class Facts:
             return True if least[1] < most[0] else False if least[0] >= most[1] else None
         if kind == "equal":
             left, right = (self._range(side, True) for side in rest)
-            return False if left[1] < right[0] or right[1] < left[0] else None
+            is_one = left == right and left[0] == left[1]
+            return True if is_one else False if left[1] < right[0] or right[1] < left[0] else None
         return None
 
     # -- learning -------------------------------------------------------------------------------------------------
@@ -120,8 +121,16 @@ class Facts:
         least = -_FAR if is_signed else 0
         if number and not is_signed:
             return least, _FAR
+        exact = self._number(expression)
+        if exact is not None and (is_signed or exact >= 0):
+            return exact + number, exact + number
         low, high = self._bounds.get((expression, bool(is_signed)), (least, _FAR))
         return max(low, least) + number, high + number
+
+    def _number(self, expression: Expression) -> int | None:
+        """What an expression is, where all that it is computed of is known exactly."""
+        low, high = self._bounds.get((expression, True), (-_FAR, _FAR))
+        return low if low == high else self._expressions.number(expression, self._number)
 
 
 def _side(side: object) -> Side:

@@ -27,6 +27,13 @@ def width(parts: Sequence[str]) -> int:
     return _SIZES.get(parts[-1], 0)
 
 
+def result_width(parts: Sequence[str]) -> int:
+    """The bits of what such an instruction computes."""
+    if parts[0] == "cvt":
+        return width(parts[:-1])
+    return 2 * width(parts) if "wide" in parts else width(parts)
+
+
 def narrowed(value: Number) -> Number:
     """One number where all threads have the same."""
     if isinstance(value, int):
