@@ -320,14 +320,23 @@ class Runs:
         found, machine = self._run(scale, chosen)
         if not found or not few.is_judged(chosen, machine.ways):
             return []
-        return [_with_values(one, few.changed(chosen)) for one in found if one.rule_id != UNWRITTEN.id]
+        values = few.changed(chosen) | {name: chosen[name] for name in self._kept(few)}
+        return [_with_values(one, values) for one in found if one.rule_id != UNWRITTEN.id]
 
     def _choose(
         self, scale: Scale, few: FewSteps | None = None, given: Mapping[str, int] | None = None
     ) -> tuple[Rounds, dict[str, int] | None]:
         rounds = self._rounds(scale)
-        wished = {} if few is None else few.admitted(self._wanted.few(scale, rounds, few.many))
+        wished: dict[str, int] = {}
+        if few is not None:
+            wished = few.admitted(self._wanted.few(scale, rounds, few.many))
+            kept = self._kept(few)
+            wished |= kept if wished.keys() - kept else {}
         return rounds, choose(rounds, self._subject.scalars, self._wanted.of(scale), given, wished)
+
+    def _kept(self, few: FewSteps) -> dict[str, int]:
+        """The parameters that declare a few values, as in the first run: steps are few beside many stages."""
+        return {name: few.many[name] for name, _ in self._few_values()}
 
     def _negative(self, values: Mapping[str, int], name: str) -> int:
         """The number of a parameter where it is negative, else 0."""

@@ -140,3 +140,50 @@ def filled_by_a_warp(k, x: OUT, y: OUT, rows: COUNT, *, mistake=None):
             k.mbarrier.arrive(empty + place, when=~leaves)
         else:
             k.mbarrier.arrive(empty + place)
+
+
+def _copied(*counts):
+    def launch(stages, steps):
+        x = small(steps, steps, 128, kind=np.float32)
+        return Launch(1, (x, Out(x[:, ::-1].sum(0)), steps, stages))
+
+    return lambda: [launch(*one) for one in counts]
+
+
+@scene(
+    STYLE,
+    _copied((2, 1), (4, 1), (3, 7), (4, 9)),
+    why="A group is committed for each stage of the prologue and each step, also where nothing is copied.",
+    commits_what_it_copies=Mistake("cp-async", "The prologue commits a group only where there is such a step."),
+    waits_for_one_stage_less=Mistake("cp-async", "Of three stages two groups are left, as of four."),
+)
+@nvb.kernel("sm_80", threads=128)
+def copied_some_stages_ahead(
+    k, x: OUT, out: OUT, steps: nvb.i32(minimum=1), stages: nvb.i32(minimum=2, maximum=MOST), *, mistake=None
+):
+    wrong, thread, total = named(mistake), k.thread_id(), k.var(0.0, f32)
+    rows = k.shared(f32, MOST * 128, name="rows")
+
+    def fetch(step):
+        k.cp_async.copy(rows + step % stages * 128 + thread, x + step * 128 + thread, 4)
+
+    with k.range(stages - 1) as step:
+        with k.if_(step < steps):
+            fetch(step)
+            if wrong("commits_what_it_copies"):
+                k.cp_async.commit_group()
+        if not wrong("commits_what_it_copies"):
+            k.cp_async.commit_group()
+    with k.range(steps) as step:
+        with k.if_(stages == 2):
+            k.cp_async.wait_group(0)
+        with k.if_(stages == 3):
+            k.cp_async.wait_group(2 if wrong("waits_for_one_stage_less") else 1)
+        with k.if_(stages == MOST):
+            k.cp_async.wait_group(2)
+        k.barrier.sync()
+        with k.if_(step + stages - 1 < steps):
+            fetch(step + stages - 1)
+        k.cp_async.commit_group()
+        total += rows[step % stages * 128 + 127 - thread]
+    out[thread] = total
