@@ -17,6 +17,7 @@ from typing import Any
 
 from nvbackend.codegen.mixed_halves import fenced, has_both
 from nvbackend.codegen.stages.inlined import with_callers
+from nvbackend.codegen.stages.long_chains import cut
 from nvbackend.codegen.stages.signed_zeros import signs_kept
 from nvbackend.diagnostics import DiagnosticError, Rule, record, user_facing
 from nvbackend.diagnostics.brief import short_repr
@@ -114,7 +115,7 @@ def compile_ir(ir_text: str, target: Target, *, optimize: int = 3) -> LlvmResult
         _optimize(module, machine, optimize)
         optimised = time.perf_counter()
         from_passes = str(module)
-        optimized_ir = signs_kept(from_passes)
+        optimized_ir = cut(signs_kept(from_passes))
         with module if optimized_ir == from_passes else _parse(optimized_ir, context) as chosen:
             ptx = with_callers(str(machine.emit_assembly(chosen)), ir_text, target.ptx_version)
         printed = time.perf_counter()
