@@ -119,12 +119,9 @@ def in_short(legal: Iterable[Target], every: Sequence[Target]) -> str:
     names = {target.name for target in legal}
     if not names:
         return "none"
-    for place, target in enumerate(every):
-        if target.name in names:
-            later = {other.name for other in every[place:]}
-            if names == later and not target.suffix:
-                return f"{target.name}+"
-            break
+    first = next(place for place, target in enumerate(every) if target.name in names)
+    if names == {later.name for later in every[first:]} and not every[first].suffix:
+        return f"{every[first].name}+"
     chips: dict[int, list[str]] = {}
     for target in every:
         if target.name in names:
