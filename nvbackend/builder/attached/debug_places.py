@@ -40,8 +40,7 @@ def unprintable_kinds(module: ir.Module) -> list[str]:
 
 
 def _facts(node: object) -> dict[str, Any]:
-    operands = getattr(node, "operands", ())
-    return {pair[0]: pair[1] for pair in operands if isinstance(pair, tuple) and len(pair) == 2}
+    return dict(node.operands) if isinstance(node, ir.DIValue) else {}
 
 
 def _file(scope: object) -> str:
