@@ -77,9 +77,9 @@ class Ring(KnownAttributes, Generic[Tile]):
         self._full: Address | None = None
         self._walk: Walk | None = None
         if consumers is not None or not self._by_threads:
-            self._full = k.mbarrier.array(stages, WARPGROUP_SIZE if self._by_threads else 1, name="full")
-        if consumers is not None and self._full is not None:
-            self._walk = Walk(k, stages, self._full, consumers * self.peers)
+            self._full = full = k.mbarrier.array(stages, WARPGROUP_SIZE if self._by_threads else 1, name="full")
+            if consumers is not None:
+                self._walk = Walk(k, stages, full, consumers * self.peers)
         self._done = k.var(0, s32, name="done") if consumers is None and not self._by_threads else None
         """How many steps there were before, by which the phase of `full` is known."""
         self._drained_from = 0
