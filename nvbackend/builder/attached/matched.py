@@ -74,23 +74,28 @@ def _match(pattern: Operand, operand: Operand, pairs: list[tuple[str, Operand]])
             pairs.append((pattern.text, operand))
             return not isinstance(operand, Vector | Pair | Address)
         return isinstance(operand, Name) and (not _is_sink(pattern) or _is_sink(operand))
-    if isinstance(pattern, Vector) and isinstance(operand, Vector):
-        return _match_all(pattern.elements, operand.elements, pairs)
-    if isinstance(pattern, Pair) and isinstance(operand, Pair):
-        return _match(pattern.first, operand.first, pairs) and _match(pattern.second, operand.second, pairs)
-    if isinstance(pattern, Address) and isinstance(operand, Address):
-        return _match_address(pattern, operand, pairs)
-    return isinstance(pattern, Integer) and isinstance(operand, Integer) and pattern.value == operand.value
+    return _match_parts(pattern, operand, pairs)
+
+
+def _match_parts(pattern: Operand | None, operand: Operand | None, pairs: list[tuple[str, Operand]]) -> bool:
+    match pattern, operand:
+        case Vector(), Vector():
+            return _match_all(pattern.elements, operand.elements, pairs)
+        case Pair(), Pair():
+            return _match(pattern.first, operand.first, pairs) and _match(pattern.second, operand.second, pairs)
+        case Address(), Address():
+            return _match_address(pattern, operand, pairs)
+        case Integer(), Integer():
+            return pattern.value == operand.value
+        case None, None:
+            return True
+    return False
 
 
 def _match_address(pattern: Address, operand: Address, pairs: list[tuple[str, Operand]]) -> bool:
     """With bytes added to it, an address is another one than the operand: its place is not known."""
     base: Operand = operand.base if operand.offset == pattern.offset else Name("?")
-    if not _match(pattern.base, base, pairs):
-        return False
-    if pattern.coordinates is None or operand.coordinates is None:
-        return pattern.coordinates is operand.coordinates
-    return _match(pattern.coordinates, operand.coordinates, pairs)
+    return _match(pattern.base, base, pairs) and _match_parts(pattern.coordinates, operand.coordinates, pairs)
 
 
 def _is_sink(name: Name) -> bool:
