@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
 
 from llvmlite import ir
 
@@ -11,7 +12,8 @@ from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import name_fault
 from nvbackend.builder.scopes.parameter_types import not_a_type
 from nvbackend.builder.value_tracking.addresses.alignment import LARGEST_ALIGNMENT
-from nvbackend.diagnostics import Diagnostic, Uncopied, raise_all, record
+from nvbackend.builder.values.attributes import OF_TILE, KnownAttributes
+from nvbackend.diagnostics import Diagnostic, raise_all, record, user_facing
 from nvbackend.intrinsics.copy.tma_tensor import RANKS
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.layout.descriptors.smem_layout import TMA_BOX_LIMIT
@@ -24,14 +26,36 @@ PARAMETER_BYTES = 32764
 """The most bytes that a kernel's parameters may take (PTX ISA 11.2.1, .entry; ptxas 13.5 on every target)."""
 
 
+@user_facing
 @record
 @dataclass(frozen=True, slots=True)
-class TensorMapParameter(Uncopied):
+class TensorMapParameter(KnownAttributes):
     """A tensor map inside the kernel: its address in parameter space, and what is known of it at build time."""
 
     name: str
     address: ir.Value
     type: TensorMap
+
+    if not TYPE_CHECKING:  # it would make a type checker accept the operators
+
+        def __getitem__(self, index: object) -> NoReturn:
+            """Raises tile.attribute: a map is not a pointer."""
+            advice = (
+                "copy a box of them to shared memory by k.tma.load(tile, map, coordinates, barrier) and read the tile; "
+                "for single elements declare the parameter as nvb.Pointer"
+            )
+            OF_TILE.fail(owner=f"the tensor map {self.name}", name="elements that a thread can read", advice=advice)
+
+        def __setitem__(self, index: object, value: object) -> NoReturn:
+            """Raises tile.attribute: a map is not a pointer."""
+            self[index]
+
+        def __add__(self, elements: object) -> NoReturn:
+            """Raises tile.attribute: a copy begins at coordinates."""
+            advice = "give the coordinates of the box's first element to the copy; an nvb.Pointer has addresses"
+            OF_TILE.fail(owner=f"the tensor map {self.name}", name="elements to step by", advice=advice)
+
+        __radd__ = __sub__ = __add__
 
 
 def check_parameters(kernel: str, parameters: Sequence[Parameter]) -> None:
