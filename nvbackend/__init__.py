@@ -43,6 +43,8 @@ if TYPE_CHECKING:
         f32 as f32,
         f32x2 as f32x2,
         f64 as f64,
+        i8 as i8,
+        i16 as i16,
         i32 as i32,
         i64 as i64,
         pred as pred,
@@ -162,8 +164,8 @@ __version__ = "0.1.0"
 """Read by pyproject.toml, too."""
 
 _TYPES = (
-    "ElementType b1 bf16 bf16x2 e2m1 e2m3 e3m2 e4m3 e5m2 f16 f16x2 f32 f32x2 f64 i32 i64 pred s4 s8 s16 s32 s64 tf32 "
-    "u4 u8 u16 u32 u64 ue4m3 ue8m0"
+    "ElementType b1 bf16 bf16x2 e2m1 e2m3 e3m2 e4m3 e5m2 f16 f16x2 f32 f32x2 f64 i8 i16 i32 i64 pred s4 s8 s16 s32 s64 "
+    "tf32 u4 u8 u16 u32 u64 ue4m3 ue8m0"
 )
 _NAMES: dict[str, str] = {
     name: f"{__name__}.{module}"

@@ -100,7 +100,7 @@ def missing(owner: object, name: str, place: str, nouns: Mapping[str, Noun]) -> 
             **own,
         }
         near = alone or _near(name, {**known, **{noun: f"k.{noun}" for noun in nouns}})
-        advice = _asked(near) + f"use a call that {place} has: {', '.join(own.values())}"
+        advice = _asked(near) or f"use a call that {place} has: {', '.join(own.values())}"
     return MissingAttribute([UNKNOWN.diagnose(call=f"{place}.{name}", advice=advice)])
 
 
@@ -118,8 +118,8 @@ def _near(name: str, known: Mapping[str, str]) -> list[str]:
 
 
 def _asked(near: Sequence[str]) -> str:
-    """Whether one of the calls that are spelled much alike is meant; only the user knows."""
-    return f"did you mean {' or '.join(near[:_MOST])}? Otherwise " if near else ""
+    """The calls that are spelled much alike; only the user knows whether one of them is meant."""
+    return f"did you mean {' or '.join(near[:_MOST])}? All calls are in docs/api.md" if near else ""
 
 
 def _public(owner: object) -> list[str]:

@@ -26,7 +26,6 @@ _INSTEAD = {
     "__round__": "use k.math.rint(x); .to(type) rounds towards zero",
     "len()": "give the length as a parameter of its own, or as a constant of the build",
     "cannot unpack": "name each counter: `with k.range(m) as i, k.range(n) as j:`",
-    "divmod()": "use // and %",
     "int()": "use .to(nvb.i32), which rounds towards zero",
     "float()": "use .to(nvb.f32)",
     "real number": "use k.math: exp, log, sqrt, sin; .to(type) for int(), float() and math.floor",

@@ -139,6 +139,12 @@ class Arithmetic(Uncopied):
     def __rmod__(self, other: Operand) -> Value:
         return _divided("%", other, self)
 
+    def __divmod__(self, other: Operand) -> tuple[Value, Value]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Operand) -> tuple[Value, Value]:
+        return other // self._value(), other % self._value()
+
     def __and__(self, other: Operand) -> Value:
         return _binary("&", self, other)
 

@@ -170,8 +170,8 @@ def test_the_package_names_the_type_that_is_meant() -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'int32'; the element type is nvb\.s32"):
         nvb.int32  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(AttributeError, match=r"the element type is nvb\.s8") as caught:
-        nvb.i8  # type: ignore[attr-defined]  # noqa: B018
-    assert caught.value.obj is None, "Python would suggest f8"
+        nvb.int8  # type: ignore[attr-defined]  # noqa: B018
+    assert caught.value.obj is None, "Python would suggest another name"
     with pytest.raises(AttributeError, match=r"no attribute 'nothing'$"):
         nvb.nothing  # type: ignore[attr-defined]  # noqa: B018
 

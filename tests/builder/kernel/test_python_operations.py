@@ -25,8 +25,6 @@ OPERATIONS: dict[str, tuple[str, Callable[[Any, Any], object]]] = {
     "rounded": ("__round__", lambda k, x: round(x[0])),
     "length": ("len()", lambda k, x: len(x[0])),
     "counters": ("cannot unpack", _unpacked),
-    "quotient and rest": ("divmod()", lambda k, x: divmod(x[0], 2)),
-    "rest of a number": ("divmod()", lambda k, x: divmod(7, x[0])),
     "int": ("int()", lambda k, x: int(x[0])),
     "float": ("float()", lambda k, x: float(x[0])),
     "square root": ("real number", lambda k, x: math.sqrt(x[0])),

@@ -218,3 +218,16 @@ def test_a_shift_masks_what_its_register_has_above_the_type(element, operation):
     _ = a << b if operation == "<<" else a >> b
     masks = str(k.llvm.function).count(" and ")
     assert masks == (element.bits < 8)
+
+
+def test_divmod_gives_quotient_and_rest_as_the_operators_do() -> None:
+    k = builder()
+    x, v = k.arguments[0], k.var(7)
+    pairs = [(divmod(x[0], 8), (x[0] // 8, x[0] % 8)), (divmod(100, x[0]), (100 // x[0], 100 % x[0]))]
+    for made, operators in pairs:
+        assert [value.ir.opname for value in made] == [value.ir.opname for value in operators]
+    assert [value.constant for value in (*divmod(v, 2), *divmod(-9, v))] == [3, 1, -2, 5]
+
+
+def test_signed_types_have_both_names() -> None:
+    assert (nvb.i8, nvb.i16, nvb.i32, nvb.i64) == (nvb.s8, nvb.s16, nvb.s32, nvb.s64)
