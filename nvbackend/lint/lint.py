@@ -126,7 +126,7 @@ def _protocols(lifted: Lifted) -> Iterator[Diagnostic]:
     yield from (*missing, *flying)
     told = {diagnostic.rule_id for diagnostic in missing}
     if not told & _NEVER:
-        hidden = told | ({rules.WRITTEN_IN_FLIGHT.id} if flying else set())
+        hidden = told | ({rules.WRITTEN_IN_FLIGHT.id, rules.RELEASED.id} if flying else set())
         yield from (each for each in round_by_round(lifted, addresses) if each.rule_id not in hidden)
     for site, writer in shared.unfenced():
         line = lifted.lines[writer]
@@ -262,7 +262,9 @@ def _diagnostic(lifted: Lifted, mistake: InFlightMistake, way: Way | None = None
         reason = f"no {wait} that completes it comes after it"
         return at_line(lifted, here.position, rules.UNWAITED, notes, issuer=who, reason=reason, wait=wait)
     release = f"this {head_of(line.instruction.opcode)}"
-    return at_line(lifted, here.position, rules.RELEASED, notes, release=release, issuer=who)
+    reason = "no wgmma.wait_group is between the two, in any round of the loop"
+    fix = f"put {wait} before it, with the number of groups that may read other stages"
+    return at_line(lifted, here.position, rules.RELEASED, notes, release=release, issuer=who, reason=reason, fix=fix)
 
 
 def _registers(mistake: InFlightMistake) -> str:

@@ -41,9 +41,8 @@ UNWAITED = Rule(
 )
 RELEASED = Rule(
     id="lint.stage-in-flight",
-    message="{release} lets shared memory be filled again while {issuer} may still read it: no wgmma.wait_group "
-    "is between the two, in any round of the loop",
-    fix="put wgmma.wait_group.sync.aligned before it, with the number of groups that may read other stages",
+    message="{release} lets shared memory be filled again while {issuer} may still read it: {reason}",
+    fix="{fix}",
     why="The copy and the tensor core race for the memory. Nothing traps.",
     reference="PTX ISA 9.7.15.7.3 (wgmma.wait_group)",
 )

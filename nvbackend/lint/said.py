@@ -13,6 +13,7 @@ from nvbackend.lint.numbers.addresses import Addresses
 from nvbackend.lint.numbers.by_thread import CtaValues
 from nvbackend.lint.numbers.touched import said
 from nvbackend.lint.rounds.phases import BarrierWaits, HangingWait
+from nvbackend.lint.rounds.releases import Releases
 from nvbackend.lint.rounds.stages import Late, Stages
 from nvbackend.lint.rounds.written_out import WrittenOut, written_out
 
@@ -38,6 +39,8 @@ def round_by_round(lifted: Lifted, addresses: Addresses) -> Iterator[Diagnostic]
         if rule not in told:
             told.add(rule)
             yield _late(out, late, rule)
+    for early in [*Releases(out, values).find()][:1]:
+        yield _early(out, early)
     yield from _hanging(out, BarrierWaits(out, values, addresses).find())
 
 
@@ -81,6 +84,22 @@ def _late(out: WrittenOut, late: Late, rule: Rule) -> Diagnostic:
     head = head_of(line.instruction.opcode)
     notes = (("the operation is issued here", issuer.location),)
     return at_line(out.lifted, late.position, rule, notes, instruction=head, issuer=issuer_of(issuer), **values)
+
+
+def _early(out: WrittenOut, early: Late) -> Diagnostic:
+    """An arrival that comes before the wait for what reads the stage."""
+    line, issuer = out.lifted.lines[early.position], out.lifted.lines[early.issuer]
+    wait = _WAITS[Completion.MMA_GROUP]
+    return at_line(
+        out.lifted,
+        early.position,
+        rules.RELEASED,
+        (("the operation is issued here", issuer.location),),
+        release=f"this {head_of(line.instruction.opcode)}",
+        issuer=issuer_of(issuer),
+        reason=f"no {wait} that completes its group is between the two{_round_of(out, early.position)}",
+        fix=f"put {wait} {max(early.age - 1, 0)} before it",
+    )
 
 
 def _round_of(out: WrittenOut, position: int) -> str:
