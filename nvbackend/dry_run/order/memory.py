@@ -95,19 +95,29 @@ class Memory:
         `lanes` arrive at an mbarrier now, and do not know about that.
         """
         unmet, event, mine = self._unmet.pop(id(warp), ()), 0, self._open.get(id(warp), {})
+        still_open = {id(one) for one in mine.values()}
         for record, cta, part, by in unmet:
             parted = part.parted(by & warp.lanes, lanes)
             if parted is None or part not in record.parts:
                 continue
             own, other = parted
+            event = event or warp.events.new()
+            if id(record) not in still_open:
+                self._tell_apart(replace(record, event=event, parts=[other], untold=arrival), record, cta)
+                continue
             kept = () if own is None else (own,)
             record.parts.remove(part)
             record.parts += kept
             self._turns_of(warp).divide(cta, part, (*kept, other), writes=record.writes)
-            event = event or warp.events.new()
             key = (cta, record.writes, record.atomic, record.hidden, event)
             mine.setdefault(key, replace(record, event=event, parts=[], untold=arrival)).parts.append(other)
         return 1 << event if event else 0
+
+    def _tell_apart(self, others: Record, record: Record, cta: int) -> None:
+        """Accesses of `record`, which its warp has closed, are `others`."""
+        shadow, number = self._shadows[cta], self.records.number(record)
+        if number is not None:
+            shadow.tell_apart(shadow.granules(others.parts), number, self.records.add(others))
 
     def access_somewhere(
         self, warp: Warp, rounds: Callable[[], When], cta: int, access: Access, lanes: int, swaps: bool

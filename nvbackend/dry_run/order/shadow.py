@@ -33,6 +33,19 @@ class Records:
         self.records.append(record)
         return len(self.records) - 1
 
+    def number(self, record: Record) -> int | None:
+        """The number of a record; None where it is not among them. Late ones are found first."""
+        return next((at for at in range(len(self.records) - 1, 0, -1) if self.records[at] is record), None)
+
+    def beside(self, old: int, reader: int, number: int) -> int:
+        """The set `old` with `number` too, if `reader` is in it."""
+        made = (*self.sets[old], number) if reader in self.sets[old] else self.sets[old]
+        found = self._numbers.get(made)
+        if found is None:
+            found = self._numbers[made] = len(self.sets)
+            self.sets.append(made)
+        return found
+
     def reads_before(self, read: Record, write: Record) -> Iterator[Record]:
         """What the warp of a read had read before, since the write that a later one replaces; the latest first."""
         for one in reversed(self.records[1 : self.records.index(read)]):
@@ -183,6 +196,14 @@ class Shadow:
         """The bytes are written."""
         self._writers[places] = number
         self._readers[places] = 0
+
+    def tell_apart(self, places: Places, old: int, number: int) -> None:
+        """What the record `old` accessed at `places`, and nothing has written since, the record `number` did."""
+        writers, readers = self._writers[places], self._readers[places]
+        self._writers[places] = np.where(writers == old, number, writers)
+        for one in _different(readers):
+            readers = np.where(self._readers[places] == one, self._records.beside(one, old, number), readers)
+        self._readers[places] = readers
 
     def _address(self, places: Places, values: Any, value: int) -> int:
         at = int(np.argmax(values == value))

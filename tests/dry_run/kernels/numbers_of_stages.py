@@ -94,6 +94,8 @@ def _rows(*counts):
     one_lane_of_32=Mistake("accounting", "One lane arrives where 32 are counted."),
     lanes_do_not_meet=Mistake("race", "One lane arrives for all, and the lanes have not met after their writes."),
     readers_do_not_meet=Mistake("race", "One lane gives the place back, and the lanes have not met after their reads."),
+    writers_fence_alone=Mistake("race", "One lane arrives for all: each has fenced its writes, and they have not met."),
+    readers_fence_alone=Mistake("race", "One lane gives the place back, and a fence of each lane is no meeting."),
     empty_counts_one_warp=Mistake("accounting", "Empty counts 32 arrivals, and 96 threads arrive."),
     one_warp_gives_back=Mistake("race", "One warp of three gives the place back for all."),
     relaxed=Mistake("cluster", "The writers arrive without a release."),
@@ -104,8 +106,8 @@ def filled_by_a_warp(k, x: OUT, y: OUT, rows: COUNT, *, mistake=None):
     """A warp computes rows and three warps read them, in a ring of two places."""
     wrong, thread, lane = named(mistake), k.thread_id(), k.lane_id()
     box = k.shared(f32, 2 * 96, name="box")
-    alone = wrong("one_lane_arrives") or wrong("lanes_do_not_meet")
-    back = wrong("one_lane_gives_back") or wrong("readers_do_not_meet")
+    alone = wrong("one_lane_arrives") or wrong("lanes_do_not_meet") or wrong("writers_fence_alone")
+    back = wrong("one_lane_gives_back") or wrong("readers_do_not_meet") or wrong("readers_fence_alone")
     full = k.mbarrier.array(2, arrivals=1 if alone else 32, name="full")
     empty = k.mbarrier.array(2, arrivals=3 if back else 32 if wrong("empty_counts_one_warp") else 96, name="empty")
     k.mbarrier.ready()
@@ -118,6 +120,8 @@ def filled_by_a_warp(k, x: OUT, y: OUT, rows: COUNT, *, mistake=None):
             box[place * 96 + part + lane] = x[row * 96 + part + lane] * 2.0
         if wrong("one_lane_arrives"):
             k.warp.sync()
+        if wrong("writers_fence_alone"):
+            k.fence.thread(scope="cta")
         if alone or wrong("one_lane_of_32"):
             k.mbarrier.arrive(full + place, when=lane == 0)
         elif wrong("relaxed"):
@@ -130,6 +134,8 @@ def filled_by_a_warp(k, x: OUT, y: OUT, rows: COUNT, *, mistake=None):
         y[row * 96 + at] = box[place * 96 + 95 - at]
         if wrong("one_lane_gives_back"):
             k.warp.sync()
+        if wrong("readers_fence_alone"):
+            k.fence.thread(scope="cta")
         if back:
             k.mbarrier.arrive(empty + place, when=lane == 0)
         elif wrong("one_warp_gives_back"):
