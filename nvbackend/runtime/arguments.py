@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,7 @@ from nvbackend.runtime.rules import (
     ASSERTED,
     DEVICE,
     DTYPE,
+    OVERLAP,
     SCALAR_RANGE,
     SHAPE,
     STRIDE,
@@ -63,11 +64,13 @@ class Binder:
     asked for each object that comes.
     """
 
-    __slots__ = ("_device", "_maps", "_signature", "_slots", "_tables", "_tensors")
+    __slots__ = ("_apart", "_device", "_maps", "_signature", "_slots", "_tables", "_tensors")
 
-    def __init__(self, signature: Signature, device: Device) -> None:
+    def __init__(self, signature: Signature, device: Device, apart: Sequence[tuple[int, int]] = ()) -> None:
         self._signature = signature
         self._device = device
+        self._apart = apart
+        """The places of parameters whose arrays must not overlap."""
         self._maps = tensor_map.TensorMapCache()
         self._tensors: set[type] = set()
         """Types of tensors that were passed: each of these objects has a key."""
@@ -95,6 +98,9 @@ class Binder:
             return bound
         for slot, argument in zip(slots, arguments):  # noqa: B905 (their lengths were compared)
             bound.values.append(slot.bind(bound, argument, stream))
+        if self._apart and not bound.problems:
+            ranges = {place: bound.values[place].range for pair in self._apart for place in pair}
+            bound.problems += overlaps(self._signature, self._apart, ranges)
         return bound
 
     def known(self, arguments: Sequence[object], stream: int) -> list[Any] | None:
@@ -103,7 +109,7 @@ class Binder:
         None where that is not known; `bind` finds out.
         """
         tables, tensors = self._tables, self._tensors
-        if len(arguments) != len(tables):
+        if len(arguments) != len(tables) or self._apart:
             return None
         values = []
         for (table, slot), argument in zip(tables, arguments):  # noqa: B905 (their lengths were compared)
@@ -183,6 +189,8 @@ class _Known:
 
     name: str
     address: int
+    extent: int
+    """The bytes from the address to its last element."""
     plan: tensor_map.TensorMapPlan | None
     maps: tensor_map.TensorMapCache
     stream: int | None
@@ -193,6 +201,11 @@ class _Known:
     encoded: Any = None
     always: Any = None
     """The same, where that is all there is to know of the array at a launch."""
+
+    @property
+    def range(self) -> range:
+        """The addresses of its bytes."""
+        return range(self.address, self.address + self.extent)
 
     def value(self) -> Any:
         if self.encoded is None:
@@ -297,7 +310,16 @@ class _ArraySlot:
         bound.owners.append(array)
         plan = tensor_map.plan(kind, array) if isinstance(kind, TensorMap) else None
         tells_device = array.device is not None
-        known = _Known(name, array.pointer, plan, self._maps, array.stream, tells_device, _weak(argument))
+        known = _Known(
+            name,
+            array.pointer,
+            array.size * array.item_bytes,
+            plan,
+            self._maps,
+            array.stream,
+            tells_device,
+            _weak(argument),
+        )
         if facts is not None:
             if len(self._known) >= KNOWN_ARRAYS:
                 # All at once: it costs nothing at each launch, and a kernel that sees ever new arrays gains nothing.
@@ -333,6 +355,26 @@ def check_array(name: str, kind: Pointer | TensorMap, array: DeviceArray, device
         yield STRIDE.diagnose(name=name, shape=array.shape, strides=array.strides, expected=array.contiguous_strides)
     if array.pointer % kind.align:
         yield ALIGNMENT.diagnose(name=name, address=array.pointer, align=kind.align)
+
+
+def overlaps(
+    signature: Signature, apart: Iterable[tuple[int, int]], ranges: Mapping[int, range]
+) -> Iterator[Diagnostic]:
+    """launch.overlap for each pair of parameters whose arrays, of these addresses, share memory."""
+    for pair in apart:
+        first, second = (ranges[place] for place in pair)
+        shared = range(max(first.start, second.start), min(first.stop, second.stop))
+        if shared:
+            parameters = [signature.parameters[place] for place in pair]
+            names = [each.name for each in parameters]
+            promised = [each.name for each in parameters if isinstance(each.type, Pointer) and each.type.restrict]
+            yield OVERLAP.diagnose(
+                first=names[0],
+                second=names[1],
+                count=len(shared),
+                address=shared.start,
+                promised=" and ".join(promised),
+            )
 
 
 def check_place(name: str, array: DeviceArray, device: Device) -> Iterator[Diagnostic]:

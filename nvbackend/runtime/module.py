@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast, overload
 
+from nvbackend.codegen.stages.restricted import pairs_apart
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Uncopied, raise_all, user_facing, with_article
 from nvbackend.diagnostics.boundary import cut, own_boundary, refuse_method
 from nvbackend.isel.target.target import Target
@@ -120,11 +121,15 @@ def _again_or(checked: _Launch) -> _Launch:
 class LoadedKernel(_Loaded, NoLaunches):
     """A kernel on the current device. Launch it by `launch(grid, ...)` or `kernel[grid, stream](...)`."""
 
-    def __init__(self, signature: Signature, kernel: Any, device: Device) -> None:
+    def __init__(
+        self, signature: Signature, kernel: Any, device: Device, apart: Sequence[tuple[int, int]] = ()
+    ) -> None:
         self.signature = signature
         self.device = device
         self._binder = (
-            SimulatedBinder(signature, device) if isinstance(device, SimulatedDevice) else Binder(signature, device)
+            SimulatedBinder(signature, device, apart)
+            if isinstance(device, SimulatedDevice)
+            else Binder(signature, device, apart)
         )
         self._launches = Launches(signature, kernel, device)
 
@@ -358,7 +363,7 @@ def _load(compiled: Compiled, device: Device | str | None, options: Mapping[str,
         watch(device, kernel, signature.name, assertions)
     except driver_errors() as error:
         LOAD_FAILED.fail(kernel=signature.name, form="PTX" if binary is None else "cubin", error=error)
-    return LoadedKernel(signature, kernel, device)
+    return LoadedKernel(signature, kernel, device, pairs_apart(signature, compiled))
 
 
 def _suited(saved: Any, capability: tuple[int, int]) -> Any:

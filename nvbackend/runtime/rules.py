@@ -121,6 +121,14 @@ ASSERTED = Rule(
     why="The kernel was compiled and checked for such values alone.",
     reference="docs/guide.md, Sizes",
 )
+OVERLAP = Rule(
+    id="launch.overlap",
+    message="{first} and {second} share {count} bytes of memory from {address:#x} on, which the kernel writes; "
+    "restrict: {promised}",
+    fix="pass arrays that do not overlap, or leave restrict=True out where the parameter is annotated",
+    why="LLVM has moved loads of one across stores to the other: the numbers read may be older or newer ones.",
+    reference="LLVM Language Reference (noalias); docs/guide.md, Memory",
+)
 GRID = Rule(
     id="launch.grid",
     message="grid {grid} of kernel {kernel}: {problem}",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.isel.machine.assertions import record_name
 from nvbackend.isel.target.target import Target
-from nvbackend.runtime.arguments import Binder, Bound
+from nvbackend.runtime.arguments import Binder, Bound, overlaps
 from nvbackend.runtime.arrays import DeviceArray
 from nvbackend.runtime.device import Configuration, DeviceLimits, KernelLimits
 from nvbackend.runtime.launch import raise_failures
@@ -120,8 +120,9 @@ class SimulatedDevice:
 class SimulatedBinder:
     """Checks and converts the arguments of one kernel's launches, as `Binder` does for a GPU."""
 
-    def __init__(self, signature: Signature, device: SimulatedDevice) -> None:
+    def __init__(self, signature: Signature, device: SimulatedDevice, apart: Sequence[tuple[int, int]] = ()) -> None:
         self._signature = signature
+        self._apart = apart
         self._binder = Binder(signature, device)
 
     def known(self, _arguments: Sequence[object], stream: int) -> None:
@@ -135,6 +136,9 @@ class SimulatedBinder:
             argument if host is None else _seen(argument, host) for argument, host in zip(arguments, hosts, strict=True)
         ]
         bound = self._binder.bind(seen, stream)
+        if self._apart and not bound.problems:
+            ranges = {place: _addresses(hosts[place]) for pair in self._apart for place in pair}
+            bound.problems += overlaps(self._signature, self._apart, ranges)
         if bound.problems:
             return bound
         values = bound.values
@@ -151,6 +155,11 @@ class SimulatedBinder:
     def encoded(self, bound: Bound) -> list[Any]:
         """The values: there is nothing to encode."""
         return bound.values
+
+
+def _addresses(array: Any) -> range:
+    start = int(array.__array_interface__["data"][0])
+    return range(start, start + array.nbytes)
 
 
 def _host_of(argument: Any, *, is_pointer: bool) -> Any:

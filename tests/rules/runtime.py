@@ -6,7 +6,8 @@ from unittest.mock import Mock, patch
 
 import numpy as np
 
-from nvbackend import Pointer, Scalar, Target, f16, i32, runtime
+import nvbackend as nvb
+from nvbackend import Pointer, Scalar, Target, f16, f32, i32, runtime
 from nvbackend.runtime.device import KernelLimits
 from nvbackend.runtime.streams import stream_handle
 from tests.rules.example import program
@@ -127,6 +128,18 @@ def count_that_is_no_multiple():
     kernel = runtime.load(FakeCompiled(signature(Scalar(i32, multiple_of=8))), device=FakeDevice())
     kernel.launch(1, 12)  # breaks
     kernel.launch(1, 16)  # keeps
+
+
+@program("launch.overlap")
+def one_array_for_two_parameters():
+    @nvb.kernel("sm_90a", threads=32)
+    def add_one(k, x: nvb.Pointer(f32, restrict=True), y: nvb.Pointer[f32]):
+        x[k.thread_id()] = y[k.thread_id()] + 1.0
+
+    kernel = runtime.load(add_one.compile(assemble=False), device="simulator")
+    numbers = np.zeros(64, np.float32)
+    kernel.launch(1, numbers[:32], numbers[:32])  # breaks
+    kernel.launch(1, numbers[:32], numbers[32:])  # keeps
 
 
 @program("launch.shape")
