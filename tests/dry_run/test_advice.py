@@ -273,3 +273,76 @@ def test_a_copy_without_announced_bytes_goes_where_they_are_announced() -> None:
     assert wrong[0].fix is not None
     assert wrong[0].fix.endswith("complete on mbarrier full")
     assert rows.with_(mended=True).build().diagnostics == ()
+
+
+def mailbox(early: str) -> nvb.KernelDefinition:
+    """Warp 0 hands rows of 32 numbers to warp 1. Either arrives too early, as `early` says."""
+
+    @nvb.kernel("sm_90", threads=64)
+    def mailbox(k, x: F32, y: F32, rows: i32(minimum=1)):
+        box, lane = k.shared(f32, 32, name="box"), k.lane_id()
+        posted, taken = (k.mbarrier.array(1, arrivals=32, name=name) for name in ("posted", "taken"))
+        k.mbarrier.ready()
+        with k.if_(k.warp_id() == 0), k.range(rows) as row:
+            k.mbarrier.wait(taken, (row & 1) ^ 1)
+            if early == "posted":
+                k.mbarrier.arrive(posted)
+            box[lane] = x[row * 32 + lane]
+            if early != "posted":
+                k.mbarrier.arrive(posted)
+        with k.if_(k.warp_id() == 1), k.range(rows) as row:
+            k.mbarrier.wait(posted, row & 1)
+            if early == "taken":
+                k.mbarrier.arrive(taken)
+            y[row * 32 + lane] = box[31 - lane]
+            if early != "taken":
+                k.mbarrier.arrive(taken)
+
+    return mailbox
+
+
+@pytest.mark.parametrize(
+    ("early", "rule", "says"),
+    [
+        ("posted", "shared.missing-barrier", "let warp 0 arrive on posted after line"),
+        ("taken", "shared.overwritten-early", "let warp 1 arrive on taken after line"),
+    ],
+)
+def test_an_arrival_before_the_access_is_to_come_after_it(early: str, rule: str, says: str) -> None:
+    (found,) = broken(mailbox(early).build)
+    assert found.rule_id == rule and says in (found.fix or "")
+    assert rules(mailbox("").build) == []
+
+
+def group_of_two_warps(meets: bool) -> nvb.KernelDefinition:
+    """Two warps turn rows that a third one brings; the first lane of the two gives a row back."""
+
+    @nvb.kernel("sm_90", threads=96)
+    def rows_of_two_warps(k, x: F32, y: F32, rows: i32(minimum=1)):
+        row, words, thread = k.shared(f32, 64, align=16), k.shared(f32, 128, name="words"), k.thread_id()
+        full, empty = (k.mbarrier.array(1, arrivals=1, name=name) for name in ("full", "empty"))
+        k.mbarrier.ready()
+        with k.if_(k.warp_id() == 2), k.one_thread(2), k.range(rows) as step:
+            k.mbarrier.wait(empty, (step & 1) ^ 1)
+            k.mbarrier.arrive(full, expect_tx=256)
+            k.bulk.load(row, x + step * 64, 256, full)
+        place = k.var(0)
+        with k.if_(k.warp_id() < 2), k.range(rows) as step:
+            k.mbarrier.wait(full, step & 1)
+            words[place + thread] = row[thread]
+            if meets:
+                k.barrier.sync(1, 64)
+            y[step * 64 + thread] = words[place + (63 - thread)]
+            k.barrier.sync(1, 64)
+            place ^= 64
+            k.mbarrier.arrive(empty, when=thread == 0)
+
+    return rows_of_two_warps
+
+
+def test_a_part_of_the_cta_meets_at_a_named_barrier() -> None:
+    """Not at that of the CTA, nor by an arrival that comes after the read: its wait would have no end."""
+    (found,) = broken(group_of_two_warps(meets=False).build)
+    assert found.rule_id == "shared.missing-barrier"
+    assert "put k.barrier.sync(number, threads) between" in (found.fix or "") and "empty" not in (found.fix or "")
+    assert rules(group_of_two_warps(meets=True).build) == []

@@ -23,7 +23,7 @@ _COMMITS = {
     Completion.BULK_GROUP: "k.tma.commit_group()",
     Completion.COPY_GROUP: "k.cp_async.commit_group()",
 }
-_SYNC, _OF_CLUSTER = "k.barrier.sync()", "k.cluster.sync()"
+_SYNC, _NAMED, _OF_CLUSTER = "k.barrier.sync()", "k.barrier.sync(number, threads)", "k.cluster.sync()"
 
 
 class Advice:
@@ -51,7 +51,10 @@ class Advice:
             released = self._released
             if released is not None and self._is_waited_for(released):
                 return self._in_step(released)
-            return (self._announced() if rule is rules.MISSING_BARRIER else "") or now
+            if rule not in (rules.MISSING_BARRIER, rules.OVERWRITTEN_EARLY):
+                return now
+            told = self._told_early() or (self._announced() if rule is rules.MISSING_BARRIER else "") or now
+            return told if self._all_come() else told.replace(_SYNC, _NAMED)
 
         return fix
 
@@ -235,8 +238,18 @@ class Advice:
     def _is_alike(self) -> bool:
         """Whether the warp of the second access executes the first one too; else it has another role."""
         who = self._second.cta, self._second.warp
-        mine = (one for one in self._state.memory.records.records if one is not None and (one.cta, one.warp) == who)
-        return any(part.instr is self._earlier.instr for one in mine for part in one.parts)
+        return who in self._executed(self._earlier.instr)
+
+    def _executed(self, instr: MachineInstr) -> set[tuple[int, int]]:
+        """The CTAs and warps whose accesses by an instruction are known."""
+        records = self._state.memory.records
+        known = (one for one in (*records.records, *records.loose) if one is not None)
+        return {(one.cta, one.warp) for one in known if any(part.instr is instr for part in one.parts)}
+
+    def _all_come(self) -> bool:
+        """Whether all warps of the CTA make one of the accesses: a barrier between them may be one of all."""
+        both = self._executed(self._earlier.instr) | self._executed(self._part.instr)
+        return sum(cta == self._second.cta for cta, _ in both) == self._state.launch.warps
 
     def _of_a_copy(self, barrier: Mbarrier, here: str) -> str:
         return (
@@ -273,7 +286,7 @@ class Advice:
             for barrier in self._state.mbarriers.values()
             if self._first.writes and barrier.place not in waits and barrier.place[0] == self._second.cta
             for phase, arrival in self._arrivals_after(barrier)
-            if arrival.seen >> self._first.event & 1
+            if arrival.seen >> self._first.event & 1 and not arrival.seen >> self._second.event & 1
         ]
         if not found:
             return ""
@@ -282,6 +295,16 @@ class Advice:
             f"let {self._other} wait for phase {phase} of {barrier.name}, parity {phase & 1}, before "
             f"{line(self._part.instr)}: k.mbarrier.wait"
         )
+
+    def _told_early(self) -> str:
+        """Where the other waits for an arrival of who made the first access, which it makes before that."""
+        barrier, there = self._released_by(), line(self._earlier.instr)
+        arrival = None if barrier is None else barrier.by.get((self._first.cta, self._first.warp))
+        if barrier is None or arrival is None or self._is_alike() or self._first.untold is not None:
+            return ""
+        if self._is_waited_for(barrier):
+            return ""
+        return f"let {self._reader} arrive on {barrier.name} after {there}: {line(arrival.instr)} comes before that"
 
     def _by_arrival(self, barrier: Mbarrier, kind: Completion | None) -> str:
         arrival = barrier.by.get((self._first.cta, self._first.warp))
