@@ -209,7 +209,7 @@ def _meetings(
         if other.threads | inside != inside:
             continue
         for earlier in ordered[
-            bisect.bisect_left(starts, other.start - longest + 1) : bisect.bisect_left(starts, other.end)
+            bisect.bisect_right(starts, other.start - longest) : bisect.bisect_left(starts, other.end)
         ]:
             if earlier.end > other.start and (same_warp or _warp(earlier.threads) != _warp(other.threads)):
                 yield Overlap(_lowest(earlier.threads), _lowest(other.threads), max(earlier.start, other.start))

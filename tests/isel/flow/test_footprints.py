@@ -18,7 +18,7 @@ from nvbackend.intrinsics.row.row import GUARD, Row
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.accesses import AccessKind, Run
 from nvbackend.isel.flow.dataflow import Site
-from nvbackend.isel.flow.footprints import Footprints, Overlap
+from nvbackend.isel.flow.footprints import ByteAccess, Footprints, Overlap, _meetings
 from nvbackend.isel.flow.memory_uses import symbol_text
 from nvbackend.isel.machine.function import (
     Crew,
@@ -255,6 +255,38 @@ def test_two_warps_meet_in_a_byte(seed: int, most: int) -> None:
             footprints.common(first, by, Footprints(function()), second, also), {one[:3] for one in shared}
         )
     assert met > 10
+
+
+@pytest.mark.parametrize("same_warp", [False, True])
+def test_accesses_of_many_lengths_meet_in_each_byte_that_they_share(same_warp: bool) -> None:
+    """Long ones meet what begins far after them, and what ends where another begins meets it in none."""
+    seen = 0
+    for seed in range(200):
+        chance = random.Random(seed)
+        ours, others = (
+            [
+                ByteAccess(start, start + chance.choice((1, 2, 7, 40)), 1 << chance.randrange(THREADS))
+                for start in chance.choices(range(60), k=chance.randint(0, 8))
+            ]
+            for _ in range(2)
+        )
+        inside = chance.choice((-1, (1 << 64) - 1))
+        expected = [
+            (
+                low(one.threads),
+                low(other.threads),
+                min(byte for byte in range(one.start, one.end) if byte >= other.start),
+            )
+            for one in ours
+            for other in others
+            if {*range(one.start, one.end)} & {*range(other.start, other.end)}
+            if same_warp or low(one.threads) // 32 != low(other.threads) // 32
+            if (one.threads | other.threads) & ~inside == 0
+        ]
+        found = _meetings(ours, others, inside, same_warp=same_warp)
+        assert sorted((one.first, one.second, one.byte) for one in found) == sorted(expected)
+        seen += len(expected)
+    assert seen > 300
 
 
 def is_one_of(found: Overlap | None, expected: set[tuple[int, int, int]]) -> bool:

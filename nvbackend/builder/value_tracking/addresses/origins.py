@@ -53,7 +53,7 @@ def origins(value: ir.Instruction, shift: int) -> list[ir.Value]:
         return [value.operands[0]]
     if value.opname == "and":
         masks = [operand.constant for operand in value.operands if isinstance(operand, ir.Constant)]
-        keeps = all(type(mask) is int and (mask < 0 or _shifted(mask, shift) >> _OFFSET_BITS) for mask in masks)
+        keeps = all(type(mask) is int and _shifted(mask, shift) >> _OFFSET_BITS for mask in masks)
         return list(value.operands) if masks and keeps else []
     return _shuffled(value) or _alternatives(value)
 
@@ -167,18 +167,14 @@ def _has_window_of(number: ir.Value, mapped: Container[ir.Value]) -> bool:
 def _width(value: ir.Instruction) -> int:
     """An upper bound of the bits of `value`, from its operation."""
     width = int(getattr(value.type, "width", _OFFSET_BITS + 1))
-    constants = [
-        operand.constant
-        for operand in value.operands
-        if isinstance(operand, ir.Constant) and type(operand.constant) is int
-    ]
+    numbers = [_number(operand) for operand in value.operands]
     if value.opname == "and":
-        return min((constant.bit_length() for constant in constants if constant >= 0), default=width)
-    by = constants[0] if constants and constants[0] is getattr(value.operands[-1], "constant", None) else 0
+        return min((number.bit_length() for number in numbers if number is not None and number >= 0), default=width)
+    by = next(reversed(numbers), None) or 0
     if value.opname == "lshr":
         return width - min(by, width)
-    if value.opname == "udiv" and by > 0:
-        return width - by.bit_length() + 1
+    if value.opname == "udiv":
+        return width + 1 - max(by, 1).bit_length()
     return (by - 1).bit_length() if value.opname == "urem" and by > 0 else width
 
 
@@ -186,14 +182,14 @@ def _raised(value: ir.Instruction) -> int:
     """How many bits an operation adds to its operand; an unknown factor counts as an index."""
     if value.opname not in ("mul", "shl"):
         return 0
-    constants = [
-        operand.constant
-        for operand in value.operands
-        if isinstance(operand, ir.Constant) and type(operand.constant) is int
-    ]
-    if not constants:
-        return _FACTOR_BITS
-    return constants[0] if value.opname == "shl" else (constants[0] - 1).bit_length()
+    numbers = [_number(operand) for operand in value.operands]
+    if value.opname == "shl":
+        return _FACTOR_BITS if numbers[-1] is None else numbers[-1]
+    return max(((number - 1).bit_length() for number in numbers if number is not None), default=_FACTOR_BITS)
+
+
+def _number(value: ir.Value) -> int | None:
+    return value.constant if isinstance(value, ir.Constant) and type(value.constant) is int else None
 
 
 def _is_address(value: ir.Value) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -38,6 +39,7 @@ def test_a_result_has_as_many_bits_as_its_largest_number(operation: str) -> None
         assert _width(make(x, WORD(-4))) == 32
     else:
         assert _width(make(WORD(12), x)) == 32
+        assert _width(make(WORD(12), WORD(3))) == LARGEST[operation](3).bit_length()
 
 
 def test_other_results_have_the_bits_of_their_type() -> None:
@@ -58,8 +60,24 @@ def test_bits_that_an_operation_adds_to_its_operand() -> None:
     for number in range(32):
         assert _raised(builder.shl(x, WORD(number))) == number
         assert _raised(builder.lshr(x, WORD(number))) == 0
+        assert _raised(builder.shl(WORD(5), WORD(number))) == number
+    assert _raised(builder.shl(WORD(5), x)) == 16
     assert _raised(builder.add(x, WORD(9))) == 0
     assert _raised(builder.mul(x, y)) == _raised(builder.shl(x, y)) == 16
+
+
+def test_of_two_constants_that_which_says_most() -> None:
+    """A mask clears what either clears; an operand may be either factor; what only the linker knows says nothing."""
+    builder, x, _ = new()
+    for one, other in itertools.permutations((0, 7, 100, 4095, -8), 2):
+        most = min(number.bit_length() for number in (one, other) if number >= 0)
+        assert _width(builder.and_(WORD(one), WORD(other))) == most
+    assert _width(builder.and_(WORD(-8), WORD(-16))) == 32
+    assert _raised(builder.mul(WORD(3), WORD(100))) == _raised(builder.mul(WORD(100), WORD(3))) == 7
+    own = ir.GlobalVariable(builder.module, WORD, "own", addrspace=3).ptrtoint(WORD)
+    for name in ("and_", "lshr", "udiv", "urem"):
+        assert _width(getattr(builder, name)(x, own)) == 32
+    assert _raised(builder.mul(x, own)) == _raised(builder.shl(x, own)) == 16
 
 
 def test_how_far_a_shift_moves_an_address() -> None:
@@ -86,6 +104,19 @@ def test_a_mask_keeps_an_address_where_it_keeps_the_bits_of_the_cta(shift: int) 
     negative = builder.and_(x, WORD(-16))
     assert origins(negative, shift) == list(negative.operands)
     assert origins(builder.and_(x, y), shift) == []
+
+
+def test_a_mask_of_two_constants_keeps_what_both_keep() -> None:
+    """An address that the linker knows is no mask, whatever it is masked with."""
+    builder, x, _ = new()
+    for left in (-16, -1, 0, 7, 1 << 25):
+        for right in (-16, -1, 0, 7, 1 << 25):
+            both = builder.and_(WORD(left), WORD(right))
+            keeps = {0, 7}.isdisjoint((left, right))
+            assert origins(both, 0) == (list(both.operands) if keeps else []), (left, right)
+        own = ir.GlobalVariable(builder.module, WORD, f"own{left}", addrspace=3).ptrtoint(WORD)
+        assert origins(builder.and_(own, WORD(left)), 0) == origins(builder.and_(WORD(left), own), 0) == []
+        assert origins(builder.and_(own, x), 0) == []
 
 
 def test_what_an_address_may_be_moved_from() -> None:

@@ -180,6 +180,19 @@ def test_exclusive_ors_that_are_no_swizzle_of_a_map():
     assert bits.swizzle(((x ^ y) * 128 + ((x ^ y) % 8 ^ 3) * 16).ir) is None
 
 
+@pytest.mark.parametrize("bit", range(3))
+def test_a_chunk_that_is_no_exclusive_or_has_no_known_swizzle(bit):
+    """A bit that either of two numbers sets: in the chunk, beside a row that is known; and in the row."""
+    k = new()
+    x, y = k.arguments
+    bits = Bits()
+    chunk, row = (x >> 3 ^ x) % 8, x % 1024 // 8
+    either = (y | y >> 7) & 1 << bit
+    assert bits.swizzle((row * 128 | chunk * 16).ir) == 128
+    assert bits.swizzle((row * 128 | (chunk ^ either) * 16).ir) is None
+    assert bits.swizzle(((row ^ either) * 128 | chunk * 16).ir) is None
+
+
 def test_a_count_of_bits_is_64_at_most():
     """popc and clz count up to 32 or 64: seven bits, of which a shift or a product makes more."""
     k = new()
