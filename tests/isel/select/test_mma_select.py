@@ -284,6 +284,27 @@ def test_all_mistakes_are_told_together() -> None:
     assert ids == ["mma.extent", "mma.accumulators", "mma.layouts", "mma.satfinite", "mma.target"]
 
 
+def test_a_wrong_shape_blames_the_target_where_no_shape_would_do() -> None:
+    """And the version of PTX where it is too old for each shape that the target has."""
+    by_the_rest: dict[MmaInstruction, list[MmaInstruction]] = {}
+    for one in legal():
+        by_the_rest.setdefault(replace(one, shape=(1, 1, 1)), []).append(one)
+    seen = set()
+    for name, version in [("sm_70", None), ("sm_75", (6, 5)), ("sm_80", (7, 0)), ("sm_89", (8, 4)), ("sm_120a", None)]:
+        target = Target.parse(name, version)
+
+        def blamed(instruction: MmaInstruction, target: Target = target) -> str:
+            told = [found.rule_id for found in why_not(GATES, MmaRequest(instruction), target)]
+            return next((rule for rule in ("mma.target", "mma.ptx-version") if rule in told), "")
+
+        for wrong, right in by_the_rest.items():
+            alone = {blamed(one) for one in right}
+            expected = next(blame for blame in ("", "mma.ptx-version", "mma.target") if blame in alone)
+            assert blamed(wrong) == expected, (target, wrong)
+            seen.add((expected, len(alone)))
+    assert seen >= {("", 1), ("", 2), ("mma.ptx-version", 1), ("mma.target", 1)}
+
+
 def test_every_axis_has_a_rule() -> None:
     assert list(AXIS_RULES) == list(AXES)
 
