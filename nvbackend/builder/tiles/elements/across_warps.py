@@ -46,20 +46,20 @@ def _over_warps(
     call: str,
     barrier: Operand | None,
 ) -> list[Value]:
-    """Parts of rows that begin at `starts` are a line of shared memory each, with a cell for each row."""
+    """Parts of rows that begin at `starts`, the first at 0, are a line of shared memory each, with a cell a row."""
     k, core, threads = held.k, held.core, len(held.ownership.firsts)
     is_whole = barrier is None and threads == core.threads
     group = k.groups.of(call, None if is_whole else threads, barrier)
     element, rows = stored_type(values[0].type), held.ownership.shape[axis]
-    step = math.gcd(*(start - starts[0] for start in starts))
-    lines = [(start - starts[0]) // step for start in starts]
+    step = math.gcd(*starts)
+    lines = [start // step for start in starts]
     cells = group.area(element.bytes_for((lines[-1] + 1) * rows)).cast(element)
     indices = held.indices(axis)
     first = as_value(core, held.first()[1 - axis], s32)
     group.sync()  # the cells may still be read by threads that have not left an earlier call
     others = sum(held.ownership.lanes(axis))
     with k.if_((k.thread_id("linear") & others) == 0):
-        line = cells + (first - starts[0]) // step * rows
+        line = cells + first // step * rows
         for index, value in zip(indices, values, strict=True):
             keep(core, line + index, value)
     group.sync()
