@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 
 import pytest
 
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.intrinsics import catalogue
 from nvbackend.intrinsics.row.types import u32, u64
 from nvbackend.isel.machine.function import TMEM, MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.protocols.tmem.protocol import check_tmem_protocol
-from nvbackend.isel.protocols.tmem.state import _may_meet, overlap
+from nvbackend.isel.protocols.tmem.state import _may_meet, _signals, overlap
 from nvbackend.signature import Parameter, Pointer
 from tests.support.tmem_kernel import COLUMNS, F16, SHAPE
 
@@ -101,3 +103,24 @@ def test_an_mma_of_64_rows_leaves_half_of_the_lanes(rows: int, expected: list[st
             k.tcgen05.wait_st()
         k.mbarrier.wait(done, 0)
     assert told(k) == expected
+
+
+SIGNALS = re.compile(
+    r"atom\.|bar\.|barrier\.|red\.|st\.|stmatrix\.|wmma\.store|tensormap\.|griddepcontrol\.launch"
+    r"|multimem\.(red|st)\.|mbarrier\.(arrive|complete_tx|expect_tx)|cp\.async\.mbarrier\.arrive"
+    r"|ld\.(volatile|relaxed|acquire)"
+)
+"""What other warps can see of a warp, from which they may know how far it has come: what it stores or arrives with.
+
+A copy that runs on by itself tells nothing of it, nor does what the tensor core arrives with.
+"""
+FAMILIES = (
+    *("load_store", "cp_async", "async_store", "matrix_move", "tcgen05_memory", "cache_control", "launch_control"),
+    *("mbarrier", "mbarrier_phases", "sync", "cluster", "warp", "tma"),
+)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_may_tell_other_warps_of_this_one(family: str) -> None:
+    for row in catalogue.FAMILIES[family]():
+        assert _signals(row.semantics) is (SIGNALS.match(row.ptx) is not None), row.ptx
