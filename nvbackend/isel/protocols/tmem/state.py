@@ -13,7 +13,7 @@ from functools import cache
 
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.copy import tcgen05_memory
-from nvbackend.intrinsics.row.semantics import Completion, FenceOf, MbarrierUse, Proxy, Scope, Semantics, TensorMemory
+from nvbackend.intrinsics.row.semantics import Completion, FenceOf, MbarrierUse, Scope, Semantics, TensorMemory
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.machine import tensor_memory_uses as tmem_uses
 from nvbackend.isel.machine.function import TMEM, Access, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
@@ -57,7 +57,7 @@ def _signals(said: Semantics) -> bool:
     """Whether it may signal this warp's progress to other warps."""
     if said.fence is not None or said.tensor_memory is not None or said.completion is _OF_MMA:
         return False  # what the tensor core signals says nothing of what the thread has read
-    stores = said.completion is None and said.proxy is Proxy.GENERIC and any(use.writes for use in said.memory)
+    stores = said.completion is None and any(use.writes for use in said.memory)
     return stores or said.atomic or said.barrier is not None or said.releases > Scope.WARP
 
 
