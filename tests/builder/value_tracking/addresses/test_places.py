@@ -306,3 +306,33 @@ def test_steps_are_those_of_addresses_of_32_bits(step: int, unit: int) -> None:
         assert -(1 << 31) <= found < 1 << 31
     assert moved.terms["j"] == -12
     assert 0 not in moved.terms.values()
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_what_is_cut_to_an_address_goes_on_unless_it_is_one(bits: int) -> None:
+    """A sum modulo 2^32 is that of its numbers modulo 2^32; of the parts of an address nothing is known."""
+    word, long, narrow = ir.IntType(32), ir.IntType(64), ir.IntType(bits)
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [long, long, word]), "f")
+    llvm, (x, far, near) = ir.IRBuilder(function.append_basic_block("entry")), function.args
+    places = Places()
+    known = places.allocate("own", 4096, 4)
+    places.addresses.update({far: known, near: known})
+    moved = llvm.add(llvm.mul(x, long(3)), long(5))
+    cut = moved if bits == 64 else llvm.trunc(moved, narrow)
+    step = places.step(cut)
+    names = {symbol_name(x): 3} if bits in (32, 64) else {symbol_name(cut): 1}
+    assert ({symbol_name_of(term): factor for term, factor in step.terms.items()}, step.constant) == (
+        names,
+        5 if bits in (32, 64) else 0,
+    )
+    if bits == 32:
+        place = places.of_address(llvm.add(near, cut))
+        assert place is not None
+        assert (place.offset, place.object) == (5, known.object)
+    if bits < 64:
+        assert places.of_address(llvm.trunc(far, narrow)) is None
+
+
+def symbol_name_of(term: str) -> str:
+    ((name, _),) = symbol_terms(symbol_text({term: 1}))
+    return name
