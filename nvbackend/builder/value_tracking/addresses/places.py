@@ -15,7 +15,6 @@ from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_MASK, ADDRESS_SHI
 from nvbackend.isel.flow.memory_uses import (
     DEFINED_IN,
     PEER_SPACE,
-    symbol_terms,
     symbol_text,
 )
 from nvbackend.isel.machine.function import MemoryObject, MemoryTouch, MemoryUse
@@ -189,8 +188,7 @@ def _product(left: LinearSum, right: LinearSum, bits: int) -> LinearSum | None:
 
 def symbol_name(value: ir.Value) -> str:
     """The name of a run-time value in symbols."""
-    ((name, _),) = symbol_terms(symbol_text({_name(value): 1}))
-    return name
+    return symbol_text({_name(value): 1}).removesuffix("*1")
 
 
 def _name(value: ir.Value) -> str:
