@@ -127,9 +127,26 @@ def test_aligned_accesses_survive_division():
         (3 << 40, 1 << 22, 3 << 62),
         (3 << 40, 1 << 23, 1 << 63),
         (1 << 40, 1 << 40, 1 << 63),
+        (1 << 32, 1 << 32, 1 << 63),
+        ((1 << 32) - 1, (1 << 32) + 1, (1 << 64) - 1),
     ],
 )
 def test_what_a_product_is_a_multiple_of_fits_64_bits(left, right, expected):
     block = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "f").append_basic_block()
     product = ir.IRBuilder(block).mul(ir.Constant(ir.IntType(64), left), ir.Constant(ir.IntType(64), right))
     assert Multiples().divisor(product) == expected
+
+
+def test_by_a_number_that_is_not_known_little_is_known():
+    """A shift to the left keeps what its operand has; a number of 32 bits that is shifted by 32 is not defined."""
+    word = ir.IntType(32)
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [word, word]), "f")
+    llvm, (x, y) = ir.IRBuilder(function.append_basic_block()), function.args
+    number = llvm.mul(x, word(24))
+    expected = {"shl": 24, "lshr": 1, "ashr": 1, "udiv": 1, "sdiv": 1, "urem": 1, "srem": 1}
+    assert {name: Multiples().divisor(getattr(llvm, name)(number, y)) for name in expected} == expected
+    by_two = {"shl": 96, "lshr": 6, "ashr": 6, "udiv": 12, "sdiv": 12, "urem": 2, "srem": 2}
+    assert {name: Multiples().divisor(getattr(llvm, name)(number, word(2))) for name in by_two} == by_two
+    for name in ("shl", "lshr", "ashr"):
+        by = {amount: Multiples().divisor(getattr(llvm, name)(number, word(amount))) for amount in (-1, 0, 31, 32)}
+        assert by == {-1: 1, 0: 24, 31: 24 << 31 if name == "shl" else 1, 32: 1}
