@@ -193,6 +193,15 @@ def test_a_chunk_that_is_no_exclusive_or_has_no_known_swizzle(bit):
     assert bits.swizzle(((row ^ either) * 128 | chunk * 16).ir) is None
 
 
+@pytest.mark.parametrize("row", range(8))
+def test_a_row_that_is_a_number_has_no_known_swizzle(row):
+    """An exclusive-or with it is one with a constant, as any choice of another chunk is."""
+    k, bits = new(), Bits()
+    x = k.arguments[0]
+    assert bits.swizzle((x % 8 * 16 | row << 7).ir) is None
+    assert bits.swizzle((((x % 8) ^ row) * 16 | row << 7).ir) is None
+
+
 def test_a_count_of_bits_is_64_at_most():
     """popc and clz count up to 32 or 64: seven bits, of which a shift or a product makes more."""
     k = new()
