@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from nvbackend.intrinsics.row.semantics import Completion
+from nvbackend.isel.flow.dataflow import sites_of
 from nvbackend.isel.flow.finished import with_successors
 from nvbackend.lint.lifted.lift import Lifted
 from nvbackend.lint.numbers.by_thread import CtaValues
@@ -35,6 +36,17 @@ def storing_threads(lifted: Lifted) -> Iterator[Lifted]:
     for thread in list(stores)[:_MOST]:
         following = dict(_ways(lifted, values, facts, 1 << thread))
         yield replace(lifted, function=with_successors(lifted.function, following))
+
+
+def executing(lifted: Lifted, values: CtaValues) -> dict[int, int]:
+    """The threads that may execute each instruction, a bit each, by its position."""
+    facts = Facts(values.expressions, values.threads, ())
+    masks = _masks(lifted, values, facts)
+    return {
+        site.position: masks.get(name, 0) & either(values, facts, values.guard(site.position))[0]
+        for name, sites in sites_of(lifted.function).items()
+        for site in sites
+    }
 
 
 def _masks(lifted: Lifted, values: CtaValues, facts: Facts) -> dict[str, int]:

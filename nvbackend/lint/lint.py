@@ -21,6 +21,7 @@ from nvbackend.lint.numbers.addresses import Addresses
 from nvbackend.lint.numbers.touched import said
 from nvbackend.lint.one_way import Way, mistakes_of_one_way, possible
 from nvbackend.lint.said import at_line, head_of, issuer_of, place_of, round_by_round, with_source
+from nvbackend.lint.written_words import WrittenWords
 from nvbackend.ptx import Module, parse, resolve
 from nvbackend.ptx.vocabulary import NEWEST, unknown_word
 
@@ -128,7 +129,8 @@ def _protocols(lifted: Lifted) -> Iterator[Diagnostic]:
     if not told & _NEVER:
         hidden = told | ({rules.WRITTEN_IN_FLIGHT.id, rules.RELEASED.id} if flying else set())
         yield from (each for each in round_by_round(lifted, addresses) if each.rule_id not in hidden)
-    for site, writer in shared.unfenced():
+    stores = any(said(line).issues is Completion.BULK_GROUP for line in lifted.lines)
+    for site, writer in [*shared.unfenced()] or (WrittenWords(lifted).find() if stores else ()):
         line = lifted.lines[writer]
         yield at_line(
             lifted,

@@ -41,6 +41,18 @@ class Touched:
         self._lines = lines
         self._values = values
 
+    def written_by(self, threads: int, place: int) -> int:
+        """The words that a store writes where these threads alone, a bit each, execute it, as far as they are known."""
+        size = _MATRIX_ROW if self._lines[place].instruction.parts[0] == "stmatrix" else self._size(place)
+        return _words(_of_threads(self._values.address(place), threads), size)
+
+    def sources_of(self, threads: int, place: int) -> int:
+        """The first words that a bulk store reads where these threads alone execute it."""
+        return _words(_of_threads(in_shared(self._values.at(place, 1)), threads), _OPERAND)
+
+    def _size(self, place: int) -> int | None:
+        return _accessed(self._lines[place].instruction.parts)
+
     def of(self, place: int) -> SharedWords:
         """What the instruction touches; of what is not known it reads nothing and writes anywhere."""
         line = self._lines[place]
@@ -100,6 +112,17 @@ class Touched:
                 if isinstance(value, int):
                     words |= _words((value & _FIELD) << _UNIT, _OPERAND)
         return words
+
+
+def _of_threads(address: Value, threads: int) -> Value:
+    """The addresses of some threads."""
+    if isinstance(address, int | Unknown):
+        return address
+    import numpy as np
+
+    bits = np.frombuffer(threads.to_bytes(-(-threads.bit_length() // 8), "little"), np.uint8)
+    chosen = np.flatnonzero(np.unpackbits(bits, bitorder="little"))
+    return address.take(chosen[chosen < len(address)])
 
 
 def said(line: Line) -> Semantics:
