@@ -98,7 +98,8 @@ class Evaluator:
 
 def in_first_round(condition: ir.ICMPInstr, rounds: Sequence[ir.Value]) -> ir.ICMPInstr:
     """The condition of a counted loop, of its start in place of its counter; it is part of no block."""
-    return ir.ICMPInstr(condition.parent, condition.op, rounds[0], rounds[1])
+    aside = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "aside")  # no name of the kernel's is taken
+    return ir.ICMPInstr(ir.Block(aside), condition.op, rounds[0], rounds[1])
 
 
 _OTHER_AXES = ("llvm.nvvm.read.ptx.sreg.tid.y", "llvm.nvvm.read.ptx.sreg.tid.z")
