@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import fractions
+import operator
+
 import numpy as np
 import pytest
 
 import nvbackend as nvb
 from nvbackend import Pointer, f32, i32, u8, u32, u64
+from nvbackend.builder.core.address_arithmetic import whole_bytes
 from tests.dry_run.refusals import refusals
 from tests.support.runtime import broken
 
 U32 = Pointer[u32]
+COMPARED = "compare it with an address or an integer, such as 0 for a null pointer"
 
 
 @nvb.kernel("sm_80", threads=32)
@@ -84,3 +89,82 @@ def test_the_fix_for_a_distance_is_of_the_elements(element, elements) -> None:
     apart.__annotations__["out"] = nvb.Pointer(element)
     (found,) = broken(nvb.kernel("sm_80", threads=32)(apart).build)
     assert found.fix == f"subtract their numbers, and count the elements between them: (a.bytes - b.bytes) {elements}"
+
+
+@nvb.kernel("sm_80", threads=32)
+def alike(k, x: U32, y: U32, out: U32):
+    thread = k.thread_id()
+    words = k.shared(u32, 32, name="words")
+    answers = [
+        x + thread == y + 3,
+        x + thread != y + 3,
+        x + thread == (x + 9).bytes,
+        words + thread == words + 5,
+        words + thread != words + 5,
+        x == 0,
+        x != 0,
+        x - 3 + thread == x,
+    ]
+    for place, answer in enumerate(answers):
+        out[thread + 32 * place] = answer.to(u32)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_addresses_are_alike_where_they_are_one_place(apart: bool) -> None:
+    x, y, out = np.zeros(64, np.uint32), np.zeros(64, np.uint32), np.full(8 * 32, 7, np.uint32)
+    kernel = nvb.runtime.load(alike.compile(assemble=False), device="simulator")
+    kernel.launch(1, x, y if apart else x, out)
+    thread = np.arange(32)
+    at_three = (thread == 3) & (not apart)
+    wanted = [at_three, ~at_three, thread == 9, thread == 5, thread != 5, thread < 0, thread >= 0, thread == 3]
+    assert np.array_equal(out.reshape(8, 32), np.array(wanted, np.uint32))
+
+
+@pytest.mark.parametrize("compare", [operator.eq, operator.ne])
+@pytest.mark.parametrize(
+    ("other", "problem", "fix"),
+    [
+        (
+            lambda k: k.shared(u32, 32),
+            "addresses of two state spaces are compared",
+            "compare k.generic_address of both",
+        ),
+        *(
+            (lambda k, value=value: value, f"an address is compared with {value!r}", COMPARED)
+            for value in (True, False, 1.5, "0", None, (0,))
+        ),
+    ],
+)
+def test_an_address_is_compared_with_addresses_and_integers(compare, other, problem, fix) -> None:
+    @nvb.kernel("sm_80", threads=32)
+    def compared(k, out: U32):
+        compare(out, other(k))
+
+    (found,) = broken(compared.build)
+    assert (found.rule_id, found.fix) == ("value.type", fix)
+    assert problem in found.message
+
+
+@pytest.mark.parametrize("element", [nvb.u4, nvb.s4, nvb.e2m1, nvb.e2m3], ids=str)
+def test_a_step_over_parts_of_bytes_is_one_of_whole_bytes(element) -> None:
+    """How many bits an element takes is in the PTX ISA's table of types; a fraction says what is left over."""
+    bits = {"u4": 4, "s4": 4, "e2m1": 4, "e2m3": 6}[str(element)]
+    for count in range(-17, 18):
+        exact = fractions.Fraction(count * bits, 8)
+        if exact.denominator == 1:
+            assert whole_bytes(element, count) == exact
+        else:
+            with pytest.raises(nvb.DiagnosticError) as caught:
+                whole_bytes(element, count)
+            (found,) = caught.value.diagnostics
+            assert found.rule_id == "memory.sub-byte"
+            assert f"a step of {count} {element} elements of {bits} bits" in found.message
+
+
+def test_a_step_over_parts_of_bytes_is_known() -> None:
+    @nvb.kernel("sm_80", threads=32)
+    def stepped(k, n: i32):
+        k.shared(nvb.u4, 64) + n
+
+    (found,) = broken(stepped.build)
+    assert "a step of a run-time number of u4 elements of 4 bits" in found.message
