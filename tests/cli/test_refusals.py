@@ -1,0 +1,87 @@
+"""What the command line refuses: the value that is wrong, and what to write in its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nvbackend.cli.files.commits import file_in
+from nvbackend.cli.program import main
+
+Printed = pytest.CaptureFixture[str]
+LAYOUT = "(8,8):(1,8)"
+FILES = {
+    "bytes.ptx": b"\xff\xfe\x00",
+    "empty.ptx": b".version 8.0\n.target sm_90a\n.address_size 64\n",
+    "empty.py": b"x = 1\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "problem", "fix"),
+    [
+        (["lint", "none.ptx"], "none.ptx cannot be read: No such file or directory", "name a file of PTX or LLVM IR"),
+        (["lint", "bytes.ptx"], "bytes.ptx is not text", "name a file of PTX or LLVM IR"),
+        (
+            ["lint", "empty.ptx", "--target", "sm_90a"],
+            "empty.ptx is PTX, which names its own target",
+            "leave --target out",
+        ),
+        (["explain", "bytes.ptx:3"], "bytes.ptx is not text", "name a file of PTX and a line of it"),
+        (["explain", "empty.ptx:1"], "empty.ptx has no instructions", "name a file that has a function"),
+        (["build", "empty.py"], "empty.py has no kernel", "define one at its top level: @nvb.kernel(...)"),
+        (["simulate", "empty.ptx"], "empty.ptx has no kernel", "nvbackend simulate kernel.ptx"),
+        (["draw", LAYOUT, "--operand", "a"], "a layout has no operands (--operand)", "draw a layout as it is"),
+        (
+            ["draw", LAYOUT, "--access", "16"],
+            "--access counts bytes: it needs the elements' width (--banks)",
+            "draw a layout as it is",
+        ),
+        (["draw", LAYOUT, "--banks", "0"], "an element has at least one bit", "draw a layout as it is"),
+        (["draw", LAYOUT, "--tile", "16"], "--tile 16 is not a pair of extents", "draw a layout as it is"),
+        (["decode", "word", "1"], "there is no word called 'word'", "use one of wgmma-desc, umma-desc, idesc"),
+        (["decode", "idesc", "1"], "what the bits of an idesc mean depends on the kind", "add --kind f16 |"),
+        (["decode", "idesc", "1", "--kind", "f15"], "there is no kind 'f15'", "did you mean f16?"),
+        (["decode", "wgmma-desc", "1", "--kind", "f16"], "a wgmma-desc has no kind", "leave --kind out"),
+        (
+            ["decode", "wgmma-desc", "1", "2", "3"],
+            "3 numbers do not make 64 bits",
+            "give one number, or pieces of one size, lowest first",
+        ),
+        (["decode", "wgmma-desc", "x"], "'x' is not a number", "write the word as 1024 or 0x400"),
+        (
+            ["decode", "wgmma-desc", "1", str(1 << 32)],
+            "4294967296 is not a number of 32 bits",
+            "2 numbers have 32 bits each",
+        ),
+        (["encode", "wgmma-desc", "swizzle"], "'swizzle' has no value", "write it as FIELD=VALUE"),
+        (["encode", "idesc", "--kind", "f16", "a=f15"], "a = 'f15' is not an element type", "write it as in a=bf16"),
+    ],
+)
+def test_what_is_wrong_and_what_to_write(
+    command: list[str], problem: str, fix: str, folder: Path, capsys: Printed
+) -> None:
+    assert main(command) == 2
+    first, second, *_ = capsys.readouterr().err.splitlines()
+    assert first.partition("]: ")[2] == problem
+    assert second.strip().startswith(f"fix: {fix}")
+
+
+def test_a_file_of_a_commit_needs_git(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = folder / "empty.py"
+    with pytest.raises(Exception, match=r"git rev-parse fails in .*: fatal: not a git repository") as caught:
+        file_in("HEAD", file).__enter__()
+    assert "fix: name a commit that git knows" in str(caught.value)
+    monkeypatch.setenv("PATH", str(folder))
+    with pytest.raises(Exception, match="git does not run: No such file or directory") as caught:
+        file_in("HEAD", file).__enter__()
+    assert "fix: install git, or compare targets and constants" in str(caught.value)
