@@ -71,12 +71,21 @@ def test_an_installed_package(module: str, monkeypatch: pytest.MonkeyPatch, caps
     assert "One more." in text
 
 
-@pytest.mark.parametrize("name", ["no_such_module", "rows_of_somebody:others", "rows_of_somebody:none"])
-def test_what_gives_no_rows(name: str, module: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("rows_of_somebody:others", "it gives 5, which is not a Row"),
+        ("rows_of_somebody:none", "AttributeError: module 'rows_of_somebody' has no attribute 'none'"),
+    ],
+)
+def test_what_gives_no_rows(name: str, problem: str, module: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert module
     status, text = printed(capsys, "catalogue", "--rows", name)
     assert status == 2
     assert "error[cli.own-rows]" in text
+    assert name in text
+    assert problem in text
 
 
 def test_an_input_that_is_read_late_keeps_its_register() -> None:

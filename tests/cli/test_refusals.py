@@ -48,6 +48,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         (["draw", LAYOUT, "--banks", "0"], "an element has at least one bit", "draw a layout as it is"),
         (["draw", LAYOUT, "--tile", "16"], "--tile 16 is not a pair of extents", "draw a layout as it is"),
+        (
+            ["draw", LAYOUT, "--banks", "16", "--memory", "16"],
+            "--banks and --memory are different pictures",
+            "draw a layout as it is",
+        ),
+        (
+            ["draw", LAYOUT, "--atoms", "2x1x1"],
+            "--atoms is for MMA atoms, and '(8,8):(1,8)' is not an MMA atom",
+            "draw a layout as it is",
+        ),
         (["decode", "word", "1"], "there is no word called 'word'", "use one of wgmma-desc, umma-desc, idesc"),
         (["decode", "idesc", "1"], "what the bits of an idesc mean depends on the kind", "add --kind f16 |"),
         (["decode", "idesc", "1", "--kind", "f15"], "there is no kind 'f15'", "did you mean f16?"),
