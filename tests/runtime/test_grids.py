@@ -1,0 +1,63 @@
+"""Grids of launches: which are taken, and what is said of the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nvbackend as nvb
+from nvbackend import i32, runtime
+from nvbackend.runtime.launch import full_grid, grid_dimensions
+
+
+@nvb.kernel("sm_90a", threads=32)
+def count(k, out: nvb.Pointer[i32]):
+    with k.one_thread():
+        out[k.block_id("x") + 2 * k.block_id("y") + 6 * k.block_id("z")] = 1
+
+
+LOADED = runtime.load(count.compile(assemble=False), device="simulator")
+FULL: dict[Any, tuple[int, int, int]] = {
+    2: (2, 1, 1),
+    (2,): (2, 1, 1),
+    (2, 3): (2, 3, 1),
+    (2, 3, 5): (2, 3, 5),
+    np.int64(2): (2, 1, 1),
+}
+
+
+@pytest.mark.parametrize("grid", FULL)
+def test_a_grid_is_its_extents_and_ones(grid: Any) -> None:
+    assert full_grid(grid) == FULL[grid]
+    out = np.zeros(30, np.int32)
+    LOADED.launch(grid, out)
+    x, y, z = FULL[grid]
+    assert np.array_equal(out.reshape(5, 3, 2), _within(x, y, z))
+
+
+def _within(x: int, y: int, z: int) -> np.ndarray[Any, Any]:
+    at_z, at_y, at_x = np.indices((5, 3, 2))
+    return (at_x < x) & (at_y < y) & (at_z < z)
+
+
+@pytest.mark.parametrize("grid", [(), (1, 1, 1, 1), 1.5, "2", None, (1.0,), ("x",), [[1]]])
+def test_a_grid_is_one_to_three_integers(grid: Any) -> None:
+    assert grid_dimensions(grid) is None
+    message, fix = refused(grid)
+    assert "a grid is an integer or one to three of them" in message
+    assert fix == "pass (x, y, z) in CTAs"
+
+
+def test_an_argument_in_the_place_of_the_grid() -> None:
+    message, fix = refused(np.zeros(30, np.int32))
+    assert "the grid is missing: this is an argument of the kernel" in message
+    assert fix == "pass the grid first, in CTAs"
+
+
+def refused(grid: Any) -> tuple[str, str | None]:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        LOADED.launch(grid, np.zeros(30, np.int32))
+    (found,) = [each for each in caught.value.diagnostics if each.rule_id == "launch.grid"]
+    return found.message, found.fix
