@@ -225,6 +225,11 @@ REFUSED = {
         "copy.box",
         "its swizzle is Sw<3,3,3> of bytes",
     ),
+    "a part of a tile": (
+        lambda: make_tma_copy(f16, GLOBAL[Major.K], ComposedLayout(Swizzle(3, 3, 3), 64, Layout((64, 64), (64, 1)))),
+        "copy.box",
+        "it does not begin at 0",
+    ),
     "three CTAs": (
         lambda: make_tma_copy(f16, GLOBAL[Major.K], K_TILE, multicast=3),
         "copy.multicast",
