@@ -82,8 +82,7 @@ def returned(results: Sequence[ElementType], function: Function) -> list[Returne
 
 def shown(own: Variable) -> str:
     """A parameter as the text has it."""
-    extents = "".join(f"[{extent}]" for extent in own.shape)
-    return f".{own.space} .{own.type} {own.name}{extents}"
+    return f".{own.space} .{own.type} {own.name}{_array(own)}"
 
 
 def register(kind: Scalar | Pointer, own: Variable) -> RegisterClass:
@@ -164,4 +163,4 @@ def _typed(own: Variable) -> str:
 
 
 def _array(own: Variable) -> str:
-    return "".join(f"[{extent}]" for extent in own.shape)
+    return "".join(f"[{'' if extent is None else extent}]" for extent in own.shape)
