@@ -49,7 +49,12 @@ def try_cancel(*, multicast: bool = False) -> Row:
         opcode=opcode,
         ptx=spelled(opcode, "async.shared::cta.mbarrier::complete_tx::bytes", suffix, "b128"),
         operands=(
-            operand("destination", RegisterClass.SHARED, meaning="where the answer goes, 16-byte aligned"),
+            operand(
+                "destination",
+                RegisterClass.SHARED,
+                align=ANSWER_BYTES,
+                meaning="where the answer goes, 16-byte aligned",
+            ),
             operand(
                 "barrier",
                 RegisterClass.SHARED,

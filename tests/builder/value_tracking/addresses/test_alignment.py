@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nvbackend as nvb
-from nvbackend import f32, i32, u8
+from nvbackend import f32, i32, u8, u32
 from tests.support.runtime import rules
 
 RULE = "memory.misaligned"
@@ -59,6 +59,22 @@ def _kernel(body):
         body(k, k.shared(u8, 4096, align=16), x)
 
     return whole
+
+
+@pytest.mark.parametrize(("word", "found"), [(0, []), (1, [RULE]), (2, [RULE]), (4, [])])
+def test_the_answer_of_a_cancelled_launch(word: int, found: list[str]) -> None:
+    """PTX ISA, clusterlaunchcontrol.try_cancel: it is written at a multiple of 16 bytes."""
+
+    @nvb.kernel("sm_100a", threads=32)
+    def asks(k):
+        answer, asked = k.shared(u32, 8, align=16), k.mbarrier.array(1, arrivals=1)
+        k.mbarrier.ready()
+        with k.one_thread():
+            k.mbarrier.arrive(asked, expect_tx=16)
+            k.launch_control.try_cancel(answer + word, asked)
+        k.mbarrier.wait(asked, 0)
+
+    assert rules(asks.build) == found
 
 
 def test_memory_that_is_aligned_by_where_it_lies() -> None:
