@@ -52,7 +52,10 @@ class Between:
             passed = self._until(issuer, wanted)
             # A wait that the issuer comes before again is too early for its next stores.
             ends = wanted | {issuer} if completion is Completion.STORE_WAIT else wanted
-            unordered = (passed & wanted).difference(*(self._until(wait, ends) for wait in passed & waits))
+            waited = set[int]().union(*(self._until(wait, ends) for wait in passed & waits))
+            unordered = (passed & wanted) - waited
+            if completion is Completion.BULK_GROUP and waited & wanted:
+                continue  # the thread that issued it may be the one that waits, before a barrier of all
             if unordered:
                 yield Unordered(completion, min(unordered), issuer)
                 return
