@@ -86,6 +86,8 @@ class InFlight:
         self._relevant = _followed_registers(lifted)
         self.mistakes: dict[int, list[InFlightMistake]] = {}
         self.doubtful: dict[int, bool] = {}
+        self.waited: dict[int, set[int]] = {}
+        """At each end of the kernel the instructions whose operations are complete there, on some path."""
 
     def matters(self, site: Site) -> bool:
         """Whether the instruction changes the state, or may be a mistake."""
@@ -240,6 +242,7 @@ class InFlight:
                 return
 
     def _left(self, state: Flying, site: Site) -> Iterator[InFlightMistake]:
+        self.waited[site.position] = {issuer for issuer, ages in state.flight.items() if DRAINED in ages}
         for completion in (Completion.MMA_GROUP, Completion.BULK_GROUP):
             issuers = sorted(self._of(completion))
             left = [
@@ -279,7 +282,13 @@ def find(
         for site, _ in solve(lifted.function, analysis, analysis.matters).visit()
         for mistake in analysis.mistakes[site.position]
     ]
-    return Found(mistakes, {place for place, is_doubtful in analysis.doubtful.items() if is_doubtful})
+    doubtful = {place for place, is_doubtful in analysis.doubtful.items() if is_doubtful}
+    if not every_path:  # what one end of the kernel has no wait for, another may have: for the thread that issued it
+        waited = set[int]().union(*analysis.waited.values())
+        excused = [each for each in mistakes if each.kind == "left" and each.issuer in waited]
+        doubtful |= {each.site.position for each in excused}
+        mistakes = [each for each in mistakes if each not in excused]
+    return Found(mistakes, doubtful)
 
 
 def _committed(state: Flying, said: Semantics, of_kind: frozenset[int]) -> Flying:

@@ -13,6 +13,7 @@ from nvbackend.lint import in_flight, rules
 from nvbackend.lint.alone import storing_threads
 from nvbackend.lint.between import Between
 from nvbackend.lint.in_flight import InFlightMistake
+from nvbackend.lint.lifted.ends import with_ends_apart
 from nvbackend.lint.lifted.lift import Lifted, lift
 from nvbackend.lint.lifted.matching import rows_of
 from nvbackend.lint.memory import SharedMemory
@@ -61,7 +62,7 @@ def lint(text: str, source: str = "<ptx>") -> list[Diagnostic]:
     target, is_known = _target(module)
     diagnostics: list[Diagnostic] = []
     for function in module.functions:
-        lifted = lift(module, function, names, target)
+        lifted = with_ends_apart(lift(module, function, names, target))
         lifted.function = finished(lifted.function)
         misspelt = list(_misspelt(lifted)) if module.version <= NEWEST else []
         diagnostics += misspelt

@@ -178,11 +178,7 @@ class Ways:
 def possible(lifted: Lifted, mistakes: list[InFlightMistake]) -> Iterator[InFlightMistake]:
     """Those whose operation and whose place may be in one run."""
     ways = Ways(lifted)
-    return (
-        each
-        for each in mistakes
-        if each.kind not in ("read", "written") or ways.may_lead(each.issuer, each.site.position)
-    )
+    return (each for each in mistakes if each.kind not in _KINDS or ways.may_lead(each.issuer, each.site.position))
 
 
 def mistakes_of_one_way(lifted: Lifted, doubtful: set[int]) -> Iterator[tuple[InFlightMistake, Way]]:
