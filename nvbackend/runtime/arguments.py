@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, with_article
 from nvbackend.runtime import tensor_map
+from nvbackend.runtime.apart import Apart
 from nvbackend.runtime.arrays import (
     DeviceArray,
     Facts,
@@ -30,7 +31,6 @@ from nvbackend.runtime.rules import (
     ASSERTED,
     DEVICE,
     DTYPE,
-    OVERLAP,
     SCALAR_RANGE,
     SHAPE,
     STRIDE,
@@ -67,10 +67,10 @@ class Binder:
     __slots__ = ("_apart", "_device", "_maps", "_signature", "_slots", "_tables", "_tensors")
 
     def __init__(self, signature: Signature, device: Device, apart: Sequence[tuple[int, int]] = ()) -> None:
+        """`apart` are the places of parameters whose arrays must not overlap."""
         self._signature = signature
         self._device = device
-        self._apart = apart
-        """The places of parameters whose arrays must not overlap."""
+        self._apart = Apart(signature, apart) if apart else None
         self._maps = tensor_map.TensorMapCache()
         self._tensors: set[type] = set()
         """Types of tensors that were passed: each of these objects has a key."""
@@ -98,10 +98,19 @@ class Binder:
             return bound
         for slot, argument in zip(slots, arguments):  # noqa: B905 (their lengths were compared)
             bound.values.append(slot.bind(bound, argument, stream))
-        if self._apart and not bound.problems:
-            ranges = {place: bound.values[place].range for pair in self._apart for place in pair}
-            bound.problems += overlaps(self._signature, self._apart, ranges)
+        if self._apart is not None:
+            self._compare(self._apart, bound)
         return bound
+
+    def _compare(self, apart: Apart, bound: Bound) -> None:
+        """Add what overlaps. Every array that is known was noted, and has to be checked anew if that is forgotten."""
+        ranges = {place: bound.values[place].range for place in apart.places if bound.values[place] is not None}
+        if not apart.note(ranges):
+            for slot in self._slots:
+                if isinstance(slot, _ArraySlot):
+                    slot.forget()
+        if not bound.problems:
+            bound.problems += apart.overlaps(ranges)
 
     def known(self, arguments: Sequence[object], stream: int) -> list[Any] | None:
         """What the driver gets for `arguments` that were all found right before and wait for no other stream.
@@ -109,7 +118,7 @@ class Binder:
         None where that is not known; `bind` finds out.
         """
         tables, tensors = self._tables, self._tensors
-        if len(arguments) != len(tables) or self._apart:
+        if len(arguments) != len(tables):
             return None
         values = []
         for (table, slot), argument in zip(tables, arguments):  # noqa: B905 (their lengths were compared)
@@ -126,7 +135,7 @@ class Binder:
                 if value is None:
                     return None
             values.append(value)
-        return values
+        return values if self._apart is None or self._apart.holds(values) else None
 
     def encoded(self, bound: Bound) -> list[Any]:
         """What the driver gets for arguments without problems; tensor maps are encoded, once for each content.
@@ -234,6 +243,11 @@ class _ArraySlot:
         self._known: dict[Facts | None, _Known] = {}
         self.values: dict[object, Any] = {}
         """What the driver gets for tensors that passed, by their keys."""
+
+    def forget(self) -> None:
+        """Check every array anew."""
+        self._known.clear()
+        self.values.clear()
 
     def known(self, argument: object, stream: int) -> Any:
         try:
@@ -355,26 +369,6 @@ def check_array(name: str, kind: Pointer | TensorMap, array: DeviceArray, device
         yield STRIDE.diagnose(name=name, shape=array.shape, strides=array.strides, expected=array.contiguous_strides)
     if array.pointer % kind.align:
         yield ALIGNMENT.diagnose(name=name, address=array.pointer, align=kind.align)
-
-
-def overlaps(
-    signature: Signature, apart: Iterable[tuple[int, int]], ranges: Mapping[int, range]
-) -> Iterator[Diagnostic]:
-    """launch.overlap for each pair of parameters whose arrays, of these addresses, share memory."""
-    for pair in apart:
-        first, second = (ranges[place] for place in pair)
-        shared = range(max(first.start, second.start), min(first.stop, second.stop))
-        if shared:
-            parameters = [signature.parameters[place] for place in pair]
-            names = [each.name for each in parameters]
-            promised = [each.name for each in parameters if isinstance(each.type, Pointer) and each.type.restrict]
-            yield OVERLAP.diagnose(
-                first=names[0],
-                second=names[1],
-                count=len(shared),
-                address=shared.start,
-                promised=" and ".join(promised),
-            )
 
 
 def check_place(name: str, array: DeviceArray, device: Device) -> Iterator[Diagnostic]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.isel.machine.assertions import record_name
 from nvbackend.isel.target.target import Target
-from nvbackend.runtime.arguments import Binder, Bound, overlaps
+from nvbackend.runtime.apart import Apart
+from nvbackend.runtime.arguments import Binder, Bound
 from nvbackend.runtime.arrays import DeviceArray
 from nvbackend.runtime.device import Configuration, DeviceLimits, KernelLimits
 from nvbackend.runtime.launch import raise_failures
@@ -122,7 +123,7 @@ class SimulatedBinder:
 
     def __init__(self, signature: Signature, device: SimulatedDevice, apart: Sequence[tuple[int, int]] = ()) -> None:
         self._signature = signature
-        self._apart = apart
+        self._apart = Apart(signature, apart)
         self._binder = Binder(signature, device)
 
     def known(self, _arguments: Sequence[object], stream: int) -> None:
@@ -136,9 +137,8 @@ class SimulatedBinder:
             argument if host is None else _seen(argument, host) for argument, host in zip(arguments, hosts, strict=True)
         ]
         bound = self._binder.bind(seen, stream)
-        if self._apart and not bound.problems:
-            ranges = {place: _addresses(hosts[place]) for pair in self._apart for place in pair}
-            bound.problems += overlaps(self._signature, self._apart, ranges)
+        if not bound.problems:
+            bound.problems += self._apart.overlaps({place: _addresses(hosts[place]) for place in self._apart.places})
         if bound.problems:
             return bound
         values = bound.values

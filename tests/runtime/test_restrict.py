@@ -7,6 +7,8 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import DiagnosticError, u32
+from nvbackend.runtime import arguments
+from nvbackend.runtime.apart import MOST_ADDRESSES
 from tests.support.runtime import FakeArray, FakeDevice
 
 COUNT = 64
@@ -79,3 +81,50 @@ def test_arrays_of_a_gpu_are_compared_by_their_addresses_at_each_launch() -> Non
         assert told(kernel, x, after, z) == []
         assert told(kernel, longer, after, z) == ["launch.overlap"]
         assert told(kernel, x, x, z) == ["launch.overlap"]
+
+
+def test_arrays_that_were_compared_once_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: list[object] = []
+    bind = arguments.Binder.bind
+
+    def counted(binder: arguments.Binder, passed: Any, stream: int) -> arguments.Bound:
+        bound.append(passed)
+        return bind(binder, passed, stream)
+
+    monkeypatch.setattr(arguments.Binder, "bind", counted)
+    kernel = loaded(first=True, device=FakeDevice())
+    x, y, z = (FakeArray((COUNT,), pointer=0x1000 * place, typestr="<u4") for place in (3, 2, 1))
+    for _ in range(5):
+        assert told(kernel, x, y, z) == []
+    assert len(bound) == 1
+
+
+def fake(place: int, count: int = COUNT) -> FakeArray:
+    return FakeArray((count,), pointer=0x1000 * place, typestr="<u4")
+
+
+LONGER = 0x1000 // 4 + 1
+"""Elements of an array that reaches the next one of `fake`."""
+
+
+@pytest.mark.parametrize("lengths", [(COUNT, LONGER), (LONGER, COUNT)])
+def test_a_longer_array_at_an_address_is_not_taken_for_one_that_was_compared(lengths: tuple[int, int]) -> None:
+    kernel = loaded(first=True, device=FakeDevice())
+    after, far, z = fake(2), fake(8), fake(9)
+    for length in lengths:
+        assert told(kernel, fake(1, length), far, z) == []
+    longer, short = fake(1, LONGER), fake(1)
+    for _ in range(3):
+        assert told(kernel, short, after, z) == []
+        assert told(kernel, longer, far, z) == []
+        assert told(kernel, longer, after, z) == ["launch.overlap"]
+
+
+def test_what_is_known_of_many_arrays_is_forgotten_together() -> None:
+    kernel = loaded(first=True, device=FakeDevice())
+    longer, short, after, far, z = fake(1, LONGER), fake(1), fake(2), fake(8), fake(9)
+    assert told(kernel, longer, far, z) == []
+    for place in range(16, 16 + MOST_ADDRESSES, 2):
+        assert told(kernel, fake(place), fake(place + 1), z) == []
+    assert told(kernel, short, after, z) == []
+    assert told(kernel, longer, after, z) == ["launch.overlap"]
