@@ -101,6 +101,26 @@ def test_the_peer_of_a_pair():
     assert found.tolist() == [1, 0, 3, 2] * 2
 
 
+@pytest.mark.parametrize(
+    ("steps", "early"),
+    [("fill signal wait", False), ("signal fill wait", False), ("fill wait signal", True), ("signal fill", True)],
+)
+def test_a_wait_is_for_the_signals_that_it_comes_after(steps, early):
+    """In straight code: the wait ends when the peer has signalled, so it says of no later signal that it has come."""
+    k = builder(threads=32)
+    full = k.mbarrier.array(1, arrivals=32)
+    k.mbarrier.ready()
+    for step in steps.split():
+        match step:
+            case "fill":
+                k.mbarrier.arrive(full, expect_tx=0)
+            case "signal":
+                k.mbarrier.arrive(full, rank=k.cluster.peer_rank())
+            case "wait":
+                k.mbarrier.wait(full, 0)
+    assert ("cluster.exit-before-peers" in rules(k.finish)) is early
+
+
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("meets", [False, True])
 def test_peers_that_meet_after_a_multicast_of_all_threads(meets, apart):
