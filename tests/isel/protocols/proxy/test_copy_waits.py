@@ -225,3 +225,31 @@ def test_what_others_copy_is_read_before_they_wait(steps):
 )
 def test_what_others_copy_is_read_after_they_wait(steps):
     assert exchanged(*steps) == []
+
+
+@pytest.mark.parametrize(("copies", "reads"), [(0, 1), (0, 2), (2, 1), (3, 0)])
+@pytest.mark.parametrize("missed", [0, 32])
+@pytest.mark.parametrize("known", [(True, True), (True, False), (False, True)])
+def test_a_warp_reads_what_another_one_copies(copies, reads, missed, known):
+    """Certainly where both are known to come, and the first of the words, each third one, is one that is copied."""
+    parameters = [Parameter("source", Pointer(u32, align=16)), Parameter("n", Scalar(i32))]
+    k = KernelBuilder("kernel", "sm_90a", threads=THREADS, parameters=parameters)
+    source, n = k.arguments
+    words, thread = k.shared(u32, 8 * THREADS), k.thread_id()
+    copying, reading = (k.warp_id() == warp for warp in (copies, reads))
+    read = 3 * thread + (4 * THREADS + 32 * copies - 96 * reads + missed)
+    comes = source[thread] == n.to(u32)
+    with k.if_(copying if known[0] else copying & comes):
+        k.cp_async.copy(words + (thread + 4 * THREADS), source + thread, 4)
+    k.cp_async.commit_group()
+    k.barrier.sync()
+    with k.if_(reading if known[1] else reading & comes):
+        source[thread] = words[read]
+    k.cp_async.wait_group(0)
+    k.barrier.sync()
+    source[thread] = words[read]
+    try:
+        found = [one.rule_id for one in k.finish().diagnostics]
+    except nvb.DiagnosticError as error:
+        found = [one.rule_id for one in error.diagnostics]
+    assert found == [RULE] * (all(known) and not missed)
