@@ -22,6 +22,10 @@ LINES = {
     "mbarrier.arrive.release.cta.shared::cta.b64 %rd1, [%r1];": ["state", "barrier"],
     "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r1], 2;": ["0", "barrier", "count"],
     "shfl.sync.idx.b32 %r1|%p1, %r2, %r3, 31, -1;": ["result, in_range", "value", "lane", "clamp", "members"],
+    "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %rd1, %rd2, %p1, 1, -1, 0, 1;": [
+        *("d", "a_desc", "b_desc", "scale_d", "scale_a", "scale_b", "trans_a", "trans_b"),
+    ],
+    "tcgen05.mma.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r2, %p1;": ["d", "a_desc", "b_desc", "idesc", "enable_d"],
     "elect.sync %r1|%p1, -1;": ["leader, elected", "mask"],
     f"mma.sync.aligned.{BLOCK_SCALED} {{%f1, %f2, %f3, %f4}}, {{%r1, %r2, %r3, %r4}}, {{%r5, %r6}}, "
     "{%f1, %f2, %f3, %f4}, %r7, {0, 1}, %r8, {0, 1};": [
