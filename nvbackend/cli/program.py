@@ -14,7 +14,7 @@ import nvbackend
 from nvbackend.cli import build, catalogue, decode, draw, encode, explain, lint, simulate, targets
 from nvbackend.cli.files.source_file import ProgramError, ProgramFailed
 from nvbackend.cli.rules import USAGE
-from nvbackend.diagnostics import Diagnostic, DiagnosticError, Interrupted
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Interrupted, Location
 
 FAILED = 2
 """Exit status where a diagnostic was printed."""
@@ -99,11 +99,14 @@ def _say(faults: Sequence[Diagnostic], *, as_json: bool) -> None:
 
 
 def _data(fault: Diagnostic) -> dict[str, Any]:
-    at = fault.location
     data: dict[str, Any] = {"rule": fault.rule_id, "severity": fault.severity.value, "message": fault.message}
-    data |= {"file": at.file, "line": at.line} if at is not None else {}
-    notes = [text if where is None else f"{text} ({where})" for text, where in fault.notes]
+    data |= _place(fault.location)
+    notes = [{"message": text} | _place(where) for text, where in fault.notes]
     return data | {"notes": notes, "fix": fault.fix, "see": fault.rule.reference}
+
+
+def _place(location: Location | None) -> dict[str, Any]:
+    return {"file": location.file, "line": location.line} if location is not None else {}
 
 
 def _print(parts: Iterable[str]) -> int:
