@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import linecache
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +42,9 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     from nvbackend.ptx import parse
 
     texts = list(_texts(arguments.file, arguments.target))
+    for text, source in texts:
+        if source != arguments.file:
+            linecache.cache[source] = (len(text), None, text.splitlines(keepends=True), source)
     diagnostics = [each for text, source in texts for each in lint(text, source)]
     if diagnostics:
         raise ProgramError(diagnostics)
