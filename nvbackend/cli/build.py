@@ -50,7 +50,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--diff", metavar="T|NAME=VALUE|COMMIT", action="append", default=[], help=help_)
     parser.add_argument("--plain", action="store_true", help="the text alone, without lines of Python")
     parser.add_argument("--json", action="store_true", help="a JSON object")
-    help_ = "write one page with Python, machine form, PTX and SASS side by side, and nothing else"
+    help_ = "write one page with Python, machine form, PTX and SASS side by side; without --json nothing else"
     parser.add_argument("--html", metavar="FILE.html", help=help_)
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="auto: in a terminal")
     parser.set_defaults(run=run)
@@ -60,11 +60,13 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     """The command's output. Raises cli.build, and what building and compiling the kernel raises."""
     definition = definition_at(arguments.kernel)
     constants = _constants(arguments.constant, definition)
+    if arguments.html is not None and arguments.diff:
+        fail("--html writes a page of one build, and --diff compares two", "leave --html or --diff out")
     stage = "sass" if arguments.html is not None else arguments.show
     file = file_of(arguments.kernel)
     first = _compiled(file, definition, arguments.target, constants, stage)
     if arguments.html is not None:
-        return _written(first, arguments.html)
+        return _written(first, arguments)
     if not arguments.diff:
         return _json(first, arguments.show) if arguments.json else _shown(first, arguments)
     return _compared_builds(first, constants, definition, arguments)
@@ -134,12 +136,16 @@ def _of_commit(
         return compiled, f"{_title(compiled, constants)} at {commit}"
 
 
-def _written(kernel: CompiledKernel, file: str) -> Iterator[str]:
-    """Write the page. Raises cli.output."""
+def _written(kernel: CompiledKernel, arguments: argparse.Namespace) -> Iterator[str]:
+    """Write the page, and say where or what --json asks for. Raises cli.output."""
+    file = arguments.html
     try:
         Path(file).write_text(kernel.html(), encoding="utf-8")
     except (OSError, ValueError) as error:
         OUTPUT.fail(file=file or "''", problem=getattr(error, "strerror", None) or error)
+    if arguments.json:
+        yield from _json(kernel, arguments.show)
+        return
     yield f"{file}\n"
 
 

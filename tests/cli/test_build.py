@@ -271,6 +271,11 @@ def test_a_page_is_written(file: Path, capsys: Printed) -> None:
     page = file.with_suffix(".html")
     assert output(capsys, file, "--html", page) == f"{page}\n"
     assert page.read_text().startswith("<!DOCTYPE html>\n")
+    page.unlink()
+    assert json.loads(output(capsys, file, "--html", page, "--json"))["show"] == "machine"
+    assert page.read_text().startswith("<!DOCTYPE html>\n")
+    (first, *_) = fault(capsys, file, "--html", page, "--diff", "sm_90a")
+    assert first == "error[cli.build]: --html writes a page of one build, and --diff compares two"
     nowhere = file.parent / "none" / "page.html"
     (first, *_) = fault(capsys, file, "--html", nowhere)
     assert first == f"error[cli.output]: {nowhere} cannot be written: No such file or directory"
