@@ -175,10 +175,10 @@ def _left_alone(lifted: Lifted, shared: SharedMemory) -> Iterator[Diagnostic]:
 _MISSING: Mapping[str, tuple[Rule, str]] = {
     "uncommitted": (rules.NEVER_COMMITTED, "commit"),
     "unwaited": (rules.NEVER_WAITED, "wait"),
-    "uninitialised": (rules.MBARRIER_INIT, ""),
+    "uninitialised": (rules.MBARRIER_INIT, "place"),
     "read": (rules.COPY_IN_FLIGHT, ""),
 }
-"""The rule of what is missing, and what its texts call the instruction that is wanted."""
+"""The rule of what is missing, and what its texts call that which is wanted."""
 
 
 def _missing(lifted: Lifted, addresses: Addresses) -> Iterator[Diagnostic]:

@@ -14,6 +14,7 @@ from nvbackend.isel.flow.graphs import reached
 from nvbackend.isel.flow.loops import loops_of
 from nvbackend.lint.lifted.lift import Lifted, Line
 from nvbackend.lint.numbers.addresses import Addresses, Bounded
+from nvbackend.lint.numbers.cta import named
 from nvbackend.ptx.syntax import Address
 
 _PIECE, _MBARRIER, _SPAN = 16, 8, 128
@@ -29,7 +30,10 @@ _COMMITS: Mapping[Completion, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What an instruction at `position` lacks: the kind, the spelling that is wanted, and whose operation it is."""
+    """What an instruction at `position` lacks: the kind, the spelling that is wanted, and whose operation it is.
+
+    Of an mbarrier that is not initialised, `wanted` is its place in shared memory.
+    """
 
     kind: str
     position: int
@@ -180,7 +184,8 @@ class Absent:
         for place in uses:
             barrier = self._address(place)
             if barrier.base and not any(_may_be(each, barrier, _MBARRIER) for each in begun):
-                yield Missing("uninitialised", place, "mbarrier.init")
+                at = barrier.low if barrier.low == barrier.high else None
+                yield Missing("uninitialised", place, named(self._lifted, barrier.base, at))
                 return
 
     def _address(self, place: int) -> Bounded:

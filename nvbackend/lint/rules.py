@@ -70,8 +70,8 @@ NEVER_WAITED = Rule(
 )
 MBARRIER_INIT = Rule(
     id="lint.mbarrier-init",
-    message="{instruction} waits at an mbarrier that no mbarrier.init of this kernel initialises",
-    fix="put mbarrier.init with the number of arrivals at the start of the kernel, and a barrier after it",
+    message="{instruction} waits at the mbarrier at {place}, which no mbarrier.init of this kernel initialises",
+    fix="put mbarrier.init of it with the number of arrivals at the start of the kernel, and a barrier after it",
     why="Its counts are whatever was in shared memory: the wait returns at once, or never.",
     reference="PTX ISA 9.7.13.15.9 (mbarrier.init)",
 )
@@ -101,8 +101,8 @@ TMEM_UNWRITTEN = Rule(
 )
 MBARRIER_STUCK = Rule(
     id="lint.mbarrier-stuck",
-    message="{instruction} waits for phase {phase} of an mbarrier{round}, and the arrivals that may come before this "
-    "wait do not complete it on any path",
+    message="{instruction} waits for phase {phase} of the mbarrier at {place}{round}, and the arrivals that may "
+    "come before this wait do not complete it on any path",
     fix="put the arrival that completes phase {phase} (mbarrier.arrive, tcgen05.commit) before the wait",
     why="No thread passes the wait: the kernel hangs. Phases are counted from 0; each takes as many arrivals as "
     "mbarrier.init says.",

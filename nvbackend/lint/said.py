@@ -11,6 +11,7 @@ from nvbackend.lint import rules
 from nvbackend.lint.lifted.lift import Lifted, Line
 from nvbackend.lint.numbers.addresses import Addresses
 from nvbackend.lint.numbers.by_thread import CtaValues
+from nvbackend.lint.numbers.cta import place_in_shared
 from nvbackend.lint.numbers.touched import said
 from nvbackend.lint.rounds.phases import BarrierWaits, HangingWait
 from nvbackend.lint.rounds.releases import Releases
@@ -48,12 +49,13 @@ def _hanging(out: WrittenOut, waits: Sequence[HangingWait]) -> Iterator[Diagnost
     """The first wait that hangs; others may hang because it does."""
     for first in waits[:1]:
         instruction = head_of(out.lifted.lines[first.position].instruction.opcode)
+        place = place_in_shared(out.lifted, first.address)
         if first.phase is None:
-            yield at_line(out.lifted, first.position, rules.MBARRIER_INIT, (), instruction=instruction)
+            yield at_line(out.lifted, first.position, rules.MBARRIER_INIT, (), instruction=instruction, place=place)
             continue
         others = dict.fromkeys(out.lifted.lines[each.position].location for each in waits)
         notes = [
-            ("threads hang here, too", place) for place in others if place != out.lifted.lines[first.position].location
+            ("threads hang here, too", each) for each in others if each != out.lifted.lines[first.position].location
         ]
         yield at_line(
             out.lifted,
@@ -61,6 +63,7 @@ def _hanging(out: WrittenOut, waits: Sequence[HangingWait]) -> Iterator[Diagnost
             rules.MBARRIER_STUCK,
             tuple(notes[:_NAMED]),
             instruction=instruction,
+            place=place,
             phase=first.phase,
             round=_round_of(out, first.position),
         )

@@ -117,6 +117,24 @@ def test_an_arrival_past_a_barrier_of_all_comes_after_a_wait_before_it(between: 
     assert [fault.rule_id for fault in lint(text)] == (["lint.mbarrier-stuck"] if is_stuck else [])
 
 
+@pytest.mark.parametrize(
+    ("init", "address", "said"),
+    [
+        ("box", "box", "phase 0 of the mbarrier at box,"),
+        ("ring+8", "ring+8", "phase 0 of the mbarrier at ring+8,"),
+        ("ring+8", "box", "waits at the mbarrier at box,"),
+        ("ring+8", "ring+16", "waits at the mbarrier at ring+16,"),
+        ("ring+8", "all+24", "waits at the mbarrier at all+24,"),
+    ],
+)
+def test_the_mbarrier_is_named(init: str, address: str, said: str) -> None:
+    text = f".shared .align 8 .b64 ring[4]; mbarrier.init.shared::cta.b64 [{init}], 1; bar.sync 0;"
+    wait = f"w: mbarrier.try_wait.parity.shared::cta.b64 %p0, [{address}], 0; @!%p0 bra w;"
+    head = BOX.replace(".entry", ".extern .shared .align 8 .b8 all[];\n.entry", 1)
+    (found,) = lint(f"{head} {text} {wait} ret; }}")
+    assert said in found.message
+
+
 def test_barriers_that_are_repeated_before_a_wait_are_not_counted() -> None:
     init = "mbarrier.init.shared::cta.b64 [box], 1; more: bar.sync 0; @%p1 bra more; @%p1 bra past;"
     wait = "w: mbarrier.try_wait.parity.shared::cta.b64 %p0, [box], 0; @!%p0 bra w;"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from nvbackend.isel.flow.dataflow import reverse_postorder
 from nvbackend.lint.lifted.lift import Lifted, Register
+from nvbackend.lint.numbers.cta import symbol
 from nvbackend.ptx.syntax import Address, Instruction, Integer, Name, Operand, Sum, Variable
 
 _PACKED = 4
@@ -22,8 +23,6 @@ _JOINS = 6
 """A bound that still changes after so many joins is given up."""
 _SPECIAL = {"%laneid": 31, "%warpid": 31, "%cluster_ctarank": 15}
 _MOST_THREADS = 1024
-_DYNAMIC = "extern .shared"
-"""The base of all arrays `.extern .shared`: they begin at one address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +118,7 @@ class Addresses:
             return values.get(register, UNKNOWN)
         declared = self._lifted.names.of.get(operand.position)
         if isinstance(declared, Variable):
-            name = _DYNAMIC if declared.linkage == "extern" else declared.name
-            return Bounded(name, 0, 0) if declared.space == "shared" else UNKNOWN
+            return Bounded(symbol(declared), 0, 0) if declared.space == "shared" else UNKNOWN
         return self._special(operand.text)
 
     def _special(self, name: str) -> Bounded:

@@ -37,6 +37,22 @@ def addresses(lifted: Lifted) -> Mapping[str, Number]:
     return places
 
 
+def place_in_shared(lifted: Lifted, address: int) -> str:
+    """What a sentence calls an address of shared memory: its variable, and the bytes from there."""
+    starts = [(at, base) for base, at in addresses(lifted).items() if isinstance(at, int) and at <= address]
+    at, base = max(starts, default=(0, ""))
+    return named(lifted, base, address - at)
+
+
+def named(lifted: Lifted, base: str, offset: int | None) -> str:
+    """What a sentence calls so many bytes from a symbol; the symbol alone where the bytes are not known."""
+    variables = (each for each in lifted.names.of.values() if isinstance(each, Variable) and symbol(each) == base)
+    name = next((each.name for each in variables), "")
+    if offset is None:
+        return f"some place in {name}"
+    return (f"{name}+{offset}" if offset else name) if name else str(offset)
+
+
 def _room(declared: Variable) -> int:
     """Bytes for a variable, as many as keep the next one aligned for anything."""
     bits = re.search(r"\d+", declared.type)

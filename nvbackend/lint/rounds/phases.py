@@ -19,9 +19,13 @@ _ASKS = MbarrierUse.WAIT | MbarrierUse.POLL
 
 @dataclass(frozen=True, slots=True)
 class HangingWait:
-    """A wait for a phase that does not complete; `phase` is None where no mbarrier is initialised there."""
+    """A wait for a phase that does not complete, and the address that it waits at.
+
+    `phase` is None where no mbarrier is initialised there.
+    """
 
     position: int
+    address: int
     phase: int | None = None
 
 
@@ -47,12 +51,9 @@ class BarrierWaits:
         if begun is None:
             return []
         unknown = (place for place in self._uses(_ASKS) if place not in self._out.later)
-        waits = [HangingWait(place) for place in unknown if self._is_elsewhere(place, begun)]
+        at = [(place, self._values.address(place)) for place in unknown]
+        waits = [HangingWait(place, each) for place, each in at if isinstance(each, int) and each not in begun]
         return waits or [HangingWait(*each) for each in Progress(self._out, self._values, self._addresses).stuck()]
-
-    def _is_elsewhere(self, place: int, begun: set[int]) -> bool:
-        address = self._values.address(place)
-        return isinstance(address, int) and address not in begun
 
     @cached_property
     def _begun(self) -> set[int] | None:

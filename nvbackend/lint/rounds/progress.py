@@ -97,8 +97,8 @@ class Progress:
         """Whether an arrival may be at an mbarrier of any variable, such as that of another CTA."""
         self._places = dict(self._initialised())
 
-    def stuck(self) -> list[tuple[int, int]]:
-        """The waits that nothing can end, by their places, each with the phase that it is for: the earliest first."""
+    def stuck(self) -> list[tuple[int, int, int]]:
+        """The waits that nothing can end: the place, the address, and the phase that it is for; the earliest first."""
         every = [(name, event) for name, events in self._events.items() for event in events]
         if self._is_reached_from_afar:
             return []
@@ -107,8 +107,8 @@ class Progress:
             if isinstance(event, Asked) and event.address >= 0 and event.place not in self._out.later:
                 run = self._run(event, name)
                 if event.place not in run.passed and name in run.threads:
-                    stuck.append((self._completed(run, event.address), event.place))
-        return [(place, phase) for phase, place in sorted(stuck)]
+                    stuck.append((self._completed(run, event.address), event.place, event.address))
+        return [(place, address, phase) for phase, place, address in sorted(stuck)]
 
     # -- what there is --------------------------------------------------------------------------------------------
 
