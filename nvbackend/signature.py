@@ -195,7 +195,7 @@ class BoundTensorMap:
     def bytes_of(self, addresses: tuple[int]) -> bytes:
         """The 128 bytes that the simulator reads, for the array at the address. Raises launch.dtype, tensor-map.*."""
         # The checks of arrays are in the runtime, which is above this module.
-        runtime = importlib.import_module(f"{__package__}.runtime.bound_map")
+        runtime = importlib.import_module(f"{__package__}.runtime.simulated")
         (address,) = addresses
         data: bytes = runtime.simulated_bytes(self.parameter, self.array, address)
         return data

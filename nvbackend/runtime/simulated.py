@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from nvbackend.diagnostics import DiagnosticError
+from nvbackend.diagnostics import DiagnosticError, raise_all
+from nvbackend.intrinsics.copy.tensormap import ELEMENT_TYPE_OF
 from nvbackend.isel.machine.assertions import record_name
 from nvbackend.isel.target.target import Target
 from nvbackend.runtime.apart import Apart
 from nvbackend.runtime.arguments import Binder, Bound
-from nvbackend.runtime.arrays import DeviceArray
+from nvbackend.runtime.arrays import DeviceArray, accepted_dtypes, shown_dtypes
 from nvbackend.runtime.device import Configuration, DeviceLimits, KernelLimits
+from nvbackend.runtime.im2col import element_strides
 from nvbackend.runtime.launch import raise_failures
+from nvbackend.runtime.rules import DTYPE
+from nvbackend.runtime.tensor_map import TensorMapPlan, check_array, check_tensor_map, plan
 from nvbackend.signature import BoundTensorMap, Pointer, Signature, TensorMap
 
 if TYPE_CHECKING:
@@ -21,6 +26,8 @@ if TYPE_CHECKING:
 
 _THREADS, _SHARED_BYTES = 1024, 232448
 _AFTER = "the arrays keep what was written"
+_MAP_NAME = "of the simulator"
+_MAP_MODES = {None: "im2col", "w": "im2col::w", "w128": "im2col::w::128"}
 _ALIGNED = 256
 """What the address of an array of its own is a multiple of."""
 
@@ -213,3 +220,48 @@ def _described(array: Any) -> DeviceArray:
 def say_where(kernel: str, reason: str) -> None:
     """One line that says that a kernel runs in the simulator, and why."""
     sys.stderr.write(f"nvbackend: {kernel} runs in the simulator: {reason}\n")
+
+
+def simulated_bytes(parameter: TensorMap, array: Any, address: int) -> bytes:
+    """The 128 bytes of the tensor map of `array`, a NumPy array whose first element is at `address` there.
+
+    The checks and the plan are those for the driver. Raises launch.dtype and tensor-map.*.
+    """
+    described = replace(_described(array), pointer=address)
+    problems = list(check_tensor_map(_MAP_NAME, parameter))
+    accepted = accepted_dtypes(parameter.element)
+    if described.dtype not in accepted:
+        problems.append(
+            DTYPE.diagnose(
+                name=_MAP_NAME,
+                given=described.dtype,
+                element=parameter.element,
+                accepted=shown_dtypes(accepted),
+            )
+        )
+    raise_all([*problems, *check_array(_MAP_NAME, parameter, described)])
+    return _map_bytes(parameter, plan(parameter, described))
+
+
+def _map_bytes(parameter: TensorMap, planned: TensorMapPlan) -> bytes:
+    """The plan has the outermost dimension first, what TMA reads the innermost."""
+    from nvbackend.simulator.copies import tensor_map as simulated
+
+    walk = planned.im2col
+    options: dict[str, Any] = {}
+    if walk is not None:
+        options = {
+            "element_strides": element_strides(walk)[::-1],
+            "mode": _MAP_MODES[walk.wide],
+            "lower": walk.lower[::-1],
+            "upper": walk.upper[::-1],
+        }
+    return simulated.TensorMap(
+        address=planned.pointer,
+        element=ELEMENT_TYPE_OF[parameter.element.name],
+        extents=planned.shape[::-1],
+        strides=planned.strides[-2::-1],
+        box=planned.box[::-1],
+        swizzle=planned.swizzle,
+        **options,
+    ).encode()
