@@ -192,7 +192,9 @@ class InFlight:
 
     def _issued(self, state: Flying, site: Site, line: Line) -> Flying:
         if site.instr.semantics.issues is Completion.BULK_GROUP:
-            return replace(state, flight={**state.flight, site.position: frozenset((0,))})
+            is_certain = line.instruction.guard is None or not self._every_path
+            ages = frozenset((0,) if is_certain else (0, _NEVER))
+            return replace(state, flight={**state.flight, site.position: ages})
         here = frozenset((site.position,))
         held = {register: positions - here for register, positions in state.held.items()}
         held = {register: positions for register, positions in held.items() if positions}

@@ -13,6 +13,7 @@ from tests.support.ptxas import assemble
 TWO_BUFFERS = (Path(__file__).parent / "texts" / "nvrtc_two_buffers.ptx").read_text(encoding="utf-8")
 """Thread 0 stores a buffer, and waits for the buffer before it: before the next writes, and at the end."""
 LAST_WAIT = "	cp.async.bulk.wait_group.read 0;\n"
+GUARDED_STORE = " ".join(f"@!%p5 {each};" for each in STORE.rstrip(";").split("; "))
 SKIPS = "@%p5 bra 	$L__BB0_9;"
 IS_OTHER = "setp.ne.s32 	%p{}, %r2, 0;"
 ELECTED = "elect.sync %r9|%p{0}, -1; not.pred %p{0}, %p{0};"
@@ -65,8 +66,11 @@ def test_threads_that_store_nothing_may_leave_before_the_wait(changes: list[tupl
         (f"{STORE} @%p4 ret; {STORED}", LEFT),
         (f"@%p4 bra on; {STORE} on: @%p4 ret; {STORED}", []),
         (f"@%p4 bra on; {STORE} on: @!%p4 ret; {STORED}", LEFT),
+        (f"{GUARDED_STORE} @%p5 ret; {STORED}", []),
+        (f"{GUARDED_STORE} @!%p5 ret; {STORED}", LEFT),
+        (f"{GUARDED_STORE} ret;", LEFT),
     ],
-    ids=["any", "same-condition", "opposite-condition"],
+    ids=["any", "same-condition", "opposite-condition", "guarded", "opposite-guard", "guarded-and-no-wait"],
 )
 def test_a_ret_with_a_condition_is_a_way_like_others(text: str, rules: list[str]) -> None:
     whole = f"{HEAD}{text} ret; }}"
