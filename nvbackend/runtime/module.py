@@ -9,13 +9,13 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast, overload
 
-from nvbackend.codegen.stages.restricted import pairs_apart
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Uncopied, raise_all, user_facing, with_article
 from nvbackend.diagnostics.boundary import cut, own_boundary, refuse_method
 from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import LAUNCH_CALL, KernelsByName, NoLaunches
 from nvbackend.runtime import launch as launching
 from nvbackend.runtime import tensor_map
+from nvbackend.runtime.apart import pairs_apart
 from nvbackend.runtime.arguments import Binder, Bound
 from nvbackend.runtime.arrays import describe
 from nvbackend.runtime.device import CudaDevice, Device, DeviceLimits, KernelLimits

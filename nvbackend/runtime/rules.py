@@ -123,8 +123,8 @@ ASSERTED = Rule(
 )
 OVERLAP = Rule(
     id="launch.overlap",
-    message="{first} and {second} share {count} bytes of memory from {address:#x} on, which the kernel writes; "
-    "restrict: {promised}",
+    message="{first} from its byte {of_first} on and {second} from its byte {of_second} on share {count} bytes, which "
+    "the kernel writes; restrict: {promised}",
     fix="pass arrays that do not overlap, or leave restrict=True out where the parameter is annotated",
     why="LLVM has moved loads of one across stores to the other: the numbers read may be older or newer ones.",
     reference="LLVM Language Reference (noalias); docs/guide.md, Memory",

@@ -130,7 +130,7 @@ class BarrierOfNoName(Mutation):
 class ExitBeforeTheBarrier(Mutation):
     """let some threads leave before the first barrier"""
 
-    found_by = ("barrier.skipped", "cluster.skipped", "convergence.warpgroup")
+    found_by = ("barrier.skipped", "cluster.skipped", "control.other-warp", "convergence.warpgroup")
 
     def mbarrier_ready(self):
         self.change()

@@ -233,5 +233,5 @@ class MultiplyInOneWarp(Mutation):
 
     def wgmma_mma_async(self, *operands, **options):
         self.change()
-        with self.if_(self.warp_id() == 0):
+        with self.if_(self.warp_id() % 4 == 0):
             self.right.wgmma.mma_async(*operands, **options)
