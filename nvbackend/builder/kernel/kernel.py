@@ -254,10 +254,7 @@ def with_kernel_line(
     llvmlite checks parameter and function attributes against lists that lack NVPTX's; they are added to the text of
     the one `define` line. Those with names of NVPTX's own are left out unless it is `bounded` by them.
     """
-    line = re.search(rf"^define [^\n]*?{re.escape(function.get_reference())}\(", text, re.MULTILINE)
-    assert line is not None
-    start = line.start()
-    end = text.index("\n{", start)  # a name may have a brace, and has no line break
+    start, end = _definition(text, function)
     header, debug, subprogram = text[start:end].rstrip().partition(" !dbg ")
     for parameter, argument in zip(signature.parameters, function.args, strict=True):
         if isinstance(parameter.type, TensorMap):
@@ -269,6 +266,13 @@ def with_kernel_line(
             header = _with_attributes(header, argument, f"noalias{read_only} align {parameter.type.align}")
     every = [*_bounds_of(signature.bounds, max_registers), *notes] if bounded else [*notes]
     return f"{text[:start]}{' '.join([header, *every])}{debug}{subprogram}\n{text[end:]}"
+
+
+def _definition(text: str, function: ir.Function) -> tuple[int, int]:
+    """Where the `define` line of a function is; calls of it may come before."""
+    line = re.search(rf"^define [^\n]*?{re.escape(function.get_reference())}\(", text, re.MULTILINE)
+    assert line is not None
+    return line.start(), text.index("\n{", line.start())  # a name may have a brace, and has no line break
 
 
 def _bounds_of(bounds: LaunchBounds, max_registers: int | None) -> Iterator[str]:
@@ -288,8 +292,7 @@ def with_ftz(text: str, core: Core) -> str:
     """The functions of the module compute by the policy, but for a kernel, whose line has it already."""
     others = [] if core.function.calling_convention == "ptx_kernel" else [core.function]
     for function in [*others, *(called.function for called in core.functions.built)]:
-        start = text.index(f"{function.get_reference()}(", text.index("define "))
-        end = text.index("\n", start)
+        start, end = _definition(text, function)
         header, debug, subprogram = text[start:end].rstrip().partition(" !dbg ")
         text = f"{text[:start]}{header} {_FTZ}{debug}{subprogram}{text[end:]}"
     return text

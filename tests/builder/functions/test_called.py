@@ -112,3 +112,26 @@ def test_the_bodies_are_back_where_they_were_once_the_calls_are_printed() -> Non
     assert "call" in before
     assert not re.findall(r"call .*next_of", before)
     assert str(function) == before
+
+
+@pytest.mark.parametrize("ftz", [True, False])
+def test_the_policy_of_the_kernel_is_that_of_what_it_calls(ftz: bool) -> None:
+    """IEEE 754: the products are subnormal numbers, which are exact; .ftz makes them 0."""
+
+    @nvb.function(inline=False)
+    def halved(k, x: f32) -> f32:
+        return x * 0.5
+
+    @nvb.function(inline=False)
+    def parts(k, x: f32) -> tuple[f32, f32]:
+        return halved(k, x), x * 0.25
+
+    @nvb.kernel("sm_80", threads=32, math=nvb.MathPolicy(ftz=ftz))
+    def kernel(k, out: nvb.Pointer[f32]):
+        x = out[0]
+        out[1], out[2] = parts(k, x)
+        out[3] = x * 0.125
+
+    out = np.array([2.0**-126, 1, 1, 1], np.float32)
+    nvb.runtime.load(kernel.compile(assemble=False), device="simulator").launch(1, out)
+    assert out.tolist() == [2.0**-126, *([0.0] * 3 if ftz else [2.0**-127, 2.0**-128, 2.0**-129])]

@@ -215,6 +215,26 @@ def test_the_math_policy_is_that_of_the_function() -> None:
     assert "ftz" not in product.compile("sm_80").ptx
 
 
+def test_debugging_and_the_policy_reach_what_it_calls() -> None:
+    @nvb.function(inline=False)
+    def tripled(k, x: f32) -> f32:
+        k.breakpoint()
+        return x * 3.0
+
+    @nvb.function
+    def outer(k, x: f32) -> f32:
+        k.breakpoint()
+        return tripled(k, x * 2.5)
+
+    def counts(**options):
+        ptx = outer.compile("sm_80", **options).ptx
+        return ptx.count("brkpt;"), ptx.count("mul.rn.f32"), ptx.count("mul.rn.ftz.f32")
+
+    assert counts() == (2, 2, 0)
+    assert counts(debug=False) == (0, 2, 0)
+    assert counts(math=nvb.MathPolicy(ftz=True)) == (2, 0, 2)
+
+
 @pytest.mark.parametrize("threads", [32, 256, (16, 8)])
 def test_the_body_knows_the_threads_of_its_callers(threads) -> None:
     @nvb.function
