@@ -10,6 +10,8 @@ import pytest
 import nvbackend as nvb
 from tests.support.runtime import rules
 
+TEXT = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .func f()\n{ ret; }\n"
+
 
 class Unequal:
     def __eq__(self, other: object) -> bool:
@@ -21,6 +23,16 @@ class Unequal:
 class Unlisted(list[int]):
     def __len__(self) -> int:
         raise RuntimeError("no length today")
+
+
+class Unpaired(dict[str, int]):
+    """Overrides a method of Python's own that has no underscores."""
+
+    def items(self) -> Any:
+        raise RuntimeError("no items today")
+
+    def keys(self) -> Any:
+        raise RuntimeError("no keys today")
 
 
 class Unnamed:
@@ -43,6 +55,7 @@ def _built(body: Callable[[Any], object]) -> None:
         (lambda: nvb.compile_module(Unlisted([1]), target="sm_90"), "Unlisted.__len__"),  # type: ignore[arg-type]
         (lambda: nvb.LaunchBounds(Unnamed(), 3), "Unnamed.__class__"),  # type: ignore[arg-type]
         (lambda: _built(lambda k: k.barrier.sync(Unnamed())), "Unnamed.__class__"),
+        (lambda: nvb.extern_function("f", Unpaired(), ptx=TEXT), "Unpaired.items"),
     ],
 )
 def test_a_method_that_raises_is_named(call: Callable[[], object], method: str) -> None:

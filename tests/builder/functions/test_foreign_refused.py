@@ -10,9 +10,9 @@ from nvbackend import f32, f64, i32
 HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
 
 
-def refused(text: str, parameters: dict[str, object]) -> tuple[str, str | None]:
+def refused(text: str, parameters: dict[str, object], **options: object) -> tuple[str, str | None]:
     with pytest.raises(nvb.DiagnosticError) as caught:
-        nvb.extern_function("mine", parameters, ptx=HEAD + text, effects=())
+        nvb.extern_function("mine", parameters, ptx=HEAD + text, **options)
     (found,) = caught.value.diagnostics
     assert found.rule_id == "function.foreign"
     return found.message, found.fix
@@ -81,3 +81,21 @@ def test_a_parameter_of_the_text_holds_what_is_declared(held: str, declared: obj
     """PTX ISA 5.1.6.4: a parameter of a function has a size, that of its type, or of all elements of an array."""
     message, _ = refused(function("", held), {"x": declared})
     assert message == f"foreign function mine: its parameter x is declared {said}, and its text has {held}"
+
+
+@pytest.mark.parametrize(
+    ("space", "count"),
+    [("shared", 0), ("shared", 8.0), ("shared", True), ("global", 8), ("generic", 8)],
+)
+def test_extents_are_bytes_of_shared_memory(space: str, count: object) -> None:
+    """C passes every pointer alike: only what is declared says in which space these bytes are."""
+
+    def parameters(space: str) -> dict[str, object]:
+        return {"row": nvb.Pointer(f32, space=space, align=4)}
+
+    text, effects = function("", ".param .b64 row"), ("reads row", "writes row")
+    taken = nvb.extern_function("mine", parameters("shared"), ptx=HEAD + text, effects=effects, extents={"row": 1})
+    assert taken.name == "mine"
+    message, fix = refused(text, parameters(space), effects=effects, extents={"row": count})
+    assert f"extents has 'row': {count}" in message
+    assert fix == "give the bytes of pointers to shared memory by their names"
