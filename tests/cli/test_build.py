@@ -88,6 +88,21 @@ def test_colours_are_for_terminals(file: Path, capsys: Printed) -> None:
     assert "\033[2m   # twice.py:13  k.barrier.sync()\033[0m\n\033[2m13\033[0m   bar.sync id=0\n" in coloured
 
 
+@pytest.mark.parametrize(
+    ("form", "headings"),
+    [("machine", ["kernel twice", "entry"]), ("ptx", [".visible .entry twice(", "{", "}"])],
+)
+def test_headings_are_what_has_no_place_and_begins_its_line(
+    file: Path, capsys: Printed, form: str, headings: list[str]
+) -> None:
+    coloured = output(capsys, f"{file}:twice", "--show", form, "--color", "always")
+    bold = re.findall(r"\033\[1m(.*)\033\[0m", coloured)
+    assert [text for text in bold if text in headings] == headings
+    lines = json.loads(output(capsys, f"{file}:twice", "--show", form, "--json"))["lines"]
+    assert bold == [each["text"] for each in lines if "line" not in each and re.match(r"\S", each["text"])]
+    assert any("line" not in each and re.match(r"\s", each["text"]) for each in lines)
+
+
 @pytest.mark.parametrize("form", list(FORMS))
 def test_every_form_has_the_stores_at_their_lines(file: Path, capsys: Printed, form: str) -> None:
     """Each store is an instruction of its own in every form but the machine's, which has no ordinary stores."""
