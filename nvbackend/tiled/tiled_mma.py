@@ -253,9 +253,7 @@ class TiledMMA:
 
     def extents(self, operand: MmaOperand) -> tuple[int, int]:
         """Rows and columns of an operand that all threads together take at once."""
-        rows, columns = (
-            size(self._tiler(*pair)) for pair in zip(operand.places, self.atom_extents(operand), strict=True)
-        )
+        rows, columns = map(size, map(self._tiler, operand.places, self.atom_extents(operand)))
         return rows, columns
 
     def layout_tv(self, operand: MmaOperand) -> Layout:
