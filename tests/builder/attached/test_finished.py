@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from llvmlite import ir
@@ -164,6 +166,23 @@ def test_an_older_llvm_finds_the_bounds_as_metadata():
     for said in (".reqntid 8, 4", ".reqnctapercluster 2", ".param .align 64 .b8 own_param_0[128]"):
         assert said in compiled.ptx
     assert compiled.ir.count("of the owner") == 1
+
+
+@pytest.mark.parametrize("first", [nvb.TensorMap(f16, box=(8, 64)), nvb.Pointer(f32)], ids=["map", "pointer"])
+@pytest.mark.parametrize("last", [nvb.TensorMap(f16, box=(8, 64)), nvb.Pointer(f32)], ids=["map", "pointer"])
+def test_metadata_names_the_parameters_that_are_tensor_maps(first, last):
+    """As NVVM IR lists them: the places of a kernel's grid constants, counted from 1, or no such list."""
+    kinds = [first, nvb.Scalar(i32), last]
+    types = [I32 if isinstance(kind, nvb.Scalar) else GENERIC for kind in kinds]
+    types = [GLOBAL if isinstance(kind, nvb.Pointer) else type_ for kind, type_ in zip(kinds, types, strict=True)]
+    builder = owner(types)
+    parameters = [nvb.Parameter(f"p{place}", kind) for place, kind in enumerate(kinds)]
+    k = attach(builder, parameters=parameters, lowering="asm")
+    text = finished(builder, k, assemble=False).ir
+    node = re.search(r'^!\d+ = !\{ ptr @"?own"?, !"grid_constant", !(\d+) \}$', text, re.MULTILINE)
+    places = re.findall(r"i32 (\d+)", re.search(rf"^!{node[1]} = (.*)$", text, re.MULTILINE)[1]) if node else []
+    assert [int(place) for place in places] == [n for n, kind in enumerate(kinds, 1) if isinstance(kind, nvb.TensorMap)]
+    assert (node is None) == (not places)
 
 
 # -- several of one module --------------------------------------------------------------------------------------------
