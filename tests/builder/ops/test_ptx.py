@@ -98,6 +98,8 @@ def wrong(text: str, **options):
         ("ptx.operand", "{{ .reg .b32 t; add.u32 {d}, t, {i}; }}", ("i",), {"outputs": {"d": u32}}),
         ("ptx.operand", "{{ .reg .pred p; @p mov.u32 {d}, {i}; mov.u32 {d}, 1; }}", ("i",), {"outputs": {"d": u32}}),
         ("ptx.operand", "add.u32 {v}, {v}, 1;", ("v",), {"outputs": {"v": u32}}),
+        ("ptx.operand", "add.u32 {n}, {n}, 1;", ("n",), {"outputs": {"n": u32}}),
+        ("ptx.operand", "mov.u32 {n}, {i};", ("i", "n"), {"outputs": {"n": u32}}),
         ("ptx.operand", "add.u32 {d}, {text}, 1;", ("text",), {"outputs": {"d": u32}}),
         ("ptx.operand", "mov.b32 {d}, 1;", (), {"outputs": {"d": f32}, "effects": ("magic",)}),
         ("ptx.operand", "mov.b32 {d}, 1;", (), {"outputs": {"d": f32}, "effects": ("reads q",)}),

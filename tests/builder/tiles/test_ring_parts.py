@@ -130,6 +130,21 @@ def test_what_is_wrong_is_refused(name):
     assert text in f"{only.message} {only.fix}"
 
 
+@pytest.mark.parametrize("copies", ["tma", "cp.async"])
+@pytest.mark.parametrize("element", [nvb.u8, f32, nvb.e2m1], ids=str)
+@pytest.mark.parametrize("count", [-17, 0, 33])
+def test_the_least_number_that_a_refusal_gives_is_the_least_that_is_taken(copies, element, count):
+    def ring(number):
+        return builder().pipeline(2, *([1] if copies == "tma" else []), copies=copies, raw=(element, number))
+
+    unit = 16 if copies == "tma" else 1
+    least = next(each for each in range(max(count, 1), 99) if each * element.bits % (8 * unit) == 0)
+    assert ring(least).bytes == least * element.bits // 8
+    if least != count:
+        with pytest.raises(nvb.DiagnosticError, match=rf"give {least}, and announce"):
+            ring(count)
+
+
 def test_threads_announce_no_bytes():
     k = builder()
     ring = k.pipeline(2, 1, copies="cp.async", raw=16)

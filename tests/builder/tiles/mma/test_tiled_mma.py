@@ -7,7 +7,7 @@ import math
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, SwizzleMode, f16, f32
+from nvbackend import DiagnosticError, Major, SmemLayout, SwizzleMode, f16, f32
 from nvbackend.atoms import atom
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.values.accumulator import Accumulator
@@ -134,6 +134,17 @@ def test_a_sum_of_parts_begins_with_what_part_0_is_given(begin, call, tile, monk
     first = [(m, n) for n in range(tile[1] // 64) for m in range(tile[0] // 64)]
     begin(acc, len(first))
     assert done == [(name, f"acc.{m}.{n}.{part}") for part, name in enumerate((call, "clear")) for m, n in first]
+
+
+@pytest.mark.parametrize("given", [3 * 32 - 1, 3 * 32 + 1, 3 * 31 + 1, 3 * 33 + 2])
+def test_values_of_several_accumulators_are_counted_together(given):
+    """Of three of 32 registers: one more than they have would be left out without a word."""
+    acc = builder().tiled_mma(REQUEST, tile=(192, 64)).accumulators()
+    with pytest.raises(DiagnosticError) as caught:
+        acc.set([2.0] * given)
+    (only,) = caught.value.diagnostics
+    assert (only.rule_id, only.location.file) == ("wgmma.registers", __file__)
+    assert f"has 96 registers a thread, and {given} values" in only.message
 
 
 def test_the_first_instruction_of_each_accumulator_is_told_what_the_caller_says():
