@@ -90,6 +90,34 @@ class Footprints:
                 return meeting
         return None
 
+    def are_apart(self, first: Run, threads: int, second: Run, also: int) -> bool:
+        """Whether `threads` in `first` and those of `also` in `second` certainly share no byte, whichever of them come.
+
+        That is so where each thread accesses bytes of its own, and no thread is in both.
+        """
+        if threads & also or len(first.accesses) > _MOST or len(second.accesses) > _MOST:
+            return False
+        mine, others = self._possible(first, threads), self._possible(second, also)
+        if mine is None or others is None or mine.keys() != others.keys() or len(mine) != 1:
+            return False
+        return all(mine[terms].isdisjoint(others[terms]) for terms in mine)
+
+    def _possible(self, run: Run, threads: int) -> dict[Terms, set[int]] | None:
+        """The bytes that threads may access, by the run-time part of their places; None where they are not known."""
+        found: dict[Terms, set[int]] = {}
+        for site, touch in run.accesses:
+            place = None if self._values is None else self._offset(touch.symbol)
+            row = site.instr.row
+            is_own = row is None or not (Effect.CONVERGENT in row.effects or _is_descriptor(row, touch))
+            if place is None or touch.bytes is None or not is_own:
+                return None
+            numbers, terms = place
+            starts = (touch.offset + number for thread, number in enumerate(numbers) if threads >> thread & 1)
+            found.setdefault(terms, set()).update(
+                byte for start in starts for byte in range(start, start + touch.bytes)
+            )
+        return found
+
     def _terms(self, run: Run) -> set[Terms]:
         """The run-time parts of its places: runs with none in common share no byte for certain."""
         places = (self._offset(touch.symbol) for _, touch in run.accesses[:_MOST] if self._values is not None)

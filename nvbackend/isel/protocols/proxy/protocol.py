@@ -15,6 +15,7 @@ from nvbackend.isel.flow.accesses import AccessKind, Relation, Run, shared_acces
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import finished, kept, with_successors
 from nvbackend.isel.flow.footprints import Footprints
+from nvbackend.isel.flow.paths import coming
 from nvbackend.isel.machine.function import (
     Crew,
     MachineBlock,
@@ -67,6 +68,12 @@ class Reduced:
     runs: list[Run]
     footprints: Footprints
     crews: Mapping[str, Crew | None]
+    threads: Mapping[str, int]
+
+    def are_apart(self, first: Run, second: Run) -> bool:
+        """Whether the threads that may come to two accesses certainly share no byte there."""
+        threads, also = (self.threads[run.site.block] for run in (first, second))
+        return self.footprints.are_apart(first, threads, second, also)
 
     def is_read_by_others(self, meeting: Meeting) -> bool:
         """Whether threads certainly read bytes that threads of a cp.async copy, at places that differ by the thread."""
@@ -236,7 +243,7 @@ def _analysis(reduced: Reduced, kinds: frozenset[AccessKind]) -> ProxyAnalysis:
         for run in reduced.runs
         if run.kind in kinds and (run.kind is AccessKind.STORE or not HAZARDS[run.kind].isdisjoint(others[run.object]))
     ]
-    return ProxyAnalysis(runs, reduced.events, reduced.oldest)
+    return ProxyAnalysis(runs, reduced.events, reduced.oldest, reduced.threads, reduced.are_apart)
 
 
 def _one_thread(reduced: Reduced) -> Reduced:
@@ -266,7 +273,7 @@ def reduce_function(function: MachineFunction) -> Reduced:
         instructions = [_ENTERED if site is None else site.instr for _, site in steps]
         reduced.blocks[name] = MachineBlock(name, instructions, block.successors, block.branch)
     crews = {name: block.crew for name, block in function.blocks.items()}
-    return Reduced(finished(reduced), events, runs, Footprints(function), crews)
+    return Reduced(finished(reduced), events, runs, Footprints(function), crews, coming(function))
 
 
 def _events(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -127,10 +127,19 @@ class ProxyAnalysis:
     """The protocol over the reduced program, for the runs of some kinds. `events` has one for each position.
 
     `silenced` gathers the numbers of runs that were lost sight of. Runs of the same places are of one `group`, and
-    what they meet is found once for all of them.
+    what they meet is found once for all of them. `threads` may come to each block, and `are_apart` says whether two
+    runs certainly share no byte.
     """
 
-    def __init__(self, runs: Iterable[Run], events: Mapping[int, Event], oldest: int) -> None:
+    def __init__(
+        self,
+        runs: Iterable[Run],
+        events: Mapping[int, Event],
+        oldest: int,
+        threads: Mapping[str, int],
+        are_apart: Callable[[Run, Run], bool],
+    ) -> None:
+        self._are_apart = are_apart
         self._runs = {run.number: run for run in runs}
         self._events = events
         self._oldest = oldest
@@ -139,7 +148,8 @@ class ProxyAnalysis:
         self._examples: list[Run] = []
         self._group: dict[int, int] = {}
         for run in [*self._runs.values(), *(event.run for event in events.values() if event.run is not None)]:
-            group = self._group[run.number] = groups.setdefault(run.places, len(groups))
+            alike = run.places, threads[run.site.block]
+            group = self._group[run.number] = groups.setdefault(alike, len(groups))
             if group == len(self._examples):
                 self._examples.append(run)
         self._kind = [run.kind.value for run in self._examples]
@@ -238,7 +248,8 @@ class ProxyAnalysis:
         overlap = self._met.get(pair)
         if overlap is None:
             first = self._examples[group]
-            overlap = relation(first, run) if run.kind in HAZARDS[first.kind] else Relation.NONE
+            may_meet = run.kind in HAZARDS[first.kind] and not self._are_apart(first, run)
+            overlap = relation(first, run) if may_meet else Relation.NONE
             self._met[pair] = overlap
         return overlap
 

@@ -304,7 +304,9 @@ def ages_in(state: State) -> Ages:
 
 
 def whole_analysis(reduced: Reduced) -> ProxyAnalysis:
-    return ProxyAnalysis([run for run in reduced.runs if run.kind in HAZARDS], reduced.events, OLDEST)
+    return ProxyAnalysis(
+        [run for run in reduced.runs if run.kind in HAZARDS], reduced.events, OLDEST, reduced.threads, reduced.are_apart
+    )
 
 
 @pytest.mark.sampled(2)
