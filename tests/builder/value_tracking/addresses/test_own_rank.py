@@ -45,6 +45,27 @@ def test_the_memory_of_its_own_rank_is_there(what, use):
     assert verified(body) == []
 
 
+USES = {
+    "load": lambda there: there.load(),
+    "load in order": lambda there: there.load(order="acquire", scope="cluster"),
+    "load as one": lambda there: there.load(order="relaxed", scope="cluster"),
+    "store": lambda there: there.store(1.0),
+    "store in order": lambda there: there.store(1.0, order="release", scope="cluster"),
+    "atomic": lambda there: there.atomic("add", 1.0),
+}
+
+
+@pytest.mark.parametrize("of_peer", [False, True])
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_only_a_peer_has_to_be_there_for_an_access_of_any_kind(use, of_peer):
+    def body(k, out, own):
+        own[k.thread_id()] = 0.0
+        rank = k.cluster.rank()
+        use(k.cluster.map_shared_rank(own, rank ^ 1 if of_peer else rank) + k.thread_id())
+
+    assert verified(body) == ([EARLY, LATE] if of_peer else [])
+
+
 @pytest.mark.parametrize(
     "rank", [lambda k: k.thread_id() % 2, lambda k: k.cluster.rank() ^ some_variable(k), lambda k: 0]
 )
