@@ -104,7 +104,7 @@ class Footprints:
 
     def _possible(self, run: Run, threads: int) -> dict[Terms, set[int]] | None:
         """The bytes that threads may access, by the run-time part of their places; None where they are not known."""
-        found: dict[Terms, set[int]] = {}
+        by_terms: dict[Terms, set[int]] = {}
         for site, touch in run.accesses:
             place = None if self._values is None else self._offset(touch.symbol)
             row = site.instr.row
@@ -113,10 +113,10 @@ class Footprints:
                 return None
             numbers, terms = place
             starts = (touch.offset + number for thread, number in enumerate(numbers) if threads >> thread & 1)
-            found.setdefault(terms, set()).update(
+            by_terms.setdefault(terms, set()).update(
                 byte for start in starts for byte in range(start, start + touch.bytes)
             )
-        return found
+        return by_terms
 
     def _terms(self, run: Run) -> set[Terms]:
         """The run-time parts of its places: runs with none in common share no byte for certain."""
