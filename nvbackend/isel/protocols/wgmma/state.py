@@ -320,10 +320,11 @@ def _not_drained(
 ) -> Iterable[WgmmaFinding]:
     """What a wait was to hand back and does not: mma that were never committed, and groups that it leaves."""
     for rule, committed in ((rules.MISSING_COMMIT, False), (rules.WAIT_LEAVES_GROUP, True)):
-        wanted_groups = {key: trails for key, trails in wanted.items() if (key[0] > 0) is committed}
-        if wanted_groups:
-            busy = _accumulators(wanted_groups)
-            yield _in_flight(rule, site, tuple(block for block in busy if block in drains) or busy, wanted_groups)
+        ages = [age for age, _ in wanted if (age > 0) is committed]
+        youngest = {key: trails for key, trails in wanted.items() if key[0] == min(ages, default=None)}
+        if youngest:
+            held = tuple(block for block in drains if any(block in busy for _, busy in youngest))
+            yield _in_flight(rule, site, held or _accumulators(youngest), youngest)
 
 
 def _accumulators(groups: Iterable[tuple[int, Busy]]) -> tuple[RegisterBlock, ...]:

@@ -108,6 +108,27 @@ def test_the_fix_is_the_largest_number_that_drains_enough() -> None:
     assert check_wgmma_protocol(Program(text.format(pending=2)).function) == []
 
 
+@pytest.mark.parametrize(
+    ("steps", "registers", "uses"),
+    [
+        ("mma old, commit, mma new, commit, wait 1 old new", "accumulator new", "group 2, which wrote new"),
+        ("mma new, commit, mma old, commit, wait 1 old new", "accumulator old", "group 2, which wrote old"),
+        ("mma one a=x, commit, wait 1 x", "A fragment x", "group 1, which reads x"),
+        ("mma one a=x, commit, mma two, commit, wait 2 x two", "accumulator two", "group 2, which wrote two"),
+        (
+            "mma one, mma two a=x, commit, wait 1 one x",
+            "accumulator one and A fragment x",
+            "group 1, which wrote one and reads x",
+        ),
+        ("mma old, commit, mma new, commit, wait 3 new old", "accumulator new", "group 2, which wrote new"),
+        ("mma one, commit, wait 1 one other", "accumulator one", "group 1, which wrote one"),
+    ],
+)
+def test_a_wait_is_to_hand_back_what_it_names_and_is_in_flight(steps: str, registers: str, uses: str) -> None:
+    message, _, _ = only("\n  ".join(["entry", "fence", *steps.split(", "), "wait 0", "ret"]))
+    assert f"is to hand back {registers}, but it leaves {uses}, in flight" in message
+
+
 def test_an_open_group_is_told_as_such() -> None:
     message, fix, notes = only("entry\n  fence\n  mma acc\n  read acc\n  ret")
     assert "no wgmma.commit_group has closed the group of that mma" in message
