@@ -410,3 +410,13 @@ def test_a_barrier_of_some_cta_of_the_cluster(announced, known, mask, later):
     builder.ret_void()
     found = [one for one in said(k) if one.startswith("mbarrier")]
     assert len(found) == (not later and (known or 2 * announced != 64 * 2 * mask.bit_count()))
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_the_owner_may_wait_for_the_peer(later):
+    """Where all of the kernel is seen, the peer may not have started, and may have ended."""
+    k, builder, out, _ = attached(cluster=2, later=later)
+    peer = k.cluster.map_shared_rank(k.shared(f32, 128), k.cluster.peer_rank())
+    out[k.thread_id()] = peer[k.thread_id()]
+    builder.ret_void()
+    assert said(k) == ["cluster.access-before-start", "cluster.exit-before-access"] * (not later)

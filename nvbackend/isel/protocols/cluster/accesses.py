@@ -18,7 +18,7 @@ from nvbackend.isel.flow.memory_uses import DEFINED_IN
 from nvbackend.isel.flow.paths import cluster_size, thread_count
 from nvbackend.isel.machine.function import MachineFunction, RunTimeValues
 from nvbackend.isel.protocols.cluster import rules
-from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, find_uses
+from nvbackend.isel.protocols.mbarrier.uses import find_uses
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ def check_cluster_accesses(function: MachineFunction) -> Iterator[Diagnostic]:
     """Accesses that may come before the other CTA's start, and after its end (once each, at the first of them)."""
     sites = sites_of(function)
     accesses = [site for block in function.blocks for site in sites[block] if site.instr.semantics.in_peer]
-    if not accesses or function.attributes.get(ATTACHED):
+    if not accesses:
         return
     uses = find_uses(function)
-    if uses.lost or any(use.role & (MbarrierUse.WAIT | MbarrierUse.POLL) for use in uses.all):
+    if any(role & (MbarrierUse.WAIT | MbarrierUse.POLL) for role in (uses.lost, *(use.role for use in uses.all))):
         return
     after = {name: block.successors for name, block in function.blocks.items()}
     before: dict[str, list[str]] = {name: [] for name in after}

@@ -277,6 +277,35 @@ def test_mbarriers_may_do_it_instead():
     assert verified(body) == []
 
 
+SIGNALS = {
+    "init": lambda k, full: None,
+    "arrive": lambda k, full: k.mbarrier.arrive(full),
+    "expect": lambda k, full: k.mbarrier.expect_tx(full, 16),
+    "complete": lambda k, full: k.mbarrier.complete_tx(full, 16),
+    "test": lambda k, full: k.mbarrier.test(full),
+    "wait": lambda k, full: k.mbarrier.wait(full, 0),
+    "arrive at one from memory": lambda k, full: k.mbarrier.arrive(from_memory(k)),
+    "wait at one from memory": lambda k, full: k.mbarrier.wait(from_memory(k), 0),
+}
+
+
+def from_memory(k):
+    return k.shared_address(k.arguments[0].cast(u32)[3], u64, 8, window="cta")
+
+
+@pytest.mark.parametrize("signal", SIGNALS)
+def test_only_who_waits_at_an_mbarrier_may_know_that_the_peer_has_read(signal):
+    """PTX ISA 9.7.13.15: the other operations on an mbarrier never hold up the thread, and tell it nothing."""
+
+    def body(k, out, own, peer):
+        full = k.mbarrier.array(1, 1)
+        k.mbarrier.ready()  # where the peer has started
+        out[k.thread_id()] = peer[k.thread_id()]
+        SIGNALS[signal](k, full)
+
+    assert (LATE in verified(body)) is (signal not in ("test", "wait", "wait at one from memory"))
+
+
 def test_writes_to_a_peer_are_no_race_with_ones_own():
     """Each thread writes its own element here, and its neighbour's there."""
 
