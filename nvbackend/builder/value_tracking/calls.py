@@ -161,7 +161,7 @@ def _reduction(function: Callable[..., Any], neutral: int, *, with_sign: bool = 
     return reduced
 
 
-_HIGHEST, _LOWEST = (1 << _BITS - 1) - 1, -(1 << _BITS - 1)
+_UNSIGNED, _SIGNED = np.iinfo(np.uint32), np.iinfo(np.int32)
 COLLECTIONS: dict[str, Callable[..., _Collected]] = {
     "vote any": _any,
     "vote all": _all,
@@ -170,13 +170,13 @@ COLLECTIONS: dict[str, Callable[..., _Collected]] = {
     "match any": _match_any,
     "match all": _match_all,
     "add": _reduction(np.add.reduce, 0),
-    "and": _reduction(np.bitwise_and.reduce, (1 << _BITS) - 1),
+    "and": _reduction(np.bitwise_and.reduce, _UNSIGNED.max),
     "or": _reduction(np.bitwise_or.reduce, 0),
     "xor": _reduction(np.bitwise_xor.reduce, 0),
-    "min u32": _reduction(np.minimum.reduce, (1 << _BITS) - 1),
+    "min u32": _reduction(np.minimum.reduce, _UNSIGNED.max),
     "max u32": _reduction(np.maximum.reduce, 0),
-    "min s32": _reduction(np.minimum.reduce, _HIGHEST, with_sign=True),
-    "max s32": _reduction(np.maximum.reduce, _LOWEST, with_sign=True),
+    "min s32": _reduction(np.minimum.reduce, _SIGNED.max, with_sign=True),
+    "max s32": _reduction(np.maximum.reduce, _SIGNED.min, with_sign=True),
 }
 
 
