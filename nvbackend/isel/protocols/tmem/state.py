@@ -91,7 +91,7 @@ class Fact:
     place: int = -1
     object: MemoryObject | None = None
     touch: MemoryTouch | None = field(default=None, hash=False)
-    registers: int = 0
+    registers: int | None = None
 
 
 State = frozenset[Fact]
