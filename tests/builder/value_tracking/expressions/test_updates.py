@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nvbackend import i32
+from nvbackend import i8, i32, i64, u16, u64
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineBlock, Update
@@ -108,6 +108,20 @@ def test_the_parity_of_a_wait_is_a_variable_or_the_other_one(form):
     sides = tuple(PARITIES[form](number) for number in (0, 1))
     wanted = {(0, 1): 0, (1, 0): 1}.get(sides)
     assert flipped(k) == wanted
+
+
+@pytest.mark.parametrize("form", ["v", "v ^ 1", "1 - v", "(1 - v) ^ 1"])
+@pytest.mark.parametrize("type", [i8, u16, i64, u64], ids=str)
+def test_a_parity_of_another_type_is_the_same_one(type, form):
+    k, _, _, n = builder()
+    v = k.var(k.const(0, type), name="v")
+    full = k.mbarrier.array(1, arrivals=1)
+    k.mbarrier.ready()
+    with k.range(n):
+        k.mbarrier.arrive(full)
+        k.mbarrier.wait(full, PARITIES[form](v.value).to(i32))
+        v.set(v.value ^ 1)
+    assert flipped(k) == PARITIES[form](0)
 
 
 def test_a_parity_that_was_read_in_another_block_may_be_old():

@@ -109,9 +109,18 @@ def test_of_the_ways_that_threads_take() -> None:
     assert better
 
 
-@pytest.mark.parametrize(("many", "is_whole"), [(10, True), (500, False)])
-def test_long_functions_are_followed_for_many_variables_and_not_for_any_number(many: int, is_whole: bool) -> None:
-    """Of a variable that is not followed nothing is known."""
+class CountedLoops(Loops):
+    """Counts how often the way back from a block is asked for."""
+
+    asked = 0
+
+    def predecessors(self, block: str) -> list[str]:
+        self.asked += 1
+        return super().predecessors(block)
+
+
+def parities_of(many: int) -> tuple[list[int | None], int]:
+    """Of `many` variables that are set at the start of a chain of blocks and waited by at its end; blocks looked at."""
     names = [f"b{index}" for index in range(30)]
     variables = [f"x{index}" for index in range(many)]
     function = MachineFunction("f", Target.parse("sm_90a"))
@@ -121,10 +130,22 @@ def test_long_functions_are_followed_for_many_variables_and_not_for_any_number(m
     first.updates = dict.fromkeys(variables, Update.SET)
     first.constants = {variable: index % 2 for index, variable in enumerate(variables)}
     last.instructions = [wait(0, variable) for variable in variables]
-    uses = find_uses(function)
-    firsts = Firsts(function, uses, Loops(function))
-    found = [firsts.parity(use) for use in uses.all]
+    uses, loops = find_uses(function), CountedLoops(function)
+    firsts = Firsts(function, uses, loops)
+    return [firsts.parity(use) for use in uses.all], loops.asked
+
+
+@pytest.mark.parametrize(("many", "is_whole"), [(10, True), (500, False)])
+def test_long_functions_are_followed_for_many_variables_and_not_for_any_number(many: int, is_whole: bool) -> None:
+    """Of a variable that is not followed nothing is known."""
+    found, _ = parities_of(many)
     followed = found.index(None) if None in found else many
     assert (followed == many) is is_whole
     assert followed >= 10
     assert found == [index % 2 for index in range(followed)] + [None] * (many - followed)
+
+
+def test_variables_that_are_not_followed_take_no_time() -> None:
+    (few, least), (some, at_500), (more, at_1000) = map(parities_of, (10, 500, 1000))
+    assert len(few) * least < at_500 * 10 == at_1000 * 10
+    assert len([one for one in some if one is not None]) == len([one for one in more if one is not None])
