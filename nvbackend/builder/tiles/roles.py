@@ -22,7 +22,8 @@ class Roles:
         self._consumer: Value | None = None
         self.consuming: int | None = None
         """How many consumer warpgroups the open consumers block has."""
-        self._producer_registers = 0
+        self._producer_registers: int | None = None
+        """What the last producer block left its warpgroup."""
 
     @with_block
     def producer(self, registers: int) -> Iterator[None]:
@@ -54,13 +55,19 @@ class Roles:
         return self.consuming if warpgroup is self._consumer else None
 
     def _check_registers(self, registers: int, consumers: int) -> None:
-        """The pool is what the CTA has at launch: an equal share of the register file for each thread."""
+        """The pool is what the CTA has at launch: an equal share of the register file for each thread.
+
+        What another block than `producer` leaves of it is for the verifier to see (setmaxnreg.pool).
+        """
+        producer = self._producer_registers
+        if producer is None:
+            return
         share = launch_share(self._k.threads)
-        wanted = (self._producer_registers + consumers * registers) * WARPGROUP_SIZE
+        wanted = (producer + consumers * registers) * WARPGROUP_SIZE
         if wanted > share * self._k.threads:
-            left = share * (consumers + 1) - self._producer_registers
+            left = share * (consumers + 1) - producer
             ring_rules.ROLE_REGISTERS.fail(
-                producer=self._producer_registers,
+                producer=producer,
                 consumers=consumers,
                 registers=registers,
                 wanted=wanted,

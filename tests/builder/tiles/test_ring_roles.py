@@ -10,6 +10,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import Major, SmemLayout, SwizzleMode, f16
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.diagnostics import gather
 from tests.support.said import said
 
 LAYOUT = SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)
@@ -138,6 +139,21 @@ def test_the_registers_of_the_roles_come_from_the_launch(threads, registers, fit
         roles(k, nothing, nothing, registers)
     assert caught.value.diagnostics[0].rule_id == "pipeline.registers"
     roles(builder(threads), nothing, nothing, (registers[0], caught.value.diagnostics[0].values["most"]))
+
+
+@pytest.mark.parametrize("left", [None, 24, 40])
+@pytest.mark.parametrize("registers", [168, 176, 232, 240, 248, 256])
+def test_consumers_beside_another_block_have_what_that_leaves(left, registers):
+    """Of the 3 times 168 registers of 384 threads; what is said names no producer, as there is none."""
+
+    k = builder()
+    with k.if_(k.warpgroup_id() == 0):
+        if left is not None:
+            k.setmaxnreg.dec(left)
+    with k.consumers(registers):
+        pass
+    fits = (168 if left is None else left) + 2 * registers <= 3 * 168
+    assert [one.rule_id for one in gather(k.finish)] == ([] if fits else ["setmaxnreg.pool"])
 
 
 def test_a_stage_says_which_tiles_it_has():
