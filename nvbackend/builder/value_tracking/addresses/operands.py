@@ -184,7 +184,6 @@ class OperandTracking:
         """
         said = self._said(row, operands)
         written = operands.get(ADDRESS if said.in_peer else _DESTINATION)
-        of_peer = self._in_cluster and isinstance(written, ir.Value)
         return Tracked(
             said,
             self._words(row, operands, words),
@@ -194,7 +193,7 @@ class OperandTracking:
                 **parity_facts(operands.get("parity"), block),
                 **self._swizzle(row, operands),
                 **self._map(row, operands),
-                **(self._peers.facts(written) if of_peer else {}),
+                **(self._peers.facts(written) if isinstance(written, ir.Value) else {}),
             },
             sources(operands),
         )

@@ -98,9 +98,7 @@ class Peers:
 
     def facts(self, address: ir.Value) -> dict[str, int]:
         """The CTA of an `address`, if it is known."""
-        windows = {
-            self._mapped[origin] for origin, shift in self._walk(address) if origin in self._mapped and not shift
-        }
+        windows = {self._mapped[origin] for origin in self._mapped_on_a_path(address)}
         known = windows.pop() if len(windows) == 1 else None
         return {} if known is None else {PEERS: known}
 
@@ -140,7 +138,13 @@ class Peers:
 
     def has(self, value: ir.Value) -> bool:
         """Whether `value` may be such an address, by its arithmetic and the stores on the paths so far."""
-        return bool(self._mapped) and any(origin in self._mapped and not shift for origin, shift in self._walk(value))
+        return any(True for _ in self._mapped_on_a_path(value))
+
+    def _mapped_on_a_path(self, value: ir.Value) -> Iterator[ir.Value]:
+        """The mapped addresses from which `value` may have been moved: none, without a walk, before one is mapped."""
+        for origin, shift in self._walk(value) if self._mapped else ():
+            if origin in self._mapped and not shift:
+                yield origin
 
     def _walk(self, value: ir.Value) -> Iterator[tuple[ir.Value, int]]:
         """The values from which an address may have been moved, and how far each is then shifted left."""
