@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import itertools
 import numbers
 import operator
 import sys
@@ -262,9 +263,10 @@ def _is_of_users_code(traceback: TracebackType | None) -> bool:
     return last is not None and not is_plumbing(last)
 
 
-def is_of_libraries(traceback: TracebackType | None) -> bool:
-    """Whether no frame from `traceback` on is of the user's program or of this package, but for boundaries."""
-    inside = (frame for frame in _frames(traceback) if frame.f_globals.get("__name__") not in _BOUNDARIES)
+def is_inside_libraries(traceback: TracebackType | None) -> bool:
+    """Whether no frame inside that of `traceback` is of the user's program or of this package, but for boundaries."""
+    frames = itertools.islice(_frames(traceback), 1, None)
+    inside = (frame for frame in frames if frame.f_globals.get("__name__") not in _BOUNDARIES)
     return not any(map(_is_of_no_library, inside))
 
 

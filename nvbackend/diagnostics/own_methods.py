@@ -16,9 +16,10 @@ _OF_THE_PROGRAM = ("__call__", "__enter__", "__exit__", "__init__", "__new__")
 def raising_method(error: Exception, call: str, frames: list[FrameType]) -> Diagnostic | None:
     """The diagnostic of an exception from a method of an object that this package asked for its text, truth or length.
 
-    `frames` are those of the exception without libraries, `call` is the name of what was called. None for another one.
+    `frames` are those of the exception without libraries: the first is of this package, where it was caught. `call` is
+    the name of what was called. None for another one.
     """
-    if len(frames) < 2 or is_plumbing(frames[-1]) or not is_plumbing(frames[-2]):
+    if is_plumbing(frames[-1]) or not is_plumbing(frames[-2]):
         return None
     code = frames[-1].f_code
     owner = frames[-1].f_locals.get(code.co_varnames[0]) if code.co_argcount else None

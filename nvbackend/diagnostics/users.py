@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from nvbackend.diagnostics.arguments import ARGUMENT
-from nvbackend.diagnostics.boundary import is_of_libraries, user_facing
+from nvbackend.diagnostics.boundary import is_inside_libraries, user_facing
 from nvbackend.diagnostics.diagnostic import DiagnosticError, printed, with_article
 from nvbackend.diagnostics.location import Location, caller_location, error_location
 
@@ -52,8 +52,7 @@ def run_callback(
     except StopIteration as error:
         _refuse(call, function, "raises StopIteration", "let it give a value at every call", error)
     except Exception as error:
-        trace = error.__traceback__
-        if trace is None or not is_of_libraries(trace.tb_next):
+        if not is_inside_libraries(error.__traceback__):
             raise
         count = f"{len(arguments) + len(by_name)} argument{'s' * (len(arguments) + len(by_name) != 1)}"
         problem = f"cannot be called with {count}: {type(error).__name__}: {error}"

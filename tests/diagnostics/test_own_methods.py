@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import nvbackend as nvb
+from nvbackend.diagnostics.boundary import user_facing
 from tests.support.runtime import rules
 
 TEXT = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .func f()\n{ ret; }\n"
@@ -30,9 +31,6 @@ class Unpaired(dict[str, int]):
 
     def items(self) -> Any:
         raise RuntimeError("no items today")
-
-    def keys(self) -> Any:
-        raise RuntimeError("no keys today")
 
 
 class Unnamed:
@@ -83,6 +81,23 @@ def test_records_do_not_ask_an_object_for_its_class(make: Callable[[], object], 
     assert found.rule_id == rule
     assert found.location is not None
     assert found.location.file == __file__
+
+
+def test_a_method_of_this_package_that_raises_is_a_bug_of_it() -> None:
+    """Its exception stays: the argument is not to blame."""
+    text = """
+class Ours:
+    def __bool__(self):
+        raise RuntimeError("no truth today")
+
+@user_facing
+def asked(one):
+    return bool(one)
+"""
+    module: dict[str, Any] = {"__name__": f"{nvb.__name__}.made", "user_facing": user_facing}
+    exec(text, module)
+    with pytest.raises(RuntimeError, match="no truth today"):
+        module["asked"](module["Ours"]())
 
 
 @pytest.mark.parametrize("body", [lambda _: Unequal() == 3, lambda _: len(Unlisted())])
