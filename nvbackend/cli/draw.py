@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     try:
         picture.save(Path(arguments.output))
     except OSError as error:
-        rules.OUTPUT.fail(file=arguments.output, problem=error.strerror or str(error))
+        rules.OUTPUT.fail(file=arguments.output, problem=error.strerror)
     yield f"{arguments.output}\n"
 
 

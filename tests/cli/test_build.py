@@ -95,11 +95,16 @@ def test_colours_are_for_terminals(file: Path, capsys: Printed) -> None:
 def test_headings_are_what_has_no_place_and_begins_its_line(
     file: Path, capsys: Printed, form: str, headings: list[str]
 ) -> None:
+    """LLVM prints what `k.ptx` has as it is: those lines begin theirs too, and are the user's."""
+    inline = 'k.ptx("// mine {x}", inputs={"x": thread})'
+    file.write_text(TEXT.replace("k.barrier.sync()", f"k.barrier.sync()\n    {inline}"))
     coloured = output(capsys, f"{file}:twice", "--show", form, "--color", "always")
     bold = re.findall(r"\033\[1m(.*)\033\[0m", coloured)
     assert [text for text in bold if text in headings] == headings
     lines = json.loads(output(capsys, f"{file}:twice", "--show", form, "--json"))["lines"]
-    assert bold == [each["text"] for each in lines if "line" not in each and re.match(r"\S", each["text"])]
+    begun = [each for each in lines if re.match(r"\S", each["text"])]
+    assert bold == [each["text"] for each in begun if "line" not in each]
+    assert [each["line"] for each in begun if each["text"].startswith("// mine")] == [14] * (form == "ptx")
     assert any("line" not in each and re.match(r"\s", each["text"]) for each in lines)
 
 
