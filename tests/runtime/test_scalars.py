@@ -60,6 +60,13 @@ def test_floats_round_as_numpy_rounds(element: types.ElementType, value: float) 
         assert stored(got) == expected.tobytes()
 
 
+@pytest.mark.parametrize("element", [*FLOATS], ids=str)
+@pytest.mark.parametrize("value", [math.nan, -math.nan, math.inf, -math.inf], ids=str)
+def test_nans_are_quiet_and_keep_their_sign(element: types.ElementType, value: float) -> None:
+    """IEEE 754, 6.2.1: the first bit after the exponent is set, and it is the only one of Python's own NaN."""
+    assert stored(scalar_argument(element, value)) == numpy.array(value, "float64").astype(FLOATS[element]).tobytes()
+
+
 def test_bfloat_rounds_once() -> None:
     # Just above the middle between 1 and 1 + 2**-7: float32 would round it onto the middle, then down to even.
     assert stored(scalar_argument(types.bf16, 1 + 2**-8 + 2**-40)) == (0x3F81).to_bytes(2, "little")
