@@ -107,6 +107,45 @@ def read_when_enough_is_under_way(ring: Ring) -> None:
             ring.read(step - 2)
 
 
+def read_when_enough_is_under_way_beside_what_every_round_reads(ring: Ring) -> None:
+    """The rounds before the first that reads the ring run through the block of the other reads."""
+    k = ring.k
+    settled = k.shared(u32, THREADS, name="settled")
+    k.cp_async.copy(settled + k.thread_id(), ring.source + k.thread_id(), 4)
+    k.cp_async.commit_group()
+    k.cp_async.wait_group(0)
+    k.barrier.sync()
+    with k.range(ring.steps) as step:
+        ring.fill(step)
+        k.cp_async.wait_group(2)
+        k.barrier.sync()
+        ring.sum.set(ring.sum + settled[k.thread_id()])
+        with k.if_(step > 1):
+            ring.read(step - 2)
+
+
+def read_before_anything_is_copied(ring: Ring) -> None:
+    ring.read(ring.k.const(0, i32))
+    ring.k.barrier.sync()
+    ring.fill_first(3)
+    ring.rounds(2, 3)
+
+
+def filled_and_read_in_one_block(ring: Ring) -> None:
+    """The second copy is no read of what the first one brings."""
+    thread = ring.k.thread_id()
+    for step in range(3):
+        ring.k.cp_async.copy(ring.memory + step * THREADS + thread, ring.source + step * THREADS + thread, 4)
+        ring.k.cp_async.commit_group()
+    ring.k.cp_async.wait_group(2)
+    ring.k.barrier.sync()
+    ring.read(ring.k.const(0, i32))
+    ring.k.cp_async.wait_group(0)
+    ring.k.barrier.sync()
+    ring.read(ring.k.const(1, i32))
+    ring.read(ring.k.const(2, i32))
+
+
 def waited_for_in_another_loop(ring: Ring) -> None:
     ring.fill_first(1)
     with ring.k.range(ring.steps):
@@ -146,6 +185,8 @@ def waited_for_by_an_mbarrier(ring: Ring) -> None:
     [
         *(filled_by_a_loop, read_when_enough_is_under_way, waited_for_in_another_loop, filled_by_stores_too),
         *(filled_at_a_place_that_is_not_known_too, waited_for_by_an_mbarrier, rounds_inside_of_rounds),
+        *(read_when_enough_is_under_way_beside_what_every_round_reads, read_before_anything_is_copied),
+        filled_and_read_in_one_block,
     ],
     ids=lambda one: one.__name__,
 )
