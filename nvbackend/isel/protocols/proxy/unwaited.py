@@ -147,7 +147,7 @@ _BROUGHT = (AccessKind.LOAD, AccessKind.RECEIVE)
 
 def unwaited_reads(function: MachineFunction, runs: list[Run], told: set[MemoryObject]) -> Iterator[Meeting]:
     """The first such read of each allocation that is not in `told`."""
-    copies = [run for run in runs if run.kind in _BROUGHT and run.object not in told and None not in run.barriers]
+    copies = [run for run in runs if run.kind in _BROUGHT and None not in run.barriers]
     values = function.values
     if copies and values is not None and not function.attributes.get(ATTACHED) and loops_of(function).regular:
         search = _Search(function, values)
