@@ -91,9 +91,9 @@ class Footprints:
         return None
 
     def are_apart(self, first: Run, threads: int, second: Run, also: int) -> bool:
-        """Whether `threads` in `first` and those of `also` in `second` certainly share no byte, whichever of them come.
+        """Whether no byte that `threads` may access in `first` is one that those of `also` may access in `second`.
 
-        That is so where each thread accesses bytes of its own, and no thread is in both.
+        Only of crowds that have no thread in common, and of few accesses each that no two threads make together.
         """
         if threads & also or len(first.accesses) > _MOST or len(second.accesses) > _MOST:
             return False

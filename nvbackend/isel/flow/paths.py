@@ -99,9 +99,8 @@ def unreached(function: MachineFunction) -> set[str]:
     return {name for name in function.blocks if not threads[name] or not ranks[name]}
 
 
-def without_unreached(function: MachineFunction) -> MachineFunction:
-    """The function as threads may run it: what they do not come to is empty, and nothing goes on there."""
-    nowhere = unreached(function)
+def without_unreached(function: MachineFunction, nowhere: set[str]) -> MachineFunction:
+    """The function as threads may run it: the blocks `nowhere` are empty, and nothing goes on there."""
     if not nowhere:
         return function
     blocks = {}

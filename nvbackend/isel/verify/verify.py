@@ -68,8 +68,9 @@ def verify(function: MachineFunction, *, rules: Sequence[Rule] = ()) -> list[Dia
     if broken:
         return broken
     whole = finished(function)
-    function = without_unreached(whole)
-    faults = list(_instruction_faults(whole, unreached(whole)))
+    nowhere = unreached(whole)
+    function = without_unreached(whole, nowhere)
+    faults = list(_instruction_faults(whole, nowhere))
     for protocol in PROTOCOLS:
         faults += certain(protocol, function, Scope.CTA if protocol in OF_A_CTA else Scope.GRID)
     if rules:

@@ -132,7 +132,7 @@ def read_before_anything_is_copied(ring: Ring) -> None:
 
 
 def filled_and_read_in_one_block(ring: Ring) -> None:
-    """The second copy is no read of what the first one brings."""
+    """The second copy does not read what the first one brings."""
     thread = ring.k.thread_id()
     for step in range(3):
         ring.k.cp_async.copy(ring.memory + step * THREADS + thread, ring.source + step * THREADS + thread, 4)
