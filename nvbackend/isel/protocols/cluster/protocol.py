@@ -40,18 +40,17 @@ class ClusterAnalysis:
 
     def transfer(self, state: State, site: Site, /) -> State:
         """What may be true after the instruction."""
-        barrier = site.instr.semantics.barrier
-        if barrier is None or barrier.scope is not Scope.CLUSTER:
+        if not meets(site.instr):
             return state
         if facts.THREADS not in site.instr.facts:
             return frozenset((UNKNOWN,))
-        return frozenset((site.position if barrier.arrives else NONE,))
+        return frozenset((site.position if site.instr.semantics.arrives_at(Scope.CLUSTER) else NONE,))
 
 
 def check_cluster_protocol(function: MachineFunction) -> list[Diagnostic]:
     """Every mistake with the cluster barrier that some path through `function` makes, and a CTA that ends too early."""
     faults: list[Diagnostic] = []
-    if any(said.barrier is not None and said.barrier.scope is Scope.CLUSTER for said in semantics_in(function)):
+    if any(said.arrives_at(Scope.CLUSTER) or said.waits_at(Scope.CLUSTER) for said in semantics_in(function)):
         faults += _pairs(function)
     size = cluster_size(function)
     if size > 1:
@@ -123,8 +122,8 @@ def _early_ends(function: MachineFunction, uses: Uses, everyone: int) -> Iterato
 
 def _reaches_peers(use: Use) -> bool:
     """Whether it signals barriers of other CTAs: at a mapped address, or as a copy that several CTAs get."""
-    mask = use.fact(facts.MASK) or 0
-    return use.is_remote or mask.bit_count() > 1
+    mask = use.fact(facts.MASK)
+    return use.is_remote or (mask is not None and mask.bit_count() > 1)
 
 
 def _is_skipped(function: MachineFunction, signal: Use, waits: Iterable[Use]) -> bool:
@@ -135,7 +134,7 @@ def _is_skipped(function: MachineFunction, signal: Use, waits: Iterable[Use]) ->
     choices = {
         name
         for name, block in function.blocks.items()
-        if block.branch is not None and block.branch.uniform is Scope.CTA and len(block.successors) > 1
+        if block.branch is not None and block.branch.uniform is Scope.CTA
     }
     if not choices:
         return False
@@ -170,7 +169,8 @@ def _drains(function: MachineFunction, wait: Use, signal: Use, fills: Iterable[s
     """Whether the wait may be for the last signal: after one of this thread, or not followed by another fill."""
     behind = reachable(function, function.blocks[wait.site.block].successors) | {wait.site.block}
     after = reachable(function, function.blocks[signal.site.block].successors)
-    same = wait.site.block == signal.site.block and wait.site.position > signal.site.position
+    sites = sites_of(function)[signal.site.block]
+    same = wait.site in sites[sites.index(signal.site) :]
     return same or wait.site.block in after or behind.isdisjoint(fills)
 
 
