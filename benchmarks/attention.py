@@ -15,7 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 import nvbackend as nvb
-from samples import dynamic_attention
+from samples.attention.choice import choose
+from samples.attention.forward import grid, kernel
 from samples.flash_attention import BLOCKS
 
 TOKENS = 65536
@@ -32,9 +33,9 @@ def prepared(
     import torch
 
     heads, rows, _ = q.shape
-    form = dynamic_attention.choose(depth, rows, causal=causal)
-    loaded = nvb.runtime.load(dynamic_attention.kernel(form, depth, causal=causal, element=element).compile())
-    ctas = dynamic_attention.grid(heads, rows, loaded.device.limits.multiprocessors, form.consumers)
+    form = choose(depth, rows, causal=causal)
+    loaded = nvb.runtime.load(kernel(form, depth, causal=causal, element=element).compile())
+    ctas = grid(heads, rows, loaded.device.limits.multiprocessors, form.consumers)
     counter = torch.zeros(1, device="cuda", dtype=torch.int32)
     return loaded.prepare(ctas, q, keys, values, o, heads, rows, counter, stream=stream)
 

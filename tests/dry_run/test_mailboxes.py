@@ -9,7 +9,8 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import i32
-from samples.dynamic_attention import Form, kernel
+from samples.attention.choice import Form
+from samples.attention.forward import kernel
 from tests.corpus.mailboxes import CHUNKS, NUMBERS, Sides
 
 

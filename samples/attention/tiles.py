@@ -1,0 +1,112 @@
+"""Which tile of queries a CTA has next, by a counter in memory, and the ring that the queries lie in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
+
+import nvbackend as nvb
+from nvbackend import i32
+from samples.attention.choice import WARPGROUP_ROWS, WARPGROUP_THREADS, Form
+
+MAILBOXES, PLACE = 2, ("head", "first", "steps")
+
+Place: TypeAlias = "tuple[nvb.Value, nvb.Value, nvb.Value]"  # a tile's head, first query, and steps
+
+
+class Tiles:
+    """Tiles that the producer draws from a counter and hands over through mailboxes: numbers, of causal ones places."""
+
+    def __init__(
+        self, k: nvb.KernelBuilder, counter: nvb.Address, heads: nvb.Value, rows: nvb.Value, form: Form, together: int
+    ) -> None:
+        self._k, self._counter, self._heads, self._rows = k, counter, heads, rows
+        self._queries, self._block, self._together = WARPGROUP_ROWS * form.consumers, form.block, together
+        divided = lambda: (rows + (self._queries - 1)) // self._queries  # noqa: E731
+        at_start = None if together else divided()
+        self._of_a_head = lambda: divided() if at_start is None else at_start
+        self._mail = [k.shared(i32, MAILBOXES, name=name) for name in PLACE[: 3 if together else 1]]
+        self._posted = k.mbarrier.array(MAILBOXES, arrivals=1, name="posted")
+        self._taken = k.mbarrier.array(MAILBOXES, arrivals=WARPGROUP_THREADS * form.consumers, name="taken")
+        self.turn = k.var(0, i32, name="turn")
+        """How many tiles there were before, of the producer or of the consumers."""
+
+    def _place(self, number: nvb.Value) -> Place:
+        """Causal tiles of a group of heads, the last queries of all its heads first; others head by head."""
+        k = self._k
+        if not self._together:
+            steps = (self._rows + (self._block - 1)) // self._block
+            return number // self._of_a_head(), number % self._of_a_head() * self._queries, steps
+        group = k.math.max(self._together // self._rows, 1)
+        of_a_group = group * self._of_a_head()
+        begin, rest = number // of_a_group * group, number % of_a_group
+        width = k.math.min(group, self._heads - begin)
+        tile = self._of_a_head() - 1 - rest // width
+        return begin + rest % width, tile * self._queries, (tile + 1) * (self._queries // self._block)
+
+    @contextmanager
+    def draw(self) -> Iterator[Place]:
+        """For the producer. Who draws the last number sets the counter back to 0."""
+        k = self._k
+        count, ctas = self._heads * self._of_a_head(), k.block_count().to(i32)
+        tile = k.var(k.block_id(), i32)
+        with k.loop():
+            mailbox = self.turn % MAILBOXES
+            place = self._place(k.math.min(tile, count - 1)) if self._together else None
+            k.mbarrier.wait(self._taken + mailbox, self.turn // MAILBOXES % 2 ^ 1)
+            posted = (tile,) if place is None else (k.select(tile < count, place[0], self._heads), *place[1:])
+            for mail, number in zip(self._mail, posted, strict=True):
+                mail[mailbox] = number
+            k.mbarrier.arrive(self._posted + mailbox)
+            k.break_if(tile >= count)
+            following = k.atomic.add(self._counter, 1) + ctas
+            yield place or self._place(tile.value)
+            with k.if_(following == count + ctas - 1):
+                self._counter.store(0, order="relaxed", scope="gpu")
+            tile.set(following)
+            self.turn += 1
+
+    @contextmanager
+    def take(self) -> Iterator[Place]:
+        """For all threads of the consumers."""
+        k = self._k
+        with k.loop():
+            mailbox = self.turn % MAILBOXES
+            k.mbarrier.wait(self._posted + mailbox, self.turn // MAILBOXES % 2)
+            first, *rest = (k.var(mail[mailbox]) for mail in self._mail)
+            k.mbarrier.arrive(self._taken + mailbox)
+            k.break_if(first >= (self._heads if rest else self._heads * self._of_a_head()))
+            yield (first.value, rest[0].value, rest[1].value) if rest else self._place(first.value)
+            self.turn += 1
+
+
+class QueryRing:
+    """Stages of queries, given back as soon as a tile's last scores are there: `k.pipeline` would do it at its end.
+
+    The next queries are on their way while the last weights are made.
+    """
+
+    def __init__(self, k: nvb.KernelBuilder, layout: nvb.SmemLayout, form: Form, turn: nvb.Variable) -> None:
+        self._k, self._stages, self._turn, self._bytes = k, form.q_stages, turn, layout.bytes
+        self._tiles = k.shared_tiles(layout, form.q_stages, name="queries")
+        self._full = k.mbarrier.array(form.q_stages, arrivals=1, name="queries_full")
+        self._empty = k.mbarrier.array(form.q_stages, arrivals=form.consumers, name="queries_empty")
+
+    def load(self, queries: nvb.TensorMapParameter, head: nvb.Value, first: nvb.Value) -> None:
+        """For the producer."""
+        k, stage = self._k, self._turn % self._stages
+        k.mbarrier.wait(self._empty + stage, self._turn // self._stages % 2 ^ 1)
+        k.mbarrier.arrive(self._full + stage, expect_tx=self._bytes)
+        k.tma.load(self._tiles.at(stage), queries, (head, first, 0), self._full + stage)
+
+    def wait(self) -> nvb.SharedTile:
+        """For all threads of the consumers."""
+        stage = self._turn % self._stages
+        self._k.mbarrier.wait(self._full + stage, self._turn // self._stages % 2)
+        return self._tiles.at(stage)
+
+    def give_back(self, when: nvb.Value) -> None:
+        """For all threads of a warpgroup that has its scores of a step: if that is the last of the tile."""
+        of_warpgroup = self._k.thread_id() % WARPGROUP_THREADS
+        self._k.mbarrier.arrive(self._empty + self._turn % self._stages, when=(of_warpgroup == 0) & when)
