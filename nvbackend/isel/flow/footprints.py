@@ -7,8 +7,9 @@ such as a stage of a ring, must be the same in both accesses.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from nvbackend.intrinsics.row.row import GUARD, Effect, RegisterClass, Row
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, Proxy
@@ -23,6 +24,8 @@ _LEAST = 16
 _MOST = 8
 """So many accesses of a run are looked at."""
 Terms = tuple[tuple[str, int], ...]
+Span = tuple[int, int]
+"""Where bytes begin and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class Footprints:
         self._offsets: dict[str, tuple[Sequence[int], Terms] | None] = {}
         self._found: dict[Hashable, _Footprint] = {}
         self._overlaps: dict[Hashable, Overlap | None] = {}
+        self._spans: dict[Hashable, tuple[Terms, Sequence[Span]] | None] = {}
 
     def overlap(self, first: Run, by: Crew, second: Run, also: Crew, inside: int, fixed: bool) -> Overlap | None:
         """A byte that a thread accesses in `first` and one of another warp in `second`, both of them `inside`.
@@ -91,32 +95,32 @@ class Footprints:
         return None
 
     def are_apart(self, first: Run, threads: int, second: Run, also: int) -> bool:
-        """Whether no byte that `threads` may access in `first` is one that those of `also` may access in `second`.
-
-        Only of crowds that have no thread in common, and of few accesses each that no two threads make together.
-        """
-        if threads & also or len(first.accesses) > _MOST or len(second.accesses) > _MOST:
-            return False
+        """Whether no byte that `threads` may access in `first` is one that those of `also` may access in `second`."""
         mine, others = self._possible(first, threads), self._possible(second, also)
-        if mine is None or others is None or mine.keys() != others.keys() or len(mine) != 1:
+        if mine is None or others is None or mine[0] != others[0]:
             return False
-        return all(mine[terms].isdisjoint(others[terms]) for terms in mine)
+        return all(earlier[1] <= later[0] for earlier, later in pairwise(sorted([*mine[1], *others[1]])))
 
-    def _possible(self, run: Run, threads: int) -> dict[Terms, set[int]] | None:
-        """The bytes that threads may access, by the run-time part of their places; None where they are not known."""
-        by_terms: dict[Terms, set[int]] = {}
+    def _possible(self, run: Run, threads: int) -> tuple[Terms, Sequence[Span]] | None:
+        """The bytes that threads may access, from the one run-time part of all places on; None where unknown."""
+        key = run.places, threads
+        if key not in self._spans:
+            self._spans[key] = self._find_possible(run, threads)
+        return self._spans[key]
+
+    def _find_possible(self, run: Run, threads: int) -> tuple[Terms, Sequence[Span]] | None:
+        common: set[Terms] = set()
+        spans: list[Span] = []
         for site, touch in run.accesses:
             place = None if self._values is None else self._offset(touch.symbol)
-            row = site.instr.row
-            is_own = row is None or not (Effect.CONVERGENT in row.effects or _is_descriptor(row, touch))
-            if place is None or touch.bytes is None or not is_own:
+            size = _most_bytes_of_a_thread(site.instr, touch)
+            if place is None or size is None:
                 return None
             numbers, terms = place
-            starts = (touch.offset + number for thread, number in enumerate(numbers) if threads >> thread & 1)
-            by_terms.setdefault(terms, set()).update(
-                byte for start in starts for byte in range(start, start + touch.bytes)
-            )
-        return by_terms
+            common.add(terms)
+            starts = {number for thread, number in enumerate(numbers) if threads >> thread & 1}
+            spans += _merged((touch.offset + start, touch.offset + start + size) for start in starts)
+        return (common.pop(), _merged(spans)) if len(common) == 1 else None
 
     def _terms(self, run: Run) -> set[Terms]:
         """The run-time parts of its places: runs with none in common share no byte for certain."""
@@ -185,6 +189,27 @@ def _bytes_of_a_thread(instr: MachineInstr, touch: MemoryTouch) -> int | None:
     if _is_descriptor(row, touch):
         return _LEAST
     return touch.bytes or (_LEAST if row.semantics.proxy is Proxy.ASYNC else None)
+
+
+def _most_bytes_of_a_thread(instr: MachineInstr, touch: MemoryTouch) -> int | None:
+    """The bytes from its own address on that a thread accesses at most; None for what only a warp's addresses say."""
+    row = instr.row
+    access = None if row is None else row.semantics.accesses(touch.operand)
+    if access is not None and access.lanes is not None:
+        return _LEAST
+    is_own = row is None or not (Effect.CONVERGENT in row.effects or _is_descriptor(row, touch))
+    return touch.bytes if is_own else None
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    """The same bytes in spans that have a gap between them."""
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
 
 
 def _is_descriptor(row: Row, touch: MemoryTouch) -> bool:

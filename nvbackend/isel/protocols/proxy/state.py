@@ -248,8 +248,9 @@ class ProxyAnalysis:
         overlap = self._met.get(pair)
         if overlap is None:
             first = self._examples[group]
-            may_meet = run.kind in HAZARDS[first.kind] and not self._are_apart(first, run)
-            overlap = relation(first, run) if may_meet else Relation.NONE
+            overlap = relation(first, run) if run.kind in HAZARDS[first.kind] else Relation.NONE
+            if overlap is not Relation.NONE and self._are_apart(first, run):
+                overlap = Relation.NONE
             self._met[pair] = overlap
         return overlap
 
