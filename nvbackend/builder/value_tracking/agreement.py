@@ -1,12 +1,14 @@
 """Which conditions agree: formulas over what does not change while a thread runs.
 
 Parameters, indices of the thread and of its CTA, and what is computed of them alone. An election gives the same lane
-each time (PTX ISA 9.7.13.12, elect.sync), and the index of a warp, taken from one of its lanes, is the same one.
+each time (PTX ISA 9.7.13.12, elect.sync), and the index of a warp, taken from one of its lanes, is the same one. What
+one instruction outside of loops gives, such as a load, a thread has once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Container
 from dataclasses import replace
 
 from llvmlite import ir
@@ -31,14 +33,19 @@ _DEPTH = 8
 class Agreement:
     """The formulas of one graph's conditions."""
 
-    def __init__(self, graph: Graph, known: Callable[[int], Known | None], threads: int) -> None:
+    def __init__(
+        self, graph: Graph, known: Callable[[int], Known | None], threads: int, repeated: Container[str]
+    ) -> None:
+        """`repeated` are the blocks that a thread may run more than once."""
         self._graph = graph
         self._known = known
         self._threads = threads
         self._fixed: list[bool] = []
+        values = Counter(graph.numbers.values())
         for index, node in enumerate(graph.nodes):
             fixed = all(source < index and self._fixed[source] for source in graph.sources[index])
-            self._fixed.append(fixed and _is_fixed(node, graph.sources[index]))
+            once = isinstance(node, ir.Instruction) and values[index] == 1 and node.parent.name not in repeated
+            self._fixed.append(once or (fixed and _is_fixed(node, graph.sources[index])))
         self._compared: dict[tuple[str, tuple[int, ...]], int] = {}
 
     def formula(self, condition: ir.Value) -> Formula | None:
@@ -48,6 +55,8 @@ class Agreement:
 
     def _of(self, number: int, depth: int) -> Formula:
         node, sources = self._graph.nodes[number], self._graph.sources[number]
+        if not all(self._fixed[source] for source in sources):
+            return self._fact(number)  # it is asked once, of what may be others elsewhere
         if isinstance(node, ir.ICMPInstr):
             told = _OPPOSITE.get(node.op, node.op)
             return self._fact(number, self._compared.setdefault((told, sources), number), negated=told != node.op)

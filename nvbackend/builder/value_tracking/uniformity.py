@@ -25,7 +25,7 @@ from nvbackend.builder.value_tracking.results import constant_of, result_of
 from nvbackend.builder.value_tracking.uniformity_graph import Bounds, Entry, Graph, Node, Rounds, Stores, reads_slot
 from nvbackend.diagnostics import Location
 from nvbackend.intrinsics.row.semantics import Scope
-from nvbackend.isel.flow.graphs import ControlFlow
+from nvbackend.isel.flow.graphs import ControlFlow, on_cycles, postorder
 from nvbackend.isel.machine.function import Branch
 
 _OPERATORS = {
@@ -143,6 +143,13 @@ class _Analysis:
     def _flow(self) -> ControlFlow:
         return ControlFlow({block.name: _following(block) for block in self._function.blocks})
 
+    @cached_property
+    def _repeated(self) -> set[str]:
+        """The blocks that a thread may run more than once."""
+        flow = self._flow
+        order = postorder(list(flow.successors)[:1], flow.successors.__getitem__)
+        return on_cycles(order[::-1], flow.predecessors.__getitem__)
+
     def _before(self, block: str) -> Iterable[str]:
         return self._flow.predecessors.get(block, ())
 
@@ -153,7 +160,7 @@ class _Analysis:
             self._asked[name] = end.operands[0] if bounds is None else Rounds(name, bounds)
         self._graph = graph = Graph([*self._asked.values(), *values], self._stores, self._before)
         self._known = [None] * len(graph.nodes)
-        self._agreement = Agreement(graph, self._known.__getitem__, self._cta.threads)
+        self._agreement = Agreement(graph, self._known.__getitem__, self._cta.threads, self._repeated)
         for node in graph.nodes:
             if isinstance(node, Entry):
                 self._slots.setdefault(node.block, []).append(node)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -48,19 +49,20 @@ def drawn(draw: random.Random, depth: int) -> Expression:
     )
 
 
-def formulas(expressions: Iterable[Callable[..., Any]]) -> list[Formula | None]:
-    """What the branches of a kernel on these conditions say."""
+def formulas(expressions: Iterable[Callable[..., Any]], *, again: bool = False) -> list[Formula | None]:
+    """What the branches of a kernel on these conditions say, which are asked once or `again` and again."""
 
     def kernel(k, n: i32, m: i32, x: nvb.Pointer[f32]):
-        for number, expression in enumerate(expressions):
-            with k.if_(expression(k, n, m, x)):
-                x[number] = 1.0
+        with k.range(n) if again else nullcontext():
+            for number, expression in enumerate(expressions):
+                with k.if_(expression(k, n, m, x)):
+                    x[number] = 1.0
 
     machine = nvb.kernel("sm_90a", threads=THREADS)(kernel).build(check=False).machine
     return [
         None if block.branch is None else block.branch.formula
         for block in machine.blocks.values()
-        if len(block.successors) > 1
+        if "then" in "".join(block.successors)
     ]
 
 
@@ -127,8 +129,36 @@ FIXED: dict[str, tuple[Callable[..., Any], bool]] = {
 @pytest.mark.parametrize("name", FIXED)
 def test_what_may_change_has_no_formula(name: str) -> None:
     condition, is_fixed = FIXED[name]
-    (formula,) = formulas([condition])
+    (formula,) = formulas([condition], again=True)
     assert (formula is not None) == is_fixed
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_what_is_asked_once_has_one_answer(name: str) -> None:
+    condition, _ = FIXED[name]
+    assert None not in formulas([condition])
+
+
+def test_a_number_that_is_loaded_once_is_the_same_in_all_conditions_on_it() -> None:
+    loaded: list[Any] = []
+
+    def first(k: Any, n: Any, m: Any, x: Any) -> Any:
+        loaded.append(x[0].to(i32))
+        return loaded[0] > 3
+
+    once = formulas([first, lambda k, n, m, x: loaded[0] <= 3, lambda k, n, m, x: (loaded[0] <= 3) & (n > 3)])
+    assert None not in once
+    (fact,), (opposite,), (part, _) = (list(formula.facts()) for formula in once if formula is not None)
+    assert fact.fact == opposite.fact == part.fact
+    assert (fact.negated, opposite.negated, part.negated) == (True, False, False)
+
+
+@pytest.mark.parametrize("read", [lambda k, x: x[0].to(i32), lambda k, x: k.clock(), lambda k, x: k.clock("clock")])
+def test_what_is_read_twice_may_be_another_number(read: Callable[..., Any]) -> None:
+    more, less = formulas([lambda k, n, m, x: read(k, x) > 3, lambda k, n, m, x: (read(k, x) <= 3) & (n > 3)])
+    assert more is not None
+    assert less is not None
+    assert {fact.fact for fact in more.facts()}.isdisjoint(fact.fact for fact in less.facts())
 
 
 def test_a_variable_that_a_loop_changes_has_no_formula() -> None:
