@@ -5,7 +5,7 @@ The gates of a row are checked here and, by the same functions, where the row is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule, told_once, user_facing
@@ -72,7 +72,7 @@ def verify(function: MachineFunction, *, rules: Sequence[Rule] = ()) -> list[Dia
     function = without_unreached(whole, nowhere)
     faults = list(_instruction_faults(whole, nowhere))
     for protocol in PROTOCOLS:
-        faults += certain(protocol, function, Scope.CTA if protocol in OF_A_CTA else Scope.GRID)
+        faults += certain(protocol, function, RELATED.get(protocol, Scope.GRID))
     if rules:
         faults += own_findings(function, checked_rules(rules))
     return told_once(faults)
@@ -169,8 +169,10 @@ PROTOCOLS: tuple[Protocol, ...] = (
     check_cluster_protocol,
 )
 """What is checked of the function as a whole, along its control flow."""
-OF_A_CTA = (
-    *(check_wgmma_protocol, check_unwritten, check_fragments, check_tmem_protocol, check_group_threads),
-    *(check_proxy_protocol, check_unwaited_reads, check_refills, check_shared_races, check_tensor_maps),
-)
-"""Those of them that relate no other threads than those of one CTA."""
+RELATED: Mapping[Protocol, Scope] = {
+    check_fragments: Scope.WARP,
+    **dict.fromkeys((check_wgmma_protocol, check_unwritten), Scope.WARPGROUP),
+    **dict.fromkeys((check_tmem_protocol, check_group_threads, check_proxy_protocol, check_unwaited_reads), Scope.CTA),
+    **dict.fromkeys((check_refills, check_shared_races, check_tensor_maps), Scope.CTA),
+}
+"""The threads whose steps a check relates, where these are not those of all CTAs."""

@@ -174,3 +174,23 @@ def test_columns_are_kept_by_ctas_that_leave(uses: int, frees: bool) -> None:
             k.tcgen05.wait_st()
 
     assert ("tcgen05.missing-dealloc" in said(kernel)) is not frees
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_warpgroup_does_not_read_what_only_others_multiply(again: bool) -> None:
+    """Each has its own accumulators: what is in flight in those of one is nothing to another."""
+
+    @nvb.kernel("sm_90a", threads=256)
+    def kernel(k, n: i32, out: nvb.Pointer[f32]):
+        mma = k.tiled_mma(REQUEST)
+        tile, acc = k.shared_tile(mma.smem_a(64)), mma.accumulator()
+        acc.fill(1.0)
+        with k.if_(k.warpgroup_id() < n):
+            k.wgmma.fence()
+            mma.accumulate(acc, tile, tile)
+            k.wgmma.commit_group()
+        with k.if_(k.warpgroup_id() < n if again else k.warpgroup_id() >= n):
+            k.store_accumulator(acc, out, stride=64)
+        k.wgmma.wait_group(0, drains=[acc])
+
+    assert ("wgmma.read-in-flight" in said(kernel)) is again
