@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from nvbackend.intrinsics.row.row import GUARD, Effect, RegisterClass, Row
-from nvbackend.intrinsics.row.semantics import WARP_SIZE, Proxy
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE, Proxy, Scope
 from nvbackend.isel.flow.accesses import Run
 from nvbackend.isel.flow.memory_uses import dense_extent, symbol_terms
 from nvbackend.isel.flow.paths import everyone, thread_count
 from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryTouch, RunTimeValues
 
+_SIZES = {Scope.THREAD: 1, Scope.WARP: WARP_SIZE, Scope.WARPGROUP: WARPGROUP_SIZE}
 _WARP = (1 << WARP_SIZE) - 1
 _LEAST = 16
 """Bytes that a bulk copy, a row of an 8x8 matrix, or the start of a descriptor's operand has at least."""
@@ -101,26 +102,60 @@ class Footprints:
             return False
         return all(earlier[1] <= later[0] for earlier, later in pairwise(sorted([*mine[1], *others[1]])))
 
+    def are_within(self, scope: Scope, first: Run, threads: int, second: Run, also: int) -> bool:
+        """Whether only threads of one `scope` share a byte: one of `threads` in `first`, and one of `also` after it."""
+        mine, others = self._of_each(first, threads), self._of_each(second, also)
+        if mine is None or others is None or mine[0] != others[0]:
+            return False
+        size, meetings = _SIZES[scope], _meetings(mine[1], others[1], self._everyone, same_warp=True)
+        return all(each.first // size == each.second // size for each in meetings)
+
     def _possible(self, run: Run, threads: int) -> tuple[Terms, Sequence[Span]] | None:
         """The bytes that threads may access, from the one run-time part of all places on; None where unknown."""
         key = run.places, threads
         if key not in self._spans:
-            self._spans[key] = self._find_possible(run, threads)
+            placed = self._placed(run)
+            self._spans[key] = None if placed is None else (placed[0], _merged(self._spans_of(placed[1], threads)))
         return self._spans[key]
 
-    def _find_possible(self, run: Run, threads: int) -> tuple[Terms, Sequence[Span]] | None:
+    def _spans_of(self, accesses: Iterable[tuple[MemoryTouch, int]], threads: int) -> Iterator[Span]:
+        """Where accesses of so many bytes a thread are; those of one symbol are looked for once."""
+        starts: dict[str, set[int]] = {}
+        for touch, size in accesses:
+            if touch.symbol not in starts:
+                starts[touch.symbol] = {start for _, start in self._starts(touch.symbol, threads)}
+            yield from ((touch.offset + start, touch.offset + start + size) for start in starts[touch.symbol])
+
+    def _of_each(self, run: Run, threads: int) -> tuple[Terms, Sequence[ByteAccess]] | None:
+        """The bytes that each of the threads may access."""
+        placed = self._placed(run)
+        if placed is None:
+            return None
+        accesses = [
+            ByteAccess(touch.offset + start, touch.offset + start + size, thread)
+            for touch, size in placed[1]
+            for thread, start in self._starts(touch.symbol, threads)
+        ]
+        return placed[0], accesses
+
+    def _placed(self, run: Run) -> tuple[Terms, Sequence[tuple[MemoryTouch, int]]] | None:
+        """The accesses, and how many bytes each thread accesses at most; None where their places are not all known."""
         common: set[Terms] = set()
-        spans: list[Span] = []
+        accesses: list[tuple[MemoryTouch, int]] = []
         for site, touch in run.accesses:
             place = None if self._values is None else self._offset(touch.symbol)
             size = _most_bytes_of_a_thread(site.instr, touch)
             if place is None or size is None:
                 return None
-            numbers, terms = place
-            common.add(terms)
-            starts = {number for thread, number in enumerate(numbers) if threads >> thread & 1}
-            spans += _merged((touch.offset + start, touch.offset + start + size) for start in starts)
-        return (common.pop(), _merged(spans)) if len(common) == 1 else None
+            common.add(place[1])
+            accesses.append((touch, size))
+        return (common.pop(), accesses) if len(common) == 1 else None
+
+    def _starts(self, symbol: str, threads: int) -> Iterator[tuple[int, int]]:
+        """Each of the threads, as its bit, and its number of a symbol, whose place is known."""
+        place = self._offset(symbol)
+        numbers = () if place is None else place[0]
+        return ((1 << thread, start) for thread, start in enumerate(numbers) if threads >> thread & 1)
 
     def _terms(self, run: Run) -> set[Terms]:
         """The run-time parts of its places: runs with none in common share no byte for certain."""

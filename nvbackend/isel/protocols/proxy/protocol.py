@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.intrinsics.row.semantics import FenceOf
+from nvbackend.intrinsics.row.semantics import FenceOf, Scope
 from nvbackend.isel.flow.accesses import AccessKind, Relation, Run, shared_accesses
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
+from nvbackend.isel.flow.exclusive import exclusions_of
 from nvbackend.isel.flow.finished import finished, kept, with_successors
 from nvbackend.isel.flow.footprints import Footprints
 from nvbackend.isel.flow.paths import coming
@@ -86,6 +87,15 @@ class Reduced:
         ):
             return False
         return self.footprints.common(meeting.first, by, self.footprints, meeting.second, also) is not None
+
+    def is_excluded(self, meeting: Meeting) -> bool:
+        """Whether threads that come to the first access never come to the second, and those that do use other bytes."""
+        first, second = meeting.first, meeting.second
+        scope = exclusions_of(self.function).scope(first.site.block, second.site.block)
+        if scope is None or scope >= Scope.CTA:
+            return scope is not None
+        threads, also = (self.threads[run.site.block] for run in (first, second))
+        return self.footprints.are_within(scope, first, threads, second, also)
 
     @property
     def oldest(self) -> int:
@@ -179,7 +189,7 @@ def unordered(reduced: Reduced, kinds: frozenset[AccessKind]) -> Iterator[Meetin
             ordered |= analysis.waited_for(state, run)
     ordered |= analysis.silenced
     for meeting in meetings:
-        if DONE in meeting.ages or meeting.first.number in analysis.silenced:
+        if DONE in meeting.ages or meeting.first.number in analysis.silenced or reduced.is_excluded(meeting):
             continue
         is_sure = meeting.relation is Relation.SURE or reduced.is_read_by_others(meeting)
         if is_sure or _published_never(meeting, ordered):
