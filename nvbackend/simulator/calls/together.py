@@ -10,10 +10,9 @@ import numpy as np
 
 from nvbackend.simulator.events import Bits, Threads
 from nvbackend.simulator.machine.compiling import Compiling
-from nvbackend.simulator.machine.lanes import WARP, Lanes
+from nvbackend.simulator.machine.lanes import WARP, WARPGROUP, Lanes
 from nvbackend.simulator.machine.wave import Step, Waiting, Wave
 
-WARPGROUP = 128
 Act = Callable[[Wave, Lanes], None]
 
 
@@ -55,18 +54,12 @@ def _reason(lanes: Lanes, text: str, what: str) -> str:
     return f"{text}, which a whole {what} executes together: {lanes.count} threads are here"
 
 
-def group_of(wave: Wave, threads: Threads) -> Threads:
-    """The warpgroup of each thread, numbered through the wave."""
-    each = -(-wave.cta_threads // WARPGROUP)
-    return wave.cta(threads) * each + threads % wave.cta_threads // WARPGROUP
-
-
 def _without_warpgroup(wave: Wave, lanes: Lanes) -> Lanes | None:
-    groups, counts = np.unique(group_of(wave, lanes.threads), return_counts=True)
+    groups, counts = np.unique(wave.warpgroup(lanes.threads), return_counts=True)
     if (counts == WARPGROUP).all():
         return None
     whole = groups[counts == WARPGROUP]
-    return lanes.where(~np.isin(group_of(wave, lanes.threads), whole))
+    return lanes.where(~np.isin(wave.warpgroup(lanes.threads), whole))
 
 
 def spread(lanes: Lanes, values: Bits) -> Bits:

@@ -24,8 +24,6 @@ from nvbackend.simulator.machine.lanes import WARP
 from nvbackend.simulator.machine.wave import Wave
 
 Times = NDArray[np.int32]
-WARPGROUP = 4
-"""Its warps."""
 COPIES_OF_THREADS = "cp.async"
 """The engine whose operations are many, one of each thread; others are one of all their threads."""
 NUMBERS = 64
@@ -66,7 +64,7 @@ class Clocks:
         self.now = STARTED + 1
         self.met: NDArray[np.int32] = np.full(self.warps, STARTED, np.int32)
         """When the lanes of each warp met last."""
-        self._cta_threads = wave.cta_threads
+        self._wave = wave
         self._issued = np.zeros(wave.cta_count, np.int64)
         self._tokens: dict[Hashable, Times] = {}
         self._phases: dict[Hashable, tuple[Any, Any]] = {}
@@ -75,7 +73,7 @@ class Clocks:
     def issue(self, operation: Pending) -> None:
         """An operation begins with what its threads have seen."""
         warps = np.unique(operation.threads // WARP)
-        cta = int(operation.threads[0]) // self._cta_threads
+        cta = int(operation.threads[0]) // self._wave.cta_threads
         source = 2 * self.warps + NUMBERS * cta + int(self._issued[cta]) % NUMBERS
         self._issued[cta] += 1
         rows = self.rows[warps]
@@ -188,12 +186,13 @@ class Clocks:
             self._join(warps, clock.at_completion)
             return
         # A wait is for the copies of one's own, or for the product of one's own warpgroup.
-        size = 1 if operation.engine == COPIES_OF_THREADS else WARPGROUP
-        for group in np.unique(warps // size).tolist():
+        alone = operation.engine == COPIES_OF_THREADS
+        waiting, issuing = (each if alone else self._wave.warpgroup(each * WARP) for each in (warps, clock.warps))
+        for group in np.unique(waiting).tolist():
             row = clock.at_completion.copy()
-            row[SEEN, self.warps + clock.warps[clock.warps // size != group]] = 0
+            row[SEEN, self.warps + clock.warps[issuing != group]] = 0
             row[SEEN, clock.source] = 0
-            self._join(warps[warps // size == group], row)
+            self._join(warps[waiting == group], row)
 
     def _join(self, warps: NDArray[np.int64], row: Times) -> None:
         self.rows[warps] = np.maximum(self.rows[warps], row)
@@ -210,6 +209,7 @@ class Clocks:
     def write_flag(self, warps: NDArray[np.int64], token: Hashable, *, releases: bool) -> None:
         """A strong write publishes what its warps have done and seen; without a release, up to their last fence."""
         row = self.rows[warps].max(axis=0)
+        row[MET] = 0  # what relaxed reads met is not seen before a fence
         if releases:
             row[SEEN, warps] = self.now
         elif row[FENCED].any():
@@ -226,8 +226,9 @@ class Clocks:
             return
         met = known.copy()
         met[MET] = np.maximum(known[MET], known[SEEN])
+        met[FENCED] = 0  # no fence of this warp has come after it
         if not acquires:
-            met[SEEN] = met[FENCED] = 0
+            met[SEEN] = 0
         self._join(warps, met)
 
     def fence_proxy(self, threads: Threads, parts: tuple[int, ...]) -> None:

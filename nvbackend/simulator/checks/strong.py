@@ -1,8 +1,8 @@
 """What strong accesses order: a release at a place, and an acquire that reads there. PTX ISA 8.8 (causality order).
 
 An access releases and acquires by its own order, or with a fence before a write and after a read. Relaxed ones without
-a fence order nothing. Taken generously: a place is 16 bytes, a fence of any scope counts, and what a fence did for one
-warp counts for those that a barrier orders after it.
+a fence order nothing. Taken generously: a place is a word of 4 bytes, a fence of any scope counts, and what a fence did
+for one warp counts for those that a barrier orders after it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nvbackend.simulator.events import Access, By, Site
 from nvbackend.simulator.machine.lanes import WARP
 from nvbackend.simulator.machine.wave import Wave
 
-_PLACE_BITS = 4
+_PLACE = 4
 _RELEASES, _ACQUIRES = ("release", "acq_rel"), ("acquire", "acq_rel")
 _NARROW = {"cta": 1, "cluster": 2}
 """How many of the groups of threads that a scope is within: its CTA, its cluster, all."""
@@ -139,10 +139,14 @@ class Strong:
 
     def _places(self, access: Access) -> Iterator[tuple[Place, NDArray[np.int64], int]]:
         """The places, each with the warps of a CTA that access it."""
-        addresses = access.addresses.astype(np.int64) >> _PLACE_BITS
-        threads = np.broadcast_to(access.by.threads, addresses.shape)
-        owners = np.broadcast_to(-1 if access.owners is None else access.owners, addresses.shape)
-        rows = np.unique(np.stack([owners, addresses, threads // self._wave.cta_threads, threads // WARP]), axis=1)
+        within = np.arange(0, access.size, _PLACE)
+        places = (access.addresses.astype(np.int64)[:, None] + within) // _PLACE
+        threads, owners = (
+            np.broadcast_to(np.reshape(each, (-1, 1)), places.shape)
+            for each in (access.by.threads, -1 if access.owners is None else access.owners)
+        )
+        columns = [owners, places, threads // self._wave.cta_threads, threads // WARP]
+        rows = np.unique(np.stack([each.ravel() for each in columns]), axis=1)
         found: dict[tuple[Place, int], list[int]] = {}
         for owner, address, cta, warp in rows.T.tolist():
             found.setdefault(((access.space, owner, address), cta), []).append(warp)

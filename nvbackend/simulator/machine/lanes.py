@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from nvbackend.simulator.events import Bits, Mask, Threads
 
-WARP = 32
+WARP, WARPGROUP = 32, 128
+"""Their threads."""
 
 
 class Lanes:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nvbackend.diagnostics import Location
 from nvbackend.simulator.events import Addresses, Bits, By, Mask, Observer, Pending, Threads
-from nvbackend.simulator.machine.lanes import WARP, Lanes
+from nvbackend.simulator.machine.lanes import WARP, WARPGROUP, Lanes
 from nvbackend.simulator.memory import Memory
 
 _Part = TypeVar("_Part")
@@ -210,6 +210,11 @@ class Wave:
     def cta(self, threads: Threads) -> NDArray[np.int64]:
         """The CTA in the wave of each thread."""
         return threads // self.cta_threads
+
+    def warpgroup(self, threads: Threads) -> NDArray[np.int64]:
+        """The warpgroup of each thread, four warps of one CTA, numbered through the wave."""
+        each = -(-self.cta_threads // WARPGROUP)
+        return self.cta(threads) * each + threads % self.cta_threads // WARPGROUP
 
     def rank(self, threads: Threads) -> NDArray[np.int64]:
         """The rank in its cluster of the CTA of each thread."""

@@ -91,18 +91,61 @@ def test_weak_flags_race_themselves() -> None:
         assert _run(store, weak, "") == (None if is_right else "simulator.race")
 
 
-@pytest.mark.parametrize(("middle", "wanted"), [("release", None), ("relaxed", "simulator.race")])
-def test_what_is_handed_on_is_seen(middle: str, wanted: str | None) -> None:
-    """CTA 0 stores data, CTA 1 hands its flag on, CTA 2 reads: causality is transitive."""
-    store = "st.release.gpu.global.u32 [%rd1], 1;"
+FENCE = "fence.acq_rel.gpu;"
+RACE = "simulator.race"
+
+
+@pytest.mark.parametrize("apart", [4, 8, 12, 32])
+@pytest.mark.parametrize(
+    ("before", "load", "between", "store", "wanted"),
+    [
+        ("", "acquire", "", "release", None),
+        ("", "relaxed", FENCE, "relaxed", None),
+        (FENCE, "relaxed", FENCE, "relaxed", None),
+        ("", "relaxed", FENCE, "release", None),
+        ("", "acquire", "", "relaxed", RACE),
+        (FENCE, "acquire", "", "relaxed", RACE),
+        (FENCE, "relaxed", "", "relaxed", RACE),
+        (FENCE, "relaxed", "", "release", RACE),
+    ],
+)
+def test_what_is_handed_on_is_seen(
+    before: str, load: str, between: str, store: str, wanted: str | None, apart: int
+) -> None:
+    """CTA 0 stores data, CTA 1 hands its flag on, CTA 2 reads: causality is transitive.
+
+    A fence before CTA 1 reads the first flag orders nothing that it learns from it.
+    """
     hand_over = (
-        "READ: setp.eq.u32 %p0, %r0, 2; @%p0 bra LAST; "
-        "V: ld.acquire.gpu.global.u32 %r2, [%rd1]; setp.ne.u32 %p1, %r2, 1; @%p1 bra V; "
-        f"st.{middle}.gpu.global.u32 [%rd1+32], 1; bra END;\nLAST:"
+        f"READ: setp.eq.u32 %p0, %r0, 2; @%p0 bra LAST; {before} "
+        f"V: ld.{load}.gpu.global.u32 %r2, [%rd1]; setp.ne.u32 %p1, %r2, 1; @%p1 bra V; {between} "
+        f"st.{store}.gpu.global.u32 [%rd1+{apart}], 1; bra END;\nLAST:"
     )
     text = TEXT.replace("setp.eq.u32 %p0, %r0, {reader}", "setp.ne.u32 %p0, %r0, 0").replace("READ:", hand_over)
-    text = text.format(store=store, load="ld.acquire.gpu.global.u32 %r2, [%rd1+32];", after="")
+    first = "st.release.gpu.global.u32 [%rd1], 1;"
+    text = text.format(store=first, load=f"ld.acquire.gpu.global.u32 %r2, [%rd1+{apart}];", after="")
     assert _launched(text, 3) == wanted
+
+
+@pytest.mark.parametrize("width", ["u32", "u64"])
+@pytest.mark.parametrize("place", [0, 1, 2, 3, 5])
+def test_a_flag_is_its_own_words(place: int, width: str) -> None:
+    """CTA 0 sets one flag of an array, CTA 1 the flag `place`, which it alone has data for; CTA 2 waits for the first.
+
+    Flags of one sector are flags of their own.
+    """
+    size = {"u32": 4, "u64": 8}[width]
+    register = {"u32": "%r2", "u64": "%rd3"}[width]
+
+    def store(at: int) -> str:
+        return f"st.release.gpu.global.{width} [%rd1+{at * size}], 1;"
+
+    other = f"READ: setp.eq.u32 %p0, %r0, 2; @%p0 bra LAST; st.global.u32 [%rd0], 7; {store(place)} bra END;\nLAST:"
+    text = TEXT.replace("setp.eq.u32 %p0, %r0, {reader}", "setp.ne.u32 %p0, %r0, 0").replace("READ:", other)
+    text = text.replace("st.global.u32 [%rd0], 7;\n{store}", "{store}")
+    load = f"ld.acquire.gpu.global.{width} {register}, [%rd1];"
+    load += f" cvt.u32.u64 %r2, {register};" if width == "u64" else ""
+    assert _launched(text.format(store=store(0), load=load, after=""), 3) == (RACE if place else None)
 
 
 def add(k, out, *, scope, place, first):

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from nvbackend.ptx.syntax import Instruction, Operand, Vector
 from nvbackend.simulator.calls.copies import groups
 from nvbackend.simulator.calls.tensor.mma import fragment_reader, register_type
-from nvbackend.simulator.calls.together import WARPGROUP, warpgroups
+from nvbackend.simulator.calls.together import warpgroups
 from nvbackend.simulator.events import Addresses, Bits, By, Pending, Threads
 from nvbackend.simulator.machine.compiling import Compiling
 from nvbackend.simulator.machine.in_flight import Flights, written_in_flight
-from nvbackend.simulator.machine.lanes import Lanes
+from nvbackend.simulator.machine.lanes import WARPGROUP, Lanes
 from nvbackend.simulator.machine.wave import Reader, Step, Wave, Writer
 from nvbackend.simulator.memory import windows
 from nvbackend.simulator.sync.groups import WgmmaGroups
