@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 from nvbackend.diagnostics.brief import cut
 from nvbackend.diagnostics.diagnostic import Diagnostic
+from nvbackend.diagnostics.location import Location, caller_location
 from nvbackend.diagnostics.records import record
+
+_PACKAGE = __name__.partition(".")[0]
 
 
 class DiagnosticWarning(UserWarning):
     """The category of nvbackend's warnings, for `warnings.filterwarnings`: "error" makes errors of them."""
 
-    __module__ = __name__.partition(".")[0]
+    __module__ = _PACKAGE
 
     def __repr__(self) -> str:
         return cut(f"<{str(self).partition(chr(10))[0]}>")
@@ -39,17 +42,21 @@ def announce(diagnostics: Iterable[Diagnostic], suppressed: Iterable[Suppressed]
     if not warned and not allowed:
         return
     import logging
-    import warnings
 
-    logger = logging.getLogger(__package__.partition(".")[0])
+    logger = logging.getLogger(_PACKAGE)
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())  # otherwise a program without logging would see warnings twice
     for each in allowed:
         logger.info("%s", each)
     for diagnostic in warned:
         logger.warning("%s", diagnostic)
-        at = diagnostic.location
-        if at is None:
-            warnings.warn(str(diagnostic), DiagnosticWarning, stacklevel=2)
-        else:
-            warnings.warn_explicit(str(diagnostic), DiagnosticWarning, at.file, at.line)
+        warn(str(diagnostic), DiagnosticWarning, diagnostic.location)
+
+
+def warn(text: str, category: type[Warning], at: Location | None = None) -> None:
+    """Warn at `at`, else at the user's line, else, where this package is the program, at no line of it."""
+    import warnings
+
+    place = at or caller_location()
+    file, line = (place.file, place.line) if place else (_PACKAGE, 0)
+    warnings.warn_explicit(text, category, file, line)

@@ -6,14 +6,12 @@ docs/stability.md says what is promised; tests hold every deprecation to it.
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from nvbackend.diagnostics.announce import DiagnosticWarning
+from nvbackend.diagnostics.announce import DiagnosticWarning, warn
 from nvbackend.diagnostics.arguments import ARGUMENT
-from nvbackend.diagnostics.location import caller_location
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 _MARK = "__deprecation__"
@@ -40,11 +38,7 @@ class Deprecation:
 
     def warn(self) -> None:
         """Warn at the user's line."""
-        at = caller_location()
-        if at is None:
-            warnings.warn(str(self), DeprecatedWarning, stacklevel=2)
-        else:
-            warnings.warn_explicit(str(self), DeprecatedWarning, at.file, at.line)
+        warn(str(self), DeprecatedWarning)
 
 
 def deprecated(name: str, *, instead: str, since: str, removed: str) -> Callable[[Call], Call]:

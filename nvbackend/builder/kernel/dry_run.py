@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from nvbackend.builder.core.core import Core
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.diagnostics.announce import warn
 from nvbackend.isel.machine.register_room import LAUNCH_REGISTERS
 from nvbackend.signature import Scalar, Signature
 
@@ -26,7 +26,7 @@ def dry_run(core: Core, signature: Signature, sizes: Sequence[Mapping[str, int]]
     try:
         return check(subject_of(core, signature), Run, sizes)
     except Exception as error:  # noqa: BLE001 - a kernel that cannot be judged is still one that was verified
-        warnings.warn(f"the dry run of {signature.name} failed: {error!r}", RuntimeWarning, stacklevel=2)
+        warn(f"the dry run of {signature.name} failed: {error!r}", RuntimeWarning)
         return []
 
 
