@@ -13,8 +13,6 @@ _DEBUG = "dbg"
 KIND, LINES = "emissionKind", "DebugDirectivesOnly"
 """What a DICompileUnit says of what is printed of it, and the kind that is `.loc` alone."""
 _WITH_VARIABLES = ("LineTablesOnly", "FullDebug")
-_DEPTH = 16
-"""Scopes within scopes, at most."""
 
 
 def place_of(instruction: ir.Instruction) -> Location | None:
@@ -45,8 +43,7 @@ def _facts(node: object) -> dict[str, Any]:
 
 def _file(scope: object) -> str:
     """The path of the file of a scope, or of one around it."""
-    for _ in range(_DEPTH):
-        facts = _facts(scope)
+    while facts := _facts(scope):
         named = _facts(facts.get("file"))
         if isinstance(named.get("filename"), str):
             return str(named["filename"])

@@ -205,8 +205,7 @@ def _hides(instruction: Instruction) -> bool:
 def _row_of(
     core: Core, call: ir.CallInstr, instruction: Instruction, named: Mapping[str, ir.Value | None], *, jumps: bool
 ) -> MachineInstr | None:
-    """The instruction as that of the row that has most of its operands; None where the catalogue does not have it."""
-    best: tuple[int, Row, Operands] | None = None
+    """The instruction as that of the first row that it fits; None where the catalogue does not have it."""
     for row, bound in rows_for(instruction, waits=jumps):
         operands: dict[str, ir.Value | int | list[ir.Value]] = {}
         fits = True
@@ -219,9 +218,9 @@ def _row_of(
                 continue
             if all(value is not None for value in values):
                 operands[name] = values[0] if operand.count == 1 else [_register(value) for value in values]
-        if fits and (best is None or len(operands) > best[0]):
-            best = len(operands), row, operands
-    return None if best is None else _instruction(core, call, best[1], best[2])
+        if fits:
+            return _instruction(core, call, row, operands)
+    return None
 
 
 def _register(value: ir.Value | int | None) -> ir.Value:

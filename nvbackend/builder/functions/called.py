@@ -8,7 +8,7 @@ what was expanded. When the kernel is printed, `scopes.calls` puts the call wher
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from llvmlite import ir
 
@@ -151,8 +151,8 @@ def _llvm_kind(kind: Kind) -> ir.Type:
 def _argument(k: FunctionBuilder, name: str, kind: Kind, argument: ir.Argument) -> Value | Address:
     argument.name = name
     parameter = _parameter(k, kind, argument)
-    if isinstance(kind, Scalar) and isinstance(parameter, Value):
-        assume_values(k.core, parameter, kind)
+    if isinstance(kind, Scalar):
+        assume_values(k.core, cast("Value", parameter), kind)
     return parameter
 
 

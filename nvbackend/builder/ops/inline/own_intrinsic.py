@@ -62,24 +62,18 @@ def _plain_faults(row: Row, lowering: Intrinsic) -> Iterator[str]:
 
 
 def _one_call(row: Row, numbers: Mapping[str, int]) -> str:
-    """A module with a function that calls it once and stores what comes back."""
+    """A module with a function that calls it once and stores what comes back: the call takes its inputs' arguments."""
     module = ir.Module()
     registers = [each for each in row.operands if each.role is not Role.IMMEDIATE]
-    inputs = {each.name: llvm_type(each.register.element) for each in registers if _comes_in(each)}
-    counts = {each.name: each.count for each in registers}
-    kinds = [kind for name, kind in inputs.items() for _ in range(counts[name])]
+    kinds = [llvm_type(each.register.element) for each in registers for _ in range(each.count)]
     pointer = ir.PointerType(addrspace=RegisterClass.GLOBAL.addrspace)
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [*kinds, pointer]), "call")
     builder = ir.IRBuilder(function.append_basic_block())
     *arguments, memory = function.args
     remaining = iter(arguments)
-    values = {name: [next(remaining) for _ in range(counts[name])] for name in inputs}
+    values = {each.name: [next(remaining) for _ in range(each.count)] for each in registers}
     for results in lower(builder, row, {**values, **numbers}).values():
         for result in results:
             builder.store(result, memory)
     builder.ret_void()
     return str(module)
-
-
-def _comes_in(operand: RowOperand) -> bool:
-    return operand.role is Role.INPUT or operand.tied
