@@ -94,6 +94,19 @@ def test_a_file_that_changed_since_the_process_began_is_not_what_runs(module: Pa
     assert not programs.are_as_then([(str(module), stat.st_mtime_ns, stat.st_size)])
 
 
+@pytest.mark.parametrize(("began", "is_old"), [(-1, False), (0, True), (1, True)])
+def test_a_change_in_the_nanosecond_of_the_beginning_is_one_before(
+    module: Path, monkeypatch: pytest.MonkeyPatch, began: int, is_old: bool
+) -> None:
+    """The process began so many nanoseconds after the change."""
+    stat = module.stat()
+    monkeypatch.setattr(programs, "STARTED_NS", stat.st_mtime_ns + began)
+    files = ((str(module), stat.st_mtime_ns, stat.st_size),)
+    assert programs.loaded() == (files if is_old else None)
+    assert programs.are_as_then(files) is is_old
+    assert (programs.installed.__wrapped__() is not None) is is_old
+
+
 BUILT = """
 import sys
 import nvbackend as nvb

@@ -55,3 +55,13 @@ def test_what_only_some_threads_access_does_not_count() -> None:
     for unsure in (replace(known, instruction=GUARDED, offset=4), replace(known, size=None, offset=4)):
         assert reaches(ROW, [("address", known), ("address", unsure)]) == {"address": 4}
         assert reaches(ROW, [("address", unsure)]) == {}
+
+
+def test_what_the_semantics_say_is_not_asked_of_the_text() -> None:
+    """Of two addresses, that alone whose extent they leave out."""
+    known = TextEffect(STORE, WRITES, "%r1", "shared", 8)
+    effects = [("address", known), ("other", replace(known, size=16))]
+    for address, other in ((None, 4), (4, None), (4, 4), (None, None)):
+        row = replace(ROW, semantics=Semantics(memory=(writes("address", address), writes("other", other))))
+        said = {"address": (address, 8), "other": (other, 16)}
+        assert reaches(row, effects) == {name: size for name, (extent, size) in said.items() if extent is None}
