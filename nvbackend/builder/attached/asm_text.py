@@ -48,7 +48,7 @@ def read_asm(asm: ir.InlineAsm, arguments: Sequence[ir.Value]) -> AsmText:
     declared: list[str] = []
     for place, (letter, value) in enumerate(zip([*outputs, *inputs], values, strict=False)):
         tied = int(letter) if letter.isdigit() else None
-        if tied is not None and tied < len(outputs):
+        if tied is not None and tied < min(place, len(outputs)):
             names.append(names[tied])
             values[tied] = value
         elif letter in _NUMBERS and isinstance(value, ir.Constant) and isinstance(value.constant, int):

@@ -38,6 +38,39 @@ def test_constraints_that_do_not_fit_their_operands_are_compiled_isolated(
     assert k.finish().isolated is isolated
 
 
+KINDS = {
+    **{f"i{width}": ir.IntType(width) for width in (1, 8, 16, 32, 64)},
+    "half": ir.HalfType(),
+    "float": ir.FloatType(),
+    "double": ir.DoubleType(),
+    **{f"address{space}": ir.PointerType(addrspace=space) for space in (0, 1, 3)},
+}
+TAKEN = {
+    "h": {"i16"},
+    "r": {"i32"},
+    "l": {"i64", "address0", "address1"},
+    "f": {"float"},
+    "d": {"double"},
+    "n": {"i32", "i64"},
+}
+"""What LLVM has registers of each letter for, and numbers; an address of shared memory may have 32 or 64 bits."""
+
+
+@pytest.mark.parametrize("letter", [*TAKEN, "c", "q", "0"])
+def test_a_letter_takes_the_types_of_its_registers(letter):
+    for name, kind in KINDS.items():
+        for is_result in (False, True):
+            builder = owner([])
+            k = attach(builder)
+            arguments = [] if is_result else [ir.Constant(kind, 1 if isinstance(kind, ir.IntType) else ir.Undefined)]
+            called = ir.FunctionType(kind if is_result else VOID, [each.type for each in arguments])
+            builder.asm(called, "membar.cta;", "=" * is_result + letter, arguments, side_effect=True)
+            builder.ret_void()
+            k.verify()
+            is_taken = name in TAKEN.get(letter, ()) and not (is_result and letter == "n")
+            assert k.finish().isolated is not is_taken, (name, is_result)
+
+
 @pytest.mark.parametrize(
     ("name", "returned", "passed", "isolated"),
     [
