@@ -203,7 +203,7 @@ def test_what_is_no_such_function_is_refused() -> None:
 
 def test_the_line_of_the_call_is_named() -> None:
     call = scenes()["map function"]
-    for function in (object, lambda: 1, len):
+    for function in (object, lambda: 1, len, nvb.WgmmaRequest):
         with pytest.raises(
             nvb.DiagnosticError, match=r"TileValues.map: \S+ cannot be called with 1 argument"
         ) as caught:
