@@ -96,9 +96,8 @@ class _Flow:
 
     def body(self, statements: Sequence[ast.stmt], reached: Reached) -> Reached:
         for statement in statements:
-            if reached is Reached.NEVER:
-                break
-            reached = self._statement(statement, reached)
+            if reached is not Reached.NEVER:
+                reached = self._statement(statement, reached)
         return reached
 
     def _statement(self, node: ast.stmt, reached: Reached) -> Reached:
