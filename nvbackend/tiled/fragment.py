@@ -93,7 +93,7 @@ class Partition:
 
     layout: AnyLayout
     offset: Any = 0
-    start: tuple[Layout, Any] | None = field(default=None, compare=False, repr=False)
+    start: tuple[Layout, Any] | None = field(default=None, compare=False)
 
     def offset_in(self, elements: int, bits: int) -> Any:
         """The offset in units of `elements` elements, of `bits` bits each.

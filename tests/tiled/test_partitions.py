@@ -197,6 +197,7 @@ def test_an_offset_in_larger_units_is_the_whole_number_of_them(threads: Layout, 
     whole = all(threads(thread) % elements == 0 for thread in range(size(threads)))
     for thread in range(size(threads)):
         part = Partition(Layout(4, 64), threads(thread), (threads, thread))
+        assert part == Partition(Layout(4, 64), threads(thread)), "where it comes from is no part of it"
         if whole or threads(thread) == 0:
             assert part.offset_in(elements, 16) == threads(thread) // elements
         elif threads(thread) % elements:
