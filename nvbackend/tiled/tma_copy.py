@@ -201,7 +201,7 @@ def _grown(
                 growing = False
         if growing and order[dimension] == mode and along == box[mode] and step == following:
             most = min(TMA_BOX_LIMIT, limits.get(mode, TMA_BOX_LIMIT)) // box[mode]
-            taken = max(each for each in range(1, count + 1) if count % each == 0 and each <= max(most, 1))
+            taken = max(each for each in range(1, count + 1) if count % each == 0 and each <= most)
             box[mode] *= taken
             following *= taken
         if taken < count:
@@ -232,14 +232,14 @@ def _walk(layout: AnyLayout, plain: Layout, extents: tuple[int, ...]) -> Iterato
 def _shared_out(copy: TmaCopy, count: int) -> TmaCopy:
     """The same with smaller boxes, so that their number is a multiple of `count`, cut along the outermost dimension."""
     missing = count // math.gcd(copy.count, count)
+    if missing == 1:
+        return copy
     outer = next((mode for mode in reversed(copy.order) if copy.box[mode] > 1), copy.order[0])
     extent = copy.box[outer]
     if extent % missing or (outer == copy.order[0] and copy.element.bytes_for(extent // missing) % _UNIT_BYTES):
         problem = f"its outermost extent, {extent}, cannot be cut into {missing}"
         instead = "multicast to fewer CTAs, or take a larger tile"
         MULTICAST.fail(cta=0, count=count, boxes=copy.count, box=copy.box, problem=problem, instead=instead)
-    if missing == 1:
-        return copy
     box = tuple(each // missing if mode == outer else each for mode, each in enumerate(copy.box))
     first = (missing, math.prod(box), outer, box[outer])
     return TmaCopy(copy.element, copy.layout, box, copy.order, copy.swizzle, (first, *copy.rests))

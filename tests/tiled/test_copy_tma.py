@@ -122,6 +122,15 @@ def test_extents_of_a_box_end_at_256():
     assert arrived(copy, copy.boxes()) == wanted(copy.layout)
 
 
+@pytest.mark.parametrize(
+    ("rows", "of_box"), [(255, 255), (256, 256), (257, 1), (258, 129), (263, 1), (510, 255), (512, 256), (514, 2)]
+)
+def test_rows_of_a_box_divide_those_of_the_tile(rows, of_box):
+    copy = make_tma_copy(u8, Layout((1024, 64), (64, 1)), Layout((rows, 16), (16, 1)))
+    assert (copy.box, copy.count) == ((of_box, 16), rows // of_box)
+    assert arrived(copy, copy.boxes()) == wanted(copy.layout)
+
+
 def test_a_mode_in_another_order_is_boxes_of_its_runs():
     """Even rows before odd ones: a box goes on only where the tensor does."""
     layout = Layout(((2, 4), 64), ((256, 64), 1))
