@@ -15,6 +15,9 @@ from tests.support.process import ROOT, python_output
 LONG_AGO = 10**9
 """A time in seconds, before this process began."""
 
+NO_CODE = ("LICENSE", "data.txt", "inside/__pycache__/code.py", "of.data/code.py")
+"""Files that are no code of a package, and copies of it."""
+
 
 def write(path: Path, text: str = "", at: int = LONG_AGO) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -27,7 +30,7 @@ def write(path: Path, text: str = "", at: int = LONG_AGO) -> Path:
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A package that kernels are made with."""
     folder = tmp_path / "a_builder"
-    for name in ("__init__.py", "inside/__init__.py", "inside/code.py", "version.py"):
+    for name in ("__init__.py", "inside/__init__.py", "inside/code.py", "version.py", *NO_CODE):
         write(folder / name)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(programs, "_WHOLE", ("a_builder",))
@@ -49,9 +52,42 @@ def test_packages_that_are_called_are_known_by_every_file(package: Path) -> None
     assert installed() not in (None, before, longer)
 
 
+@pytest.mark.parametrize(
+    "name", ["inside/code.py", "inside/deeper/code.py", "a.so", "inside/a.dylib", "a.dll", *NO_CODE]
+)
+def test_files_of_code_count_and_no_others(package: Path, name: str) -> None:
+    write(package / name)
+    before = programs.installed.__wrapped__()
+    write(package / name, "longer")
+    after = programs.installed.__wrapped__()
+    assert None not in (before, after)
+    assert (before == after) is (name in NO_CODE)
+
+
+@pytest.mark.parametrize("name", ["version.py", "__init__.py", "inside/code.py"])
+def test_of_a_package_that_is_computed_with_the_version_counts(
+    package: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "_WHOLE", ())
+    before = programs.installed.__wrapped__()
+    write(package / name, "2")
+    after = programs.installed.__wrapped__()
+    assert None not in (before, after)
+    assert (before == after) is (name != "version.py")
+
+
+def test_what_changed_as_the_process_began_is_what_runs(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for later, runs in ((0, True), (1, False)):
+        monkeypatch.setattr(programs, "STARTED_NS", LONG_AGO * 10**9 - later)
+        assert (programs.loaded() is not None) is runs
+        assert programs.are_as_then([(str(module), LONG_AGO * 10**9, 0)]) is runs
+
+
 def test_a_package_that_is_missing_says_nothing(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_WHOLE", ("no_builder_of_this_name",))
-    assert programs.installed.__wrapped__() is None
+    (package.parent / "without_init").mkdir()
+    for name in ("no_builder_of_this_name", "without_init"):
+        monkeypatch.setattr(programs, "_WHOLE", (name,))
+        assert programs.installed.__wrapped__() is None
 
 
 def test_two_places_of_this_package_are_two_programs(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
