@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 import pytest
 
-from nvbackend import runtime
+from nvbackend import DiagnosticError, runtime
 from nvbackend.intrinsics.row import types
 from nvbackend.runtime import arguments, tensor_map
 from nvbackend.runtime.arrays import array_facts, read_array
@@ -287,6 +287,21 @@ def test_a_grid_that_was_refused_is_refused_again() -> None:
     kernel.launch([8, 2])
     grids = [configuration.grid for _, configuration, *_ in device.named("launch")]
     assert grids == [(8, 2, 1), (8, 3, 1), (8, 2, 1)]
+
+
+def test_names_are_refused_also_where_the_rest_was_launched() -> None:
+    kernel, device = loaded(POINTER)
+    array = Tensor()
+    in_brackets: Any = kernel[2]
+    for launch in (lambda **named: kernel.launch(2, array, **named), lambda **named: in_brackets(array, **named)):
+        for _ in range(2):
+            launch()
+        count = len(device.named("launch"))
+        with pytest.raises(DiagnosticError) as caught:
+            launch(p0=array)
+        assert len(device.named("launch")) == count
+        assert caught.value.diagnostics[0].rule_id in ("launch.call", "call.argument")
+        assert "p0" in str(caught.value)
 
 
 def test_numbers_are_read_at_each_launch() -> None:
