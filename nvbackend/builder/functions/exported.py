@@ -57,10 +57,10 @@ class CompiledFunction:
     target: Target
     parameters: Mapping[str, Scalar | Pointer] = field(hash=False)
     results: tuple[ElementType, ...] | None
-    machine: MachineFunction = field(compare=False, repr=False)
-    ir: str = field(repr=False)
-    ptx: str = field(repr=False)
-    unknown: tuple[str, ...] = field(repr=False)
+    machine: MachineFunction = field(compare=False)
+    ir: str
+    ptx: str
+    unknown: tuple[str, ...]
     diagnostics: tuple[Diagnostic, ...] = ()
 
     @property

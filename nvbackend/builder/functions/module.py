@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from nvbackend.builder.functions.linked import foreign_clash, linked
@@ -38,7 +38,7 @@ class CompiledModule(KernelsByName[CompiledKernel]):
     """Kernels of one module by name; each is a CompiledKernel with the PTX and the cubin of the module."""
 
     target: Target
-    kernels: Mapping[str, CompiledKernel] = field(repr=False)
+    kernels: Mapping[str, CompiledKernel]
 
     @property
     def ptx(self) -> str:
