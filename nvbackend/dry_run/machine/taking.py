@@ -18,7 +18,7 @@ def is_taking(row: Row | None) -> bool:
 
 
 class Taking:
-    """What each CTA that asks is answered."""
+    """What each CTA that asks is answered: the clusters that are left go to whoever of a cluster asks first."""
 
     def __init__(self, launch: Launch, numbers: SharedNumbers) -> None:
         self._launch = launch
@@ -27,7 +27,8 @@ class Taking:
 
     def ask(self, cta: int, address: Any, mask: int, *, multicast: bool) -> None:
         """A CTA asks for the next cluster; the answer goes to `address`, in all CTAs of its cluster by `multicast`."""
-        asked = self._asked[cta] = self._asked.get(cta, 0) + 1
+        cluster = cta // self._launch.cluster
+        asked = self._asked[cluster] = self._asked.get(cluster, 0) + 1
         taken = int(asked <= self._launch.taken)
         place = (self._launch.first + asked) * self._launch.cluster_shape[0]
         ranks = range(self._launch.cluster) if multicast else (None,)

@@ -58,6 +58,20 @@ def lanes_of(value: Value, lanes: int, first: int = 32) -> Any:
     return every[active].astype(np.int64)
 
 
+def multicast_mask(step: Step, ctas: int) -> int | None:
+    """The CTAs that a multicast is to, of a cluster of so many: a bit of each; None where it is none, -1 where unknown.
+
+    Without a mask of its own, as try_cancel is, it is to all of them.
+    """
+    row = step.instr.row
+    if row is None or not row.semantics.multicast:
+        return None
+    if not row.has_operand(facts.MASK):
+        return (1 << ctas) - 1
+    mask = number(step.value(facts.MASK), step.lanes)
+    return -1 if mask is None else mask
+
+
 def number(value: Value, lanes: int) -> int | None:
     """The value where all active lanes have the same, else None."""
     if isinstance(value, int):

@@ -10,7 +10,7 @@ from nvbackend.dry_run.findings import ACCOUNTING, ORDER, UNWRITTEN
 from nvbackend.dry_run.objects.groups import Operation
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Place
 from nvbackend.dry_run.order.events import Warp
-from nvbackend.dry_run.order.footprints import Access, lanes_of, number
+from nvbackend.dry_run.order.footprints import Access, lanes_of, multicast_mask
 from nvbackend.dry_run.order.words import after_rounds, in_rounds, instruction, line, touch_of
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import RANK_SHIFT, Step, Unknown
@@ -50,8 +50,8 @@ class Lifetimes:
         if isinstance(value, Unknown):
             return
         ranks = {value >> RANK_SHIFT} if isinstance(value, int) else set((value >> RANK_SHIFT).tolist())
-        mask = number(step.value("multicast_mask"), step.lanes) if row.has_operand("multicast_mask") else None
-        if mask is not None:
+        mask = multicast_mask(step, self._state.launch.cluster)
+        if mask not in (None, -1):
             ranks = {rank for rank in range(self._state.launch.cluster) if mask >> rank & 1}
         for rank in ranks.intersection(range(self._state.launch.cluster)):
             self.touch(step, self._state.cluster_of(step.cta) + rank, event)

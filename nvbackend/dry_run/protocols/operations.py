@@ -10,7 +10,7 @@ from itertools import groupby
 
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.events import Known, Warp
-from nvbackend.dry_run.order.footprints import Access, number
+from nvbackend.dry_run.order.footprints import Access, multicast_mask, number
 from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.order.words import instruction
 from nvbackend.dry_run.protocols.signals import Signals
@@ -69,12 +69,10 @@ class Operations:
         return known if access.warp is None else self._state.warps[step.cta, step.warps[access.warp]].tell()
 
     def _mask(self, step: Step) -> int | None:
-        row = step.instr.row
-        if row is None or not row.has_operand("multicast_mask"):
-            return None
-        mask = number(step.value("multicast_mask"), step.lanes)
-        if mask is None:
+        mask = multicast_mask(step, self._state.launch.cluster)
+        if mask == -1:
             self._state.findings.lost = True
+            return None
         return mask
 
     def _access(self, step: Step, event: int, known: Known, mask: int | None, barrier: Mbarrier | None) -> int:

@@ -11,7 +11,7 @@ from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ACCOUNTING, EARLY, PARITY
 from nvbackend.dry_run.objects.mbarriers import Arrival, Invalidated, Mbarrier, Place, Wait, is_relaxed
 from nvbackend.dry_run.order.events import Known, Warp
-from nvbackend.dry_run.order.footprints import lanes_of, number
+from nvbackend.dry_run.order.footprints import lanes_of, multicast_mask, number
 from nvbackend.dry_run.order.record import Part
 from nvbackend.dry_run.order.words import after_rounds, counted, in_rounds, instruction, line, touch_of
 from nvbackend.dry_run.protocols.explain import leaves
@@ -150,7 +150,7 @@ class Signals:
         """Arrivals, announced bytes, and bytes that a thread completes itself."""
         said, use = step.instr.semantics, step.instr.semantics.mbarrier
         assert use is not None
-        mask = self._mask(step)
+        mask = multicast_mask(step, self._state.launch.cluster)
         places = None if mask == -1 else self.places(step, mask)
         row = step.instr.row
         assert row is not None
@@ -188,14 +188,6 @@ class Signals:
             )
         warp.seen |= apart
         return {"state": states} if row.has_operand("state") else DONE
-
-    def _mask(self, step: Step) -> int | None:
-        """The CTAs of a multicast; -1 where they are not known."""
-        row = step.instr.row
-        if row is None or not row.has_operand("multicast_mask"):
-            return None
-        mask = number(step.value("multicast_mask"), step.lanes)
-        return -1 if mask is None else mask
 
     def _tracked(self, step: Step, warp: Warp) -> int:
         """The events of the operations that the arrival waits for."""

@@ -12,8 +12,8 @@ import numpy as np
 
 from nvbackend.ptx.syntax import Instruction
 from nvbackend.simulator.calls.copies.async_store import Sending
-from nvbackend.simulator.calls.copies.engines import Side
-from nvbackend.simulator.events import Bits, By
+from nvbackend.simulator.calls.copies.engines import Side, in_cta
+from nvbackend.simulator.events import Addresses, Bits, By
 from nvbackend.simulator.machine.compiling import Compiling
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.wave import Step, Wave
@@ -21,12 +21,13 @@ from nvbackend.simulator.sync.mbarriers import Mbarriers
 
 _ANSWER_BYTES = 16
 _ASK = ("clusterlaunchcontrol", "try_cancel", "async", "mbarrier::complete_tx::bytes", "b128")
+_ALL = "multicast::cluster::all"
 _FIRST = {"get_first_ctaid::x": 0, "get_first_ctaid::y": 1, "get_first_ctaid::z": 2}
 
 
 @dataclass(eq=False)
 class Answering(Sending):
-    """The answer to some threads on its way to their CTA."""
+    """The answer to some threads on its way to their CTA, or to each CTA of their cluster."""
 
     def by(self) -> By:
         """The async proxy, for each of them."""
@@ -38,19 +39,29 @@ def compile(instruction: Instruction, place: Compiling) -> Step:
     parts = instruction.parts
     if parts[1] == "query_cancel":
         return _query(instruction, place)
-    if tuple(part for part in parts if part != "shared::cta") != _ASK:
+    if tuple(part for part in parts if part not in ("shared::cta", _ALL)) != _ASK:
         place.unknown(".".join(parts[1:]))
     target, barrier = (place.address(one) for one in instruction.operands)
 
     def step(wave: Wave, lanes: Lanes) -> None:
-        to = Side("shared::cta", target(wave, lanes), _ANSWER_BYTES)
-        nothing = np.zeros((lanes.count, _ANSWER_BYTES), np.uint8)
-        answering = Answering(place.site, lanes.threads, parts[0], wave, to, nothing, barrier(wave, lanes))
+        count = wave.cluster_size if _ALL in parts else 1
+        answers, barriers = (_in_each(count, one(wave, lanes)) for one in (target, barrier))
+        threads = np.tile(lanes.threads, count)
+        to = Side("shared::cluster" if _ALL in parts else "shared::cta", answers, _ANSWER_BYTES)
+        nothing = np.zeros((len(threads), _ANSWER_BYTES), np.uint8)
+        answering = Answering(place.site, threads, parts[0], wave, to, nothing, barriers)
         by = answering.by()
         wave.part(Mbarriers).must_exist(by, wave.locate(by, to.space, answering.barriers))
         wave.start(answering)
 
     return step
+
+
+def _in_each(ctas: int, addresses: Addresses) -> Addresses:
+    """The same offsets in each of several CTAs; for one, the addresses themselves."""
+    if ctas == 1:
+        return addresses
+    return np.array([in_cta(address, rank) for rank in range(ctas) for address in addresses.tolist()], np.uint64)
 
 
 def _query(instruction: Instruction, place: Compiling) -> Step:

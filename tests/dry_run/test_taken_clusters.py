@@ -1,0 +1,84 @@
+"""Clusters that take over the work of others: one CTA asks, and the answer comes to all of them. PTX ISA 9.7.13."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import nvbackend as nvb
+from nvbackend import f32, i32, u32
+
+ROW, CLUSTER = 64, 2
+Where = Callable[[nvb.Value], nvb.Value]
+
+
+def _kernel(asks: Where, announces: Where, *, multicast: bool = True) -> nvb.KernelDefinition:
+    """CTAs double rows; those of the ranks that `announces` names expect the answer that those of `asks` ask for."""
+
+    @nvb.kernel("sm_100a", threads=ROW, cluster=CLUSTER)
+    def doubled(k, x: nvb.Pointer[f32], y: nvb.Pointer[f32]):
+        answer = k.shared(u32, 4, align=16, name="answer")
+        asked = k.mbarrier.array(1, arrivals=1, name="asked")
+        k.mbarrier.ready()
+        rank, thread = k.cluster.rank(), k.thread_id()
+        k.cluster.sync()
+        done, block = k.var(0), k.var(k.block_id())
+        with k.loop():
+            with k.if_(thread == 0):
+                with k.if_(announces(rank)):
+                    k.mbarrier.arrive(asked, expect_tx=16)
+                with k.else_():
+                    k.mbarrier.arrive(asked)
+                with k.if_(asks(rank)):
+                    k.launch_control.try_cancel(answer, asked, multicast=multicast)
+            place = block * ROW + thread
+            y[place] = x[place] * 2.0
+            k.mbarrier.wait(asked, done & 1)
+            more, (first, _, _) = k.launch_control.canceled_cluster(answer)
+            k.fence.proxy_async()
+            k.cluster.sync()
+            k.break_if(~more)
+            block.set(first.to(i32) + rank)
+            done += 1
+
+    return doubled
+
+
+def _all(rank: nvb.Value) -> nvb.Value:
+    return rank >= 0
+
+
+RIGHT: dict[str, Where] = {
+    "the first asks": lambda rank: rank == 0,
+    "the first asks, said otherwise": lambda rank: rank < 1,
+    "the last asks": lambda rank: rank == CLUSTER - 1,
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_an_answer_to_all_comes_to_each(name: str) -> None:
+    loaded = nvb.runtime.load(_kernel(RIGHT[name], _all).compile(assemble=False), device="simulator")
+    x = np.arange(6 * ROW, dtype=np.float32)
+    y = np.zeros_like(x)
+    loaded.launch(6, x, y)
+    assert (y == 2 * x).all()
+
+
+@pytest.mark.parametrize(
+    ("asks", "announces", "multicast", "rule"),
+    [
+        (lambda rank: rank == 0, lambda rank: rank == 0, True, "mbarrier.unexpected-in-peer"),
+        (lambda rank: rank == 1, lambda rank: rank == 1, True, "mbarrier.unexpected-in-peer"),
+        (lambda rank: rank == 0, _all, False, "mbarrier.missing-in-peer"),
+        (lambda rank: rank == 1, _all, False, "mbarrier.missing-in-peer"),
+        (_all, _all, True, "mbarrier.wrong-bytes"),  # each is answered twice
+    ],
+)
+def test_each_cta_announces_the_bytes_that_come_to_it(
+    asks: Where, announces: Where, multicast: bool, rule: str
+) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        _kernel(asks, announces, multicast=multicast).build()
+    assert [found.rule_id for found in caught.value.diagnostics] == [rule]
