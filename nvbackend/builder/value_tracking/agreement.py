@@ -14,16 +14,13 @@ from dataclasses import replace
 from llvmlite import ir
 
 from nvbackend.builder.value_tracking.calls import PURE
+from nvbackend.builder.value_tracking.expressions.bits import FIXED
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.builder.value_tracking.results import MEMORY
 from nvbackend.builder.value_tracking.uniformity_graph import Graph
 from nvbackend.isel.machine.agreement import Formula
 
-_REGISTERS = "llvm.nvvm.read.ptx.sreg."
-_FIXED = tuple(
-    f"{_REGISTERS}{name}" for name in ("tid.", "ntid.", "ctaid.", "nctaid.", "laneid", "cluster", "ncluster")
-)
-_CALLS = (*_FIXED, *PURE, "llvm.nvvm.elect.sync", "llvm.nvvm.shfl.sync.idx.")
+_CALLS = (*FIXED, *PURE, "llvm.nvvm.elect.sync", "llvm.nvvm.shfl.sync.idx.")
 _OPPOSITE = {"ne": "eq", "sge": "slt", "uge": "ult", "sgt": "sle", "ugt": "ule"}
 """Comparisons that are facts by their opposites."""
 _DEPTH = 8

@@ -25,7 +25,11 @@ _DEPTH = 48
 """Operations through which a bit is traced."""
 _COUNTS, _COUNT_BITS = ("popc.", "clz."), 7
 """Instructions that count up to 64, and the bits of that number."""
-_REGISTERS = "llvm.nvvm.read.ptx.sreg."
+FIXED = tuple(
+    f"llvm.nvvm.read.ptx.sreg.{name}"
+    for name in ("tid.", "ntid.", "ctaid.", "nctaid.", "laneid", "lanemask.", "cluster", "ncluster")
+)
+"""Special registers that do not change while a thread runs (PTX ISA 10)."""
 _FIRST_CHUNK_BIT, _CHUNK_BITS, _ROW_SHIFT = 4, 3, 3
 """A swizzle changes up to three bits, from the chunk of 16 bytes on, by those three above (PTX ISA 5.5.7)."""
 _FIRST_SPAN = 32
@@ -139,7 +143,7 @@ def _called(value: ir.CallInstr, bit: int) -> Form:
         is_count = str(value.callee.asm).startswith(_COUNTS)
         return ZERO if is_count and bit >= _COUNT_BITS else frozenset({(value, bit)})
     called = str(value.callee.name)
-    return frozenset({(called if called.startswith(_REGISTERS) else value, bit)})
+    return frozenset({(called if called.startswith(FIXED) else value, bit)})
 
 
 def _is_changed(chunk: Form, row: Form) -> bool | None:

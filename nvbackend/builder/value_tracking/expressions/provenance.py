@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from llvmlite import ir
 
 from nvbackend.builder.scopes.blocks import Storage
-from nvbackend.builder.value_tracking.expressions.bits import Bits
+from nvbackend.builder.value_tracking.expressions.bits import FIXED, Bits
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineBlock, Update
 
-_PURE_CALLS = ("llvm.nvvm.read.ptx.sreg.", "llvm.nvvm.shfl.sync.")
+_PURE_CALLS = (*FIXED, "llvm.nvvm.shfl.sync.")
 _CUTS = ("urem", "srem", "and", "select")
 _STEPS = 64
 """Expressions of more instructions are not followed."""

@@ -9,9 +9,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from llvmlite import ir
 
-from nvbackend import Parameter, Scalar, u32, u64
+from nvbackend import Parameter, Scalar, i32, u32, u64
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.value_tracking.expressions.bits import ONE, Bits
+from nvbackend.builder.value_tracking.expressions.provenance import variables
+from nvbackend.intrinsics.sync import special_registers
 from nvbackend.layout import ComposedLayout, Layout, Swizzle
 
 WORD = 1 << 32
@@ -211,6 +213,41 @@ def test_a_count_of_bits_is_64_at_most():
     for count in (k.integer.popc(x), k.integer.clz(x), k.integer.popc(x.to(u64))):
         assert bits.known(count.ir) == (above, 0)
         assert bits.known((count << 4).ir) == (WORD - 2048 | 15, 0)
+
+
+FIXED = (
+    *(f"{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid") for axis in "xyz"),
+    *(f"cluster_{name}.{axis}" for name in ("ctaid", "nctaid") for axis in "xyz"),
+    *(
+        "cluster_ctarank",
+        "cluster_nctarank",
+        "laneid",
+        *(f"lanemask_{which}" for which in ("eq", "le", "lt", "ge", "gt")),
+    ),
+)
+"""The special registers that are the same in a thread from its first instruction to its last (PTX ISA 10)."""
+
+
+@pytest.mark.parametrize("name", [name for name in special_registers.NAMES if name != "is_explicit_cluster"])
+def test_a_register_that_is_read_again_has_its_bits_where_it_is_fixed(name):
+    """Of a clock, and of what a thread that moves to another SM reads there, nothing is known the second time."""
+    k = new()
+    first, second = (k.special_register(name) for _ in range(2))
+    whole, bits = (1 << first.ir.type.width) - 1, Bits()
+    assert bits.known((first ^ second).ir) == (whole if name in FIXED else 0, 0)
+    assert bits.known((first ^ first).ir) == (whole, 0)
+    assert variables((first - second).ir) == (frozenset() if name in FIXED else None)
+
+
+def test_what_a_call_returns_is_a_number_of_its_own():
+    """The sum and the exchange of the same numbers give others the next time, of other threads."""
+    k = new()
+    x, y = k.arguments
+    lane = y.to(i32)
+    calls = (lambda: k.warp.shuffle(x, "idx", lane), lambda: k.warp.reduce("add", x), k.warp.active_lanes)
+    for call in calls:
+        assert Bits().known((call() ^ call()).ir) == (0, 0)
+    assert Bits().known((k.thread_id() ^ k.warp.shuffle(x, "idx", lane).to(i32)).ir) == (0, 0)
 
 
 @pytest.mark.parametrize("number", range(32))
