@@ -131,7 +131,7 @@ class OperandTracking:
         if not isinstance(barrier, ir.Value):
             return None
         destination = operands.get(_DESTINATION)
-        if isinstance(destination, ir.Value) and row.operand(_DESTINATION).register is RegisterClass.SHARED_CLUSTER:
+        if isinstance(destination, ir.Value):
             self._check_same_cta(cluster, row, destination, barrier, guard)
         said, mask = row.semantics, operands.get(facts.MASK)
         if said.multicast and not row.has_operand(facts.MASK):

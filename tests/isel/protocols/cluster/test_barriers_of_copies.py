@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 import nvbackend as nvb
-from nvbackend import f16, i32, u64
+from nvbackend import f16, i32, u32, u64
+from nvbackend.intrinsics import spellings
 
 TILE = nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64)
 MATRIX = nvb.TensorMap(f16, box=(64, 64))
@@ -68,6 +69,28 @@ def test_a_box_for_a_peer_does_not_complete_on_the_own_barrier(rank, found):
         k.cluster.sync()
 
     assert [one for one in rules_of(kernel, "sm_90a", 2) if one == "tma.barrier-cta"] == found
+
+
+BY_GENERIC_ADDRESSES = next(
+    row for row in spellings.rows() if row.ptx == "st.async.weak.mbarrier::complete_tx::bytes.u32"
+)
+
+
+@pytest.mark.parametrize("barrier", [0, 1, "own", "peer"])
+@pytest.mark.parametrize("destination", [0, 1, "own", "peer"])
+def test_a_store_by_generic_addresses_completes_in_the_cta_that_it_writes_to(destination, barrier):
+    def kernel(k):
+        ranks = {"own": k.cluster.rank(), "peer": k.cluster.peer_rank(), 0: 0, 1: 1}
+        words, full = k.shared(u32, 32), k.mbarrier.array(1, arrivals=1)
+        k.mbarrier.ready()
+        there = k.shared_address(k.cluster.map_to_peer(words.bytes, ranks[destination]), u32, 4)
+        counted = k.shared_address(k.cluster.map_to_peer(full.bytes, ranks[barrier]), u64, 8)
+        with k.one_thread():
+            k.instruction(BY_GENERIC_ADDRESSES, destination=there, values=[k.const(3, u32)], barrier=counted)
+        k.cluster.sync()
+
+    found = [one for one in rules_of(kernel, "sm_90a", 2) if one == "tma.barrier-cta"]
+    assert found == ([] if destination == barrier else ["tma.barrier-cta"])
 
 
 @pytest.mark.parametrize("known", ["destination", "barrier"])
