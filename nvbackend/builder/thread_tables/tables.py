@@ -173,26 +173,26 @@ def cast(operation: str, numbers: Numbers, width: int, to: int) -> Numbers:
     return wrapped(numbers, to)
 
 
-def broken(operation: str, flags: tuple[str, ...], a: Numbers, b: Numbers, width: int) -> Mask | None:
-    """Where a result is undefined for what the instruction promises of it: nsw, nuw, exact."""
-    exact = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "shl": operator.lshift}.get(operation)
+_RESTS = {"udiv": "urem", "sdiv": "srem"}
+_ENDLESS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "shl": operator.lshift}
+
+
+def kept(operation: str, flag: str, a: Numbers, b: Numbers, width: int) -> Mask | None:
+    """Where a result keeps what the instruction promises of it, nsw, nuw or exact; None for everywhere."""
+    if operation in _RESTS:
+        return _where((_BINARY[_RESTS[operation]](a, b, width)[0] == 0).astype(bool))
     left, right = a.astype(object), b.astype(object)
-    broken = np.zeros(np.broadcast_shapes(a.shape, b.shape), bool)
     if operation in ("shl", "lshr", "ashr"):
         right = np.where((right < width).astype(bool), right, 0)
-    if exact is not None and "nuw" in flags:
-        result = exact(left, right)
-        broken |= (result != wrapped(result, width)).astype(bool)
-    if exact is not None and "nsw" in flags:
-        result = exact(signed(left, width), right if operation == "shl" else signed(right, width))
-        broken |= (result != signed(result & (1 << width) - 1, width)).astype(bool)
-    if "exact" in flags:
-        rests = {"udiv": "urem", "sdiv": "srem"}
-        if operation in rests:
-            broken |= (_BINARY[rests[operation]](a, b, width)[0] != 0).astype(bool)
-        else:
-            broken |= (left >> right << right != left).astype(bool)
-    return broken if broken.any() else None
+    if flag == "exact":
+        return _where((left >> right << right == left).astype(bool))
+    if operation not in _ENDLESS:
+        return None
+    if flag == "nsw":
+        result = _ENDLESS[operation](signed(left, width), right if operation == "shl" else signed(right, width))
+        return _where((result == signed(result & (1 << width) - 1, width)).astype(bool))
+    result = _ENDLESS[operation](left, right)
+    return _where((result == wrapped(result, width)).astype(bool))
 
 
 AXES = ("x", "y", "z")

@@ -59,12 +59,12 @@ class Agreement:
             return self._fact(number, self._compared.setdefault((told, sources), number), negated=told != node.op)
         if not depth or not isinstance(node, ir.Instruction) or node.opname not in ("and", "or", "xor"):
             return self._fact(number)
-        constants = [_constant(self._graph.nodes[source]) for source in sources]
         if node.opname == "xor":
-            if constants[1] is None:
+            right = self._graph.nodes[sources[1]]
+            if not isinstance(right, ir.Constant):
                 return self._fact(number)
             inner = self._of(sources[0], depth - 1)
-            return replace(inner, negated=inner.negated is not bool(constants[1]))
+            return replace(inner, negated=inner.negated is not bool(right.constant))
         return Formula(parts=tuple([self._of(source, depth - 1) for source in sources]), every=node.opname == "and")
 
     def _fact(self, number: int, fact: int | None = None, *, negated: bool = False) -> Formula:
@@ -76,10 +76,6 @@ class Agreement:
         if sides is not None and negated:
             sides = sides[1], sides[0]
         return Formula(fact, negated=negated, uniform=known.certain, sides=sides)
-
-
-def _constant(node: object) -> int | None:
-    return node.constant if isinstance(node, ir.Constant) and isinstance(node.constant, int) else None
 
 
 def _is_fixed(node: object, sources: tuple[int, ...]) -> bool:

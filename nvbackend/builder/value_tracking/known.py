@@ -74,7 +74,7 @@ class Known:
             and _are_equal(self.where, other.where)
             and _are_equal(self.numbers, other.numbers)
             and len(self.parts) == len(other.parts)
-            and all(part.equals(another) for part, another in zip(self.parts, other.parts, strict=True))
+            and all(map(Known.equals, self.parts, other.parts))
         )
 
     # -- predicates ---------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ Floats that hold integers are kept as doubles, exactly; a rounded result is unkn
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
@@ -39,9 +40,8 @@ def float_constant(value: ir.Constant) -> Numbers | None:
     precision, number = _PRECISION.get(str(value.type)), value.constant
     if precision is None or not isinstance(number, float) or not (number == 0 or _LEAST <= abs(number) <= _LARGEST):
         return None
-    significand = abs(number.as_integer_ratio()[0])
-    bits = significand.bit_length() - (significand & -significand).bit_length() + 1
-    return np.full((1, 1, 1), number) if bits <= precision else None
+    significand, _ = math.frexp(number)
+    return np.full((1, 1, 1), number) if math.ldexp(significand, precision).is_integer() else None
 
 
 def float_result(instruction: ir.Instruction, operands: Sequence[Known]) -> Result | None:
@@ -196,10 +196,9 @@ def _binary(operation: str, instruction: ir.Instruction, operands: Sequence[Know
         decided = _decided(operation, left, right, width)
         return None if decided is None else (decided[0], _only(decided[1]))
     numbers, defined = tables.binary(operation, left.numbers, right.numbers, width, to)
-    flags = tuple(getattr(instruction, "flags", ()))
-    if flags and (broken := tables.broken(operation, flags, left.numbers, right.numbers, width)) is not None:
-        defined = _together(defined, ~broken)
-    where = _together(left.where, right.where, defined)
+    flags = getattr(instruction, "flags", ())
+    kept = (tables.kept(operation, flag, left.numbers, right.numbers, width) for flag in flags)
+    where = _together(left.where, right.where, defined, *kept)
     decided = None if where is None else _decided(operation, left, right, width)
     if where is None or decided is None:
         return numbers, where
@@ -229,9 +228,9 @@ def key_of(node: object, sources: tuple[int, ...]) -> Key:
             return type(node.constant), node.constant, node.type.width
         return None
     if isinstance(node, ir.CallInstr):
-        return id(node.callee), sources
+        return node.opname, id(node.callee), sources
     if isinstance(node, ir.LoadInstr):
-        return (id(node.operands[0]), sources) if sources else None
+        return (node.opname, id(node.operands[0]), sources) if sources else None
     if isinstance(node, ir.PhiInstr):
         return None
     return _operation(node, sources)

@@ -289,10 +289,14 @@ class _Analysis:
 
 def _rounds(bounds: list[Known], width: int) -> Known:
     """The number of rounds from start to end by step, in each thread where all three are known."""
-    apparent = min(known.apparent for known in bounds)
-    if not all(known.is_whole for known in bounds):
-        return Known(apparent=apparent)
-    start, end, step = (signed(known.numbers, width).astype(object) for known in bounds if known.numbers is not None)
+    whole = [
+        signed(known.numbers, width).astype(object)
+        for known in bounds
+        if known.numbers is not None and known.where is None
+    ]
+    if len(whole) < len(bounds):
+        return Known(apparent=min(known.apparent for known in bounds))
+    start, end, step = whole
     rounds = np.where(step > 0, -((start - end) // np.maximum(step, 1)), 0)
     return Known(np.maximum(rounds, 0).astype(np.uint64))
 

@@ -152,13 +152,14 @@ class Stores:
         for block in function.blocks:
             last = self._last[block.name] = {}
             for instruction in block.instructions:
-                for used in instruction.operands:
-                    if isinstance(used, ir.AllocaInstr):
-                        self._follow(instruction, used, last)
-                        break
+                slots = [used for used in instruction.operands if isinstance(used, ir.AllocaInstr)]
+                if slots:
+                    self._follow(instruction, slots, last)
 
-    def _follow(self, instruction: ir.Instruction, slot: ir.AllocaInstr, last: dict[ir.AllocaInstr, ir.Value]) -> None:
-        """What an instruction does with the slots among its operands, of which `slot` is the first."""
+    def _follow(
+        self, instruction: ir.Instruction, slots: list[ir.AllocaInstr], last: dict[ir.AllocaInstr, ir.Value]
+    ) -> None:
+        """What an instruction does with the `slots` among its operands."""
         if isinstance(instruction, ir.StoreInstr):
             value, place = instruction.operands
             if isinstance(place, ir.AllocaInstr):
@@ -166,9 +167,9 @@ class Stores:
             if isinstance(value, ir.AllocaInstr):
                 self._escaped.add(value)
         elif isinstance(instruction, ir.LoadInstr):
-            self.before[instruction] = last.get(slot)
+            self.before[instruction] = last.get(slots[0])
         else:
-            self._escaped.update(operand for operand in instruction.operands if isinstance(operand, ir.AllocaInstr))
+            self._escaped.update(slots)
 
     def last(self, block: str, slot: ir.AllocaInstr) -> ir.Value | None:
         """What `block` leaves in `slot`, None where it does not store there."""

@@ -278,7 +278,7 @@ def _bounded(divisor: int) -> int:
 
 def _masked(left: int, right: int) -> int:
     """A bit that is clear in one side of an `and` is clear in the result."""
-    return max(_lowest(left), _lowest(right)) if left and right else 0
+    return math.lcm(_lowest(left), _lowest(right))
 
 
 def _lowest(number: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import operator
 
 import pytest
@@ -106,6 +108,25 @@ def test_what_is_known_is_used(a, b):
     with k.range(2 ** (a + 1), x, 2**b) as i:
         assert divisor((i * 4 // 4).ir) == 2 ** min(a + 1, b)
     assert divisor(k.uniform(x * 2**a).ir) == 2**a
+
+
+OF_TWO = {
+    **dict.fromkeys(("add", "sub"), math.gcd),
+    "mul": operator.mul,
+    "and_": lambda left, right: math.lcm(left & -left, right & -right),
+    **dict.fromkeys(("or_", "xor"), lambda left, right: math.gcd(left & -left, right & -right)),
+}
+"""What is certain of numbers that are multiples of these: nothing but 0 is a multiple of 0."""
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+def test_what_two_multiples_make(name):
+    word = ir.IntType(32)
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [word, word]), "f")
+    llvm, (x, y) = ir.IRBuilder(function.append_basic_block()), function.args
+    for left, right in itertools.product((0, 1, 6, 8, 20), repeat=2):
+        made = getattr(llvm, name)(llvm.mul(x, word(left)), llvm.mul(y, word(right)))
+        assert Multiples().divisor(made) == OF_TWO[name](left, right), (left, right)
 
 
 def test_aligned_accesses_survive_division():
