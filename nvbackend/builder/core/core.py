@@ -168,7 +168,7 @@ class Core(Uncopied):
             results = self.lower(row, lowered, name)
         operand_registers = dict(registers_of(row, operands, results))
         seen = self.tracking.tracked(row, operands, self.llvm.block, words or {}, extents or {})
-        if seen.facts.get(THREADS, 0) > 1 and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
+        if THREADS in seen.facts and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
             self._shared_barriers[barrier] = Scope.GRID
         self.record(
             MachineInstr(

@@ -222,9 +222,7 @@ OF_K = {
     **dict.fromkeys(("printf", "device_print"), "k.print"),
     "sync_threads": "k.barrier.sync",
     **dict.fromkeys((f"const_{element}" for element in ("i32", "u32", "i64", "u64", "f32")), "k.const"),
-    **{
-        name: f"k.cta.reduce({operation}, x), or k.warp.reduce" for name, operation in _REDUCED.items() if name == "sum"
-    },
+    "sum": f"k.cta.reduce({_REDUCED['sum']}, x), or k.warp.reduce",
 }
 """Names of CUDA, Triton and NumPy on `k` itself."""
 OF_NOUNS = {

@@ -38,8 +38,8 @@ def quotient(builder: ir.IRBuilder, element: ElementType, a: ir.Value, b: ir.Val
         return wrapped_constant(-1, element)
     if isinstance(x, int) and isinstance(y, int):
         return wrapped_constant(x // y, element)
-    if _is_power_of_two(y):
-        return binary(builder, ">>", element, a, llvm_constant(int(y or 1).bit_length() - 1, element))
+    if (shift := _exponent(y)) is not None:
+        return binary(builder, ">>", element, a, llvm_constant(shift, element))
     if y == -1:
         return binary(builder, "-", element, llvm_constant(0, element), a)
     divisor, is_zero = _divisor(builder, element, a, b)
@@ -58,8 +58,8 @@ def remainder(builder: ir.IRBuilder, element: ElementType, a: ir.Value, b: ir.Va
         return wrapped_constant(-1, element)
     if isinstance(x, int) and isinstance(y, int):
         return wrapped_constant(x % y, element)
-    if _is_power_of_two(y):
-        return binary(builder, "&", element, a, llvm_constant(int(y or 1) - 1, element))
+    if (bits := _exponent(y)) is not None:
+        return binary(builder, "&", element, a, llvm_constant((1 << bits) - 1, element))
     if y == -1:
         return llvm_constant(0, element)
     divisor, is_zero = _divisor(builder, element, a, b)
@@ -91,8 +91,9 @@ def check_written(operation: str, element: ElementType, number: Number) -> None:
         rules.CONSTANT_RANGE.fail(problem=problem, allowed=f"a shift from 0 to {element.bits - 1}")
 
 
-def _is_power_of_two(number: Number | None) -> bool:
-    return isinstance(number, int) and number > 0 and number & (number - 1) == 0
+def _exponent(number: Number | None) -> int | None:
+    """That of a power of two, for a number that is not 0; None for any other."""
+    return number.bit_length() - 1 if isinstance(number, int) and number & -number == number else None
 
 
 def _divisor(builder: ir.IRBuilder, element: ElementType, a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value | None]:

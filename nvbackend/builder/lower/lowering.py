@@ -309,7 +309,7 @@ def _unpack(builder: ir.IRBuilder, row: Row, call: ir.Value) -> dict[str, list[i
     for operand in row.outputs:
         scalar = SCALARS[operand.register.llvm]
         places = range(position, position + operand.count)
-        if not single and _are(call.type, places, scalar):
+        if _are(call.type, places, scalar):
             results[operand.name] = members(builder, call, places)
         else:
             values = (call if single else _element(builder, call, place) for place in places)

@@ -116,7 +116,7 @@ class OperandTracking:
         """Raises cluster.peer-address if `row` needs an address of the CTA's own memory and has a peer's."""
         for operand in row.operands:
             goes_to_peers = operand.name == BARRIER and row.semantics.peers  # only LLVM has it in the own window
-            if operand.register is RegisterClass.SHARED and operand.role is Role.INPUT and not goes_to_peers:
+            if operand.register is RegisterClass.SHARED and not goes_to_peers:
                 for value in values_of({operand.name: operands.get(operand.name)}):
                     self._peers.check(value, row.ptx, operand.name)
 

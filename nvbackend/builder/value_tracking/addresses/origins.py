@@ -6,7 +6,7 @@ function has so far.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 from llvmlite import ir
 
@@ -125,14 +125,17 @@ def is_unknown(number: ir.Value, mapped: Container[ir.Value]) -> str:
     return ""
 
 
-def _sum(number: ir.Value, mapped: Container[ir.Value]) -> tuple[str, list[ir.Value]]:
+_CERTAIN: tuple[str, Sequence[ir.Value]] = "", ()
+
+
+def _sum(number: ir.Value, mapped: Container[ir.Value]) -> tuple[str, Sequence[ir.Value]]:
     """What is unknown of the parts of a sum, and the parts that are selects; neither if one part is an address."""
     problem, choices = "", []
     waiting, seen = [number], {number}
     while waiting:
         term = waiting.pop()
         if _is_address(term):
-            return "", []
+            return _CERTAIN
         if term in mapped:
             problem = problem or _OF_PEER
             continue

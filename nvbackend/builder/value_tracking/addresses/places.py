@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from llvmlite import ir
 
@@ -78,7 +79,7 @@ class Places:
         """The place of each value that is known to be an address."""
         self.descriptors: dict[ir.Value, Place] = {}
         """Where what each descriptor describes starts."""
-        self._objects = 0
+        self._ids = count(1)
         self._of_peers: dict[int, MemoryObject] = {}
         """Each allocation's counterpart in another CTA, by id."""
         self.bits = Bits()
@@ -88,18 +89,16 @@ class Places:
         self, name: str, size: int, part: int, start: tuple[str, int] | None = None, *, space: str = "shared"
     ) -> Place:
         """The start of a new allocation, of `size` bytes in parts of `part`."""
-        self._objects += 1
-        return Place(MemoryObject(self._objects, name, space, size, part, start=start))
+        return Place(MemoryObject(next(self._ids), name, space, size, part, start=start))
 
     def of_peer(self, place: Place | None) -> Place | None:
         """The same place in the shared memory of another CTA, which is other memory."""
         if place is None or place.object.space == PEER_SPACE:
             return place
         if place.object.id not in self._of_peers:
-            self._objects += 1
             own = place.object
             self._of_peers[own.id] = replace(
-                own, id=self._objects, name=f"{own.name} of a peer", space=PEER_SPACE, twin=own.id
+                own, id=next(self._ids), name=f"{own.name} of a peer", space=PEER_SPACE, twin=own.id
             )
         return replace(place, object=self._of_peers[place.object.id])
 
@@ -197,10 +196,12 @@ def _name(value: ir.Value) -> str:
     An operation by a constant has the name of its operand with it, so many of them as a sum is followed back.
     """
     around: list[str] = []
-    while len(around) < _DEPTH and isinstance(value, ir.Instruction) and value.opname in _STRUCTURAL:
-        number = _number(value.operands[1])
-        if number is None:
-            break
+    while (
+        len(around) < _DEPTH
+        and isinstance(value, ir.Instruction)
+        and value.opname in _STRUCTURAL
+        and (number := _number(value.operands[1])) is not None
+    ):
         around.append(f"{_STRUCTURAL[value.opname]}{number})")
         value = value.operands[0]
     block = f"{DEFINED_IN}{value.parent.name}" if isinstance(value, ir.Instruction) else ""

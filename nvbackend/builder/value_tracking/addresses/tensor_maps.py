@@ -117,7 +117,7 @@ class Offsets:
             return [value.constant] * everyone if isinstance(value.constant, int) else None
         name = str(getattr(value.callee, "name", "")) if isinstance(value, ir.CallInstr) else ""
         if name.startswith(_OF_THE_CTA):
-            return [cta * (len(name) + ord(name[-1]))] * everyone
+            return [cta * sum(name.encode())] * everyone
         return self._execution.numbers(value)
 
 
