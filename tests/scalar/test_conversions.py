@@ -169,6 +169,37 @@ def test_saturation_is_that_of_the_issue(source):
     assert found.tolist() == [127, -128, -128 if source is f64 else 0]
 
 
+INTEGERS = {
+    element: (-(1 << element.bits - 1), (1 << element.bits - 1) - 1)
+    if element.is_signed
+    else (0, (1 << element.bits) - 1)
+    for element in ELEMENT_TYPES
+    if element.is_integer and element not in (b1, pred)
+}
+"""The integer types, each with the lowest and the highest of its numbers."""
+
+
+def test_an_integer_that_saturates_stops_at_the_ends_of_the_other_type():
+    """Each type to each other one, at the ends of all and beside them: at run time, and at build time."""
+    parameters = [Parameter("given", Pointer(u64, align=16)), Parameter("out", Pointer(s64, align=16))]
+    k = KernelBuilder("stopped", "sm_90a", threads=32, parameters=parameters)
+    given, out = k.arguments
+    word, pairs = given[0], list(itertools.permutations(INTEGERS, 2))
+    for place, (source, element) in enumerate(pairs):
+        out[place] = word.to(source).to(element, saturate=True).to(s64)
+    finished, found = HostKernel(k.finish()), np.zeros(len(pairs), np.int64)
+    other = KernelBuilder("constants", "sm_90a", threads=32, parameters=[])
+    for number in {end + step for ends in INTEGERS.values() for end in ends for step in (-2, -1, 0, 1, 2)}:
+        finished(np.array([number % 2**64], np.uint64), found)
+        for (source, element), stopped in zip(pairs, found.tolist(), strict=True):
+            (first, last), (low, high) = INTEGERS[source], INTEGERS[element]
+            start = (number - first) % (last - first + 1) + first
+            expected = min(max(start, low), high)
+            assert stopped % 2**64 == expected % 2**64, (source, element, number)
+            constant = other.const(start, source).to(element, saturate=True).ir.constant
+            assert (constant - expected) % 2**element.bits == 0, (source, element, number)
+
+
 def test_integers_of_four_bits_wrap_in_registers_as_they_do_in_constants():
     parameters = [Parameter("given", Pointer(s8)), Parameter("out", Pointer(s8))]
     k = KernelBuilder("nibbles", "sm_90a", threads=32, parameters=parameters)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import pytest
 
 import nvbackend as nvb
-from nvbackend.builder.core.noun import Noun
+from nvbackend.builder.core.noun import Noun, missing
 from nvbackend.builder.core.old_calls import INVERSES, OF_K, OF_MATH, OF_NOUNS, OF_OTHERS, OLD_CALLS
 
 
@@ -59,6 +59,33 @@ def test_the_nearest_call_is_named(k: nvb.KernelBuilder, place: str, name: str, 
     assert found.location.file == __file__
     said = (found.fix or "").removeprefix("did you mean ").removeprefix("use ").partition("?")[0]
     assert instead in re.split(r" or |, or |\(", said)
+
+
+def test_a_call_of_one_noun_that_is_asked_for_elsewhere_is_named(k: nvb.KernelBuilder) -> None:
+    """On `k` itself: what one noun has is to be used, and of what several have it is asked which is meant."""
+    nouns = {name: noun for name, noun in vars(k).items() if isinstance(noun, Noun)}
+    owners: dict[str, list[str]] = {}
+    for name, noun in nouns.items():
+        for call in (call for call in dir(noun) if not call.startswith("_")):
+            owners.setdefault(call, []).append(f"k.{name}.{call}")
+    told = 0
+    for call, places in owners.items():
+        if (
+            hasattr(type(k), call)
+            or call in vars(k)
+            or call in {**OF_MATH, **INVERSES, **OF_OTHERS, **OF_K, **OLD_CALLS}
+        ):
+            continue
+        error = missing(k, call, "k", nouns)
+        assert isinstance(error, nvb.DiagnosticError)
+        fix = error.diagnostics[0].fix or ""
+        told += 1
+        if len(places) == 1:
+            assert fix == f"use {places[0]}"
+        else:
+            assert fix.startswith("did you mean ")
+            assert set(re.findall(r"k\.\w+\.\w+", fix)) <= {*places}
+    assert told > 50
 
 
 def test_a_name_that_is_like_none_names_all(k: nvb.KernelBuilder) -> None:

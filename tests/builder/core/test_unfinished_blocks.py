@@ -87,6 +87,16 @@ FINISHED = [
 ]
 
 
+def test_of_blocks_that_an_error_leaves_the_one_is_named_in_which_it_was_raised() -> None:
+    k: Any = nvb.KernelBuilder("own", "sm_90a", threads=64)
+    for error, inner in ((KeyError, "if"), (ValueError, "range")):
+        with pytest.raises((KeyError, DiagnosticError)), k.range(3), k.if_(k.thread_id() < 32):
+            raise error(inner)
+        with pytest.raises(DiagnosticError, match=r"the if block(.|\n)*KeyError") as caught:
+            k.thread_id()
+        assert caught.value.diagnostics[0].rule_id == "control.torn"
+
+
 RULES = {never_entered: "control.not-entered", open_at_the_end: "control.open", torn: "control.torn"}
 
 

@@ -42,6 +42,57 @@ def test_the_result_of_a_call_is_an_index_and_a_result() -> None:
     assert finished.ir == before
 
 
+def _through_an_if(k, x):
+    y = k.var(x)
+    with k.if_(x > 3):
+        y.set(x + 7)
+    return y * 2
+
+
+def _through_a_loop(k, x):
+    y = k.var(0, u32)
+    with k.range(x):
+        y += 5
+    return y + 1
+
+
+def _through_a_variable_inside(k, x):
+    y = k.var(x)
+    with k.if_(x < 11):
+        inner = k.var(y + 3)
+        y.set(inner + 1)
+    return y.value
+
+
+@pytest.mark.parametrize("inline", [True, False])
+@pytest.mark.parametrize("form", [_through_an_if, _through_a_loop, _through_a_variable_inside])
+def test_what_a_body_of_several_blocks_returns_is_a_value_of_the_caller(form, inline: bool) -> None:
+    """An instruction takes it, an address, and another call of the function."""
+
+    @nvb.function(inline=inline)
+    def through(k, x: u32) -> u32:
+        return form(k, x)
+
+    @nvb.kernel("sm_90a", threads=32)
+    def kernel(k, out: nvb.Pointer[u32]):
+        found = through(k, k.thread_id().to(u32))
+        again = through(k, found)
+        out[k.thread_id()] = k.warp.shuffle(found, "idx", 13) + again
+        with k.if_(k.thread_id() == 20):
+            (out + found).store(1)
+
+    def number(t):
+        if form is _through_an_if:
+            return (t + 7 if t > 3 else t) * 2
+        return 5 * t + 1 if form is _through_a_loop else t + 4 if t < 11 else t
+
+    out = np.zeros(128, np.uint32)
+    nvb.runtime.load(kernel.compile(assemble=False), device="simulator").launch(1, out)
+    expected = [number(13) + number(number(t)) for t in range(32)] + [0] * 96
+    expected[number(20)] = 1
+    assert out.tolist() == expected
+
+
 @pytest.mark.parametrize("inline", [True, False])
 def test_a_number_of_python_is_a_result_of_the_declared_type(inline: bool) -> None:
     @nvb.function(inline=inline)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from llvmlite import ir
 
 import nvbackend as nvb
 from nvbackend import InstructionDescriptor, Parameter, Pointer, Scalar, f16, f32, u32, u64
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.builder.value_tracking.addresses.places import word_of
+from nvbackend.builder.value_tracking.addresses.places import Places, word_of
 from nvbackend.builder.value_tracking.expressions.bits import Bits
 from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.isel.machine.function import MemoryUse
@@ -80,6 +81,33 @@ def test_of_other_words_nothing_is_said(target):
     ):
         s = Scene(target)
         assert "b_desc" not in s.multiply(descriptor(s)).words
+
+
+@pytest.mark.parametrize("bit", range(64))
+def test_a_word_is_known_where_all_bits_above_the_address_are(bit):
+    """Bits 0 to 13 have the address, and a carry of it may reach 14 and 15; the fields of strides begin at 16."""
+    s, bits = Scene("sm_90a"), Bits()
+    number, rest = s.number.to(u64), HOPPER & ~(1 << bit)
+    either = (number << bit if bit < 32 else number << 32 << bit - 32) & 1 << bit | rest
+    known = word_of(either.ir, bits, whole=False)
+    assert known == (None if bit >= 16 else rest & ~0x3FFF)
+    assert word_of((either + s.address.to(u64)).ir, bits, whole=False) == known
+    assert word_of(s.k.const(1 << bit, u64).ir, bits, whole=False) == (None if bit < 16 else 1 << bit)
+    assert word_of(s.k.const(1 << bit, u64).ir, bits, whole=True) == 1 << bit
+
+
+@pytest.mark.parametrize("made", ["or", "add"])
+def test_a_word_that_is_packed_of_ever_so_many_parts(made):
+    """Of few parts the place is known; with thousands nothing is, and nothing breaks."""
+    for length in (1, 5, 3000):
+        s, places = Scene("sm_90a"), Places()
+        places.addresses[s.memory.bytes.ir] = places.allocate("memory", 4096, 4)
+        word, llvm = s.address.to(u64).ir, s.k.core.llvm
+        for _ in range(length):
+            word = getattr(llvm, {"or": "or_"}.get(made, made))(word, ir.Constant(word.type, 1 << 32))
+        found = places.of_descriptor(word)
+        assert (found is None) is (length > 100)
+        assert found is None or (found.object.name, found.offset) == ("memory", 0)
 
 
 @pytest.mark.parametrize(
