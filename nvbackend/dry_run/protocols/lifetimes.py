@@ -15,6 +15,7 @@ from nvbackend.dry_run.order.words import after_rounds, in_rounds, instruction, 
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import RANK_SHIFT, Step, Unknown
 from nvbackend.dry_run.when import When
+from nvbackend.intrinsics.row.row import RegisterClass, Row
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion
 from nvbackend.isel.machine.function import MachineInstr, MemoryObject
 
@@ -55,6 +56,8 @@ class Lifetimes:
             ranks = {rank for rank in range(self._state.launch.cluster) if mask >> rank & 1}
         for rank in ranks.intersection(range(self._state.launch.cluster)):
             self.touch(step, self._state.cluster_of(step.cta) + rank, event)
+        if event and _sends(row):
+            self._touched(step, step.cta, event)
 
     def touch(self, step: Step, peer: int, event: int = 0) -> None:
         """A step accesses the memory of a CTA."""
@@ -67,6 +70,11 @@ class Lifetimes:
                 now=in_rounds(step.rounds()), instruction=instruction(step.instr), cta=step.cta, peer=peer,
                 line=line(step.instr),
             )  # fmt: skip
+        self._touched(step, peer, event)
+
+    def _touched(self, step: Step, peer: int, event: int) -> None:
+        """The memory of a CTA, a peer's or the own one, must outlive what a step does with it."""
+        warp = self._state.warp(step)
         reach = self._reached.setdefault(
             (step.cta, warp.index, peer, id(step.instr)), _Reach(0, step.instr, When(), step.cta, peer)
         )
@@ -146,6 +154,12 @@ class Overwritten:
                     now=in_rounds(step.rounds()), instruction=instruction(step.instr), warp=step.warps[0],
                     barrier=barrier.name,
                 )  # fmt: skip
+
+
+def _sends(row: Row) -> bool:
+    """Whether it reads shared memory of its CTA while this goes on."""
+    operands = [row.operand(memory.name) for memory in row.semantics.memory if not memory.writes]
+    return any(operand.register is RegisterClass.SHARED for operand in operands)
 
 
 def _array(barrier: Mbarrier) -> tuple[int, str]:

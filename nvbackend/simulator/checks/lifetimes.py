@@ -62,7 +62,8 @@ class Lifetimes(Watching):
             for cta in np.unique(owners[threads // self._wave.cta_threads == owners]).tolist():
                 self._fill(access.by, cta)
         if self._wave.cluster_size > 1:
-            self._reach(access.by, threads, owners, "reads" if access.kind == "read" else "writes")
+            does = "reads" if access.kind == "read" else "writes"
+            self._reach(access.by, threads, owners, does, own=_is_sent(access))
 
     def _fill(self, by: By, cta: int) -> None:
         """A copy fills memory of the CTA that issued it, which must not have ended."""
@@ -101,10 +102,13 @@ class Lifetimes(Watching):
             for cta in np.unique(self._wave.cta(sync.by.threads)).tolist():
                 self._outlived[cta] = np.maximum(self._outlived.get(cta, arrived), arrived)
 
-    def _reach(self, by: By, threads: Threads, owners: NDArray[np.int64], does: str) -> None:
-        """Threads, or an operation of theirs, touch the memory of CTAs, which must have started and not ended."""
+    def _reach(self, by: By, threads: Threads, owners: NDArray[np.int64], does: str, *, own: bool = False) -> None:
+        """Threads, or an operation of theirs, touch the memory of CTAs, which must have started and not ended.
+
+        With `own`, that of their own CTA is looked at too.
+        """
         wave = self._wave
-        remote = np.flatnonzero(threads // wave.cta_threads != owners)
+        remote = np.flatnonzero((threads // wave.cta_threads != owners) | own)
         if not len(remote):
             return
         sources, clocks = self._clocks.source_of(by)
@@ -145,6 +149,12 @@ class Lifetimes(Watching):
         rule.fail(
             at=by.site.location, notes=((f"PTX {by.site}", None),), operation=who, does=does, cta=cta, reason=reason
         )
+
+
+def _is_sent(access: Access) -> bool:
+    """Whether a bulk copy reads memory of its CTA: that must outlive it, though it may complete in another CTA."""
+    operation = access.by.operation
+    return access.kind == "read" and operation is not None and operation.engine.startswith("cp.")
 
 
 def _late(does: str) -> Rule:
