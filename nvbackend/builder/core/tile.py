@@ -40,8 +40,9 @@ class SharedTile:
     def at(self, row: Operand, column: Operand) -> Address:
         """The address of element (row, column) in the layout. Raises layout.bounds for constants outside it.
 
-        If the index of the contiguous dimension is a constant that begins a 16-byte chunk, the address is known to be
-        aligned to 16 bytes; of other indices, to what their arithmetic shows: `thread % 8 * 4` of f32 begins chunks.
+        Of constants the alignment is known. If the index of the contiguous dimension is a constant that begins a
+        16-byte chunk, the address is known to be aligned to 16 bytes; of other indices, to what their arithmetic shows:
+        `thread % 8 * 4` of f32 begins chunks.
         """
         numbers = [index if isinstance(index, int) else getattr(index, "constant", None) for index in (row, column)]
         for number, extent in zip(numbers, self._extents, strict=True):
@@ -56,9 +57,14 @@ class SharedTile:
             index = _exchanged(function.swizzle, index, known)
         else:
             index = function.swizzle(index + known)
-        chunk = isinstance(along, int) and along * size % UNIT == 0
-        align = math.gcd(self.address.align, UNIT) if chunk else None
+        align = self._alignment(index, along, size)
         return self.address.byte_offset(index * size, align=align).cast(self.layout.element)
+
+    def _alignment(self, index: object, along: object, size: int) -> int | None:
+        """What the address of element `index` is known to be a multiple of; None: what its arithmetic shows."""
+        if isinstance(index, int):
+            return math.gcd(self.address.align, index * size)
+        return math.gcd(self.address.align, UNIT) if isinstance(along, int) and along * size % UNIT == 0 else None
 
     @property
     def _extents(self) -> tuple[int, int]:

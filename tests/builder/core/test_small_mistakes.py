@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -145,3 +146,11 @@ def test_a_tile_knows_the_alignment_that_an_index_shows(step: int, align: int) -
     k = _builder()
     tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f32, 32, 32))
     assert tile.at(k.thread_id() // 8, k.thread_id() % 8 * step).align == align
+
+
+@pytest.mark.parametrize(("row", "column", "align"), [(0, 0, 1024), (8, 0, 1024), (4, 0, 64), (0, 8, 32), (5, 2, 8)])
+def test_a_tile_knows_the_alignment_of_constants(row: int, column: int, align: int) -> None:
+    """Eight rows of 128 bytes are a period of the swizzle, in which chunk c of row r lies at chunk c ^ r."""
+    tile = _builder().shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f32, 32, 32))
+    offset = row * 128 + (column // 4 ^ row % 8) * 16 + column % 4 * 4
+    assert tile.at(row, column).align == align == math.gcd(1024, offset)
