@@ -141,7 +141,11 @@ class _Analysis:
 
     @cached_property
     def _flow(self) -> ControlFlow:
-        return ControlFlow({block.name: _following(block) for block in self._function.blocks})
+        """Of the blocks that are there: a mistake may have left one open, and what follows it unmade."""
+        there = {block.name: _following(block) for block in self._function.blocks}
+        return ControlFlow(
+            {name: [other for other in following if other in there] for name, following in there.items()}
+        )
 
     @cached_property
     def _repeated(self) -> set[str]:
