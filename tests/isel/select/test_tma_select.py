@@ -10,7 +10,7 @@ import pytest
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.copy import tensormap, tma_bulk, tma_tensor
 from nvbackend.isel.select.rows import faults, general_faults
-from nvbackend.isel.select.tma.request import TmaRequest, request_of
+from nvbackend.isel.select.tma.request import DIRECTIONS, TmaRequest, request_of
 from nvbackend.isel.select.tma.select import GATES, row_of, select_tma
 from nvbackend.isel.target.target import Target, dotted, lowest_ptx_version, target_names, why_not
 from tests.support.ptxas import on_a_sample, refusals, witnessed
@@ -155,3 +155,28 @@ def test_a_row_that_copies_no_box_answers_no_request() -> None:
     for row in (*tma_bulk.rows(), *tensormap.rows()):
         assert request_of(row) is None
         assert [each.rule_id for each in faults(row, Target.parse("sm_80"), {})][:1] == ["target.feature"]
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_mode_that_is_cut_off_or_misspelt_is_asked_for(direction: str) -> None:
+    """All that a mode begins with names the first that begins so; one wrong letter, some mode as near."""
+    modes = [str(mode) for mode in DIRECTIONS[direction]]
+    for mode in modes:
+        for given in [mode[:size] for size in range(1, len(mode))] + [mode + "x", "x" + mode[1:]]:
+            if given in modes:
+                continue
+            (said,) = why_not([GATES_BY_RULE["tma.mode"]], TmaRequest(2, direction, given), Target.parse("sm_100a"))
+            starting = [other for other in modes if other.startswith(given)]
+            near = starting[:1] or [other for other in modes if _differs_by_a_letter(given, other)]
+            assert near, given
+            assert said.values["meant"] in [f"; did you mean {other}?" for other in near]
+    (said,) = why_not([GATES_BY_RULE["tma.mode"]], TmaRequest(2, direction, "zzzzzz"), Target.parse("sm_100a"))
+    assert said.values["meant"] == ""
+
+
+def _differs_by_a_letter(given: str, other: str) -> bool:
+    without = {given[:at] + given[at + 1 :] for at in range(len(given))}
+    return other in without or bool(without & {other[:at] + other[at + 1 :] for at in range(len(other))})
+
+
+GATES_BY_RULE = {gate.rule.id: gate for gate in GATES}

@@ -328,3 +328,10 @@ def test_what_names_no_row_is_no_qualifier(given: object) -> None:
         (found,) = caught.value.diagnostics
         assert found.rule_id == "instruction.variant"
         assert found.message.endswith(f"redux does not exist in this form: {given!r} is not one of its qualifiers")
+
+
+@pytest.mark.parametrize("name", target_names())
+def test_what_came_with_a_chip_stays_on_later_ones(name: str) -> None:
+    target = Target.parse(name)
+    for floor in (72, 75, 80, 89, 90, 100):
+        assert target.has(Feature[f"SM_{floor}"]) is (target.number >= floor)

@@ -76,15 +76,10 @@ class Reduced:
         threads, also = (self.threads[run.site.block] for run in (first, second))
         return self.footprints.are_apart(first, threads, second, also)
 
-    def is_read_by_others(self, meeting: Meeting) -> bool:
-        """Whether threads certainly read bytes that threads of a cp.async copy, at places that differ by the thread."""
+    def share_a_byte(self, meeting: Meeting) -> bool:
+        """Whether some byte is certainly accessed by both, at places that may differ by the thread."""
         by, also = (self.crews[run.site.block] for run in (meeting.first, meeting.second))
-        if (
-            meeting.first.kind is not AccessKind.COPY
-            or meeting.second.kind is not AccessKind.READ
-            or by is None
-            or also is None
-        ):
+        if by is None or also is None:
             return False
         return self.footprints.common(meeting.first, by, self.footprints, meeting.second, also) is not None
 
@@ -120,8 +115,7 @@ def check_proxy_protocol(function: MachineFunction) -> list[Diagnostic]:
         for meeting in meetings
         if meeting.second.kind is not AccessKind.LOAD or meeting.first.number not in misplaced
     ]
-    brought = {meeting.first.object for meeting in meetings if meeting.first.kind in _BROUGHT}
-    unwaited = unwaited_reads(function, reduced.runs, brought)
+    unwaited = unwaited_reads(function, reduced.runs)
     meetings = sorted([*meetings, *_of_first_rounds(function, reduced, meetings), *unwaited], key=_place)
     diagnostics = [diagnose(causes) for causes in _by_cause(meetings)]
     told = {meeting.first.number for meeting in meetings}
@@ -191,7 +185,7 @@ def unordered(reduced: Reduced, kinds: frozenset[AccessKind]) -> Iterator[Meetin
     for meeting in meetings:
         if DONE in meeting.ages or meeting.first.number in analysis.silenced or reduced.is_excluded(meeting):
             continue
-        is_sure = meeting.relation is Relation.SURE or reduced.is_read_by_others(meeting)
+        is_sure = meeting.relation is Relation.SURE or reduced.share_a_byte(meeting)
         if is_sure or _published_never(meeting, ordered):
             yield meeting
 

@@ -145,10 +145,10 @@ _READS = (AccessKind.READ, AccessKind.MULTIPLY)
 _BROUGHT = (AccessKind.LOAD, AccessKind.RECEIVE)
 
 
-def unwaited_reads(function: MachineFunction, runs: list[Run], told: set[MemoryObject]) -> Iterator[Meeting]:
-    """The first such read of each allocation that is not in `told`."""
+def unwaited_reads(function: MachineFunction, runs: list[Run]) -> Iterator[Meeting]:
+    """The first such read of each allocation."""
     copies = [run for run in runs if run.kind in _BROUGHT and None not in run.barriers]
-    values = function.values
+    values, told = function.values, set[MemoryObject]()
     if copies and values is not None and not function.attributes.get(ATTACHED) and loops_of(function).regular:
         search = _Search(function, values)
         for read in runs:
@@ -157,7 +157,7 @@ def unwaited_reads(function: MachineFunction, runs: list[Run], told: set[MemoryO
                     (copy for copy in copies if copy.object == read.object and search.is_unwaited(copy, read)), None
                 )
                 if first is not None:
-                    told = told | {read.object}
+                    told.add(read.object)
                     yield Meeting(first, read, Relation.SURE, frozenset({0}))
 
 
@@ -238,11 +238,7 @@ class _Copy:
 
 def check_unwaited_reads(function: MachineFunction) -> list[Diagnostic]:
     """Every read of which that is certain, once for each block."""
-    accesses = shared_accesses(function)
-    kinds = {kind for touches in accesses.values() for kind, _ in touches}
-    if AccessKind.LOAD not in kinds or not kinds & {*_READS} or function.attributes.get(ATTACHED):
-        return []
-    return list(_Threads(function).find())
+    return [] if function.attributes.get(ATTACHED) else list(_Threads(function).find())
 
 
 class _Threads:
@@ -272,6 +268,8 @@ class _Threads:
             if kind is AccessKind.LOAD and crew is not None:
                 run = Run(site.position, kind, touch.object, [(site, touch)])
                 self._copies.setdefault(touch.object.id, []).append(_Copy(run, crew.anchor))
+        if not self._copies:
+            return
         told: set[tuple[str, int]] = set()
         for kind, site, touch in self._all():
             if kind in _READS and (site.block, touch.object.id) not in told:

@@ -100,3 +100,47 @@ def test_cp_async_may_fill_a_buffer_again() -> None:
     p.load()
     p.k.mbarrier.wait(p.full, 0)
     assert _found(p) == []
+
+
+def test_a_write_that_is_too_early_wants_a_fence_for_what_reads_it_too() -> None:
+    """Waiting for the mma and fencing what the next copy sends are two repairs."""
+    p = Program()
+    p.load()
+    p.k.mbarrier.wait(p.full, 0)
+    p.store(wait=False)
+    p.write()
+    p.k.barrier.sync()
+    p.store(wait=True)
+    assert _found(p) == ["proxy.write-in-flight", "proxy.missing-fence"]
+
+
+@pytest.mark.parametrize("second", ["store", "load"])
+@pytest.mark.parametrize("fenced", [False, True])
+@pytest.mark.parametrize("shift", [0, 2048])
+def test_bytes_that_each_thread_writes_for_itself(second: str, fenced: bool, shift: int) -> None:
+    """Threads write words of a tile and one copies some of them: wrong though a later copy comes after a fence."""
+    p = Program()
+    tile = p.tile.address.cast(u32)
+    tile.byte_offset((127 - p.k.thread_id()) * 16 + shift, align=16).store(1)
+    p.k.barrier.sync()
+    if fenced:
+        p.k.fence.proxy_async()
+        p.k.barrier.sync()
+    with p.k.one_thread():
+        if second == "load":
+            p.k.mbarrier.arrive(p.full, expect_tx=2048)
+            p.k.bulk.load(tile, p.pointer, 2048, p.full)
+        else:
+            p.k.bulk.store(p.pointer, tile, 2048)
+            p.k.tma.commit_group()
+            p.k.tma.wait_group()
+    if second == "load":
+        p.k.mbarrier.wait(p.full, 0)
+    p.k.fence.proxy_async()
+    p.k.barrier.sync()
+    with p.k.one_thread():
+        p.k.bulk.store(p.pointer, tile.byte_offset(shift, align=16), 2048)
+        p.k.tma.commit_group()
+        p.k.tma.wait_group()
+    wrong = not fenced and not shift
+    assert ("proxy.missing-fence" in _found(p)) is wrong

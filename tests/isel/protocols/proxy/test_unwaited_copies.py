@@ -7,8 +7,10 @@ from contextlib import nullcontext
 import pytest
 
 import nvbackend as nvb
-from nvbackend import f32, i32, u32
+from nvbackend import f32, i32, u32, u64
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
+from nvbackend.isel.protocols.proxy.protocol import check_proxy_protocol
 from nvbackend.signature import Parameter, Pointer, Scalar
 
 UNWAITED = "proxy.read-before-wait"
@@ -164,3 +166,48 @@ def test_reads_that_are_right(case):
             k.mbarrier.wait(other, 0)
 
     assert UNWAITED not in found(program)
+
+
+@pytest.mark.parametrize("attached", [False, True])
+@pytest.mark.parametrize("send", SENDS)
+def test_the_owner_of_an_attached_function_may_wait(send, attached):
+    k = KernelBuilder("filled", "sm_90a", threads=128, cluster=2, parameters=[Parameter("out", Pointer(f32, align=16))])
+    own, full = k.shared(f32, 128, align=128), k.mbarrier.array(1, 1)
+    own[k.thread_id()] = 0.0
+    k.fence.proxy_async()
+    k.cluster.sync()
+    expect(k, full)
+    SENDS[send](k, own, full)
+    k.arguments[0][k.thread_id()] = own[k.thread_id()]
+    k.return_()
+    k.core.link()
+    k.machine.attributes[ATTACHED] = attached
+    assert [one.rule_id for one in check_proxy_protocol(k.machine)] == [UNWAITED] * (not attached)
+
+
+@pytest.mark.parametrize("copied", ["full", "other", "unknown"])
+@pytest.mark.parametrize("waited", ["full", "unknown", None])
+@pytest.mark.parametrize("clear", [False, True])
+def test_a_wait_is_for_the_copy_where_their_mbarriers_may_be_the_same(copied, waited, clear):
+    def program(k, own, full, out, n):
+        barriers = {
+            "full": full,
+            "other": k.mbarrier.array(1, 1),
+            "unknown": k.shared_address(n.to(u32), u64, 8, window="cta"),
+        }
+        k.mbarrier.ready()
+        if clear:
+            own[k.thread_id()] = 0.0
+            k.fence.proxy_async()
+            k.barrier.sync()
+        with k.one_thread():
+            k.mbarrier.arrive(barriers[copied], expect_tx=512)
+            k.bulk.load(own, out, 512, barriers[copied])
+            if copied != "full":
+                k.mbarrier.arrive(full)
+        if waited is not None:
+            k.mbarrier.wait(barriers[waited], 0)
+        out[k.thread_id() + 128] = own[k.thread_id()]
+        k.mbarrier.wait(barriers[copied], 0)
+
+    assert (UNWAITED in found(program)) is (waited is None or {copied, waited} == {"full", "other"})

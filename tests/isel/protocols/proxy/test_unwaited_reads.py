@@ -6,6 +6,9 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import f16, i32
+from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
+from nvbackend.isel.protocols.proxy.unwaited import check_unwaited_reads
+from tests.support.proxy_program import Program
 from tests.support.runtime import broken, rules
 
 RULE = "proxy.waited-by-others"
@@ -136,3 +139,15 @@ def test_reads_of_one_block_are_told_once() -> None:
 
     found = [one for one in broken(kernel.build) if one.rule_id == RULE]
     assert ["+" in one.location.source for one in found if one.location] == [False, True]
+
+
+@pytest.mark.parametrize("attached", [False, True])
+def test_the_owner_of_an_attached_function_may_wait(attached: bool) -> None:
+    p = Program()
+    p.load()
+    with p.k.if_(p.k.warp_id() == 0):
+        p.k.mbarrier.wait(p.full, 0)
+    p.pointer[p.k.thread_id()] = p.tile.address.cast(f16)[p.k.thread_id()]
+    p.found()
+    p.k.machine.attributes[ATTACHED] = attached
+    assert [one.rule_id for one in check_unwaited_reads(p.k.machine)] == [RULE] * (not attached)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nvbackend import DiagnosticError, KernelBuilder, u32
+from nvbackend.signature import Parameter, Scalar
 
 PER_REPETITION = {"32x32b": 1, "16x64b": 2, "16x128b": 4, "16x256b": 8}
 """Columns of 32 bits; PTX ISA 9.7.16.2.3.2."""
@@ -47,3 +48,18 @@ def test_the_last_column_is_the_last_that_fits(
     last = ALLOCATED - columns
     assert outside(last, shape, count, pack, split, store=store) == []
     assert outside(last + 1, shape, count, pack, split, store=store) == ["tcgen05.bounds"]
+
+
+@pytest.mark.parametrize("first", [0, 100, 200])
+@pytest.mark.parametrize("store", [False, True])
+def test_of_a_column_at_run_time_nothing_is_said(first: int, store: bool) -> None:
+    """It may be less by any number."""
+    k = KernelBuilder("columns", "sm_100a", threads=128, parameters=[Parameter("n", Scalar(u32))])
+    with k.tcgen05.tmem(ALLOCATED) as tmem:
+        place = tmem + (k.arguments[0] + first)
+        if store:
+            k.tcgen05.st(place, "32x32b", [k.const(0, u32)] * 64)
+            k.tcgen05.wait_st()
+        else:
+            k.tcgen05.wait_ld(k.tcgen05.ld(place, "32x32b", 64))
+    assert [one.rule_id for one in k.finish().diagnostics] == []

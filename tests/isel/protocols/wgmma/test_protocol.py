@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nvbackend.diagnostics import Severity
+from nvbackend.intrinsics.catalogue import rows
 from nvbackend.isel.flow.dataflow import solve
 from nvbackend.isel.machine.function import MachineInstr
 from nvbackend.isel.protocols.wgmma.protocol import WgmmaAnalysis, check_wgmma_protocol
@@ -350,3 +351,17 @@ def test_a_wait_for_all_names_what_was_never_committed() -> None:
         """
     )
     assert "accumulator p" in message
+
+
+def test_only_the_fence_of_registers_orders_what_was_written_to_them() -> None:
+    """Every row that is a fence of some kind, between a write and an mma."""
+    right = {}
+    for row in rows():
+        if row.semantics.fence is not None:
+            program = Program("entry\n  write acc\n  fence\n  mma acc\n  commit\n  wait 0 acc\n  ret")
+            program.function.blocks["entry"].instructions[1] = MachineInstr(row.opcode, row)
+            found = [one.rule_id for one in check_wgmma_protocol(program.function)]
+            right[row.ptx] = found == []
+            assert found in ([], ["wgmma.missing-fence"])
+    assert [name for name, is_right in right.items() if is_right] == ["wgmma.fence.sync.aligned"]
+    assert len(right) > 5
