@@ -26,7 +26,6 @@ MADE_OF_TESTS = {"docs/mutations.md"}
 """Pages whose words are docstrings of tests."""
 VERBATIM = {
     "nvbackend/isel/protocols/proxy/protocol.py": {"told"},
-    "nvbackend/isel/protocols/proxy/unwaited.py": {"told"},
 }
 """Names of variables, by file."""
 
