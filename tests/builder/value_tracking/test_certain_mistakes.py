@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -34,6 +35,97 @@ def built(body, *, threads=128, cluster=1):
 )
 def test_barriers_by_the_threads_own_numbers(index, found) -> None:
     assert built(lambda k, x, n: k.barrier.sync(index(k, n), 32)) == found
+
+
+def wrong(k, n) -> None:
+    """A barrier that is none of the sixteen, for whoever comes here."""
+    k.barrier.sync(n | 16, 32)
+
+
+CONDITIONS = {
+    "all": lambda t, n: t < 128,
+    "none": lambda t, n: t >= 128,
+    "some": lambda t, n: t < 37,
+    "others": lambda t, n: t >= 37,
+    "some at times": lambda t, n: (t < 37) & (n > 0),
+    "at times": lambda t, n: n > 0,
+}
+
+
+def in_both(k, n, first, second):
+    with k.if_(first), k.if_(second):
+        wrong(k, n)
+
+
+def in_an_else_of_the_first(k, n, first, second):
+    with k.if_(first):
+        k.thread_id("y")
+    with k.else_(), k.if_(second):
+        wrong(k, n)
+
+
+def after_the_first_that_leaves(k, n, first, second):
+    with k.if_(first):
+        k.return_()
+    with k.if_(second):
+        wrong(k, n)
+
+
+def after_one_that_leaves_unless_the_first(k, n, first, second):
+    with k.if_(first):
+        k.thread_id("y")
+    with k.else_():
+        k.return_()
+    with k.if_(second):
+        wrong(k, n)
+
+
+def after_a_return_by_the_first(k, n, first, second):
+    k.return_if(first)
+    with k.if_(second):
+        wrong(k, n)
+
+
+def in_a_loop_that_the_first_leaves(k, n, first, second):
+    with k.loop():
+        k.break_if(first)
+        with k.if_(second):
+            wrong(k, n)
+        k.break_()
+
+
+REACHED = {
+    in_both: lambda first, second: first and second,
+    in_an_else_of_the_first: lambda first, second: not first and second,
+    after_the_first_that_leaves: lambda first, second: not first and second,
+    after_one_that_leaves_unless_the_first: lambda first, second: first and second,
+    after_a_return_by_the_first: lambda first, second: not first and second,
+    in_a_loop_that_the_first_leaves: lambda first, second: not first and second,
+}
+"""Whether a thread comes to the wrong barrier, by the conditions that hold for it."""
+
+
+@pytest.mark.parametrize("form", REACHED, ids=lambda form: form.__name__)
+def test_nothing_is_said_where_no_thread_comes(form) -> None:
+    """What n is, is not known, nor that it is the same in both conditions."""
+    for one, another in itertools.product(CONDITIONS.values(), repeat=2):
+        cases = itertools.product((0, 36, 37, 127), (0, 1), (0, 1))
+        comes = any(REACHED[form](one(t, n), another(t, m)) for t, n, m in cases)
+        found = built(
+            lambda k, x, n, one=one, another=another: form(k, n, one(k.thread_id(), n), another(k.thread_id(), n))
+        )
+        assert found == (["barrier.id"] if comes else []), (one(0, 0), another(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("rounds", "comes"), [((0,), False), ((1,), True), ((4, 4), False), ((4, 2), False), ((2, 4), True)]
+)
+def test_nothing_is_said_in_a_loop_of_no_round(rounds, comes) -> None:
+    def body(k, x, n):
+        with k.range(*rounds):
+            wrong(k, n)
+
+    assert built(body) == (["barrier.id"] if comes else [])
 
 
 @pytest.mark.parametrize(("width", "found"), [(1, []), (8, []), (32, []), (3, 1), (0, 1), (64, 1), (-8, 1)])

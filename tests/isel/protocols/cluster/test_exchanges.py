@@ -359,6 +359,41 @@ def test_atomics_of_peers_and_what_the_owner_reads():
     assert found(lambda *given: program(*given, "cta")) == [RACE]
 
 
+BY_ROWS = {
+    "store": lambda k, place: place.store(1.0, order="relaxed", scope="cluster"),
+    "release": lambda k, place: place.store(1.0, order="release", scope="cluster"),
+    "volatile store": lambda k, place: place.store(1.0, order="volatile"),
+    "exchange": lambda k, place: k.atomic.exchange(place, 1.0, order="relaxed", scope="cluster"),
+    "sum": lambda k, place: k.atomic.add(place, 1.0, order="acq_rel", scope="cluster"),
+    "load": lambda k, place: place.load(order="relaxed", scope="cluster"),
+    "volatile load": lambda k, place: place.load(order="volatile"),
+}
+"""Accesses that are rows of the catalogue, not loads and stores of LLVM's."""
+
+
+@pytest.mark.parametrize("kind", ["cluster", "cta"])
+@pytest.mark.parametrize("access", BY_ROWS)
+def test_what_a_row_does_in_a_peers_memory(access, kind):
+    """Beside what its owner stores or loads there: of the rank that is named, whichever it is."""
+
+    def program(k, own, out, n, rank):
+        k.cluster.sync()
+        with k.if_(k.cluster.rank() == 1):
+            BY_ROWS[access](k, k.cluster.map_shared_rank(own + k.thread_id(), rank))
+        sync(k, kind)
+        with k.if_(k.cluster.rank() == 2):
+            if "load" in access:
+                own[k.thread_id()] = 2.0
+            else:
+                out[k.thread_id()] = own[k.thread_id()]
+        k.cluster.sync()
+
+    for rank in (0, 2, 3):
+        assert found(lambda *given, rank=rank: program(*given, rank), cluster=4) == [RACE] * (
+            kind == "cta" and rank == 2
+        ), rank
+
+
 def test_the_fix_says_what_is_wrong():
     def program(k, own, out, n, kind):
         k.cluster.sync()
