@@ -113,7 +113,7 @@ def branches(
 
     What `scopes` has as keys is asked as well: it gets the largest scope over which each of these values is the same.
     """
-    ends = {block.name: block.terminator for block in function.blocks if block.terminator is not None}
+    ends = {block.name: block.terminator for block in function.blocks}
     conditional = {name: end for name, end in ends.items() if isinstance(end, ir.ConditionalBranch)}
     values = {} if scopes is None else scopes
     analysis = _Analysis(function, cta, choices)

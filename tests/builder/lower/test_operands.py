@@ -8,11 +8,12 @@ import pytest
 from llvmlite import ir
 
 import nvbackend as nvb
-from nvbackend import f16, f32, f64, i32, i64
+from nvbackend import bf16, f16, f32, f64, i32, i64
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.lower.conversions import llvm_type
 from nvbackend.builder.lower.lowering import check_operands, lower
 from nvbackend.intrinsics.catalogue import rows
-from nvbackend.intrinsics.row.row import Row, RowOperand
+from nvbackend.intrinsics.row.row import RegisterClass, Row, RowOperand
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import mbarrier
 from nvbackend.signature import Parameter, Pointer, Scalar
@@ -93,6 +94,45 @@ def test_a_number_is_one_that_the_register_holds(row: Row, operand: RowOperand) 
         assert [message.endswith(f"which holds no such number; given: {number}") for message in said] == [True] * (
             number in beyond
         )
+
+
+TAKEN = {
+    RegisterClass.PRED: ("i1",),
+    RegisterClass.B16: ("i16", "half", "bfloat"),
+    RegisterClass.B32: ("i32",),
+    RegisterClass.F16X2: ("i32", "<2 x half>"),
+    RegisterClass.B64: ("i64",),
+    RegisterClass.F32: ("float",),
+    RegisterClass.F64: ("double",),
+    RegisterClass.SHARED: ("i32", "ptr", "ptr addrspace(3)"),
+    RegisterClass.SHARED_CLUSTER: ("i32", "ptr", "ptr addrspace(3)", "ptr addrspace(7)"),
+    RegisterClass.GLOBAL: ("i64", "ptr", "ptr addrspace(1)"),
+    RegisterClass.GENERIC: ("i64", "ptr"),
+    RegisterClass.TMEM: ("i32", "ptr", "ptr addrspace(6)"),
+}
+"""LLVM's types of what goes into each register: of its bits, of a number of them, of a pointer to its memory."""
+HALF = ir.HalfType()
+GIVEN = [
+    *(ir.IntType(bits) for bits in (1, 8, 16, 32, 64, 128)),
+    *(HALF, llvm_type(bf16), ir.FloatType(), ir.DoubleType()),
+    *(ir.VectorType(kind, count) for kind, count in ((HALF, 2), (HALF, 4), (ir.FloatType(), 2))),
+    *(ir.PointerType(addrspace=space) for space in (0, 1, 3, 4, 5, 6, 7)),
+]
+
+
+def test_a_register_takes_the_types_that_it_holds() -> None:
+    """The address spaces are those of LLVM's NVPTX usage guide; a generic pointer is converted to each."""
+    kinds = {one.register: (row, one) for row in rows() for one in row.inputs}
+    assert kinds.keys() == TAKEN.keys()
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), GIVEN), "f")
+    for register, (row, operand) in kinds.items():
+        for value in function.args:
+            refused = False
+            try:
+                check_operands(function, row, {operand.name: [value] * operand.count, "made up": 0})
+            except nvb.DiagnosticError as error:
+                refused = any(f"operand {operand.name}:" in one.message for one in error.diagnostics)
+            assert refused is (str(value.type) not in TAKEN[register]), (register, str(value.type))
 
 
 @pytest.mark.parametrize("given", ["id", None, 1.5, ["a", "b"], {}], ids=str)
