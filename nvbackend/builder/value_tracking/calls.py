@@ -196,8 +196,8 @@ _SAME: dict[Scope, tuple[str, ...]] = {
     Scope.CTA: tuple(f"ctaid.{axis}" for axis in AXES),
 }
 """Special registers that are certainly the same over a scope, and differ between such."""
-_APPARENT = {"warpid": Scope.WARP, "smid": Scope.CTA}
-"""Those that may change while the kernel runs."""
+_APPARENT = {"warpid": Scope.WARP, "smid": Scope.CTA, **dict.fromkeys(special_registers.COUNTERS, Scope.WARP)}
+"""Those that may change while the kernel runs. The lanes of a warp read them at once."""
 _REGISTER = 32
 PURE = tuple(f"llvm.{name}." for name in ("umin", "umax", "smin", "smax"))
 

@@ -90,6 +90,8 @@ _SPECIAL: dict[str, _Special] = {
 }
 NAMES = tuple(_SPECIAL)
 """The registers that have a row, without their percent sign."""
+COUNTERS = tuple(name for name, special in _SPECIAL.items() if special.volatile)
+"""Those that count on by themselves: each read gives another number."""
 
 
 _SIGNED = {RegisterClass.B32: s32, RegisterClass.B64: s64}

@@ -83,8 +83,15 @@ SCOPES = {
     **{f"ntid.{axis}": Scope.GRID for axis in "xyz"},
 }
 """The threads that read one number from a special register (PTX ISA 10); how large clusters are is one for a grid."""
-PARTED = {"tid.x": Scope.THREAD, "tid.y": Scope.THREAD, "warpid": Scope.WARP, "smid": Scope.CTA}
-"""Those that programs part threads by; nothing is certain of them."""
+PARTED = {
+    "tid.x": Scope.THREAD,
+    "tid.y": Scope.THREAD,
+    "warpid": Scope.WARP,
+    "smid": Scope.CTA,
+    **dict.fromkeys(("clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo", "globaltimer_hi"), Scope.WARP),
+    **{f"pm{number}{bits}": Scope.WARP for number in range(8) for bits in ("", "_64")},
+}
+"""Those that programs part threads by; nothing is certain of them. Warps read the time one after another."""
 
 
 @pytest.mark.parametrize("axes", [1, 3])

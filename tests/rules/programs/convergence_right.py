@@ -30,6 +30,18 @@ def roles_by_a_quotient(k, n, a):
 
 
 @keeps()
+def warps_wait_for_a_time_and_meet(k, n, a):
+    start = k.clock()
+    with k.loop():
+        now = k.clock()
+        with k.if_(now - start > 500):
+            k.warp.shuffle(n, "bfly", 1)
+        k.break_if(now - start > 1000)
+    k.barrier.sync()
+    a[k.thread_id()] = n
+
+
+@keeps()
 def warps_by_number(k, n, a):
     with k.if_((k.thread_id() // 32) % 4 == 2):
         k.warp.shuffle(n, "bfly", 1)

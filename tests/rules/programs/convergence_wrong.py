@@ -117,6 +117,12 @@ def a_barrier_of_its_own_and_one_for_all(k, n, a):
     k.barrier.sync()
 
 
+@breaks("barrier.divergent")
+def a_barrier_for_those_who_come_in_time(k, n, a):
+    with k.if_(k.clock() > 1000):
+        k.barrier.sync()  # breaks
+
+
 @breaks("barrier.skipped")
 def barrier_behind_an_exit(k, n, a):
     k.return_if(k.thread_id() > 3)
