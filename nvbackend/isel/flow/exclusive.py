@@ -5,18 +5,17 @@ Only facts that do not change while a thread runs are looked at, and those that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.finished import kept
 from nvbackend.isel.flow.loops import loops_of
-from nvbackend.isel.flow.paths import reachable
 from nvbackend.isel.machine.agreement import Formula
 from nvbackend.isel.machine.function import MachineFunction
 
 _FACTS = 8
-"""Blocks that more facts than these decide are not judged: each doubles the ways."""
+"""Blocks that more facts of both than these decide are not judged: each doubles the ways."""
 _SCOPES = (Scope.CTA, Scope.WARPGROUP, Scope.WARP, Scope.THREAD)
 Condition = tuple[Formula, bool]
 """A formula, and whether it holds or fails."""
@@ -47,26 +46,28 @@ class Exclusions:
     def _deciding(self, block: str) -> Sequence[Condition]:
         """What holds for each thread that comes to the block."""
         if block not in self._conditions:
-            self._conditions[block] = self._find(block) if self._loops.is_reachable(block) else ()
+            self._conditions[block] = [*self._find(block)] if self._loops.is_reachable(block) else ()
         return self._conditions[block]
 
-    def _find(self, block: str) -> Sequence[Condition]:
-        above = self._loops.dominator(block)
-        if above == block:
-            return ()
-        branching = self._function.blocks[above]
-        formula = None if branching.branch is None else branching.branch.formula
-        leading = [block in reachable(self._function, [each], without=(above,)) for each in branching.successors]
-        is_decided = formula is not None and leading.count(True) == 1 < len(leading)
-        return (*self._deciding(above), *([(formula, leading[0])] if formula is not None and is_decided else ()))
+    def _find(self, block: str) -> Iterator[Condition]:
+        below, above = block, self._loops.dominator(block)
+        while above != below:
+            branching = self._function.blocks[above]
+            formula = None if branching.branch is None else branching.branch.formula
+            if formula is not None and len(branching.successors) > 1 and self._loops.predecessors(below) == [above]:
+                yield formula, below == branching.successors[0]
+            below, above = above, self._loops.dominator(above)
 
 
 def _excluded(first: Sequence[Condition], second: Sequence[Condition]) -> Scope | None:
-    uniform = {fact.fact: fact.uniform for formula, _ in (*first, *second) for fact in formula.facts()}
+    alike = {*first} & {*second}  # what both are under parts nobody
+    first, second = ([each for each in conditions if each not in alike] for conditions in (first, second))
     common = _facts(first) & _facts(second)
+    first, second = ([each for each in conditions if _facts([each]) & common] for conditions in (first, second))
     if max(len(_facts(first)), len(_facts(second))) > _FACTS:
         return None
-    for scope in _SCOPES:
+    uniform = {fact.fact: fact.uniform for formula, _ in first for fact in formula.facts()}
+    for scope in _SCOPES if common else ():
         shared = sorted(fact for fact in common if uniform[fact] >= scope)
         if _ways(first, shared).isdisjoint(_ways(second, shared)):
             return scope
