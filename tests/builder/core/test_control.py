@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -126,6 +128,18 @@ def test_nested_loops_and_an_early_return():
         with k.range(4) as i, k.range(i, 10), k.if_(count < 12):
             count += 1
         out[0] = count
+        assert result(k, number) == expected
+
+
+def test_blocks_nest_deeper_than_calls_of_python():
+    depth = 1200
+    assert depth > sys.getrecursionlimit()
+    for number, expected in ((depth, 1), (depth - 1, -1)):
+        k, out, a = builder("a")
+        with ExitStack() as nest:
+            for level in range(depth):
+                nest.enter_context(k.if_(a > level))
+            out[0] = 1
         assert result(k, number) == expected
 
 
