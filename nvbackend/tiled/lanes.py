@@ -144,9 +144,8 @@ def _by_steps(numbers: Sequence[int]) -> tuple[Layout, Layout] | None:
     flat = Layout(tuple(shape), tuple(stride))
     if flat.offsets() != list(numbers):
         return None
-    first = min(2, len(shape))
-    rest = Layout((1, *shape[first:]), (0, *stride[first:]))
-    return coalesce(Layout(tuple(shape[:first]), tuple(stride[:first]))), coalesce(rest)
+    rest = Layout((1, *shape[2:]), (0, *stride[2:]))
+    return coalesce(Layout(tuple(shape[:2]), tuple(stride[:2]))), coalesce(rest)
 
 
 def _runs(columns: Sequence[int]) -> tuple[tuple[int, int], ...]:
