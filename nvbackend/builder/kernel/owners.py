@@ -296,7 +296,7 @@ def _taken(module: ir.Module) -> list[ir.Function]:
         for block in function.blocks:
             for instr in block.instructions:
                 operands = instr.args if isinstance(instr, ir.CallInstr) else instr.operands
-                named.update(dict.fromkeys(operand for operand in operands if isinstance(operand, ir.Function)))
+                named.update(dict.fromkeys(operands))
     held = [
         str(global_value.initializer)
         for global_value in module.global_values
