@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from zlib import crc32
 
 from llvmlite import ir
 
@@ -117,7 +118,7 @@ class Offsets:
             return [value.constant] * everyone if isinstance(value.constant, int) else None
         name = str(getattr(value.callee, "name", "")) if isinstance(value, ir.CallInstr) else ""
         if name.startswith(_OF_THE_CTA):
-            return [cta * sum(name.encode())] * everyone
+            return [cta * crc32(name.encode())] * everyone
         return self._execution.numbers(value)
 
 
