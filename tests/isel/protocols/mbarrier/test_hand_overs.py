@@ -1,0 +1,66 @@
+"""Warps that hand over to one another by mbarriers of one phase: which of them never go on, by trying it out."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.diagnostics import gather
+
+WARPS = 4
+Step = tuple[bool, int]
+"""Whether it waits, and for which barrier; else one thread arrives there."""
+
+
+def drawn(chance: random.Random) -> list[list[Step]]:
+    """The steps of each warp: each barrier has one arrival, somewhere, and one or two waits."""
+    warps: list[list[Step]] = [[] for _ in range(WARPS)]
+    for barrier in range(chance.randint(2, 5)):
+        for is_wait in (False, True, *[True] * chance.randint(0, 1)):
+            steps = chance.choice(warps)
+            steps.insert(chance.randint(0, len(steps)), (is_wait, barrier))
+    return warps
+
+
+def ends(warps: list[list[Step]]) -> bool:
+    """Whether every warp comes to its end."""
+    at, arrived, moved = [0] * WARPS, set[int](), True
+    while moved:
+        moved = False
+        for warp, steps in enumerate(warps):
+            while at[warp] < len(steps):
+                is_wait, barrier = steps[at[warp]]
+                if is_wait and barrier not in arrived:
+                    break
+                arrived |= set() if is_wait else {barrier}
+                at[warp], moved = at[warp] + 1, True
+    return at == [len(steps) for steps in warps]
+
+
+def told(warps: list[list[Step]], order: list[int]) -> set[str]:
+    """What is said of the kernel in which the warps' branches stand in this order."""
+    k = KernelBuilder("kernel", "sm_90a", threads=32 * WARPS)
+    barriers = [k.mbarrier.array(1, arrivals=1) for _ in range(5)]
+    k.mbarrier.ready()
+    for warp in order:
+        with k.if_(k.warp_id() == warp):
+            for is_wait, barrier in warps[warp]:
+                if is_wait:
+                    k.mbarrier.wait(barriers[barrier], 0)
+                else:
+                    with k.one_thread(warp):
+                        k.mbarrier.arrive(barriers[barrier])
+    return {one.rule_id for one in gather(k.finish)}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_never_goes_on_is_told_and_nothing_else(seed: int) -> None:
+    chance, seen = random.Random(seed), {True: 0, False: 0}
+    for _ in range(16):
+        warps = drawn(chance)
+        is_right = ends(warps)
+        assert told(warps, chance.sample(range(WARPS), WARPS)) == (set() if is_right else {"mbarrier.deadlock"}), warps
+        seen[is_right] += 1
+    assert min(seen.values()) >= 2, seen
