@@ -369,7 +369,7 @@ class Core(Uncopied):
                 choice = self._choices.get(block.name)
                 machine.sides = self.execution.sides(end.operands[0], (choice and choice.rounds) or ())
                 machine.ranks = self.execution.ranks(end.operands[0])
-            returns = machine.instructions[-1:] and machine.instructions[-1].semantics.exits
+            returns = machine.instructions and machine.instructions[-1].semantics.exits
             if end is not None and not targets and not returns:
                 machine.instructions.append(MachineInstr(RETURN))
         self._note_branches()

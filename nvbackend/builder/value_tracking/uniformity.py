@@ -232,7 +232,8 @@ class _Analysis:
         if len(operands) < len(sources):
             return None
         if isinstance(node, Rounds):
-            return _rounds(operands, node.bounds[0].type.width)
+            start, *_ = node.bounds
+            return _rounds(operands, start.type.width)
         return self._computed(node, operands)
 
     def _at_entry(self, entry: Entry, alternatives: list[Known]) -> Known | None:

@@ -63,7 +63,8 @@ def ways(block: MachineBlock) -> Iterator[tuple[str, int]]:
         sides = block.branch.formula.threads({}, -1)
     if sides is None or len(block.successors) < 2:
         return ((successor, 0) for successor in block.successors)
-    return zip(block.successors, reversed(sides), strict=True)
+    (first, second), (holds, fails) = block.successors, sides
+    return iter([(first, fails), (second, holds)])
 
 
 def thread_count(function: MachineFunction) -> int:

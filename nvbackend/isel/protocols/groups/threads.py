@@ -99,7 +99,7 @@ class _GroupThreads:
             name, threads = waiting.pop()
             for before in self._before.get(name, ()):
                 known = coming.get(before, 0)
-                if threads & ~known:
+                if known | threads != known:
                     coming[before] = known | threads
                     waiting.append((before, known | threads))
         return coming

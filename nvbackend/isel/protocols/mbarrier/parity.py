@@ -189,11 +189,10 @@ class Firsts:
         waiting = list(blocks)
         while waiting:
             block = waiting.pop()
-            if block in region:
-                continue
-            region[block] = self._loops.predecessors(block)
-            waiting += [successor for successor in region[block] if not self._defines(successor, variable)]
-            self._left -= 1 + len(region[block])
+            if block not in region:
+                region[block] = self._loops.predecessors(block)
+                waiting += [before for before in region[block] if not self._defines(before, variable)]
+                self._left -= 1 + len(region[block])
         following: dict[str, list[str]] = {}
         reaching: dict[str, Definitions] = dict.fromkeys(region, frozenset())
         for block, before in region.items():

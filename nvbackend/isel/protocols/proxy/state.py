@@ -10,7 +10,6 @@ the latter, so nothing is reported.
 from __future__ import annotations
 
 import enum
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -338,12 +337,12 @@ class ProxyAnalysis:
         """The state without the oldest runs of a kind that has too many of them."""
         if self._are_few:
             return State(active, done)
-        count = Counter(self._kind[self._group[key.number]] for key in active)
+        by_kind: dict[str, list[Pending]] = {}
+        for key in active:
+            by_kind.setdefault(self._kind[self._group[key.number]], []).append(key)
         for group, keys in done.items():
-            count[self._kind[group]] += len(keys)
-        for kind in [kind for kind, many in count.items() if many > _MOST_RUNS]:
-            keys_of_kind = [key for key in active if self._kind[self._group[key.number]] == kind]
-            keys_of_kind += (key for group, keys in done.items() if self._kind[group] == kind for key in keys)
+            by_kind.setdefault(self._kind[group], []).extend(keys)
+        for keys_of_kind in by_kind.values():
             for key in sorted(keys_of_kind, reverse=True)[_MOST_RUNS:]:
                 self.silenced.add(key.number)
                 if active.pop(key, None) is None:

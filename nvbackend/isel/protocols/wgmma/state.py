@@ -233,11 +233,7 @@ def _fence(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaState:
 
 def _mma_async(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaState:
     busy = Busy(blocks_with(site.instr, Access.ACCUMULATE), blocks_with(site.instr, Access.MULTIPLY))
-    shaped = frozenset(
-        (touch.block, touch.shape[:2])
-        for touch in site.instr.touches
-        if touch.access is Access.ACCUMULATE and touch.shape is not None
-    )
+    shaped = frozenset((touch.block, touch.shape[:2]) for touch in site.instr.touches if touch.shape is not None)
     if state.accessed or state.unfenced:
         events += _missing_fence(state, site, busy)
     if state.shapes:
