@@ -17,6 +17,7 @@ from nvbackend.builder.lower.lowering import (
     reference,
     registers_of,
     shown,
+    single_registers,
     values_of,
 )
 from nvbackend.builder.scopes import registers, rules
@@ -159,6 +160,7 @@ class Core(Uncopied):
         }
         check_row(row, self.target, immediates)
         check_operands(self.function, row, operands)
+        operands = single_registers(operands)
         for value in values_of(operands):
             self.check_scope(value)
         is_tracked = is_checked(row)

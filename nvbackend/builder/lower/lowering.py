@@ -93,6 +93,14 @@ def _fits(kind: ir.Type, register: RegisterClass) -> bool:
     return text in (register.llvm, register.intrinsic) or (register is RegisterClass.B16 and text in ("half", "bfloat"))
 
 
+def single_registers(operands: Operands) -> Operands:
+    """`operands`, of which a list of one register is that register."""
+    return {
+        name: operand[0] if isinstance(operand, Sequence) and len(operand) == 1 else operand
+        for name, operand in operands.items()
+    }
+
+
 def values_of(operands: Mapping[str, object]) -> Iterator[ir.Value]:
     """The LLVM values among operands."""
     for operand in operands.values():

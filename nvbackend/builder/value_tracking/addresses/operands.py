@@ -237,8 +237,8 @@ class OperandTracking:
             use, find = address_use(row.semantics, operand), self._places.of_address
             if use is None:
                 use, find = descriptor_use(row.semantics, operand), self._places.of_descriptor
-            value = _single(operands.get(operand.name))
-            if use is None or value is None:
+            value = operands.get(operand.name)
+            if use is None or not isinstance(value, ir.Value):
                 continue
             place = self._places.of_peer(find(value)) if said.in_peer else find(value)
             if place is not None:
@@ -320,12 +320,6 @@ def _descriptors(row: Row, operands: Operands) -> Iterator[tuple[str, ir.Value]]
             value = registers[0] if isinstance(registers, Sequence) else registers
             if isinstance(value, ir.Value):
                 yield operand.name, value
-
-
-def _single(operand: object) -> ir.Value | None:
-    if isinstance(operand, Sequence) and len(operand) == 1:
-        operand = operand[0]
-    return operand if isinstance(operand, ir.Value) else None
 
 
 class OperandNumbers:
