@@ -32,8 +32,9 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
-    "shl": lambda value, by: value << min(by, 64),
+    "shl": operator.lshift,
 }
+_BITS = 64
 _CTAS = (3, 5)
 """Indices of CTAs for which distances are compared."""
 _REGISTERS = "llvm.nvvm.read.ptx.sreg."
@@ -66,11 +67,11 @@ class TensorMapPlaces:
 
     def mark_stores(self, machine: MachineFunction) -> None:
         """Give the stores that certainly are to one of the maps the fact of this map."""
-        if not self._in_memory or not self._stores:
+        if not self._in_memory:
             return
         threads, widths = coming(machine), Offsets(self._execution)
         for block, index, pointer in self._stores:
-            there = threads.get(block.name, 0)
+            there = threads[block.name]
             for number, address in self._in_memory.items():
                 if widths.is_inside(pointer, address, MAP_BYTES, there):
                     anchor, store = block.plain[index]
@@ -108,6 +109,8 @@ class Offsets:
         left, right = (self._of(each, cta, depth - 1) for each in value.operands[:2])
         if left is None or right is None or (left[0] and right[0]) or (operation != "add" and (left[0] or right[0])):
             return None
+        if operation == "shl" and not all(0 <= by < _BITS for by in right[1]):
+            return None  # the result is not defined, or a register of the CTA decides it
         combine = _OPERATIONS[operation]
         return left[0] or right[0], [combine(*pair) for pair in zip(left[1], right[1], strict=True)]
 

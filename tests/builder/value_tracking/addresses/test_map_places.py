@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable
 from typing import Any
 
@@ -72,3 +73,29 @@ def test_long_sums_are_followed_so_far(operations: int, told: int) -> None:
         return (total * MAP_WORDS) + words
 
     assert len(copies_told(lambda k: place(k, 1), [lambda k: place(k, 0)])) == told
+
+
+@pytest.mark.parametrize("others", [0, 1, 3])
+def test_the_store_that_is_named(others: int) -> None:
+    """Of several one after another, before and after it, the one to the map."""
+
+    @nvb.kernel("sm_90a", threads=32)
+    def kernel(k: Any, maps: nvb.Pointer(u32, align=128)) -> None:  # type: ignore[valid-type]
+        row, full = k.shared(f32, 32, align=128), k.mbarrier.array(1, arrivals=1)
+        k.mbarrier.ready()
+        with k.one_thread():
+            for index in range(others):
+                maps[MAP_WORDS * (index + 2)] = 0  # type: ignore[index]
+            maps[17] = 0  # type: ignore[index]
+            for index in range(others):
+                maps[MAP_WORDS * (index + 2)] = 1  # type: ignore[index]
+            k.mbarrier.arrive(full, expect_tx=128)
+            k.tma.load_box(row, k.tensormap.at(maps, ROW), (0, 0), full)
+            k.mbarrier.wait(full, 0)
+
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        kernel.build()
+    (found,) = caught.value.diagnostics
+    ((_, place),) = found.notes
+    assert place is not None
+    assert linecache.getline(__file__, place.line).strip().startswith("maps[17] = 0")
