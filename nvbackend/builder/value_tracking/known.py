@@ -128,7 +128,7 @@ class Known:
         if self._signed is None and self.is_whole:
             assert self.numbers is not None
             if self.numbers.shape[:2] == (1, 1):
-                numbers = signed(self.numbers, width) if width > 1 else self.numbers
+                numbers = self.numbers if width == 1 else signed(self.numbers, width)
                 self._signed = tuple(np.broadcast_to(numbers, (1, 1, threads))[0, 0].tolist())
         return self._signed
 
