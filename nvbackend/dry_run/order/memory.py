@@ -42,6 +42,8 @@ class Memory:
         self.writes = False
         """Whether anything was written: in a part of a kernel, others fill the memory."""
         self._early: list[tuple[Record, Part, int, int]] = []
+        self.unwritten: list[tuple[Record, Part]] = []
+        """Reads of what nothing had written before."""
         """Reads of what was unwritten when nothing was written yet: record, part, CTA, address."""
         self._shadows = [Shadow(max(extents.stop, 16), self.records) for _ in range(ctas)]
         self.lanes = [LaneShadow(extents.stop) for _ in range(ctas)]
@@ -281,6 +283,7 @@ class Memory:
 
     def _report_unwritten(self, record: Record, part: Part, cta: int, address: int) -> None:
         """Programs that fill nothing are parts of others: a thread's read counts once anything is written, if ever."""
+        self.unwritten.append((record, part))
         if self.writes:
             self._conflict(None, record, part, cta, address, UNWRITTEN)
         elif not record.proxy:

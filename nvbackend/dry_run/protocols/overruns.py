@@ -7,6 +7,7 @@ from nvbackend.dry_run.findings import ORDER
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.words import in_rounds, instruction, line
+from nvbackend.dry_run.protocols.explain import returns_early
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import Step
 
@@ -26,6 +27,20 @@ def never_waits(state: State, step: Step, waiter: Warp, barrier: Mbarrier, phase
         f"{other} wait for {who}, which waits for that phase",
     )  # fmt: skip
     return True
+
+
+def reads_too_early(state: State, barrier: Mbarrier, phase: int) -> bool:
+    """Whether one who came to a phase had read what nothing has written, by a wait that returned before any phase."""
+    came = {(one.cta, one.warp) for one in barrier.ended[phase] if one.arrivals}
+    for record, part in state.memory.unwritten:
+        if (who := (record.cta, record.warp)) not in came:
+            continue
+        before = [wait for wait in state.waits[who].values() if not wait.guaranteed and wait.at <= record.event]
+        if before:
+            last = max(before, key=lambda wait: wait.at)
+            returns_early(state, last.barrier, last, lambda: 0, part.instr)
+            return True
+    return False
 
 
 def _wait_for(state: State, waiter: Warp, other: str, who: str, arrival: Arrival) -> str:

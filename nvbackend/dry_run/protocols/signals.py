@@ -17,7 +17,7 @@ from nvbackend.dry_run.order.words import after_rounds, counted, in_rounds, inst
 from nvbackend.dry_run.protocols.explain import leaves
 from nvbackend.dry_run.protocols.hand_overs import tracked
 from nvbackend.dry_run.protocols.lifetimes import MBARRIER_BYTES, Overwritten, is_none
-from nvbackend.dry_run.protocols.overruns import never_waits
+from nvbackend.dry_run.protocols.overruns import never_waits, reads_too_early
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import BLOCKED, DONE, RANK_SHIFT, Outcome, Step, Unknown
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse
@@ -355,7 +355,7 @@ class Signals:
         for barrier in barriers:
             over = barrier.over(warp)
             if not barrier.has_passed(parity) and over & 1 != parity:
-                if never_waits(self._state, step, warp, barrier, over):
+                if never_waits(self._state, step, warp, barrier, over) or reads_too_early(self._state, barrier, over):
                     continue
                 last = barrier.last[0]
                 self._state.findings.add(
