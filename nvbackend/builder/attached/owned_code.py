@@ -82,7 +82,6 @@ class FollowingBuilder(ir.IRBuilder):  # type: ignore[misc]
     def _set_terminator(self, term: ir.Instruction) -> ir.Instruction:
         block = self.block
         if block.is_terminated:
-            self._check_live()
             problem = "one of k's with-blocks ends here, and the IRBuilder has ended it before"
             advice = "leave the end of a with-block to k: use k.return_(), k.break_() or k.continue_() in it"
             rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice=advice)

@@ -262,7 +262,6 @@ class _Walk:
         self._by_name |= names.by_name
         self._attributes.update(names.attributes)
         for name in names.globals:
-            self.content.append(name)
             if name in module:
                 self.value(module[name])
             elif name in (outside := _builtins_of(module)):

@@ -192,5 +192,5 @@ def _if_it_holds(wanted: ElementType, otherwise: str) -> str:
 def _spread(layout: AnyLayout, count: int) -> Layout:
     """The layout of A or B for a layout of factors, each shared by `count` elements along K."""
     assert isinstance(layout, Layout), "checked before"
-    rows, words = layout.modes[:2]
+    rows, words = layout.modes
     return make_layout(rows, make_layout(Layout(count, 0), words))
