@@ -23,7 +23,7 @@ def words_of(k: Core, value: Value) -> list[Value]:
     if element.bits == WORD_BITS:
         return [value if element.is_integer else value.bitcast(s32)]
     if element.bits < WORD_BITS:
-        return [value.bitcast(BY_NAME[f"u{element.bits}"]).to(u32)]
+        return [value.bitcast(_bits_of(element)).to(u32)]
     bits = value.bitcast(u64)
     return [bits.to(u32), (bits >> WORD_BITS).to(u32)]
 
@@ -36,7 +36,7 @@ def value_of(words: Sequence[Value], element: ElementType) -> Value:
     if element.bits == WORD_BITS:
         return first if first.type is element else first.bitcast(element)
     if element.bits < WORD_BITS:
-        return first.to(BY_NAME[f"u{element.bits}"]).bitcast(element)
+        return first.to(_bits_of(element)).bitcast(element)
     (second,) = others
     return (first.to(u64) | second.to(u64) << WORD_BITS).bitcast(element)
 
@@ -46,7 +46,7 @@ def keep(k: Core, cell: Address, value: Value) -> None:
     if value.type is pred:
         cell.store(select(k, value, as_value(k, 1, u8), 0))
     elif value.type.bits < u8.bits:
-        cell.store(value.bitcast(BY_NAME[f"u{value.type.bits}"]).to(u8))
+        cell.store(value.bitcast(_bits_of(value.type)).to(u8))
     else:
         cell.store(value)
 
@@ -55,9 +55,14 @@ def kept(value: Value, element: ElementType) -> Value:
     """The value of `element` that `keep` stored, as it was loaded."""
     if element is pred:
         return value != 0
-    return value.to(BY_NAME[f"u{element.bits}"]).bitcast(element) if element.bits < u8.bits else value
+    return value.to(_bits_of(element)).bitcast(element) if element.bits < u8.bits else value
 
 
 def stored_type(element: ElementType) -> ElementType:
     """What a cell in memory for a value of `element` holds."""
     return u8 if element is pred or element.bits < u8.bits else element
+
+
+def _bits_of(element: ElementType) -> ElementType:
+    """The integer that has the bits of a narrow type in a register; those of 6 bits have the low ones of a byte."""
+    return BY_NAME.get(f"u{element.bits}", u8)
