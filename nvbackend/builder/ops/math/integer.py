@@ -54,9 +54,9 @@ class IntegerOperations(Noun):
         9.7.1 (bfe).
         """
         word = self._word("bfe", value)
-        numbers = self._numbers(start, length)
-        if numbers is not None and numbers[1] and sum(numbers) <= word.type.bits:
-            first, bits = numbers
+        field = self._field(word, start, length)
+        if field is not None:
+            first, bits = field
             above = word.type.bits - first - bits
             if not word.type.is_signed:
                 return word >> first & (1 << bits) - 1
@@ -71,9 +71,9 @@ class IntegerOperations(Noun):
         """
         a, b = pair_of(self._k, "bfi", value, base)
         word, into = self._unsigned("bfi", a), self._unsigned("bfi", b)
-        numbers = self._numbers(start, length)
-        if numbers is not None and sum(numbers) <= word.type.bits:
-            first, bits = numbers
+        field = self._field(word, start, length)
+        if field is not None:
+            first, bits = field
             mask = ((1 << bits) - 1) << first
             return self._signed_as(a, (into & ((1 << word.type.bits) - 1 ^ mask)) | (word << first & mask))
         inserted = computed(self._k, integers.insert(str(word.type)), a=word, base=into, start=start, length=length)
@@ -175,11 +175,13 @@ class IntegerOperations(Noun):
             advice = f"convert to one of {', '.join(legal)} first"
             rules.UNSUPPORTED_OPERATION.fail(operation=f"k.integer.{name}", element=element, advice=advice)
 
-    def _numbers(self, start: Operand, length: Operand) -> tuple[int, int] | None:
-        """A field that is known at build time, where it starts and ends within 255 bits."""
+    def _field(self, word: Value, start: Operand, length: Operand) -> tuple[int, int] | None:
+        """The start and length of a field that is inside `word` for certain, of a bit at least."""
         values = [known_number(as_value(self._k, operand, s32).ir, s32) for operand in (start, length)]
         first, bits = values
-        return (first, bits) if isinstance(first, int) and isinstance(bits, int) and min(first, bits) >= 0 else None
+        if isinstance(first, int) and isinstance(bits, int) and 0 <= first < first + bits <= word.type.bits:
+            return first, bits
+        return None
 
     def _dot(self, name: str, a: Operand, b: Operand, c: Operand, half: str) -> Value:
         x, y = as_value(self._k, a), as_value(self._k, b)

@@ -166,6 +166,39 @@ def test_every_call_is_its_formula():
         assert row.tolist() == wanted, name
 
 
+PLACES = [(start, length) for start in (-1, 0, 5, 31, 32) for length in (-1, 0, 1, 7, 27, 28, 32)]
+"""Fields of 32 bits; of a negative number the low 8 bits count."""
+
+
+def test_a_field_of_constants_is_that_of_the_instruction():
+    x = drawn(32, 4, count=32)
+    k = KernelBuilder(
+        "fields", "sm_90a", threads=32, parameters=[Parameter(name, Pointer(u32)) for name in ("x", "out")]
+    )
+    words, out = k.arguments
+    word = words[k.thread_id()]
+    for place, (start, length) in enumerate(PLACES):
+        made = (
+            k.integer.bfe(word, start, length),
+            k.integer.bfe(word.to(i32), start, length).to(u32),
+            k.integer.bfi(word, word ^ 0x5A5A5A5A, start, length),
+        )
+        for kind, value in enumerate(made):
+            out[k.thread_id() + (3 * place + kind) * 32] = value
+    outside = [not 0 <= start < start + length <= 32 for start, length in PLACES]
+    finished = k.finish()
+    assert [finished.ir.count(f'"{name}.') for name in ("bfe", "bfi")] == [2 * sum(outside), sum(outside)]
+    got = np.zeros((len(PLACES), 3, 32), np.uint32)
+    nvb.runtime.load(finished.compile(assemble=False), device="simulator").launch(1, x, got)
+    for (start, length), rows in zip(PLACES, got, strict=True):
+        wanted = [
+            [field(word, start, length, 32, False) for word in map(int, x)],
+            [field(word, start, length, 32, True) for word in map(int, x)],
+            [inserted(word, word ^ 0x5A5A5A5A, start, length, 32) for word in map(int, x)],
+        ]
+        assert rows.tolist() == wanted, (start, length)
+
+
 def test_what_rows_say_they_compute_is_what_the_simulator_computes():
     """Two transcriptions of the PTX ISA, of which the simulator's is compared with GPUs."""
     tried = 0
