@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from nvbackend import f64
+from nvbackend.builder.ops.math import double_waves, waves
 from nvbackend.builder.ops.math.double_waves import _turns
 from nvbackend.builder.ops.math.doubles import Doubles
 from tests.builder.ops.math.exact import pi_times
@@ -45,6 +46,19 @@ def test_the_rest_is_exact_to_more_than_a_number_holds():
         assert (int(count) - turns) % 4 == 0, one
         lost = abs(Fraction(float(first)) + Fraction(float(second)) - rest)
         assert lost <= abs(rest) * OF_THE_SUM + OF_THE_WINDOW, (one, float(lost))
+
+
+@pytest.mark.parametrize(
+    ("table", "word", "largest"), [(double_waves._TWO_OVER_PI, 64, 1023 + 10), (waves._TWO_OVER_PI, 32, 127 + 7)]
+)
+def test_the_bits_of_two_over_pi_are_those_that_the_largest_number_needs(table, word, largest):
+    """The window of the largest number begins at its exponent, and three words are shifted out of four."""
+    assert len(table) == largest // word + 4
+    bits = word * (len(table) - 1)
+    assert table == (
+        0,
+        *(((2 << bits + BITS) // pi_times(BITS) >> place) % (1 << word) for place in range(bits - word, -1, -word)),
+    )
 
 
 @pytest.mark.parametrize("bits", [64, 400])
