@@ -96,7 +96,7 @@ def fitting(tile: Tensor, cut: PartCut, where: Inside | None) -> tuple[CopyAtom,
     """
     element = tile.element
     values = size(cut(tile.layout).plain[0])
-    count = max(1, min(values, _WIDEST_BITS // element.bits))
+    count = min(values, _WIDEST_BITS // element.bits)
     while count > 1:
         if values % count == 0:
             atom = universal_copy(element, count * element.bits)

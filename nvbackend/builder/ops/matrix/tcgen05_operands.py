@@ -67,8 +67,10 @@ def operand_extents(
 ) -> dict[str, int]:
     """The bytes of shared memory from where A and B, each from an element on, begin to where they end, where known."""
     extents = {}
-    sizes = a_extent(request, descriptor), b_extent(request, descriptor)
-    for name, (tile, at), size in zip(("a_desc", "b_desc"), (a, b), sizes, strict=True):
+    for name, (tile, at), size in (
+        ("a_desc", a, a_extent(request, descriptor)),
+        ("b_desc", b, b_extent(request, descriptor)),
+    ):
         if isinstance(tile, OperandDescriptor):
             extents[name] = tile.reach
         elif isinstance(tile, SharedTile):
