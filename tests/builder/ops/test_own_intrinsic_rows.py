@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
+from llvmlite import binding
 
 import nvbackend as nvb
 from nvbackend import DiagnosticError, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.ops.inline import own_intrinsic
+from nvbackend.builder.ops.inline.intrinsic_rows import EARLIER, rows_by_intrinsic, unsaid
 from nvbackend.intrinsics.row.semantics import ThreadBarrier
 from nvbackend.rows import Asm, Effect, Intrinsic, RegisterClass, Row, Scope, Semantics, immediate, operand, output
 
@@ -119,3 +121,86 @@ def test_operands_and_families_that_no_row_has(row: Row, words: str) -> None:
     refused = failure(row)
     assert refused.rule_id == "row.text"
     assert words in refused.message
+
+
+def _less(row: Row) -> Iterator[Row]:
+    """The row with one of its effects, or one field of its semantics, left out."""
+    for flag in row.effects:
+        yield replace(row, effects=row.effects & ~flag)
+    for name, _ in row.semantics.said():
+        if name not in ("memory", "fragments"):
+            yield replace(row, semantics=replace(row.semantics, **{name: getattr(Semantics(), name)}))
+
+
+def _say_the_same(row: Row, other: Row) -> bool:
+    named = {"memory", "fragments"}
+    said, others = ({name: name in named or value for name, value in each.semantics.said()} for each in (row, other))
+    return said == others and row.effects & other.effects == other.effects
+
+
+def test_a_row_of_an_intrinsic_of_the_catalogue_says_all_that_one_of_its_rows_says() -> None:
+    kinds = {(row.effects, row.semantics): row for rows in rows_by_intrinsic().values() for row in rows}
+    said = set()
+    for row in kinds.values():
+        assert isinstance(row.lowering, Intrinsic)
+        alike = rows_by_intrinsic()[row.lowering.name]
+        assert unsaid(row, row.lowering) is None
+        named = tuple(replace(each, name="mine") for each in row.semantics.memory)
+        other = replace(row.semantics, memory=named, fragments=row.semantics.fragments[:1])
+        assert unsaid(replace(row, semantics=other), row.lowering) is None
+        for less in _less(row):
+            found = unsaid(less, row.lowering)
+            assert (found is None) == any(_say_the_same(less, each) for each in alike)
+            said.add(found and f"{alike[0].ptx} has effects={alike[0].effects}" in found[0])
+    assert said == {None, True}
+
+
+OPERANDS = {"barrier0": 0, "barrier": 2, "barrier.sync.cnt": 2}
+"""How many numbers the replaced barriers take that take more or fewer than one."""
+
+
+def test_a_replaced_name_is_judged_by_the_one_that_llvm_puts_in_its_place() -> None:
+    for name, present in EARLIER.items():
+        result = "i32" if name.startswith("llvm.nvvm.barrier0.") else "void"
+        given = ", ".join(["i32 1"] * OPERANDS.get(name.removeprefix("llvm.nvvm."), 1))
+        declared = f"declare {result} @{name}({given.replace(' 1', '')})"
+        text = f"{declared}\ndefine void @f() {{\n  call {result} @{name}({given})\n  ret void\n}}"
+        called = re.findall(r"call .*@(.*)\(", str(binding.parse_assembly(text)))
+        assert called == [f"llvm.nvvm.barrier.cta.{present}"]
+
+
+@pytest.mark.parametrize(
+    ("row", "problem", "advice"),
+    [
+        (
+            replace(row_of("llvm.nvvm.exit", out=False), effects=TOGETHER),
+            "llvm.nvvm.exit ends the thread",
+            "use k.return_",
+        ),
+        (
+            replace(row_of("llvm.nvvm.exit", out=False), effects=Effect.CONVERGENT),
+            "llvm.nvvm.exit does more than compute its results, and its effects do not say so",
+            "add Effect.READS_MEMORY, WRITES_MEMORY or ORDERS to effects=",
+        ),
+        (
+            replace(row_of("llvm.ctpop.i32", "a"), semantics=Semantics(exits=True)),
+            "its semantics say exits=, and llvm.ctpop.i32 only computes",
+            "leave exits= out",
+        ),
+    ],
+)
+def test_what_llvm_says_of_an_intrinsic_that_no_row_has(row: Row, problem: str, advice: str) -> None:
+    assert isinstance(row.lowering, Intrinsic)
+    assert unsaid(row, row.lowering) == (problem, advice)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        replace(row_of("llvm.nvvm.exit", out=False), effects=TOGETHER, semantics=Semantics(exits=True)),
+        replace(row_of("llvm.fshl.i32", "a", "a", "n"), operands=(OUT, IN, immediate("n", (3,)))),
+    ],
+)
+def test_what_llvm_says_and_the_row_too(row: Row) -> None:
+    assert isinstance(row.lowering, Intrinsic)
+    assert unsaid(row, row.lowering) is None

@@ -11,6 +11,7 @@ import nvbackend as nvb
 from nvbackend import bf16, f16
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.ops.copy.box_operands import box_extent
+from nvbackend.builder.ops.copy.tma import tile_boxes
 from nvbackend.signature import Parameter
 from tests.support.barriers import barrier_of_somebody
 from tests.support.ir_addresses import condition_of, evaluate
@@ -40,6 +41,17 @@ def test_a_tile_is_loaded_box_by_box(box, rows, columns, copies):
         k.tma.load(k.shared_tile(layout(rows, columns)), source, (0, 0), barrier)
     assert len(loads(k)) == copies
     k.finish()
+
+
+@pytest.mark.parametrize(
+    ("box", "outer"),
+    [((128, 64), 0), ((1, 64), 0), ((1, 1, 64), 1), ((64, 1, 64), 0), ((1, 64, 64), 1), ((1, 1, 1, 64), 2)],
+)
+def test_the_rows_of_a_tile_are_along_the_dimension_in_which_a_box_is_wide(box, outer):
+    """Where it is wide in none, they are along the last but the innermost: the coordinates before it stay."""
+    k, source, _ = builder(nvb.TensorMap(f16, box=box))
+    tile = k.shared_tile(layout(128, 64))
+    assert tile_boxes(tile, source, "k.tma.load", "").outer == outer
 
 
 def test_one_thread_prefetches_the_maps():

@@ -249,19 +249,19 @@ def is_reversed(k: Any, steps: int) -> bool:
 @pytest.mark.parametrize("kind", FETCHES)
 @pytest.mark.parametrize("stages", [2, 3, 4])
 def test_a_ring_that_all_threads_read_hands_every_step_over(kind: str, stages: int) -> None:
-    """In two runs of steps, of which the second goes on where the first has ended."""
+    """In two runs of steps, of which the second goes on where the first has ended; between them runs of no steps."""
     copies, start = FETCHES[kind]
     k = rows_kernel("sm_80" if kind == "cp.async" else "sm_90a", 32)
     x, out = k.arguments
     ring = k.pipeline(stages, copies=copies, x=(f16, ROW_MAJOR))
     if kind != "cp.async":
         k.mbarrier.ready()
-    for first in (0, STEPS):
+    for first, count in ((0, STEPS), (STEPS, 0), (STEPS, -3), (STEPS, STEPS)):
 
         def fetch(step: Any, stage: Any, first: int = first) -> None:
             start(k, x, step + first, stage.x, None if kind == "cp.async" else stage.full)
 
-        with ring.steps(STEPS, fetch) as (step, stage):
+        with ring.steps(k.const(count, nvb.s32), fetch) as (step, stage):
             write_reversed(k, out, step + first, stage.x)
         k.barrier.sync()
     k.finish()

@@ -237,3 +237,17 @@ def test_a_value_of_another_kernel_is_refused():
     with pytest.raises(nvb.DiagnosticError, match="kernel one is used in kernel two") as caught:
         two.var(one.arguments[0])
     assert caught.value.diagnostics[0].rule_id == "value.kernel"
+
+
+@pytest.mark.parametrize("element", [nvb.u8, nvb.s16, nvb.s32, nvb.u32, nvb.s64, nvb.u64, nvb.f32, nvb.pred], ids=str)
+@pytest.mark.parametrize("largest", [0, 1 << 31, 1 << 32, 1 << 40])
+def test_an_index_is_widened_only_where_its_type_does_not_hold_the_largest(element, largest):
+    k = KernelBuilder("widened", "sm_90a", threads=32)
+    thread = k.thread_id()
+    value = thread < 1 if element is nvb.pred else thread.to(element)
+    for most in (largest, largest - 1):
+        holds = element.is_integer and element.bits >= 32 and most < 1 << element.bits - element.is_signed
+        wider = nvb.s32 if most < 1 << 31 else nvb.s64
+        made = value.widened(most)
+        assert made.type is (element if holds or not element.is_integer else wider)
+        assert (made is value) == (made.type is element)

@@ -133,7 +133,7 @@ def test_the_parts_of_a_split_k_begin_cleared(parts: int, begun: str | None, til
     assert np.array_equal(found, expected + (3 if begun else 0))
 
 
-@pytest.mark.parametrize("atoms", [(1, 1, 2), (2, 1, 2), (1, 1, 4), (1, 2, 2), (2, 2, 2)])
+@pytest.mark.parametrize("atoms", [(1, 1, 2), (2, 1, 2), (1, 1, 4), (1, 3, 2), (2, 2, 2)])
 def test_atoms_along_k_are_added(atoms: tuple[int, int, int]) -> None:
     def along_k(k: Any, mma: Any, a: SharedTile, b: SharedTile, out: Any) -> None:
         warpgroup = k.warpgroup_id()

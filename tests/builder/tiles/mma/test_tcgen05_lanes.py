@@ -28,6 +28,8 @@ class Product:
     d: nvb.ElementType = f32
     ctas: int = 1
     panels: tuple[tuple[int, int], ...] = ()
+    by_address: bool = False
+    """Whether it is read at a plain address of tensor memory."""
 
     @property
     def rows(self) -> int:
@@ -40,6 +42,7 @@ PRODUCTS = {
     "64 rows, two atoms along M": Product("m64n32k16", (128, 32)),
     "64 rows, two atoms along N": Product("m64n32k16", (64, 64), f16),
     "256 rows of f16, in panels": Product("m128n32k16", (256, 32), f16, panels=((0, 19), (19, 13))),
+    "128 rows, in panels, by address": Product("m128n32k16", (128, 32), panels=((0, 19), (19, 13)), by_address=True),
     "64 rows of a pair": Product("m128n32k16", (128, 32), f16, ctas=2),
 }
 
@@ -76,7 +79,7 @@ def kernel_of(product: Product, target: str = "sm_100a") -> nvb.KernelBuilder:
         k.tcgen05.fence_after_thread_sync()
         first_row = rank * rows
         for panel, (first, width) in enumerate(product.panels or ((0, n),)):
-            x = mma.load(accumulators, first, width).to(f32)
+            x = mma.load(accumulators.address if product.by_address else accumulators, first, width).to(f32)
             placed = x + x.rows(lambda row: row.to(f32) * 1000) + x.columns(lambda column: column.to(f32) * 0.125)
             placed.store(k.tensor(c + first_row * n + first, Layout((rows, width), (n, 1))))
             for row, value in x.reduce_rows("max").items():

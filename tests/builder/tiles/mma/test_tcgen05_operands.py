@@ -16,8 +16,11 @@ HEAD, KEYS, OUT = 64, 64, 32
 NUMPY = {f16: np.float16, bf16: ml_dtypes.bfloat16, e4m3: ml_dtypes.float8_e4m3fn}
 
 
-def weighing(m: int, ctas: int, element: nvb.ElementType, tiles: int = 1) -> nvb.KernelDefinition:
-    """S = Q K^T in tensor memory, P = S / 2 as `element`, back to tensor memory, and O = P V; `tiles` atoms along M."""
+def weighing(m: int, ctas: int, element: nvb.ElementType, tiles: int, by_address: bool) -> nvb.KernelDefinition:
+    """S = Q K^T in tensor memory, P = S / 2 as `element`, back to tensor memory, and O = P V; `tiles` atoms along M.
+
+    P is stored to columns that are allocated, or to the plain address of them.
+    """
     kind = "f8f6f4" if element is e4m3 else "f16"
     step = 32 if element is e4m3 else 16
     rows = m * tiles // ctas
@@ -58,7 +61,8 @@ def weighing(m: int, ctas: int, element: nvb.ElementType, tiles: int = 1) -> nvb
         with k.tcgen05.tmem(128 * tiles, cta_group=ctas) as tmem:
             s, o = tmem.columns(0, 64 * tiles), tmem.columns(96 * tiles, 32 * tiles)
             multiply(scores, s, a, b, 0)
-            p = weights.make_fragment_A(tmem.columns(64 * tiles, 32 * tiles), scores.load(s) * 0.5)
+            place = tmem.columns(64 * tiles, 32 * tiles)
+            p = weights.make_fragment_A(place.address if by_address else place, scores.load(s) * 0.5)
             multiply(weights, o, p, c, 1)
             weights.load(o).store(k.tensor(out + rank * (rows * OUT), Layout((rows, OUT), (OUT, 1))))
             if ctas > 1:
@@ -68,14 +72,23 @@ def weighing(m: int, ctas: int, element: nvb.ElementType, tiles: int = 1) -> nvb
 
 
 @pytest.mark.parametrize(
-    ("m", "ctas", "element", "tiles"),
-    [(128, 1, f16, 1), (64, 1, f16, 1), (256, 2, bf16, 1), (128, 1, e4m3, 1), (64, 1, e4m3, 1), (128, 1, f16, 2)],
+    ("m", "ctas", "element", "tiles", "by_address"),
+    [
+        (128, 1, f16, 1, True),
+        (64, 1, f16, 1, False),
+        (256, 2, bf16, 1, False),
+        (128, 1, e4m3, 1, False),
+        (64, 1, e4m3, 1, True),
+        (128, 1, f16, 2, True),
+    ],
 )
-def test_weights_go_back_to_tensor_memory(m: int, ctas: int, element: nvb.ElementType, tiles: int) -> None:
+def test_weights_go_back_to_tensor_memory(
+    m: int, ctas: int, element: nvb.ElementType, tiles: int, by_address: bool
+) -> None:
     random = np.random.default_rng(m)
     q, keys = (random.integers(-1, 2, (count, HEAD)).astype(np.float16) for count in (m * tiles, KEYS))
     values, out = random.integers(-2, 3, (OUT, KEYS)).astype(NUMPY[element]), np.zeros((m * tiles, OUT), np.float32)
-    kernel = weighing(m, ctas, element, tiles)
+    kernel = weighing(m, ctas, element, tiles, by_address)
     compiled = kernel.compile()
     nvb.runtime.load(compiled, device="simulator").launch(ctas, q, keys, values, out)
     p = (0.5 * (q.astype(np.float32) @ keys.astype(np.float32).T)).astype(NUMPY[element])
