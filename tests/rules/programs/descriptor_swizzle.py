@@ -52,6 +52,26 @@ class Scene:
         self.k.fence.proxy_async()
         self.k.barrier.sync()
 
+    def write_matrices(self, bits, pitch):
+        """As `write`, by stmatrix."""
+        layout = ComposedLayout(LayoutSwizzle(bits, 4, 3), 0, Layout((128, pitch), (pitch, 1)))
+        row = self.thread // 32 * 16 + self.thread % 16
+        for turn in range(2):
+            place = layout(row, self.thread // 16 % 2 * 16 + 32 * turn)
+            self.k.mma.stmatrix(self.memory.byte_offset(place, align=16), [self.k.const(0, u32)] * 4)
+        self.k.fence.proxy_async()
+        self.k.barrier.sync()
+
+    def write_in_order(self, bits, pitch):
+        """As `write`, by stores that another CTA would see in their order."""
+        layout = ComposedLayout(LayoutSwizzle(bits, 4, 3), 0, Layout((128, pitch), (pitch, 1)))
+        words = self.memory.cast(u32)
+        for turn in range(2):
+            place = words.byte_offset(layout(self.thread // 4 + 32 * turn, self.thread % 4 * 16), align=16)
+            place.store(0, order="relaxed", scope="cta")
+        self.k.fence.proxy_async()
+        self.k.barrier.sync()
+
     def send(self, to):
         """Store the tile to global memory, told at the caller's line."""
         with self.k.one_thread():
@@ -126,6 +146,20 @@ def stored_by_the_layout_that_is_read(s):
 
 
 @keeps()
+def stored_by_matrices_as_it_is_read(s):
+    s.write_matrices(2, 64)
+    with s.k.wgmma.group():
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(SwizzleMode.B64), REQUEST)
+    s.send(s.narrow)
+
+
+@keeps()
+def stored_in_order_as_it_is_read(s):
+    s.write_in_order(2, 64)
+    s.send(s.narrow)
+
+
+@keeps()
 def stored_in_rows_that_the_threads_may_have_swizzled(s):
     s.write(0, 64)
     s.send(s.narrow)
@@ -162,6 +196,19 @@ def stored_and_multiplied(s):
     s.write(2, 64)
     with s.k.wgmma.group():
         s.k.wgmma.mma_async(s.acc, s.a, s.tile(SwizzleMode.B32), REQUEST)  # breaks
+
+
+@breaks("descriptor.swizzle")
+def stored_by_matrices_and_multiplied(s):
+    s.write_matrices(2, 64)
+    with s.k.wgmma.group():
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(SwizzleMode.B32), REQUEST)  # breaks
+
+
+@breaks("descriptor.swizzle")
+def stored_in_order_and_sent(s):
+    s.write_in_order(2, 64)
+    s.send(s.wide)  # breaks
 
 
 @breaks("descriptor.swizzle")

@@ -25,7 +25,7 @@ from nvbackend.builder.value_tracking.expressions.provenance import parity_facts
 from nvbackend.builder.values.values import GLOBAL_SPACE
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule, raise_all
 from nvbackend.intrinsics.row.row import GUARD, Intrinsic, RegisterClass, Role, Row
-from nvbackend.intrinsics.row.semantics import BARRIER, Completion, Proxy, Scope, Semantics, TensorMapUse
+from nvbackend.intrinsics.row.semantics import BARRIER, Completion, Scope, Semantics, TensorMapUse
 from nvbackend.intrinsics.words.tcgen05_control import control_words
 from nvbackend.isel.flow.memory_uses import STRIDE, address_use, descriptor_use, known_extent
 from nvbackend.isel.machine import facts
@@ -72,6 +72,13 @@ def is_checked(row: Row) -> bool:
         or operand.register in (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER)
         for operand in row.operands
     )
+
+
+@cache
+def _accessed(row: Row) -> tuple[str, ...]:
+    """The operands with the addresses of shared memory that `row` reads or writes in the generic proxy."""
+    uses = (MemoryUse.READ, MemoryUse.WRITE)
+    return tuple(operand.name for operand in row.operands if address_use(row.semantics, operand) in uses)
 
 
 class Tracked(NamedTuple):
@@ -258,13 +265,8 @@ class OperandTracking:
 
     def _swizzle(self, row: Row, operands: Operands) -> dict[str, int]:
         """The swizzle of the shared address that `row` reads or writes at in the generic proxy, where it shows one."""
-        if row.semantics.proxy is not Proxy.GENERIC or not row.semantics.memory:
-            return {}
-        for operand in row.operands:
-            value, use = operands.get(operand.name), address_use(row.semantics, operand)
-            if isinstance(value, ir.Value) and use in (MemoryUse.READ, MemoryUse.WRITE):
-                return swizzle_fact(value, self._places.bits)
-        return {}
+        accessed = values_of({name: operands[name] for name in _accessed(row)})
+        return next((swizzle_fact(value, self._places.bits) for value in accessed), {})
 
     def facts(self, row: Row, operands: Operands) -> dict[str, int]:
         """What is known of how the threads here execute `row`, where it concerns mbarriers, bulk copies or tcgen05.
