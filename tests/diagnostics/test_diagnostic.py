@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, Severity, raise_all, with_article
-from nvbackend.diagnostics.diagnostic import printed
+from nvbackend.diagnostics.diagnostic import printed, told_once
 
 STEP = Rule(
     id="wgmma.n-step",
@@ -198,3 +198,23 @@ def test_diagnostics_of_one_rule_and_place_are_equal_and_hash_alike() -> None:
     assert one == other
     assert len({one, other}) == 1
     assert one != STEP.diagnose(at=NOWHERE, n=10, step=8, up=16)
+
+
+def test_a_line_that_is_reached_by_two_calls_is_told_once_with_both() -> None:
+    """Its notes may be reached by calls of their own; another line, or a note at another one, is another mistake."""
+    rule = Rule("made-up.line", "bad", "do it right")
+    calls = [Location("calls.py", line, "main") for line in (2, 3)]
+
+    def made(call: int, line: int = 7, note: int = 9) -> Diagnostic:
+        place, other = (Location("helper.py", each, "helper", callers=(calls[call],)) for each in (line, note))
+        far = replace(other, callers=(calls[call], calls[call]))
+        return rule.diagnose(at=place, notes=(("written", far),))
+
+    (once,) = told_once([made(0), made(1)])
+    assert once.location == Location("helper.py", 7, "helper")
+    assert once.location is not None
+    assert once.location.callers == (calls[0],)
+    assert once.notes[1:] == (("it is so in this call too", calls[1]),)
+    assert told_once([made(0), made(0)]) == [made(0)]
+    for another in (made(1, line=8), made(1, note=10)):
+        assert told_once([made(0), another]) == [made(0), another]

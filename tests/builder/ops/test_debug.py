@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from types import SimpleNamespace
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -13,7 +15,9 @@ import nvbackend as nvb
 from nvbackend import DiagnosticError, f32, i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType
+from nvbackend.isel.machine.assertions import DONE, THREAD, WORDS
 from nvbackend.isel.target.target import Target
+from nvbackend.runtime.launch import raise_failures, watch
 from nvbackend.signature import Parameter, Pointer
 from tests.support.ptxas import assemble
 
@@ -207,6 +211,33 @@ def failure(call) -> nvb.Diagnostic:
         call()
     (diagnostic,) = caught.value.diagnostics
     return diagnostic
+
+
+@nvb.kernel("sm_90a", threads=32)
+def positive(k, x: nvb.Pointer[f32]):
+    at = k.thread_id()
+    k.assert_(x[at] > 0.0, "{} is not positive", x[at])
+
+
+@pytest.mark.parametrize("failing", [(), (0,), (1,), (0, 1)])
+def test_of_several_kernels_of_a_device_those_that_failed_are_told(failing: tuple[int, ...]) -> None:
+    """A record without a failure is all zeros, which would be the first assertion in thread 0."""
+    kernels = [each.compile(assemble=False) for each in (guarded, positive)]
+    records = [memoryview(bytearray(8 * WORDS)).cast("Q") for _ in kernels]
+    device: Any = SimpleNamespace(notes={}, record=lambda number, *_: records[number])
+    for number, kernel in enumerate(kernels):
+        watch(device, number, kernel.name, kernel.assertions)
+    raise_failures(device)
+    for number in failing:
+        records[number][DONE] = 1
+        records[number][THREAD] = 5 + number
+    if failing:
+        with pytest.raises(DiagnosticError) as caught:
+            raise_failures(device)
+        for number, found in zip(failing, caught.value.diagnostics, strict=True):
+            assert f"kernel {kernels[number].name}: the assertion" in found.message
+            assert f"failed in thread {5 + number} of CTA 0" in found.message
+    raise_failures(device)
 
 
 def test_an_assertion_is_an_exception_with_place_thread_and_values() -> None:
