@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from llvmlite import ir
 
 from nvbackend.builder.core.core import Core
+from nvbackend.builder.value_tracking.addresses.operands import is_copy
 
 
 def return_results(core: Core, results: Sequence[ir.Value]) -> None:
@@ -23,8 +24,11 @@ def return_results(core: Core, results: Sequence[ir.Value]) -> None:
 
 
 def code_of(blocks: Iterable[ir.Block]) -> tuple[str, ...]:
-    """What the instructions of a body do, without the names of their registers."""
-    return tuple(_shown(instr) for block in blocks for instr in block.instructions)
+    """What the instructions of a body do, without the names of their registers.
+
+    Copies that keep a number from LLVM are left out: a call knows more of its arguments than the function does.
+    """
+    return tuple(_shown(instr) for block in blocks for instr in block.instructions if not is_copy(instr))
 
 
 def _shown(instr: ir.Instruction) -> str:

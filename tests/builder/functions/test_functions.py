@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -384,3 +386,37 @@ def test_an_attached_builder_expands_functions_and_calls_none() -> None:
     with pytest.raises(DiagnosticError) as raised:
         tripled(k, 1.0)
     assert raised.value.diagnostics[0].rule.id == "function.call"
+
+
+NUMBERS = {"constant": lambda k, n: 1, "bounded": lambda k, n: n % 2 + 1, "of a warp": lambda k, n: k.warp_id()}
+
+
+@pytest.mark.parametrize("call", ["sync", "arrive"])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_barrier_may_have_the_number_of_a_parameter(name: str, call: str) -> None:
+    """What the caller knows of the number does not make it another function, which takes it in a register."""
+
+    @nvb.function(inline=False)
+    def meets(k, number: i32):
+        getattr(k.barrier, call)(number, 32)
+
+    @nvb.kernel("sm_90a", threads=32)
+    def kernel(k, n: i32(minimum=1)):
+        meets(k, NUMBERS[name](k, n))
+
+    ptx = kernel.build().compile(assemble=None).ptx
+    assert ptx.count("call.uni") == 1
+    number = re.search(rf"\.{call}[.a-z]*\s+(%r\d+), ", ptx)
+    assert number is not None
+    assert f"mov.b32 {number[1]}, " in ptx
+
+
+def test_a_body_that_meets_at_another_number_of_barriers_is_refused() -> None:
+    times = iter(range(1, 100))
+
+    @nvb.function(inline=False)
+    def meets(k, number: i32):
+        for _ in range(next(times)):
+            k.barrier.sync(number, 128)
+
+    assert refused(lambda k, out, n: meets(k, 1)).rule.id == "function.differs"

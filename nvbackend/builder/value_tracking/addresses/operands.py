@@ -55,6 +55,7 @@ _EVERY_CTA = 0xFFFF
 
 _MOST_CANDIDATES = 64
 """Numbers that a value may be, beyond which it may be any."""
+_COPY = "mov.b32 $0, $1;"
 _TRACED = (BARRIER, "parity")
 """Operands whose variables the analyses need."""
 _DESCRIBED = (Completion.MMA_GROUP, Completion.COMMIT)
@@ -414,4 +415,9 @@ def _is_parameter(address: ir.Value) -> bool:
 def _copied(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     """The same number in another register: LLVM does not look into asm."""
     kind = ir.FunctionType(value.type, [value.type])
-    return builder.call(ir.InlineAsm(kind, "mov.b32 $0, $1;", "=r,r"), [value])
+    return builder.call(ir.InlineAsm(kind, _COPY, "=r,r"), [value])
+
+
+def is_copy(instr: ir.Instruction) -> bool:
+    """Whether it is such a copy: what is known of the number decides whether there is one, not what the code does."""
+    return isinstance(instr, ir.CallInstr) and isinstance(instr.callee, ir.InlineAsm) and instr.callee.asm == _COPY
