@@ -281,12 +281,14 @@ def test_what_any_limit_does_for_needs_none() -> None:
     assert min(needed - {0}) > 16
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("given", [0, -1, 2**31, 2**32, 2**32 + 1, 2**40, 2**64, 10**30])
 def test_min_ctas_that_ptxas_would_cut_to_32_bits_are_refused(given: int) -> None:
     with pytest.raises(nvb.DiagnosticError, match=r"kernel\.bounds"):
         KernelBuilder("k", "sm_90a", threads=128, min_ctas=given)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("threads", "most"), [(1024, 64), (512, 128), (384, 168), (320, 168), (256, 255), (128, 255)])
 def test_max_registers_are_what_an_sm_has_for_all_threads(threads: int, most: int) -> None:
     """ptxas obeys .maxnreg, and the driver then cannot launch the kernel: registers come by eights, 16384 a quarter."""

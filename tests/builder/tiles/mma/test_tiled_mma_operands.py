@@ -99,6 +99,7 @@ def test_each_instruction_reads_its_rows_and_columns(name, major, swizzle):
             assert np.array_equal(found, matrices[1][columns_of(n_of, issue.n), columns])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("units", "said"),
     [
@@ -132,6 +133,7 @@ def test_atoms_along_k_take_its_steps_in_turn():
     assert starts == [[0, 64], [32, 96]]  # bytes: 16 halves of K are 32
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("call", ["store", "axpby"])
 @pytest.mark.parametrize("warpgroup", [0, 1, None], ids=str)
 def test_of_warpgroups_along_k_the_first_stores(call, warpgroup):
@@ -155,6 +157,7 @@ def test_of_warpgroups_along_k_the_first_stores(call, warpgroup):
             assert condition is None
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", [name for name in CASES if "order" not in name])
 def test_every_element_of_c_is_stored_once_by_its_owner(case):
     how = CASES[case][0]

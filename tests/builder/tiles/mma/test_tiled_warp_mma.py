@@ -42,6 +42,7 @@ def test_products_of_random_atoms_and_layouts(case):
     assert np.array_equal(found, product)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("parts", [2, 3, 4])
 def test_partial_sums_of_several_warps(parts):
     mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 1, parts))
@@ -147,6 +148,7 @@ def test_neighbours_are_stored_together_where_pitch_and_end_allow():
         assert found == {width: 2 * 4 * 4 // (2 if "v2" in width else 1)}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("m", "n"), [(64, 64), (50, 24), (1, 8)])
 def test_accumulators_are_stored_inside_of_the_matrix_once(m, n):
     scene = Scene()
@@ -164,6 +166,7 @@ def test_accumulators_are_stored_inside_of_the_matrix_once(m, n):
     assert written == dict.fromkeys(range(m * n), 1)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("element", "major", "form"),
     [(f16, "K", "x4.shared"), (f16, "MN", "x4.trans.shared"), (e4m3, "K", "x4.shared"), (e4m3, "MN", None)],
@@ -180,6 +183,7 @@ def test_ldmatrix_reads_what_its_rows_are(element, major, form):
     assert found == ({f"ldmatrix.sync.aligned.m8n8.{form}.b16"} if form else set())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "a", "b"),
     [
@@ -342,6 +346,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: one.__name__)
 def test_mistakes_are_told_where_they_are_made(mistake):
     rule, words = MISTAKES[mistake]
@@ -354,6 +359,7 @@ def test_mistakes_are_told_where_they_are_made(mistake):
     assert found.location.file == __file__
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("rows", [32, 128])
 def test_a_result_of_other_rows_is_no_operand(rows: int) -> None:
     k = KernelBuilder("rows", "sm_80", threads=64)
