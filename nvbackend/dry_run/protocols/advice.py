@@ -45,6 +45,8 @@ class Advice:
             why = f"its lanes arrive for themselves, and have not met the others since {since}"
             meet = f"put k.warp.sync() before {there}: {why}"
             return lambda: meet
+        if self._second.hidden >> self._first.event & 1:
+            return self._of_lanes
         now = self.of(rule)
 
         def fix() -> str:
@@ -64,10 +66,16 @@ class Advice:
         by = guard.barrier.by.get((self._first.cta, self._first.warp)) if isinstance(guard, Wait) else None
         return by is not None and by.instr is arrival
 
+    def _of_lanes(self) -> str:
+        """Where other lanes of the second warp waited: it meets them, and all warps that make the access meet it."""
+        who = self._second.cta, self._second.warp
+        sync, others = "k.warp.sync()", self._executed(self._part.instr) - {who}
+        if any(cta == self._second.cta for cta, _ in others):
+            sync = _SYNC if self._all_come() else _NAMED
+        return f"put {sync} before {line(self._part.instr)}, where the lanes that waited and the others meet"
+
     def of(self, rule: Rule) -> str:
         """The fix as far as the run shows it by now."""
-        if self._second.hidden >> self._first.event & 1:
-            return f"put k.warp.sync() before {line(self._part.instr)}, where the lanes that waited and the others meet"
         if rule in (rules.REFILL, rules.REFILL_IN_FLIGHT, rules.WRITE_IN_FLIGHT):
             return self._release() + self._or_address(self._earlier)
         made = {
@@ -291,10 +299,14 @@ class Advice:
         if not found:
             return ""
         _, phase, barrier = min(found, key=lambda one: one[0])
-        return (
+        wait = (
             f"let {self._other} wait for phase {phase} of {barrier.name}, parity {phase & 1}, before "
             f"{line(self._part.instr)}: k.mbarrier.wait"
         )
+        both_read = (self._first.cta, self._first.warp) in self._executed(self._part.instr)
+        if not (both_read and self._is_alike()):
+            return wait
+        return f"{wait}; or, where {self._reader} has data of its own, let each of the two use other words"
 
     def _told_early(self) -> str:
         """Where the other waits for an arrival of who made the first access, which it makes before that."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -217,8 +218,7 @@ class Signals:
                       for one in barrier.arrivals[:-1][:2] if one.arrivals),
                 now=in_rounds(arrival.rounds), barrier=barrier.name, count=counted(barrier.count, "arrival"),
                 reason=f"{left} more come here in phase {barrier.phase}, after {came}",
-                fix=f"initialise {barrier.name} to {came + left}, or let fewer threads arrive: one of each warp, "
-                "with when=k.elect()",
+                fix=partial(_fewer, barrier, barrier.count, arrival, barrier.arrivals[:-1]),
             )  # fmt: skip
         left = min(left, barrier.pending)
         barrier.count -= drops
@@ -383,6 +383,17 @@ class Signals:
         wait = Wait(barrier, step.instr, step.rounds(), words, guaranteed, learnt, self._state.events.count, warp.index)
         self._state.waits[warp.cta, warp.index][barrier.place] = wait
         self._state.guards[warp.cta, warp.index] = wait
+
+
+def _fewer(barrier: Mbarrier, count: int, last: Arrival, before: Sequence[Arrival]) -> str:
+    """What mends arrivals, the `last` of them, that are too many for a phase, when the run is over: it shows all."""
+    same = last.arrivals + sum(one.arrivals for one in before if one.instr is last.instr)
+    others = sum(one.arrivals for one in before if one.instr is not last.instr)
+    all_ = others + max(same, barrier.together[id(last.instr), last.rounds])
+    return (
+        f"initialise {barrier.name} to {all_}, or let fewer threads arrive, {count} in all: one of each warp, with "
+        "when=k.elect(), or one of several warps"
+    )
 
 
 def _passes(barrier: Mbarrier, wanted: int, by_parity: bool) -> bool:
