@@ -12,9 +12,14 @@ from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.flow.footprints import Footprints
 from nvbackend.isel.flow.memory_uses import symbol_text
 from nvbackend.isel.machine.function import MachineInstr, MemoryTouch, MemoryUse
-from tests.isel.flow.test_footprints import BUFFER, MATRICES, MMA, NUMBERS, SAME, THREADS, UNKNOWN, function
+from tests.isel.flow.test_footprints import BUFFER, MATRICES, NUMBERS, ROWS, SAME, THREADS, UNKNOWN, function
 
 SIZES = {Scope.THREAD: 1, Scope.WARP: 32, Scope.WARPGROUP: 128}
+OWN = {
+    *(("st.shared", "address"), ("ld.shared", "address"), ("cp.async", "destination")),
+    *(("cp.async.bulk", "destination"), ("tcgen05.mma", "barrier")),
+}
+"""What each thread does at its own address; all else a warp does together, or at a place that a descriptor says."""
 Part = tuple[MachineInstr, MemoryTouch, dict[str, int]]
 Bytes = dict[int, set[int]]
 """The bytes that each thread may access."""
@@ -29,11 +34,12 @@ def part(draw: random.Random, common: dict[str, int]) -> Part:
         terms[UNKNOWN] = 4
     elif odd < 0.06:
         terms[SAME] = terms.get(SAME, 0) + 8
-    row = draw.choice(MATRICES) if 0.06 < odd < 0.2 else MMA if 0.2 < odd < 0.23 else None
-    size = None if 0.23 < odd < 0.26 else draw.choice((4, 8, 20))
-    operand = "a_desc" if row is MMA else "address"
-    touch = MemoryTouch(BUFFER, MemoryUse.READ, operand, draw.choice((0, 0, 4, 100)), symbol_text(terms), size)
-    return MachineInstr("access" if row is None else row.opcode, row, memory=(touch,)), touch, terms
+    matrix = draw.choice(MATRICES)
+    kinds = [(matrix.opcode, matrix, MemoryUse.READ, "address")] if odd < 0.2 else ROWS if odd < 0.4 else ROWS[:2]
+    opcode, row, use, operand = draw.choice(kinds)
+    size = None if 0.4 < odd < 0.43 else draw.choice((4, 8, 20))
+    touch = MemoryTouch(BUFFER, use, operand, draw.choice((0, 0, 4, 100)), symbol_text(terms), size)
+    return MachineInstr(opcode, row, memory=(touch,)), touch, terms
 
 
 def bytes_of(parts: list[Part], threads: int) -> tuple[int, Bytes] | None:
@@ -41,7 +47,8 @@ def bytes_of(parts: list[Part], threads: int) -> tuple[int, Bytes] | None:
     factors, found = set(), {thread: set[int]() for thread in range(THREADS) if threads >> thread & 1}
     for instr, touch, terms in parts:
         size = 16 if instr.row in MATRICES else touch.bytes  # a row is 16 bytes in all formats, PTX ISA 9.7.14.5.15
-        if UNKNOWN in terms or size is None or instr.row is MMA:
+        is_own = instr.row in MATRICES or (instr.opcode, touch.operand) in OWN
+        if UNKNOWN in terms or size is None or not is_own:
             return None
         factors.add(terms.get(SAME, 0))
         for thread, its in found.items():
