@@ -36,7 +36,7 @@ def printed(*, ours: bool, line: bool, align: int | None) -> list[str]:
     return [str(each).strip() for each in (member, store, load)]
 
 
-@pytest.mark.parametrize(("line", "align"), itertools.product((False, True), (None, 4, 16)))
+@pytest.mark.parametrize(("line", "align"), [*itertools.product((False, True), (None, 4, 16))])
 def test_lines_and_alignment_are_printed(line: bool, align: int | None) -> None:
     texts = printed(ours=True, line=line, align=align)
     assert texts == printed(ours=False, line=line, align=align)
