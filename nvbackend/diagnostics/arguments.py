@@ -259,7 +259,7 @@ class Kinds:
         code = self._function.__code__
         self._names = code.co_varnames[: code.co_argcount]
         of_any_number = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
-        self.may_be_odd = not of_any_number and (self._names != ("self",) or code.co_kwonlyargcount > 0)
+        self.may_be_odd = not of_any_number and (self._names != ("self",) or bool(code.co_kwonlyargcount))
         """Whether there may be NumPy's numbers and containers among the arguments, where these are looked into: any
         number of arguments may be the user's own objects and are passed on unchanged."""
         self._allowed: dict[tuple[str, type], bool] = {}

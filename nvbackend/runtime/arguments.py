@@ -204,7 +204,7 @@ class _Known:
     maps: tensor_map.TensorMapCache
     stream: int | None
     tells_device: bool
-    """Whether the array itself reports its device."""
+    """Whether the array itself reports its device: it names no stream then, which only an array interface does."""
     owner: Callable[[], object]
     """The object, while it lives, whose memory was last found to be on the kernel's device."""
     encoded: Any = None
@@ -219,7 +219,7 @@ class _Known:
     def value(self) -> Any:
         if self.encoded is None:
             self.encoded = self.address if self.plan is None else self.maps.get(self.name, self.plan)
-            if self.stream is None and self.tells_device:
+            if self.tells_device:
                 self.always = self.encoded
         return self.encoded
 

@@ -91,8 +91,8 @@ def effects_of_lanes_and_memory(instruction: Instruction) -> Iterator[TextEffect
         yield _memory(instruction, WRITES)
 
 
-def written(instruction: Instruction, place: int = 0) -> frozenset[str]:
-    """The registers that an instruction writes: those of its first operand, or another, unless that is memory."""
+def written(instruction: Instruction, place: int) -> frozenset[str]:
+    """The registers that an instruction writes by the operand at a place: none where that is memory."""
     return frozenset(_registers(instruction.operands[place])) if len(instruction.operands) > place else frozenset()
 
 

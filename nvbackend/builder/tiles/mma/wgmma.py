@@ -65,7 +65,7 @@ class TiledWgmma(KnownAttributes):
         layouts: TiledMMA,
         tile: tuple[int, int],
         *,
-        any_major: bool = False,
+        any_major: bool,
     ) -> None:
         self._k = k
         self._roles = roles
