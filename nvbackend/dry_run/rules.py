@@ -235,6 +235,15 @@ BARRIER_HANGS = Rule(
     why="The warps that came wait forever: the kernel hangs.",
     reference=_BARRIER,
 )
+BARRIER_PARTED = Rule(
+    id="barrier.skipped",
+    message="{now}{instruction} of warp {warp} waits for all threads of the CTA, and {early} came here too early, "
+    "with warp {other} at {line}, and ended",
+    fix="let all warps come to {line} equally often: make as many rounds of its loop in each warp, and skip the work "
+    "of those that are too many; or count the threads that come: k.barrier.sync(number, threads)",
+    why="Barriers of different rounds meet: warps go on before the others have done what the barrier is for.",
+    reference="PTX ISA 9.7.13.1 (barrier: all threads of the CTA)",
+)
 CLUSTER_HANGS = Rule(
     id="cluster.divergent",
     message="{now}{who} waits forever at the barrier of the cluster: {reason}",

@@ -107,3 +107,18 @@ def test_a_barrier_of_all_threads_comes_after_the_end_of_those_that_have_left():
             k.break_if(work >= count)
 
     assert rules(kernel.build) == []
+
+
+@pytest.mark.parametrize("rounds", [2, 3])
+def test_a_barrier_of_all_threads_may_be_met_at_two_lines(rounds):
+    """What does not show from the lines does from the rounds: one more there, and warps meet that should not."""
+
+    @nvb.kernel("sm_80", threads=64)
+    def kernel(k):
+        with k.if_(k.warp_id() == 0), k.range(2):
+            k.barrier.sync()
+        with k.else_(), k.range(rounds):
+            k.barrier.sync()
+        k.barrier.sync()
+
+    assert rules(kernel.build) == ["barrier.skipped"] * (rounds != 2)

@@ -38,6 +38,8 @@ class Barrier:
     known: list[Known] = field(default_factory=list)
     comers: list[Comer] = field(default_factory=list)
     last: list[Comer] = field(default_factory=list)
+    apart: dict[tuple[int, When], tuple[list[int], Comer]] = field(default_factory=dict)
+    """By instruction and rounds, where warps came and others came elsewhere: these warps, and one of the others."""
     holding: list[tuple[int, int] | None] = field(default_factory=list)
     """Of each warp of this phase that gives a predicate: where it holds, and all lanes. None where that is unknown."""
     held: dict[int, list[tuple[int, int] | None]] = field(default_factory=dict)
@@ -63,6 +65,14 @@ class Barrier:
         self.seen |= known[0] | event
         self.fenced |= known[1]
         self.came |= event
+
+    def note_apart(self) -> None:
+        """Keep of the last phase who came where, if not all came in the same round to the same instruction."""
+        places = {(id(one.instr), one.rounds): one for one in self.last}
+        for place in places if len(places) > 1 else ():
+            others = next(one for at, one in places.items() if at != place)
+            here = [one.warp for one in self.last if (id(one.instr), one.rounds) == place]
+            self.apart.setdefault(place, (here, others))
 
     def knows_last(self, warp: Warp) -> bool:
         """Whether the warp certainly comes after the end of the last phase."""

@@ -9,7 +9,7 @@ from nvbackend.dry_run.findings import ACCOUNTING
 from nvbackend.dry_run.objects.barriers import Barrier, Comer
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.footprints import number
-from nvbackend.dry_run.order.words import in_rounds, instruction, warps
+from nvbackend.dry_run.order.words import after_rounds, in_rounds, instruction, line, warps
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import ALL_LANES, BLOCKED, DONE, Named, Outcome, Step
 from nvbackend.dry_run.values.lanes import bits
@@ -90,7 +90,27 @@ class ThreadBarriers:
             first = barrier.comers[0]
             if barrier.count is None:  # it comes after the ends of those that it does not wait for
                 barrier.seen |= self._state.exits[barrier.cta]
-            barrier.advance(self._state.warps[first.cta, first.warp], self.needed(barrier))
+            if barrier.advance(self._state.warps[first.cta, first.warp], self.needed(barrier)):
+                self._check_rounds(barrier, barrier.last)
+
+    def _check_rounds(self, barrier: Barrier, came: list[Comer]) -> None:
+        """Check that a barrier of all threads does not part: that none came to it while the others were elsewhere.
+
+        That warps meet from different lines is as it may be meant; not that one ends, and the others come there alone.
+        """
+        if came[0].count is not None:
+            return
+        for one in came:
+            early, others = barrier.apart.get((id(one.instr), one.rounds), ([], one))
+            ended = [warp for warp in early if self._state.warps[barrier.cta, warp].ended]
+            if ended:
+                self._state.findings.add(
+                    *(ACCOUNTING, f"barrier {barrier.number}", rules.BARRIER_PARTED, one.instr),
+                    ((f"warp {others.warp} comes here instead{after_rounds(others.rounds)}", others.instr.location),),
+                    now=in_rounds(one.rounds), instruction=instruction(one.instr), warp=one.warp, early=warps(ended),
+                    other=others.warp, line=line(others.instr),
+                )  # fmt: skip
+        barrier.note_apart()
 
     def _check(self, barrier: Barrier, warp: Warp, comer: Comer) -> None:
         """Check that counts agree, that no more threads arrive than counted, and that none may be a phase early."""

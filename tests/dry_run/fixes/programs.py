@@ -178,3 +178,19 @@ def barrier_of_more_threads_than_come(k, x: F32, y: F32, rows: i32):
         k.barrier.sync(1, 128)  # keeps
         y[step * 128 + thread] = row[127 - thread]
         k.barrier.sync()
+
+
+@tried(
+    "barrier.skipped", ROW, Out(BACK), ROWS, says="make as many rounds of its loop in each warp", held=("barrier.sync",)
+)
+def barrier_of_rounds_that_some_warps_do_not_make(k, x: F32, y: F32, rows: i32(minimum=1)):
+    row, thread = k.shared(f32, 128), k.thread_id()
+    with k.range(k.warp_id() >> 1, rows, 2) as step:  # breaks
+        k.barrier.sync()  # breaks
+        y[step] = x[step]  # breaks
+    with k.range(rows) as step:  # keeps
+        k.barrier.sync()  # keeps
+        row[thread] = x[step * 128 + thread]  # keeps
+        k.barrier.sync()  # keeps
+        y[step * 128 + thread] = row[127 - thread]  # keeps
+    k.barrier.sync()
