@@ -87,9 +87,9 @@ def coming(function: MachineFunction) -> dict[str, int]:
     while waiting:
         name = waiting.pop()
         for successor, others in ways(function.blocks[name]):
-            more = coming[name] & ~others & ~coming[successor]
-            if more:
-                coming[successor] |= more
+            come = coming[successor] | coming[name] & ~others
+            if come != coming[successor]:
+                coming[successor] = come
                 waiting.append(successor)
     return coming
 

@@ -122,10 +122,9 @@ class _Walk:
     def _come(self, block: str, threads: int) -> None:
         """Let more threads, a bit each, begin a block."""
         came = self._came.get(block, 0)
-        more = threads & ~came
-        if more:
-            self._came[block] = came | more
-            self._ways.append((block, 0, more))
+        if came | threads != came:
+            self._came[block] = came | threads
+            self._ways.append((block, 0, threads & ~came))
 
     def _follow(self, block: str, index: int, threads: int) -> None:
         """Go on in a block, at a place in the list of its uses."""
