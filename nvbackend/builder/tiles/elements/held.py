@@ -58,11 +58,11 @@ class Held:
 
     def is_like(self, other: Held) -> bool:
         """Whether a thread has the same elements in both, in the same order."""
-        return self.k is other.k and (self.ownership is other.ownership or self.ownership == other.ownership)
+        return self.ownership is other.ownership or self.ownership == other.ownership
 
     def goes_with(self, other: Held, axis: int) -> bool:
         """Whether a thread has the same rows (axis 0) or columns (1) in both: of scores and of what they weigh."""
-        return self.k is other.k and self.ownership.goes_with(other.ownership, axis)
+        return self.ownership.goes_with(other.ownership, axis)
 
     def __repr__(self) -> str:
         rows, columns = self.ownership.shape
