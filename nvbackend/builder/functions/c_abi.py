@@ -23,7 +23,7 @@ from nvbackend.signature import Pointer, Scalar
 _INTEGERS = {8: "char", 16: "short", 32: "int", 64: "long long"}
 _FLOATS = {"float": "float", "double": "double"}
 _HALVES = ("half", "bfloat")
-_POINTED = {8: "unsigned char", 16: "unsigned short", 32: "unsigned int", 64: "unsigned long long"}
+_BYTE = "unsigned char"
 _I32 = ir.IntType(32)
 
 
@@ -95,7 +95,7 @@ def c_type(element: ElementType) -> str:
 def pointed_type(element: ElementType) -> str:
     """The type of elements in memory; packed ones are bytes."""
     if element is pred or element.bits < 8:
-        return _POINTED[8]
+        return _BYTE
     return c_type(element)
 
 

@@ -10,6 +10,9 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import DiagnosticError, f16, f32, i32
+from nvbackend.builder.functions.c_abi import declaration
+from nvbackend.intrinsics.row.types import BY_NAME
+from nvbackend.signature import Scalar
 from tests.support.linked_functions import CALLER, FUNCTIONS, scaled, sum_of_row
 from tests.support.linking import compiled_cuda, linked_cubin, needs_linker
 from tests.support.ptxas import assemble
@@ -35,6 +38,37 @@ def test_declarations_of_c() -> None:
     assert sum_of_row.compile("sm_80").c_declaration.splitlines() == [
         "struct sum_of_row_results { float result0; int result1; };",
         'extern "C" __device__ struct sum_of_row_results sum_of_row(float *row, int count);',
+    ]
+
+
+IN_C = {
+    **{f"s{bits}": name for bits, name in ((8, "signed char"), (16, "short"), (32, "int"), (64, "long long"))},
+    **{f"u{bits}": f"unsigned {name}" for bits, name in ((8, "char"), (16, "short"), (32, "int"), (64, "long long"))},
+    "f32": "float",
+    "tf32": "float",
+    "f64": "double",
+}
+"""Types that C has; all others are the unsigned integer of their bits."""
+
+
+@pytest.mark.parametrize("element", [each for each in BY_NAME.values() if each is not nvb.pred], ids=str)
+def test_every_type_as_c_declares_it(element: nvb.ElementType) -> None:
+    """What is packed into bytes in memory is bytes there."""
+    bits = "unsigned " + {1: "char", 2: "short", 4: "int", 8: "long long"}[max(element.bits // 8, 1)]
+    declared = declaration("f", {"p": nvb.Pointer(element, const=True)}, None)
+    wanted = bits if element.bits < 8 else IN_C.get(element.name, bits)
+    assert declared == f'extern "C" __device__ void f(const {wanted} *p);'
+    if element.bits >= 8:
+        assert declaration("f", {"x": Scalar(element)}, (element,)) == f'extern "C" __device__ {wanted} f({wanted} x);'
+
+
+def test_a_truth_value_is_a_bool_of_cuda_and_a_byte_in_memory() -> None:
+    kinds = {"x": Scalar(nvb.pred), "p": nvb.Pointer(nvb.pred)}
+    assert declaration("f", kinds, (nvb.pred,)) == 'extern "C" __device__ bool f(bool x, unsigned char *p);'
+    several = declaration("f", {}, (nvb.pred, f32)).splitlines()
+    assert several == [
+        "struct f_results { bool result0; float result1; };",
+        'extern "C" __device__ struct f_results f(void);',
     ]
 
 
