@@ -312,7 +312,7 @@ def _with_attributes(header: str, argument: ir.Argument, attributes: str) -> str
         kept = [word for word in _ATTRIBUTE.findall(line[1]) if re.split(r"[^a-z]", word)[0] not in own]
         return " ".join([str(argument.type), *kept, attributes, argument.get_reference()])
 
-    return re.sub(rf"{kind}((?: [^,%]*)?) {name}(?=[,)])", with_them, header, count=1)
+    return re.sub(rf"{kind}((?: [^,%]*)?) {name}(?=[,)])", with_them, header)
 
 
 def _parameter_type(parameter: Parameter) -> ir.Type:
