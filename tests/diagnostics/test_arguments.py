@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType, SimpleNamespace
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -255,6 +255,17 @@ def test_entries_are_looked_into_again() -> None:
     assert wrong_entries(in_dict, ({"x": Firm(1)},), {}) == []
     (found,) = wrong_entries(in_dict, ({1: Firm(1)},), {})
     assert "a key of of must be str" in found.message
+
+
+def maybe_in_dict(of: Sequence[int] | dict[str, Firm] | tuple[int, ...] | None) -> None:
+    """Takes several by name, or other things."""
+
+
+def test_entries_are_those_of_the_one_form_that_has_them() -> None:
+    assert wrong_entries(maybe_in_dict, ({"x": Firm(1)},), {}) == []
+    assert wrong_entries(maybe_in_dict, ((1, 2),), {}) == []
+    (found,) = wrong_entries(maybe_in_dict, ({"x": 3},), {})
+    assert "of['x'] must be Firm" in found.message
 
 
 def of_an_element(kind: ElementType) -> None:

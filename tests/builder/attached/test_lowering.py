@@ -144,9 +144,10 @@ def test_another_lowering(given):
         attached(race, given)
 
 
-def test_one_lowering_for_a_function():
-    k, _ = attached(race, "asm", end=False)
+@pytest.mark.parametrize(("own", "other"), [("asm", "intrinsic"), ("intrinsic", "asm")])
+def test_one_lowering_for_a_function(own, other):
+    k, _ = attached(race, own, end=False)
     builder = k._following.owner
-    assert nvb.attach(builder, "sm_90a", threads=128, lowering="asm") is k
+    assert nvb.attach(builder, "sm_90a", threads=128, lowering=own) is k
     with pytest.raises(DiagnosticError, match=r"attach\.again.*another lowering"):
-        nvb.attach(builder, "sm_90a", threads=128)
+        nvb.attach(builder, "sm_90a", threads=128, lowering=other)

@@ -8,7 +8,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import DiagnosticError, f32
-from nvbackend.builder.scopes.names import _assigned
+from nvbackend.builder.scopes.names import _assigned, name_fault
 
 
 def said(body: Callable[[nvb.KernelBuilder], None]) -> str:
@@ -90,3 +90,14 @@ def test_a_variable_is_called_as_such_without_a_number() -> None:
 )
 def test_a_name_is_taken_from_one_certain_assignment(line: str, name: str | None) -> None:
     assert _assigned(line, "array") == name
+
+
+@pytest.mark.parametrize("shown", [40, 41])
+def test_a_name_has_256_characters_that_print(shown: int) -> None:
+    assert name_fault("n" * 256) is None
+    longer, odd = name_fault("n" * 257), name_fault("m" * (shown - 1) + "\0")
+    assert longer is not None and odd is not None
+    assert "257 characters" in longer.message
+    assert f"'{'n' * 40}...'" in longer.message
+    assert ("'" + "m" * (shown - 1) + "\\x00'" in odd.message) is (shown <= 40)
+    assert (f"'{'m' * 40}...'" in odd.message) is (shown > 40)
