@@ -118,7 +118,8 @@ class Execution:
         self._is_entered = False
         self._counters = counters
         self._merged: dict[ir.Value, Merged] = {}
-        self._is_shaped = False
+        self._is_settled = False
+        """Whether what the function asks for changes the shape of the CTA no more."""
         self.other_axes = False
         """Whether the function asks for an index along y or z by other ways than LLVM's intrinsics."""
         self._evaluator: Evaluator
@@ -134,7 +135,7 @@ class Execution:
 
         Where it is not known to be so `shaped`, an index along y or z that the kernel asks for means another shape.
         """
-        self._is_entered, self._is_shaped = entered, shaped
+        self._is_entered, self._is_settled = entered, shaped
         cta = Cta(bounds.threads, bounds.cluster, bounds.shape, bounds.cluster_shape)
         self._evaluator = Evaluator(cta, self._counters, self._merged)
         if entered:
@@ -156,10 +157,10 @@ class Execution:
 
     def _look_at_axes(self) -> None:
         """With indices along several axes, the layout of the threads is unknown."""
-        cta = self._evaluator.cta
-        if self._is_shaped or cta.shape is None:
+        if self._is_settled:
             return
         if self.other_axes or any(axis in self._function.module.globals for axis in _OTHER_AXES):
+            self._is_settled, cta = True, self._evaluator.cta
             self._evaluator = Evaluator(
                 Cta(cta.threads, cta.cluster, None, cta.cluster_shape), self._counters, self._merged
             )

@@ -119,6 +119,34 @@ def test_special_registers_are_one_number_over_their_scope(attached: bool, axes:
             assert (known.certain, known.apparent) == (Scope.THREAD, scope), name
 
 
+@pytest.mark.parametrize("cluster", [1, (2, 2, 1)])
+@pytest.mark.parametrize("threads", [256, (256, 1, 1), (64, 2, 2)])
+@pytest.mark.parametrize("lowering", ["intrinsic", "asm"])
+@pytest.mark.parametrize("asked", [(), ("tid.x",), ("tid.y",), ("tid.z",), ("tid.y", "tid.z"), ("ntid.y",)])
+def test_an_index_along_another_axis_means_a_shape_that_is_not_known(asked, lowering, threads, cluster) -> None:
+    """Where no shape is given: 256 threads may lie along x alone, or not, of which y and z tell. A given one stays.
+
+    How many threads and CTAs there are is known whatever the shape, and so is a warp's lane.
+    """
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "f")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    k = nvb.attach(builder, "sm_90a", threads=threads, cluster=cluster, lowering=lowering)
+    thread, lane = k.special_register("tid.x"), k.special_register("laneid")
+    for name in asked:
+        k.special_register(name)
+    is_known = isinstance(threads, tuple) or not {"tid.y", "tid.z"} & {*asked}
+    shape = threads if isinstance(threads, tuple) else (256, 1, 1)
+    execution = k.core.execution
+    for _ in range(2):
+        assert (execution.cta.shape == shape) if is_known else (execution.cta.shape is None)
+        assert execution.cta.threads == 256
+        assert execution.cta.cluster_shape == ((1, 1, 1) if cluster == 1 else cluster)
+        if lowering == "intrinsic":
+            assert execution.numbers(lane.ir) == tuple(index % 32 for index in range(256))
+            along = [index % shape[0] for index in range(256)]
+            assert execution.numbers(thread.ir) == (tuple(along) if is_known else None)
+
+
 APPARENT = {
     "parameter": (Scope.GRID, lambda k: k.arguments[1]),
     "of a CTA": (Scope.CTA, lambda k: k.special_register("ctaid.y").bitcast(nvb.s32)),
