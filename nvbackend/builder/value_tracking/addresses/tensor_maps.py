@@ -23,6 +23,7 @@ MAP_BYTES = 128
 PARAMETER = "parameter"
 """What the keys of parameters begin with."""
 
+_BYTE = ir.IntType(8)
 _DEPTH = 12
 """Expressions deeper than this are not compared."""
 _SAME = ("ptrtoint", "inttoptr", "bitcast", "addrspacecast")
@@ -103,16 +104,16 @@ class Offsets:
         numbers = self._numbers(value, cta)
         if numbers is not None:
             return "", numbers
-        operation = "add" if isinstance(value, ir.GEPInstr) else getattr(value, "opname", "")
+        is_sum = isinstance(value, ir.GEPInstr) and value.source_etype == _BYTE
+        operation = "add" if is_sum else getattr(value, "opname", "")
         if not depth or operation not in _OPERATIONS:
             return None
-        left, right = (self._of(each, cta, depth - 1) for each in value.operands[:2])
+        left, right = (self._of(each, cta, depth - 1) for each in value.operands)
         if left is None or right is None or (left[0] and right[0]) or (operation != "add" and (left[0] or right[0])):
             return None
         if operation == "shl" and not all(0 <= by < _BITS for by in right[1]):
             return None  # the result is not defined, or a register of the CTA decides it
-        combine = _OPERATIONS[operation]
-        return left[0] or right[0], [combine(*pair) for pair in zip(left[1], right[1], strict=True)]
+        return left[0] or right[0], [*map(_OPERATIONS[operation], left[1], right[1])]
 
     def _numbers(self, value: ir.Value, cta: int) -> Sequence[int] | None:
         """A number in each thread: of one that the CTA's index decides another for each register."""
@@ -138,7 +139,8 @@ def key_of(value: ir.Value, depth: int = _DEPTH) -> Hashable:
     sources = inputs(value)
     parts = [key_of(operand, depth - 1) for operand in sources]
     callee = str(value.callee.name) if isinstance(value, ir.CallInstr) else ""
-    return None if None in parts else (value.opname, callee, str(value.type), *parts)
+    kind = value.source_etype if isinstance(value, ir.GEPInstr) else value.type
+    return None if None in parts else (value.opname, callee, str(kind), *parts)
 
 
 def _is_compared(value: ir.Instruction) -> bool:

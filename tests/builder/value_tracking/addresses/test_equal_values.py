@@ -100,7 +100,8 @@ COMPARED: dict[str, Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]] = {
     "the sign in front": lambda b, n, _: b.sext(n, I64),
     "lower half": lambda b, n, _: b.trunc(n, ir.IntType(16)),
     "element": lambda b, n, m: b.gep(b.inttoptr(n, ir.PointerType()), [m], source_etype=I32),
-    "element of another size": lambda b, n, m: b.gep(
+    "element of another size": lambda b, n, m: b.gep(b.inttoptr(n, ir.PointerType()), [m], source_etype=I64),
+    "element by a wide index": lambda b, n, m: b.gep(
         b.inttoptr(n, ir.PointerType()), [b.zext(m, I64)], source_etype=I32
     ),
     "the CTA's index": lambda b, _n, _m: register(b, "llvm.nvvm.read.ptx.sreg.ctaid.x"),

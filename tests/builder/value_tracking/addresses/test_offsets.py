@@ -135,3 +135,22 @@ def test_sums_that_are_too_long_are_of_no_map() -> None:
         found.append(offsets.is_inside(value, value, BYTES, 1))
     assert found == [True] * found.index(False) + [False] * (40 - found.index(False))
     assert 8 < found.index(False) < 20
+
+
+def test_an_index_of_wider_elements_is_no_number_of_bytes() -> None:
+    """Ten elements of 4 bytes are 40 bytes, which is behind the map, and ten bytes are in it."""
+    maker = Maker(0)
+    (first, *_), ten = maker.pointers, ir.Constant(I64, 10)
+    for kind, inside in ((I8, True), (ir.IntType(32), False)):
+        store = maker.b.gep(first.value, [ten], source_etype=kind)
+        assert Offsets(maker.execution).is_inside(store, first.value, BYTES, 1) is inside  # type: ignore[arg-type]
+
+
+def test_a_number_that_was_a_float_is_not_known() -> None:
+    """It may have been rounded; as an integer of other bits it is the same number."""
+    maker = Maker(0)
+    (first, *_), ten = maker.pointers, ir.Constant(I64, 10)
+    rounded = maker.b.fptosi(maker.b.sitofp(ten, ir.HalfType()), I64)
+    for number, inside in ((rounded, False), (maker.b.sext(maker.b.trunc(ten, ir.IntType(32)), I64), True)):
+        store = maker.b.add(maker.b.ptrtoint(first.value, I64), number)
+        assert Offsets(maker.execution).is_inside(store, first.value, BYTES, 1) is inside  # type: ignore[arg-type]
