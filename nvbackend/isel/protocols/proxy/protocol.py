@@ -181,7 +181,6 @@ def unordered(reduced: Reduced, kinds: frozenset[AccessKind]) -> Iterator[Meetin
         if run is not None:
             meetings += analysis.meetings(state, run)
             ordered |= analysis.waited_for(state, run)
-    ordered |= analysis.silenced
     for meeting in meetings:
         if DONE in meeting.ages or meeting.first.number in analysis.silenced or reduced.is_excluded(meeting):
             continue

@@ -144,3 +144,15 @@ def test_bytes_that_each_thread_writes_for_itself(second: str, fenced: bool, shi
         p.k.tma.wait_group()
     wrong = not fenced and not shift
     assert ("proxy.missing-fence" in _found(p)) is wrong
+
+
+def test_what_reads_too_early_may_be_overwritten_too_early() -> None:
+    """The store reads what no fence publishes, and the copy comes while it reads: two mistakes of one access."""
+    p = Program()
+    p.write()
+    p.k.barrier.sync()
+    p.store(wait=False)
+    with p.k.one_thread():
+        p.k.tma.load(p.tile, p.map, (0, 0), p.full)
+    p.k.mbarrier.wait(p.full, 0)
+    assert _found(p)[:2] == ["proxy.missing-fence", "proxy.write-in-flight"]
