@@ -86,9 +86,8 @@ class Deadlocks:
     def _suspected(self) -> Iterator[Use]:
         for cell in self._uses.cells:
             waits = () if cell.object in self._uses.escaped else self._uses.of(cell, MbarrierUse.WAIT)
-            first = [use for use in waits if self._firsts.parity(use) == 0]
-            if first and self._uses.of(cell, MbarrierUse.INIT) and self._uses.of(cell, MbarrierUse.ARRIVE):
-                yield from first
+            if self._uses.of(cell, MbarrierUse.INIT) and self._uses.of(cell, MbarrierUse.ARRIVE):
+                yield from (use for use in waits if self._firsts.parity(use) == 0)
 
     def _brings_data(self, cell: Cell) -> bool:
         return bool(self._uses.of(cell, _OF_DATA))

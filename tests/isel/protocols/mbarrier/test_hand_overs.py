@@ -56,7 +56,7 @@ def told(warps: list[list[Step]], order: list[int]) -> list[str]:
                 if is_wait:
                     k.mbarrier.wait(barriers[barrier], 0)
                 else:
-                    with k.one_thread(warp):
+                    with k.if_(k.thread_id() == 32 * warp) if barrier % 2 else k.one_thread(warp):
                         k.mbarrier.arrive(barriers[barrier])
             with k.one_thread(warp):
                 k.mbarrier.arrive(own + warp)
