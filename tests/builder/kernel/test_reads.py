@@ -53,6 +53,10 @@ TEXTS = {
     "a helper": ("def h(): return 1.0\n" + BODY + "h()", "def h(): return 2.0"),
     "a helper's default": ("def h(x=1.0): return x\n" + BODY + "h()", "h.__defaults__ = (2.0,)"),
     "a helper's keyword": ("def h(*, x=1.0): return x\n" + BODY + "h()", "h.__kwdefaults__['x'] = 2.0"),
+    "a module's module": (
+        "import types\nC, D = map(types.ModuleType, 'cd')\nC.E, D.N = D, 1.0\ndel D\n" + BODY + "C.E.N",
+        "C.E.N = 2.0",
+    ),
     "a helper's attribute": ("def h(): return h.x\nh.x = 1.0\n" + BODY + "h()", "h.x = 2.0"),
     "a helper's code": ("def h(): return 1.0\ndef g(): return 2.0\n" + BODY + "h()", "h.__code__ = g.__code__"),
     "an annotation that is an object": (
