@@ -19,8 +19,7 @@ CONTRADICTION = Rule(
 def assume(k: Core, condition: Operand) -> None:
     """llvm.assume: `condition` (a predicate) holds in every thread that comes here (control.assume where it cannot)."""
     test = as_value(k, condition, pred)
-    fails = test.constant is False or test.constant == 0 or k.execution.decided(test.ir) is False
-    if fails and not k.execution.is_unreached():
+    if k.execution.decided(test.ir) is False and not k.execution.is_unreached():
         CONTRADICTION.fail(condition=printed(condition))
     k.intrinsic("llvm.assume", None, [test.ir])
 

@@ -35,7 +35,7 @@ def value_of(words: Sequence[Value], element: ElementType) -> Value:
         return first != 0
     if element.bits == WORD_BITS:
         return first if first.type is element else first.bitcast(element)
-    if element.bits < WORD_BITS:
+    if not others:
         return first.to(_bits_of(element)).bitcast(element)
     (second,) = others
     return (first.to(u64) | second.to(u64) << WORD_BITS).bitcast(element)

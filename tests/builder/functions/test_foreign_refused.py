@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from llvmlite import ir
 
 import nvbackend as nvb
 from nvbackend import f32, f64, i32
@@ -99,3 +100,17 @@ def test_extents_are_bytes_of_shared_memory(space: str, count: object) -> None:
     message, fix = refused(text, parameters(space), effects=effects, extents={"row": count})
     assert f"extents has 'row': {count}" in message
     assert fix == "give the bytes of pointers to shared memory by their names"
+
+
+def test_a_compiler_of_its_own_links_its_module_itself() -> None:
+    module = ir.Module("theirs")
+    theirs = ir.Function(module, ir.FunctionType(ir.VoidType(), []), "theirs")
+    k = nvb.attach(ir.IRBuilder(theirs.append_basic_block("entry")), "sm_90", threads=32)
+    mine = nvb.extern_function("mine", {"x": i32}, ptx=HEAD + function("", ".param .b32 x"))
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        mine(k, 1)
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "function.call"
+    assert "mine" in found.message
+    assert "theirs is attached to a compiler of its own, which links its module itself" in found.message
+    assert found.fix == "link the text there, and call it by that compiler"
