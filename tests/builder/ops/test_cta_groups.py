@@ -79,6 +79,12 @@ def _two_groups(k: KernelBuilder, x: Any) -> None:
             _sum(k, x, threads=128, barrier=1)
 
 
+def _two_warps(k: KernelBuilder, x: Any) -> None:
+    for warp in (3, 5):
+        with k.if_(k.warp_id() == warp):
+            _sum(k, x, threads=32, barrier=1)
+
+
 WRONG: dict[str, tuple[Callable[[KernelBuilder, Any], None], str, str]] = {
     "too many": (lambda k, x: _sum(k, x, threads=128, barrier=1), "cta.group", "384 threads come"),
     "no barrier": (lambda k, x: _sum(k, x, threads=128), "cta.group", "barrier= is missing"),
@@ -95,6 +101,7 @@ WRONG: dict[str, tuple[Callable[[KernelBuilder, Any], None], str, str]] = {
     "the CTA's barrier": (_zero, "cta.group", "barrier 0 is used for 384 threads elsewhere"),
     "another count": (_used_elsewhere, "cta.group", "barrier 1 is used for 256 threads elsewhere"),
     "another count among others": (_used_elsewhere_among_others, "cta.group", "barrier 1 is used for 256 threads"),
+    "another warp": (_two_warps, "cta.group", "barrier 1 is for warp 3 at"),
     "another group": (_two_groups, "cta.group", "barrier 1 is for warps 4 to 7"),
 }
 

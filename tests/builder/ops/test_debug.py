@@ -287,6 +287,16 @@ def test_ptx_alone_says_text_and_line() -> None:
     assert diagnostic.location.source.startswith("k.assert_(at < n")
 
 
+def test_a_failure_is_told_in_characters_of_one_byte() -> None:
+    """The parameters of the function in CUDA: message, file, line, function and the bytes of a character."""
+    built = guarded.build()
+    location = built.machine.assertions[0].location
+    call = re.search(r'@"__assertfail"\(.*, i32 (\d+), .*, i64 (\d+)\)', built.ir)
+    assert call is not None
+    assert location is not None
+    assert [int(number) for number in call.groups()] == [location.line, 1]
+
+
 def without_lines(ptx: str) -> list[str]:
     return [line for line in ptx.splitlines() if line.strip() and not re.match(r"\s*(\.loc|\.file|//|\$L__tmp)", line)]
 
