@@ -447,4 +447,4 @@ def test_what_one_load_has_given_is_read_while_another_is_under_way():
         second = k.tcgen05.ld(tmem.columns(32, 1), "32x32b", 1)
         out[k.thread_id()] = first[0]
         k.tcgen05.wait_ld(second)
-    k.finish()
+    assert k.finish().ir.count('call i32 @"llvm.nvvm.tcgen05.ld') == 2
