@@ -236,7 +236,7 @@ BARRIER_HANGS = Rule(
     reference=_BARRIER,
 )
 BARRIER_PARTED = Rule(
-    id="barrier.skipped",
+    id="dry-run.barrier-rounds",
     message="{now}{instruction} of warp {warp} waits for all threads of the CTA, and {early} came here too early, "
     "with warp {other} at {line}, and ended",
     fix="let all warps come to {line} equally often: make as many rounds of its loop in each warp, and skip the work "

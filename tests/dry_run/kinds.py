@@ -81,6 +81,7 @@ KINDS = {
         "simulator.barrier-crowd",
         "dry-run.barrier-counts",
         "dry-run.barrier-hangs",
+        "dry-run.barrier-rounds",
     ),
     "try-wait": _kind(
         "the result of a test or try of a phase is ignored or inverted",

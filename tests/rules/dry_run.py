@@ -95,6 +95,15 @@ def barrier_of_more_than_come(k):
         k.barrier.sync(1, 64)  # keeps
 
 
+@kernel("dry-run.barrier-rounds")
+def barrier_of_rounds_that_not_all_warps_make(k, rows: i32(minimum=1)):
+    with k.range(k.warp_id(), rows, 4):  # breaks
+        k.barrier.sync()  # breaks
+    with k.range(rows):  # keeps
+        k.barrier.sync()  # keeps
+    k.barrier.sync()
+
+
 @kernel("dry-run.tensor-bounds", "sm_100a")
 def columns_past_the_allocation(k, at: i32):
     with tensor_memory(k, 32) as tmem:

@@ -181,7 +181,12 @@ def barrier_of_more_threads_than_come(k, x: F32, y: F32, rows: i32):
 
 
 @tried(
-    "barrier.skipped", ROW, Out(BACK), ROWS, says="make as many rounds of its loop in each warp", held=("barrier.sync",)
+    "dry-run.barrier-rounds",
+    ROW,
+    Out(BACK),
+    ROWS,
+    says="make as many rounds of its loop in each warp",
+    held=("barrier.sync",),
 )
 def barrier_of_rounds_that_some_warps_do_not_make(k, x: F32, y: F32, rows: i32(minimum=1)):
     row, thread = k.shared(f32, 128), k.thread_id()
