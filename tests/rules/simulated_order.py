@@ -71,6 +71,23 @@ def data_behind_a_relaxed_flag():
     )
 
 
+@program("simulator.flag-barrier", located=False)
+def data_of_a_warp_behind_the_flag_of_another():
+    meet = ""  # breaks
+    meet = "bar.sync 0;"  # keeps
+    text = HEAD.replace(".param .align 64 .b8 map[128]", ".param .u64 memory").split("mov.b64 %rd0, map")[0]
+    body = (
+        "ld.param.u64 %rd0, [memory]; mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; setp.eq.u32 %p0, %r0, 32;"
+        "setp.ne.u32 %p1, %r0, 0; setp.ne.u32 %p2, %r1, 0; @%p2 bra READ; @%p0 st.global.u32 [%rd0], 7;"
+        f"{meet} @%p1 bra END; fence.acq_rel.gpu; st.relaxed.gpu.global.u32 [%rd0+16], 1; bra END; READ: @%p1 bra MEET;"
+        "W: ld.relaxed.gpu.global.u32 %r2, [%rd0+16]; setp.ne.u32 %p2, %r2, 1; @%p2 bra W; fence.acq_rel.gpu;"
+        "MEET: bar.sync 0; ld.global.u32 %r2, [%rd0]; END:"
+    )
+    Simulator().load(f"{text}{body} ret; }}").launch(
+        "k", grid=(2, 1, 1), block=(64, 1, 1), args=[np.zeros(8, np.uint32)]
+    )
+
+
 @program("simulator.scope", located=False)
 def two_ctas_add_in_the_scope_of_one():
     scope = "cta"  # breaks

@@ -206,8 +206,11 @@ class Clocks:
         rows[warps, FENCED, warps] = self.now
         self.now += 1
 
-    def write_flag(self, warps: NDArray[np.int64], token: Hashable, *, releases: bool) -> None:
-        """A strong write publishes what its warps have done and seen; without a release, up to their last fence."""
+    def write_flag(self, warps: NDArray[np.int64], token: Hashable, *, releases: bool) -> Times | None:
+        """A strong write publishes what its warps have done and seen; without a release, up to their last fence.
+
+        Gives that; None where there was no fence.
+        """
         row = self.rows[warps].max(axis=0)
         row[MET] = 0  # what relaxed reads met is not seen before a fence
         if releases:
@@ -215,9 +218,11 @@ class Clocks:
         elif row[FENCED].any():
             row[SEEN] = row[FENCED]
         else:
-            return
+            return None
         known = self._tokens.get(token)
         self._tokens[token] = row if known is None else np.maximum(known, row)
+        published: Times = row[SEEN]
+        return published
 
     def read_flag(self, warps: NDArray[np.int64], token: Hashable, *, acquires: bool) -> None:
         """A strong read meets what writes of the same place have published, and sees it at once if it acquires."""

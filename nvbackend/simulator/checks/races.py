@@ -304,7 +304,7 @@ class Races(Watching):
             rule = rules.SCOPE
         elif (barrier := self._relaxed_between(access, conflict, here)) is not None:
             self._fail_relaxed(access, conflict, here, barrier)
-        elif (flag := self._flag(access, conflict)) is not None:
+        elif (flag := self._flag(access, conflict, here)) is not None:
             self._fail_flag(access, conflict, here, *flag)
         elif access.space == "global":
             rule = rules.RACE
@@ -334,10 +334,13 @@ class Races(Watching):
         earlier = f"{did} by a warp of {cta} at PTX {site}"
         self._raise(rules.RELAXED_BARRIER, access, place, earlier, *notes, barrier=f"PTX {barrier}")
 
-    def _flag(self, access: Access, conflict: Conflict) -> tuple[Site, str] | None:
+    def _flag(self, access: Access, conflict: Conflict, here: Which) -> tuple[Rule, Site, str] | None:
         """What may be meant as a flag between two accesses, and why it is none. Neither of the two is."""
-        flag = self._strong.hint(access.by.threads, conflict.source)
-        return None if flag is not None and flag[0] in (access.by.site, self._sites[conflict.site][0]) else flag
+        place = conflict.place if isinstance(here, slice) else int(here[conflict.place])
+        threads = access.by.threads
+        thread = int(threads[place if len(threads) > 1 else 0])
+        flag = self._strong.hint(thread, conflict.source, conflict.time)
+        return None if flag is not None and flag[1] in (access.by.site, self._sites[conflict.site][0]) else flag
 
     def _rule_of_async_copy(self, access: Access, conflict: Conflict) -> Rule:
         operation = access.by.operation
@@ -372,17 +375,15 @@ class Races(Watching):
         else:
             self._raise(rule, access, place, earlier, note)
 
-    def _fail_flag(self, access: Access, conflict: Conflict, here: Which, flag: Site, reason: str) -> NoReturn:
+    def _fail_flag(
+        self, access: Access, conflict: Conflict, here: Which, rule: Rule, flag: Site, reason: str
+    ) -> NoReturn:
         place = conflict.place if isinstance(here, slice) else int(here[conflict.place])
         site = self._sites[conflict.site][0]
         did = "the read" if conflict.was_read else "the write"
         note = (f"{did} is here (PTX {site})", site.origin), (f"the flag is here (PTX {flag})", flag.origin)
-        self._raise(
-            *(rules.FLAG_ORDER, access, place, f"{did} by another warp at PTX {site}"),
-            *note,
-            flag=f"PTX {flag}",
-            reason=reason,
-        )
+        earlier = f"{did} by another warp at PTX {site}"
+        self._raise(rule, access, place, earlier, *note, flag=f"PTX {flag}", reason=reason)
 
     def _fail_within(self, access: Access, lost: Mask) -> NoReturn:
         """Two threads write different values to one address in one step."""

@@ -61,6 +61,14 @@ FLAG_ORDER = Rule(
     why="The new flag may arrive before the data, or the data may come from a cache: it is old now and then.",
     reference="PTX ISA 8.8 (causality order), 8.7 (release and acquire patterns)",
 )
+FLAG_BARRIER = Rule(
+    id="simulator.flag-barrier",
+    message="{now} {memory}, and nothing orders it after {earlier}: {flag} is between them, and {reason}",
+    fix="put k.barrier.sync() between the thread with the flag and the other warps of its CTA: after what they write "
+    "or read and before its release, and after its acquire and before what they do next",
+    why="A release publishes what its own thread did, and what that has waited for: not what other warps still do.",
+    reference="PTX ISA 8.8 (causality order), 8.7 (release and acquire patterns)",
+)
 SCOPE = Rule(
     id="simulator.scope",
     message="{now} {memory}, and nothing orders it after {earlier}: a scope of one of them leaves the other out",

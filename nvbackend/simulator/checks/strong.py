@@ -8,12 +8,15 @@ for one warp counts for those that a barrier orders after it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nvbackend.simulator.checks.clocks import Clocks
+from nvbackend.diagnostics import Rule
+from nvbackend.simulator.checks import rules
+from nvbackend.simulator.checks.clocks import SEEN, Clocks, Times
 from nvbackend.simulator.checks.shadow import Excused
 from nvbackend.simulator.events import Access, By, Site
 from nvbackend.simulator.machine.lanes import WARP
@@ -27,6 +30,27 @@ _EVERYBODY = 3
 WEAK = ("weak", "", "nc")
 """The orders of accesses that order nothing."""
 Place = tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A strong write: by what instruction and warps, whether it releases, and what was published with it."""
+
+    site: Site
+    releases: bool
+    warps: NDArray[np.int64]
+    published: Times | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Hint:
+    """A read of what was written, by some warps, and why one of the two may order nothing, by its own order."""
+
+    site: Site
+    reason: str
+    written: _Written
+    read: Site
+    readers: NDArray[np.int64]
 
 
 def is_strong(access: Access) -> bool:
@@ -96,9 +120,9 @@ class Strong:
     def __init__(self, wave: Wave, clocks: Clocks) -> None:
         self._wave = wave
         self._clocks = clocks
-        self._writers: dict[Place, dict[int, tuple[Site, bool]]] = {}
-        """Of each place: the CTAs that wrote there, by what instruction, and whether it releases."""
-        self._hints: dict[tuple[int, int], tuple[Site, str]] = {}
+        self._writers: dict[Place, dict[int, _Written]] = {}
+        """Of each place: what the CTAs wrote there last."""
+        self._hints: dict[tuple[int, int], _Hint] = {}
         """Of two CTAs, the later and the earlier: an access by which they met, without being ordered, and why not."""
 
     def before(self, access: Access) -> None:
@@ -108,7 +132,7 @@ class Strong:
             for place, warps, cta in self._places(access):
                 for token in self._tokens(place, cta, access.by):
                     self._clocks.read_flag(warps, token, acquires=acquires)
-                self._note_read(access.by, place, cta, acquires)
+                self._note_read(access.by, place, cta, warps, acquires)
 
     def after(self, access: Access) -> None:
         """What the access releases."""
@@ -117,25 +141,43 @@ class Strong:
             return
         releases = by.order in _RELEASES or by.operation is not None
         for place, warps, cta in self._places(access):
+            published = None
             for token in self._tokens(place, cta, by):
                 if by.operation is not None:
                     self._clocks.release(by, token)
                 else:
-                    self._clocks.write_flag(warps, token, releases=releases)
-            self._writers.setdefault(place, {})[cta] = by.site, releases
+                    published = self._clocks.write_flag(warps, token, releases=releases)
+            self._writers.setdefault(place, {})[cta] = _Written(by.site, releases, warps, published)
         self._clocks.now += 1
 
-    def hint(self, threads: NDArray[np.int64], warp: int) -> tuple[Site, str] | None:
-        """An access by which the threads met the CTA of a warp that did something before, and why it orders nothing."""
+    def hint(self, thread: int, warp: int, time: int) -> tuple[Rule, Site, str] | None:
+        """An access by which a thread met the CTA of a warp that did something at a time, and why it orders nothing."""
         earlier = warp * WARP // self._wave.cta_threads
-        return self._hints.get((int(threads[0]) // self._wave.cta_threads, earlier))
+        hint = self._hints.get((thread // self._wave.cta_threads, earlier))
+        if hint is None:
+            return None
+        published, is_other = hint.written.published, thread // self._wave.cta_threads != earlier
+        if is_other and published is not None and published[warp] < time and warp not in hint.written.warps:
+            reason = "no barrier orders the access of the other warp before the release by the warp that writes it"
+            return rules.FLAG_BARRIER, hint.written.site, reason
+        acquired = self._clocks.rows[hint.readers, SEEN, warp]
+        if is_other and thread // WARP not in hint.readers and (acquired >= time).any():
+            return (
+                rules.FLAG_BARRIER,
+                hint.read,
+                "no barrier orders this access after the acquire by the warp that reads it",
+            )
+        return rules.FLAG_ORDER, hint.site, hint.reason
 
-    def _note_read(self, by: By, place: Place, cta: int, acquires: bool) -> None:
-        for writer, (site, releases) in self._writers.get(place, {}).items():
-            if not releases:
-                self._hints[cta, writer] = site, "it releases nothing, and no fence is between the write and it"
+    def _note_read(self, by: By, place: Place, cta: int, warps: NDArray[np.int64], acquires: bool) -> None:
+        for writer, written in self._writers.get(place, {}).items():
+            if not written.releases:
+                site, reason = written.site, "it releases nothing, and no fence is between the write and it"
             elif not acquires:
-                self._hints[cta, writer] = by.site, "it acquires nothing, and no fence comes after it"
+                site, reason = by.site, "it acquires nothing, and no fence comes after it"
+            else:
+                continue
+            self._hints[cta, writer] = _Hint(site, reason, written, by.site, warps)
 
     def _places(self, access: Access) -> Iterator[tuple[Place, NDArray[np.int64], int]]:
         """The places, each with the warps of a CTA that access it."""

@@ -64,11 +64,11 @@ def _run(store: str, load: str, after: str) -> str | None:
     return _launched(TEXT.format(store=store, load=load, after=after, reader=1), 2)
 
 
-def _launched(text: str, grid: int) -> str | None:
+def _launched(text: str, grid: int, threads: int = 1) -> str | None:
     """The rule that a run draws; None where the data is read."""
     data, flag = np.zeros(32, np.uint32), np.zeros(16, np.uint32)
     try:
-        Simulator().load(text).launch("k", grid=(grid, 1, 1), block=(1, 1, 1), args=[data, flag])
+        Simulator().load(text).launch("k", grid=(grid, 1, 1), block=(threads, 1, 1), args=[data, flag])
     except DiagnosticError as error:
         return error.diagnostics[0].rule.id
     assert data[16] == 7
@@ -245,3 +245,46 @@ def test_atomics_of_two_steps_that_a_flag_orders(apart):
     else:
         loaded.launch(2, out, flag)
         assert out[0] == 64
+
+
+BETWEEN_WARPS = """.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 data, .param .u64 flag)
+{{
+.reg .b32 %r<8>; .reg .b64 %rd<4>; .reg .pred %p<4>;
+ld.param.u64 %rd0, [data]; ld.param.u64 %rd1, [flag]; mov.u32 %r0, %ctaid.x; mov.u32 %r1, %tid.x;
+setp.ne.u32 %p1, %r1, 0; setp.ne.u32 %p2, %r1, 32;
+setp.eq.u32 %p0, %r0, 1; @%p0 bra READ;
+@%p2 bra WRITTEN; st.global.u32 [%rd0], 7; WRITTEN:
+{before} @%p1 bra END;
+{release} bra END;
+READ: @%p1 bra MEET;
+W: {acquire} setp.ne.u32 %p3, %r2, 1; @%p3 bra W; {fence}
+MEET: {after} @%p2 bra END;
+ld.global.u32 %r3, [%rd0]; st.global.u32 [%rd0+64], %r3;
+END: ret;
+}}
+"""
+MEET = "bar.sync 0;"
+
+
+@pytest.mark.parametrize(
+    ("changed", "wanted"),
+    [
+        ({}, None),
+        ({"before": ""}, "simulator.flag-barrier"),
+        ({"after": ""}, "simulator.flag-barrier"),
+        ({"release": "st.relaxed.gpu.global.u32 [%rd1], 1;"}, "simulator.flag-order"),
+        ({"fence": ""}, "simulator.flag-order"),
+    ],
+)
+def test_one_warp_flags_for_the_others_where_a_barrier_is_between(changed: dict[str, str], wanted: str | None) -> None:
+    parts = {
+        "before": MEET,
+        "release": f"{FENCE} st.relaxed.gpu.global.u32 [%rd1], 1;",
+        "acquire": "ld.relaxed.gpu.global.u32 %r2, [%rd1];",
+        "fence": FENCE,
+        "after": MEET,
+    }
+    assert _launched(BETWEEN_WARPS.format(**parts | changed), 2, 64) == wanted
