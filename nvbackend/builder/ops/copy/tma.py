@@ -285,11 +285,11 @@ class Tma(Noun):
     ) -> None:
         """cp.async.bulk.tensor: the box at `coordinates` (elements, innermost first) of the map to `destination`.
 
-        Its bytes complete on `barrier`. `mode` is tile, tile::gather4 (a column and four rows are the coordinates),
-        im2col (with an offset for each dimension of space), im2col::w or im2col::w::128 (two offsets). The innermost
-        coordinate is a multiple of 16 bytes (tma.start); what lies outside of the tensor is filled. `space` is
-        "cluster" or "cta"; `multicast_mask` has a bit for each CTA that gets a copy; `cta_group` 2 lets the barrier be
-        the peer's. Raises every broken rule of `tma.*`.
+        Its bytes complete on `barrier`. `mode` is tile, tile::gather4 (of a map whose box is (1, columns): the
+        coordinates are a column and four rows), im2col (with an offset for each dimension of space), im2col::w or
+        im2col::w::128 (two offsets). The innermost coordinate is a multiple of 16 bytes (tma.start); what lies outside
+        of the tensor is filled. `space` is "cluster" or "cta"; `multicast_mask` has a bit for each CTA that gets a
+        copy; `cta_group` 2 lets the barrier be the peer's. Raises every broken rule of `tma.*`.
         """
         request = TmaRequest(
             source.type.rank,
