@@ -241,6 +241,14 @@ def accumulators_of_another_tile(k, mma):
     mma.accumulate(other.accumulator(), k.shared_tile(mma.smem_a(64)), k.shared_tile(mma.smem_b(64)))
 
 
+def a_store_of_another_tile(k, mma):
+    mma.store(k.tiled_mma(REQUEST).accumulator(), k.shared(nvb.f32, 128 * 64), 64)
+
+
+def an_axpby_of_another_tile(k, mma):
+    mma.axpby(1.0, k.tiled_mma(REQUEST, tile=(64, 128)).accumulators(), 0.0, k.shared(nvb.f32, 128 * 64), 64)
+
+
 def elements_of_another_type(k, mma):
     mma.partition_fragment_A(k.shared_tile(SmemLayout(Major.K, SwizzleMode.B128, nvb.bf16, 128, 64)))
 
@@ -281,6 +289,8 @@ def test_registers_that_are_no_operand_are_shown(element, shape, problem):
         (parts_of_nothing, "mma.tile-accumulators"),
         (parts_for_more_registers_than_a_thread_has, "mma.tile-accumulators"),
         (accumulators_of_another_tile, "mma.tile-accumulators"),
+        (a_store_of_another_tile, "mma.tile-accumulators"),
+        (an_axpby_of_another_tile, "mma.tile-accumulators"),
         (elements_of_another_type, "wgmma.operand-element"),
         (a_sum_over_one_warpgroup, "mma.tile-parts"),
         (registers_for_an_operand_in_memory, "mma.tile-registers"),
