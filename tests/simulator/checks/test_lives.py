@@ -29,7 +29,7 @@ RIGHT = {
     "a relaxed one at the end": MADE + SYNC + ARRIVE + RELAXED,
     "stores": SYNC + STORE + SYNC,
     "loads": OWN + SYNC + LOAD + SYNC,
-    "copies that each waits for": MADE + FILL + SYNC + EXPECT + SYNC + COPY + "\n" + WAIT,
+    "copies that each waits for": MADE + FILL + SYNC + EXPECT + SYNC + COPY + "\n" + WAIT + "\n" + SYNC,
 }
 WRONG = {
     "nobody waits for the arrivals": (MADE + SYNC + ARRIVE, {"cluster.exit-before-peers"}),
@@ -40,6 +40,10 @@ WRONG = {
     "nobody waits for the stores": (SYNC + STORE, {"cluster.exit-before-access"}),
     "nobody waits for the loads": (OWN + SYNC + LOAD, {"cluster.exit-before-access"}),
     "nobody waits for the copies": (MADE + FILL + SYNC + EXPECT + SYNC + COPY, {"cluster.exit-before-access"}),
+    "each waits for the peer's copy, and not until its own is read": (
+        MADE + FILL + SYNC + EXPECT + SYNC + COPY + "\n" + WAIT,
+        {"cluster.exit-before-access"},
+    ),
     "the peer may not have started": (STORE + SYNC, {"cluster.access-before-start"}),
     "the barrier is of this CTA alone": ("bar.sync 0;" + STORE + SYNC, {"cluster.access-before-start"}),
     "the peer's mbarrier may not be there": (
