@@ -116,7 +116,8 @@ REFILL = Rule(
 WRITE_IN_FLIGHT = Rule(
     id="proxy.write-in-flight",
     message="{now} {memory}, and nothing orders it after {earlier}",
-    fix="wait first: wait_group.read of a bulk store, wait_group or the mbarrier of a multiplication",
+    fix="wait first: wait_group of a bulk store, wait_group.read where its source alone matters; wait_group or the "
+    "mbarrier of a multiplication",
     why="The operation reads its source later than it was issued, and gets what is written here.",
     reference=_PROXIES,
 )
