@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import metadata
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -117,3 +118,18 @@ def test_an_input_that_is_read_late_keeps_its_register() -> None:
 def test_which_texts_read_late(template: str, late: bool) -> None:
     row = Row(family="f", opcode="o", ptx="p", operands=ROW.operands, lowering=Asm(template))
     assert row.reads_late is late
+
+
+def test_a_row_of_another_spelling_is_not_of_a_line(
+    module: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.ptx"
+    file.write_text(
+        ".version 8.0\n.target sm_90\n.address_size 64\n"
+        ".visible .entry k()\n{\n.reg .b32 %r<3>;\nmov.u32 %r1, %tid.x;\ncvt.rn.f32.u32 %r2, %r1;\nret;\n}\n",
+        encoding="utf-8",
+    )
+    status, text = printed(capsys, "explain", f"{file}:8", "--rows", module, "--json")
+    assert status == 0
+    assert "cvt.rn.f32.u32" in text
+    assert ROW.ptx not in text
