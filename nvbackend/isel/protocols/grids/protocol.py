@@ -87,7 +87,7 @@ class _Grids:
         ]
 
     def _may_tell(self, site: Site) -> bool:
-        """Whether a thread may go on here after others that have waited."""
+        """Whether a thread may go on here after others that have waited; what a wait leads to is behind it anyway."""
         said = site.instr.semantics
         if said.mbarrier is not None and (MbarrierUse.WAIT in said.mbarrier or MbarrierUse.POLL in said.mbarrier):
             return True
@@ -95,8 +95,7 @@ class _Grids:
             return True
         if said.barrier is None or not said.barrier.waits:
             return False
-        ahead = any(self._follows(site, wait) for wait in self._waits)
-        return not ahead or any(self._follows(wait, site) for wait in self._waits)
+        return not any(self._follows(site, wait) for wait in self._waits)
 
     def _follows(self, first: Site, second: Site) -> bool:
         if first.block == second.block and first.position < second.position:

@@ -121,3 +121,23 @@ def test_nothing_is_said_of_a_kernel_that_does_not_wait() -> None:
         k.griddepcontrol("launch_dependents")
 
     assert said(kernel) == []
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_each_way_has_its_own_wait(early: bool) -> None:
+    """A barrier before one of two waits tells of neither; what comes after the other way's wait is late."""
+
+    def kernel(k, n: nvb.i32, x: nvb.Pointer[f32], y: nvb.Pointer[f32]):
+        thread = k.thread_id()
+        value = k.var(0.0)
+        with k.if_(n > 0):
+            k.barrier.sync()
+            if early:
+                value.set(x[thread])
+            k.griddepcontrol("wait")
+        with k.else_():
+            k.griddepcontrol("wait")
+            value.set(x[63 - thread])
+        y[thread] = value
+
+    assert said(kernel) == ([(EARLY, "x")] if early else [])
