@@ -87,7 +87,7 @@ class _Grids:
         ]
 
     def _may_tell(self, site: Site) -> bool:
-        """Whether a thread may go on here after others that have waited; what a wait leads to is behind it anyway."""
+        """Whether a thread may go on here after others that have waited; what follows a wait is late in any case."""
         said = site.instr.semantics
         if said.mbarrier is not None and (MbarrierUse.WAIT in said.mbarrier or MbarrierUse.POLL in said.mbarrier):
             return True
