@@ -93,10 +93,10 @@ def store(
     k: nvb.KernelBuilder, o: nvb.Address, tile: nvb.TileValues, at: tuple[nvb.Value, nvb.Value], rows: nvb.Value
 ) -> None:
     """Store a tile of a head from its first row on, up to the last of its rows."""
-    (head, first), depth = at, tile.shape[1]
-    place = (head.to(i64) * rows.to(i64) + first.to(i64)) * depth
-    to = k.tensor(o + place, Layout((QUERIES, depth), (depth, 1)))
-    tile.store(to, where=k.identity_tensor((QUERIES, depth), at=(first, 0)).below(rows, None))
+    (head, first), shape = at, tile.shape
+    place = (head.to(i64) * rows.to(i64) + first.to(i64)) * shape[1]
+    to = k.tensor(o + place, Layout(shape, (shape[1], 1)))
+    tile.store(to, where=k.identity_tensor(shape, at=(first, 0)).below(rows, None))
 
 
 def products(

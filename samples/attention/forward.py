@@ -14,12 +14,11 @@ from contextlib import contextmanager, nullcontext
 from typing import Annotated, Any, TypeAlias
 
 import nvbackend as nvb
-from nvbackend import Major, f16, f32, i32, i64, u32
-from nvbackend.layout import Layout
+from nvbackend import Major, f16, f32, i32, u32
 from samples.attention.choice import WARPGROUP_ROWS, WARPGROUP_THREADS, Form
 from samples.attention.softmax import Softmax
 from samples.attention.tiles import QueryRing, Tiles
-from samples.flash_attention import PANEL, QUICK, Keys, Output, Rows, packed
+from samples.flash_attention import PANEL, QUICK, Keys, Output, Rows, packed, store
 
 TOGETHER = 65536  # rows of keys of the heads that are walked together, with 256 columns half as many
 FIRST_TURN = 1  # named barriers: the turn of each warpgroup
@@ -197,16 +196,6 @@ class Consumer:
         with v_ring.drain() as value, self._k.wgmma.group():
             self._weighing.accumulate(self._acc, fragment, value.tile)
         return self._acc.elements(self._mine) / self.softmax.sums()
-
-
-def store(
-    k: nvb.KernelBuilder, o: nvb.Address, tile: nvb.TileValues, at: tuple[nvb.Value, nvb.Value], rows: nvb.Value
-) -> None:
-    """Store a tile of a head from its first row on, up to the last of its rows."""
-    (head, first), shape = at, tile.shape
-    place = (head.to(i64) * rows.to(i64) + first.to(i64)) * shape[1]
-    to = k.tensor(o + place, Layout(shape, (shape[1], 1)))
-    tile.store(to, where=k.identity_tensor(shape, at=(first, 0)).below(rows, None))
 
 
 @nvb.kernel("sm_90a", threads=lambda consumers: WARPGROUP_THREADS * (1 + consumers), min_ctas=1, math=QUICK)
