@@ -94,7 +94,7 @@ class Findings:
             return
         if class_ == ORDER:
             self._unordered.add(_root(about))
-        key = (rule.id, _chain(at.location) if at.location is not None else id(at))
+        key = (class_ == EXCHANGE, rule.id, _chain(at.location) if at.location is not None else id(at))
         if key in self._keys:
             return
         self._keys.add(key)
@@ -103,6 +103,11 @@ class Findings:
         count = self._events.count
         since = count if since is None else since
         self._found.append(Finding(rule, at.location, notes, values, class_, about, lines, since, count, holds, crew))
+
+    @property
+    def may_hang(self) -> bool:
+        """Whether something was found that may be why warps wait forever: not that the lanes of one have not met."""
+        return any(found.class_ != EXCHANGE for found in self._found)
 
     def __bool__(self) -> bool:
         return bool(self._found)

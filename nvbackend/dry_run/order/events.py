@@ -57,6 +57,9 @@ class Warp:
     """The lanes of the warp."""
     heard_by: dict[int, int] = field(default_factory=dict)
     """What some lanes alone have waited for since all met: the events, by the lanes."""
+    apart: dict[tuple[int, int], int] = field(default_factory=dict)
+    """What some lanes have done since all met, of which others could not tell: the events, by the lanes, and by those
+    that have waited for it."""
 
     def __post_init__(self) -> None:
         self.seen = 1 << self.cta
@@ -70,13 +73,21 @@ class Warp:
             self.event = self.events.new()
             self.used = False
 
-    def tell(self) -> Known:
-        """What threads that continue after this know."""
+    def tell(self, lanes: int = ALL_LANES) -> Known:
+        """What threads that continue after this know, which these lanes do."""
         self.close()
         fenced = self.fenced
         for events in self.of_lanes.values():
             fenced |= events
-        return self.seen, fenced
+        return self.told_by(lanes), fenced
+
+    def told_by(self, lanes: int) -> int:
+        """What these lanes know of: not what others alone have done since all met."""
+        found = self.seen
+        for (others, heard), events in self.apart.items():
+            if others & ~lanes and lanes & ~heard:
+                found &= ~events
+        return found
 
     def tell_operation(self, lanes: int) -> Known:
         """The events before an asynchronous operation of these lanes."""
@@ -85,7 +96,7 @@ class Warp:
         for others, events in self.of_lanes.items():
             if others & lanes:
                 fenced |= events
-        return self.seen & ~self.hidden(lanes), fenced
+        return self.told_by(lanes) & ~self.hidden(lanes), fenced
 
     def hidden(self, lanes: int) -> int:
         """What other lanes have waited for, and not all of these."""
@@ -95,6 +106,11 @@ class Warp:
                 found |= events
         return found
 
+    def set_apart(self, lanes: int, event: int) -> None:
+        """These lanes have done something of its own event, of which the others cannot tell before all meet."""
+        self.seen |= 1 << event
+        self.apart[lanes, 0] = self.apart.get((lanes, 0), 0) | 1 << event
+
     def meet(self) -> None:
         """All lanes of the warp have come together: what some fenced or waited for, all have."""
         if self.of_lanes:
@@ -103,6 +119,8 @@ class Warp:
             self.of_lanes.clear()
         if self.heard_by:
             self.heard_by.clear()
+        if self.apart:
+            self.apart.clear()
 
     def tell_relaxed(self) -> Known:
         """What threads that continue after a relaxed arrival know: that the warp runs, and what a fence published."""
@@ -115,6 +133,8 @@ class Warp:
         new = seen & ~self.seen
         if self.heard_by or (new and self.lanes & ~lanes):
             self._hear(lanes, seen, new)
+        if self.apart:
+            self._hear_apart(lanes, seen)
         if not (new or fenced & ~self.fenced):
             return False
         if self.used:
@@ -129,6 +149,14 @@ class Warp:
             for some, part in ((others | lanes, events & seen), (others, events & ~seen)):
                 heard[some] = heard.get(some, 0) | part
         self.heard_by = {some: events for some, events in heard.items() if events and self.lanes & ~some}
+
+    def _hear_apart(self, lanes: int, seen: int) -> None:
+        apart: dict[tuple[int, int], int] = {}
+        for (others, heard), events in self.apart.items():
+            for some, part in ((heard | lanes, events & seen), (heard, events & ~seen)):
+                if part and self.lanes & ~some:
+                    apart[others, some] = apart.get((others, some), 0) | part
+        self.apart = apart
 
     def mark(self) -> int:
         """An event of its own, for an arrival: its bit."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from nvbackend.dry_run.order.record import Part, Places, Record, granules, is_of
 from nvbackend.dry_run.order.shadow import Records, Shadow
 from nvbackend.dry_run.order.somewhere import Somewhere, Somewheres, earlier_of
 from nvbackend.dry_run.order.turns import Turns
+from nvbackend.dry_run.order.unmet import Own, Unmet, Untold
 from nvbackend.dry_run.order.words import Names, touch_of
 from nvbackend.dry_run.when import When
 from nvbackend.intrinsics.row.semantics import Completion, Scope
@@ -56,8 +57,7 @@ class Memory:
         self._conflict = conflict
         self._left = left
         self._open: dict[int, dict[tuple[int, ...], Record]] = {}
-        self._unmet: dict[int, list[tuple[Record, int, Part, int]]] = {}
-        """What the lanes of each warp have accessed since they last met, each for itself: record, CTA, part, lanes."""
+        self._unmet: dict[int, Unmet] = {}
         self._turns: dict[int, Turns] = {}
 
     def access(
@@ -80,40 +80,51 @@ class Memory:
         record.parts.append(part)
         self._turns_of(warp).note(cta, part, writes=access.writes)
         if part.instr.row is None:
-            self._unmet.setdefault(id(warp), []).append((record, cta, part, lanes))
+            self._unmet.setdefault(id(warp), Unmet()).accesses.append(Own(record, cta, part, lanes))
 
     def met(self, warp: Warp) -> None:
         """The lanes of a warp have met: what each did before comes before what any does from here on."""
         self._unmet.pop(id(warp), None)
+        self.may_have_met(warp)
+
+    def may_have_met(self, warp: Warp) -> None:
+        """The lanes of a warp have met, or have waited for what each of them came to."""
         if warp.used:
             self._turns_of(warp).meet()
 
     def _turns_of(self, warp: Warp) -> Turns:
         return self._turns.setdefault(id(warp), Turns())
 
-    def set_apart(self, warp: Warp, lanes: int, arrival: MachineInstr) -> int:
-        """Give what the other lanes have accessed since all met an event of its own: its bit, or 0 without any.
+    def tells(self, warp: Warp, lanes: int, instr: MachineInstr) -> int:
+        """What these lanes tell of their own accesses, beside what their warp does: an event's bit, or 0.
 
-        `lanes` arrive at an mbarrier now, and do not know about that.
+        They arrive at an mbarrier now, or issue an operation; of what other lanes did since all met, they cannot tell.
         """
-        unmet, event, mine = self._unmet.pop(id(warp), ()), 0, self._open.get(id(warp), {})
+        unmet = self._unmet.get(id(warp))
+        if unmet is None:
+            return 0
+        if instr.semantics.tracks is None:
+            self._set_apart(warp, unmet.untold(warp, lanes), instr)
+        return unmet.tell(warp, lanes)
+
+    def _set_apart(self, warp: Warp, untold: Iterable[Untold], told: MachineInstr) -> None:
+        """Give accesses of which `told` does not tell events of their own."""
+        mine = self._open.get(id(warp), {})
         still_open = {id(one) for one in mine.values()}
-        for record, cta, part, by in unmet:
-            parted = part.parted(by & warp.lanes, lanes)
-            if parted is None or part not in record.parts:
+        for one in untold:
+            record, cta, part = one.access.record, one.access.cta, one.access.part
+            if part not in record.parts:
                 continue
-            own, other = parted
-            event = event or warp.events.new()
+            warp.set_apart(one.lanes, one.event)
             if id(record) not in still_open:
-                self._tell_apart(replace(record, event=event, parts=[other], untold=arrival), record, cta)
+                self._tell_apart(replace(record, event=one.event, parts=[one.other], untold=told), record, cta)
                 continue
-            kept = () if own is None else (own,)
+            kept = () if one.own is None else (one.own,)
             record.parts.remove(part)
             record.parts += kept
-            self._turns_of(warp).divide(cta, part, (*kept, other), writes=record.writes)
-            key = (cta, record.writes, record.atomic, record.hidden, event)
-            mine.setdefault(key, replace(record, event=event, parts=[], untold=arrival)).parts.append(other)
-        return 1 << event if event else 0
+            self._turns_of(warp).divide(cta, part, (*kept, one.other), writes=record.writes)
+            key = (cta, record.writes, record.atomic, record.hidden, one.event)
+            mine.setdefault(key, replace(record, event=one.event, parts=[], untold=told)).parts.append(one.other)
 
     def _tell_apart(self, others: Record, record: Record, cta: int) -> None:
         """Accesses of `record`, which its warp has closed, are `others`."""

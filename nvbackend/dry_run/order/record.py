@@ -65,15 +65,18 @@ class Part:
             found = self._granules[shift] = granules(self.addresses, self.size, shift)
         return found
 
-    def parted(self, by: int, lanes: int) -> tuple[Part | None, Part] | None:
+    def parted(self, by: int, lanes: int, *, writes: bool) -> tuple[Part | None, Part] | None:
         """What the lanes `by` access here: the part of those among `lanes`, None where there is none, and the rest.
 
-        None where there is no rest, or where it is not known which lane has which address.
+        None where there is no rest, or where it is not known which lane has which address, or which of several `writes`
+        a byte.
         """
         if not by & ~lanes:
             return None
         if isinstance(self.addresses, int):
-            return None if by & lanes else (None, self)
+            if not by & lanes:
+                return None, self
+            return None if writes else (self, replace(self, is_inside=self.is_inside))
         if len(self.addresses) != by.bit_count():
             return None
         among = np.array([bool(lanes >> lane & 1) for lane in range(WARP_SIZE) if by >> lane & 1])

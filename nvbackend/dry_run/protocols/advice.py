@@ -40,9 +40,11 @@ class Advice:
 
     def later(self, rule: Rule) -> Callable[[], str]:
         """The fix for what breaks this rule, when the run is over: it shows which waits are there."""
-        if self._first.untold is not None and self._waited_for_other_lanes(self._first.untold):
-            there, since = line(self._first.untold), line(self._earlier.instr)
-            why = f"its lanes arrive for themselves, and have not met the others since {since}"
+        untold = self._first.untold
+        if untold is not None and (untold is self._part.instr or self._waited_for_other_lanes(untold)):
+            there, since = line(untold), line(self._earlier.instr)
+            does = "copy" if untold is self._part.instr else "arrive"
+            why = f"its lanes {does} for themselves, and have not met the others since {since}"
             meet = f"put k.warp.sync() before {there}: {why}"
             return lambda: meet
         if self._second.hidden >> self._first.event & 1:

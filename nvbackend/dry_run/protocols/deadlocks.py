@@ -35,7 +35,7 @@ class Deadlocks:
             return
         mbarriers = [(step, barrier) for step in waiting for barrier in self._barriers(step)]
         self._bytes(mbarriers)
-        if self._state.findings:
+        if self._state.findings.may_hang:
             self._left_out(waiting)
             return
         pools = [step for step in waiting if step.instr.semantics.budget is Budget.RAISE]
@@ -47,7 +47,7 @@ class Deadlocks:
             self._named(named, waiting)
         else:
             self._counts([pair for pair in mbarriers if pair[0] in roots] or mbarriers)
-            if mbarriers and not self._state.findings:
+            if mbarriers and not self._state.findings.may_hang:
                 self._mbarrier([pair for pair in mbarriers if pair[0] in roots] or mbarriers, waiting)
 
     def _left_out(self, waiting: Sequence[Step]) -> None:

@@ -12,7 +12,7 @@ from nvbackend.dry_run.seam import Step
 
 
 class Exchanges:
-    """The meetings of all warps by number, and what their lanes do between them. Any other step counts as a meeting."""
+    """The meetings of all warps by number, and what their lanes do between them. A wait counts as one."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -20,8 +20,13 @@ class Exchanges:
         self._count = 0
 
     def met(self, cta: int, warp: int) -> None:
-        """The lanes of a warp may have met."""
+        """The lanes of a warp have met."""
         self._state.memory.met(self._state.warps[cta, warp])
+        self.may_have_met(cta, warp)
+
+    def may_have_met(self, cta: int, warp: int) -> None:
+        """The lanes of a warp have met, or have waited for what each of them came to."""
+        self._state.memory.may_have_met(self._state.warps[cta, warp])
         last = self._meetings.pop((cta, warp), None)
         if last is not None:
             for shadow in self._state.memory.lanes:

@@ -8,7 +8,7 @@ from typing import Any
 
 from nvbackend.diagnostics import Rule
 from nvbackend.dry_run import rules
-from nvbackend.dry_run.findings import ACCOUNTING, ORDER, PARITY, Findings
+from nvbackend.dry_run.findings import ACCOUNTING, EXCHANGE, ORDER, PARITY, Findings
 from nvbackend.dry_run.findings import UNWRITTEN as NOBODY
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Wait, is_relaxed
 from nvbackend.dry_run.order import memory
@@ -132,7 +132,8 @@ class Explain:
         rule = rules.RELAXED if relaxed else rule
         holds = partial(self._has_no_order, (first.cta, first.warp), (second.cta, second.warp))
         crew_ = frozenset({(first.cta, first.warp), (second.cta, second.warp)})
-        self._findings.add(ORDER, name, rule, part.instr, tuple(notes), since=since, holds=holds, crew=crew_, **values)
+        class_ = EXCHANGE if first.untold is not None and len(crew_) == 1 else ORDER
+        self._findings.add(class_, name, rule, part.instr, tuple(notes), since=since, holds=holds, crew=crew_, **values)
 
     def _has_no_order(self, *warps: tuple[int, int]) -> bool:
         """Whether neither warp waits for the other through atomics, as far as the whole run shows."""

@@ -39,7 +39,9 @@ class Operations:
         """One more operation: its event, and what it knows."""
         state, said = self._state, step.instr.semantics
         warp = state.warp(step)
-        known = self._known(step)
+        told = state.memory.tells(warp, step.lanes, step.instr)
+        seen, fenced = self._known(step)
+        known = seen | told, fenced
         event = state.events.new()
         bit = 1 << event
         mask = self._mask(step)

@@ -18,12 +18,12 @@ from nvbackend.dry_run.protocols.synchronise import ThreadBarriers
 from nvbackend.dry_run.protocols.tensor import Tensors
 from nvbackend.dry_run.seam import BLOCKED, DONE, Launch, Outcome, Step
 from nvbackend.intrinsics.row.row import Effect, RegisterClass
-from nvbackend.intrinsics.row.semantics import Budget, Completion, FenceOf, MbarrierUse
+from nvbackend.intrinsics.row.semantics import Budget, Completion, FenceOf, MbarrierUse, Semantics
 from nvbackend.isel.machine.function import MachineInstr
 
 Handler = Callable[[Step], Outcome]
 _Executes = tuple[Handler, bool, bool]
-"""What executes an instruction, whether it ends an exchange between lanes, and whether a warp's lanes meet for it."""
+"""What executes an instruction, whether it may order the lanes of a warp, and whether these meet for it."""
 
 
 class Run:
@@ -49,17 +49,16 @@ class Run:
         known = self._executes.get(id(step.instr))
         if known is None:
             row, said = step.instr.row, step.instr.semantics
-            meets = row is not None and bool(row.effects & Effect.CONVERGENT)
-            ends_exchange = row is not None and said.fence is None and not _arrives(step.instr)
-            known = self._handler(step.instr), ends_exchange, meets
+            meets = said.barrier is not None or (row is not None and bool(row.effects & Effect.CONVERGENT))
+            known = self._handler(step.instr), row is not None and _may_order(said), meets
             self._executes[id(step.instr)] = known
-        handler, ends_exchange, meets = known
-        if ends_exchange:
-            for warp in step.warps:
-                self._exchanges.met(step.cta, warp)
+        handler, may_order, meets = known
         if meets:
             for one in self._state.warps_of(step):
-                one.meet()
+                self.met(one.cta, one.index)
+        elif may_order:
+            for one in self._state.warps_of(step):
+                self._exchanges.may_have_met(one.cta, one.index)
         return handler(step)
 
     def met(self, cta: int, warp: int) -> None:
@@ -128,10 +127,7 @@ class Run:
         if event:
             self._state.tensor_commits[step.cta, step.warps[0]] |= event
         self._lifetimes.reach(step, event)
-        outcome = self._signals.execute(step)
-        if _arrives(step.instr):  # only now: it tells no more than what its lanes did
-            self._exchanges.met(step.cta, step.warps[0])
-        return outcome
+        return self._signals.execute(step)
 
     def _fence(self, step: Step) -> Outcome:
         said = step.instr.semantics.fence
@@ -177,7 +173,7 @@ class Run:
         base = self._state.cluster_of(step.cta)
         accesses = self._state.footprints.of(step)
         if step.instr.semantics.atomic:
-            self._exchanges.met(step.cta, warp.index)
+            (self._exchanges.met if step.decides else self._exchanges.may_have_met)(step.cta, warp.index)
             self._state.atomics.note(step)
             accesses = sorted(accesses, key=lambda one: one.writes)  # it writes after it has read
         for access in accesses:
@@ -203,10 +199,12 @@ class Run:
         return DONE
 
 
-def _arrives(instr: MachineInstr) -> bool:
-    """Whether it is an arrival of its own, and does nothing else."""
-    use = instr.semantics.mbarrier
-    return use is not None and MbarrierUse.ARRIVE in use and instr.semantics.issues is None
+def _may_order(said: Semantics) -> bool:
+    """Whether it may order lanes that do not meet for it: a wait for what each came to, or an access that tells."""
+    use = said.mbarrier
+    if use is not None and said.issues is None:
+        return MbarrierUse.WAIT in use or MbarrierUse.POLL in use
+    return bool(said.memory) and said.issues is None
 
 
 def _is_of_tensors(instr: MachineInstr) -> bool:

@@ -161,7 +161,8 @@ class Signals:
             self._state.findings.lost = True
             return DONE
         bytes = bytes - _FIELD if bytes >= _FIELD >> 1 else bytes
-        warp, states, apart = self._state.warp(step), 0, 0
+        warp, states = self._state.warp(step), 0
+        told = self._state.memory.tells(warp, step.lanes, step.instr) if MbarrierUse.ARRIVE in use else 0
         for place, lanes in places:
             barrier = self.at(step, place)
             if barrier is None:
@@ -171,10 +172,10 @@ class Signals:
             arrival = Arrival(step.instr, step.rounds(), warp.cta, warp.index)
             if MbarrierUse.ARRIVE in use:
                 self._early(step, warp, barrier)
-                apart |= self._state.memory.set_apart(warp, step.lanes, step.instr) if said.tracks is None else 0
-                known = warp.tell_relaxed() if is_relaxed(step.instr) else warp.tell()
-                barrier.tell((known[0] | tracked, known[1]), warp.mark())
-                arrival.arrivals, arrival.seen, arrival.at = lanes * count, warp.seen, self._state.events.count
+                known = warp.tell_relaxed() if is_relaxed(step.instr) else warp.tell(step.lanes)
+                barrier.tell((known[0] | tracked | told, known[1]), warp.mark())
+                arrival.arrivals, arrival.at = lanes * count, self._state.events.count
+                arrival.seen = warp.told_by(step.lanes) | told
             if MbarrierUse.EXPECT in use:
                 arrival.expected = bytes * lanes
             if MbarrierUse.COMPLETE in use:
@@ -187,7 +188,6 @@ class Signals:
                 drops=arrival.arrivals if drops else 0,
                 adds=arrival.arrivals if adds else 0,
             )
-        warp.seen |= apart
         return {"state": states} if row.has_operand("state") else DONE
 
     def _tracked(self, step: Step, warp: Warp) -> int:
