@@ -224,7 +224,7 @@ def _lower_intrinsic(
             values = [_as_argument(builder, value, operand.register) for value in _values(operands, operand)]
             arguments += [_as_vector(builder, values)] if lowering.vectors and len(values) > 1 else values
         else:
-            arguments.append(ir.Constant(SCALARS[argument[0]], argument[1]))
+            arguments.append(ir.Constant(SCALARS[argument[0]], int(argument[1])))
     result = _result_type(row, ir.LiteralStructType, of_intrinsic=True)
     if lowering.vectors and isinstance(result, ir.LiteralStructType):
         result = ir.VectorType(result.elements[0], len(result.elements))

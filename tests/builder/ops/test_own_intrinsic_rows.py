@@ -92,18 +92,48 @@ def test_a_computation_that_the_chip_lacks(target: str, is_there: bool) -> None:
             k.instruction(row, a=1.0, b=2.0)
 
 
+def shifting(values: Sequence[int]) -> Row:
+    return replace(row_of("llvm.fshl.i32", "a", "a", "n"), operands=(OUT, IN, immediate("n", tuple(values))))
+
+
+def tried_numbers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Takes down which number each call has that LLVM would be asked for, and says that it compiles."""
+    tried: list[int] = []
+    called = re.compile(r"@\"llvm.fshl.i32\"\(.*, i32 (\d+)\)\n")
+    monkeypatch.setattr(
+        own_intrinsic, "compile_ir_isolated", lambda text, *_, **__: tried.extend(map(int, called.findall(text)))
+    )
+    own_intrinsic._fault_of.cache_clear()
+    return tried
+
+
 @pytest.mark.parametrize(("values", "given"), [((1, 3), 1), ((1, 3), 3), (range(5), 4)])
 def test_a_number_is_tried_as_it_is_given(values: Sequence[int], given: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """LLVM says whether it takes the immediate of the call: another one may compile."""
-    tried: list[str] = []
-    monkeypatch.setattr(own_intrinsic, "compile_ir_isolated", lambda text, *_, **__: tried.append(text))
-    own_intrinsic._fault_of.cache_clear()
-    row = replace(row_of("llvm.fshl.i32", "a", "a", "n"), operands=(OUT, IN, immediate("n", values)))
+    tried = tried_numbers(monkeypatch)
     k = KernelBuilder("own", "sm_90a", threads=32)
-    k.instruction(row, a=k.thread_id().to(u32), n=given)
-    assert [int(each) for text in tried for each in re.findall(r"@\"llvm.fshl.i32\"\(.*, i32 (\d+)\)\n", text)] == [
-        given
-    ]
+    k.instruction(shifting(values), a=k.thread_id().to(u32), n=given)
+    assert tried == [given]
+
+
+WRONG_NUMBERS = {
+    "another number": (lambda k: 7, "machine.immediate"),
+    "a float": (lambda k: 3.0, "machine.operand"),
+    "a truth value": (lambda k: True, "machine.operand"),
+    "a value of the run": (lambda k: k.thread_id(), "machine.operand"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_NUMBERS)
+def test_a_number_that_the_call_cannot_have_is_refused_as_such(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLVM is asked for the first number that it can have."""
+    tried = tried_numbers(monkeypatch)
+    k = KernelBuilder("own", "sm_90a", threads=32)
+    given, rule = WRONG_NUMBERS[kind]
+    with pytest.raises(DiagnosticError) as caught:
+        k.instruction(shifting((5, 1, 3)), a=k.thread_id().to(u32), n=given(k))
+    assert [each.rule_id for each in caught.value.diagnostics] == [rule]
+    assert tried == [5]
 
 
 ASM = Asm("{d}, {a};")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import nvbackend as nvb
@@ -9,7 +11,19 @@ from nvbackend import DiagnosticError, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.ops.inline.computed import contradiction
 from nvbackend.builder.ops.inline.own_row import check_row
-from nvbackend.rows import Asm, Effect, RegisterClass, Row, RowOperand, Semantics, immediate, operand, output, writes
+from nvbackend.rows import (
+    Asm,
+    Effect,
+    Intrinsic,
+    RegisterClass,
+    Row,
+    RowOperand,
+    Semantics,
+    immediate,
+    operand,
+    output,
+    writes,
+)
 
 B32, SHARED = RegisterClass.B32, RegisterClass.SHARED
 
@@ -130,12 +144,44 @@ F32 = RegisterClass.F32
         (computing("add.u32 {d}, {a}, {b};", None, operand("c", F32)), False),
         (computing("add.u32 {d}, {a}, {b};", None, output("e", B32, tied=True)), False),
         (computing("mov.b64 {d}, {{{a}, {b}}};", None, result=WIDE), True),
+        (replace(computing("add.u32 {d}, {a}, {b};", None), effects=Effect.ORDERS), False),
+        (replace(computing("add.u32 {d}, {a}, {b};", None), operands=(operand("a", B32),)), False),
+        (replace(computing("", None), lowering=Intrinsic("llvm.umin.i32", ("a", "b"))), False),
+        (computing("shr.u32 {d}, {a}, {amount};", None, AMOUNT), True),
     ],
 )
 def test_a_claim_of_whole_numbers_alone_is_tried(row: Row, is_tried: bool) -> None:
-    """The simulator is given 32 or 64 bits of one register an operand; of others nothing is said."""
+    """The simulator is given 32 or 64 bits of one register an operand, of what only computes; of others nothing is."""
     case = contradiction(row, lambda **_: -1)
     assert (case is not None) is is_tried
+
+
+@pytest.mark.parametrize("register", [RegisterClass.B16, B32, WIDE], ids=str)
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_claim_that_is_wrong_of_few_numbers_is_found(register: RegisterClass, place: int) -> None:
+    """At the ends of the type with and without a sign, of some shift amount, and of some number between them."""
+    bits = int(register.llvm[1:])
+    wide = tuple(replace(each, register=register) for each in computing("", None).operands)
+    row = replace(computing(f"xor.b{bits} {{d}}, {{a}}, {{b}};", None), operands=wide)
+    half, ones = 1 << bits - 1, (1 << bits) - 1
+    wrong = [range(number, number + 1) for number in (0, 1, half - 1, half, ones)]
+    for numbers in (*wrong, range(2, 32), range(32, half - 1), range(half + 1, ones)):
+        case = contradiction(row, lambda *given, numbers=numbers: given[0] ^ given[1] ^ (given[place] in numbers))
+        assert case is not None
+        inputs, number, claimed = case
+        a, b = inputs.values()
+        assert (a, b)[place] in numbers
+        assert (list(inputs), number, claimed) == (["a", "b"], a ^ b, a ^ b ^ 1)
+    assert contradiction(row, lambda a, b: a ^ b | 1 << bits) is None
+
+
+@pytest.mark.parametrize("operands", [(), (AMOUNT,)])
+def test_a_claim_of_no_registers(operands: tuple[RowOperand, ...]) -> None:
+    row = replace(computing("{ptx} {d}, 7;", None), ptx="mov.u32", operands=(output("d", B32), *operands))
+    assert contradiction(row, lambda *_: 7) is None
+    case = contradiction(row, lambda *_: 8)
+    assert case is not None
+    assert (list(case[0]), case[1:]) == ([each.name for each in operands], (7, 8))
 
 
 def emitted_two(row: Row) -> dict[str, list[nvb.Value]]:

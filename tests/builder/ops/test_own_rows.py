@@ -365,6 +365,7 @@ def intrinsic_row(name: str, *arguments: str | tuple[str, int]) -> Row:
         (intrinsic_row("malloc", "a"), "'malloc' is not the name of an LLVM intrinsic"),
         (intrinsic_row("llvm.ctpop.i32", "q"), "its argument 'q' is not an input of the row"),
         (intrinsic_row("llvm.ctlz.i32", "a", ("foo", 1)), "('foo', 1) is not a constant"),
+        (intrinsic_row("llvm.ctpop.i32", "d"), "its argument 'd' is not an input of the row"),
     ],
 )
 def test_an_intrinsic_that_llvm_does_not_have_so(row: Row, words: str) -> None:
@@ -374,5 +375,8 @@ def test_an_intrinsic_that_llvm_does_not_have_so(row: Row, words: str) -> None:
     assert words in refused.message
 
 
-def test_an_intrinsic_as_llvm_has_it() -> None:
-    assert "clz.b32" in ptx_of(intrinsic_row("llvm.ctlz.i32", "a", ("i1", 0)))
+@pytest.mark.parametrize("zero", [0, False])
+def test_an_intrinsic_as_llvm_has_it(zero: int) -> None:
+    """Rows of equal numbers are equal, and judged once: False is a number as 0 is."""
+    assert "clz.b32" in ptx_of(intrinsic_row("llvm.ctlz.i32", "a", ("i1", zero)))
+    assert emitted(intrinsic_row("llvm.umin.i32", "a", ("i32", type(zero)(1))))["d"][0].type is u32

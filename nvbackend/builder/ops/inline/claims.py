@@ -68,14 +68,14 @@ _DOERS: Mapping[str, tuple[str, Callable[[_Parts], bool]]] = {
 
 def unfounded(row: Row, instructions: Sequence[Instruction]) -> tuple[str, str] | None:
     """A field of the row's semantics and what its text lacks for it."""
-    for name, value in row.semantics.said():
+    for name, _ in row.semantics.said():
         if name == "barrier":
             missing = _missing_barrier(row, row.semantics.barrier, instructions)
             if missing:
                 return name, missing
         elif name in _DOERS:
             what, does = _DOERS[name]
-            if value is not False and not any(does(each.parts) for each in instructions):
+            if not any(does(each.parts) for each in instructions):
                 return name, what
     return None
 

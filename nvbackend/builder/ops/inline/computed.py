@@ -47,7 +47,7 @@ def contradiction(row: Row, claim: Callable[..., int]) -> Case | None:
         return None
     chance = random.Random(_SEED)
     for _ in range(_TRIES):
-        immediates = {each.name: chance.choice(each.values or (0, 1)) for each in inputs if each.role is Role.IMMEDIATE}
+        immediates = {each.name: chance.choice(each.numbers) for each in inputs if each.role is Role.IMMEDIATE}
         values = {each.name: _values(each, chance) for each in inputs if each.role is not Role.IMMEDIATE}
         got = _computed(row, values, immediates)
         if got is None:
@@ -59,8 +59,7 @@ def contradiction(row: Row, claim: Callable[..., int]) -> Case | None:
 
 
 def _is_simple(row: Row, inputs: Sequence[RowOperand]) -> bool:
-    registers = [row.outputs[0], *(each for each in inputs if each.role is not Role.IMMEDIATE)]
-    plain = all(each.count == 1 and each.register in _WHOLE for each in registers)
+    plain = all(each.count == 1 and each.register in _WHOLE for each in (row.outputs[0], *inputs))
     return plain and isinstance(row.lowering, Asm) and not any(each.tied for each in row.operands)
 
 

@@ -184,7 +184,7 @@ def _check_immediates(row: Row) -> None:
     """Raises row.text for a number that LLVM would cut."""
     bits = 64 if isinstance(row.lowering, Asm) else 32
     for each in row.immediates:
-        values = each.values or (0,)
+        values = each.numbers
         ends = (values[0], values[-1]) if isinstance(values, range) else values
         for number in ends:
             if not -(1 << bits - 1) <= number < 1 << bits:
