@@ -8,6 +8,7 @@ from typing import Any, Generic, NoReturn, TypeAlias
 from nvbackend.builder.core.control import holding
 from nvbackend.builder.core.instructions import mbarrier_address
 from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.variables import Variable
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.tiles import ring_rules
@@ -76,12 +77,14 @@ class Ring(KnownAttributes, Generic[Tile]):
         self.bytes = sum(tile.bytes for tile in self._tiles.values())
         self._full: Address | None = None
         self._walk: Walk | None = None
-        if consumers is not None or not self._by_threads:
-            self._full = full = k.mbarrier.array(stages, WARPGROUP_SIZE if self._by_threads else 1, name="full")
-            if consumers is not None:
-                self._walk = Walk(k, stages, full, consumers * self.peers)
-        self._done = k.var(0, s32, name="done") if consumers is None and not self._by_threads else None
+        self._done: Variable | None = None
         """How many steps there were before, by which the phase of `full` is known."""
+        if consumers is not None:
+            self._full = full = k.mbarrier.array(stages, WARPGROUP_SIZE if self._by_threads else 1, name="full")
+            self._walk = Walk(k, stages, full, consumers * self.peers)
+        elif not self._by_threads:
+            self._full = k.mbarrier.array(stages, 1, name="full")
+            self._done = k.var(0, s32, name="done")
         self._drained_from = 0
         """How many instructions there were where the last drain began."""
 

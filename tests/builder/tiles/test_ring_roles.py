@@ -20,8 +20,8 @@ def builder(threads=384):
     return KernelBuilder("roles", "sm_90a", threads=threads, min_ctas=1)
 
 
-def ring(k, consumers=2, ready=True, **layouts):
-    made = k.pipeline(2, consumers, **(layouts or {"a": LAYOUT}))
+def ring(k, consumers=2, ready=True, stages=2, **layouts):
+    made = k.pipeline(stages, consumers, **(layouts or {"a": LAYOUT}))
     if ready:
         k.mbarrier.ready()
     return made
@@ -58,6 +58,23 @@ def for_one_consumer_of_two(k):
     roles(k, lambda: enter(made.fill()), lambda: enter(made.drain()))
 
 
+def one_stage(k):
+    return ring(k, stages=1)
+
+
+def filled_by_one_thread(k):
+    made = k.pipeline(2, 1, copies="cp.async", a=LAYOUT)
+    k.mbarrier.ready()
+    with k.one_thread():
+        enter(made.fill())
+
+
+def drained_by_one_thread(k):
+    made = ring(k, consumers=1)
+    with k.one_thread():
+        enter(made.drain())
+
+
 def not_ready(k):
     made = ring(k, ready=False)
     roles(k, lambda: enter(made.fill()), nothing)
@@ -91,6 +108,54 @@ MISUSES = {
         "pipeline.registers",
         "232 at most",
     ),
+    "filled by all threads": (
+        lambda k: enter(k.pipeline(2, a=LAYOUT).fill()),
+        "pipeline.consumers",
+        "waits for: no; 2 can drain it",
+    ),
+    "filled by all threads of a warp": (
+        lambda _: enter(builder(32).pipeline(2, a=LAYOUT).fill()),
+        "pipeline.consumers",
+        "waits for: no; 1 can drain it",
+    ),
+    "given back by all threads": (
+        lambda k: k.pipeline(2, copies="cp.async", a=LAYOUT).release(),
+        "pipeline.consumers",
+        "k.pipeline(stages, 2, ...)",
+    ),
+    "finished by the consumers of a ring without": (
+        lambda k: roles(k, nothing, k.pipeline(2, a=LAYOUT).finish),
+        "pipeline.consumers",
+        "k.pipeline(stages, 2, ...)",
+    ),
+    "steps of a ring of roles": (
+        lambda k: enter(ring(k).steps(3, lambda step, stage: None)),
+        "pipeline.consumers",
+        "waits for: 2; all threads drain it",
+    ),
+    "another way to copy": (
+        lambda k: k.pipeline(2, 1, copies="bulk", a=LAYOUT),
+        "instruction.variant",
+        "'bulk' is not one of tma, cp.async",
+    ),
+    "one stage for all threads": (lambda k: k.pipeline(1, a=LAYOUT), "pipeline.stages", "k.pipeline(2, ...)"),
+    "no stage": (lambda k: k.pipeline(0, 1, a=LAYOUT), "pipeline.stages", "k.pipeline(1, ...)"),
+    "in flight of one stage": (
+        lambda k: roles(k, nothing, lambda: enter(one_stage(k).drain(in_flight=1))),
+        "pipeline.stages",
+        "use in_flight=0, or make the ring of 2 stages or more",
+    ),
+    "two in flight of three": (
+        lambda k: roles(k, nothing, lambda: enter(ring(k, stages=3).drain(in_flight=2))),
+        "pipeline.stages",
+        "use in_flight=0 or 1",
+    ),
+    "filled by one thread of many": (
+        filled_by_one_thread,
+        "pipeline.role",
+        "ring.fill() is for all threads of a producer warpgroup",
+    ),
+    "drained by one thread": (drained_by_one_thread, "pipeline.role", "all threads of a consumer warpgroup"),
     "in flight below nothing": (
         lambda k: roles(k, nothing, lambda: enter(ring(k).drain(in_flight=-1))),
         "pipeline.stages",
