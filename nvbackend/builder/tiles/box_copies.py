@@ -98,11 +98,11 @@ def _same(tensor: Tensor, layout: AnyLayout) -> bool:
     """Whether each element of the tensor is where `layout` puts it."""
     if len(tensor._terms) > 1:
         return False
-    (swizzle, plain), (other, wanted) = _plain(tensor.layout), _plain(layout)
-    return swizzle == other and plain == wanted
+    return _parts(tensor.layout) == _parts(layout)
 
 
-def _plain(layout: AnyLayout) -> tuple[Swizzle | None, Layout]:
+def _parts(layout: AnyLayout) -> tuple[Swizzle | None, Layout]:
+    """The swizzle of a layout, None where it has none, and what is swizzled."""
     composed = layout.in_elements() if isinstance(layout, ComposedLayout) else None
     plain = layout.layout_b if isinstance(layout, ComposedLayout) else layout
     swizzle = composed.swizzle if composed is not None and composed.swizzle.bits else None

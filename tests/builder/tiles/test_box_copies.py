@@ -6,7 +6,7 @@ import pytest
 
 from nvbackend import DiagnosticError, Major, SwizzleMode, TensorMap, bf16, f16
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.layout import Layout, gmma_atom, tile_to_shape
+from nvbackend.layout import ComposedLayout, Layout, Swizzle, gmma_atom, tile_to_shape
 from nvbackend.signature import Im2col, Parameter
 from nvbackend.tiled import make_tiled_copy, make_tma_copy, tma_partition, universal_copy
 from tests.support.lines import without_lines
@@ -122,6 +122,20 @@ def to_another_layout():
     load(scene)
 
 
+def to_another_swizzle():
+    """The same rows and columns, of which another swizzle changes the order."""
+    scene = Scene()
+    plain = scene.tile.layout
+    scene.tile = scene.k.tensor(scene.ring.address, ComposedLayout(Swizzle(2, 4, 3), plain.offset, plain.layout_b))
+    load(scene)
+
+
+def to_no_swizzle():
+    scene = Scene()
+    scene.tile = scene.k.tensor(scene.ring.address, scene.tile.layout.layout_b)
+    load(scene)
+
+
 def to_half_the_tile():
     scene = Scene()
     scene.tile = scene.tile.tile((64, 64), (0, 0))
@@ -205,6 +219,8 @@ MISTAKES = {
     of_another_swizzle: ("copy.boxes", "the map swizzles by 64 bytes"),
     of_pixels: ("copy.boxes", "declare the map as"),
     to_another_layout: ("copy.boxes", "the tensor is another than it was made for"),
+    to_another_swizzle: ("copy.boxes", "the tensor is another than it was made for"),
+    to_no_swizzle: ("copy.boxes", "the tensor is another than it was made for"),
     to_half_the_tile: ("copy.boxes", "the tensor is another than it was made for"),
     to_rows_at_a_run_time_distance: ("copy.boxes", "the tensor is another than it was made for"),
     a_bounded_load: ("copy.boxes", "leave it out: TMA fills what is outside"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nvbackend import DiagnosticError, Pointer, e2m1, e3m2, f16, u8
+from nvbackend import DiagnosticError, Pointer, bf16, e2m1, e3m2, f16, u8
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import ComposedLayout, Layout, SmemPtr, Swizzle
 from nvbackend.signature import Parameter
@@ -55,6 +55,15 @@ def another_type():
     scene = Scene(element=u8)
     mine = ROWS.get_slice(scene.thread)
     scene.k.copy(ROWS, scene.matrix.partition(mine.partition_S), scene.tile.partition(mine.partition_D))
+
+
+def of_two_types():
+    """As wide as the copy's, but no conversion is done."""
+    scene = Scene()
+    copy = make_tiled_copy(universal_copy(f16, 128), Layout((16, 8), (8, 1)), Layout((1, 8)))
+    mine = copy.get_slice(scene.thread)
+    other = scene.k.tensor(scene.k.shared(bf16, 64 * 64, align=16), Layout((64, 64), (64, 1)))
+    scene.k.copy(copy, scene.matrix.partition(mine.partition_S), other.partition(mine.partition_D))
 
 
 def another_tile():
@@ -159,6 +168,7 @@ MISTAKES = {
     unknown_steps: ("copy.vector", "1 of them follow each other"),
     to_the_wrong_side: ("copy.operands", "it reads global memory, not shared memory"),
     another_type: ("copy.operands", "give both as tensors of f16"),
+    of_two_types: ("copy.operands", "give both as tensors of f16"),
     another_tile: ("copy.operands", "(_1,_2,_1) and (_1,_4,_1) instructions"),
     not_retiled: ("copy.operands", "it would have 2 values at once, and has 8"),
     threads_beyond: ("copy.operands", "over threads 0 to 127, and thread 128 of the CTA comes as 128"),
