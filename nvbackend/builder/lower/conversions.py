@@ -248,11 +248,9 @@ def _integer_to_integer(builder: ir.IRBuilder, value: ir.Value, source: ElementT
     number = known_number(value, source)
     if isinstance(number, int):
         return wrapped_constant(int(number), element)
-    wider = width(element) - width(source)
-    if wider:
-        method = builder.trunc if wider < 0 else builder.sext if source.is_signed else builder.zext
-        value = method(value, llvm_type(element))
-    return wrapped(builder, value, element)
+    widened = builder.sext if source.is_signed else builder.zext
+    method = builder.trunc if width(element) < width(source) else widened
+    return wrapped(builder, method(value, llvm_type(element)), element)
 
 
 def _integer_to_float(

@@ -82,7 +82,7 @@ class Convert(Noun):
             VARIANT.fail(instruction="cvt", reason=f"{to} takes 4 values, and {len(values)} were given")
         mode = rounding or conversions.STOCHASTIC
         _check_random(mode, random)
-        if mode != conversions.STOCHASTIC or random is None:
+        if random is None:
             VARIANT.fail(instruction="cvt", reason=f"{to} is rounded by 'rs' alone, which takes random=")
         row = variant("cvt", conversions.pack_four, to, relu)
         names = ("low", "second", "third", "high")

@@ -349,8 +349,7 @@ class Tcgen05(Noun):
             return {}
         placed = {touch.operand for touch in memory if not touch.symbol}
         others = {name: register for name, register in registers.items() if name not in placed}
-        varying = [value for value in values_of(others) if isinstance(value, ir.Instruction)]
-        return {facts.SAME: int(self._k.execution.is_same(*varying))}
+        return {facts.SAME: int(self._k.execution.is_same(*values_of(others)))}
 
     def _touches(self, row: Row, values: Mapping[str, object], operands: Operands, uses: Uses) -> list[MemoryTouch]:
         """What is accessed of allocations that are known. Raises tcgen05.bounds for more than a block of columns."""
