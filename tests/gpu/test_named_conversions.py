@@ -182,6 +182,20 @@ def test_every_code_becomes_every_type(name: str, device: str) -> None:
                 assert got == to_integer(element, value, "rz") & bits, (name, to, value)
 
 
+@pytest.mark.parametrize("name", ["e5m2", "e4m3"])
+def test_a_code_saturates(name: str, device: str) -> None:
+    """e5m2 has infinities: the largest number takes their place."""
+    words, values = values_of(BY_NAME[name])
+    found = run(
+        lambda k, value: [value.to(BY_NAME[to], saturate=True) for to in ("f16", "bf16")],
+        BY_NAME[name],
+        words,
+        target_of(device, name),
+    )
+    for column, to in enumerate(("f16", "bf16")):
+        assert_floats(to, found[:, column], values, "rn", saturate=True)
+
+
 @pytest.mark.parametrize("names", [OLD, ("e2m3", "e3m2", "e2m1")], ids="+".join)
 @pytest.mark.parametrize("source", [*FLOATS, *INTEGERS])
 def test_every_type_becomes_a_narrow_one(source: str, names: tuple[str, ...], device: str) -> None:
@@ -233,14 +247,16 @@ ROUNDED = {"f16": ("rn", "rz", "rm", "rp"), "bf16": ("rn", "rz", "rm", "rp"), "t
 def test_rounding_by_name(source: str, saturate: bool, device: str) -> None:
     """tf32 saturates by a name from sm_100 on alone, but for rna."""
     del device
-    names = [(to, mode) for to, modes in ROUNDED.items() for mode in modes]
+    names: list[tuple[str, str | None]] = [(to, mode) for to, modes in ROUNDED.items() for mode in modes]
     if saturate:
         names = [
             (to, mode) for to, mode in names if mode in ("rn", "rz", "rna") and not (to == "tf32" and mode != "rna")
         ]
+        names += [(to, None) for to in ROUNDED]
     elif source in ("f64", "s32", "u32", "s64", "u64"):
         names += [("f32", mode) for mode in ("rn", "rz", "rm", "rp")]
     names = [(to, mode) for to, mode in names if to != source]
+    usual = {to: modes[0] for to, modes in ROUNDED.items()}
     words, values = values_of(BY_NAME[source])
     found = run(
         lambda k, value: [value.to(BY_NAME[to], rounding=mode, saturate=saturate) for to, mode in names],
@@ -249,7 +265,7 @@ def test_rounding_by_name(source: str, saturate: bool, device: str) -> None:
         "sm_90a",
     )
     for column, (to, mode) in enumerate(names):
-        assert_floats(to, found[:, column], values, mode, saturate=saturate)
+        assert_floats(to, found[:, column], values, mode or usual[to], saturate=saturate)
 
 
 @pytest.mark.parametrize("source", FLOATS)

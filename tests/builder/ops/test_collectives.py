@@ -118,3 +118,26 @@ def test_an_exclusive_scan_begins_with_what_changes_nothing() -> None:
         ends = (low, high) if bits else (-np.inf, np.inf)
         ones = (-1.0 if element.is_signed else 2.0**bits - 1, 0.0, 0.0) if bits else (0.0, 0.0, 0.0)
         assert row.tolist() == [0.0, 1.0, ends[1], ends[0], *ones], element
+
+
+@pytest.mark.parametrize("cluster", [1, 2, 4])
+def test_a_cluster_reduces_several_values_and_leaves_other_memory_alone(cluster: int) -> None:
+    """Of as many types as there are values; memory that lies beside the parts which CTAs exchange stays as it is."""
+    kinds = (nvb.f64, nvb.u8, s32, nvb.f16)
+
+    @nvb.kernel("sm_90a", threads=32, cluster=cluster)
+    def reduced(k, x: nvb.Pointer[s32], out: nvb.Pointer[nvb.f64], held: nvb.Pointer[u32]):
+        kept, lane = k.shared(u32, 32), k.thread_id()
+        at = k.block_id() * 32 + lane
+        kept[lane] = at.to(u32) + 7
+        values = tuple((x[at] + 100 * place).to(kind) for place, kind in enumerate(kinds))
+        for place, made in enumerate(k.cluster.reduce("max", values)):
+            out[at * len(kinds) + place] = made.to(nvb.f64)
+        held[at] = kept[lane]
+
+    count = 32 * cluster
+    x = np.random.default_rng(cluster).integers(-40, 40, count).astype(np.int32)
+    got, held = np.zeros((count, len(kinds))), np.zeros(count, np.uint32)
+    nvb.runtime.load(reduced.compile(assemble=False), device="simulator").launch(cluster, x, got, held)
+    assert got.tolist() == [[float(x.max() + 100 * place) for place in range(len(kinds))]] * count
+    assert held.tolist() == [7 + at for at in range(count)]
