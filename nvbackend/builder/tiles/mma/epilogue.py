@@ -42,7 +42,7 @@ FIRST_NAMED_BARRIER = 1
 
 TILE_OF_ANOTHER_SHAPE = Rule(
     id="epilogue.accumulator",
-    message="the epilogue stores {rows} x {wanted} of {threads} threads; {name} is {given}",
+    message="the epilogue stores {rows} x {wanted} of {threads} threads{shares}; {name} is {given}",
     fix="make the epilogue with {arguments}; take the elements of several accumulators together",
     why="The rest of the buffer would be stored as it was, or the buffer next to it overwritten.",
     reference="PTX ISA 9.7.15.5.1 (register fragments)",
@@ -236,6 +236,7 @@ class TmaEpilogue(KnownAttributes):
             rows=self._layout.rows,
             wanted=self._columns,
             threads=self._threads,
+            shares=f" in {self._parts} parts" if self._parts > 1 else "",
             name=name,
             given=f"{shape[0]} x {shape[1]} of {threads} threads",
             arguments=f"n={shape[1]}, rows={shape[0]}, threads={threads}",

@@ -75,6 +75,27 @@ def test_only_what_a_wgmma_holds_is_converted_before_it_is_stored() -> None:
         reserved.convert(mma.accumulator().elements())
 
 
+@pytest.mark.parametrize("rows", [32, 64, 128])
+@pytest.mark.parametrize("columns", [32, 64])
+@pytest.mark.parametrize("threads", [128, 256])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_tile_of_warps_is_stored_by_an_epilogue_of_its_shape_and_threads(rows, columns, threads, parts) -> None:
+    """64 x 64 elements of 128 threads, whole: another shape, other threads or parts of it are refused."""
+    if parts > 1 and (rows, columns, threads) != (64, 64, 128):
+        return  # only what one wgmma writes has parts
+    k = KernelBuilder("stores", "sm_90a", threads=256, parameters=[Parameter("c", TensorMap(f32, (rows, 32)))])
+    mma = k.tiled_mma("SM80_16x8x16_F32F16F16F32_TN", atom_layout=(2, 2, 1), tile=(64, 64))
+    with k.if_(k.warp_id() < threads // 32):
+        elements = mma.accumulator().elements()
+        output = k.tma_epilogue(k.arguments[0], columns, rows=rows, threads=threads, parts=parts)
+        reserved = output.reserve((0, 0), 0)
+        if (rows, columns, threads, parts) == (64, 64, 128, 1):
+            reserved.store(elements)
+        else:
+            with pytest.raises(nvb.DiagnosticError, match=r"epilogue\.accumulator"):
+                reserved.store(elements)
+
+
 def is_refused(n, parts, shape):
     described = Parameter("map", TensorMap(f16, box=(64, 64)))
     k = KernelBuilder("k", "sm_90a", threads=256, parameters=[described])
