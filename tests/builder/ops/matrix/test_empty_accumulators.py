@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+
 import numpy as np
 import pytest
 
@@ -88,6 +91,46 @@ def test_registers_that_are_set_are_read_as_they_are():
         return str(k.function).count("= select") - before
 
     assert [selects(is_set=False), selects(is_set=True)] == [4, 0]
+
+
+def selects_of(nests, depth):
+    """How many registers are read as 0 where no mma was: each mma is in a nest of loops, of which the last nest's outer
+    `depth` are open still. Memory says how often a loop "m" runs, the caller an "n", the program a "3"."""
+    parameters = [nvb.Parameter("counts", nvb.Pointer[i32]), nvb.Parameter("n", nvb.Scalar(i32))]
+    k = nvb.KernelBuilder("nested", "sm_90a", threads=128, parameters=parameters)
+    counts, n = k.arguments
+    tiles = [k.shared_tile(layout) for layout in (ROWS, COLUMNS)]
+    acc = k.wgmma.accumulator(8, f32)
+
+    @contextlib.contextmanager
+    def nested(loops):
+        with contextlib.ExitStack() as stack:
+            for loop in loops:
+                stack.enter_context(k.range({"m": counts[0], "n": n, "3": 3}[loop]))
+            yield
+
+    def multiply(loops):
+        with nested(loops), k.wgmma.group():
+            k.wgmma.mma_async(acc, *tiles, nvb.wgmma.mma_async("m64n8k16", f16, f16, f32))
+
+    acc.clear()
+    for loops in nests[:-1]:
+        multiply(loops)
+    with nested(nests[-1][:depth]):
+        multiply(nests[-1][depth:])
+        before = str(k.function).count("= select")
+        acc.values()
+        return str(k.function).count("= select") - before
+
+
+NESTS = [*itertools.product(("", "m", "n", "3m", "m3"), repeat=2), ("m",), ("n3",), ("m3",), ("n3m",), ("3mn",)]
+
+
+@pytest.mark.parametrize("nests", NESTS, ids=", ".join)
+def test_each_mma_is_in_a_loop_that_memory_ends_and_that_is_over(nests):
+    for depth in range(len(nests[-1]) + 1):
+        over = [*nests[:-1], nests[-1][depth:]]
+        assert selects_of(nests, depth) == (4 if all("m" in loops for loops in over) else 0), (nests, depth)
 
 
 @pytest.mark.parametrize("count_of", [of_the_caller, of_the_program])

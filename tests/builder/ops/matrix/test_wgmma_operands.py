@@ -175,3 +175,25 @@ def test_the_fix_of_each_is_taken(major, in_registers):
     request = dataclasses.replace(REQUEST, a_in_registers=in_registers)
     finished = wgmma_kernel(request, None if in_registers else layouts[0], layouts[1])
     assert "wgmma.mma_async" in str(finished.machine)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(("major", "rows", "columns"), [("K", 0, 0), ("K", 64, 16), ("MN", 0, 0), ("MN", 64, 32)])
+def test_what_one_instruction_reads_of_its_tiles(sparse, major, rows, columns, monkeypatch):
+    """16 k of f16, or 32 of which a sparse A stores 16."""
+    k = builder()
+    a, b = (k.shared_tile(SmemLayout(Major(major), SwizzleMode.B128, f16, count, 64)) for count in (192, 128))
+    request = nvb.wgmma.mma_async(f"m64n64k{32 if sparse else 16}", f16, f16, f32, sparse=sparse)
+    is_mn = int(major == "MN")
+    request = dataclasses.replace(request, trans_a=is_mn, trans_b=is_mn)
+    seen = []
+    emit = k.core.emit
+    monkeypatch.setattr(k.core, "emit", lambda *row, **how: (seen.append(how.get("extents")), emit(*row, **how))[1])
+    metadata = k.arguments[0].bitcast(u32) if sparse else None
+    multiply(k, a=a, b=b, request=request, a_at=(rows, columns), b_at=(rows, columns), metadata=metadata)
+    assert [each for each in seen if each] == [
+        {
+            "a_desc": a.layout.reach(rows, columns, 64, 16),
+            "b_desc": b.layout.reach(rows, columns, 64, 32 if sparse else 16),
+        }
+    ]
