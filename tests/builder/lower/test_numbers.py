@@ -79,6 +79,20 @@ def test_what_is_wrong_with_the_operation_and_not_with_the_number(broken, messag
     assert said(lambda k, x, v, e, h: broken(x[0])).message == message
 
 
+@pytest.mark.parametrize("broken", [lambda a: a // 0, lambda a: a % 0, lambda a: a << 32, lambda a: a >> -1])
+def test_an_operation_that_no_thread_comes_to_may_be_any(broken) -> None:
+    """Of a program that is made for several sizes a block may be for none of the threads of this one."""
+    for first, is_reached in ((32, False), (31, True)):
+        k = builder()
+        x = k.arguments[0]
+        with k.if_(k.thread_id() >= first):
+            if is_reached:
+                with pytest.raises(nvb.DiagnosticError, match=r"value\.constant"):
+                    broken(x[0])
+            else:
+                x[0] = broken(x[0])
+
+
 @pytest.mark.parametrize("kind", [nvb.i32, nvb.u32, nvb.i64, nvb.u64, nvb.s8, nvb.u8])
 @pytest.mark.parametrize("number", [-96, 7])
 def test_a_value_that_is_known_gives_what_it_gives_at_run_time(kind, number) -> None:

@@ -171,3 +171,14 @@ def test_a_wrong_index_is_told_where_a_thread_may_come(rule, before, inside, req
         built(body)
     else:
         assert refused(body).rule.id == rule
+
+
+def test_a_static_assertion_shows_constants_as_numbers() -> None:
+    """In every form that Python has for a number; a value of the run by its name."""
+
+    def body(k, out, n):
+        names.append(repr(n))
+        k.static_assert(False, "{:>4d}|{:.2f}|{}|{!r}", k.const(7, i32), k.const(1.5, f32), n, "rows")
+
+    names: list[str] = []
+    assert refused(body).message == f"   7|1.50|{names[0]}|'rows'"
