@@ -157,6 +157,18 @@ TEXTS = {
     ),
     "the module of a helper": ("def h(): pass\n" + BODY + "float(len(h.__module__))", "h.__module__ = 'ab'"),
     "the name of a class": ("class C: pass\n" + BODY + "float(len(C.__name__))", "C.__name__ = 'ab'"),
+    "the qualified name of a class": (
+        "class C: pass\n" + BODY + "float(len(C.__qualname__))",
+        "C.__qualname__ = 'ab'",
+    ),
+    "the module of a class": ("class C: pass\n" + BODY + "float(len(C.__module__))", "C.__module__ = 'ab'"),
+    "which attribute a module has": (
+        "import types\nC = types.ModuleType('C')\nC.a = 1.0\n"
+        + HEAD
+        + "def kernel(k, out: nvb.Pointer[f32]):\n    try:\n        out[0] = C.a\n"
+        + "    except AttributeError:\n        out[0] = C.b + 1.0",
+        "C.b = C.a; del C.a",
+    ),
     "what was set in a module of Python's": (
         "import math\nmath.users = 1.0\n" + BODY + "math.users",
         "math.users = 2.0",

@@ -239,13 +239,11 @@ class _Walk:
     def annotations(self, function: Callable[..., Any]) -> None:
         """Take down what annotations say; those that are text are read in the function's scope."""
         try:
-            annotations = list(function.__annotations__.items())
+            annotations = dict(function.__annotations__)
         except NameError as error:  # Python 3.14 evaluates them now
             raise UnknownRead(f"annotations: {error}") from None
-        self.content.append(len(annotations))
-        for name, annotation in annotations:
-            self.content.append(name)
-            self.value(annotation)
+        self.mapping(annotations)
+        for annotation in annotations.values():
             if isinstance(annotation, str):
                 try:
                     code = _compiled(unquoted(annotation))
