@@ -113,22 +113,20 @@ def _dealt(
     shape: Place, threads: Sequence[Place], cells: Sequence[tuple[int, int, int]], split: int | None
 ) -> LoadedLanes | None:
     rows, _ = shape
-    of_threads = tuple(_by_bits([place[axis] for place in threads]) for axis in (0, 1))
+    of_threads = [[row for row, _ in threads], [column for _, column in threads]]
+    row_of, column_of = map(_by_bits, of_threads)
     values = tuple((row, column) for _, row, column in cells)
-    inside = _by_bits([row + rows * column for row, column in threads])
     along = _by_steps([row + rows * column for row, column in values])
-    if None in of_threads or inside is None or along is None:
+    if [row_of.offsets(), column_of.offsets()] != of_threads or along is None:
         return None
-    row_of, column_of = of_threads
-    assert row_of is not None and column_of is not None
     ownership = Ownership(shape, (row_of, column_of), values, tuple(range(LANES)))
+    inside = _by_bits([row + rows * column for row, column in threads])
     return LoadedLanes(ownership, make_layout(inside, *along), _runs([cell[0] for cell in cells]), split)
 
 
-def _by_bits(numbers: Sequence[int]) -> Layout | None:
-    """The layout with these offsets, of which each bit of the index adds its own."""
-    layout = coalesce(Layout((2,) * len(_BITS), tuple(numbers[bit] for bit in _BITS)))
-    return layout if layout.offsets() == list(numbers) else None
+def _by_bits(numbers: Sequence[int]) -> Layout:
+    """The layout in which each bit of the index adds what it has among these offsets."""
+    return coalesce(Layout((2,) * len(_BITS), tuple(numbers[bit] for bit in _BITS)))
 
 
 def _by_steps(numbers: Sequence[int]) -> tuple[Layout, Layout] | None:

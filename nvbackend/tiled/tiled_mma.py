@@ -160,7 +160,7 @@ class TiledMMA:
         `number` is that of the atom, an integer or a builder's value, as `atom_layout_mnk` gives it: of wgmma the
         warpgroup. Raises tiled-mma.thread for an integer out of range; a value wraps around.
         """
-        atoms = make_layout(Layout(1, 0), *self.atom_layout_mnk.modes)
+        atoms = make_layout(Layout(1), *self.atom_layout_mnk.modes)
         number = place_of(number, atoms, self)
         return ThrMMA(self, number, thread_coordinate(atoms, number))
 

@@ -187,25 +187,18 @@ def _grown(
 ) -> tuple[tuple[int, ...], tuple[Rest, ...]]:
     """The box, as far as shared memory follows the map's dimensions in order, and the steps that are left."""
     extents = tuple(map(size, plain.modes))
-    walk = list(_walk(layout, plain, extents))
     box = [1] * len(extents)
-    following, dimension = 1, 0
+    following = order
     rests: list[Rest] = []
-    growing = True
-    for count, step, mode, along in walk:
+    for count, step, mode, along in _walk(layout, plain, extents):
         taken = 1
-        while growing and dimension < len(order) - 1 and order[dimension] != mode:
-            if mode in order[dimension:]:
-                dimension += 1
-            else:
-                growing = False
-        if growing and order[dimension] == mode and along == box[mode] and step == following:
+        if mode in following and along == box[mode]:
             most = min(TMA_BOX_LIMIT, limits.get(mode, TMA_BOX_LIMIT)) // box[mode]
             taken = max(each for each in range(1, count + 1) if count % each == 0 and each <= most)
             box[mode] *= taken
-            following *= taken
+            following = following[following.index(mode) :]
         if taken < count:
-            growing = False
+            following = ()
             rests.append((count // taken, step * taken, mode, along * taken))
     return tuple(box), tuple(rests)
 

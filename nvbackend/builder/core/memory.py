@@ -312,8 +312,10 @@ class Address(Uncopied):
 def _plus(k: Core, a: Value, b: Value) -> Value:
     """`a + b` of numbers as wide as an address: no instruction where one is 0, or both are constants."""
     x, y = (_number(each.ir) for each in (a, b))
-    if 0 in (x, y):
-        return a if y == 0 else b
+    if x == 0:
+        return b
+    if y == 0:
+        return a
     if x is not None and y is not None:
         return k.wrap(wrapped_constant(x + y, a.type), a.type)
     return k.wrap(k.llvm.add(a.ir, b.ir), a.type)

@@ -66,7 +66,7 @@ def signed(numbers: Numbers, width: int) -> Numbers:
 def _shift(function: Callable[[Any, Any], Any], *, arithmetic: bool = False) -> Callable[..., Result]:
     def shifted(a: Numbers, b: Numbers, width: int) -> Result:
         within = (b < _literal(width, b)).astype(bool)
-        amount = np.where(within, b, _literal(0, b))
+        amount = b % _literal(width, b)
         if arithmetic and a.dtype != object:
             return function(signed(a, width), amount.astype(np.int64)).view(np.uint64), _where(within)
         return function(_extended(a, width) if arithmetic else a, amount), _where(within)
@@ -183,7 +183,7 @@ def kept(operation: str, flag: str, a: Numbers, b: Numbers, width: int) -> Mask 
         return _where((_BINARY[_RESTS[operation]](a, b, width)[0] == 0).astype(bool))
     left, right = a.astype(object), b.astype(object)
     if operation in ("shl", "lshr", "ashr"):
-        right = np.where((right < width).astype(bool), right, 0)
+        right = right % width  # without meaning where it is more
     if flag == "exact":
         return _where((left >> right << right == left).astype(bool))
     if operation not in _ENDLESS:
