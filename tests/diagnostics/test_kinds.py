@@ -14,6 +14,7 @@ from llvmlite import ir
 
 import nvbackend
 from nvbackend import DiagnosticError, f16, f32
+from nvbackend.diagnostics.arguments import Kinds
 from nvbackend.diagnostics.boundary import MARK
 
 REGISTER = ir.Constant(ir.IntType(32), 1)
@@ -101,3 +102,16 @@ def test_a_flag_of_a_request_is_a_bool(flag: str) -> None:
     for given in ("no", 2, None, 0.0):
         with pytest.raises(DiagnosticError, match=rf"call\.argument.*WgmmaRequest: {flag} must be bool, not "):
             nvbackend.WgmmaRequest(64, 16, f32, f16, f16, **{flag: given})  # type: ignore[arg-type]
+
+
+def test_what_a_function_gives_is_no_argument() -> None:
+    """Whether arguments of any class are to be looked at is of the arguments alone."""
+    for kind, looked_at in (("bool", True), ("str", True), ("ElementType", True), ("Value", True), ("int", False)):
+
+        def call(one: object) -> None:
+            pass
+
+        call.__annotations__ = {"return": kind}
+        assert not Kinds(call).always
+        call.__annotations__ = {"one": kind, "return": kind}
+        assert Kinds(call).always is looked_at

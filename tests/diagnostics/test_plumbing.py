@@ -6,6 +6,7 @@ import importlib
 import inspect
 import re
 import sys
+import types
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -166,3 +167,42 @@ def test_a_compiler_that_nobody_calls_keeps_its_lines(lowering):
     (place,) = [each.location for each in finished.machine.blocks["entry"].instructions if each.opcode == "nanosleep"]
     assert place.source == "k.nanosleep(20)"
     assert f"line: {place.line}" in finished.ir
+
+
+ASKING = """
+from nvbackend.diagnostics import location
+
+def inner(**options):
+    here = 3
+    return location.caller_frame(**options)
+
+def outer(**options):
+    here = 5
+    return inner(**options)
+"""
+
+
+@pytest.fixture
+def asking():
+    """A compiler's module whose functions ask for their caller's frame."""
+    module = types.ModuleType("asking")
+    vars(module)[MARK_OF_PLUMBING] = True
+    exec(compile(ASKING, "asking.lang", "exec", dont_inherit=True), vars(module))
+    return module
+
+
+def test_the_frame_is_the_users_or_else_the_compilers_innermost(asking):
+    def user(**options):
+        return asking.outer(**options)
+
+    def there(function, **options):
+        frame = function(**options)
+        return frame and frame.f_code.co_name
+
+    with ThreadPoolExecutor(1) as pool:
+        alone = [pool.submit(there, asking.outer, **each).result() for each in ({}, {"passes_compilers": False})]
+        in_thread = pool.submit(asking.outer).result()
+    assert there(user) == "user"
+    assert there(user, passes_compilers=False) == "inner"
+    assert alone == ["there", "inner"]
+    assert in_thread.f_code.co_name == "inner", "nobody but Python's library calls it"

@@ -9,6 +9,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import f32, runtime
+from nvbackend.runtime import module
 from tests.support.runtime import FakeDevice
 
 
@@ -68,3 +69,23 @@ def test_a_gpu_takes_no_options_of_the_simulator(compiled: nvb.CompiledKernel, o
         runtime.load(compiled, device=FakeDevice(), **options)
     assert [one.rule_id for one in raised.value.diagnostics] == ["launch.simulator-option"]
     assert runtime.load(compiled, device=FakeDevice()).report is None
+
+
+@pytest.mark.parametrize("reason", ["there is no CUDA driver", None])
+@pytest.mark.parametrize("device", [None, "simulator"])
+def test_where_a_kernel_runs_is_said_unless_it_was_asked_for(
+    compiled: nvb.CompiledKernel,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    device: str | None,
+    reason: str | None,
+) -> None:
+    monkeypatch.setattr(module, "no_gpu_reason", lambda: reason)
+    monkeypatch.setattr(module, "CudaDevice", FakeDevice)
+    loaded = runtime.load(compiled, device=device)
+    is_said = device is None and reason is not None
+    assert capsys.readouterr().err == (f"nvbackend: doubled runs in the simulator: {reason}\n" if is_said else "")
+    if device == "simulator" or reason is not None:
+        x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+        loaded.launch(1, x, y)
+        assert np.array_equal(y, x + x)

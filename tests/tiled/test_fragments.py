@@ -276,6 +276,23 @@ def test_registers_follow_the_order_in_memory_as_far_as_it_is_known(strides: tup
     assert str(found) == f"((_2,_2,_2),_2,_4):((_1,_2,_4),_{m},_{k})"
 
 
+@pytest.mark.parametrize(
+    ("strides", "order"),
+    [
+        ((1, RUN_TIME, 8192), "_8,_48,_16"),
+        ((8192, RUN_TIME, 1), "_24,_48,_8"),
+        ((RUN_TIME, 1, 8192), "_96,_8,_32"),
+        ((RUN_TIME, RUN_TIME, 7), "_24,_48,_8"),
+        ((1, 64, RUN_TIME), "_8,_16,_64"),
+    ],
+    ids=str,
+)
+def test_what_only_the_run_shows_comes_after_all_that_is_known(strides: tuple[Any, ...], order: str) -> None:
+    one = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1)).get_slice(0)
+    found = one.make_fragment_A(one.partition_A(Layout((64, 64, 3), strides))).layout
+    assert str(found) == f"((_2,_2,_2),_2,_4,_3):((_1,_2,_4),{order})"
+
+
 def test_a_sparse_a_of_a_pair_is_in_the_lanes_of_its_rows() -> None:
     """Of 64 rows a CTA: A, D and the metadata have one alignment (PTX ISA 9.7.16.10.8.5)."""
     name = "SM100_MMA_F16BF16_2x1SM_TS_SPARSE<half_t, half_t, float, 128, 64, Major::K, Major::K>"

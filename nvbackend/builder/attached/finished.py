@@ -82,7 +82,7 @@ def _check_kernel(function: ir.Function) -> None:
 
 def signature_of(k: Owned) -> Signature:
     """What the kernel takes, with the shared memory of the functions that it calls."""
-    callees = [builder_of(function) for function, relation in related(k.function) if relation == "which it calls"]
+    callees = [builder_of(function) for function, _ in related(k.function)]  # nothing calls a kernel
     most = max([k.memory.end, *(callee.memory.end for callee in callees if callee is not None)])
     return Signature(k.name, k.core.parameters, replace(k.core.bounds, dynamic_shared_bytes=most))
 

@@ -213,7 +213,7 @@ def _row_of(
             operand = row.operand(name)
             values = [_value(text, named) for text in texts]
             if operand.role is Role.IMMEDIATE:
-                fits = fits and isinstance(values[0], int) and values[0] in (operand.values or ())
+                fits = fits and isinstance(values[0], int) and values[0] in operand.numbers
             if operand.role is Role.OUTPUT and not operand.tied:
                 continue
             if all(value is not None for value in values):

@@ -142,7 +142,8 @@ def check_argument(core: Core, function: str, name: str, kind: Kind, argument: A
             actual = printed(argument.type) if isinstance(argument, TensorMapParameter) else printed(argument)
             refuse(printed(kind), actual, "pass a tensor map of the kernel of this type")
     elif not isinstance(argument, kind):
-        refuse(f"a {kind.__name__}", printed(argument), f"pass a {kind.__name__} of this kernel")
+        wanted = with_article(kind.__name__)
+        refuse(wanted, printed(argument), f"pass {wanted} of this kernel")
     return argument
 
 

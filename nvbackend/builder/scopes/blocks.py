@@ -276,14 +276,16 @@ class _Block(AbstractContextManager[Yielded]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
-        if error is None and self._region is not None and (left := self._left(self._region)) is not None:
+        if error is not None:
+            return self._inside.__exit__(kind, error, traceback)
+        if self._region is not None and (left := self._left(self._region)) is not None:
             raised = DiagnosticError([left])
             self._inside.__exit__(DiagnosticError, raised, None)
             raise raised
-        handled = self._inside.__exit__(kind, error, traceback)
-        if error is None and self._region is not None and self._held:
+        self._inside.__exit__(None, None, None)
+        if self._region is not None and self._held:
             self._check_names(self._region)
-        return handled
+        return None
 
     def _check_names(self, region: Region) -> None:
         """Raises value.rebound for what Python has bound to another value in the block, and reads after it."""

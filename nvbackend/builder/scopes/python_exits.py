@@ -269,7 +269,7 @@ def _skips(taken: Exit, statement: _With, loop: bool) -> bool:
         if any(_counts(node, taken) for node in following(parent, child)):
             return True
         if isinstance(parent, SCOPES):
-            break
+            return False
         if isinstance(parent, LOOPS) and child in parent.body:
             return isinstance(taken, ast.Return)
         child = parent

@@ -361,6 +361,7 @@ def test_launch_bounds_of_the_owner(bounds, is_broken, together):
     for owned, each in (elsewhere, *notes, elsewhere):
         numbers = [part for name, number in each for part in (name, ir.Constant(ir.IntType(32), number))]
         owner.add_named_metadata("nvvm.annotations", owner.add_metadata([owned, *numbers]))
+    owner.add_named_metadata("nvvm.annotations", owner.add_metadata([place.function, "maxntidx"]))  # without a number
     if is_broken:
         assert broken(k) == ["attach.threads"]
     else:

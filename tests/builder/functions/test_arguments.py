@@ -206,6 +206,22 @@ def test_a_map_of_another_box_is_not_taken() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "shown"), [(nvb.Address, "an Address"), (nvb.Tensor, "a Tensor"), (nvb.Value, "a Value")]
+)
+def test_an_object_is_of_the_declared_class(kind, shown) -> None:
+    def wants(k, it) -> None:
+        pass
+
+    wants.__annotations__["it"] = kind
+    with pytest.raises(DiagnosticError) as caught:
+        built(lambda k, out, n: nvb.function(wants)(k, 3))
+    (fault,) = caught.value.diagnostics
+    assert fault.rule_id == "function.argument"
+    assert fault.message == f"it of function wants is {shown}, and the call passes 3"
+    assert fault.fix == f"pass {shown} of this kernel"
+
+
+@pytest.mark.parametrize(
     ("kind", "results", "is_tuple"),
     [
         (None, None, False),

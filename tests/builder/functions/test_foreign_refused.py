@@ -31,6 +31,12 @@ def test_a_parameter_has_a_name_of_c(name: str) -> None:
     assert fix == "use letters, digits and _, but neither result nor result0"
 
 
+def test_a_parameter_of_the_text_is_no_register() -> None:
+    message, fix = refused(function("", ".reg .b32 x"), {"x": i32})
+    assert "its parameter x is declared s32, and its text has .reg .b32 x" in message
+    assert fix == "declare the type that the source of the function has"
+
+
 @pytest.mark.parametrize(
     ("text", "problem", "fix"),
     [

@@ -90,6 +90,15 @@ def test_what_check_does_not_take(shown: str, call: str):
     assert found.location.line == use.__code__.co_firstlineno
 
 
+def test_a_wrong_check_is_said_before_the_function_runs():
+    @nvb.kernel("sm_90a", threads=128)
+    def fails(k, n: i32):
+        raise AssertionError("the function ran")
+
+    [found] = broken(lambda: fails.build(check=[{"m": 3}]))
+    assert found.rule_id == "kernel.check"
+
+
 @pytest.mark.parametrize("call", ["build", "compile"])
 def test_sizes_that_are_not_in_a_list(call: str):
     """A dictionary is none of the classes that the call declares, which is found before the kernel is built."""

@@ -12,8 +12,11 @@ from llvmlite import ir
 
 import nvbackend as nvb
 from nvbackend import i32, u32
+from nvbackend.builder.scopes.lines import Lines
 from nvbackend.codegen.llvm import compile_ir
+from nvbackend.codegen.stages.inlined import FIRST_KEY, LAST_KEY, OUTERMOST, TABLE
 from nvbackend.codegen.toolchain import find_disassembler
+from nvbackend.diagnostics import Location
 from nvbackend.diagnostics.ascii_paths import ascii_path, plain_path
 from nvbackend.ptx.syntax import Block, Instruction, Loc
 from tests.support.proxy_program import MMA, TILE
@@ -296,3 +299,20 @@ def test_the_cubin_has_a_line_table():
     assert found["NANOSLEEP"] == "k.nanosleep(20)"
     assert found["BAR"] == "k.barrier.sync()"
     assert found["STG"] == "out[1] = vote"
+
+
+@pytest.mark.parametrize("column", [0, 1, FIRST_KEY - 1, FIRST_KEY, FIRST_KEY + 1, LAST_KEY, LAST_KEY + 1])
+def test_a_column_that_could_be_a_key_is_in_the_table(column):
+    """What has a key of its own is told from a column: the key's node has the column."""
+    module = ir.Module("own")
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), []), "own")
+    lines = Lines(function)
+    first = lines.at(Location("own.lang", 3, "own", column=LAST_KEY))
+    node = lines.at(Location("own.lang", 5, "own", column=column))
+    keys = [[part.constant for part in row.operands[:4]] for row in module.namedmetadata[TABLE].operands]
+    in_table = [[FIRST_KEY, 3, LAST_KEY, OUTERMOST]]
+    if column >= FIRST_KEY:
+        in_table.append([FIRST_KEY + 1, 5, column, OUTERMOST])
+    assert keys == in_table
+    shown = [dict(each.operands)["column"] for each in (first, node)]
+    assert shown == [FIRST_KEY, FIRST_KEY + 1 if column >= FIRST_KEY else column]

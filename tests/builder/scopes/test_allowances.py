@@ -36,7 +36,7 @@ def test_what_is_allowed_is_kept_from_the_author_and_nothing_else() -> None:
         for number in range(rng.randint(0, 3)):
             begun = allowances.begin([rng.choice(IDS)], f"block {number}")
             noted = [line(rng) for _ in range(rng.randint(0, 3))]
-            for place in noted:
+            for place in (*noted, None):
                 allowances.note(place)
             allowances.end(begun)
             allowances.note(Location("one.py", 99, "kernel"))
