@@ -76,7 +76,7 @@ def _value(name: str, text: str, kind: Any) -> Any:
         if text not in BY_NAME:
             fail(f"{name} = {text!r} is not an element type", f"write it as in {name}=bf16")
         return BY_NAME[text]
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+    if isinstance(kind, enum.EnumMeta):
         if text not in kind.__members__:
             fail(f"{name} has no mode {text!r}", nearest(text, list(kind.__members__)))
         return kind[text]

@@ -90,3 +90,14 @@ def test_an_object_that_hides_its_class(tmp_path: Path, capsys: Printed) -> None
     hidden = "class O:\n    @property\n    def __class__(self): raise RuntimeError\no = O()\n"
     status, _ = built(tmp_path, "pass", before=hidden)
     assert (status, capsys.readouterr().err) == (0, "")
+
+
+def test_a_mistake_of_a_kernel_without_a_place_is_told_without_one(tmp_path: Path, capsys: Printed) -> None:
+    """Such as one that a helper found and raised again."""
+    before = (
+        'ODD = nvb.diagnostics.Rule(id="own.odd", message="it is odd", fix="add one", why="So.", reference="none")\n'
+    )
+    body = "import dataclasses; raise nvb.DiagnosticError([dataclasses.replace(ODD.diagnose(), location=None)])"
+    status, _ = built(tmp_path, body, before=before)
+    assert status == 2
+    assert capsys.readouterr().err == "error[own.odd]: it is odd\n  fix: add one\n  see: none\n"

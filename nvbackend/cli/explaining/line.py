@@ -189,7 +189,7 @@ def _name_of(row: Row, piece: str, operand: Operand, match: Match) -> str | None
 
 def _is_own(piece: str, operand: Operand) -> bool:
     """Whether it is what the template has there itself: a number, such as the bytes of a copy, or any register."""
-    if piece == _SINK or (isinstance(operand, Integer) and piece.isdigit()):
+    if piece == _SINK or piece.isdigit():
         return piece == print_operand(operand)
     return not _is_sink(operand)
 

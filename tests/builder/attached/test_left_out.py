@@ -85,6 +85,6 @@ def test_an_instruction_is_judged_after_what_is_unknown_too(before: Any, apart: 
     builder.asm(ir.FunctionType(VOID, []), "tcgen05.wait::ld.sync.aligned;", "", [], side_effect=True)
     if not so_far:
         builder.ret_void()
-    with pytest.raises(DiagnosticError, match="tcgen05.wait::ld") as caught:
+    with pytest.raises(DiagnosticError, match=r"tcgen05\.wait::ld") as caught:
         k.verify(partial=so_far)
     assert [one.rule_id for one in caught.value.diagnostics] == ["target.feature"]

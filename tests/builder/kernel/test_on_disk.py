@@ -21,10 +21,11 @@ from typing import Any
 import pytest
 
 import nvbackend as nvb
+from nvbackend import f32
 from nvbackend.builder.kernel.again import on_disk, programs
-from nvbackend.builder.kernel.again.lasting import digest_of, lasting_name
+from nvbackend.builder.kernel.again.lasting import digest_of, lasting_key, lasting_name
 from nvbackend.builder.kernel.again.on_disk import KernelsOnDisk
-from nvbackend.builder.kernel.again.reads import UnknownRead
+from nvbackend.builder.kernel.again.reads import Reads, UnknownRead
 from nvbackend.codegen.cache import pack
 from nvbackend.codegen.pickled import loaded
 from tests.builder.kernel.test_reads import TEXTS, UNFOLLOWED
@@ -304,6 +305,19 @@ def test_what_has_no_lasting_name_is_not_kept() -> None:
         digest_of(([],))
 
 
+def test_what_counts_in_this_process_alone_is_in_no_key() -> None:
+    """Whatever it is, also a class or an object, of which other parts have names."""
+
+    def reading(k: object) -> object:
+        return nvb.f32, int
+
+    def key(place: object, *settings: object) -> str:
+        return lasting_key(Reads().of(reading, (), settings, place))
+
+    assert len({key(place) for place in (None, "here", int, f32, nvb.Pointer(f32), (int, 3), time)}) == 1
+    assert key(None, int) != key(None) != key(None, None)
+
+
 def test_keys_of_different_content_differ() -> None:
     numbers = [(), (1,), (1, 2), ((1,), 2), ((1, 2),), (True,), (1.0,), (0.0,), (-0.0,), (1 + 2j,), (2 + 1j,)]
     texts = [("1",), (b"1",), ("",), ("a\nb",), ("a", "b"), ("tuple 0",)]
@@ -316,6 +330,7 @@ PROGRAM = """
 import json, sys, time
 from pathlib import Path
 import nvbackend as nvb
+from nvbackend import f32
 from nvbackend import f32
 SIZES = frozenset({"a", "b", "c", "d"})
 class Shape:

@@ -96,6 +96,6 @@ def test_a_class_with_something_of_the_users_is_not(what: str) -> None:
     assert _members(SET_BY_A_PROGRAM[what]()) == {}
 
 
-@pytest.mark.parametrize("module, ours", [(OURS, True), ("nvbackend", True), ("nvbackends.x", False), (3, False)])
+@pytest.mark.parametrize(("module", "ours"), [(OURS, True), ("nvbackend", True), ("nvbackends.x", False), (3, False)])
 def test_whose_a_class_says_it_is(module: Any, ours: bool) -> None:
     assert is_ours_by_name(made(module)) is ours

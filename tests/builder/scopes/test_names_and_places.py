@@ -109,6 +109,17 @@ def test_static_memory_is_aligned_to_no_more_than_there_is(power):
     assert rules_of(raised.value) == ["shared.extent"]
 
 
+@pytest.mark.parametrize("what", ["count", "align"])
+@pytest.mark.parametrize("value", [0.5, 16.0, "16", None, True, [16]], ids=repr)
+@pytest.mark.parametrize("call", ["shared", "shared_static"])
+def test_extents_of_shared_memory_are_integers(call, value, what):
+    """The argument is named, and not what its value as a number would be refused for."""
+    with pytest.raises(DiagnosticError) as raised:
+        getattr(builder(), call)(i32, **{"count": 4, "align": 16, what: value})
+    assert rules_of(raised.value) == ["call.argument"]
+    assert f"k.{call}: {what} must be int, not {value!r}" in raised.value.diagnostics[0].message
+
+
 @pytest.mark.parametrize("align", [0, 3, -4, 1 << 33])
 def test_what_is_no_alignment_of_an_address(align):
     k = builder()

@@ -140,6 +140,22 @@ def test_a_barrier_is_for_all_that_come_to_it(warps, number, threads, coming, al
     assert caught.value.diagnostics[0].rule_id == "barrier.crowd"
 
 
+@pytest.mark.parametrize("around", [128, 96])
+@pytest.mark.parametrize("call", ["break_if", "continue_if", "return_if"])
+def test_who_has_left_a_round_comes_to_no_barrier_in_it(call, around):
+    """Not after the branch, not in the next round, and not after the loop where the kernel has ended for them."""
+    k = builder()
+    with k.range(k.arguments[0]):
+        k.barrier.sync(2, 128) if call == "continue_if" else k.nanosleep(1)
+        with k.if_(k.thread_id() < around):
+            getattr(k, call)(k.thread_id() >= 64)
+            k.barrier.sync(1, 64)
+    if call == "return_if" and around == 128:
+        k.barrier.sync(1, 64)
+        with pytest.raises(nvb.DiagnosticError, match="128 threads come"):
+            builder().barrier.sync(1, 64)
+
+
 def test_all_that_arrive_or_reduce_are_counted_too():
     for call in (
         lambda k: k.barrier.arrive(1, 64),
