@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from dataclasses import replace
 
-from llvmlite import ir
-
-from nvbackend.diagnostics import Diagnostic, Location
-from nvbackend.dry_run.anchors import Anchor
-from nvbackend.dry_run.machine.choices import Guessed
-from nvbackend.dry_run.machine.fiber import Contradicted
-from nvbackend.dry_run.machine.machine import Machine, OverBudget, Ways
-from nvbackend.dry_run.machine.threads import own
+from nvbackend.diagnostics import Diagnostic
+from nvbackend.dry_run.machine.machine import Machine, Ways
 from nvbackend.dry_run.program.code import Program
-from nvbackend.dry_run.program.compile import compile_program
 from nvbackend.dry_run.program.needed import is_of_protocols
-from nvbackend.dry_run.rules import BEYOND, DEADLOCK, TENSOR_BOUNDS, UNINITIALISED, UNJUDGED, UNWRITTEN
+from nvbackend.dry_run.rules import BEYOND, TENSOR_BOUNDS, UNINITIALISED, UNJUDGED, UNWRITTEN
+from nvbackend.dry_run.said import listed, with_data, with_values
 from nvbackend.dry_run.scenario.choose import (
     FEW,
     FIRST_OF_TWO,
@@ -33,17 +26,14 @@ from nvbackend.dry_run.scenario.choose import (
 )
 from nvbackend.dry_run.scenario.few_steps import FewSteps, asks_for_its_place
 from nvbackend.dry_run.scenario.laps import Laps
+from nvbackend.dry_run.scenario.other_places import OtherPlaces, Run, said
 from nvbackend.dry_run.scenario.other_ways import OtherWays
 from nvbackend.dry_run.scenario.promises import Promises
 from nvbackend.dry_run.scenario.rounds import Rounds
 from nvbackend.dry_run.seam import Exceeded, Launch, MakeProtocols
+from nvbackend.dry_run.subject import Subject, compiled, run
 from nvbackend.dry_run.values.arithmetic import signed
-from nvbackend.intrinsics.row.types import Scalar
-from nvbackend.isel.machine.function import MachineFunction, MachineInstr
-from nvbackend.signature import LaunchBounds
-
-STEPS = 200_000
-"""What one run may cost, in LLVM instructions: the machine says what it charges for others."""
+from nvbackend.isel.machine.function import MachineInstr
 
 ENOUGH = 2000
 """A further run does not start if it would take more recorded instructions than this."""
@@ -53,66 +43,12 @@ GROWTH = 2
 """Roughly how much longer the last run is than the first, where tiles follow one another."""
 FEW_VALUES = 8
 """A parameter that declares at most so many values takes its ends, and the others where there is room for that."""
-MOST_NUMBERS = 3
-"""A deadlock names at most so many numbers in memory."""
 ALONE = 700
 """The last run of a kernel without such tiles, which shows little more than the first, may bring the sum to this."""
 
 
 _OF_INDICES = frozenset({BEYOND.id, TENSOR_BOUNDS.id, UNINITIALISED.id})
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A finished kernel: its LLVM function, its machine form, and how they belong together.
-
-    `scalars` are its parameters that are integers, by name; `registers` those of a thread at launch, `loops` the lines
-    of its loops and the names that they were made with, by their headers; `assumed` is the line of the first
-    `k.assume`.
-    """
-
-    function: ir.Function
-    machine: MachineFunction
-    anchors: Mapping[str, Sequence[Anchor]]
-    bounds: LaunchBounds
-    scalars: Mapping[str, Scalar]
-    registers: int | None = None
-    loops: Mapping[str, tuple[Location | None, str]] = field(default_factory=dict)
-    assumed: Location | None = None
-
-
-def compiled(subject: Subject) -> Program:
-    """The program, for any parameters."""
-    return compile_program(
-        subject.function, subject.machine, subject.anchors, subject.bounds.dynamic_shared_bytes, own, subject.loops
-    )
-
-
-def run(
-    program: Program,
-    launch: Launch,
-    make: MakeProtocols,
-    scalars: Mapping[str, int],
-    *,
-    latest_first: bool = False,
-    first_way: bool = True,
-    whole: bool = False,
-) -> tuple[list[Diagnostic], Machine]:
-    """One run with the parameters `scalars`: what was found, and the machine after it.
-
-    Loops whose rounds are numbers of memory make a `whole` number of them, which many others divide.
-    """
-    protocols = make(launch)
-    ways: dict[str, bool] = {"latest_first": latest_first, "first_way": first_way, "whole": whole}
-    machine = Machine(program, launch, protocols, scalars, STEPS, **ways)
-    try:
-        machine.run()
-    except Contradicted:
-        machine.contradicted = True
-        return [], machine
-    except (OverBudget, Guessed):
-        return protocols.finish(whole=False), machine
-    return protocols.finish(), machine
+_OF_PLACES = _OF_INDICES | {UNWRITTEN.id}
 
 
 def check(subject: Subject, make: MakeProtocols, sizes: Sequence[Mapping[str, int]] = ()) -> list[Diagnostic]:
@@ -137,8 +73,9 @@ class Runs:
         self._promises = Promises(subject.function, subject.anchors, program.computed, subject.scalars)
         self._laps = Laps(subject.function, subject.anchors, program, lambda: self._rounds(MAIN).used)
         self._spent = 0
-        self._went: list[tuple[Mapping[str, int], Ways]] = []
-        """The parameters of each run, and which ways it went."""
+        self._went: list[Run] = []
+        self._reached: set[int] = set()
+        """The blocks that some run executed."""
         size = sum(len(block.instructions) for block in subject.function.blocks)
         self._enough = min(ENOUGH, SHORT + size)
 
@@ -156,7 +93,7 @@ class Runs:
             if machine.contradicted:
                 return [self._unjudged(chosen)]
             if found:
-                return [_with_values(one, given) for one in found]
+                return [with_values(one, given) for one in found]
         return []
 
     def of_choice(self) -> list[Diagnostic]:
@@ -179,7 +116,8 @@ class Runs:
             if found := self._few(few, scale, machine.steps):
                 return found
         found = self._others(rounds, few, machine.steps) or self._least(few, machine.steps)
-        return found or self._last(machine.steps) or self._between(few, chosen, machine.steps)
+        found = found or self._last(machine.steps) or self._between(few, chosen, machine.steps)
+        return found or self._elsewhere(rounds, chosen, machine.steps)
 
     def _further_on(self, rounds: Rounds, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
         """What shows further on in the grid, where loops are longer, as those of causal attention are.
@@ -214,7 +152,7 @@ class Runs:
         if self._spent + steps > ENOUGH or few.is_known(chosen):
             return []
         found, _ = self._run(MAIN, chosen)
-        return [_with_values(one, few.changed(chosen)) for one in found if one.rule_id != UNWRITTEN.id]
+        return [with_values(one, few.changed(chosen)) for one in found if one.rule_id != UNWRITTEN.id]
 
     def _ends(self, few: FewSteps, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
         """What runs show with the least and the greatest value of parameters that declare a few, as of stages.
@@ -234,27 +172,58 @@ class Runs:
         These runs take nothing from the others; `steps` is what the first run took.
         """
         spent, self._spent = self._spent, 0
-        scalars, launch = self._subject.scalars, self._launch(MAIN)
-        other = OtherWays(self._subject.function, self._program, scalars, special_of(launch))
+        other = self._other_ways()
         found: list[Diagnostic] = []
         tried: set[int] = set()
         while not found and self._spent + steps <= ENOUGH:
-            ways = other.values(self._went, rounds.parameters)
+            ways = other.values([(one.values, one.ways) for one in self._went], rounds.parameters)
             one, given = next(((one, given) for one, given in ways if one.slot not in tried), (None, {}))
             if one is None:
                 break
             tried.add(one.slot)
             _, chosen = self._choose(MAIN, given=given)
             if chosen is not None and not few.is_known(chosen):
-                found = [_with_values(each, self._said(given)) for each in self._run(MAIN, chosen, given)[0]]
+                found = [with_values(each, self._said(given)) for each in self._run(MAIN, chosen, given)[0]]
         if not found and self._spent + steps <= ENOUGH and other.asks_for_more_ctas(self._all_ways()):
             _, chosen = self._choose(FIRST_OF_TWO)
             found = [] if chosen is None else self._run(FIRST_OF_TWO, chosen)[0]
         self._spent = spent
         return [one for one in found if one.rule_id != UNWRITTEN.id]
 
+    def _elsewhere(self, rounds: Rounds, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
+        """What shows where the place of a CTA leads to what no other run has executed; `steps` took the first run.
+
+        Not at a place where a loop has no work that it has at the first one, nor where an index leaves its memory: a
+        kernel may rule out such places by its grid.
+        """
+        self._spent, tried = 0, set[int]()
+        places = OtherPlaces(self._program, self._other_ways(), self._launch)
+        while self._spent + steps <= ENOUGH:
+            several = places.places(self._went, self._reached, rounds.parameters)
+            one, there = next(((one, there) for one, there in several if one.slot not in tried), (None, iter(())))
+            if one is None:
+                return []
+            tried.add(one.slot)
+            scale, given = next(((scale, given) for scale, given in there if self._has_work(scale, given)), (MAIN, {}))
+            given = {name: number for name, number in given.items() if number != chosen[name]}
+            values = self._choose(MAIN, given=given)[1] if scale is not MAIN else None
+            if values is None:
+                continue
+            where = {**self._said(given), **said(scale, self._launch(MAIN).cluster_shape)}
+            if found := [each for each in self._run(scale, values, given)[0] if each.rule_id not in _OF_PLACES]:
+                return [with_values(each, where) for each in found]
+        return []
+
+    def _has_work(self, scale: Scale, chosen: Mapping[str, int]) -> bool:
+        """Whether each loop that makes a round at the first place makes one there."""
+        first, there = (self._rounds(each).of(chosen).rounds for each in (MAIN, scale))
+        return all(number or not first.get(header, 0) for header, number in there.items())
+
+    def _other_ways(self) -> OtherWays:
+        return OtherWays(self._subject.function, self._program, self._subject.scalars, special_of(self._launch(MAIN)))
+
     def _all_ways(self) -> Ways:
-        return set().union(*(ways for _, ways in self._went))
+        return set().union(*(one.ways for one in self._went))
 
     def _between(self, few: FewSteps, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
         """The same with the values between them, where there is room."""
@@ -281,7 +250,7 @@ class Runs:
                 if others is None or few.is_known(others):
                     continue
                 found = self._run(MAIN, others, given)[0]
-                if kept := [_with_values(one, given) for one in found if one.rule_id != UNWRITTEN.id]:
+                if kept := [with_values(one, given) for one in found if one.rule_id != UNWRITTEN.id]:
                     return kept
         return []
 
@@ -321,7 +290,7 @@ class Runs:
         if not found or not few.is_judged(chosen, machine.ways):
             return []
         values = few.changed(chosen) | {name: chosen[name] for name in self._kept(few)}
-        return [_with_values(one, values) for one in found if one.rule_id != UNWRITTEN.id]
+        return [with_values(one, values) for one in found if one.rule_id != UNWRITTEN.id]
 
     def _choose(
         self, scale: Scale, few: FewSteps | None = None, given: Mapping[str, int] | None = None
@@ -353,7 +322,7 @@ class Runs:
         Or for another reason `why`.
         """
         none = "no parameters that were tried keep to what the kernel assumes"
-        reason = why or f"what the kernel assumes does not hold with {_listed(values)}" if values else none
+        reason = why or f"what the kernel assumes does not hold with {listed(values)}" if values else none
         form = ", ".join(f"{name!r}: ..." for name in self._subject.scalars)
         return UNJUDGED.diagnose(at=self._subject.assumed, reason=reason, form=f"{{{form}}}")
 
@@ -385,12 +354,13 @@ class Runs:
                     less = smaller
                 continue
             self._spent += machine.steps
-            self._went.append((less, machine.ways))
+            self._went.append(Run(scale, less, machine.ways))
+            self._reached |= machine.reached
             if found and machine.is_of_memory:
                 ways = {"latest_first": latest_first, "first_way": first_way, "whole": True}
                 again, other = run(self._program, launch, self._make, less, **ways)
                 found = found if again or other.is_over_budget else []
-            return [_with_data(one, machine.choices.of_memory()) for one in found], machine
+            return [with_data(one, machine.choices.of_memory()) for one in found], machine
 
     def _promised(self, given: Mapping[str, int]) -> Callable[[MachineInstr, str], frozenset[str]]:
         """The parameters that decide how far an index goes, but for those that the author gave.
@@ -417,21 +387,3 @@ class Runs:
             bounds=bounds,
         )
         return scale.launch(base)
-
-
-def _with_values(found: Diagnostic, values: Mapping[str, float]) -> Diagnostic:
-    """A diagnostic that names the parameters with which it was found."""
-    return replace(found, message=f"{found.message} (with {_listed(values)})") if values else found
-
-
-def _with_data(found: Diagnostic, numbers: Mapping[str, float]) -> Diagnostic:
-    """A deadlock that names the numbers in memory with which threads wait, and how to rule them out."""
-    if found.rule_id != DEADLOCK.id or not numbers:
-        return found
-    few = dict(islice(numbers.items(), MOST_NUMBERS))
-    which = f"{next(iter(few))} never has that value" if len(few) == 1 else "they never have these values together"
-    return replace(_with_values(found, few), fix=f"{found.fix}; if {which}, rule it out with k.assume")
-
-
-def _listed(values: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} = {number}" for name, number in values.items())

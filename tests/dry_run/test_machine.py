@@ -14,8 +14,9 @@ from nvbackend import s32, u32
 from nvbackend.builder.kernel.dry_run import subject_of
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.dry_run.protocols.run import Run
-from nvbackend.dry_run.runs import check, compiled, run
+from nvbackend.dry_run.runs import check
 from nvbackend.dry_run.seam import DONE, Launch, Outcome, Step, Unknown
+from nvbackend.dry_run.subject import compiled, run
 
 THREADS, VARIABLES, WORDS = 64, 3, 4096
 _MASK = 0xFFFF_FFFF

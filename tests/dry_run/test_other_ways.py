@@ -138,3 +138,90 @@ def test_every_place_of_the_grid_is_run(name: str) -> None:
             _hang(k)
 
     assert refusals(_of(body)) == ["dry-run.barrier-hangs"]
+
+
+ROLES: dict[str, Callable[..., Any]] = {
+    "from_n_on": lambda k, n, m: k.block_id() >= n,
+    "before_n": lambda k, n, m: k.block_id() < n,
+    "third": lambda k, n, m: k.block_id() == 3,
+    "far": lambda k, n, m: k.block_id() > 100,
+    "third_row": lambda k, n, m: k.block_id("y") == 2,
+    "second_row_of_a_column": lambda k, n, m: (k.block_id("y") == 1) & (k.block_id() == 0),
+    "quotient": lambda k, n, m: k.block_id() // n == 1,
+    "between": lambda k, n, m: (k.block_id() >= n) & (k.block_id() < n + m),
+    "four_of_them": lambda k, n, m: k.block_count() == 4,
+    "second_of_four": lambda k, n, m: (k.block_count() == 4) & (k.block_id() == 1),
+    "cluster": lambda k, n, m: k.cluster.id() == 2,
+}
+
+
+def _roles(cluster: int, body: Callable[..., None]) -> Any:
+    @nvb.kernel("sm_90a", threads=_THREADS, cluster=cluster)
+    def kernel(k: Any, x: nvb.Pointer[u32], n: i32(minimum=1), m: i32(minimum=1)) -> None:  # type: ignore[valid-type]
+        body(k, n, m)
+
+    return kernel
+
+
+@pytest.mark.parametrize("name", ROLES)
+@pytest.mark.parametrize("cluster", [1, 2])
+@pytest.mark.parametrize("otherwise", [False, True])
+def test_the_role_of_some_ctas_is_run(name: str, cluster: int, otherwise: bool) -> None:
+    def body(k: Any, n: Any, m: Any) -> None:
+        with k.if_(ROLES[name](k, n, m)):
+            if not otherwise:
+                _hang(k)
+        if otherwise:
+            with k.else_():
+                _hang(k)
+
+    assert refusals(_roles(cluster, body)) == ["dry-run.barrier-hangs"]
+
+
+def test_a_role_within_a_role_is_run() -> None:
+    def body(k: Any, n: Any, _m: Any) -> None:
+        with k.if_(k.block_id() >= n), k.if_(k.block_id("y") == 2):
+            _hang(k)
+
+    assert refusals(_roles(1, body)) == ["dry-run.barrier-hangs"]
+
+
+def test_the_message_names_the_place() -> None:
+    def body(k: Any, _n: Any, _m: Any) -> None:
+        with k.if_((k.block_id() == 6) & (k.block_id("y") == 1)):
+            _hang(k)
+
+    with pytest.raises(nvb.DiagnosticError, match=r'\(with k.block_id\(\) = 6, k.block_id\("y"\) = 1\)'):
+        _roles(2, body).build(check=True)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        lambda k, n, m: k.block_id() < 0,
+        lambda k, n, m: k.block_id() >= k.block_count(),
+        lambda k, n, m: k.block_id() == k.block_id() + n,
+    ],
+)
+def test_a_place_that_no_grid_has_is_not_run(condition: Callable[..., Any]) -> None:
+    def body(k: Any, n: Any, m: Any) -> None:
+        with k.if_(condition(k, n, m)):
+            _hang(k)
+
+    assert not refusals(_roles(1, body))
+
+
+def test_a_place_without_work_is_not_judged() -> None:
+    """From n tiles on, a CTA of this kernel has none: a caller launches n CTAs at most."""
+
+    def body(k: Any, n: Any, _m: Any) -> None:
+        full = k.mbarrier.array(1, arrivals=1)
+        k.mbarrier.ready()
+        with k.range(k.block_id(), n, k.block_count()) as tile:
+            k.mbarrier.arrive(full, when=k.thread_id() == 0)
+            k.mbarrier.wait(full, (tile - k.block_id()) // k.block_count() & 1)
+            k.barrier.sync()
+        with k.if_(k.block_id() >= n):
+            k.mbarrier.wait(full, 0)
+
+    assert not refusals(_roles(1, body))

@@ -6,7 +6,7 @@ import nvbackend as nvb
 from nvbackend import f32, i32
 from nvbackend.builder.kernel.dry_run import subject_of
 from nvbackend.dry_run.program.code import CodeBlock, Program
-from nvbackend.dry_run.runs import compiled
+from nvbackend.dry_run.subject import compiled
 
 
 def _kernel(repeats: int, turns: int = 1) -> Program:

@@ -12,7 +12,7 @@ from nvbackend.isel.machine.register_room import LAUNCH_REGISTERS
 from nvbackend.signature import Scalar, Signature
 
 if TYPE_CHECKING:
-    from nvbackend.dry_run.runs import Subject
+    from nvbackend.dry_run.subject import Subject
 
 
 def dry_run(core: Core, signature: Signature, sizes: Sequence[Mapping[str, int]] = ()) -> list[Diagnostic]:
@@ -32,7 +32,7 @@ def dry_run(core: Core, signature: Signature, sizes: Sequence[Mapping[str, int]]
 
 def subject_of(core: Core, signature: Signature) -> Subject:
     """What is executed of a finished kernel."""
-    from nvbackend.dry_run.runs import Subject
+    from nvbackend.dry_run.subject import Subject
 
     scalars = {
         parameter.name: parameter.type

@@ -82,6 +82,8 @@ class Machine:
         self.choices = Choices(first=first_way)
         self._aside = Aside(program, first_way)
         self.ways: Ways = set()
+        self.reached: set[int] = {0}
+        """The blocks that some lane executed."""
         self._latest_first = latest_first
         self.parted = False
         """Whether lanes that wait for others of their warp continued without them, because nothing else could run."""
@@ -333,6 +335,7 @@ class Machine:
                 fiber.registers[to] = value
         if self._program.around[target]:
             self._count(fiber, target)
+        self.reached.add(target)
         fiber.block, fiber.part = target, 0
         return self._meet(fiber) if fiber.meetings else True
 

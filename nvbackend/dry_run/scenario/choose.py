@@ -116,11 +116,13 @@ def rounds_of(function: ir.Function, program: Program, launch: Launch) -> Rounds
     return Rounds(function, loops, special, program.computed, lambda one: constant(one, program.places))
 
 
-def special_of(launch: Launch) -> dict[str, int]:
-    """The special registers of the first thread that runs."""
+def special_of(launch: Launch, cta: int = 0) -> dict[str, int]:
+    """The special registers of the first thread that runs in a CTA."""
     known = ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
-    special = {f"{name}.{letter}": along(name, axis, launch) for name in known for axis, letter in enumerate("xyz")}
-    return special | {"cluster_ctarank": 0, "laneid": 0, "warpid": 0, "cluster_nctarank": launch.cluster}
+    special = {
+        f"{name}.{letter}": along(name, axis, launch, cta) for name in known for axis, letter in enumerate("xyz")
+    }
+    return special | {"cluster_ctarank": cta, "laneid": 0, "warpid": 0, "cluster_nctarank": launch.cluster}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,8 @@ class Scale:
     """How many rounds a run makes: `outer` of loops around others, and `more` than rings need of those inside.
 
     `few` is how many steps there are in place of what rings need, less than 1 for so many less than there are
-    buffers. The cluster at `place`, in each dimension of the grid, runs; so many come `after` it.
+    buffers. The cluster at `place`, in each dimension of the grid, runs, or at `row` in the others than x; so many come
+    `after` it.
     """
 
     outer: int
@@ -136,10 +139,11 @@ class Scale:
     place: int = 0
     few: int | None = None
     after: int = 0
+    row: int | None = None
 
     def launch(self, base: Launch) -> Launch:
         """The launch of a run."""
-        base = replace(base, first=self.place, row=self.place, after=self.after)
+        base = replace(base, first=self.place, row=self.place if self.row is None else self.row, after=self.after)
         return replace(base, grid=self.place + 1 + self.after, taken=self.outer - 1)
 
 

@@ -32,7 +32,7 @@ class Condition:
     """A condition that the parameters alone decide, and where the CTA is: it has the register `slot` of the program.
 
     `numbers` are the constants in it; `registers`, `operations` and `result` compute it, `places` are the registers of
-    the parameters.
+    the parameters, and `specials` those of special registers.
     """
 
     slot: int
@@ -41,10 +41,14 @@ class Condition:
     operations: Sequence[Operation]
     result: int
     places: Mapping[str, int]
+    specials: Mapping[str, int]
 
-    def of(self, values: Mapping[str, int]) -> bool | None:
-        """Whether it holds with these parameters; None where that is not known."""
+    def of(self, values: Mapping[str, int], special: Mapping[str, int] | None = None) -> bool | None:
+        """Whether it holds with these parameters, and other special registers; None where that is not known."""
         registers = list(self.registers)
+        if special is not None:
+            for name, slot in self.specials.items():
+                registers[slot] = special[name]
         for name, slot in self.places.items():
             registers[slot] = values[name]
         for operation in self.operations:
@@ -72,7 +76,7 @@ class OtherWays:
         ends = {block.condition for block in program.blocks if block.condition is not None and block.cases is None}
         self._values = {slot: value for value, slot in program.slots.items() if slot in guards | ends}
         made = (self._condition(slot, value) for slot, value in self._values.items())
-        self._conditions = [one for one in made if one is not None]
+        self.conditions = [one for one in made if one is not None]
 
     def asks_for_more_ctas(self, ways: Ways) -> bool:
         """Whether something that the size of the grid decides went one way alone."""
@@ -85,7 +89,7 @@ class OtherWays:
         if not counts:
             return False
         derived = set(derived_from(self._function, counts))
-        return any(value in derived and len(_seen(slot, ways)) == 1 for slot, value in self._values.items())
+        return any(value in derived and len(seen(slot, ways)) == 1 for slot, value in self._values.items())
 
     def values(
         self, runs: Sequence[tuple[Mapping[str, int], Ways]], loops: set[str]
@@ -94,18 +98,18 @@ class OtherWays:
 
         Those of `loops` stay positive, where nothing is said of them: a caller has some steps.
         """
-        for one in self._conditions:
-            seen = {way for _, ways in runs for way in _seen(one.slot, ways)}
-            if len(seen) != 1:
+        for one in self.conditions:
+            went = {way for _, ways in runs for way in seen(one.slot, ways)}
+            if len(went) != 1:
                 continue
-            wish = not next(iter(seen))
-            base = next(values for values, ways in runs if _seen(one.slot, ways))
-            for changed in self._changes(one, base, loops):
+            wish = not next(iter(went))
+            base = next(values for values, ways in runs if seen(one.slot, ways))
+            for changed in self.changes(one, base, loops):
                 if one.of({**base, **changed}) is wish:
                     yield one, {**_different(base, runs[0][0]), **changed}
                     break
 
-    def _changes(self, one: Condition, base: Mapping[str, int], loops: set[str]) -> Iterator[dict[str, int]]:
+    def changes(self, one: Condition, base: Mapping[str, int], loops: set[str]) -> Iterator[dict[str, int]]:
         """Other values of one parameter of a condition, then of two: near ones first."""
         several = {name: self._candidates(one, name, base[name], name in loops) for name in one.places}
         left = _TRIED
@@ -155,6 +159,7 @@ class OtherWays:
         operations: list[Operation] = []
         numbers: set[int] = set()
         places: dict[str, int] = {}
+        specials: dict[str, int] = {}
 
         def slot_of(one: Any) -> int:
             if one not in slots:
@@ -169,10 +174,14 @@ class OtherWays:
             if isinstance(one, ir.Argument):
                 places[str(one.name)] = at
             elif one in self._program.computed:
+                specials[self._register(one)] = at
                 registers[at] = self._special[self._register(one)]
             else:
                 operations.append(operation_of(one, slot_of))
-        return Condition(slot, sorted(numbers), registers, operations, slots[ordered[-1]], places) if places else None
+        if not (places or specials):
+            return None
+        result = slots[ordered[-1]]
+        return Condition(slot, sorted(numbers), registers, operations, result, places, specials)
 
     def _is_known(self, one: Any) -> bool:
         if isinstance(one, ir.Argument):
@@ -188,7 +197,8 @@ class OtherWays:
         return "" if row is None else str(row.axes.get("register", ""))
 
 
-def _seen(slot: int, ways: Ways) -> set[bool]:
+def seen(slot: int, ways: Ways) -> set[bool]:
+    """The ways that a condition went."""
     return {way for way in (False, True) if (slot, way) in ways}
 
 

@@ -13,6 +13,7 @@ from llvmlite import ir
 
 from nvbackend.dry_run.anchors import Anchor
 from nvbackend.dry_run.program.needed import pointers
+from nvbackend.intrinsics.row.semantics import BARRIER
 from nvbackend.isel.flow.graphs import reached
 from nvbackend.isel.machine.function import MachineInstr
 
@@ -46,7 +47,7 @@ class Promises:
             self._look()
             block, roots = self._roots(instr, operand)
             named = self._named(self._reached(roots))
-            for condition in () if named else self._conditions(block):
+            for condition in self._conditions(block) if not named and _is_accessed(instr, operand) else ():
                 sources = self._reached([condition])
                 if not any(_is_variable(one) for one in sources):
                     named |= self._named(sources)
@@ -128,6 +129,11 @@ class Promises:
             return []
         counts = len(stored) == 2 and any(_adds(one, variable) for one in stored)
         return [*stored, *(self._bounds.get(variable, ()) if counts else ())]
+
+
+def _is_accessed(instr: MachineInstr, operand: str) -> bool:
+    """Whether an operand is where an instruction accesses memory, and no number of threads."""
+    return instr.row is None or operand in {BARRIER, *(one.name for one in instr.semantics.memory)}
 
 
 def _is_block(one: Any) -> bool:

@@ -17,8 +17,8 @@ from nvbackend.builder.lower.lowering import lower
 from nvbackend.builder.thread_tables.tables import Cta
 from nvbackend.builder.value_tracking.execution import Evaluator
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.dry_run.runs import compiled, run
 from nvbackend.dry_run.seam import DONE, Launch, Outcome, Step
+from nvbackend.dry_run.subject import compiled, run
 from nvbackend.intrinsics.sync import special_registers
 from nvbackend.runtime.launch import check_grid
 from tests.support.ptxas import assemble
