@@ -16,10 +16,11 @@ class Atomics:
         self._decided: dict[tuple[int, int], set[int | None]] = {}
 
     def note(self, step: Step) -> None:
-        """A warp executes an atomic, or another strong access."""
+        """A warp executes an atomic, or another strong access. A load tells others nothing."""
         place = step.instr.memory[0].object if step.instr.memory else None
         memory = None if place is None else place.id if place.twin is None else place.twin
-        for where in (self._made, self._decided)[: 1 + step.decides]:
+        changes = step.instr.row is None or any(one.writes for one in step.instr.semantics.memory)
+        for where in (self._made,) * changes + (self._decided,) * step.decides:
             where.setdefault((step.cta, step.warps[0]), set()).add(memory)
 
     def decides(self, warp: tuple[int, int]) -> bool:
