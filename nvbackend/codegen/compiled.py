@@ -35,10 +35,9 @@ class CompiledKernel(NotLoaded):
     """A kernel that was built: what it takes, what was selected, and every form down to the cubin.
 
     `ir` is the IR before optimisation, `optimized_ir` the one that `ptx` was printed from; `cubin` is None where it
-    was not assembled. `diagnostics` are warnings, `suppressed` what the kernel allows, `unknown` what was not judged of
-    a function that the builder was attached to. `timings` holds seconds by
-    stage, and `cached` the stages whose result came from the cache, in their order; neither says anything about the
-    kernel, so both stay out of comparisons.
+    was not assembled. `diagnostics` are warnings, `suppressed` what the kernel allows, `unknown` what was not judged.
+    `timings` holds seconds by stage, and `cached` the stages whose result came from the cache, in their order; neither
+    says anything about the kernel, so both stay out of comparisons.
     """
 
     signature: Signature

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.dry_run.machine.machine import Machine, Ways
+from nvbackend.dry_run.not_judged import of_blocks, of_end
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.needed import is_of_protocols
 from nvbackend.dry_run.rules import BEYOND, TENSOR_BOUNDS, UNINITIALISED, UNJUDGED, UNWRITTEN
@@ -51,15 +53,23 @@ _OF_INDICES = frozenset({BEYOND.id, TENSOR_BOUNDS.id, UNINITIALISED.id})
 _OF_PLACES = _OF_INDICES | {UNWRITTEN.id}
 
 
-def check(subject: Subject, make: MakeProtocols, sizes: Sequence[Mapping[str, int]] = ()) -> list[Diagnostic]:
+class Judged(NamedTuple):
+    """What runs of a kernel show, and, where that is nothing, what they have not come to."""
+
+    found: list[Diagnostic]
+    unknown: tuple[str, ...] = ()
+
+
+def check(subject: Subject, make: MakeProtocols, sizes: Sequence[Mapping[str, int]] = ()) -> Judged:
     """What runs of the kernel show, with parameters of each of `sizes`, or of its own choice."""
     if not any(is_of_protocols(one) for one in subject.machine.instructions()):
-        return []
+        return Judged([])
     program = compiled(subject)
     if program.opaque:
-        return []
+        return Judged([])
     runs = Runs(subject, program, make)
-    return runs.of_sizes(sizes) if sizes else runs.of_choice()
+    found = runs.of_sizes(sizes) if sizes else runs.of_choice()
+    return Judged(found, () if found else runs.not_judged(own=not sizes))
 
 
 class Runs:
@@ -78,6 +88,14 @@ class Runs:
         """The blocks that some run executed."""
         size = sum(len(block.instructions) for block in subject.function.blocks)
         self._enough = min(ENOUGH, SHORT + size)
+
+    def not_judged(self, *, own: bool) -> tuple[str, ...]:
+        """What the runs have not come to: the ends of those that took too long, else what none of its `own` executed.
+
+        Of runs of its own choice the first is the longest that must end.
+        """
+        ends = [run.end for run in self._went[: 1 if own else None] if run.end]
+        return tuple(dict.fromkeys(ends)) or (of_blocks(self._program, self._reached) if own else ())
 
     def of_sizes(self, sizes: Sequence[Mapping[str, int]]) -> list[Diagnostic]:
         """With each of `sizes`; parameters that one leaves out are chosen."""
@@ -354,7 +372,7 @@ class Runs:
                     less = smaller
                 continue
             self._spent += machine.steps
-            self._went.append(Run(scale, less, machine.ways))
+            self._went.append(Run(scale, less, machine.ways, of_end(machine)))
             self._reached |= machine.reached
             if found and machine.is_of_memory:
                 ways = {"latest_first": latest_first, "first_way": first_way, "whole": True}

@@ -6,28 +6,28 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from nvbackend.builder.core.core import Core
-from nvbackend.diagnostics import Diagnostic
 from nvbackend.diagnostics.announce import warn
 from nvbackend.isel.machine.register_room import LAUNCH_REGISTERS
 from nvbackend.signature import Scalar, Signature
 
 if TYPE_CHECKING:
+    from nvbackend.dry_run.runs import Judged
     from nvbackend.dry_run.subject import Subject
 
 
-def dry_run(core: Core, signature: Signature, sizes: Sequence[Mapping[str, int]] = ()) -> list[Diagnostic]:
+def dry_run(core: Core, signature: Signature, sizes: Sequence[Mapping[str, int]] = ()) -> Judged:
     """What runs of a finished kernel show: with `sizes` of its parameters, or with its own choice.
 
     A mistake in the dry run itself is a RuntimeWarning.
     """
     from nvbackend.dry_run.protocols.run import Run
-    from nvbackend.dry_run.runs import check
+    from nvbackend.dry_run.runs import Judged, check
 
     try:
         return check(subject_of(core, signature), Run, sizes)
     except Exception as error:  # noqa: BLE001 - a kernel that cannot be judged is still one that was verified
         warn(f"the dry run of {signature.name} failed: {error!r}", RuntimeWarning)
-        return []
+        return Judged([])
 
 
 def subject_of(core: Core, signature: Signature) -> Subject:

@@ -164,17 +164,20 @@ class KernelBuilder(Operations):
         with spliced(self.core.function, self.core.functions.calls):
             text = kernel_text(self.module, self)
         written = time.perf_counter()
+        unknown: tuple[str, ...] = ()
         if sizes is not None:
             if ahead is not None:
                 ahead.start(text, self.signature, self.machine)
-            warnings += raise_all(allowed.kept(dry_run(self.core, self.signature, sizes)))
+            judged = dry_run(self.core, self.signature, sizes)
+            warnings += raise_all(allowed.kept(judged.found))
+            unknown = judged.unknown
         warnings += tuple(allowed.unused())
         checked = time.perf_counter()
         building = built - self._started + written - verified
         timings = {"build": building, "verify": verified - built, "check": checked - written}
         suppressed = tuple(allowed.suppressed)
         announce(warnings, suppressed)
-        return FinishedKernel(self.signature, self.target, self.machine, text, warnings, timings, suppressed)
+        return FinishedKernel(self.signature, self.target, self.machine, text, warnings, timings, suppressed, unknown)
 
     def compile(self, *, check: bool | Sequence[Mapping[str, int]] = True, **options: Any) -> CompiledKernel:
         """Finish, then compile: see `finish` and FinishedKernel.compile."""
@@ -190,7 +193,7 @@ class KernelBuilder(Operations):
 class FinishedKernel(NotLoaded):
     """A verified kernel: `ir` is its LLVM module as text, `machine` its machine form, `diagnostics` the warnings.
 
-    `suppressed` are the diagnostics that the kernel allows, `unknown` what was not judged of an attached function.
+    `suppressed` are the diagnostics that the kernel allows, `unknown` what was not judged of it.
     Where its owner's code may be more than LLVM can compile, it is compiled `isolated`, in a process of its own.
     """
 

@@ -84,6 +84,8 @@ class Machine:
         self.ways: Ways = set()
         self.reached: set[int] = {0}
         """The blocks that some lane executed."""
+        self.last_rounds = When()
+        """Where a run was that took too many steps."""
         self._latest_first = latest_first
         self.parted = False
         """Whether lanes that wait for others of their warp continued without them, because nothing else could run."""
@@ -188,6 +190,7 @@ class Machine:
                 fiber.part += 1
             self._left -= code.length
             if self._left < 0:
+                self.last_rounds = self._rounds(fiber)
                 raise OverBudget
             if not self._leave(fiber):
                 return

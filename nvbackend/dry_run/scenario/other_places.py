@@ -30,11 +30,12 @@ Place = tuple[Scale, Mapping[str, int]]
 
 
 class Run(NamedTuple):
-    """A run that was made: where, with which parameters, and which ways it went."""
+    """A run that was made: where, with which parameters, which ways it went, and its end if that came too early."""
 
     scale: Scale
     values: Mapping[str, int]
     ways: Ways
+    end: str = ""
 
 
 def untouched(program: Program, blocks: Set[int], is_one: Callable[[MachineInstr], bool] = is_of_protocols) -> set[int]:
