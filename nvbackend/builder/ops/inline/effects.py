@@ -31,6 +31,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("trap", "brkpt"), "k.trap or k.breakpoint"),
 }
 """Instructions of protocols and of control flow, and the calls that have them."""
+_SPACES = "shared", "global", "local", "const", "param"
 _SIZE = re.compile(r"[a-z]+?(8|16|32|64|128)(?:x2)?$")
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 _CLOCKS = frozenset(f"%{name}" for name in NAMES if special_register(name).effects)
@@ -45,8 +46,12 @@ class TextEffect:
     base: str = ""
     space: str = ""
     size: int | None = None
-    atomic: bool = False
     offset: int = 0
+
+    @property
+    def atomic(self) -> bool:
+        """Whether no other access comes between its reads and its writes."""
+        return self.instruction.parts[0] in ("atom", "red")
 
 
 def instructions(statements: tuple[Statement, ...]) -> Iterator[Instruction]:
@@ -107,12 +112,11 @@ def _registers(operand: Operand) -> Iterator[str]:
 
 
 def _memory(instruction: Instruction, kind: str) -> TextEffect:
-    opcode, *parts = instruction.parts
-    space = next((part for part in parts if part.startswith(("shared", "global", "local", "const", "param"))), "")
+    space = next((part for part in instruction.parts if part.startswith(_SPACES)), "")
     address = next((each for each in instruction.operands if isinstance(each, Address)), None)
     base = address.base.text if address is not None and isinstance(address.base, Name) else ""
     offset = address.offset if address is not None else 0
-    return TextEffect(instruction, kind, base, space, _size(instruction), opcode in ("atom", "red"), offset)
+    return TextEffect(instruction, kind, base, space, _size(instruction), offset)
 
 
 def _size(instruction: Instruction) -> int | None:
