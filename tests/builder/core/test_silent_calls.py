@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 import pytest
@@ -230,3 +231,37 @@ def test_another_cta_needs_a_cluster():
         said.append(caught.value.diagnostics[0].fix)
     assert said[0] == said[1]
     assert "cluster=2" in said[0]
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_return_leaves_the_stages_of_its_own_function(inside):
+    """It goes on after the call: a stage around the call is not left."""
+
+    @nvb.function
+    def served(k, i: i32):
+        with ring.drain() if inside else contextlib.nullcontext():
+            returned(k, i)
+
+    def returned(k, i):
+        with k.if_(i == 3):
+            k.return_()
+
+    k = builder()
+    ring, n = k.pipeline(2, 2, a=TILE), k.arguments[1]
+
+    def program():
+        k.mbarrier.ready()
+        with k.producer(40), k.range(n), ring.fill() as stage:
+            k.tma.load(stage.a, k.arguments[0], (0, 0), stage.full)
+        with k.consumers(232), k.range(n) as i:
+            if inside:
+                served(k, i)
+            else:
+                with ring.drain():
+                    served(k, i)
+        return k.finish()
+
+    if inside:
+        assert rule_of(program) == "pipeline.left"
+    else:
+        assert program().diagnostics == ()
