@@ -78,6 +78,32 @@ def test_threads_copy_any_number_of_bytes():
     assert k.pipeline(2, copies="cp.async", raw=20).bytes == 20
 
 
+def test_how_many_bytes_come_may_be_known_when_it_runs():
+    """What is read is announced, beside the whole of other tiles."""
+
+    @nvb.kernel("sm_90a", threads=256)
+    def kernel(k, x: nvb.Pointer(f32, align=16), n: nvb.i32, out: nvb.Pointer[f32]):
+        k.assume(n <= 32)
+        ring = k.pipeline(2, 1, row=(f32, 128), scale=(f32, 4))
+        k.mbarrier.ready()
+        with k.if_(k.warpgroup_id() == 0), k.one_thread():
+            with k.range(3) as step, ring.fill(bytes={"row": n * 16}) as stage:
+                k.bulk.load(stage.row, x + step * 128, n * 16, stage.full)
+                k.bulk.load(stage.scale, x + 384 + step * 4, 16, stage.full)
+            ring.finish()
+        with k.if_(k.warpgroup_id() == 1), k.range(3) as step, ring.drain() as stage:
+            at = k.thread_id() % 128
+            with k.if_(at < n * 4):
+                out[step * 128 + at] = stage.row[at] + stage.scale[at % 4]
+            k.barrier.sync(1, 128)
+
+    x, out = np.arange(400, dtype=np.float32), np.zeros((3, 128), np.float32)
+    nvb.runtime.load(kernel.compile(assemble=False), device="simulator").launch(1, x, 5, out)
+    rows, scales = x[:384].reshape(3, 128), x[384:396].reshape(3, 4)
+    expected = np.where(np.arange(128) < 20, rows + np.tile(scales, 32), 0)
+    assert np.array_equal(out, expected)
+
+
 def filled(given):
     def fill(k):
         ring = k.pipeline(2, 1, row=(f32, 128))

@@ -10,6 +10,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import Major, SmemLayout, SwizzleMode, bf16, f16, f32, f64, i32, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.ops.matrix.wgmma import check_threads
 from nvbackend.signature import Parameter, Scalar
 from tests.support.said import said
 from tests.support.wgmma_kernel import wgmma_kernel
@@ -100,6 +101,19 @@ def test_wgmma_needs_whole_warpgroups(threads):
         multiply(builder(threads))
     assert caught.value.diagnostics[0].rule_id == "wgmma.threads"
     multiply(builder(caught.value.diagnostics[0].values["wanted"]))
+
+
+@pytest.mark.parametrize("threads", [32, 96, 128, 160, 256, 416])
+def test_threads_that_may_come_are_of_whole_warpgroups(threads):
+    """Where nobody knows who comes, as in code that is attached late, all of the kernel's may."""
+    everyone = (1 << threads) - 1
+    for among in (None, 0, 1, everyone, everyone >> 1, 1 << threads - 1, (1 << 128) - 1 & everyone):
+        comers = range(threads) if among is None else [one for one in range(threads) if among >> one & 1]
+        is_refused = any(one // 128 * 128 + 128 > threads for one in comers)
+        with pytest.raises(nvb.DiagnosticError) if is_refused else contextlib.nullcontext() as caught:
+            check_threads(threads, among)
+        if is_refused:
+            assert [each.rule_id for each in caught.value.diagnostics] == ["wgmma.threads"]
 
 
 @pytest.mark.parametrize("leave", [False, True])

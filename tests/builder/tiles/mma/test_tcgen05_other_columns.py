@@ -51,3 +51,15 @@ def test_what_the_fix_says_can_be_loaded(name: str) -> None:
                 assert start <= first < start + wanted
             assert fix_for(mma, start, wanted) is None, (first, count, fix)
     assert refused
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_columns_that_the_tile_does_not_have(name: str) -> None:
+    """Before the first, after the last, or none: what is told are the columns that there are."""
+    mma = tiled(*CASES[name])
+    width = CASES[name][1][1]
+    for first in range(-2, width + 2):
+        for count in range(-1, width + 3):
+            is_inside = first >= 0 and count > 0 and first + count <= width
+            told = (fix_for(mma, first, count) or "").startswith(f"load columns 0 to {width - 1} at most")
+            assert told is not is_inside, (first, count)
