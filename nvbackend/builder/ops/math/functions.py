@@ -309,7 +309,7 @@ class Math(Emission):
 
         `form` "tanh": the usual approximation of it, value * (1 + tanh(sqrt(2 / pi) (value + 0.044715 value**3))) / 2,
         as a product with a sigmoid, off by at most 2**-21 of `value`. `approx`: that form with the sigmoid of `approx`;
-        `form` "erf" has none (call.no-effect), and is accurate whatever the kernel's policy.
+        `form` "erf" has none (call.no-effect), and is accurate whatever the kernel's policy, as f64 is.
         """
         if form not in (None, "erf", "tanh"):
             rules.UNSUPPORTED_OPERATION.fail(
@@ -322,6 +322,7 @@ class Math(Emission):
                 reason='the approximation is of the form "tanh"',
                 advice="leave out form, or approx=True",
             )
-        if form != "erf" and self._approx(approx):
-            return self._function("gelu", value, waves.gelu_tanh, self._gelu, approx=approx)
-        return self._function("gelu", value, waves.gelu_tanh if form == "tanh" else waves.gelu, None)
+        operand = as_value(self._k, value)
+        if form != "erf" and (approx or (operand.type is not f64 and self._approx(approx))):
+            return self._function("gelu", operand, waves.gelu_tanh, self._gelu, approx=approx)
+        return self._function("gelu", operand, waves.gelu_tanh if form == "tanh" else waves.gelu, None)
