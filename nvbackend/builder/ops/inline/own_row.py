@@ -249,7 +249,7 @@ def _check_protocol(row: Row, instruction: Instruction) -> None:
 def _check_effect(row: Row, effect: of_text.TextEffect) -> None:
     """Raises row.semantics for what the row does not say."""
     instruction = effect.instruction
-    of_threads = instruction.parts[0] == "barrier" and "aligned" not in instruction.parts
+    of_threads = instruction.parts[0] == "barrier"  # one of whole warps is refused before
     if effect.kind == of_text.CONVERGENT and not of_threads and Effect.CONVERGENT not in row.effects:
         _refuse_effect(row, instruction, "is of a whole warp", Effect.CONVERGENT)
     if effect.kind == of_text.VOLATILE and row.is_pure:
