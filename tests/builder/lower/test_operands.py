@@ -155,3 +155,15 @@ def test_a_pointer_is_an_address_of_the_operands_own_space(space: int, casts: in
     text = str(function)
     assert text.count("addrspacecast") == casts
     assert text.count("ptrtoint") == int(in_asm)
+
+
+def test_numbers_of_an_instruction_are_no_registers() -> None:
+    """What the PTX has as a number is in the machine form once, and takes no register."""
+    k, *_ = builder()
+    k.cp_async.wait_group(1)
+    k.wgmma.wait_group(2)
+    k.barrier.sync(1, 128)
+    found = {each.opcode: each for each in k.machine.instructions()}
+    for opcode, immediates in (("cp.async.wait_group", {"pending": 1}), ("wgmma.wait_group", {"pending": 2})):
+        assert (found[opcode].operands, found[opcode].registers, found[opcode].immediates) == ({}, {}, immediates)
+    assert found["bar.sync"].operands == {"id": "1", "threads": "128"}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
 from nvbackend import DiagnosticError, u32
@@ -31,3 +34,12 @@ def test_each_call_takes_the_same_columns(call: str) -> None:
             use(call, columns)  # type: ignore[arg-type]
         (found,) = caught.value.diagnostics
         assert (found.rule_id, f"not {columns}" in found.message) == ("tcgen05.columns", True)
+
+
+def test_the_cell_of_the_address_has_the_name_of_the_block() -> None:
+    """So reports and messages about shared memory say whose it is."""
+    k: Any = KernelBuilder("named", "sm_100a", threads=128)
+    with k.tcgen05.tmem(32, relinquish=False, name="scores"), k.tcgen05.tmem(64):
+        pass
+    read = re.findall(r"read (\w+)\.\d+\[0, 4 bytes\]", str(k.finish(check=False).machine))
+    assert read == ["scores_address", "tmem_address"]

@@ -211,3 +211,18 @@ def test_what_one_instruction_reads_of_its_tiles(sparse, major, rows, columns, m
             "b_desc": b.layout.reach(rows, columns, 64, 32 if sparse else 16),
         }
     ]
+
+
+@pytest.mark.parametrize("statement", ["fence", "wait_group"])
+def test_what_is_read_behind_a_fence_or_a_wait_comes_out_of_it(statement):
+    """Each register of every accumulator: else LLVM may read it before the wait."""
+    k = builder()
+    accumulators = [k.wgmma.accumulator(8), k.wgmma.accumulator(16, f16), k.wgmma.accumulator(24)]
+    for number, each in enumerate(accumulators):
+        each.fill(float(number))
+    getattr(k.wgmma, statement)()
+    registers = [value.ir for each in accumulators for value in each.values()]
+    assert len(registers) == 4 + 4 + 12
+    (call,) = {register.operands[0] for register in registers}
+    assert statement.partition("_")[0] in str(call.callee)
+    assert [register.indices for register in registers] == [[place] for place in range(len(registers))]

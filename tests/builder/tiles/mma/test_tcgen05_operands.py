@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend import bf16, e4m3, f16, f32
+from nvbackend import bf16, e4m3, f16, f32, tf32
 from nvbackend.layout import Layout
 
 HEAD, KEYS, OUT = 64, 64, 32
 """Columns of Q and K, rows of K and columns of P, columns of the result."""
-NUMPY = {f16: np.float16, bf16: ml_dtypes.bfloat16, e4m3: ml_dtypes.float8_e4m3fn}
+NUMPY = {f16: np.float16, bf16: ml_dtypes.bfloat16, e4m3: ml_dtypes.float8_e4m3fn, tf32: np.float32}
+KIND = {e4m3: "f8f6f4", tf32: "tf32"}
 
 
 def weighing(m: int, ctas: int, element: nvb.ElementType, tiles: int, by_address: bool) -> nvb.KernelDefinition:
@@ -21,13 +22,14 @@ def weighing(m: int, ctas: int, element: nvb.ElementType, tiles: int, by_address
 
     P is stored to columns that are allocated, or to the plain address of them.
     """
-    kind = "f8f6f4" if element is e4m3 else "f16"
-    step = 32 if element is e4m3 else 16
+    kind = KIND.get(element, "f16")
+    step = 256 // element.bits
     rows = m * tiles // ctas
     swizzle = nvb.SwizzleMode.B64 if element is e4m3 else nvb.SwizzleMode.B128
     Queries = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(rows, HEAD))]
     Keys = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(KEYS // ctas, HEAD))]
-    Values = Annotated[nvb.TensorMap, nvb.TensorMap(element, box=(OUT // ctas, KEYS), swizzle=KEYS * element.bits // 8)]
+    wide = min(KEYS, 1024 // element.bits)
+    Values = Annotated[nvb.TensorMap, nvb.TensorMap(element, box=(OUT // ctas, wide), swizzle=wide * element.bits // 8)]
 
     @nvb.kernel("sm_100a", threads=128, cluster=ctas)
     def kernel(k, q: Queries, keys: Keys, values: Values, out: nvb.Pointer[f32]):
@@ -58,10 +60,10 @@ def weighing(m: int, ctas: int, element: nvb.ElementType, tiles: int, by_address
             k.mbarrier.wait(done, phase)
             k.tcgen05.fence_after_thread_sync()
 
-        with k.tcgen05.tmem(128 * tiles, cta_group=ctas) as tmem:
+        with k.tcgen05.tmem((256 if element is tf32 else 128) * tiles, cta_group=ctas) as tmem:
             s, o = tmem.columns(0, 64 * tiles), tmem.columns(96 * tiles, 32 * tiles)
             multiply(scores, s, a, b, 0)
-            place = tmem.columns(64 * tiles, 32 * tiles)
+            place = tmem.columns(128 * tiles, 64 * tiles) if element is tf32 else tmem.columns(64 * tiles, 32 * tiles)
             p = weights.make_fragment_A(place.address if by_address else place, scores.load(s) * 0.5)
             multiply(weights, o, p, c, 1)
             weights.load(o).store(k.tensor(out + rank * (rows * OUT), Layout((rows, OUT), (OUT, 1))))
@@ -80,6 +82,8 @@ def weighing(m: int, ctas: int, element: nvb.ElementType, tiles: int, by_address
         (128, 1, e4m3, 1, False),
         (64, 1, e4m3, 1, True),
         (128, 1, f16, 2, True),
+        (128, 1, tf32, 1, False),
+        (64, 1, tf32, 1, True),
     ],
 )
 def test_weights_go_back_to_tensor_memory(
