@@ -340,3 +340,27 @@ def test_the_isas_own_example_of_alignment():
     assert [one.rule_id for one in address_violations("", "a", cube, f16, f16, 16)] == ["wmma.alignment"]
     both = address_violations("", "a", cube, f16, u32, 16)
     assert [one.rule_id for one in both] == ["wmma.element", "wmma.alignment"]
+
+
+def rules_of(call):
+    try:
+        call()
+    except nvb.DiagnosticError as error:
+        return [each.rule_id for each in error.diagnostics]
+    return []
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
+@pytest.mark.parametrize("shape", [CUBE, "m32n8k16", "m8n8k4", "m16n16k8", "m8n8k128"])
+def test_a_fragment_of_registers_is_one_that_could_be_loaded(target, shape):
+    """The same is wrong with both; where nothing is, the fragment has too few registers here."""
+    s = Scene(target)
+    legal = 0
+    for fragment, layout in (("a", "row"), ("b", "col"), ("a", "diagonal"), ("c", "row"), ("d", "row")):
+        for element in (f16, bf16, tf32, f32, f64, s8, s32, b1):
+            stride = None if fragment == "c" else 256
+            loaded = rules_of(lambda: s.k.wmma.load(fragment, shape, element, s.raw, stride=stride, layout=layout))  # noqa: B023
+            made = rules_of(lambda: s.k.wmma.fragment(fragment, shape, element, [], layout=layout))  # noqa: B023
+            legal += not loaded
+            assert made == (loaded or ["wmma.arity"]), (fragment, layout, element)
+    assert (legal > 0) == (shape not in ("m16n16k8", "m8n8k4") or target != "sm_75")
