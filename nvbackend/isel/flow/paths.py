@@ -189,8 +189,6 @@ def _is_avoided(path: MachineFunction, start: str, name: str) -> bool:
 
 def wrong_mask(instr: MachineInstr, cluster: int) -> int | None:
     """A mask that it certainly is given, and that names no CTA or one past the cluster."""
-    if instr.reach is None and facts.MASK not in instr.facts:
-        return None
     return next((mask for mask in _masks(instr) if not mask or mask >> cluster), None)
 
 
