@@ -7,7 +7,7 @@ number that is certainly wrong is refused here, and one that may be is given in 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from nvbackend.builder.value_tracking.expressions.bits import Bits
 from nvbackend.builder.value_tracking.expressions.provenance import parity_facts, swizzle_fact, variables, wraps
 from nvbackend.builder.values.values import GLOBAL_SPACE
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule, raise_all
-from nvbackend.intrinsics.row.row import GUARD, Intrinsic, RegisterClass, Role, Row
+from nvbackend.intrinsics.row.row import GUARD, Intrinsic, RegisterClass, Row
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion, Scope, Semantics, TensorMapUse
 from nvbackend.intrinsics.words.tcgen05_control import control_words
 from nvbackend.isel.flow.memory_uses import STRIDE, address_use, descriptor_use, known_extent
@@ -131,7 +131,7 @@ class OperandTracking:
     def _reach(self, cluster: ClusterExecution, row: Row, operands: Operands) -> Reach | None:
         guard = operands.get(GUARD)
         for operand in row.operands:
-            if operand.register is RegisterClass.SHARED_CLUSTER or (operand.name == BARRIER and row.semantics.peers):
+            if operand.register is RegisterClass.SHARED_CLUSTER or operand.name == BARRIER:
                 address = operands.get(operand.name)
                 if isinstance(address, ir.Value):
                     self.check_rank(address, guard)
@@ -301,26 +301,21 @@ def constants_of(row: Row, operands: Operands) -> dict[str, int]:
     for operand in row.operands:
         register = operands.get(operand.name)
         number = register.constant if isinstance(register, ir.Constant) else register
-        if operand.name in _CONSTANTS and operand.role is not Role.OUTPUT and isinstance(number, int):
+        if operand.name in _CONSTANTS and isinstance(number, int):
             known[operand.name] = number
     return known
 
 
 def sources(operands: Operands) -> dict[str, frozenset[str]]:
     """The variables that the traced operands are computed from, for those where all are known."""
-    if BARRIER not in operands:
-        return {}
     traced = {name: value for name in _TRACED if isinstance(value := operands.get(name), ir.Value)}
     return {name: names for name, value in traced.items() if (names := variables(value)) is not None}
 
 
 def _descriptors(row: Row, operands: Operands) -> Iterator[tuple[str, ir.Value]]:
-    for operand in row.operands:
-        if operand.role is not Role.INPUT:
-            continue
+    for operand in row.inputs:
         if operand.name == INSTRUCTION_DESCRIPTOR or descriptor_use(row.semantics, operand) is not None:
-            registers = operands.get(operand.name)
-            value = registers[0] if isinstance(registers, Sequence) else registers
+            value = operands.get(operand.name)
             if isinstance(value, ir.Value):
                 yield operand.name, value
 
