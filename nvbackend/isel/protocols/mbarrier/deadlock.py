@@ -66,8 +66,7 @@ class Deadlocks:
 
     def _late(self, cell: Cell, walk: _Walk) -> list[Use]:
         """The arrivals that some thread could make if it were not for the waits."""
-        arrivals = (use for use in self._uses.of(cell, MbarrierUse.ARRIVE) if use.site.position not in walk.made)
-        return [use for use in arrivals if self._firsts.coming[use.site.block]]
+        return [use for use in self._uses.of(cell, MbarrierUse.ARRIVE) if use.site.position not in walk.made]
 
     def _first(self, stuck: Sequence[Use]) -> Use:
         return min(stuck, key=lambda use: (self._brings_data(use.cell), use.site.position))
@@ -132,8 +131,9 @@ class _Walk:
             use = uses[place]
             position = use.site.position
             if position in self.held:
-                _, _, before = self._parked.get(position, (block, place, 0))
-                self._parked[position] = (block, place + 1, before | threads)
+                if position in self._parked:
+                    threads |= self._parked[position][2]
+                self._parked[position] = (block, place + 1, threads)
                 return
             if position in self._uses.arrivals and position not in self.made:
                 self._arrive(use)
