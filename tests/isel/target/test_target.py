@@ -194,6 +194,13 @@ def test_features_by_a_second_reading(name: str) -> None:
         Feature.WIDE_IM2COL: datacenter,
         Feature.TWO_CTA_TMA: datacenter,
         Feature.BLOCK_SCALED_MMA: suffix != "" and number in (120, 121),
+        Feature.TMA_GATHER: datacenter,
+        Feature.REDUX_F32: datacenter and number not in (101, 110),
+        Feature.MULTIMEM_FP8: datacenter or name in ("sm_120a", "sm_121a"),
+        Feature.NARROW_FLOATS: suffix != "" and number >= 100,
+        Feature.STOCHASTIC_ROUNDING: name in ("sm_100a", "sm_103a"),
+        Feature.TMA_SWIZZLE_96: name == "sm_103a",
+        Feature.TMEM_K96: name == "sm_103a",
     }
     wrong = [feature for feature, has in expected.items() if target.has(feature) != has]
     assert wrong == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import random
-from itertools import combinations
+from itertools import combinations, product
 
 import pytest
 
@@ -136,6 +136,21 @@ def test_sums_are_told_where_all_of_them_are_known(first: int) -> None:
         said |= found
     names = ("no-arrival", "arrivals", "unexpected-bytes", "missing-bytes", "wrong-bytes")
     assert said == {f"mbarrier.{name}" for name in names}
+
+
+@pytest.mark.parametrize("threads", [*product((1, 2), repeat=2)])
+@pytest.mark.parametrize("even", [True, False])
+def test_bytes_of_rounds_that_differ_are_summed_of_one_thread_alone(threads: tuple[int, int], even: bool) -> None:
+    """Of one thread, what it announces in its rounds and what it brings in them are as many."""
+    for announced, brought in product((16, 32), repeat=2):
+        inside = [
+            ("mbarrier.arrive.expect_tx", {facts.BYTES: announced, facts.THREADS: threads[0]}),
+            ("cp.async.bulk", {facts.BYTES: brought, facts.THREADS: threads[1]}),
+        ]
+        function = machine(1, [], inside, Scope.CTA if even else Scope.WARP)
+        uses, loops = find_uses(function), Loops(function)
+        sums = Transactions(uses, loops, Reaches(function, loops), None)
+        assert {one.rule.id for one in sums.findings(Cell(BARRIER, 0))} == wrong_bytes([], inside, even=even)
 
 
 # -- arrivals alone: drops, arrivals at peers, threads that are none, inits that are missing or differ, loops in loops

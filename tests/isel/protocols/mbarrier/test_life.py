@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -102,6 +102,9 @@ def instruction(one: Line) -> MachineInstr:
     symbol = "%i@b0*8" if one.offset is None else ""
     touch = MemoryTouch(one.memory, use, "barrier", one.offset or 0, symbol, one.size or None)
     opcode = OPCODES[one.what]
+    if one.what == "write":  # nothing is said of what it reads
+        read = replace(touch, use=MemoryUse.READ, offset=0, symbol="", bytes=None)
+        return MachineInstr(opcode, memory=(read, touch), semantics=semantics_of(opcode))
     if one.remote:
         return MachineInstr(opcode, AT_A_PEER, memory=(touch,), facts=one.known)
     return MachineInstr(opcode, memory=(touch,), facts=one.known, semantics=semantics_of(opcode))

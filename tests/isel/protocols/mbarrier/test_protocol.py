@@ -62,6 +62,25 @@ def test_a_parity_that_no_round_changes_is_shown(parity, text):
     assert text in told[0]
 
 
+@pytest.mark.parametrize("of_memory", [True, False])
+def test_of_a_parity_from_memory_nothing_is_known(of_memory):
+    """Another thread may have changed it in each round."""
+
+    def program(k, a, n):
+        full, kept = k.mbarrier.array(1, arrivals=256), k.shared(i32, 256)
+        kept[k.thread_id()] = 0
+        k.mbarrier.ready()
+        with k.range(8):
+            k.mbarrier.arrive(full)
+            k.mbarrier.wait(full, kept[k.thread_id()] & 1 if of_memory else 0)
+
+    try:
+        told = built(program).diagnostics
+    except nvb.DiagnosticError as error:
+        told = error.diagnostics
+    assert ("mbarrier.parity-fixed" in [one.rule_id for one in told]) is not of_memory
+
+
 @pytest.mark.parametrize("around", [True, False])
 def test_a_parity_belongs_to_a_loop_only_if_that_is_around(around):
     """What another loop changes later is a value from before the ring's own loop."""
