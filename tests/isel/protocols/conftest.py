@@ -7,9 +7,11 @@ from unittest import mock
 
 import pytest
 
+from nvbackend.dry_run.runs import Judged
+
 
 @pytest.fixture(scope="package", autouse=True)
 def without_a_dry_run() -> Iterator[None]:
     """Nothing is said but what the verifier says."""
-    with mock.patch("nvbackend.builder.kernel.kernel.dry_run", return_value=[]):
+    with mock.patch("nvbackend.builder.kernel.kernel.dry_run", return_value=Judged([])):
         yield
