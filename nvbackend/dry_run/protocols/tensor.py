@@ -30,6 +30,7 @@ from nvbackend.isel.machine.tensor_memory_uses import COLUMNS_OF_A, LANE_SHIFT
 from nvbackend.isel.protocols.tmem.rules import MISSING_DEALLOC
 
 COLUMNS = 512
+_COLUMN_BITS = 32
 _BEFORE, _AFTER = "k.tcgen05.fence_before_thread_sync()", "k.tcgen05.fence_after_thread_sync()"
 _APART = "; if both are accumulators of their own, give them columns of their own"
 _PARTS, _LANES = 8, 16
@@ -40,6 +41,9 @@ _OF_ALL_LANES = ("32x32b", "16x32bx2")
 _WHOLE = {1: 128, 2: 256}
 _MATRICES = ("d", "a")
 """The operands of a product that are matrices in tensor memory."""
+_FACTORS = ("scale_a", "scale_b")
+_COPY = "tcgen05.cp"
+"""It fills all lanes, also by a shape of fewer, which goes to each group of warps; but for that of 4 lanes."""
 
 
 class Tensors:
@@ -121,6 +125,7 @@ class Tensors:
             places = self._places(step, said)
             if places is None:
                 self._complete &= not said.writes
+                self._begins(step, said)
                 continue
             if said.name == "a":
                 self._overlaps(step)
@@ -147,6 +152,8 @@ class Tensors:
             lane = self._lane(step, lane, lanes)
             self._is_allocated(step, [step.cta], column, said.extent)
             return [(step.cta, list(_cells(range(lane, lane + lanes), column, said.extent)))]
+        if (parts := self._parts(step, said, column)) is not None:
+            return parts
         packed = step.instr.words.get(INSTRUCTION_DESCRIPTOR)
         axes, group = row.axes, step.instr.semantics.cta_group or 1
         if said.name not in _MATRICES or packed is None or axes.get("weight_stationary"):
@@ -156,6 +163,26 @@ class Tensors:
             return None
         columns = asked.n if said.name == "d" else COLUMNS_OF_A
         ctas = [step.cta] if group == 1 else [step.cta & ~1, step.cta | 1]
+        self._is_allocated(step, ctas, column, columns)
+        return [(cta, list(_cells(range(128), column, columns))) for cta in ctas]
+
+    def _begins(self, step: Step, said: MemoryOperand) -> None:
+        """Check the first column of an access of which it is not known which cells it has."""
+        address = number(step.value(said.name), step.lanes)
+        if address is not None:
+            self._is_allocated(step, [step.cta], address & (1 << LANE_SHIFT) - 1, 1)
+
+    def _parts(self, step: Step, said: MemoryOperand, column: int) -> list[tuple[int, list[slice]]] | None:
+        """What a copy fills, or the first of the factors that a product reads; None of another operand."""
+        assert step.instr.row is not None
+        if said.name in _FACTORS:
+            self._is_allocated(step, [step.cta], column, 1)
+            return [(step.cta, list(_cells(range(_LANES), column, 1)))]
+        lanes, _, bits = str(step.instr.row.axes.get("shape", "")).removesuffix("b").partition("x")
+        if step.instr.row.opcode != _COPY or int(lanes) < _LANES:
+            return None
+        columns = int(bits) // _COLUMN_BITS
+        ctas = [step.cta] if step.instr.semantics.cta_group == 1 else [step.cta & ~1, step.cta | 1]
         self._is_allocated(step, ctas, column, columns)
         return [(cta, list(_cells(range(128), column, columns))) for cta in ctas]
 
