@@ -63,3 +63,42 @@ def test_a_copy_is_the_form_of_its_own_size(tmp_path: Path, capsys: pytest.Captu
         said.append(capsys.readouterr().out)
     assert [re.findall(r"Copies (\d+) bytes", each) for each in said] == [["4"], ["8"], ["16"]]
     assert not any("variants" in each for each in said)
+
+
+LONG = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k()
+{{
+ .reg .b32 %r<3>;
+ .reg .b32 {operand};
+ mov.b32 {operand}, 7;
+ mov.b32 %r1, {operand};
+ ret;
+}}
+"""
+"""A register that line 8 sets and line 9 reads."""
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, 5])
+@pytest.mark.parametrize(
+    ("limit", "text", "around"),
+    [
+        (40, "{operand}", "  {shown}  "),
+        (60, "mov.b32 {operand}, 7;", ": {shown}\n"),
+        (100, "mov.b32 %r1, {operand};", ":9: {shown} (in k)"),
+    ],
+)
+def test_long_texts_are_cut_to_what_they_may_be(
+    limit: int, text: str, around: str, more: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An operand, the line that set it, and the line itself: their beginnings and their last six letters are left."""
+    operand = "%begin" + "x" * (limit + more - len(text.format(operand="%beginend"))) + "end"
+    file = tmp_path / "long.ptx"
+    file.write_text(LONG.format(operand=operand))
+    assert main(["explain", f"{file}:9"]) == 0
+    whole = text.format(operand=operand)
+    assert len(whole) == limit + more
+    shown = whole if more <= 0 else f"{whole[: limit - 11]} ... {whole[-6:]}"
+    assert len(shown) == min(limit, limit + more)
+    assert around.format(shown=shown) in capsys.readouterr().out

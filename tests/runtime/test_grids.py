@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import i32, runtime
-from nvbackend.runtime.launch import full_grid, grid_dimensions
+from nvbackend.runtime.launch import check_grid, full_grid, grid_dimensions
+from nvbackend.signature import LaunchBounds, Signature
 
 
 @nvb.kernel("sm_90a", threads=32)
@@ -61,3 +63,26 @@ def refused(grid: Any) -> tuple[str, str | None]:
         LOADED.launch(grid, np.zeros(30, np.int32))
     (found,) = [each for each in caught.value.diagnostics if each.rule_id == "launch.grid"]
     return found.message, found.fix
+
+
+@pytest.mark.parametrize(
+    ("clusters", "grid", "said"),
+    [
+        ((4, 1, 1), (6, 5, 3), ["x = 6 is not a multiple of the cluster of 4 CTAs -> 8"]),
+        ((2, 3, 1), (5, 7, 3), [*("x = 5 ... 2 CTAs along x -> 6", "y = 7 ... 3 CTAs along y -> 9")]),
+        ((1, 3, 1), (5, 7, 3), ["y = 7 ... 3 CTAs along y -> 9"]),
+        ((1, 1, 2), (5, 7, 3), ["z = 3 ... 2 CTAs along z -> 4"]),
+        ((5, 7, 1), (5, 7, 3), []),
+        ((2, 1, 1), 7, ["x = 7 ... 2 CTAs -> 8"]),
+        ((2, 3, 1), 4, ["y = 1 ... 3 CTAs along y -> 3"]),
+        ((2, 1, 5), (4, 9), ["z = 1 ... 5 CTAs along z -> 5"]),
+    ],
+)
+def test_whole_clusters_fill_a_grid(clusters: tuple[int, int, int], grid: Any, said: list[str]) -> None:
+    """The axis is named where a cluster lies along others than x."""
+    bounds = LaunchBounds(32, cluster=math.prod(clusters), cluster_shape=clusters)
+    faults = list(check_grid(Signature("clustered", (), bounds), grid))
+    advice = "round it up to {} and let the CTAs beyond the work leave"
+    told = [each.replace("...", "is not a multiple of the cluster of").partition(" -> ") for each in said]
+    assert [(one.rule_id, one.fix) for one in faults] == [("launch.grid", advice.format(fix)) for _, _, fix in told]
+    assert all(one.message.endswith(problem) for one, (problem, _, _) in zip(faults, told, strict=True)), faults

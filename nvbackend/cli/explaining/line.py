@@ -223,11 +223,12 @@ def cells(match: Match, names: Sequence[str] | None) -> Iterator[tuple[str, str,
     """Each operand as a line of a table: its name or number, its text, and what is known of its value."""
     for place, operand in enumerate(match.line.instruction.operands):
         name = names[place] if names is not None else ""
-        yield f"  {name or place}", _short(print_operand(operand)), _value(match, operand)
+        yield f"  {name or place}", _short(print_operand(operand), 40), _value(match, operand)
 
 
-def _short(text: str, most: int = 40) -> str:
-    return text if len(text) <= most else f"{text[: most - 10]} ... {text[-6:]}"
+def _short(text: str, most: int) -> str:
+    """The text in at most so many letters: its beginning and the last six."""
+    return text if len(text) <= most else f"{text[: most - 11]} ... {text[-6:]}"
 
 
 def _value(match: Match, operand: Operand) -> str:

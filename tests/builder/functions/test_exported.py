@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from llvmlite import binding
 
 import nvbackend as nvb
 from nvbackend import DiagnosticError, f16, f32, i32
@@ -425,3 +426,11 @@ def test_numba_has_no_such_type() -> None:
 
     with pytest.raises(DiagnosticError, match=r"function.numba.*is f16"):
         doubled.compile("sm_90").numba()
+
+
+@pytest.mark.parametrize("one", [scaled, sum_of_row], ids=lambda one: one.__name__)
+def test_llvm_may_not_move_it_to_where_fewer_threads_are(one) -> None:
+    """Who links it as LTO-IR has it inlined, with whatever barriers it has or gets."""
+    compiled = one.compile("sm_80")
+    function = binding.parse_assembly(compiled.ir).get_function(compiled.name)
+    assert b"convergent" in b" ".join(function.attributes).split()
