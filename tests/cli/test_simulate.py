@@ -129,6 +129,12 @@ def test_tensor_maps_are_bound_in_python(file: str, capsys: pytest.CaptureFixtur
     printed = capsys.readouterr().err
     assert printed.startswith("error[cli.simulate]: scale takes tensor maps (y), which the command line cannot bind")
     assert "nvb.TensorMap(...).bind(array)" in printed
+    body = SCALE[SCALE.index(".visible") :].replace("scale(", "plain(")
+    Path(file).write_text(f"{text}\n{body}", encoding="utf-8")
+    plain = ["simulate", file, "--kernel", "plain", "--arg", "f32[4]", "--arg", "f32[4]", "--arg", "1"]
+    assert main(plain) == 0, "the other kernel takes none"
+    assert main([*plain[:3], "scale", *plain[4:]]) == 2
+    assert capsys.readouterr().err == printed
 
 
 def test_memory_runs_out(file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

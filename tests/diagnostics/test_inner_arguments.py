@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from llvmlite import ir
 
 from nvbackend.diagnostics import missing_name
-from nvbackend.diagnostics.arguments import wrong_arguments
+from nvbackend.diagnostics.arguments import _hint, wrong_arguments
 
 
 @dataclass(frozen=True)
@@ -74,3 +75,37 @@ def test_names_that_there_are_not(known: Any, shown: str, advice: str) -> None:
     (found,) = missing_name("the box", "lid", "z", known).diagnostics
     assert found.message == f"the box has no lid 'z', only {shown}"
     assert found.fix == advice
+
+
+def _of(name: str) -> object:
+    """An object of a class of this name."""
+    return type(name, (), {"__module__": "made.here"})()
+
+
+ELEMENTWISE = ": compute it of each element, .map(lambda value: ...)"
+AT_RUN_TIME = ", which is known only when the kernel runs"
+HINTS = [
+    (_of("TileValues"), "Operand", ELEMENTWISE),
+    (_of("AxisValues"), "Operand | None", ELEMENTWISE),
+    (_of("TileValues"), "int", ""),
+    (_of("Tensor"), "Operand", ""),
+    ([3], "Operand", ""),
+    (_of("Value"), "int", AT_RUN_TIME),
+    (_of("Value"), "int | None", ""),
+    (_of("Value"), "ElementType", ""),
+    (_of("Other"), "int", ""),
+    ("f32", "ElementType", ": use nvb.f32"),
+    ("f32", "str", ""),
+    ("no such", "ElementType", ""),
+    (
+        ir.Constant(ir.IntType(32), 3),
+        "Operand",
+        ": not the register, .ir; an attached builder takes one by k.value(...)",
+    ),
+    (ir.IntType(32), "Operand", ""),
+]
+
+
+@pytest.mark.parametrize(("value", "wanted", "hint"), HINTS)
+def test_what_is_said_beside_the_kinds_is_for_both_of_them(value: object, wanted: str, hint: str) -> None:
+    assert _hint(value, wanted) == hint

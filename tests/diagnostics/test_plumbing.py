@@ -13,7 +13,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend.codegen.llvm import compile_ir
-from nvbackend.diagnostics import users
+from nvbackend.diagnostics import location, users
 from nvbackend.diagnostics.location import MARK_OF_PLUMBING
 
 LOWERING = """
@@ -206,3 +206,20 @@ def test_the_frame_is_the_users_or_else_the_compilers_innermost(asking):
     assert there(user, passes_compilers=False) == "inner"
     assert alone == ["there", "inner"]
     assert in_thread.f_code.co_name == "inner", "nobody but Python's library calls it"
+
+
+def test_a_compiler_is_not_kept_as_the_user(asking):
+    """A place that asks again and again has the user's frame, also after nobody but the compiler was there."""
+    callers = location.CallerFrames()
+    asking.location = types.SimpleNamespace(caller_frame=callers.caller)
+
+    def first():
+        return asking.outer()
+
+    def second():
+        return asking.outer()
+
+    for _ in range(2):
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(asking.outer).result().f_code.co_name == "inner"
+        assert [function().f_code.co_name for function in (first, second, first)] == ["first", "second", "first"]

@@ -224,21 +224,6 @@ def test_beside_kernels_of_nvbackend():
     assert module.ptx.count(".entry") == 3
 
 
-def test_in_the_module_of_a_kernel_of_nvbackends_own():
-    """That one is verified by its own builder."""
-    own = nvb.KernelBuilder("own", "sm_90a", threads=64, parameters=[OUT])
-    own.arguments[0][own.thread_id()] = 5.0
-    own.finish()
-    builder = owner([GLOBAL], "beside", own.module)
-    k = attach(builder, parameters=[OUT])
-    fill(k, 7.0)
-    compiled = finished(builder, k, assemble=False)
-    assert compiled.ptx.count(".entry") == 2
-    out = np.zeros(32, np.float32)
-    nvb.runtime.load(compiled, device="simulator").launch(1, out)
-    assert np.array_equal(out, np.full(32, 7))
-
-
 def test_a_function_that_the_kernel_calls_has_shared_memory_of_its_own():
     module = ir.Module("owner")
     inside = owner([], "inside", module, kernel=False)

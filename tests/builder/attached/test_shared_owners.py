@@ -6,6 +6,7 @@ import inspect
 import itertools
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from nvbackend import DiagnosticError, f32, i32
 from nvbackend.builder.kernel.kernel import TRIPLE, KernelBuilder
 from nvbackend.builder.kernel.owners import shared_faults
 from nvbackend.codegen.llvm import compile_ir
+from tests.builder.attached import test_finished
 
 VOID = ir.FunctionType(ir.VoidType(), [])
 
@@ -400,3 +402,18 @@ def test_static_memory_of_the_kernel_itself_is_counted_once():
     k.shared_static(f32, 6 * 1024)[k.thread_id()] = 1.0
     fill(k, 200 * 1024 // 4)
     assert k.finish().diagnostics == ()
+
+
+def test_in_the_module_of_a_kernel_of_nvbackends_own():
+    """That one is verified by its own builder."""
+    own = KernelBuilder("own", "sm_90a", threads=64, parameters=[test_finished.OUT])
+    own.arguments[0][own.thread_id()] = 5.0
+    own.finish()
+    builder = test_finished.owner([test_finished.GLOBAL], "beside", own.module)
+    k = test_finished.attach(builder, parameters=[test_finished.OUT])
+    test_finished.fill(k, 7.0)
+    compiled = test_finished.finished(builder, k, assemble=False)
+    assert compiled.ptx.count(".entry") == 2
+    out = np.zeros(32, np.float32)
+    nvb.runtime.load(compiled, device="simulator").launch(1, out)
+    assert np.array_equal(out, np.full(32, 7))
