@@ -32,7 +32,7 @@ _ELSEWHERE = {
 }
 """Instructions of protocols and of control flow, and the calls that have them."""
 _SPACES = "shared", "global", "local", "const", "param"
-_SIZE = re.compile(r"[a-z]+?(8|16|32|64|128)(?:x2)?$")
+_SIZE = re.compile(r"[a-z]+?(8|16|32|64|128)(x2)?$")
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 _CLOCKS = frozenset(f"%{name}" for name in NAMES if special_register(name).effects)
 
@@ -125,7 +125,10 @@ def _size(instruction: Instruction) -> int | None:
     match = _SIZE.match(instruction.parts[-1])
     count = next((_VECTORS[part] for part in instruction.parts if part in _VECTORS), 1)
     wide = next((len(each.elements) for each in instruction.operands if isinstance(each, Vector)), count)
-    return None if match is None else int(match[1]) // 8 * max(count, wide)
+    if match is None:
+        return None
+    halves = 2 if match[2] else 1
+    return int(match[1]) // 8 * halves * max(count, wide)
 
 
 def _refuse(instruction: str, reason: str, advice: str) -> None:
