@@ -184,3 +184,32 @@ def test_the_line_is_that_of_the_call():
         packed_as_f32(Scene())
     (found,) = caught.value.diagnostics
     assert found.location.line == first + len(lines) - 1
+
+
+REGISTERS = {
+    "f16": (nvb.mma.sync("m16n8k8", f16, f16, f32), "a", {"word", 7}),
+    "tf32": (nvb.mma.sync("m16n8k4", tf32, tf32, f32), "a", {"word", "number", 7, 1.5}),
+    "s8": (nvb.mma.sync("m16n8k16", s8, s8, s32), "a", {"word", 7}),
+    "s32": (nvb.mma.sync("m16n8k16", s8, s8, s32), "c", {"word", "integer", 7}),
+    "f32": (nvb.mma.sync("m16n8k8", f16, f16, f32), "c", {"number", 1.5, 7}),
+}
+"""An instruction, an operand of it, and what a register of that operand may be given as."""
+
+
+@pytest.mark.parametrize("kind", REGISTERS)
+@pytest.mark.parametrize("given", ["word", "number", "integer", "half", 7, 1.5])
+def test_what_a_register_may_be_given_as(kind, given):
+    """Its own bits; tf32 as the f32 that it is cut from, s32 as itself; a number as what the register holds."""
+    request, name, legal = REGISTERS[kind]
+    s = Scene()
+    values = {"word": s.word, "number": s.number, "integer": s.word.bitcast(s32), "half": s.word.to(f16)}
+    value = values.get(given, given)
+    sums = s.word if kind in ("s8", "s32") else s.number
+    operands = {"a": [s.word] * 2, "b": [s.word], "c": [sums] * 4}
+    operands[name] = [value] * len(operands[name])
+    if given in legal:
+        assert len(s.k.mma.sync(request, *operands.values())) == 4
+        return
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        s.k.mma.sync(request, *operands.values())
+    assert {each.rule_id for each in caught.value.diagnostics} <= {"value.type", "value.constant"}
