@@ -16,6 +16,7 @@ from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.diagnostics.location import stated_places
+from nvbackend.dry_run.targets import targets_of
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr
 from nvbackend.isel.target.target import Target
@@ -114,8 +115,7 @@ class AttachedCore(Core):
         for block in self.function.blocks:
             recorded = self.machine.blocks.get(block.name, MachineBlock(block.name))
             own = [each for each in recorded.instructions if not _is_added(each)]
-            operands = () if block.terminator is None else block.terminator.operands
-            asked = [each.name for each in operands if isinstance(each, ir.Block)]
+            asked = (each.name for each in targets_of(block.terminator))
             targets = [each if each in known else NOWHERE for each in asked]
             targets = [NOWHERE] if block.terminator is None else targets
             same = replace(recorded, instructions=own, successors=list(dict.fromkeys(targets)))

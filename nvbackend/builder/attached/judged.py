@@ -75,7 +75,7 @@ def can_be_kernel(k: Owned) -> bool:
 
 def _hidden(k: Owned) -> Iterator[ir.Instruction]:
     """Instructions of the owner's, other than calls, that matter to the protocols."""
-    emitted, homes = k.core.following.emitted, k.core.homes
+    emitted, homes = k.core.following.emitted, k.core.homes.keys()
     for block in k.function.blocks:
         for instruction in block.instructions:
             if instruction in emitted:

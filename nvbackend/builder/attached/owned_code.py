@@ -6,7 +6,7 @@ what its builder recorded is all that matters to the protocols.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, KeysView
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -15,6 +15,7 @@ from llvmlite import ir
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import GLOBAL_SPACE
 from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.dry_run.targets import targets_of
 
 _PRIVATE_SPACES = (GLOBAL_SPACE, 4, 5)
 """Address spaces that are never shared memory: global, constant and local."""
@@ -22,7 +23,7 @@ _VALUES = (
     *(ir.GEPInstr, ir.CastInstr, ir.CompareInstr, ir.SelectInstr, ir.PhiInstr, ir.AllocaInstr),
     *(ir.ExtractValue, ir.InsertValue, ir.ExtractElement, ir.InsertElement, ir.ShuffleVector),
 )
-_ENDS = (ir.Branch, ir.ConditionalBranch, ir.Ret, ir.Unreachable)
+_ENDS = (ir.Branch, ir.ConditionalBranch, ir.SwitchInstr, ir.IndirectBranch, ir.Ret, ir.Unreachable)
 _OPERATIONS = (
     *("add", "sub", "mul", "udiv", "sdiv", "urem", "srem", "shl", "lshr", "ashr", "and", "or", "xor"),
     *("fadd", "fsub", "fmul", "fdiv", "frem", "fneg", "freeze"),
@@ -124,9 +125,9 @@ def computes(function: ir.Function) -> bool:
     return all(is_harmless(instr) for block in function.blocks for instr in block.instructions)
 
 
-def homes_are_left_alone(instr: ir.Instruction, homes: Collection[ir.Block]) -> bool:
-    """Whether no operand of `instr` is one of these blocks."""
-    return not any(isinstance(operand, ir.Block) and operand in homes for operand in instr.operands)
+def homes_are_left_alone(instr: ir.Instruction, homes: KeysView[ir.Block]) -> bool:
+    """Whether `instr` never leads to one of these blocks."""
+    return homes.isdisjoint(targets_of(instr))
 
 
 def is_harmless(instr: ir.Instruction) -> bool:

@@ -52,7 +52,7 @@ def _is_safe(core: AttachedCore | None, instruction: ir.Instruction) -> bool:
     if not all(_is_plain(value.type) for value in (instruction, *instruction.operands) if hasattr(value, "type")):
         return False
     if not isinstance(instruction, ir.CallInstr):
-        return True
+        return not isinstance(instruction, ir.IndirectBranch)
     callee = instruction.callee
     name = str(callee.name) if isinstance(callee, ir.Function) else ""
     if name and not name.startswith(_GENERAL):

@@ -40,6 +40,7 @@ from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Diagnostic, Location, Uncopied, caller_location, raise_all
 from nvbackend.diagnostics.location import caller_line
 from nvbackend.dry_run.anchors import Anchor, Anchors
+from nvbackend.dry_run.targets import targets_of
 from nvbackend.intrinsics.row.row import Effect, Row
 from nvbackend.intrinsics.row.semantics import BARRIER, Scope
 from nvbackend.intrinsics.row.types import ElementType
@@ -365,14 +366,13 @@ class Core(Uncopied):
         for block in self.function.blocks:
             machine = self.machine.blocks[block.name] = recorded.get(block.name, MachineBlock(block.name))
             end = block.terminator
-            targets = [] if end is None else [operand.name for operand in end.operands if isinstance(operand, ir.Block)]
-            machine.successors = list(dict.fromkeys(targets))
-            if len(machine.successors) > 1:
+            machine.successors = [target.name for target in targets_of(end)]
+            if len(machine.successors) > 1 and isinstance(end, ir.ConditionalBranch):
                 choice = self._choices.get(block.name)
                 machine.sides = self.execution.sides(end.operands[0], (choice and choice.rounds) or ())
                 machine.ranks = self.execution.ranks(end.operands[0])
             returns = machine.instructions and machine.instructions[-1].semantics.exits
-            if end is not None and not targets and not returns:
+            if end is not None and not machine.successors and not returns:
                 machine.instructions.append(MachineInstr(RETURN))
         self._note_branches()
         self.tracking.maps.mark_stores(self.machine)

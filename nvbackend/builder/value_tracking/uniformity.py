@@ -24,6 +24,7 @@ from nvbackend.builder.value_tracking.known import Known, meet
 from nvbackend.builder.value_tracking.results import constant_of, result_of
 from nvbackend.builder.value_tracking.uniformity_graph import Bounds, Entry, Graph, Node, Rounds, Stores, reads_slot
 from nvbackend.diagnostics import Location
+from nvbackend.dry_run.targets import targets_of
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.graphs import ControlFlow, on_cycles, postorder
 from nvbackend.isel.machine.function import Branch
@@ -142,7 +143,8 @@ class _Analysis:
     @cached_property
     def _flow(self) -> ControlFlow:
         """Of the blocks that are there: a mistake may have left one open, and what follows it unmade."""
-        there = {block.name: _following(block) for block in self._function.blocks}
+        blocks = self._function.blocks
+        there = {block.name: [target.name for target in targets_of(block.terminator)] for block in blocks}
         return ControlFlow(
             {name: [other for other in following if other in there] for name, following in there.items()}
         )
@@ -304,8 +306,3 @@ def _rounds(bounds: list[Known], width: int) -> Known:
     start, end, step = whole
     rounds = np.where(step > 0, -((start - end) // np.maximum(step, 1)), 0)
     return Known(np.maximum(rounds, 0).astype(np.uint64))
-
-
-def _following(block: ir.Block) -> list[str]:
-    end = block.terminator
-    return [] if end is None else [operand.name for operand in end.operands if isinstance(operand, ir.Block)]

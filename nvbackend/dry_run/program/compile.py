@@ -17,6 +17,7 @@ from nvbackend.dry_run.program.needed import inputs as inputs_of
 from nvbackend.dry_run.program.needed import is_of_protocols, needed, pointers, results
 from nvbackend.dry_run.program.operations import is_pure, operation_of
 from nvbackend.dry_run.program.registers import Registers
+from nvbackend.dry_run.targets import targets_of
 from nvbackend.dry_run.values.arithmetic import Operation
 from nvbackend.dry_run.values.floats import format_of
 from nvbackend.dry_run.when import Counter
@@ -192,17 +193,13 @@ class _Compiler:
 
     def _end(self, block: ir.Block, code: CodeBlock) -> None:
         end = block.terminator
-        if end is None or end.opname in ("ret", "unreachable"):
-            return
-        if end.opname == "switch":
+        code.targets = tuple(self._number[one.name] for one in targets_of(end))
+        if len(code.targets) > 1:
             code.condition = self._registers.of(end.operands[0])
-            code.targets = (self._number[end.default.name], *(self._number[to.name] for _, to in end.cases))
+        if isinstance(end, ir.SwitchInstr):
             code.cases = {int(value.constant): self._number[to.name] for value, to in end.cases}
-            return
-        targets = [self._number[one.name] for one in end.operands if isinstance(one, ir.Block)]
-        code.targets = tuple(targets)
-        if len(targets) > 1:
-            code.condition = self._registers.of(end.operands[0])
+        elif isinstance(end, ir.IndirectBranch):
+            self._opaque = True  # where it goes is no number that is computed here
 
     def _recorded(self, anchor: Anchor) -> Recorded:
         instr = anchor.instr

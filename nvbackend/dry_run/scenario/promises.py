@@ -13,6 +13,7 @@ from llvmlite import ir
 
 from nvbackend.dry_run.anchors import Anchor
 from nvbackend.dry_run.program.needed import pointers
+from nvbackend.dry_run.targets import targets_of
 from nvbackend.intrinsics.row.semantics import BARRIER
 from nvbackend.isel.flow.graphs import reached
 from nvbackend.isel.machine.function import MachineInstr
@@ -67,14 +68,11 @@ class Promises:
 
     def _conditions(self, block: str) -> list[Any]:
         """The conditions of the branches that all ways to a block take to the same side."""
-        following = {
-            one.name: [] if one.terminator is None else [to.name for to in one.terminator.operands if _is_block(to)]
-            for one in self._function.blocks
-        }
+        following = {one.name: [to.name for to in targets_of(one.terminator)] for one in self._function.blocks}
         entry, found = self._function.blocks[0].name, []
         for one in self._function.blocks:
             both = following[one.name]
-            for side in both if len(set(both)) == 2 else ():
+            for side in both if len(both) > 1 else ():
                 left = {**following, one.name: [to for to in both if to != side]}
                 if block not in reached([entry], left.__getitem__):
                     found.append(one.terminator.operands[0])
@@ -134,10 +132,6 @@ class Promises:
 def _is_accessed(instr: MachineInstr, operand: str) -> bool:
     """Whether an operand is where an instruction accesses memory, and no number of threads."""
     return instr.row is None or operand in {BARRIER, *(one.name for one in instr.semantics.memory)}
-
-
-def _is_block(one: Any) -> bool:
-    return isinstance(one, ir.Block)
 
 
 def _is_variable(one: Any) -> bool:

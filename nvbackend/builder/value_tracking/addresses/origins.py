@@ -11,6 +11,7 @@ from collections.abc import Container, Sequence
 from llvmlite import ir
 
 from nvbackend.builder.values.values import CLUSTER_SPACE, SHARED_SPACE
+from nvbackend.dry_run.targets import targets_of
 
 _SUMS = ("add", "or", "xor")
 _CASTS = ("trunc", "zext", "sext", "inttoptr", "ptrtoint", "bitcast", "addrspacecast")
@@ -82,10 +83,8 @@ def reaching(read: ir.LoadInstr) -> list[ir.Value]:
     slot, home = read.operands[0], read.parent
     before: dict[ir.Block, list[ir.Block]] = {}
     for block in home.parent.blocks:
-        end = block.terminator
-        for target in () if end is None else end.operands:
-            if isinstance(target, ir.Block):
-                before.setdefault(target, []).append(block)
+        for target in targets_of(block.terminator):
+            before.setdefault(target, []).append(block)
     stored: dict[ir.Value, None] = {}
     seen: set[ir.Block] = set()
     waiting = [(home, home.instructions[: home.instructions.index(read)])]
