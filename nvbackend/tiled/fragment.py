@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from nvbackend.atoms import MmaAtom, Residency
 from nvbackend.diagnostics import printed, user_facing
-from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.row.types import ElementType, u8
 from nvbackend.intrinsics.words.smem_descriptor import UNIT, SmemDescriptor
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor
 from nvbackend.layout import (
@@ -228,7 +228,9 @@ class Fragment:
         assert self.tile is not None
         kind = SmemDescriptor if self.atom.d_residency is Residency.REGISTERS else Tcgen05SmemDescriptor
         major = self.atom.a_major if self.operand is MmaOperand.A else self.atom.b_major
-        first = smem_desc(major, self.tile, self.element, kind=kind).base if base is None else base
+        # Elements of 4 and 6 bits with padding lie as those of a byte do.
+        element = u8 if self.element.bits < memory_bits(self.atom) else self.element
+        first = smem_desc(major, self.tile, element, kind=kind).base if base is None else base
         begun: DescriptorIterator = DescriptorIterator(first, self.layout, kind) + self.offset
         return begun
 

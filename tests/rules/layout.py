@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nvbackend import Major, SmemDescriptor, SmemLayout, SwizzleMode, e2m3, f16, s8
+from nvbackend import Major, SmemDescriptor, SmemLayout, SwizzleMode, e2m3, f16, tf32
 from tests.rules.example import program
 
 
@@ -44,13 +44,13 @@ def half_a_core_matrix():
 @program("layout.element")
 def elements_of_six_bits():
     SmemLayout(Major.K, SwizzleMode.B128, e2m3, 64, 64)  # breaks
-    SmemLayout(Major.K, SwizzleMode.B128, s8, 64, 128)  # keeps
+    SmemLayout(Major.K, SwizzleMode.B128, e2m3, 64, 128, padded=True)  # keeps
 
 
 @program("layout.major")
-def bytes_by_columns():
-    SmemLayout(Major.MN, SwizzleMode.B128, s8, 128, 64)  # breaks
-    SmemLayout(Major.K, SwizzleMode.B128, s8, 64, 128)  # keeps
+def words_by_columns():
+    SmemLayout(Major.MN, SwizzleMode.B128, tf32, 128, 64)  # breaks
+    SmemLayout(Major.K, SwizzleMode.B128, tf32, 128, 64)  # keeps
 
 
 @program("layout.origin")

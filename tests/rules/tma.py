@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import Target, TmaRequest, bf16, f16, f32, i32, u8, u64
+from nvbackend import Major, SwizzleMode, Target, TmaRequest, bf16, e2m1, f16, f32, i32, u8, u64
 from nvbackend.isel.select.tma.select import check_multicast_target
 from tests.rules.example import kernel, program
 from tests.rules.setup import BLACKWELL, HOPPER, load_parts
 
 MATRIX = nvb.TensorMap(f16, box=(64, 64))
+HALF_BYTES = nvb.TensorMap(e2m1, box=(64, 128), swizzle=64)
 UNSWIZZLED = nvb.TensorMap(f16, box=(64, 64), swizzle=0)
 OTHER = nvb.TensorMap(bf16, box=(64, 64))
 
@@ -38,6 +39,18 @@ def map_of_another_type(k, matrix: MATRIX, other: OTHER):
         k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
         k.tma.load(tile, other, (0, 0), full)  # breaks
         k.tma.load(tile, matrix, (0, 0), full)  # keeps
+
+
+@kernel("tma.padded", "sm_100a")
+def half_bytes_without_padding(k, matrix: HALF_BYTES):
+    layout = nvb.SmemLayout(Major.K, SwizzleMode.B64, e2m1, 64, 128, padded=True)  # breaks
+    layout = nvb.SmemLayout(Major.K, SwizzleMode.B64, e2m1, 64, 128)  # keeps
+    tile, full = k.shared_tile(layout), k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
+    with k.one_thread():
+        k.mbarrier.arrive(full, expect_tx=64 * 64)
+        k.tma.load(tile, matrix, (0, 0), full)
+    k.mbarrier.wait(full, 0)
 
 
 @kernel("tma.place")

@@ -52,19 +52,20 @@ class SharedTile:
         known = function.layout_b(*(number if isinstance(number, int) else 0 for number in numbers))
         rest = (0 if isinstance(number, int) else index for number, index in zip(numbers, (row, column), strict=True))
         index = function.layout_b(*rest)
-        size, along = self.layout.element.bytes_for(1), numbers[self.layout.major is Major.K]
+        along = numbers[self.layout.major is Major.K]
         if isinstance(along, int):
             index = _exchanged(function.swizzle, index, known)
         else:
             index = function.swizzle(index + known)
-        align = self._alignment(index, along, size)
-        return self.address.byte_offset(index * size, align=align).cast(self.layout.element)
+        byte = self.layout._byte_of(index)
+        return self.address.byte_offset(byte, align=self._alignment(byte, along)).cast(self.layout.element)
 
-    def _alignment(self, index: object, along: object, size: int) -> int | None:
-        """What the address of element `index` is known to be a multiple of; None: what its arithmetic shows."""
-        if isinstance(index, int):
-            return math.gcd(self.address.align, index * size)
-        return math.gcd(self.address.align, UNIT) if isinstance(along, int) and along * size % UNIT == 0 else None
+    def _alignment(self, byte: object, along: object) -> int | None:
+        """What the address of this byte of the tile is known to be a multiple of; None: what its arithmetic shows."""
+        if isinstance(byte, int):
+            return math.gcd(self.address.align, byte)
+        begins = isinstance(along, int) and along % self.layout._chunk_extent == 0
+        return math.gcd(self.address.align, UNIT) if begins else None
 
     @property
     def _extents(self) -> tuple[int, int]:

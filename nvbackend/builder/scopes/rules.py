@@ -320,6 +320,13 @@ TMA_ELEMENT = Rule(
     why="The box would have another number of bytes than the tile and the expected transaction.",
     reference="PTX ISA 5.5.3 (tensor maps)",
 )
+TMA_PADDED = Rule(
+    id="tma.padded",
+    message="tensor map {name!r} has no padding; the tile holds 16 elements of {element} and padding in 16 bytes",
+    fix="keep the matrix in memory as the tile has it, tile.layout.arrange(matrix), and copy its bytes by k.bulk.load",
+    why="The elements would lie side by side, and the tensor core would read half of them, or none, as padding.",
+    reference="PTX ISA 5.5.1 (b4x16_p64, b6x16_p32), 9.7.16.10.4 (packing formats)",
+)
 TMA_MULTICAST = Rule(
     id="tma.multicast",
     message="a tile of {boxes} box(es) of {box} cannot be shared out over a cluster of {cluster}",

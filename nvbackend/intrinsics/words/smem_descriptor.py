@@ -17,21 +17,27 @@ from nvbackend.intrinsics.words.bitfield import Field, PackedWord
 CORE_ROWS = 8
 """Rows of a core matrix, each of 16 bytes; also the rows of a swizzle pattern."""
 _WIDTHS = (1, 8, 16, 32)
-_TRANSPOSABLE_BITS = 16
+_TRANSPOSABLE = (16,)
+_TILE_WIDTHS = (1, 4, 8, 16, 32)
+_TILE_TRANSPOSABLE = (8, 16)
+"""The bits of elements that wgmma reads side by side, and MN-major; and those that it or tcgen05 reads so."""
+PADDED_BITS = (4, 6)
+"""Those that tcgen05 reads with padding after each 16."""
 
 ELEMENT = Rule(
     id="layout.element",
-    message="a shared-memory tile of {element}: wgmma reads no elements of {bits} bits from shared memory",
-    fix="use a type of {known} bits",
+    message="a shared-memory tile of {element}: {problem}",
+    fix="{advice}",
     why="No instruction reads such elements by descriptor, so the tile would be read as another type.",
-    reference="PTX ISA 9.7.15.5.1.2 (shared memory matrix layout); measured on an H200",
+    reference="PTX ISA 9.7.15.5.1.2 (shared memory matrix layout), 9.7.16.10.4 (packing formats); "
+    "for wgmma measured on an H200",
 )
 MAJOR = Rule(
     id="layout.major",
-    message="an MN-major tile of {element}, which has {bits} bits: only {needed}-bit operands can be read MN-major",
+    message="an MN-major tile of {element}, which has {bits} bits: {reader} only elements of {needed} MN-major",
     fix="store the operand K-major (Major.K), or use f16 or bf16",
-    why="wgmma has transpose immediates for f16 and bf16 alone; other types are always taken as K-major.",
-    reference="PTX ISA 9.7.15.5.2 (wgmma.mma_async: imm-trans-a, imm-trans-b)",
+    why="wgmma has transpose immediates for f16 and bf16 alone, tcgen05 transposes 8 bits too; others are K-major.",
+    reference="PTX ISA 9.7.15.5.2 (wgmma.mma_async: imm-trans-a, imm-trans-b), 9.7.16.4.2 (instruction descriptor)",
 )
 
 
@@ -48,9 +54,34 @@ class Major(enum.Enum):
 def element_faults(major: Major, element: ElementType) -> Iterator[Diagnostic]:
     """Why wgmma reads no `major` operand of `element` from shared memory, if it does not."""
     if element.bits not in _WIDTHS:
-        yield ELEMENT.diagnose(element=element, bits=element.bits, known=", ".join(map(str, _WIDTHS)))
-    elif major is Major.MN and element.bits != _TRANSPOSABLE_BITS:
-        yield MAJOR.diagnose(element=element, bits=element.bits, needed=_TRANSPOSABLE_BITS)
+        yield _unreadable(element, "wgmma reads no elements", _listed(_WIDTHS))
+    elif major is Major.MN and element.bits not in _TRANSPOSABLE:
+        yield MAJOR.diagnose(element=element, bits=element.bits, reader="wgmma reads", needed=_listed(_TRANSPOSABLE))
+
+
+def tile_element_faults(major: Major, element: ElementType, *, padded: bool) -> Iterator[Diagnostic]:
+    """Why neither wgmma nor tcgen05 reads a `major` tile of `element` from shared memory, if neither does."""
+    if padded and element.bits not in PADDED_BITS:
+        problem = f"elements of {element.bits} bits have no padding"
+        yield ELEMENT.diagnose(element=element, problem=problem, advice="leave padded=True out")
+    elif not padded and element.bits not in _TILE_WIDTHS:
+        known = _listed(_TILE_WIDTHS)
+        if element.bits in PADDED_BITS:
+            known += ", or padded=True, which tcgen05's kinds f8f6f4 and mxf8f6f4 read"
+        yield _unreadable(element, "no instruction reads elements", known)
+    elif major is Major.MN and element.bits not in _TILE_TRANSPOSABLE:
+        needed, reader = _listed(_TILE_TRANSPOSABLE), "wgmma or tcgen05 reads"
+        yield MAJOR.diagnose(element=element, bits=element.bits, reader=reader, needed=needed)
+
+
+def _listed(widths: tuple[int, ...]) -> str:
+    *others, last = map(str, widths)
+    return f"{', '.join(others)} or {last} bits" if others else f"{last} bits"
+
+
+def _unreadable(element: ElementType, what: str, known: str) -> Diagnostic:
+    problem = f"{what} of {element.bits} bits from shared memory"
+    return ELEMENT.diagnose(element=element, problem=problem, advice=f"use a type of {known}")
 
 
 ADDRESS_SHIFT = 4

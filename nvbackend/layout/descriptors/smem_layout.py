@@ -27,13 +27,14 @@ from nvbackend.intrinsics.words.smem_descriptor import (
     Major,
     SmemDescriptor,
     SwizzleMode,
-    element_faults,
+    tile_element_faults,
 )
 from nvbackend.layout.algebra.composition import composition
 from nvbackend.layout.algebra.simplify import upcast
 from nvbackend.layout.algebra.swizzle import BYTE_BITS, ComposedLayout
 from nvbackend.layout.algebra.tiling import Order, tile_to_shape
 from nvbackend.layout.descriptors.operand import CHUNK_BITS, FORMS, Stride
+from nvbackend.layout.descriptors.padding import held_bits, padded, unpadded
 from nvbackend.layout.descriptors.rules import (
     ALIGNMENT,
     ARRAY,
@@ -71,7 +72,9 @@ class SmemLayout:
     """An operand tile of `rows` (M or N) by `columns` (K) elements in one of the canonical layouts.
 
     A sparse A is described as stored, with half the columns. A sub-byte element is addressed by the byte that holds it.
-    Raises, all together, layout.element, layout.major, layout.rows and layout.columns; call.argument for other kinds.
+    Elements of 4 bits lie side by side, as tcgen05's kinds mxf4 and mxf4nvf4 read them; `padded` ones of 4 or 6 bits as
+    f8f6f4 and mxf8f6f4 do, 16 of them and padding in 16 bytes. wgmma reads neither. Raises, all together,
+    layout.element, layout.major, layout.rows and layout.columns; call.argument for other kinds.
     """
 
     major: Major
@@ -79,16 +82,17 @@ class SmemLayout:
     element: ElementType
     rows: int
     columns: int
+    padded: bool = False
 
     def __post_init__(self) -> None:
-        kinds = (Major, SwizzleMode, ElementType, int, int)
-        values = (self.major, self.swizzle, self.element, self.rows, self.columns)
+        kinds = (Major, SwizzleMode, ElementType, int, int, bool)
+        values = (self.major, self.swizzle, self.element, self.rows, self.columns, self.padded)
         if not all(map(isinstance, values, kinds)):
             raise TypeError("the boundary says which")  # any other object would pass for the other major
         raise_all(self._faults())
 
     def _faults(self) -> Iterator[Diagnostic]:
-        if faults := list(element_faults(self.major, self.element)):
+        if faults := list(tile_element_faults(self.major, self.element, padded=self.padded)):
             yield from faults
             return
         for rule, axis, extent in ((ROWS, 0, self.rows), (COLUMNS, 1, self.columns)):
@@ -109,20 +113,38 @@ class SmemLayout:
                 nearest=max(step, -(-extent // step) * step),
                 other="".join(fitting),
             )
-        size, most = self.element.bytes_for(self.rows * self.columns), ADDRESS_MASK + 1
+        size, most = self._bytes_for(self.rows * self.columns), ADDRESS_MASK + 1
         if size > most:
             yield SIZE.diagnose(rows=self.rows, columns=self.columns, element=self.element, bytes=size, most=most)
 
     def _extent_step(self, swizzle: SwizzleMode) -> tuple[int, int]:
         """What rows and columns must be multiples of under `swizzle`: whole panels, core matrices and MMA K steps."""
         panel = self._elements_in(swizzle.bytes)
-        mma_k = K_BITS // self.element.bits
+        mma_k = K_BITS // self.bits
         if self.major is Major.K:
             return CORE_ROWS, math.lcm(panel, mma_k)
         return panel, math.lcm(CORE_ROWS, mma_k)
 
+    @property
+    def bits(self) -> int:
+        """The bits that an element takes in the tile: its own, or a byte where it is padded."""
+        return BYTE_BITS if self.padded else self.element.bits
+
+    def _bytes_for(self, count: int) -> int:
+        """The bytes that `count` neighbours of the contiguous dimension take, rounded up to a whole byte."""
+        return -(-count * self.bits // BYTE_BITS)
+
+    def _byte_of(self, index: Any) -> Any:
+        """The byte in which the element with an `index` of `layout` begins: a number's, or a builder's value's."""
+        if self.bits >= BYTE_BITS and not self.padded:
+            return index * (self.bits // BYTE_BITS)
+        if not self.padded:
+            return index * self.bits // BYTE_BITS if isinstance(index, int) else index // (BYTE_BITS // self.bits)
+        place = index % UNIT
+        return index - place + place * self.element.bits // BYTE_BITS
+
     def _elements_in(self, bytes: int) -> int:
-        return bytes * BYTE_BITS // self.element.bits
+        return bytes * BYTE_BITS // self.bits
 
     @property
     def layout(self) -> ComposedLayout:
@@ -153,6 +175,11 @@ class SmemLayout:
     def panel_extent(self) -> int:
         """Elements of the contiguous dimension in a panel."""
         return self._elements_in(self.swizzle.bytes)
+
+    @property
+    def _chunk_extent(self) -> int:
+        """Elements of the contiguous dimension in 16 bytes, which no swizzle parts."""
+        return self._elements_in(UNIT)
 
     @property
     def panel_box(self) -> tuple[int, int]:
@@ -186,8 +213,8 @@ class SmemLayout:
 
     def _linear(self, row: int, column: int) -> int:
         """The byte, before the swizzle, that holds an element."""
-        index: int = self.layout.layout_b(row, column)
-        return index * self.element.bits // BYTE_BITS
+        byte: int = self._byte_of(self.layout.layout_b(row, column))
+        return byte
 
     def _oriented(self, row: int, column: int) -> tuple[int, int]:
         return (row, column) if self.major is Major.K else (column, row)
@@ -245,7 +272,7 @@ class SmemLayout:
         for corner in ((row, column), last):
             if not (0 <= corner[0] < self.rows and 0 <= corner[1] < self.columns):
                 BOUNDS.fail(row=corner[0], column=corner[1], rows=self.rows, columns=self.columns)
-        row_step, column_step = self._oriented(CORE_ROWS, self._elements_in(UNIT))
+        row_step, column_step = self._oriented(CORE_ROWS, self._chunk_extent)
         if row % row_step or column % column_step:
             ORIGIN.fail(row=row, column=column, row_step=row_step, column_step=column_step, layout=self._name)
         self._check_straddle(self._oriented(row, column)[1], (columns if self.major is Major.K else rows) or 1)
@@ -310,14 +337,14 @@ class SmemLayout:
 
     @property
     def _name(self) -> str:
-        return f"{self.major} tile of {self.rows} x {self.columns} {self.element} with {self.swizzle} swizzle"
+        padded = "padded " if self.padded else ""
+        return f"{self.major} tile of {self.rows} x {self.columns} {padded}{self.element} with {self.swizzle} swizzle"
 
     @property
     def tma_box(self) -> tuple[int, int]:
         """The box of the tensor map that fills the tile, in elements and as the map takes it: contiguous extent last.
 
-        That is `panel_box`, or an even part of it where a panel is longer than a box can be. A tensor map has no
-        sub-byte elements: a tile of those is copied as bytes, with an inner extent of `pitch`.
+        That is `panel_box`, or an even part of it where a panel is longer than a box can be.
         """
         extents = range(CORE_ROWS, TMA_BOX_LIMIT + 1, CORE_ROWS)
         return max(extent for extent in extents if self._strided % extent == 0), self.panel_extent
@@ -336,14 +363,16 @@ class SmemLayout:
     def arrange(self, matrix: numpy.ndarray[Any, Any]) -> numpy.typing.NDArray[numpy.uint8]:
         """The tile's bytes when it holds `matrix`, of shape (rows, columns) with the element's size an item.
 
-        Sub-byte elements come packed, so their matrix has fewer columns. Raises layout.array.
+        Elements of 1 or 4 bits come packed, so their matrix has fewer columns; of 6 bits each has a byte. Raises
+        layout.array.
         """
         import numpy
 
         self._check_array("a matrix", matrix.shape, matrix.dtype.itemsize, self._matrix_shape, self._item_bytes)
         stored = numpy.ascontiguousarray(matrix if self.major is Major.K else matrix.T)
         image = numpy.empty((self.bytes // UNIT, UNIT), numpy.uint8)
-        image[self._chunks()] = stored.view(numpy.uint8).reshape(-1, UNIT)
+        chunks = stored.view(numpy.uint8)
+        image[self._chunks()] = padded(chunks, self.element.bits) if self.padded else chunks.reshape(-1, UNIT)
         return image.reshape(-1)
 
     def gather(self, image: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
@@ -355,7 +384,9 @@ class SmemLayout:
 
         self._check_array("an image", image.shape, image.dtype.itemsize, (self.bytes,), 1)
         chunks = numpy.ascontiguousarray(image).view(numpy.uint8).reshape(-1, UNIT)
-        stored = chunks[self._chunks()].reshape(-1).view(self.element.numpy_dtype())
+        held = chunks[self._chunks()]
+        plain = unpadded(held, self.element.bits) if self.padded else held.reshape(-1)
+        stored = plain.view(self.element.numpy_dtype())
         rows, columns = self._matrix_shape
         return stored.reshape(rows, columns) if self.major is Major.K else stored.reshape(columns, rows).T
 
@@ -365,11 +396,12 @@ class SmemLayout:
 
     @property
     def _matrix_shape(self) -> tuple[int, int]:
-        return self.rows, self.element.bytes_for(self.columns) // self._item_bytes
+        held = self.columns * held_bits(self.element.bits) // BYTE_BITS
+        return self.rows, held // self._item_bytes
 
     def _chunks(self) -> list[int]:
         """For each 16-byte chunk of the stored matrix, in its order, the chunk of the tile it lies in."""
-        chunks = upcast(self.layout, CHUNK_BITS // self.element.bits)
+        chunks = upcast(self.layout, CHUNK_BITS // self.bits)
         along = self._contiguous // self._elements_in(UNIT)
         return [chunks(*self._oriented(line, chunk)) for line in range(self._strided) for chunk in range(along)]
 
@@ -383,4 +415,4 @@ class SmemLayout:
 @cache
 def _layout(tile: SmemLayout) -> ComposedLayout:
     order: Order = "left" if tile.major is Major.K else "right"
-    return tile_to_shape(gmma_atom(tile.major, tile.swizzle, tile.element), (tile.rows, tile.columns), order)
+    return tile_to_shape(gmma_atom(tile.major, tile.swizzle, tile.bits), (tile.rows, tile.columns), order)

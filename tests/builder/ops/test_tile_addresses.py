@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, SwizzleMode, f16, tf32
+from nvbackend import Major, SmemLayout, SwizzleMode, f16, tf32, u8
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from tests.support.ir_addresses import evaluate, instructions, pointer_of
@@ -87,3 +88,30 @@ def test_rows_of_a_block_are_those_of_the_tile(block, known):
     for row, column in ((0, 0), (5, 8), (31, 24)):
         address = part.at(row, column).bytes
         assert evaluate(address.ir, {"tid.x": block}) == layout.offset(32 * block + row, column)
+
+
+OF_PARTS_OF_BYTES = [
+    *(SmemLayout(Major.K, swizzle, nvb.e2m1, 64, 256) for swizzle in SwizzleMode),
+    *(SmemLayout(Major.K, swizzle, nvb.b1, 64, 1024) for swizzle in SwizzleMode),
+    *(SmemLayout(Major.K, swizzle, nvb.e2m1, 64, 128, padded=True) for swizzle in SwizzleMode),
+    *(SmemLayout(Major.K, swizzle, nvb.e3m2, 64, 128, padded=True) for swizzle in SwizzleMode),
+]
+
+
+@pytest.mark.parametrize("layout", OF_PARTS_OF_BYTES, ids=str)
+def test_an_element_of_part_of_a_byte_is_at_the_byte_that_holds_it(layout):
+    k, tile = tile_of(layout)
+    thread = k.thread_id()
+    wanted = []
+    for column in (0, 32, 96):
+        tile.at(thread, column).cast(u8).store(0)
+        wanted.append(lambda t, column=column: (t, column))
+    for row in (0, 24):
+        tile.at(row, thread * 2).cast(u8).store(0)
+        wanted.append(lambda t, row=row: (row, 2 * t))
+    found = [pointer_of(one) for one in instructions(k.function, "store")]
+    for at, pointer in zip(wanted, found, strict=True):
+        for t in (0, 1, 9, 37, 63):
+            assert evaluate(pointer, {"tid.x": t}) == layout.offset(*at(t))
+    for row, column in ((0, 0), (9, 32), (63, 96)):
+        assert tile.at(row, column).align == math.gcd(layout.alignment, layout.offset(row, column)) or row == 0

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.intrinsics.row.types import ElementType, b1, bf16, e2m1, e4m3, f16, f64, s8, tf32
+from nvbackend.intrinsics.row.types import ElementType, b1, bf16, e2m1, e2m3, e4m3, f16, f64, s8, tf32
 from nvbackend.intrinsics.words.smem_descriptor import Major, SmemDescriptor, SwizzleMode
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.sampled(3)
 
 WIDTHS = {SwizzleMode.NONE: 1, SwizzleMode.B32: 2, SwizzleMode.B64: 4, SwizzleMode.B128: 8}
 MASKS = {SwizzleMode.NONE: 0, SwizzleMode.B32: 0x10, SwizzleMode.B64: 0x30, SwizzleMode.B128: 0x70}
-K_MAJOR_TYPES = (b1, e4m3, f16, tf32)
+K_MAJOR_TYPES = (b1, e2m1, e4m3, f16, tf32)
 
 
 def hardware_address(major: Major, descriptor: SmemDescriptor, element: ElementType, row: int, column: int) -> int:
-    """Where wgmma reads element (row, column) of the operand at a descriptor: the measured formulas, swizzle on
-    the bits of the whole address."""
+    """Where wgmma or tcgen05 reads element (row, column) of the operand at a descriptor: the measured formulas, swizzle
+    on the bits of the whole address."""
     lbo, sbo, w = descriptor.leading_byte_offset, descriptor.stride_byte_offset, WIDTHS[descriptor.swizzle]
     t = 128 // element.bits
     byte = column % t * element.bits // 8
@@ -34,9 +34,9 @@ def hardware_address(major: Major, descriptor: SmemDescriptor, element: ElementT
         linear = row % 8 * 16 + row // 8 * sbo + column // t * lbo + byte
     elif w > 1:
         u = row // t
-        linear = u % w * 16 + u // w * lbo + row % t * 2 + column % 8 * 16 * w + column // 8 * sbo
+        linear = u % w * 16 + u // w * lbo + row % t * element.bits // 8 + column % 8 * 16 * w + column // 8 * sbo
     else:
-        linear = row // t * sbo + row % t * 2 + column % 8 * 16 + column // 8 * lbo
+        linear = row // t * sbo + row % t * element.bits // 8 + column % 8 * 16 + column // 8 * lbo
     address = descriptor.start_address + linear
     return address ^ ((address >> 3) & MASKS[descriptor.swizzle])
 
@@ -49,6 +49,7 @@ def tiles(*, panels: tuple[int, ...] = (1, 3), strided: tuple[int, ...] = (1, 5)
             columns = max(16 * WIDTHS[swizzle], 32) * 8 // element.bits
             yield SmemLayout(Major.K, swizzle, element, 8 * length, columns * count)
         yield SmemLayout(Major.MN, swizzle, bf16, 8 * WIDTHS[swizzle] * count, 16 * length)
+        yield SmemLayout(Major.MN, swizzle, e4m3, 16 * WIDTHS[swizzle] * count, 32 * length)
 
 
 def kinds(layouts: Iterator[SmemLayout]) -> pytest.MarkDecorator:
@@ -86,7 +87,7 @@ def test_hardware_reads_through_an_advanced_descriptor_what_offset_says(layouts:
         base = layout.alignment * 7
         k = 256 // layout.element.bits
         step = max(1, 8 // layout.element.bits)
-        row_step = 8 * WIDTHS[layout.swizzle] if layout.major is Major.MN else 8
+        row_step = 128 // layout.element.bits * WIDTHS[layout.swizzle] if layout.major is Major.MN else 8
         for first_row, first_column in itertools.product(range(0, layout.rows, row_step), range(0, layout.columns, k)):
             origin = layout.origin(first_row, first_column, rows=layout.rows - first_row, columns=k)
             descriptor = layout.descriptor(base).advance(origin)
@@ -351,15 +352,15 @@ def test_a_refused_extent_is_told_with_the_swizzle_that_takes_it() -> None:
         SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 96)
 
 
-@pytest.mark.parametrize("element", [b1, e4m3, s8, tf32])
-def test_only_16_bit_types_can_be_mn_major(element: ElementType) -> None:
+@pytest.mark.parametrize("element", [b1, e2m1, tf32])
+def test_only_8_and_16_bit_types_can_be_mn_major(element: ElementType) -> None:
     with pytest.raises(DiagnosticError, match=r"Major\.K") as error:
         SmemLayout(Major.MN, SwizzleMode.NONE, element, 1024, 1024)
     assert broken(error) == ["layout.major"]
 
 
-@pytest.mark.parametrize("element", [e2m1, f64])
-def test_types_that_no_wgmma_reads_are_refused(element: ElementType) -> None:
+@pytest.mark.parametrize("element", [e2m3, f64])
+def test_types_that_nothing_reads_are_refused(element: ElementType) -> None:
     with pytest.raises(DiagnosticError) as error:
         SmemLayout(Major.K, SwizzleMode.NONE, element, 1024, 1024)
     assert broken(error) == ["layout.element"]

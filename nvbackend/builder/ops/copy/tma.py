@@ -32,6 +32,7 @@ from nvbackend.isel.machine import facts
 from nvbackend.isel.operands.tma_places import place_faults
 from nvbackend.isel.select.tma.request import TmaRequest
 from nvbackend.isel.select.tma.select import check_multicast_target, select_tma
+from nvbackend.layout.algebra.swizzle import BYTE_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,11 @@ class TileBoxes:
         address = own(k, self.tile.address).byte_offset(panel * layout.panel_bytes + step * layout.pitch)
         return address, [as_value(k, coordinate, s32) for coordinate in coordinates]
 
+    def _stored(self, inner: Operand) -> Operand:
+        """A coordinate along a row, as the map counts it: in bytes where several elements share one."""
+        bits = self.map.type.element.bits
+        return inner if bits >= BYTE_BITS else inner // (BYTE_BITS // bits)
+
     def coordinates(self, k: Core, at: Sequence[Operand], panel: int, box: Operand) -> list[Value]:
         """The coordinates alone that `place` gives."""
         return [as_value(k, coordinate, s32) for coordinate in self._coordinates(at, panel, box * self.extent)]
@@ -84,7 +90,7 @@ class TileBoxes:
             rules.TMA_PLACE.fail(name=self.map.name, given=len(at), rank=rank)
         *others, row, column = at
         inner, outer = (column, row) if layout.major is Major.K else (row, column)
-        inner, outer = inner + panel * layout.panel_box[1], outer + step
+        inner, outer = self._stored(inner + panel * layout.panel_box[1]), outer + step
         return [inner, *reversed([*others[: self.outer], outer, *others[self.outer :]])]
 
 
@@ -110,6 +116,8 @@ def tile_boxes(tile: SharedTile, tensor_map: TensorMapParameter, call: str, inst
         )
     boxes = TileBoxes(tile, tensor_map, *(wide or [kind.rank - 2]))
     along, across = layout.panel_box
+    if layout.padded:
+        rules.TMA_PADDED.fail(name=tensor_map.name, element=layout.element)
     faults = []
     if kind.element is not layout.element:
         faults.append(rules.TMA_ELEMENT.diagnose(name=tensor_map.name, given=kind.element, wanted=layout.element))
@@ -246,8 +254,8 @@ class Tma(Noun):
         steps = [self._k.places.step(coordinate) for coordinate in coordinates]
         before = [place for place, step in enumerate(steps) if not step.terms and step.constant < 0]
         known = {facts.BEFORE: before[0]} if before else {}
-        start, unit = steps[0], element.bits // 8
-        if element.bits % 8 or any(factor * unit % tma.BULK_ALIGNMENT for factor in start.terms.values()):
+        start, unit = steps[0], max(1, element.bits // BYTE_BITS)
+        if any(factor * unit % tma.BULK_ALIGNMENT for factor in start.terms.values()):
             return known
         return known | {facts.START: start.constant * unit % tma.BULK_ALIGNMENT}
 
@@ -285,11 +293,12 @@ class Tma(Noun):
     ) -> None:
         """cp.async.bulk.tensor: the box at `coordinates` (elements, innermost first) of the map to `destination`.
 
-        Its bytes complete on `barrier`. `mode` is tile, tile::gather4 (of a map whose box is (1, columns): the
-        coordinates are a column and four rows), im2col (with an offset for each dimension of space), im2col::w or
-        im2col::w::128 (two offsets). The innermost coordinate is a multiple of 16 bytes (tma.start); what lies outside
-        of the tensor is filled. `space` is "cluster" or "cta"; `multicast_mask` has a bit for each CTA that gets a
-        copy; `cta_group` 2 lets the barrier be the peer's. Raises every broken rule of `tma.*`.
+        Where several elements share a byte, the innermost coordinate counts bytes. Its bytes complete on `barrier`.
+        `mode` is tile, tile::gather4 (of a map whose box is (1, columns): the coordinates are a column and four rows),
+        im2col (with an offset for each dimension of space), im2col::w or im2col::w::128 (two offsets). The innermost
+        coordinate is a multiple of 16 bytes (tma.start); what lies outside of the tensor is filled. `space` is
+        "cluster" or "cta"; `multicast_mask` has a bit for each CTA that gets a copy; `cta_group` 2 lets the barrier be
+        the peer's. Raises every broken rule of `tma.*`.
         """
         request = TmaRequest(
             source.type.rank,

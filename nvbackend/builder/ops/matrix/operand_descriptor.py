@@ -39,7 +39,7 @@ class OperandDescriptor(Arithmetic):
     which it has `width` in the first.
     """
 
-    __slots__ = ("address", "element", "inside", "major", "row", "span", "width", "word")
+    __slots__ = ("address", "element", "inside", "major", "padded", "row", "span", "width", "word")
 
     def __init__(
         self,
@@ -52,11 +52,13 @@ class OperandDescriptor(Arithmetic):
         row: int,
         inside: int = 0,
         width: int = UNIT,
+        padded: bool = False,
     ) -> None:
         self.address = address
         self.word = word
         self.element = element
         self.major = major
+        self.padded = padded
         self.span = span
         self.row = row
         self.inside = inside
@@ -100,6 +102,7 @@ class OperandDescriptor(Arithmetic):
             row=self.row,
             inside=inside,
             width=self.width,
+            padded=self.padded,
         )
 
     def _check_pattern(self, inside: int) -> None:
@@ -160,7 +163,7 @@ def tile_fragment(k: Core, tiled_mma: TiledMMA, operand: MmaOperand, tile: Share
     whole = tiled_mma.make_fragment_A(part) if operand is MmaOperand.A else tiled_mma.make_fragment_B(part)
     start, fragment = whole.offset, replace(whole, offset=0)
     descriptor = fragment.descriptors().base
-    size = tile.layout.element.bytes_for
+    size = tile.layout._bytes_for
     assert isinstance(part.layout, ComposedLayout)
     along = tiled_mma.atom_extents(operand)[tile.layout.major is Major.K]
     known = isinstance(start, int)
@@ -172,5 +175,6 @@ def tile_fragment(k: Core, tiled_mma: TiledMMA, operand: MmaOperand, tile: Share
         span=size(cosize(part.plain[0])),
         row=tile.layout.pitch,
         width=min(tile.layout.pitch, size(along)),
+        padded=tile.layout.padded,
     )
     return TileFragment(fragment, base + start if not known or start * UNIT else base)

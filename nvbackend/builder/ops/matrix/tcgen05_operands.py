@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
 from nvbackend.diagnostics import Diagnostic, Rule
-from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
+from nvbackend.intrinsics.mma.wgmma import K_BITS
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.words.smem_descriptor import PADDED_BITS, Major, SwizzleMode
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor, Tcgen05Swizzle
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
@@ -22,7 +24,8 @@ _SWIZZLES = {
 TILE = Rule(
     id="tcgen05.operand-tile",
     message="{operand} of the instruction is {wanted}; the tile is {given}",
-    fix="lay the tile out so, or say in the instruction descriptor what it is (a, b, transpose_a, transpose_b)",
+    fix="lay the tile out so, or say in the instruction descriptor what it is (a, b, transpose_a, transpose_b); "
+    "mma.smem_a(k) and smem_b(k) of a tiled MMA give the layout",
     why="The tensor core would read the bits as other numbers, or transposed: wrong results, no fault.",
     reference="PTX ISA 9.7.16.4.2 (instruction descriptor), 9.7.16.3.3 (canonical layouts)",
 )
@@ -35,6 +38,11 @@ def smem_layout(layout: SmemLayout) -> Tcgen05SmemDescriptor:
     )
 
 
+def is_padded(stored_k: int, element: ElementType) -> bool:
+    """Whether an instruction that reads `stored_k` such elements of a row reads them with padding after each 16."""
+    return element.bits in PADDED_BITS and K_BITS // stored_k > element.bits
+
+
 def tile_faults(a: object, b: object, descriptor: InstructionDescriptor) -> Iterator[Diagnostic]:
     """What A or B is, where it is a tile, that the instruction descriptor does not say."""
     for name, tile, element, transposed in (
@@ -43,9 +51,16 @@ def tile_faults(a: object, b: object, descriptor: InstructionDescriptor) -> Iter
     ):
         major = Major.MN if transposed else Major.K
         layout = tile.layout if isinstance(tile, SharedTile) else tile
-        if isinstance(layout, SmemLayout | OperandDescriptor) and (layout.element, layout.major) != (element, major):
-            actual = f"{layout.element}, {layout.major}"
-            yield TILE.diagnose(operand=name, wanted=f"{element}, {major}", given=actual)
+        if not isinstance(layout, SmemLayout | OperandDescriptor):
+            continue
+        stored = descriptor.k // 2 if descriptor.sparse else descriptor.k
+        wanted, given = (element, major, is_padded(stored, element)), (layout.element, layout.major, layout.padded)
+        if given != wanted:
+            yield TILE.diagnose(operand=name, wanted=_described(*wanted), given=_described(*given))
+
+
+def _described(element: ElementType, major: Major, padded: object) -> str:
+    return f"{'padded ' if padded else ''}{element}, {major}"
 
 
 def a_extent(request: Tcgen05Request, descriptor: InstructionDescriptor) -> tuple[int, int]:

@@ -28,7 +28,7 @@ from nvbackend.intrinsics.mma.wgmma import N_STEP, N_VALUES
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import ElementType, f16, f32, pred, s32, u32, u64
-from nvbackend.intrinsics.words.smem_descriptor import Major
+from nvbackend.intrinsics.words.smem_descriptor import Major, element_faults
 from nvbackend.isel.machine.facts import SCALE_D
 from nvbackend.isel.machine.function import Access, RegisterBlock, Touch
 from nvbackend.isel.machine.pseudo import WRITE_REGISTERS
@@ -142,6 +142,9 @@ def _operand(name: str, request: WgmmaRequest, operand: object) -> Iterator[Diag
         )
     element, trans = (request.a, request.trans_a) if name == "a" else (request.b, request.trans_b)
     tile = operand.layout if isinstance(operand, SharedTile) else operand
+    if isinstance(tile, SmemLayout) and (faults := [*element_faults(tile.major, tile.element)]):
+        yield from faults
+        return
     if isinstance(tile, (WgmmaFragment, SmemLayout, OperandDescriptor)) and tile.element is not element:
         yield OPERAND_ELEMENT.diagnose(operand=name.upper(), wanted=element, given=tile.element)
     if isinstance(tile, (SmemLayout, OperandDescriptor)) and (tile.major is Major.MN) != bool(trans):
@@ -202,7 +205,10 @@ class Wgmma(Noun):
         return RegisterBlock(self._k.register_blocks, name)
 
     def smem_descriptor(self, tile: SharedTile, *, row: int = 0, column: int = 0) -> Value:
-        """The descriptor (u64) of the part of `tile` that starts at (row, column), both multiples of a core matrix."""
+        """The descriptor (u64) of the part of `tile` that starts at (row, column), both multiples of a core matrix.
+
+        Raises layout.element and layout.major for a tile that only tcgen05 reads.
+        """
         return self._tile_operand(tile, (row, column), (1, 1))._value()
 
     def fence(self) -> None:
@@ -328,6 +334,7 @@ class Wgmma(Noun):
         """The operand of `extent` (rows, columns) elements from element `at` of a tile on."""
         tile._check_view(at[0], extent[0])
         layout = tile.layout
+        raise_all(element_faults(layout.major, layout.element))
         offset = layout.origin(*at, rows=extent[0], columns=extent[1])
         return OperandDescriptor(
             own(self._k, tile.address).byte_offset(offset),

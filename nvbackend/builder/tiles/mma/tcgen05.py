@@ -12,7 +12,7 @@ from nvbackend.atoms.umma import atom_of_request
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor, TileFragment, tile_fragment
-from nvbackend.builder.ops.matrix.tcgen05_operands import tile_faults
+from nvbackend.builder.ops.matrix.tcgen05_operands import is_padded, tile_faults
 from nvbackend.builder.ops.matrix.tensor_memory import TmemColumns
 from nvbackend.builder.tiles.elements.operand import check_rows, registers_in_order
 from nvbackend.builder.tiles.elements.tensor_memory import load_lanes, store_lanes
@@ -107,7 +107,8 @@ class TiledTcgen05(KnownAttributes):
         atom = self.layouts.atom
         own = major or (atom.a_major if which is MmaOperand.A else atom.b_major)
         rows = self.shape[which.places[0]] // atom.threads
-        return SmemLayout(own, swizzle, which.element_of(atom), rows, k)
+        element = which.element_of(atom)
+        return SmemLayout(own, swizzle, element, rows, k, padded=is_padded(atom.stored_k, element))
 
     # -- what the instructions are given ------------------------------------------------------------------------------
 
