@@ -182,7 +182,7 @@ class KernelDefinition(NotLoaded):
         self._check_constants(values)
         try:
             self._run(k, values)
-        except TypeError as error:
+        except (TypeError, LookupError) as error:
             if (fault := misused(error)) is None:
                 raise
             raise DiagnosticError([fault]) from None

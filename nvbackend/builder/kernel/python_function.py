@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from nvbackend.builder.kernel.indexed_by_value import IN_A_TABLE, problem_of
 from nvbackend.builder.scopes import rules
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.diagnostics.location import error_location
@@ -29,8 +30,7 @@ _INSTEAD = {
     "int()": "use .to(nvb.i32), which rounds towards zero",
     "float()": "use .to(nvb.f32)",
     "real number": "use k.math: exp, log, sqrt, sin; .to(type) for int(), float() and math.floor",
-    "indices must be integers": "put the list in memory (k.shared, or an array of the launch); k.select chooses "
-    "between two values",
+    "indices must be integers": IN_A_TABLE,
     "interpreted as an integer": "use `with k.range(n) as i:` for range(n); a size or a Python index must be a number "
     "that is known when the kernel is built",
     "not iterable": "use `with k.range(n) as i:` and index memory by i",
@@ -46,9 +46,13 @@ def _advice(error: str) -> str:
     return next((advice for part, advice in _INSTEAD.items() if part in error), _OTHERWISE)
 
 
-def misused(error: TypeError) -> Diagnostic | None:
+def misused(error: TypeError | LookupError) -> Diagnostic | None:
     """The diagnostic for what Python says of a value that it cannot use; None where the error is another one."""
-    if (place := error_location(error)) is None or not _OF_THE_KERNEL.search(str(error)):
+    if (place := error_location(error)) is None:
+        return None
+    if (problem := problem_of(error)) is not None:
+        return rules.NO_NUMBER.diagnose(at=place, error=problem, advice=IN_A_TABLE)
+    if not isinstance(error, TypeError) or not _OF_THE_KERNEL.search(str(error)):
         return None
     if _AS_AN_ARRAY.search(str(error)):
         return rules.TYPE_MISMATCH.diagnose(at=place, problem=_NO_ARRAY, advice=_DECLARE_MEMORY)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import nvbackend as nvb
@@ -55,3 +56,80 @@ def test_the_advice_is_about_what_was_written(name: str) -> None:
 
 def test_every_row_of_the_table_has_an_operation() -> None:
     assert {part for part, _ in OPERATIONS.values()} == {*_INSTEAD, ""}
+
+
+TABLE, NAMED = np.arange(32.0).reshape(4, 8), {0: 1.0}
+TABLES: dict[str, Callable[[Any, Any], object]] = {
+    "array": lambda k, v: TABLE[v],
+    "second axis": lambda k, v: TABLE[1, v],
+    "arithmetic": lambda k, v: TABLE[v * 2 + 1],
+    "call": lambda k, v: TABLE[k.lane_id()],
+    "slice": lambda k, v: TABLE[v:],
+    "end of a list": lambda k, v: [1, 2][:v],
+    "variable": lambda k, v: TABLE[k.var(0)],
+    "dict": lambda k, v: NAMED[v],
+    "dict and a call": lambda k, v: NAMED[k.lane_id() + 1],
+    "list": lambda k, v: [1.0, 2.0][v],
+}
+
+
+def _refused(operation: Callable[[Any, Any], object]) -> nvb.Diagnostic:
+    @nvb.kernel("sm_90a", threads=128)
+    def kernel(k, x: nvb.Pointer[nvb.i32]):  # type: ignore[no-untyped-def, valid-type]
+        operation(k, x[0])
+
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        kernel.build()
+    (found,) = caught.value.diagnostics
+    return found
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_of_python_is_not_read_by_a_value(name: str) -> None:
+    found = _refused(TABLES[name])
+    assert found.rule_id == "value.number"
+    assert "k.constant.array" in found.fix
+    assert found.location is not None
+    assert found.location.file == __file__
+
+
+def test_the_fix_reads_the_table() -> None:
+    @nvb.kernel("sm_90a", threads=32)
+    def kernel(k, out: nvb.Pointer[nvb.f32]):  # type: ignore[no-untyped-def, valid-type]
+        table = k.constant.array(TABLE, nvb.f32)
+        out[k.lane_id()] = table[k.lane_id() // 8, k.lane_id() % 8]
+
+    out = np.zeros(32, np.float32)
+    nvb.runtime.load(kernel.compile(cache=nvb.Cache.disabled()), device="simulator").launch(1, out)
+    assert np.array_equal(out, TABLE.reshape(-1))
+
+
+@pytest.mark.parametrize("index", [1.5, "a", 7])
+def test_other_wrong_indices_are_left_to_their_own_error(index: Any) -> None:
+    for table, error in ((TABLE, IndexError), (NAMED, KeyError)):
+        with pytest.raises(error):
+            nvb.kernel("sm_90a", threads=128)(_reading(table, index)).build()
+
+
+def _reading(table: Any, index: Any) -> Callable[[Any], None]:
+    def kernel(k: Any) -> None:
+        lane = k.lane_id()
+        assert lane is not None
+        table[index]
+
+    return kernel
+
+
+def test_arrays_of_values_are_arrays_of_objects() -> None:
+    made = []
+
+    @nvb.kernel("sm_90a", threads=32)
+    def kernel(k, out: nvb.Pointer[nvb.i32]):  # type: ignore[no-untyped-def, valid-type]
+        values = np.array([[k.lane_id(), k.lane_id() + 1]], dtype=object) * 2
+        made.append(values)
+        out[k.lane_id()] = values[0, 1] + {k.lane_id: values[0, 0]}[k.lane_id]
+
+    out = np.zeros(32, np.int32)
+    nvb.runtime.load(kernel.compile(cache=nvb.Cache.disabled()), device="simulator").launch(1, out)
+    assert made[0].dtype == object
+    assert np.array_equal(out, 4 * np.arange(32) + 2)
