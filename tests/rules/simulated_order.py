@@ -88,6 +88,23 @@ def data_of_a_warp_behind_the_flag_of_another():
     )
 
 
+@program("simulator.flag-missing", located=False)
+def data_of_another_cta_copied_without_a_flag():
+    poll = ""  # breaks
+    poll = "W: ld.acquire.gpu.global.u32 %r2, [%rd0+256]; setp.ne.u32 %p2, %r2, 1; @%p2 bra W;"  # keeps
+    text = HEAD.replace(".param .align 64 .b8 map[128]", ".param .u64 memory").split("mov.b64 %rd0, map")[0]
+    body = (
+        "ld.param.u64 %rd0, [memory]; mov.u32 %r1, %ctaid.x; setp.ne.u32 %p2, %r1, 0; @%p2 bra READ;"
+        "st.global.u32 [%rd0], 7; fence.proxy.async; st.release.gpu.global.u32 [%rd0+256], 1; ret;"
+        f"READ: mbarrier.init.shared.b64 [full], 1; {poll} fence.proxy.async;"
+        "mbarrier.arrive.expect_tx.shared.b64 _, [full], 16;"
+        "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [tile], [%rd0], 16, [full];" + FINISH
+    )
+    Simulator().load(f"{text}{body} ret; }}").launch(
+        "k", grid=(2, 1, 1), block=(1, 1, 1), args=[np.zeros(128, np.uint32)]
+    )
+
+
 @program("simulator.scope", located=False)
 def two_ctas_add_in_the_scope_of_one():
     scope = "cta"  # breaks

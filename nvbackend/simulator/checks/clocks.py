@@ -118,6 +118,12 @@ class Clocks:
             return np.array([clock.source]), clock.rows
         return self.warps + warps, clock.rows
 
+    def cta_of(self, source: int) -> int:
+        """The CTA of a source: of a warp, of a warp's share of an operation, or of an operation."""
+        if source >= 2 * self.warps:
+            return (source - 2 * self.warps) // NUMBERS
+        return source % self.warps * WARP // self._wave.cta_threads
+
     def places(self, by: By) -> NDArray[np.int64]:
         """Which row of `source_of` is that of each thread."""
         warps = by.threads // WARP

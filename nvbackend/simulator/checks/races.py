@@ -6,16 +6,13 @@ every CTA and of global memory. Strong accesses and atomics do not race with one
 
 from __future__ import annotations
 
-import re
-from typing import NoReturn
-
 import numpy as np
 from numpy.typing import NDArray
 
-from nvbackend.diagnostics import Location, Rule
 from nvbackend.simulator.checks import rules
 from nvbackend.simulator.checks.clocks import GLOBAL, SEEN, SHARED, Clocks
 from nvbackend.simulator.checks.missed_phases import MissedPhases
+from nvbackend.simulator.checks.race_reports import CP_ASYNC, RaceReports, Which
 from nvbackend.simulator.checks.shadow import Conflict, Shadow, WarpMates
 from nvbackend.simulator.checks.strong import WEAK, Strong, StrongSites, is_strong, returns_old
 from nvbackend.simulator.checks.watching import Watching
@@ -29,12 +26,8 @@ _GLOBAL_READERS = 4
 _LARGEST = 1 << 26
 """Bytes of the largest allocation of global memory that is watched."""
 _RELEASES = ("mbarrier_init", "acq_rel", "sc", "release")
-_ASYNC, _CP_ASYNC = "async", "cp.async"
+_ASYNC = "async"
 _NON_COHERENT = "nc"
-_ATOMIC = re.compile(r"(@\S+\s+)?(atom|red|multimem\.red)\b")
-_SUMS = "; where threads add to one element, use (address + index).atomic('add', value)"
-Which = NDArray[np.int64] | slice
-"""Which addresses of an access."""
 
 
 class Races(Watching):
@@ -43,10 +36,6 @@ class Races(Watching):
     def __init__(self, wave: Wave) -> None:
         self._wave = wave
         self._clocks = wave.part(Clocks)
-        self._relaxed: dict[int, tuple[int, Site, tuple[str, int, int]]] = {}
-        """Of each warp: when and where it came to a barrier of the cluster, relaxed and with no fence before; which."""
-        self._passed: dict[int, tuple[str, int, int]] = {}
-        """Of each warp: the last phase of a barrier of the cluster that it has waited for."""
         self._fenced: Mask = np.zeros(wave.size // WARP, bool)
         """Which warps have executed a fence: their relaxed arrivals at a cluster's barrier publish what they did."""
         self._made: dict[tuple[int, int], tuple[int, int, Site]] = {}
@@ -54,11 +43,11 @@ class Races(Watching):
         self._phases = MissedPhases(wave, self._clocks)
         self._shared: dict[int, Shadow] = {}
         self._global: dict[int, Shadow] = {}
-        self._sites: list[tuple[Site, str, str]] = []
-        """Site, proxy and engine of each number."""
         self._numbers: dict[tuple[int, str, str], int] = {}
         self._strong_sites = StrongSites(wave)
         self._strong = Strong(wave, self._clocks)
+        self._reports = RaceReports(wave, self._clocks, self._strong_sites, self._strong)
+        self._sites = self._reports.sites
 
     def release(self, sync: Sync) -> None:
         """Publish."""
@@ -72,7 +61,7 @@ class Races(Watching):
         fenced = self._fenced[sync.by.threads // WARP]
         self._clocks.release_start(sync.by, sync.token)
         for warp in np.unique(sync.by.threads[~fenced] // WARP).tolist():
-            self._relaxed[warp] = self._clocks.now, sync.by.site, sync.token
+            self._reports.relaxed[warp] = self._clocks.now, sync.by.site, sync.token
         self._clocks.now += 1
         if fenced.any():
             by = sync.by
@@ -83,7 +72,7 @@ class Races(Watching):
         self._check_made(sync)
         self._clocks.acquire(sync.by.threads, sync.token)
         if isinstance(sync.token, tuple) and sync.token[0] == "cluster":
-            self._passed.update(dict.fromkeys(np.unique(sync.by.threads // WARP).tolist(), sync.token))
+            self._reports.passed.update(dict.fromkeys(np.unique(sync.by.threads // WARP).tolist(), sync.token))
         if (phase := _phase(sync)) is not None:
             self._phases.waited(sync, *phase)
 
@@ -138,7 +127,7 @@ class Races(Watching):
             if (parted := self._strong_sites.parted(access)) is not None:
                 earlier, now = parted
                 other = self._wave.thread_name(int(access.by.threads[earlier]))
-                self._raise(rules.SCOPE, access, now, f"the change by {other} at PTX {access.by.site}")
+                self._reports.raise_at(rules.SCOPE, access, now, f"the change by {other} at PTX {access.by.site}")
             self._strong.before(access)
         for shadow, bytes, here in self._pieces(access):
             self._look(access, shadow, bytes, here)
@@ -148,7 +137,7 @@ class Races(Watching):
                 # The atomics of one step come one after another: the later ones see what the earlier ones publish.
                 self._strong.before(access)
         elif access.lost is not None and len(access.by.threads) > 1:
-            self._fail_within(access, access.lost)
+            self._reports.fail_within(access, access.lost)
 
     def _pieces(self, access: Access) -> list[tuple[Shadow, NDArray[np.int64], Which]]:
         """The memory that the access touches, the bytes of each address there (n, size), and which addresses."""
@@ -219,10 +208,10 @@ class Races(Watching):
         if conflict is None and mates is not None and access.kind == "write":
             conflict = shadow.read_apart(bytes, mates)
         if conflict is not None:
-            self._report(access, conflict, here)
+            self._reports.report(access, conflict, here)
         if access.kind == "read":
             if by.order == _NON_COHERENT and (written := shadow.written(bytes)) is not None:
-                self._fail(rules.NON_COHERENT, access, written, here)
+                self._reports.fail(rules.NON_COHERENT, access, written, here)
             self._check_proxy(access, shadow, bytes, rows, here)
             shadow.read(bytes, sources, self._clocks.now, number)
             if mates is not None and by.operation is None:
@@ -230,7 +219,7 @@ class Races(Watching):
             return
         conflict = shadow.unseen_read(bytes, sources, rows, seen, excused)
         if conflict is not None and not _compares_and_swaps(access):
-            self._report(access, conflict, here)
+            self._reports.report(access, conflict, here)
         self._check_proxy(access, shadow, bytes, rows, here)
         lanes = 0 if by.operation is not None or len(by.threads) == 1 else by.threads[here][:, None] % WARP
         if by.operation is None and len(by.threads) == 1:
@@ -269,14 +258,14 @@ class Races(Watching):
         if not hidden.any():
             return
         # Compilers do not fence what cp.async wrote before wgmma reads it, and their kernels are right.
-        excused = _CP_ASYNC if access.kind == "read" else None
+        excused = CP_ASYNC if access.kind == "read" else None
         generic = np.array([proxy != _ASYNC and engine != excused for _, proxy, engine in self._sites])
         hidden &= generic[numbers]
         if hidden.any():
             place = int(np.flatnonzero(hidden.any(axis=1))[0])
             first = int(np.flatnonzero(hidden[place])[0])
             conflict = Conflict(place, int(numbers[place, first]), int(times[place, first]), False)
-            self._fail(rules.MISSING_FENCE, access, conflict, here)
+            self._reports.fail(rules.MISSING_FENCE, access, conflict, here)
 
     def _number(self, access: Access) -> int:
         by = access.by
@@ -289,144 +278,11 @@ class Races(Watching):
             self._strong_sites.add(access)
         return number
 
-    def _report(self, access: Access, conflict: Conflict, here: Which) -> NoReturn:
-        """Raise the rule that says what kind of mistake it is."""
-        engine, operation = self._sites[conflict.site][2], access.by.operation
-        if conflict.is_of_warp:
-            rule = rules.REFILL if operation is not None and conflict.was_read else rules.MISSING_WARP_SYNC
-        elif _CP_ASYNC in (engine, operation.engine if operation else ""):
-            rule = self._rule_of_async_copy(access, conflict)
-        elif operation is not None:
-            rule = self._rule_of_operation(access, operation, conflict)
-        elif engine:
-            rule = rules.WRITE_IN_FLIGHT if conflict.was_read else _rule_of_writes(access)
-        elif is_strong(access) and self._strong_sites.is_strong(conflict.site):
-            rule = rules.SCOPE
-        elif (barrier := self._relaxed_between(access, conflict, here)) is not None:
-            self._fail_relaxed(access, conflict, here, barrier)
-        elif (flag := self._flag(access, conflict, here)) is not None:
-            self._fail_flag(access, conflict, here, *flag)
-        elif access.space == "global":
-            rule = rules.RACE
-        elif access.kind in ("read", "atomic") or _is_atomic(self._sites[conflict.site][0]):
-            rule = rules.MISSING_BARRIER
-        else:
-            rule = rules.OVERWRITTEN_EARLY if conflict.was_read else rules.RACE
-        self._fail(rule, access, conflict, here)
-
-    def _relaxed_between(self, access: Access, conflict: Conflict, here: Which) -> Site | None:
-        """The relaxed arrival at a barrier of the cluster, after the earlier access, that the later one waited for."""
-        if conflict.source not in self._relaxed:
-            return None
-        time, site, (_, cluster, phase) = self._relaxed[conflict.source]
-        place = conflict.place if isinstance(here, slice) else int(here[conflict.place])
-        threads = access.by.threads
-        _, other, passed = self._passed.get(int(threads[place if len(threads) > 1 else 0]) // WARP, ("", -1, -1))
-        return site if conflict.time <= time and cluster == other and phase <= passed else None
-
-    def _fail_relaxed(self, access: Access, conflict: Conflict, here: Which, barrier: Site) -> NoReturn:
-        place = conflict.place if isinstance(here, slice) else int(here[conflict.place])
-        site = self._sites[conflict.site][0]
-        did = "the read" if conflict.was_read else "the write"
-        thread = self._wave.thread_name(conflict.source * WARP)
-        cta = thread.partition(" of ")[2]
-        notes = (f"{did} is here (PTX {site})", site.origin), (f"the barrier is here (PTX {barrier})", barrier.origin)
-        earlier = f"{did} by a warp of {cta} at PTX {site}"
-        self._raise(rules.RELAXED_BARRIER, access, place, earlier, *notes, barrier=f"PTX {barrier}")
-
-    def _flag(self, access: Access, conflict: Conflict, here: Which) -> tuple[Rule, Site, str] | None:
-        """What may be meant as a flag between two accesses, and why it is none. Neither of the two is."""
-        place = conflict.place if isinstance(here, slice) else int(here[conflict.place])
-        threads = access.by.threads
-        thread = int(threads[place if len(threads) > 1 else 0])
-        flag = self._strong.hint(thread, conflict.source, conflict.time)
-        return None if flag is not None and flag[1] in (access.by.site, self._sites[conflict.site][0]) else flag
-
-    def _rule_of_async_copy(self, access: Access, conflict: Conflict) -> Rule:
-        operation = access.by.operation
-        late = operation is not None and conflict.was_read and self._began_before(operation, conflict)
-        return rules.ASYNC_COPY_READ if access.kind == "read" or late else rules.REFILL
-
-    def _rule_of_operation(self, access: Access, operation: Pending, conflict: Conflict) -> Rule:
-        """An access since the operation was issued did not wait for it; one before is what it did not wait for."""
-        began = self._began_before(operation, conflict)
-        if access.kind == "read":
-            return rules.WRITE_IN_FLIGHT if began else rules.MISSING_BARRIER
-        if began:
-            return rules.READ_BEFORE_WAIT if conflict.was_read else rules.WRITTEN_TWICE
-        return rules.REFILL
-
-    def _began_before(self, operation: Pending, conflict: Conflict) -> bool:
-        return self._clocks.of(operation).issued <= conflict.time
-
-    def _fail(self, rule: Rule, access: Access, conflict: Conflict, here: Which) -> NoReturn:
-        place = conflict.place if isinstance(here, slice) else int(here[conflict.place])
-        site, _, engine = self._sites[conflict.site]
-        did = "the read" if conflict.was_read else "the write"
-        who = "another lane of its warp" if rule is rules.MISSING_WARP_SYNC else "another warp"
-        by = "" if rule is rules.NON_COHERENT else f" by {engine or who}"
-        earlier = f"{did}{by} at PTX {site}"
-        note = (f"{did} is here (PTX {site})", site.origin)
-        if rule is rules.RACE:
-            self._raise(rule, access, place, earlier, note, sums=_SUMS * (not _is_atomic(site, access.by.site)))
-        elif rule is rules.MISSING_WARP_SYNC:
-            may_add = conflict.was_read and access.by.operation is None
-            self._raise(rule, access, place, earlier, note, sums=_SUMS * may_add)
-        else:
-            self._raise(rule, access, place, earlier, note)
-
-    def _fail_flag(
-        self, access: Access, conflict: Conflict, here: Which, rule: Rule, flag: Site, reason: str
-    ) -> NoReturn:
-        place = conflict.place if isinstance(here, slice) else int(here[conflict.place])
-        site = self._sites[conflict.site][0]
-        did = "the read" if conflict.was_read else "the write"
-        note = (f"{did} is here (PTX {site})", site.origin), (f"the flag is here (PTX {flag})", flag.origin)
-        earlier = f"{did} by another warp at PTX {site}"
-        self._raise(rule, access, place, earlier, *note, flag=f"PTX {flag}", reason=reason)
-
-    def _fail_within(self, access: Access, lost: Mask) -> NoReturn:
-        """Two threads write different values to one address in one step."""
-        place = int(np.flatnonzero(lost)[0])
-        same = access.addresses == access.addresses[place]
-        if access.owners is not None:
-            owners = np.broadcast_to(access.owners, same.shape)
-            same &= owners == owners[place]
-        last = self._wave.thread_name(int(access.by.threads[np.flatnonzero(same)[-1]]))
-        site = access.by.site
-        other = f"the write of another value by {last} there"
-        self._raise(rules.RACE, access, place, other, (f"PTX {site}", None), sums=_SUMS)
-
-    def _raise(
-        self, rule: Rule, access: Access, place: int, earlier: str, *notes: tuple[str, Location | None], **more: str
-    ) -> NoReturn:
-        by = access.by
-        thread = self._wave.thread_name(int(by.threads[0 if len(by.threads) == 1 else place]))
-        who = thread if by.operation is None else f"the {by.operation.engine} of {thread}"
-        does = {"read": "reads", "write": "writes", "atomic": "changes"}[access.kind]
-        address = int(access.addresses[place])
-        where = f"{access.space} address {address:#x}"
-        if access.owners is not None:
-            where += f" of CTA {int(np.broadcast_to(access.owners, access.addresses.shape)[place])}"
-        now = f"{who} {does} {access.size} bytes at"
-        every = ((f"PTX {by.site}", None), *notes)
-        rule.fail(at=by.site.location, notes=every, now=now, memory=where, earlier=earlier, **more)
-
-
-def _rule_of_writes(access: Access) -> Rule:
-    """What an access breaks that comes before an asynchronous write has: an atomic reads too."""
-    return rules.WRITTEN_TWICE if access.kind == "write" else rules.READ_BEFORE_WAIT
-
 
 def _phase(sync: Sync) -> tuple[tuple[int, int], int] | None:
     """The place of an mbarrier and its phase, where that is what orders."""
     token = sync.token
     return ((token[1], token[2]), token[3]) if isinstance(token, tuple) and token[0] == "mbarrier" else None
-
-
-def _is_atomic(*sites: Site) -> bool:
-    """Whether one of the instructions is an atomic: then another one is no way to order them."""
-    return any(_ATOMIC.match(site.text) for site in sites)
 
 
 def _compares_and_swaps(access: Access) -> bool:

@@ -57,7 +57,7 @@ FLAG_ORDER = Rule(
     id="simulator.flag-order",
     message="{now} {memory}, and nothing orders it after {earlier}: {flag} is between them, but {reason}",
     fix='store the flag with order="release" and load it with order="acquire", at a scope that both threads are in; or '
-    "put k.fence.thread() before the store and after the load",
+    "put k.fence.thread() before the store and after the load{proxy}",
     why="The new flag may arrive before the data, or the data may come from a cache: it is old now and then.",
     reference="PTX ISA 8.8 (causality order), 8.7 (release and acquire patterns)",
 )
@@ -65,7 +65,7 @@ FLAG_BARRIER = Rule(
     id="simulator.flag-barrier",
     message="{now} {memory}, and nothing orders it after {earlier}: {flag} is between them, and {reason}",
     fix="put k.barrier.sync() between the thread with the flag and the other warps of its CTA: after what they write "
-    "or read and before its release, and after its acquire and before what they do next",
+    "or read and before its release, and after its acquire and before what they do next{proxy}",
     why="A release publishes what its own thread did, and what that has waited for: not what other warps still do.",
     reference="PTX ISA 8.8 (causality order), 8.7 (release and acquire patterns)",
 )
@@ -77,6 +77,15 @@ SCOPE = Rule(
     "changes are lost or come late or never, now and then.",
     reference="PTX ISA 8.6 (scope), 8.7.1 (morally strong operations)",
 )
+NO_FLAG = Rule(
+    id="simulator.flag-missing",
+    message="{now} {memory}, and nothing orders it after {earlier}, in another CTA",
+    fix="hand it over by a flag in global memory: k.barrier.sync() after what the first CTA does, "
+    'flag.store(1, order="release") by one of its threads, and flag.load(order="acquire") until it is 1 by the one '
+    "that goes on{proxy}; or do it in another kernel",
+    why="The hardware runs CTAs in any order, and only CTAs of a cluster have a barrier: it is old now and then.",
+    reference="PTX ISA 8.8 (causality order), 8.6 (Proxies)",
+)
 NON_COHERENT = Rule(
     id="simulator.non-coherent",
     message="{now} {memory} by a non-coherent load, and the kernel has written there: {earlier}",
@@ -87,7 +96,7 @@ NON_COHERENT = Rule(
 READ_BEFORE_WAIT = Rule(
     id="proxy.read-before-wait",
     message="{now} {memory}, and nothing orders it with {earlier}",
-    fix="wait for the mbarrier or the group that the copy completes, in every warp that reads",
+    fix="wait for the mbarrier or the group that the copy completes, {whose}",
     why="The copy may not have come: what is read is what was there before.",
     reference=_PROXIES,
 )
@@ -124,7 +133,7 @@ WRITE_IN_FLIGHT = Rule(
 MISSING_FENCE = Rule(
     id="proxy.missing-fence",
     message="{now} {memory} through the async proxy, and no fence.proxy.async comes after {earlier} and before it",
-    fix="put fence.proxy.async between the writes and the barrier before the operation: k.fence.proxy_async()",
+    fix="put fence.proxy.async between the writes and the {between} before the operation: {call}",
     why="The async proxy is not ordered with generic writes that no proxy fence publishes: it reads old bytes, or the "
     "late write destroys what it wrote, now and then.",
     reference=_PROXIES,

@@ -124,6 +124,8 @@ class Strong:
         """Of each place: what the CTAs wrote there last."""
         self._hints: dict[tuple[int, int], _Hint] = {}
         """Of two CTAs, the later and the earlier: an access by which they met, without being ordered, and why not."""
+        self._met: dict[tuple[int, int], _Hint] = {}
+        """The same where it does order, for the warps of the two that access it."""
 
     def before(self, access: Access) -> None:
         """What the access acquires. A reduction that gives nothing back reads nothing."""
@@ -150,12 +152,23 @@ class Strong:
             self._writers.setdefault(place, {})[cta] = _Written(by.site, releases, warps, published)
         self._clocks.now += 1
 
+    def have_met(self, first: int, second: int) -> bool:
+        """Whether one of two CTAs has read what the other wrote, as a flag or in place of one."""
+        pairs = (first, second), (second, first)
+        return any(pair in each for each in (self._hints, self._met) for pair in pairs)
+
     def hint(self, thread: int, warp: int, time: int) -> tuple[Rule, Site, str] | None:
-        """An access by which a thread met the CTA of a warp that did something at a time, and why it orders nothing."""
-        earlier = warp * WARP // self._wave.cta_threads
-        hint = self._hints.get((thread // self._wave.cta_threads, earlier))
+        """An access by which a thread met the CTA of a source that did something at a time, and why it orders nothing.
+
+        A source is a warp, or what it issued, for which nothing waited where the flag is right.
+        """
+        earlier = self._clocks.cta_of(warp)
+        ctas = thread // self._wave.cta_threads, earlier
+        hint = self._hints.get(ctas) or self._met.get(ctas)
         if hint is None:
             return None
+        if warp >= self._clocks.warps:
+            return (rules.FLAG_ORDER if hint.reason else rules.WRITE_IN_FLIGHT), hint.site, hint.reason
         published, is_other = hint.written.published, thread // self._wave.cta_threads != earlier
         if is_other and published is not None and published[warp] < time and warp not in hint.written.warps:
             reason = "no barrier orders the access of the other warp before the release by the warp that writes it"
@@ -167,7 +180,7 @@ class Strong:
                 hint.read,
                 "no barrier orders this access after the acquire by the warp that reads it",
             )
-        return rules.FLAG_ORDER, hint.site, hint.reason
+        return (rules.FLAG_ORDER, hint.site, hint.reason) if hint.reason else None
 
     def _note_read(self, by: By, place: Place, cta: int, warps: NDArray[np.int64], acquires: bool) -> None:
         for writer, written in self._writers.get(place, {}).items():
@@ -176,6 +189,7 @@ class Strong:
             elif not acquires:
                 site, reason = by.site, "it acquires nothing, and no fence comes after it"
             else:
+                self._met[cta, writer] = _Hint(by.site, "", written, by.site, warps)
                 continue
             self._hints[cta, writer] = _Hint(site, reason, written, by.site, warps)
 

@@ -54,9 +54,9 @@ def tile_faults(a: object, b: object, descriptor: InstructionDescriptor) -> Iter
         if not isinstance(layout, SmemLayout | OperandDescriptor):
             continue
         stored = descriptor.k // 2 if descriptor.sparse else descriptor.k
-        wanted, given = (element, major, is_padded(stored, element)), (layout.element, layout.major, layout.padded)
-        if given != wanted:
-            yield TILE.diagnose(operand=name, wanted=_described(*wanted), given=_described(*given))
+        wanted, actual = (element, major, is_padded(stored, element)), (layout.element, layout.major, layout.padded)
+        if actual != wanted:
+            yield TILE.diagnose(operand=name, wanted=_described(*wanted), given=_described(*actual))
 
 
 def _described(element: ElementType, major: Major, padded: object) -> str:
