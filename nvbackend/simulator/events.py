@@ -101,6 +101,8 @@ class Access:
     """Of a write: which addresses had another value before it."""
     lost: Mask | None = None
     """Of a write: which addresses another thread of the same step has given another value; None where there is none."""
+    kept: Mask | None = None
+    """Of an atomic: which addresses have the value that they had before it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from nvbackend.diagnostics import Rule
 from nvbackend.simulator.checks import rules
 from nvbackend.simulator.checks.clocks import SEEN, Clocks, Times
 from nvbackend.simulator.checks.shadow import Excused
-from nvbackend.simulator.events import Access, By, Site
+from nvbackend.simulator.events import Access, By, Mask, Site
 from nvbackend.simulator.machine.lanes import WARP
 from nvbackend.simulator.machine.wave import Wave
 
@@ -30,6 +30,8 @@ _EVERYBODY = 3
 WEAK = ("weak", "", "nc")
 """The orders of accesses that order nothing."""
 Place = tuple[str, int, int]
+RELEASES_NOTHING = "it releases nothing, and no fence is between the write and it"
+ACQUIRES_NOTHING = "it acquires nothing, and no fence comes after it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class _Hint:
     written: _Written
     read: Site
     readers: NDArray[np.int64]
+    place: Place
 
 
 def is_strong(access: Access) -> bool:
@@ -142,7 +145,9 @@ class Strong:
         if access.kind == "read":
             return
         releases = by.order in _RELEASES or by.operation is not None
-        for place, warps, cta in self._places(access):
+        # A compare-and-swap that finds another value writes nothing.
+        swapped = None if access.kept is None or ".cas." not in by.site.text else ~access.kept
+        for place, warps, cta in self._places(access, swapped):
             published = None
             for token in self._tokens(place, cta, by):
                 if by.operation is not None:
@@ -180,21 +185,26 @@ class Strong:
                 hint.read,
                 "no barrier orders this access after the acquire by the warp that reads it",
             )
+        if hint.reason == RELEASES_NOTHING and published is not None and published[warp] >= time:
+            # A fence releases it: what is missing is on the other side.
+            return rules.FLAG_ORDER, hint.read, ACQUIRES_NOTHING
         return (rules.FLAG_ORDER, hint.site, hint.reason) if hint.reason else None
 
     def _note_read(self, by: By, place: Place, cta: int, warps: NDArray[np.int64], acquires: bool) -> None:
         for writer, written in self._writers.get(place, {}).items():
             if not written.releases:
-                site, reason = written.site, "it releases nothing, and no fence is between the write and it"
+                site, reason = written.site, RELEASES_NOTHING
             elif not acquires:
-                site, reason = by.site, "it acquires nothing, and no fence comes after it"
+                site, reason = by.site, ACQUIRES_NOTHING
             else:
-                self._met[cta, writer] = _Hint(by.site, "", written, by.site, warps)
+                self._met[cta, writer] = _Hint(by.site, "", written, by.site, warps, place)
+                if (before := self._hints.get((cta, writer))) is not None and before.place == place:
+                    del self._hints[cta, writer]
                 continue
-            self._hints[cta, writer] = _Hint(site, reason, written, by.site, warps)
+            self._hints[cta, writer] = _Hint(site, reason, written, by.site, warps, place)
 
-    def _places(self, access: Access) -> Iterator[tuple[Place, NDArray[np.int64], int]]:
-        """The places, each with the warps of a CTA that access it."""
+    def _places(self, access: Access, which: Mask | None = None) -> Iterator[tuple[Place, NDArray[np.int64], int]]:
+        """The places, each with the warps of a CTA that access it; those of some of the addresses, where given."""
         within = np.arange(0, access.size, _PLACE)
         places = (access.addresses.astype(np.int64)[:, None] + within) // _PLACE
         threads, owners = (
@@ -202,7 +212,8 @@ class Strong:
             for each in (access.by.threads, -1 if access.owners is None else access.owners)
         )
         columns = [owners, places, threads // self._wave.cta_threads, threads // WARP]
-        rows = np.unique(np.stack([each.ravel() for each in columns]), axis=1)
+        chosen = columns if which is None else [each[which] for each in columns]
+        rows = np.unique(np.stack([each.ravel() for each in chosen]), axis=1)
         found: dict[tuple[Place, int], list[int]] = {}
         for owner, address, cta, warp in rows.T.tolist():
             found.setdefault(((access.space, owner, address), cta), []).append(warp)

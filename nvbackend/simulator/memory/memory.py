@@ -19,8 +19,8 @@ from nvbackend.simulator.memory.private import Located, Private
 
 Words = NDArray[Any]
 Change = Callable[[Words, NDArray[np.int64]], Words]
-Changes = tuple[Mask, Mask | None]
-"""Of the words of a write: which are new, and which another one of them has overwritten."""
+Changes = tuple[Mask | None, ...]
+"""Of the words of a write: which are new, which another one of them has overwritten, and of an atomic which it kept."""
 _HEAPS = ("global", "const", "param")
 _OWN = ("shared", "shared::cta", "local")
 
@@ -114,7 +114,9 @@ class Memory:
         finally:
             self._observers = observers
         if observers:
-            self._tell_atomic(by, space, addresses, size)
+            same = change(old, np.arange(len(addresses))) == old
+            kept = same.reshape(len(addresses), -1).all(axis=1)
+            self._tell_atomic(by, space, addresses, size, kept)
         return old
 
     def _keys(self, by: By, space: str, addresses: Addresses) -> Addresses:
@@ -127,14 +129,15 @@ class Memory:
             return addresses | cluster
         return np.where(addresses < windows.LOCAL, addresses, addresses | cluster)
 
-    def _tell_atomic(self, by: By, space: str, addresses: Addresses, size: int) -> None:
+    def _tell_atomic(self, by: By, space: str, addresses: Addresses, size: int, kept: Mask) -> None:
         whole = (np.arange(len(addresses)), space, addresses)
         for part, window, inside in [whole] if space else self._windows(addresses):
             mine = by if space else _part_of(by, part)
+            changes = None, None, kept[part]
             if window in _HEAPS:
-                self._tell(mine, "atomic", window, inside, size, None)
+                self._tell(mine, "atomic", window, inside, size, None, changes)
             else:
-                self._tell_private(mine, "atomic", window, inside, size)
+                self._tell_private(mine, "atomic", window, inside, size, changes)
 
     def locate(self, by: By, space: str, addresses: Addresses) -> Located:
         """The CTA and the offset of addresses in shared memory, `space` being shared::cta, shared::cluster or empty."""

@@ -288,3 +288,47 @@ def test_one_warp_flags_for_the_others_where_a_barrier_is_between(changed: dict[
         "after": MEET,
     }
     assert _launched(BETWEEN_WARPS.format(**parts | changed), 2, 64) == wanted
+
+
+LOCKED = """.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 data, .param .u64 lock) {{
+.reg .b32 %r<8>; .reg .b64 %rd<4>; .reg .pred %p<4>;
+ld.param.u64 %rd0, [data]; ld.param.u64 %rd1, [lock];
+L: atom.{take}.gpu.global.cas.b32 %r2, [%rd1], 0, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra L; {after}
+ld.global.u32 %r3, [%rd0]; add.u32 %r3, %r3, 1; st.global.u32 [%rd0], %r3;
+{before} atom.{leave}.gpu.global.exch.b32 %r4, [%rd1], 0;
+ret;
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("take", "after", "before", "leave", "named"),
+    [
+        ("acquire", "", "", "release", None),
+        ("relaxed", FENCE, FENCE, "relaxed", None),
+        ("relaxed", FENCE, "", "release", None),
+        ("acquire", "", FENCE, "relaxed", None),
+        ("relaxed", "", FENCE, "relaxed", "cas"),
+        ("relaxed", "", "", "release", "cas"),
+        ("relaxed", FENCE, "", "relaxed", "exch"),
+        ("acquire", "", "", "relaxed", "exch"),
+    ],
+)
+@pytest.mark.parametrize("grid", [2, 5])
+def test_the_side_of_a_lock_that_orders_nothing_is_named(take, after, before, leave, named, grid):
+    """A compare-and-swap that fails writes nothing: it is no flag, and no reason why the others are none."""
+    text = LOCKED.format(take=take, after=after, before=before, leave=leave)
+    data, lock = np.zeros(1, np.uint32), np.zeros(1, np.uint32)
+    try:
+        Simulator().load(text).launch("k", grid=(grid, 1, 1), block=(1, 1, 1), args=[data, lock])
+    except DiagnosticError as error:
+        (found,) = error.diagnostics
+        flag = found.message.rpartition("PTX line")[2]
+        assert (found.rule_id, f".{named}.b32" in flag) == ("simulator.flag-order", True), found.message
+        assert ("acquires nothing" in found.message) == (named == "cas")
+    else:
+        assert named is None
+        assert data[0] == grid
