@@ -11,10 +11,10 @@ from nvbackend.dry_run.rules import MISSING_BARRIER, OVERRUN, REFILL, REFILL_IN_
 from nvbackend.dry_run.rules import PARITY as PARITY_COUNTER
 from nvbackend.isel.machine.function import MachineInstr
 
-ACCOUNTING, ORDER, EXCHANGE, EARLY, UNWRITTEN, DEADLOCK = range(6)
+INVERTED, ACCOUNTING, ORDER, EXCHANGE, EARLY, UNWRITTEN, DEADLOCK = range(7)
 PARITY = ORDER
-"""What explains what: a wrong count makes waits pass early, a wait that passes early leaves accesses unordered, and any
-of them may end in a deadlock."""
+"""What explains what: a parity with which nothing begins all else, a wrong count makes waits pass early, a wait that
+passes early leaves accesses unordered, and any of them may end in a deadlock."""
 Notes = tuple[tuple[str, Location | None], ...]
 _EXPLAIN_ALL = (PARITY_COUNTER, OVERRUN)
 """Mistakes of order by which warps go on too early: whatever they meet then is a consequence."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.dry_run.inverted import told_where_it_is
 from nvbackend.dry_run.machine.machine import Machine, Ways
 from nvbackend.dry_run.not_judged import of_blocks, of_end
 from nvbackend.dry_run.program.code import Program
@@ -359,11 +361,10 @@ class Runs:
         """A run with parameters as `scalars`, or smaller ones that the kernel's arrays admit."""
         launch = replace(self._launch(scale), promised=self._promised(given or {}))
         less = dict(scalars)
+        order: dict[str, bool] = {"latest_first": latest_first, "first_way": first_way}
         while True:
             try:
-                found, machine = run(
-                    self._program, launch, self._make, less, latest_first=latest_first, first_way=first_way
-                )
+                found, machine = run(self._program, launch, self._make, less, **order)
             except Exceeded as error:
                 smaller = halved(self._rounds(scale), self._subject.scalars, less, error.names)
                 if smaller is None:
@@ -375,9 +376,10 @@ class Runs:
             self._went.append(Run(scale, less, machine.ways, of_end(machine)))
             self._reached |= machine.reached
             if found and machine.is_of_memory:
-                ways = {"latest_first": latest_first, "first_way": first_way, "whole": True}
-                again, other = run(self._program, launch, self._make, less, **ways)
-                found = found if again or other.is_over_budget else []
+                other_found, other = run(self._program, launch, self._make, less, **order, whole=True)
+                found = found if other_found or other.is_over_budget else []
+            again = partial(run, self._program, make=self._make, scalars=less)
+            found = told_where_it_is(found, machine.protocols, launch, partial(again, **order))
             return [with_data(one, machine.choices.of_memory()) for one in found], machine
 
     def _promised(self, given: Mapping[str, int]) -> Callable[[MachineInstr, str], frozenset[str]]:

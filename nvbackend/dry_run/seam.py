@@ -90,6 +90,8 @@ class Launch:
     """How many clusters it may take over from the launch."""
     bounds: LaunchBounds | None = None
     """The shapes of CTAs and clusters, where they do not lie along x alone."""
+    inverted: MachineInstr | None = None
+    """A wait of which the run takes the other parity, to see whether that is what is wrong."""
 
     @property
     def shape(self) -> Shape:
@@ -183,6 +185,12 @@ class Protocols(Protocol):
 
     def deadlock(self, waiting: Sequence[Step]) -> None:
         """No warp can go on; these are the steps that wait."""
+
+    def first_waits(self) -> Sequence[MachineInstr]:
+        """Where threads wait for the first phase of an mbarrier at which nobody has arrived: none before a deadlock."""
+
+    def told_at(self, instr: MachineInstr) -> list[Diagnostic]:
+        """The deadlock as that of a wait that is to be inverted."""
 
     def finish(self, *, whole: bool = True) -> list[Diagnostic]:
         """What was found, when all warps have ended or none can go on; not `whole` where the run was given up."""

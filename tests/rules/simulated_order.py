@@ -91,7 +91,7 @@ def data_of_a_warp_behind_the_flag_of_another():
 @program("simulator.flag-missing", located=False)
 def data_of_another_cta_copied_without_a_flag():
     poll = ""  # breaks
-    poll = "W: ld.acquire.gpu.global.u32 %r2, [%rd0+256]; setp.ne.u32 %p2, %r2, 1; @%p2 bra W;"  # keeps
+    poll = "F: ld.acquire.gpu.global.u32 %r2, [%rd0+256]; setp.ne.u32 %p2, %r2, 1; @%p2 bra F;"  # keeps
     text = HEAD.replace(".param .align 64 .b8 map[128]", ".param .u64 memory").split("mov.b64 %rd0, map")[0]
     body = (
         "ld.param.u64 %rd0, [memory]; mov.u32 %r1, %ctaid.x; setp.ne.u32 %p2, %r1, 0; @%p2 bra READ;"

@@ -68,7 +68,7 @@ class Machine:
         """Whether numbers of global memory decided how many rounds a loop makes."""
         self._program = program
         self._launch = launch
-        self._protocols = protocols
+        self._protocols = self.protocols = protocols
         self._left = steps
         self._table: dict[Hashable, Expression] = {}
         self._numbers = SharedNumbers(launch.cluster, self._table)
@@ -93,6 +93,8 @@ class Machine:
         self.contradicted = False
         """Whether something did not hold that the kernel assumes."""
         self._guesses = False
+        self.has_ended = False
+        """Whether all warps came to the end of the kernel."""
 
     @property
     def is_over_budget(self) -> bool:
@@ -122,6 +124,7 @@ class Machine:
                 return
         if self._guesses:
             raise Guessed
+        self.has_ended = True
 
     def _start(self, cta: int) -> None:
         registers = list(self._program.registers)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from nvbackend.diagnostics import Location
 from nvbackend.dry_run import rules
-from nvbackend.dry_run.findings import ACCOUNTING, DEADLOCK, Notes
+from nvbackend.dry_run.findings import ACCOUNTING, DEADLOCK, INVERTED, Notes
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.words import counted, in_rounds, instruction, line, listed, warps
@@ -49,6 +49,23 @@ class Deadlocks:
             self._counts([pair for pair in mbarriers if pair[0] in roots] or mbarriers)
             if mbarriers and not self._state.findings.may_hang:
                 self._mbarrier([pair for pair in mbarriers if pair[0] in roots] or mbarriers, waiting)
+
+    def first_waits(self, waiting: Sequence[Step]) -> list[tuple[Step, Mbarrier]]:
+        """The steps that wait, by parity, for the first phase of an mbarrier at which nobody has arrived."""
+        pairs = ((step, barrier) for step in waiting for barrier in self._barriers(step))
+        return [(step, one) for step, one in pairs if not one.phase and not one.by and _wanted(step) == (True, 0)]
+
+    def tell(self, instr: MachineInstr, waiting: Sequence[Step]) -> None:
+        """Say that the wait `instr`, which waits for a first phase, is what has the wrong parity."""
+        step, barrier = next(pair for pair in self.first_waits(waiting) if pair[0].instr is instr)
+        others = [other for other in waiting if other is not step]
+        callers = instr.location.callers if instr.location is not None else ()
+        here = f"the call of line {callers[0].line}" if callers else line(instr)
+        self._deadlock(
+            *(INVERTED, step, barrier, others),
+            f"let {here} wait for parity 1 first, which passes before any arrival, and then in turn: the other parity, "
+            "as in (round // stages & 1) ^ 1; with that all threads come to the end",
+        )
 
     def _left_out(self, waiting: Sequence[Step]) -> None:
         """A counted barrier that some warp leaves out, where its accesses race with those of the warps that wait there.
@@ -219,9 +236,13 @@ class Deadlocks:
         if self._passed_by(step, barrier):
             return
         by_parity, wanted = _wanted(step)
+        others = [other for other in waiting if other is not step]
+        self._deadlock(DEADLOCK, step, barrier, others, self._arrive(step, barrier, wanted if by_parity else -1))
+
+    def _deadlock(self, class_: int, step: Step, barrier: Mbarrier, others: Sequence[Step], fix: str) -> None:
+        by_parity, wanted = _wanted(step)
         who = f"warp {step.warps[0]}{self._state.of_cta(step.cta)}"
         words = f"parity {wanted & 1}" if by_parity else f"the token of phase {wanted}"
-        others = [other for other in waiting if other is not step]
         came = barrier.count - barrier.pending
         over_ = {0: "no phase of it is", 1: "one phase of it is"}.get(
             barrier.phase, f"{barrier.phase} phases of it are"
@@ -234,10 +255,9 @@ class Deadlocks:
             (f"an arrival of its last phase: {instruction(one.instr)}", one.instr.location) for one in barrier.last[:1]
         ]
         self._state.findings.add(
-            *(DEADLOCK, barrier.name, rules.DEADLOCK, step.instr, tuple(dict.fromkeys(notes))[:4]),
+            *(class_, barrier.name, rules.DEADLOCK, step.instr, tuple(dict.fromkeys(notes))[:4]),
             now=in_rounds(step.rounds()), who=who, wanted=words, barrier=barrier.name,
-            reason=f"{state}; {self._whereabouts(others)}",
-            fix=self._arrive(step, barrier, wanted if by_parity else -1),
+            reason=f"{state}; {self._whereabouts(others)}", fix=fix,
         )  # fmt: skip
 
     def _repeated(self, barrier: Mbarrier) -> bool:

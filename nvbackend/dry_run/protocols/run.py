@@ -39,10 +39,12 @@ class Run:
         self._tensors = Tensors(self._state)
         self._lifetimes = Lifetimes(self._state)
         self._exchanges = Exchanges(self._state)
+        self._deadlocks = Deadlocks(self._state, self._signals, self._threads)
         self._collisions = Collisions(self._state)
         self._of_tensors: dict[int, bool] = {}
         self._executes: dict[int, _Executes] = {}
         self._is_stuck = False
+        self._waiting: Sequence[Step] = ()
 
     def execute(self, step: Step) -> Outcome:
         """The step happens now, if it can."""
@@ -80,7 +82,17 @@ class Run:
         """No warp can go on; these are the steps that wait."""
         self._is_stuck = self._tensors.is_stuck = True
         self._flush()
-        Deadlocks(self._state, self._signals, self._threads).explain(waiting)
+        self._waiting = waiting
+        self._deadlocks.explain(waiting)
+
+    def first_waits(self) -> Sequence[MachineInstr]:
+        """Where threads wait for the first phase of an mbarrier at which nobody has arrived: none before a deadlock."""
+        return [step.instr for step, _ in self._deadlocks.first_waits(self._waiting)]
+
+    def told_at(self, instr: MachineInstr) -> list[Diagnostic]:
+        """The deadlock as that of a wait that is to be inverted."""
+        self._deadlocks.tell(instr, self._waiting)
+        return self._state.findings.causes()
 
     def finish(self, *, whole: bool = True) -> list[Diagnostic]:
         """What was found."""

@@ -320,6 +320,8 @@ class Signals:
         if any(barrier is None for barrier in barriers):
             return {"done": 1} if MbarrierUse.POLL in use else DONE
         by_parity, warp = row.has_operand("parity"), self._state.warp(step)
+        if step.instr is self._state.launch.inverted:
+            wanted ^= 1
         if by_parity and wanted > 1:
             self._state.findings.add(
                 *(ACCOUNTING, "parity", rules.PARITY_VALUE, step.instr, ()),
