@@ -17,6 +17,12 @@ from nvbackend.simulator.machine.lanes import WARP
 from nvbackend.simulator.machine.wave import Wave
 from nvbackend.simulator.sync.groups import BulkGroups
 
+_LAST_PHASES = (
+    "k.mbarrier.wait for the last phase of each of its mbarriers; k.cluster.sync() waits for threads, and not for what "
+    "arrives later"
+)
+"""What else waits for the arrival of an operation."""
+
 
 class Lifetimes(Watching):
     """The observer of one wave."""
@@ -146,9 +152,9 @@ class Lifetimes(Watching):
     def _fail(self, rule: Rule, by: By, lane: int, cta: int, does: str, reason: str) -> NoReturn:
         thread = self._wave.thread_name(int(by.threads[0 if len(by.threads) == 1 else lane]))
         who = thread if by.operation is None else f"the {by.operation.engine} of {thread}"
-        rule.fail(
-            at=by.site.location, notes=((f"PTX {by.site}", None),), operation=who, does=does, cta=cta, reason=reason
-        )
+        other = "k.cluster.sync() in all threads" if by.operation is None else _LAST_PHASES
+        notes = ((f"PTX {by.site}", None),)
+        rule.fail(at=by.site.location, notes=notes, operation=who, does=does, cta=cta, reason=reason, other=other)
 
 
 def _is_sent(access: Access) -> bool:

@@ -176,8 +176,7 @@ NOT_STARTED = Rule(
 EXIT_BEFORE_PEERS = Rule(
     id="cluster.exit-before-peers",
     message="{operation} {does} the shared memory of CTA {cta}, {reason}",
-    fix="let each CTA wait for the last arrivals of its peers: ring.finish() in the producer's thread, or "
-    "k.cluster.sync() in all threads",
+    fix="let each CTA wait for the last arrivals of its peers: ring.finish() in the producer's thread, or {other}",
     why="Memory of a CTA that has ended is free, or belongs to another kernel: a late arrival faults.",
     reference="PTX ISA 5.1.8 (shared state space), 9.7.13.3 (barrier.cluster)",
 )
