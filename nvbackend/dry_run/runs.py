@@ -196,8 +196,8 @@ class Runs:
         found: list[Diagnostic] = []
         tried: set[int] = set()
         while not found and self._spent + steps <= ENOUGH:
-            ways = other.values([(one.values, one.ways) for one in self._went], rounds.parameters)
-            one, given = next(((one, given) for one, given in ways if one.slot not in tried), (None, {}))
+            went = [(one.values, one.ways) for one in self._went]
+            one, given = next(other.values(went, rounds.parameters, tried), (None, {}))
             if one is None:
                 break
             tried.add(one.slot)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 import nvbackend as nvb
 from nvbackend import i32, u32
+from nvbackend.dry_run.scenario import other_ways
 from tests.dry_run.refusals import refusals
 
 _THREADS = 256
+CONDITIONS_OF_ONE = 60
 
 
 def _hang(k: Any) -> None:
@@ -225,3 +228,28 @@ def test_a_place_without_work_is_not_judged() -> None:
             k.mbarrier.wait(full, 0)
 
     assert not refusals(_roles(1, body))
+
+
+def test_the_ways_of_a_run_are_looked_at_once(monkeypatch):
+    """Each run of many turns one condition more: what the others showed is known by then."""
+    looked: list[int] = []
+    seen = other_ways.seen
+
+    def counted(slot, ways):
+        looked.append(slot)
+        return seen(slot, ways)
+
+    monkeypatch.setattr(other_ways, "seen", counted)
+
+    @nvb.kernel("sm_90", threads=64)
+    def kernel(k, out: nvb.Pointer[nvb.i32], n: nvb.i32):
+        box = k.shared(nvb.i32, 64)
+        box[k.thread_id()] = k.thread_id()
+        k.barrier.sync()
+        with ExitStack() as blocks:
+            for number in range(CONDITIONS_OF_ONE):
+                blocks.enter_context(k.if_(n > number))
+            out[0] = box[0]
+
+    kernel.build()
+    assert len(looked) < CONDITIONS_OF_ONE**2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -77,6 +77,9 @@ class OtherWays:
         self._values = {slot: value for value, slot in program.slots.items() if slot in guards | ends}
         made = (self._condition(slot, value) for slot, value in self._values.items())
         self.conditions = [one for one in made if one is not None]
+        self._runs = 0
+        self._seen: dict[int, tuple[set[bool], Mapping[str, int]]] = {}
+        """Of each condition: the ways that it went in so many runs, and the parameters of the first one."""
 
     def asks_for_more_ctas(self, ways: Ways) -> bool:
         """Whether something that the size of the grid decides went one way alone."""
@@ -92,18 +95,22 @@ class OtherWays:
         return any(value in derived and len(seen(slot, ways)) == 1 for slot, value in self._values.items())
 
     def values(
-        self, runs: Sequence[tuple[Mapping[str, int], Ways]], loops: set[str]
+        self, runs: Sequence[tuple[Mapping[str, int], Ways]], loops: set[str], tried: Container[int]
     ) -> Iterator[tuple[Condition, Mapping[str, int]]]:
         """Parameters with which conditions go the way that they went in none of the `runs`, each with what differs.
 
-        Those of `loops` stay positive, where nothing is said of them: a caller has some steps.
+        Those of `loops` stay positive, where nothing is said of them: a caller has some steps. Conditions with the
+        slots `tried` are left out; `runs` are those of the last call, and more.
         """
+        for values, ways in runs[self._runs :]:
+            for slot, way in ways:
+                self._seen.setdefault(slot, (set(), values))[0].add(way)
+        self._runs = len(runs)
         for one in self.conditions:
-            went = {way for _, ways in runs for way in seen(one.slot, ways)}
-            if len(went) != 1:
+            went, base = self._seen.get(one.slot, (set(), {}))
+            if len(went) != 1 or one.slot in tried:
                 continue
             wish = not next(iter(went))
-            base = next(values for values, ways in runs if seen(one.slot, ways))
             for changed in self.changes(one, base, loops):
                 if one.of({**base, **changed}) is wish:
                     yield one, {**_different(base, runs[0][0]), **changed}
