@@ -13,7 +13,7 @@ from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.values.values import Arithmetic
 
 _TEXTS = ("only integers, slices", "slice indices must be integers")
-"""Parts of what NumPy says of an index, and Python of an end of a slice, that is no number."""
+"""Parts of the errors of NumPy about an index, and of Python about the end of a slice."""
 IN_A_TABLE = (
     "make a table of the kernel, table = k.constant.array(numbers, nvb.f32), and read table[index]; what is "
     "also written is memory, k.shared; k.select chooses between two values"
@@ -29,8 +29,8 @@ def problem_of(error: BaseException) -> str | None:
     return None
 
 
-def _is_run_time(one: object) -> bool:
-    return isinstance(one, (Arithmetic, FunctionBuilder, Core))
+def _is_run_time(index: object) -> bool:
+    return isinstance(index, (Arithmetic, FunctionBuilder, Core))
 
 
 def _indices(trace: TracebackType | None) -> Iterator[Any]:
@@ -60,4 +60,5 @@ def _names(trace: TracebackType) -> set[str]:
     except SyntaxError:
         return set()
     subscripts = (node for node in ast.walk(tree) if isinstance(node, ast.Subscript))
-    return {one.id for node in subscripts for one in ast.walk(node.slice) if isinstance(one, ast.Name)}
+    inside = (part for node in subscripts for part in ast.walk(node.slice))
+    return {part.id for part in inside if isinstance(part, ast.Name)}

@@ -20,6 +20,9 @@ from nvbackend.dry_run.seam import Step
 from nvbackend.intrinsics.row.semantics import Budget, MbarrierUse, Scope
 from nvbackend.isel.machine.function import MachineInstr, MemoryUse
 
+_LARGEST_ELEMENT = 16
+"""Bytes of the largest element of an array; a tile, the part of an array of them, has more."""
+
 
 class Deadlocks:
     """Explains one deadlock."""
@@ -131,8 +134,7 @@ class Deadlocks:
                 continue
             if self._overrun(step, barrier):
                 return
-            expected = sum(one.expected for one in barrier.arrivals)
-            brought = sum(one.brought for one in barrier.arrivals)
+            expected, brought = _of_one_round(barrier.arrivals)
             first = next((one for one in barrier.arrivals if one.expected), barrier.arrivals[0])
             fix = f"announce {brought} bytes: what the copies bring to this CTA in one phase"
             copy = next((one.instr for one in barrier.arrivals if one.brought), None)
@@ -388,12 +390,27 @@ class Deadlocks:
         )  # fmt: skip
 
 
+def _of_one_round(arrivals: Sequence[Arrival]) -> tuple[int, int]:
+    """The bytes that one round announces in a phase, and those that its copies bring.
+
+    Bytes that are announced wrongly let the copies of the next round come in the same phase.
+    """
+    first: dict[tuple[int, int, int], Arrival] = {}
+    for one in arrivals:
+        first.setdefault((id(one.instr), one.cta, one.warp), one)
+    rounds = [one for one in arrivals if one.rounds == first[id(one.instr), one.cta, one.warp].rounds]
+    expected, brought = (sum(counts) for counts in zip(*((one.expected, one.brought) for one in rounds), strict=True))
+    if expected == brought:
+        return sum(one.expected for one in arrivals), sum(one.brought for one in arrivals)
+    return expected, brought
+
+
 def _larger_than_its_tile(arrivals: Sequence[Arrival]) -> str:
     """The first copy that brings more than there is room for in its part of an array."""
     for one in arrivals:
         for touch in one.instr.memory if one.brought else ():
             size = touch.object.element_bytes
-            if touch.use is MemoryUse.ASYNC_WRITE and 1 < size < one.brought:
+            if touch.use is MemoryUse.ASYNC_WRITE and _LARGEST_ELEMENT < size < one.brought:
                 return f"it brings {one.brought} bytes to {touch.object.name}, whose parts have {size}"
     return ""
 

@@ -16,7 +16,8 @@ from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, r
 from nvbackend.intrinsics.copy import tma
 from nvbackend.intrinsics.mma import mma, tcgen05, wgmma, wmma
 from nvbackend.intrinsics.row.row import Role, Row, RowOperand
-from nvbackend.intrinsics.row.semantics import Completion
+from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse
+from nvbackend.intrinsics.sync.mbarrier import test_wait_parity
 from nvbackend.isel.machine.function import MachineInstr
 from nvbackend.isel.operands.memory import (
     CLEARED_UNIT,
@@ -50,11 +51,20 @@ from nvbackend.isel.select.wmma import request as wmma_request
 from nvbackend.isel.select.wmma import select as wmma_select
 from nvbackend.isel.target.target import Gate, Target, dotted, targets_with, why_not
 
+_POLLED = ": with k.loop(): k.break_if(k.mbarrier.test(barrier, parity=parity))"
+"""How to wait for a phase by tests alone."""
+
+
+def _waits_for_a_phase(row: Row) -> bool:
+    use = row.semantics.mbarrier
+    return use is not None and bool(use & MbarrierUse.WAIT) and row.has_operand("parity")
+
+
 FEATURE = Gate[Row](
     Rule(
         id="target.feature",
         message="{instruction} needs {missing}, which {target} does not have",
-        fix="compile for {targets}, or use an instruction that {target} has",
+        fix="compile for {targets}, or use an instruction that {target} has{such_as}",
         why="LLVM ends the whole process where it cannot select an instruction, and ptxas refuses it.",
         reference="PTX ISA, Target ISA Notes of the instruction",
     ),
@@ -66,6 +76,7 @@ FEATURE = Gate[Row](
             "target": target,
             "missing": " and ".join(str(feature.name) for feature in row.requires & ~target.features),
             "targets": targets_with(row.requires),
+            "such_as": _POLLED if _waits_for_a_phase(row) and target.has(test_wait_parity().requires) else "",
         }
     ),
 )

@@ -114,6 +114,7 @@ class Emission(Noun):
                 missing=_NAN_FORM.name,
                 target=self._k.target,
                 targets=targets_with(_NAN_FORM),
+                such_as="",
             )
 
     def _native(self, intrinsic: str, *values: Operand, name: str = "") -> Value:
