@@ -19,6 +19,15 @@ UNJUDGED = Rule(
     reference="docs/checks.md",
     severity=Severity.WARNING,
 )
+EACH_ASKS = Rule(
+    id="cluster.each-asks",
+    message="several CTAs of a cluster call try_cancel for themselves, and each adds its own rank to the answer",
+    fix="let one CTA of the cluster ask for all: k.launch_control.try_cancel(..., multicast=True), with "
+    "k.mbarrier.arrive(..., expect_tx=16) in each; or let each CTA do the work of the whole cluster that it gets",
+    why="Each gets another cluster, and does the part of its rank alone: the other parts are never done.",
+    reference="PTX ISA 9.7.13 (clusterlaunchcontrol.try_cancel)",
+    severity=Severity.WARNING,
+)
 READ_BEFORE_WAIT = Rule(
     id="proxy.read-before-wait",
     message="{now}{second} reads {memory} while {first} may still be writing it: {reason}",

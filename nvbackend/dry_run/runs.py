@@ -10,10 +10,11 @@ from typing import NamedTuple
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.dry_run.inverted import told_where_it_is
 from nvbackend.dry_run.machine.machine import Machine, Ways
+from nvbackend.dry_run.machine.taking import is_taking
 from nvbackend.dry_run.not_judged import of_blocks, of_end
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.needed import is_of_protocols
-from nvbackend.dry_run.rules import BEYOND, TENSOR_BOUNDS, UNINITIALISED, UNJUDGED, UNWRITTEN
+from nvbackend.dry_run.rules import BEYOND, EACH_ASKS, TENSOR_BOUNDS, UNINITIALISED, UNJUDGED, UNWRITTEN
 from nvbackend.dry_run.said import listed, with_data, with_values
 from nvbackend.dry_run.scenario.choose import (
     FEW,
@@ -28,6 +29,7 @@ from nvbackend.dry_run.scenario.choose import (
     rounds_of,
     special_of,
 )
+from nvbackend.dry_run.scenario.each_asks import takes_its_own_part
 from nvbackend.dry_run.scenario.few_steps import FewSteps, asks_for_its_place
 from nvbackend.dry_run.scenario.laps import Laps
 from nvbackend.dry_run.scenario.other_places import OtherPlaces, Run, said
@@ -137,7 +139,7 @@ class Runs:
                 return found
         found = self._others(rounds, few, machine.steps) or self._least(few, machine.steps)
         found = found or self._last(machine.steps) or self._between(few, chosen, machine.steps)
-        return found or self._elsewhere(rounds, chosen, machine.steps)
+        return found or self._elsewhere(rounds, chosen, machine.steps) or self._each_asks(machine)
 
     def _further_on(self, rounds: Rounds, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
         """What shows further on in the grid, where loops are longer, as those of causal attention are.
@@ -233,6 +235,14 @@ class Runs:
             if found := [each for each in self._run(scale, values, given)[0] if each.rule_id not in _OF_PLACES]:
                 return [with_values(each, where) for each in found]
         return []
+
+    def _each_asks(self, machine: Machine) -> list[Diagnostic]:
+        """That each CTA of a cluster takes over a cluster of its own, and does a part of its work."""
+        function, program = self._subject.function, self._program
+        if not machine.taking.is_of_each or not takes_its_own_part(function, program):
+            return []
+        asked = next(one for one in self._subject.machine.instructions() if is_taking(one.row))
+        return [EACH_ASKS.diagnose(at=asked.location)]
 
     def _has_work(self, scale: Scale, chosen: Mapping[str, int]) -> bool:
         """Whether each loop that makes a round at the first place makes one there."""

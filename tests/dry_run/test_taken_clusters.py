@@ -82,3 +82,43 @@ def test_each_cta_announces_the_bytes_that_come_to_it(
     with pytest.raises(nvb.DiagnosticError) as caught:
         _kernel(asks, announces, multicast=multicast).build()
     assert [found.rule_id for found in caught.value.diagnostics] == [rule]
+
+
+PARTS: dict[str, tuple[Callable[..., list[nvb.Value]], bool]] = {
+    "its own": (lambda k, first, rank: [first + rank], True),
+    "its own, by two lines": (lambda k, first, rank: [first + rank, rank + first], True),
+    "both": (lambda k, first, rank: [first, first + 1], False),
+    "both, its own first": (lambda k, first, rank: [first + rank, first + 1 - rank], False),
+    "both, by another number": (lambda k, first, rank: [first + rank, first + (rank ^ 1)], False),
+}
+"""The blocks that each CTA works on, of the cluster that it gets."""
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("multicast", [False, True])
+def test_each_cta_that_asks_for_itself_does_the_work_of_all_ranks(part: str, multicast: bool) -> None:
+    blocks, is_wrong = PARTS[part]
+
+    @nvb.kernel("sm_100a", threads=ROW, cluster=CLUSTER)
+    def doubled(k, x: nvb.Pointer[f32], y: nvb.Pointer[f32]):
+        answer = k.shared(u32, 4, align=16, name="answer")
+        asked = k.mbarrier.array(1, arrivals=1, name="asked")
+        k.mbarrier.ready()
+        rank, thread, done = k.cluster.rank(), k.thread_id(), k.var(0)
+        k.cluster.sync()
+        with k.loop():
+            with k.if_(thread == 0):
+                k.mbarrier.arrive(asked, expect_tx=16)
+                with k.if_((rank == 0) | (not multicast)):
+                    k.launch_control.try_cancel(answer, asked, multicast=multicast)
+            k.mbarrier.wait(asked, done & 1)
+            more, (first, _, _) = k.launch_control.canceled_cluster(answer)
+            k.fence.proxy_async()
+            k.cluster.sync()
+            k.break_if(~more)
+            for block in blocks(k, first.to(i32), rank):
+                y[block * ROW + thread] = x[block * ROW + thread] * 2.0
+            done += 1
+
+    said = [one.rule_id for one in doubled.build(check=True).diagnostics]
+    assert said == ["cluster.each-asks"] * (is_wrong and not multicast)

@@ -197,3 +197,26 @@ def rows_that_nobody_waits_for(k, x: nvb.Pointer[nvb.f32], y: nvb.Pointer[nvb.f3
         k.mbarrier.wait(full, step & 1)
         y[step * 128 + k.thread_id()] = row[k.thread_id()]
         k.mbarrier.arrive(empty)  # keeps
+
+
+@kernel("cluster.each-asks", "sm_100a", threads=64, cluster=2)
+def rows_of_clusters_that_are_taken_over(k, x: nvb.Pointer[f32], y: nvb.Pointer[f32]):
+    answer, thread, rank = k.shared(nvb.u32, 4, align=16), k.thread_id(), k.cluster.rank()
+    asked = k.mbarrier.array(1, arrivals=1, name="asked")
+    k.mbarrier.ready()
+    k.cluster.sync()
+    turn, block = k.var(0), k.var(k.block_id())
+    with k.loop():
+        with k.if_(thread == 0):
+            k.mbarrier.arrive(asked, expect_tx=16)
+            k.launch_control.try_cancel(answer, asked)  # breaks
+            with k.if_(rank == 0):  # keeps
+                k.launch_control.try_cancel(answer, asked, multicast=True)  # keeps
+        y[block * 64 + thread] = x[block * 64 + thread] * 2.0
+        k.mbarrier.wait(asked, turn & 1)
+        more, (first, _, _) = k.launch_control.canceled_cluster(answer)
+        k.fence.proxy_async()
+        k.cluster.sync()
+        k.break_if(~more)
+        block.set(first.to(i32) + rank)
+        turn += 1

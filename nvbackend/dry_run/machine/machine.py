@@ -72,8 +72,8 @@ class Machine:
         self._left = steps
         self._table: dict[Hashable, Expression] = {}
         self._numbers = SharedNumbers(launch.cluster, self._table)
-        self._taking = Taking(launch, self._numbers)
-        self._writes = Writes(self._numbers, self._taking)
+        self.taking = Taking(launch, self._numbers)
+        self._writes = Writes(self._numbers, self.taking)
         self._scalars = scalars
         self._ready: deque[Fiber] = deque()
         self._blocked: list[tuple[Fiber, ...]] = []

@@ -24,10 +24,14 @@ class Taking:
         self._launch = launch
         self._numbers = numbers
         self._asked: dict[int, int] = {}
+        self._alone: dict[int, set[int]] = {}
+        """Of each cluster, the CTAs that asked for themselves."""
 
     def ask(self, cta: int, address: Any, mask: int, *, multicast: bool) -> None:
         """A CTA asks for the next cluster; the answer goes to `address`, in all CTAs of its cluster by `multicast`."""
         cluster = cta // self._launch.cluster
+        if not multicast:
+            self._alone.setdefault(cluster, set()).add(cta)
         asked = self._asked[cluster] = self._asked.get(cluster, 0) + 1
         taken = int(asked <= self._launch.taken)
         place = (self._launch.first + asked) * self._launch.cluster_shape[0]
@@ -36,3 +40,8 @@ class Taking:
             there = address if rank is None else address & (1 << RANK_SHIFT) - 1 | rank << RANK_SHIFT
             self._numbers.store(there, taken, _HALF, cta, mask)
             self._numbers.store(there + _HALF, place, _HALF, cta, mask)
+
+    @property
+    def is_of_each(self) -> bool:
+        """Whether several CTAs of one cluster asked for themselves."""
+        return any(len(ctas) > 1 for ctas in self._alone.values())

@@ -1,0 +1,48 @@
+"""Clusters that are taken over: each CTA of a cluster that asks for itself gets a cluster of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from llvmlite import ir
+
+from nvbackend.dry_run.program.code import Program
+from nvbackend.dry_run.program.needed import results
+from nvbackend.dry_run.scenario.few_steps import derived_from
+
+_RANKS = ("cluster_ctarank", "cluster_ctaid")
+_SUMS, _INDEX = ("add", "or"), "getelementptr"
+_CASTS = ("zext", "sext", "trunc", "bitcast")
+
+
+def takes_its_own_part(function: ir.Function, program: Program) -> bool:
+    """Whether a CTA does the work of its own rank alone, in the cluster that it is answered.
+
+    Not where it adds anything else to the answer, or looks into the memory of its peers, which may have theirs there.
+    """
+    recorded = [part.recorded.instr for block in program.blocks for part in block.parts if part.recorded is not None]
+    if any(instr.semantics.in_peer and instr.semantics.memory for instr in recorded):
+        return False
+    answers = _given(program, lambda row: row.family == "launch_control" and "ctaid" in str(row.axes.get("query")))
+    ranks = _given(program, lambda row: str(row.axes.get("register", "")).startswith(_RANKS))
+    answered, ranked = ({*each, *derived_from(function, each)} for each in (answers, ranks))
+    alone = answered - ranked
+    uses = [one for block in function.blocks for one in block.instructions if not alone.isdisjoint(one.operands)]
+    met = [one for one in uses if one.opname in _SUMS or not ranked.isdisjoint(one.operands)]
+    if not met or any(one.opname not in _SUMS for one in met) or any(one.opname == _INDEX for one in uses):
+        return False
+    return all(_is_plain(other, ranks) for one in met for other in one.operands if other not in alone)
+
+
+def _given(program: Program, is_one: Any) -> list[ir.Value]:
+    """The values that recorded instructions of some rows give."""
+    chosen: Iterable[Any] = (one for one in program.computed.values() if one.instr.row is not None)
+    return list(dict.fromkeys(value for one in chosen if is_one(one.instr.row) for value in results(one)))
+
+
+def _is_plain(one: Any, ranks: Iterable[ir.Value]) -> bool:
+    """Whether it is a rank, and no number that is computed from it."""
+    while isinstance(one, ir.Instruction) and one.opname in _CASTS and one not in ranks:
+        one = one.operands[0]
+    return one in ranks
