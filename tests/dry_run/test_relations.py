@@ -175,6 +175,38 @@ def test_a_size_that_is_always_too_large_is_refused() -> None:
     assert rules(cached.build) == ["shared.bounds"]
 
 
+@pytest.mark.parametrize(
+    ("least", "at", "bytes_", "index", "said"),
+    [
+        (1, 0, 16, 0, ""),  # at most 32 pieces, which whoever launches it knows
+        (1, 0, 0, 16, ""),
+        (32, 0, 16, 0, ""),
+        (31, 4, 16, 0, ""),
+        (33, 0, 16, 0, "cp.async.bulk of warp 0 accesses bytes 0 to 527 of shared memory row, which has 512 bytes"),
+        (32, 4, 16, 0, "cp.async.bulk of warp 0 accesses bytes 16 to 527 of shared memory row, which has 512 bytes"),
+        (33, 0, 0, 4, "ld.shared of warp 0 accesses byte 528 of shared memory row, which has 512 bytes"),
+    ],
+)
+def test_the_size_of_a_copy_is_promised_as_an_index_is(least, at, bytes_, index, said) -> None:
+    @nvb.kernel("sm_90a", threads=128)
+    def copied(k, x: nvb.Pointer(f32, align=16), out: OUT, n: i32(minimum=least)):
+        row, full = k.shared(f32, 128, align=16, name="row"), k.mbarrier.array(1, 1)
+        k.mbarrier.ready()
+        size = n * bytes_ if bytes_ else 512
+        with k.one_thread():
+            k.mbarrier.arrive(full, expect_tx=size)
+            k.bulk.load(row.byte_offset(4 * at), x, size, full)
+        k.mbarrier.wait(full, 0)
+        out[k.thread_id()] = row[at + n * index]
+
+    if said:
+        with pytest.raises(nvb.DiagnosticError) as caught:
+            copied.build()
+        assert [(one.rule_id, one.message) for one in caught.value.diagnostics] == [("shared.bounds", said)]
+    else:
+        assert copied.build().diagnostics == ()
+
+
 def test_the_search_ends() -> None:
     """Of six numbers with one assumption that none of those that are tried keeps."""
 

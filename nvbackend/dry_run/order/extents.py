@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from nvbackend.dry_run.order.record import Part
 from nvbackend.dry_run.seam import Exceeded, Launch
 from nvbackend.intrinsics.row.row import RegisterClass
 from nvbackend.isel.machine.function import MachineInstr, MemoryObject
 
-Outside = tuple[MemoryObject | None, int]
-"""The allocation, where it is known, and the first byte outside of it, counted from its start."""
+Outside = tuple[MemoryObject | None, range]
+"""The allocation, where it is known, and what an access touches that is not all inside, counted from its start."""
 
 
 class Extents:
@@ -28,11 +30,12 @@ class Extents:
         memory, inside = self.allocation(part.instr, part.operand)
         if part.first >= inside.start and part.end <= inside.stop:
             return None
-        names = self._launch.promised(part.instr, part.operand)
+        names = frozenset[str]().union(*(self._launch.promised(part.instr, each) for each in _deciding(part)))
         if names:
             raise Exceeded(names)
         byte = part.first if part.first < inside.start else part.end - part.size
-        return memory, byte - (inside.start if memory is not None else 0)
+        start = byte - (inside.start if memory is not None else 0)
+        return memory, range(start, start + part.size)
 
     def allocation(self, instr: MachineInstr, operand: str) -> tuple[MemoryObject | None, range]:
         """The allocation that an address is computed from, and its bytes; all memory where it is not known."""
@@ -50,6 +53,14 @@ class Extents:
             if base is not None:
                 return touch.object, range(base + start[1], base + start[1] + touch.object.bytes)
         return None, range(self.stop)
+
+
+def _deciding(part: Part) -> Iterator[str]:
+    """The operands that decide how far an access goes: the address, and a size in a register."""
+    yield part.operand
+    for said in part.instr.semantics.memory:
+        if said.name == part.operand and isinstance(said.extent, str):
+            yield said.extent
 
 
 def _is_address(instr: MachineInstr, operand: str, touched: str) -> bool:

@@ -98,8 +98,7 @@ class Explain:
     def left(self, record: Record, part: Part, outside: Outside) -> None:
         """An access that leaves its allocation."""
         assert self.state is not None
-        (allocation, byte), who = outside, _who(record, part)
-        leaves(self.state, part.instr, allocation, byte, who, record.rounds)
+        leaves(self.state, part.instr, *outside, _who(record, part), record.rounds)
 
     def _unordered(
         self,
@@ -283,15 +282,17 @@ def returns_early(
 
 
 def leaves(
-    state: State, instr: MachineInstr, allocation: MemoryObject | None, byte: int, who: str, rounds: When
+    state: State, instr: MachineInstr, allocation: MemoryObject | None, touched: range, who: str, rounds: When
 ) -> None:
-    """The finding of an access that leaves its allocation, at a byte counted from its start."""
+    """The finding of an access that leaves its allocation, at bytes counted from its start."""
     memory = "" if allocation is None else allocation.name
     said: dict[str, Any] = {"now": in_rounds(rounds), "second": who, "line": line(instr)}
     if allocation is None:
-        place = f"shared address {byte:#x}; the kernel's memory ends at {state.launch.shared.stop:#x}"
+        place = f"shared address {touched.start:#x}; the kernel's memory ends at {state.launch.shared.stop:#x}"
     else:
-        place = f"byte {byte} of shared memory {memory}, which has {allocation.bytes} bytes"
+        is_across = touched.start in range(allocation.bytes)
+        bytes = f"bytes {touched.start} to {touched.stop - 1}" if is_across else f"byte {touched.start}"
+        place = f"{bytes} of shared memory {memory}, which has {allocation.bytes} bytes"
     state.findings.add(ACCOUNTING, memory, rules.BEYOND, instr, (), place=place, **said)
 
 
