@@ -9,6 +9,7 @@ from typing import Any
 
 from nvbackend.diagnostics import Rule, record, user_facing
 from nvbackend.diagnostics.brief import short_repr
+from nvbackend.intrinsics.copy.tensormap import ELEMENT_TYPE_OF
 from nvbackend.intrinsics.row.types import ElementType, Scalar
 
 __all__ = [
@@ -23,6 +24,13 @@ __all__ = [
     "TensorMap",
 ]
 SWIZZLES = (0, 32, 64, 128)
+ELEMENT = Rule(
+    id="tensor-map.element",
+    message="a tensor map of {element}, which tensor maps of plain arrays cannot hold",
+    fix="use one of {known}",
+    why="TMA has no such element type, or expects it packed with gaps that a plain array does not have.",
+    reference="CUDA driver API, cuTensorMapEncodeTiled",
+)
 SWIZZLE_BYTES = Rule(
     id="tensor-map.swizzle-bytes",
     message="a tensor map with swizzle={given}: it swizzles by 0, 32, 64 or 128 bytes",
@@ -140,7 +148,7 @@ class TensorMap:
 
     `box` is the tile one copy moves, outermost dimension first like a NumPy shape, in elements; `swizzle` is 0, 32,
     64 or 128 bytes and must be the swizzle of the shared-memory layout that the tile lands in. With `im2col` the box is
-    (pixels, channels), and copies use the mode of that name. Raises tensor-map.swizzle-bytes.
+    (pixels, channels), and copies use the mode of that name. Raises tensor-map.element, tensor-map.swizzle-bytes.
     """
 
     element: ElementType
@@ -149,6 +157,8 @@ class TensorMap:
     im2col: Im2col | None = None
 
     def __post_init__(self) -> None:
+        if self.element.name not in ELEMENT_TYPE_OF:
+            ELEMENT.fail(element=self.element, known=", ".join(ELEMENT_TYPE_OF))
         if self.swizzle not in SWIZZLES:
             SWIZZLE_BYTES.fail(given=self.swizzle, meant=_MEANT)
 

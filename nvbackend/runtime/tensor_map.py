@@ -30,13 +30,6 @@ CACHED_MAPS = 1024
 
 _REFERENCE = "CUDA driver API, cuTensorMapEncodeTiled"
 
-ELEMENT = Rule(
-    id="tensor-map.element",
-    message="tensor map {name} is of {element}, which tensor maps of plain arrays cannot hold",
-    fix="use one of {known}",
-    why="TMA has no such element type, or expects it packed with gaps that a plain array does not have.",
-    reference=_REFERENCE,
-)
 RANK = Rule(
     id="tensor-map.rank",
     message="tensor map {name} has a box of rank {expected} ({box}); the array has rank {given} (shape {shape})",
@@ -142,11 +135,8 @@ class TensorMapPlan:
 
 
 def check_tensor_map(name: str, parameter: TensorMap) -> Iterator[Diagnostic]:
-    """What is wrong with the parameter itself, whatever the array: element type, box and swizzle."""
+    """What is wrong with the parameter itself, whatever the array: box and swizzle."""
     element, box = parameter.element, parameter.box
-    if element.name not in ELEMENT_TYPE_OF:
-        yield ELEMENT.diagnose(name=name, element=element, known=", ".join(ELEMENT_TYPE_OF))
-        return
     if parameter.im2col is not None:
         yield from check_im2col(name, parameter.im2col, parameter)
         if len(box) != PIXELS_AND_CHANNELS:

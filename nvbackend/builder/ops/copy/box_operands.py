@@ -36,10 +36,9 @@ def box_extent(kind: TensorMap, mode: str, place: str) -> dict[str, int]:
 
 def reduced_element(row: Row, element: ElementType) -> dict[str, int]:
     """The element type of a reduction, as a fact."""
-    name = tensormap.ELEMENT_TYPE_OF.get(element.name)
-    if name is None or row.axes["direction"] != "reduce":
+    if row.axes["direction"] != "reduce":
         return {}
-    return {facts.ELEMENT: tensormap.ELEMENT_TYPES.index(name)}
+    return {facts.ELEMENT: tensormap.ELEMENT_TYPES.index(tensormap.ELEMENT_TYPE_OF[element.name])}
 
 
 def check_counts(row: Row, **operands: Sequence[object]) -> None:
