@@ -14,10 +14,6 @@ from nvbackend.builder.values.values import Arithmetic
 
 _TEXTS = ("only integers, slices", "slice indices must be integers")
 """Parts of the errors of NumPy about an index, and of Python about the end of a slice."""
-IN_A_TABLE = (
-    "make a table of the kernel, table = k.constant.array(numbers, nvb.f32), and read table[index]; what is "
-    "also written is memory, k.shared; k.select chooses between two values"
-)
 
 
 def problem_of(error: BaseException) -> str | None:
@@ -56,7 +52,7 @@ def _names(trace: TracebackType) -> set[str]:
     text = "".join(lines).encode()
     cut = text[start : len(text) - len(lines[-1].encode()) + end].decode()
     try:
-        tree = ast.parse(f"({cut})" if "=" not in cut else cut, mode="exec")
+        tree = ast.parse(f"({cut})")
     except SyntaxError:
         return set()
     subscripts = (node for node in ast.walk(tree) if isinstance(node, ast.Subscript))

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from nvbackend.builder.kernel.indexed_by_value import IN_A_TABLE, problem_of
 from nvbackend.builder.scopes import rules
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.diagnostics.location import error_location
@@ -20,6 +19,10 @@ _DECLARE_MEMORY = (
     "annotate a parameter that is an array with Pointer: x: nvb.Pointer(nvb.f32), not x: nvb.f32; "
     'of a pair take k.packed.unpack("f16x2", x)'
 )
+_IN_A_TABLE = (
+    "make a table of the kernel, table = k.constant.array(numbers, nvb.f32), and read table[index]; keep what the "
+    "kernel also writes in k.shared, and choose between two values by k.select"
+)
 _INSTEAD = {
     **dict.fromkeys(("'Accumulator'", "'RegisterTensor'"), "compute with its elements: acc.elements() * 2.0"),
     "pow()": "multiply, x * x; for other powers of f32 use k.math.pow(x, y)",
@@ -30,7 +33,7 @@ _INSTEAD = {
     "int()": "use .to(nvb.i32), which rounds towards zero",
     "float()": "use .to(nvb.f32)",
     "real number": "use k.math: exp, log, sqrt, sin; .to(type) for int(), float() and math.floor",
-    "indices must be integers": IN_A_TABLE,
+    "indices must be integers": _IN_A_TABLE,
     "interpreted as an integer": "use `with k.range(n) as i:` for range(n); a size or a Python index must be a number "
     "that is known when the kernel is built",
     "not iterable": "use `with k.range(n) as i:` and index memory by i",
@@ -48,10 +51,12 @@ def _advice(error: str) -> str:
 
 def misused(error: TypeError | LookupError) -> Diagnostic | None:
     """The diagnostic for what Python says of a value that it cannot use; None where the error is another one."""
+    from nvbackend.builder.kernel.indexed_by_value import problem_of  # it loads the builder, which an error has loaded
+
     if (place := error_location(error)) is None:
         return None
     if (problem := problem_of(error)) is not None:
-        return rules.NO_NUMBER.diagnose(at=place, error=problem, advice=IN_A_TABLE)
+        return rules.NO_NUMBER.diagnose(at=place, error=problem, advice=_IN_A_TABLE)
     if not isinstance(error, TypeError) or not _OF_THE_KERNEL.search(str(error)):
         return None
     if _AS_AN_ARRAY.search(str(error)):
