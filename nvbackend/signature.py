@@ -9,7 +9,7 @@ from typing import Any
 
 from nvbackend.diagnostics import Rule, record, user_facing
 from nvbackend.diagnostics.brief import short_repr
-from nvbackend.intrinsics.copy.tensormap import ELEMENT_TYPE_OF
+from nvbackend.intrinsics.copy.map_elements import ELEMENT_TYPE_OF
 from nvbackend.intrinsics.row.types import ElementType, Scalar
 
 __all__ = [

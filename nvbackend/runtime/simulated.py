@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nvbackend.diagnostics import DiagnosticError, raise_all
-from nvbackend.intrinsics.copy.tensormap import ELEMENT_TYPE_OF
+from nvbackend.intrinsics.copy.map_elements import ELEMENT_TYPE_OF
 from nvbackend.isel.machine.assertions import record_name
 from nvbackend.isel.target.target import Target
 from nvbackend.runtime.apart import Apart

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, Rule
+from nvbackend.intrinsics.copy.map_elements import DRIVER_TYPES, ELEMENT_TYPE_OF
 from nvbackend.intrinsics.copy.tensor_map_word import TensorMapWord
-from nvbackend.intrinsics.copy.tensormap import DRIVER_TYPES, ELEMENT_TYPE_OF
 from nvbackend.intrinsics.row.types import BY_NAME
 from nvbackend.runtime.arrays import DeviceArray
 from nvbackend.runtime.driver import SILENT, driver_errors

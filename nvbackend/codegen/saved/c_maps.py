@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nvbackend.intrinsics.copy.tensormap import DRIVER_TYPES, ELEMENT_TYPE_OF
+from nvbackend.intrinsics.copy.map_elements import DRIVER_TYPES, ELEMENT_TYPE_OF
 from nvbackend.signature import Im2col, TensorMap, stored_box
 
 _WIDE_PROMOTION = 256

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all, user_facing
-from nvbackend.intrinsics.copy.tensormap import ELEMENT_TYPES, ORDINALS, TENSOR_MAP_BYTES
+from nvbackend.intrinsics.copy.map_elements import ELEMENT_TYPES
+from nvbackend.intrinsics.copy.tensormap import ORDINALS, TENSOR_MAP_BYTES
 from nvbackend.intrinsics.words.bitfield import Field, PackedWord, bit_ranges
 
 _REFERENCE = "the code that ptxas makes of tensormap.replace (PTX ISA 9.7.9)"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule
-from nvbackend.intrinsics.copy.tensormap import ELEMENT_TYPES
+from nvbackend.intrinsics.copy.map_elements import ELEMENT_TYPES
 from nvbackend.intrinsics.copy.tma import BULK_ALIGNMENT, FAMILY, TENSOR_ALIGNMENT
 from nvbackend.intrinsics.copy.tma_tensor import REDUCTIONS
 from nvbackend.intrinsics.row.row import Row

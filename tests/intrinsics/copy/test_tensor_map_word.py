@@ -15,8 +15,8 @@ import pytest
 
 from nvbackend.codegen.sass import disassemble
 from nvbackend.diagnostics import DiagnosticError
+from nvbackend.intrinsics.copy.map_elements import ELEMENT_TYPES
 from nvbackend.intrinsics.copy.tensor_map_word import TensorMapWord
-from nvbackend.intrinsics.copy.tensormap import ELEMENT_TYPES
 from tests.support.ptxas import ptxas
 
 PLAIN = TensorMapWord(0, "u8", (1,) * 5, (1,) * 5, (0,) * 4)

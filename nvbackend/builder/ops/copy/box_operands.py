@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nvbackend.diagnostics import Rule
-from nvbackend.intrinsics.copy import tensormap
+from nvbackend.intrinsics.copy.map_elements import ELEMENT_TYPE_OF, ELEMENT_TYPES
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine import facts
@@ -38,7 +38,7 @@ def reduced_element(row: Row, element: ElementType) -> dict[str, int]:
     """The element type of a reduction, as a fact."""
     if row.axes["direction"] != "reduce":
         return {}
-    return {facts.ELEMENT: tensormap.ELEMENT_TYPES.index(tensormap.ELEMENT_TYPE_OF[element.name])}
+    return {facts.ELEMENT: ELEMENT_TYPES.index(ELEMENT_TYPE_OF[element.name])}
 
 
 def check_counts(row: Row, **operands: Sequence[object]) -> None:
