@@ -124,8 +124,7 @@ class _Whole:
         self.deallocations = [instr for instr in instructions if manages(instr, _FREE)]
         self.freed_unknown = any(not columns(instr) for instr in self.deallocations)
         self.freed = _objects(self.deallocations)
-        mmas = [instr for instr in instructions if is_mma(instr)]
-        self.results = _results(mmas)
+        self.results = _results(instructions)
         self.preset = _preset(instructions)
         self.related = frozenset(self._related(by_block))
         self.together = dict(self._together(by_block))
@@ -244,7 +243,7 @@ def _at_entry(instructions: list[MachineInstr], inherited: Iterable[MemoryObject
         places = {use for mma in mmas for use in columns(mma) if use.object == memory and use.use is _WRITE}
         anywhere = MemoryTouch(memory, MemoryUse.DECLARE, bytes=memory.bytes)
         for touch in places if all(map(is_placed, places)) else [anywhere]:
-            yield Fact(KnownFact.UNWRITTEN, object=memory, touch=touch)
+            yield Fact(KnownFact.UNWRITTEN, touch=touch)
 
 
 def _on_every_path(path: MachineFunction, memory: MemoryObject) -> bool:
@@ -261,7 +260,7 @@ def _outside(whole: _Whole) -> Iterator[TmemFinding]:
             if touch.use is MemoryUse.DECLARE or touch.symbol:
                 continue
             if touch.offset + (touch.bytes or 1) > touch.object.bytes:
-                yield TmemFinding(BOUNDS, site, Fact(KnownFact.OPEN, object=touch.object), touch)
+                yield TmemFinding(BOUNDS, site, Fact(KnownFact.OPEN), touch)
 
 
 def _never_freed(whole: _Whole) -> Iterator[TmemFinding]:

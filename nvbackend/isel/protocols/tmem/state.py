@@ -58,7 +58,7 @@ def _signals(said: Semantics) -> bool:
     if said.fence is not None or said.tensor_memory is not None or said.completion is _OF_MMA:
         return False  # what the tensor core signals says nothing of what the thread has read
     stores = said.completion is None and any(use.writes for use in said.memory)
-    return stores or said.atomic or said.barrier is not None or said.releases > Scope.WARP
+    return stores or said.atomic or said.barrier is not None or said.releases is not Scope.THREAD
 
 
 class KnownFact(enum.Enum):
@@ -187,7 +187,7 @@ def _strike(
         fact
         for fact in state
         if fact.known is known
-        and (registers is None or fact.registers == registers)
+        and fact.registers == registers
         and (of is None or fact.object == of)
         and (touch is None or (fact.touch is not None and overlap(fact.touch, touch)))
     ]
@@ -222,9 +222,7 @@ def _alloc(state: State, site: Site, around: Surroundings, findings: list[TmemFi
         held = around.unconditional & {fact.object for fact in state if fact.known is KnownFact.OPEN}
         total = sum(block.bytes for block in held | {touch.object})
         if touch.object in around.unconditional and total > tcgen05_memory.COLUMNS:
-            findings.append(
-                TmemFinding(rules.TOTAL_COLUMNS, site, Fact(KnownFact.OPEN, site.position, touch.object), touch)
-            )
+            findings.append(TmemFinding(rules.TOTAL_COLUMNS, site, Fact(KnownFact.OPEN), touch))
         state = frozenset(
             fact
             for fact in state
@@ -240,7 +238,7 @@ def _dealloc(state: State, site: Site, around: Surroundings, findings: list[Tmem
         number = site.instr.operands.get("columns", "")
         moved = touch.offset not in (0, None) and not touch.symbol
         if moved or (number.isdecimal() and int(number) != touch.object.bytes):
-            findings.append(TmemFinding(rules.DEALLOC_COLUMNS, site, Fact(KnownFact.OPEN, -1, touch.object), touch))
+            findings.append(TmemFinding(rules.DEALLOC_COLUMNS, site, Fact(KnownFact.OPEN), touch))
         state = frozenset(fact for fact in state if not (fact.known is KnownFact.OPEN and fact.object == touch.object))
         state |= {Fact(KnownFact.CLOSED, site.position, touch.object)}
     return state
@@ -316,7 +314,7 @@ def _written(state: State, touches: Iterable[MemoryTouch]) -> State:
         for fact in state
         if fact.known is KnownFact.UNWRITTEN and any(fact.touch and _may_meet(fact.touch, cells) for cells in written)
     ]
-    return state.difference(begun).union(Fact(KnownFact.BEGUN, -1, fact.object, fact.touch) for fact in begun)
+    return state.difference(begun).union(Fact(KnownFact.BEGUN, touch=fact.touch) for fact in begun)
 
 
 def _may_meet(touch: MemoryTouch, other: MemoryTouch) -> bool:
@@ -412,4 +410,4 @@ def _handler(said: Semantics) -> _Handler | None:
 def _fills(said: Semantics) -> bool:
     """Whether it writes to a place that it does not read."""
     read = {use.name for use in said.memory if not use.writes}
-    return any(use.writes and use.name not in read for use in said.memory)
+    return any(use.name not in read for use in said.memory)
