@@ -11,9 +11,17 @@ import pytest
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.intrinsics import catalogue
 from nvbackend.intrinsics.row.types import u32, u64
-from nvbackend.isel.machine.function import TMEM, MemoryObject, MemoryTouch, MemoryUse
+from nvbackend.isel.machine.function import TMEM, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.protocols.tmem.protocol import check_tmem_protocol
-from nvbackend.isel.protocols.tmem.state import _may_meet, _signals, overlap
+from nvbackend.isel.protocols.tmem.state import (
+    _may_meet,
+    _signals,
+    is_barrier,
+    is_commit,
+    is_mma,
+    is_of_tensor_memory,
+    overlap,
+)
 from nvbackend.signature import Parameter, Pointer
 from tests.support.tmem_kernel import COLUMNS, F16, SHAPE
 
@@ -124,3 +132,13 @@ FAMILIES = (
 def test_what_may_tell_other_warps_of_this_one(family: str) -> None:
     for row in catalogue.FAMILIES[family]():
         assert _signals(row.semantics) is (SIGNALS.match(row.ptx) is not None), row.ptx
+
+
+def test_each_instruction_is_what_its_name_says() -> None:
+    for row in catalogue.rows():
+        instr, name = MachineInstr(row.opcode, row), row.ptx
+        assert is_of_tensor_memory(row.semantics) is name.startswith("tcgen05."), name
+        assert is_mma(instr) is name.startswith("tcgen05.mma."), name
+        assert is_commit(instr) is name.startswith("tcgen05.commit."), name
+        waits = re.match(r"bar(rier)?\.(?!warp).*(sync|red|cluster\.wait)", name)
+        assert is_barrier(instr) is (waits is not None), name

@@ -104,6 +104,23 @@ def test_what_the_second_warp_finds(first: Sequence[str], second: Sequence[str],
     assert sorted(alike.get(one, one) for one in found) == sorted(expected)
 
 
+def test_a_loop_of_waits_without_the_mma_may_have_no_round() -> None:
+    """Where the mma is in the loop too, there is none then."""
+    function = MachineFunction("kernel", Target.parse("sm_100a"), attributes={"threads": 64})
+    texts = {
+        "entry": ([], ["one", "two"]),
+        "one": (["mma 0", "commit full", "ret"], []),
+        "two": ([], ["round", "out"]),
+        "round": (["wait full", "fence"], ["two"]),
+        "out": (["ld", "wait.ld", "ret"], []),
+    }
+    for name, (lines, successors) in texts.items():
+        block = function.block(name)
+        block.instructions, block.successors = [instruction(line) for line in lines], successors
+    function.blocks["entry"].sides = LANES, LANES << 32
+    assert [one.rule_id for one in check_tmem_protocol(function)] == ["tcgen05.missing-wait"]
+
+
 @pytest.mark.parametrize("enable", [True, False, 1, 0])
 def test_an_mma_adds_where_its_constant_says_so(enable: bool) -> None:
     assert accumulates(ir.Constant(ir.IntType(1), enable).get_reference()) is bool(enable)
