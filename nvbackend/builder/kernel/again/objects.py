@@ -22,7 +22,7 @@ def slots_of(cls: type) -> tuple[_Slot, ...]:
 def hides(cls: type, slots: int) -> bool:
     """Whether objects of `cls` hold more than their dictionary and slots: what a class of C keeps for itself."""
     pointers = slots + (cls.__dictoffset__ > 0) + (cls.__weakrefoffset__ > 0)
-    return cls.__itemsize__ > 0 or cls.__basicsize__ > object.__basicsize__ + pointers * struct.calcsize("P")
+    return cls.__basicsize__ > object.__basicsize__ + pointers * struct.calcsize("P")
 
 
 def attributes_of(value: object, slots: Iterable[_Slot]) -> Iterator[tuple[str, object]]:

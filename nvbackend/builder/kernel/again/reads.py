@@ -193,13 +193,10 @@ class _Walk:
 
     def items(self, values: Iterable[object]) -> None:
         """Take down several values and how many there are."""
-        at = len(self.content)
-        self.content.append(0)
-        count = 0
-        for value in values:
+        known = list(values)
+        self.content.append(len(known))
+        for value in known:
             self.value(value)
-            count += 1
-        self.content[at] = count
 
     def mapping(self, values: types.MappingProxyType[Any, Any] | dict[Any, Any]) -> None:
         """Take down names and values in their order."""
@@ -225,14 +222,12 @@ class _Walk:
         if is_trusted(name):
             if function.__code__.co_name in NOT_FOLLOWED:
                 raise UnknownRead(f"{name}.{function.__code__.co_name}, which evaluates text")
-            if vars(function) and str(name).partition(".")[0] != PACKAGE:
-                self.mapping(vars(function))  # a wrapper that Python's library made of a function of the user's
+            self.mapping(vars(function))  # a wrapper that Python's library made of a function of the user's has it
             return
         self.content.append(function.__doc__)
         self.value(function.__defaults__)
         self.value(function.__kwdefaults__)
-        if vars(function):
-            self.mapping(vars(function))
+        self.mapping(vars(function))
         self.annotations(function)
         self._code(function.__code__, module)
 
@@ -286,16 +281,16 @@ class _Walk:
         while done_modules < len(self._modules) or done_names < len(self._attributes):
             names = list(self._attributes)
             todo = [
-                (module, members, name)
+                (place, module, members, name)
                 for place, module in enumerate(self._modules)
                 for members in (vars(module),)
                 for name in names[done_names if place < done_modules else 0 :]
                 if name in members
             ]
             done_modules, done_names = len(self._modules), len(names)
-            for module, members, name in todo:
+            for place, module, members, name in todo:
                 if not is_part(module, members[name]):
-                    self.content.append(name)
+                    self.content += (place, name)
                     self.value(members[name])
         if self._by_name and (users := [each for each in self._modules if not is_trusted(each.__name__)]):
             raise UnknownRead(f"module {users[0].__name__}, by names made at run time")
@@ -305,7 +300,7 @@ class _Walk:
         owner = getattr(function, "__self__", None)
         if isinstance(owner, types.ModuleType):
             self._of_c(owner.__name__, function.__name__)
-        elif isinstance(owner, type) and owner.__module__ == "builtins":
+        elif isinstance(owner, type) and owner.__module__ == "builtins" and function.__name__ not in NOT_FOLLOWED:
             self._of_c("builtins", owner.__name__)
         else:
             raise UnknownRead(f"{function!r}")
@@ -381,11 +376,12 @@ class _Walk:
         elif hides(cls, len(slots)):
             raise UnknownRead(f"a {cls.__qualname__}")
         ours = is_trusted_class(cls)
-        for name, attribute in attributes_of(value, slots):
-            if ours and type(getattr(cls, name, None)) is functools.cached_property:
-                continue  # what an object of ours has worked out of the rest
-            self.content.append(name)
-            self.value(attribute)
+        self.items(
+            part
+            for name, attribute in attributes_of(value, slots)
+            if not (ours and type(getattr(cls, name, None)) is functools.cached_property)  # worked out of the rest
+            for part in (name, attribute)
+        )
 
 
 @functools.lru_cache(maxsize=256)
