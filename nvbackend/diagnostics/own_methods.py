@@ -38,7 +38,7 @@ def _names_of(code: CodeType, kind: type) -> Iterator[str]:
     """The names of a method that Python's own types have: one of two underscores, or one that the class overrides."""
     bases = type.mro(kind)
     ours = [base for base in bases if base.__module__ != "builtins"]
-    builtin = [base for base in bases if base.__module__ == "builtins" and base is not object]
+    builtin = [base for base in bases if base.__module__ == "builtins"]
     for base in ours:
         for name, member in vars(base).items():
             is_asked = name.startswith("__") or any(name in vars(each) for each in builtin)
