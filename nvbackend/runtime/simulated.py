@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nvbackend.diagnostics import DiagnosticError, raise_all
 from nvbackend.intrinsics.copy.map_elements import ELEMENT_TYPE_OF
+from nvbackend.intrinsics.sync.barriers import MAX_CTA_THREADS
 from nvbackend.isel.machine.assertions import record_name
 from nvbackend.isel.target.target import Target
 from nvbackend.runtime.apart import Apart
@@ -24,7 +25,7 @@ from nvbackend.signature import BoundTensorMap, Pointer, Signature, TensorMap
 if TYPE_CHECKING:
     from nvbackend.simulator import Report, SimulatedModule
 
-_THREADS, _SHARED_BYTES = 1024, 232448
+_SHARED_BYTES = 232448
 _AFTER = "the arrays keep what was written"
 _MAP_NAME = "of the simulator"
 _MAP_MODES = {None: "im2col", "w": "im2col::w", "w128": "im2col::w::128"}
@@ -53,7 +54,7 @@ class SimulatedDevice:
 
         major, minor = divmod(target.number, 10)
         count = multiprocessors(str(target))
-        self.limits = DeviceLimits(0, "the simulator", (major, minor), _THREADS, _SHARED_BYTES, count)
+        self.limits = DeviceLimits(0, "the simulator", (major, minor), MAX_CTA_THREADS, _SHARED_BYTES, count)
         self.notes: dict[str, Any] = {}
         self._kernel = ""
         """The one that is loaded: a module may have others."""
@@ -72,7 +73,7 @@ class SimulatedDevice:
 
     def kernel_limits(self, kernel: SimulatedModule) -> KernelLimits:
         """What the simulator allows a loaded kernel."""
-        return KernelLimits(_THREADS, kernel.static_shared_bytes(self._kernel))
+        return KernelLimits(MAX_CTA_THREADS, kernel.static_shared_bytes(self._kernel))
 
     def allow(self, kernel: Any, shared_bytes: int, cluster: int) -> None:
         """Everything is allowed already."""

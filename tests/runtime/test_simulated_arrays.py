@@ -10,7 +10,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import u32
-from nvbackend.runtime.simulated import _described, _host_array
+from nvbackend.runtime.simulated import SimulatedDevice, _described, _host_array, simulated_bytes
 
 ARRAY = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -87,3 +87,19 @@ def test_an_array_without_axes_is_memory_for_a_pointer() -> None:
     array = np.zeros((), np.uint32)
     nvb.runtime.load(store.compile(assemble=False), device="simulator").launch(1, array, 7)
     assert array == 7
+
+
+def test_an_array_of_another_type_than_the_maps_is_refused_by_the_name_of_the_simulators_map() -> None:
+    stated = nvb.TensorMap(nvb.f32, (4, 4), 0)
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        simulated_bytes(stated, ARRAY.astype(np.float64), 1 << 12)
+    (problem,) = [each for each in caught.value.diagnostics if each.rule.id == "launch.dtype"]
+    assert "of the simulator" in problem.message and "float64" in problem.message
+    assert len(simulated_bytes(stated, ARRAY, 1 << 12)) == 128
+
+
+@pytest.mark.parametrize("name", ["sm_90a", "sm_100a"])
+def test_the_simulator_allows_what_the_devices_of_data_centers_do(name: str) -> None:
+    """CUDA Programming Guide, technical specifications per compute capability: 1024 threads, 227 KB a block."""
+    limits = SimulatedDevice(nvb.Target.parse(name)).limits
+    assert (limits.threads, limits.shared_bytes) == (1024, 227 << 10)
