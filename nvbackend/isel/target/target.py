@@ -239,13 +239,13 @@ def _fail_unknown(name: object) -> NoReturn:
 
 
 def _of_near_number(name: str) -> list[str]:
-    """The target whose number is nearest below that of `sm_77`, or above it; none for a name without a number."""
+    """The target of the number of `SM_90`, or of the nearest below `sm_77`, or above; none for a name without one."""
     asked = re.fullmatch(r"sm_(\d{1,4})", name.lower())
     numbers = {int(known.removeprefix("sm_")): known for known in _BY_NAME if known.removeprefix("sm_").isdigit()}
     if asked is None:
         return []
     number = int(asked[1])
-    below = [known for known in numbers if known < number]
+    below = [known for known in numbers if known <= number]
     return [numbers[max(below) if below else min(numbers)]]
 
 

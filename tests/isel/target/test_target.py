@@ -262,7 +262,7 @@ def test_probes_of_the_name_are_its_suffix() -> None:
 @pytest.mark.parametrize(
     ("given", "nearest"),
     [
-        *(("sm_90b", "sm_90"), ("sm90a", "sm_90a"), ("90a", "sm_90a"), ("SM_100A", "sm_100a")),
+        *(("sm_90b", "sm_90"), ("sm90a", "sm_90a"), ("90a", "sm_90a"), ("SM_100A", "sm_100a"), ("SM_90", "sm_90")),
         *((f"compute_{one}", f"sm_{one}") for one in ("75", "80", "90", "90a", "100", "100a", "121f")),
         *(("gfx942", ""), ("", ""), ("cc9", "")),
     ],
