@@ -124,10 +124,6 @@ M_EXTENT = _Gate(
 )
 
 
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _n(request: WgmmaRequest) -> Values:
     kind = _both(request)
     legal = sorted(kind.n if kind else wgmma.N_VALUES)
@@ -137,21 +133,15 @@ def _n(request: WgmmaRequest) -> Values:
 
 def _nearest(n: int, legal: Sequence[int]) -> str:
     """The legal numbers on either side of `n`."""
-    if not _is_integer(n):
-        return f"one of {legal[0]} to {legal[-1]}"
     above = bisect(legal, n)
     return " or ".join(map(str, legal[max(above - 1, 0) : above + 1]))
 
 
-N_STEP = _Gate(
-    rules.N_STEP, lambda request, _: None if _is_integer(request.n) and request.n % wgmma.N_STEP == 0 else _n(request)
-)
+N_STEP = _Gate(rules.N_STEP, lambda request, _: None if request.n % wgmma.N_STEP == 0 else _n(request))
 
 N_RANGE = _Gate(
     rules.N_RANGE,
-    lambda request, _: (
-        _n(request) if _is_integer(request.n) and not wgmma.N_VALUES[0] <= request.n <= wgmma.N_VALUES[-1] else None
-    ),
+    lambda request, _: _n(request) if not wgmma.N_VALUES[0] <= request.n <= wgmma.N_VALUES[-1] else None,
 )
 
 N_INTEGER = _Gate(
