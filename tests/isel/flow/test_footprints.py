@@ -6,6 +6,7 @@ all threads, and of one nobody knows anything.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,7 +19,7 @@ from nvbackend.intrinsics.row.row import GUARD, Row
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.accesses import AccessKind, Run
 from nvbackend.isel.flow.dataflow import Site
-from nvbackend.isel.flow.footprints import ByteAccess, Footprints, Overlap, _meetings
+from nvbackend.isel.flow.footprints import ByteAccess, Footprints, Overlap, _meetings, _merged
 from nvbackend.isel.flow.memory_uses import symbol_text
 from nvbackend.isel.machine.function import (
     Crew,
@@ -350,3 +351,14 @@ def test_what_is_run_in_every_round_of_its_counters(
         whole.block(name).successors = [*successors]
     names = [f"i{index}@{one}" for index, one in enumerate(counters)]
     assert _Bounds(whole)._runs_all_rounds(block, names) is expected
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_spans_that_touch_are_one(seed: int) -> None:
+    for number in range(60):
+        chance = random.Random(60 * seed + number)
+        starts = [chance.randint(0, 40) for _ in range(chance.randint(0, 7))]
+        spans = [(start, start + chance.randint(1, 9)) for start in starts]
+        merged = _merged(spans)
+        assert {byte for span in merged for byte in range(*span)} == {byte for span in spans for byte in range(*span)}
+        assert all(end < start for (_, end), (start, _) in itertools.pairwise(merged))

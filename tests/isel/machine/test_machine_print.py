@@ -8,9 +8,11 @@ import pytest
 
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.row.row import Asm, Effect, RegisterClass, Row, immediate, operand, output
+from nvbackend.intrinsics.row.semantics import NOTHING
 from nvbackend.intrinsics.row.types import f16, f32
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor, SwizzleMode
+from nvbackend.isel.machine import pseudo
 from nvbackend.isel.machine.function import (
     Access,
     MachineFunction,
@@ -153,3 +155,12 @@ def test_names_of_llvm_lose_their_quotes() -> None:
 
 def test_an_unknown_operand_is_not_lost() -> None:
     assert print_instr(MachineInstr("x", operands={"extra": "%1"}, immediates={"n": 3})) == "x extra=%1, n=3"
+
+
+@pytest.mark.parametrize(("opcode", "writes"), [(pseudo.LOAD_GLOBAL, False), (pseudo.STORE_GLOBAL, True)])
+@pytest.mark.parametrize("width", [1, 12])
+def test_a_plain_access_of_global_memory_is_of_its_bytes(opcode: str, writes: bool, width: int) -> None:
+    said = pseudo.global_access(opcode, width)
+    [access] = said.memory
+    assert (access.name, access.writes, access.extent) == (pseudo.ADDRESS, writes, width)
+    assert replace(said, memory=()) == NOTHING

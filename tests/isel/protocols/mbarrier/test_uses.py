@@ -7,10 +7,12 @@ import random
 
 import pytest
 
+from nvbackend.intrinsics import catalogue
 from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.intrinsics.sync import mbarrier
+from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
-from nvbackend.isel.protocols.mbarrier.uses import Cell, find_uses
+from nvbackend.isel.protocols.mbarrier.uses import Cell, Use, find_uses
 from nvbackend.isel.target.target import Target
 
 ROWS = (mbarrier.init(), mbarrier.arrive(), mbarrier.try_wait_parity(), mbarrier.inval())
@@ -74,3 +76,10 @@ def test_the_uses_of_a_cell_are_those_that_may_be_of_it(seed: int) -> None:
         arrivals = {at for at, line in enumerate(ordered) if line[3] == 1}
         assert uses.arrivals == arrivals
     assert found > 100
+
+
+def test_bytes_are_completed_by_a_copy_or_by_the_thread_that_says_so() -> None:
+    cell = Cell(MemoryObject(1, "full", "shared", 8, 8), 0)
+    for row in catalogue.rows():
+        use = Use(Site(0, "entry", MachineInstr(row.opcode, row)), cell, cell, row.semantics.mbarrier or MbarrierUse(0))
+        assert use.is_by_engine is (MbarrierUse.COMPLETE in use.role and not row.ptx.startswith("mbarrier.")), row.ptx

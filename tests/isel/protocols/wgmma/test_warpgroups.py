@@ -8,6 +8,9 @@ from __future__ import annotations
 import pytest
 
 import nvbackend as nvb
+from nvbackend.intrinsics import catalogue
+from nvbackend.isel.machine import pseudo
+from nvbackend.isel.protocols.wgmma.state import concerns_groups
 from tests.rules.programs.wgmma import Scene
 from tests.rules.registry import right, wrong
 
@@ -31,3 +34,9 @@ def test_right_programs_raise_no_alarm(program):
 @pytest.mark.parametrize("program", wrong("wgmma"), ids=lambda one: one.name)
 def test_each_mistake_is_found_at_its_line(program):
     assert found(program) == {(program.rule, line) for line in program.marked}
+
+
+def test_only_the_instructions_of_warpgroups_are_of_their_protocol():
+    for row in catalogue.rows():
+        assert concerns_groups(row.semantics) is row.ptx.startswith("wgmma."), row.ptx
+    assert not any(map(concerns_groups, pseudo.PSEUDO.values()))
