@@ -120,8 +120,9 @@ class CtaWide(Noun):
     ) -> Any:
         """`value` of all threads up to this one combined, in their order; itself left out where `exclusive`.
 
-        `initial` is what the first thread gets of an exclusive scan, by default what changes nothing (reduce.initial
-        for a function). Otherwise as `reduce`, of a group of threads too; a function need not commute.
+        `initial` is what an exclusive scan begins with, and so what the first thread gets; by default what changes
+        nothing (reduce.initial for a function). Otherwise as `reduce`, of a group of threads too; a function need not
+        commute.
         """
         call = "k.cta.scan"
         check_initial(call, initial, exclusive=exclusive)

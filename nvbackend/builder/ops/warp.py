@@ -213,9 +213,9 @@ class Warp(Noun):
     ) -> Any:
         """`value` of the lanes of a segment up to this one combined, in their order; itself left out if `exclusive`.
 
-        `initial` is what the first lane gets of an exclusive scan, by default what changes nothing (reduce.initial for
-        a function). It takes log2(width) shuffles, and one more if exclusive. Otherwise as `reduce`; a function need
-        not commute.
+        `initial` is what an exclusive scan begins with, and so what the first lane gets; by default what changes
+        nothing (reduce.initial for a function). It takes log2(width) shuffles, and one more if exclusive. Otherwise as
+        `reduce`; a function need not commute.
         """
         call = "k.warp.scan"
         check_initial(call, initial, exclusive=exclusive)
@@ -225,7 +225,8 @@ class Warp(Noun):
         first = first_of(self._k, call, operation, values, initial) if exclusive else ()
         own = scanned(self._k, self.shuffle, combine, values, width, members=members)
         if exclusive:
-            own = shifted(self._k, self.shuffle, own, first, width, members=members)
+            then = None if initial is None else combine
+            own = shifted(self._k, self.shuffle, own, first, width, then, members=members)
         return result_of(own, value)
 
     def argmax(

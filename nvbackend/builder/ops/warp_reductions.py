@@ -34,7 +34,12 @@ def scanned(k: Core, shuffle: Exchange, combine: Combine, values: Several, width
     return values
 
 
-def shifted(k: Core, shuffle: Exchange, values: Several, first: Several, width: int, **how: Any) -> Several:
-    """`values` of the lane before each; the first lane of a segment gets `first`."""
+def shifted(
+    k: Core, shuffle: Exchange, values: Several, first: Several, width: int, then: Combine | None = None, **how: Any
+) -> Several:
+    """`values` of the lane before each, each combined by `then` with `first`, which the first of a segment gets."""
     shuffled = [shuffle(value, "up", 1, width=width, in_range=True, **how) for value in values]
-    return tuple(select(k, inside, other, own) for (other, inside), own in zip(shuffled, first, strict=True))
+    others = tuple(other for other, _ in shuffled)
+    if then is not None:
+        others = then(first, others)
+    return tuple(select(k, shuffled[0][1], other, own) for other, own in zip(others, first, strict=True))

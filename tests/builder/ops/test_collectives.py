@@ -141,3 +141,69 @@ def test_a_cluster_reduces_several_values_and_leaves_other_memory_alone(cluster:
     nvb.runtime.load(reduced.compile(assemble=False), device="simulator").launch(cluster, x, got, held)
     assert got.tolist() == [[float(x.max() + 100 * place) for place in range(len(kinds))]] * count
     assert held.tolist() == [7 + at for at in range(count)]
+
+
+NAMED = {
+    "add": np.add,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+@pytest.mark.parametrize("operation", NAMED)
+def test_a_name_combines_as_numpy_does(operation: str) -> None:
+    """All threads, those up to each, and those before each in its warp; of words with bits everywhere."""
+
+    @nvb.kernel("sm_90a", threads=96)
+    def combined(k, x: nvb.Pointer[u32], out: nvb.Pointer[u32]):
+        at = k.thread_id()
+        out[at] = k.cta.reduce(operation, x[at])
+        out[96 + at] = k.cta.scan(operation, x[at])
+        out[192 + at] = k.warp.scan(operation, x[at], exclusive=True, initial=1019)
+        out[288 + at] = k.warp.reduce(operation, x[at], width=8)
+
+    x = np.random.default_rng(7).integers(0, 1 << 32, 96, dtype=np.uint32) | 1
+    got, combine = np.zeros((4, 96), np.uint32), NAMED[operation]
+    nvb.runtime.load(combined.compile(assemble=False), device="simulator").launch(1, x, got)
+    assert np.array_equal(got[0], np.full(96, combine.reduce(x, dtype=np.uint32)))
+    assert np.array_equal(got[1], combine.accumulate(x, dtype=np.uint32))
+    warps = x.reshape(3, 32)
+    begun = combine.accumulate(
+        np.concatenate([np.full((3, 1), 1019, np.uint32), warps[:, :-1]], 1), axis=1, dtype=np.uint32
+    )
+    assert np.array_equal(got[2].reshape(3, 32), begun)
+    assert np.array_equal(got[3].reshape(-1, 8)[:, 0], combine.reduce(x.reshape(-1, 8), axis=1, dtype=np.uint32))
+
+
+@pytest.mark.parametrize(("threads", "group"), [(32, {}), (160, {}), (256, {"threads": 128}), (192, {"threads": 64})])
+def test_a_scan_keeps_the_order_of_threads(threads: int, group: dict[str, int]) -> None:
+    """Maps x -> a x + b, one after the other: they do not commute, and each thread's is another."""
+    size = group.get("threads", threads)
+
+    @nvb.kernel("sm_90a", threads=threads)
+    def composed(k, x: nvb.Pointer[u32], y: nvb.Pointer[u32], out: nvb.Pointer[u32]):
+        at = k.thread_id()
+        whose = group | ({"barrier": 1 + k.warp_id() // (size // 32)} if group else {})
+
+        def then(f: Any, g: Any) -> Any:
+            return f[0] * g[0], f[1] * g[0] + g[1]
+
+        own = (x[at], y[at])
+        parts = k.cta.scan(then, own, **whose), k.cta.scan(then, own, exclusive=True, initial=(5, 11), **whose)
+        for place, value in enumerate([*parts[0], *parts[1]]):
+            out[place * threads + at] = value
+
+    x, y = np.random.default_rng(threads).integers(0, 1 << 32, (2, threads), dtype=np.uint32) | 1
+    got, wanted = np.zeros((4, threads), np.uint32), []
+    nvb.runtime.load(composed.compile(assemble=False), device="simulator").launch(1, x, y, got)
+    for at, (a, b) in enumerate(zip(x.tolist(), y.tolist(), strict=True)):
+        if at % size == 0:
+            whole, before = (1, 0), (5, 11)
+        after = tuple((each[0] * a % 2**32, (each[1] * a + b) % 2**32) for each in (whole, before))
+        wanted.append([*after[0], *before])
+        whole, before = after
+    assert got.T.tolist() == wanted
