@@ -72,6 +72,16 @@ def test_the_message_names_the_arrays_and_how_much_they_share() -> None:
     assert found.message.startswith(shared)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "named"), [(True, False, "x"), (False, True, "y"), (True, True, "x and y")]
+)
+def test_the_message_names_those_that_promised(first: bool, second: bool, named: str) -> None:
+    kernel, (numbers, z) = loaded(first=first, second=second), arrays()
+    with pytest.raises(DiagnosticError) as caught:
+        kernel.launch(1, numbers[:COUNT], numbers[:COUNT], z)
+    assert caught.value.diagnostics[0].message.endswith(f"; restrict: {named}")
+
+
 def test_arrays_of_a_gpu_are_compared_by_their_addresses_at_each_launch() -> None:
     kernel = loaded(first=True, device=FakeDevice())
     x, after, z = (FakeArray((COUNT,), pointer=0x1000 * place, typestr="<u4") for place in (1, 2, 3))

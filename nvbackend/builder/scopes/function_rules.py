@@ -44,9 +44,9 @@ RECURSION = Rule(
 )
 INSTRUCTION = Rule(
     id="function.instruction",
-    message="{what} cannot be in {function}, a called function",
+    message="{what} cannot be in {function}, a called function: {because}",
     fix="{advice}",
-    why="{because}",
+    why="A call passes registers by a fixed convention, and knows nothing of what its kernel has once.",
     reference=_GUIDE + "; PTX ISA 7.1 (function declarations and definitions)",
 )
 THREADS = Rule(

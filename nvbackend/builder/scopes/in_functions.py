@@ -12,14 +12,14 @@ from nvbackend.builder.scopes.function_rules import INSTRUCTION
 from nvbackend.diagnostics import Location
 from nvbackend.intrinsics.row.row import Row
 
-_REGISTERS = "It uses registers while the function's own instructions run, and a call moves registers."
+_REGISTERS = "it uses registers while the function's own instructions run, and a call moves registers"
 _REFUSED = {
     "wgmma": _REGISTERS,
     "tcgen05": _REGISTERS,
-    "register_budget": "A call passes registers by a fixed convention.",
+    "register_budget": "a call passes registers by a fixed convention",
 }
 """The families of instructions that no called function has."""
-_OF_KERNELS = "Shared memory and the record of failures are laid out once, by the kernel."
+_OF_KERNELS = "what it needs is laid out once, by the kernel"
 INLINE = "declare the function with inline=True"
 EXPORTED = "leave it to the kernel that calls the function"
 

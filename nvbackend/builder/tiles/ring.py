@@ -58,7 +58,7 @@ class Ring(KnownAttributes, Generic[Tile]):
         if copies not in COPIES:
             VARIANT.fail(instruction="copies of k.pipeline", reason=f"{copies!r} is not one of {', '.join(COPIES)}")
         if stages < (least := 2 if consumers is None else 1):
-            because = "No stage could be filled while another is read." if stages else "There is no buffer to fill."
+            because = "no stage could be filled while another is read" if stages else "there is no buffer to fill"
             advice = f"give it {least} at least: k.pipeline({least}, ...)"
             ring_rules.RING.fail(stages=stages, problem=f", not {least} or more", advice=advice, because=because)
         if not tiles or not tiles.keys().isdisjoint(Stage.__slots__):
@@ -179,7 +179,7 @@ class Ring(KnownAttributes, Generic[Tile]):
         if self._roles.consuming not in (None, self.consumers):
             _fail_consumers(self.consumers or "no", self._roles.consuming)
         if in_flight not in range(len(_GIVEN_BACK)) or in_flight >= self.stages:
-            because = "The stage that is held back would never come free, and the producer would wait forever."
+            because = "the stage that is held back would never come free, and the producer would wait forever"
             most = min(len(_GIVEN_BACK), self.stages) - 1
             problem = f" is drained with in_flight={printed(in_flight)}: at most {most} may stay in flight"
             more = ", or make the ring of 2 stages or more" if self.stages == 1 else ""

@@ -6,9 +6,9 @@ from nvbackend.diagnostics import Rule
 
 RING = Rule(
     id="pipeline.stages",
-    message="a ring of {stages} stage(s){problem}",
+    message="a ring of {stages} stage(s){problem}; {because}",
     fix="{advice}",
-    why="{because}",
+    why="A stage is filled while another is read, and given back when nothing reads it any more.",
     reference="PTX ISA 9.7.13.15 (mbarrier phases)",
 )
 RING_TILES = Rule(

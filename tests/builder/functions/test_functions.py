@@ -269,6 +269,32 @@ def test_a_value_that_leaves_a_called_function_is_refused() -> None:
     assert refused(body).rule.id in ("value.scope", "function.escape")
 
 
+@pytest.mark.parametrize("escapes", range(3))
+def test_the_call_that_a_value_leaves_is_named(escapes: int) -> None:
+    """Of several calls it is that one's function and line."""
+    kept = []
+
+    def made(name):
+        def keeps(k, x: f32):
+            kept.append((x + 1.0).ir)
+
+        keeps.__name__ = name
+        return nvb.function(inline=False)(keeps)
+
+    functions = [made(name) for name in ("first", "second", "third")]
+
+    def body(k, out, n):
+        functions[0](k, out[0])
+        functions[1](k, out[1])
+        functions[2](k, out[2])
+        out[3] = k.value(kept[2 * escapes], f32)  # each body is built twice
+
+    found = refused(body)
+    assert found.rule.id == "function.escape"
+    assert f"made inside the called function {('first', 'second', 'third')[escapes]}," in found.message
+    assert f"functions[{escapes}](k" in found.location.source
+
+
 def test_a_body_that_depends_on_more_than_its_parameters_is_refused() -> None:
     counter = iter(range(100))
 
@@ -303,7 +329,9 @@ def test_what_a_called_function_cannot_have(what) -> None:
     def inside(k):
         what(k)
 
-    assert refused(lambda k, out, n: function(k)).rule.id == "function.instruction"
+    found = refused(lambda k, out, n: function(k))
+    assert found.rule.id == "function.instruction"
+    assert found.message.partition("a called function: ")[2]
     assert refused(lambda k, out, n: around(k)).rule.id == "function.instruction"
 
 
