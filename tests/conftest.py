@@ -78,6 +78,8 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
+        if " at 0x" in item.name:
+            raise pytest.UsageError(f"{item.nodeid}: its name has an address, and is another one in each process")
         marker = item.get_closest_marker("gpu")
         if marker is not None:
             reason = why_not(*marker.args or (ANY_GPU,))
