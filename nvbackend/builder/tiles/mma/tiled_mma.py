@@ -18,7 +18,7 @@ from nvbackend.builder.tiles.mma import tcgen05 as tiled_tcgen05
 from nvbackend.builder.tiles.mma.accumulator_store import of_one_atom, store_accumulators
 from nvbackend.builder.tiles.mma.axpby_fragments import axpby_fitting
 from nvbackend.builder.tiles.mma.rules import INSTRUCTION, THREADS, WARPGROUPS
-from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma, in_a_warp
+from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma
 from nvbackend.builder.tiles.mma.wgmma import TiledWgmma
 from nvbackend.builder.tiles.register_tensor import RegisterTensor
 from nvbackend.builder.tiles.roles import Roles
@@ -77,13 +77,7 @@ def make_tiled(
     if atom.threads == WARPGROUP_SIZE:
         request = named if isinstance(named, WgmmaRequest) else request_of_atom(atom)
         return TiledWgmma(k, roles, request, layouts, extents, any_major=named is request)
-    if in_a_warp(atom):
-        return TiledWarpMma(k, layouts, extents)
-    INSTRUCTION.fail(
-        given=atom,
-        problem="its operands do not come in tiles of shared memory",
-        instead="take an atom of wgmma or tcgen05, or issue the instruction by itself",
-    )
+    return TiledWarpMma(k, layouts, extents)
 
 
 def store_whole(k: FunctionBuilder, accumulator: Accumulator, target: Address, stride: Operand) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
-from nvbackend.atoms import MmaAtom, Residency
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.coordinates import Inside
@@ -284,11 +283,6 @@ _MADE = {
     MmaOperand.C: TiledMMA.make_fragment_C,
 }
 _MAKERS = {MmaOperand.A: "fragment_a", MmaOperand.B: "fragment_b", MmaOperand.C: "accumulator"}
-
-
-def in_a_warp(atom: MmaAtom) -> bool:
-    """Whether an atom is one of mma.sync: a warp or less of it, with all operands in registers."""
-    return atom.threads <= WARP_SIZE and atom.d_residency is Residency.REGISTERS
 
 
 def _begins(issues: tuple[Issue, ...]) -> Iterator[bool]:
