@@ -213,6 +213,7 @@ def test_torch_like(name: str) -> None:
     )
     array = read(tensor)
     assert (array.pointer, array.dtype, array.strides, array.device) == (0x2000, name, (item, 64 * item), 2)
+    assert not array.readonly
     tensor.device = SimpleNamespace(type="cpu", index=None)
     assert read(tensor).host.startswith("cpu memory")
 

@@ -18,7 +18,15 @@ def loaded(*kinds):
     "broken",
     [
         *({"typestr": None}, {"data": None}, {"shape": 4}, {"strides": (4, 4)}, {"shape": ("x",)}, {"data": (0,)}),
-        *({"shape": (-4,)}, {"shape": (4.5,)}, {"strides": (4.5,)}, {"data": (1 << 64, False)}, {"data": (-16, False)}),
+        *(
+            {"shape": (-4,)},
+            {"shape": (-4, 4)},
+            {"shape": (4, -4)},
+            {"shape": (4.5,)},
+            {"strides": (4.5,)},
+            {"data": (1 << 64, False)},
+            {"data": (-16, False)},
+        ),
     ],
 )
 def test_an_interface_that_is_none(broken) -> None:

@@ -63,6 +63,15 @@ def test_an_exchange_of_lanes_as_text_hides_no_mistake():
     assert not any(one.startswith("what runs after") for one in k.unknown)
 
 
+@pytest.mark.parametrize("space", [".global", ".local", ""])
+def test_a_store_as_text_hides_a_mistake_where_it_may_be_to_shared_memory(space):
+    k, builder, out, _ = attached()
+    for _ in exchanged(k, out):
+        asm(builder, f"st{space}.u32 [$0], 3;", "l", [number(4096, I64)])
+    builder.ret_void()
+    assert said(k) == ([] if space == "" else ["shared.missing-barrier"])
+
+
 @pytest.mark.parametrize("text", ["shfl.sync.bfly.f32 $0, 7, 1, 31, -1;", "vote.sync.most.b32 $0, 1, -1;"])
 def test_an_exchange_that_there_is_not_is_not_known(text):
     k, builder, out, _ = attached()

@@ -216,6 +216,17 @@ def test_indices_that_a_build_knows(rules: list[str], body: Any) -> None:
     assert _built(body) == rules
 
 
+@pytest.mark.parametrize(("first", "last", "told"), [(0, 5, 4), (-1, 4, -1), (7, 8, 7)])
+def test_the_element_of_a_local_array_is_told(first: int, last: int, told: int) -> None:
+    """Counted in elements of 4 bytes, not in bytes."""
+    k: Any = KernelBuilder("local", "sm_90a", threads=THREADS, parameters=[Parameter("out", Pointer(u32))])
+    _counted(k, k.arguments[0], k.local.array(u32, 4, name="own"), last, first)
+    with pytest.raises(DiagnosticError) as caught:
+        k.finish()
+    texts = {one.message for one in caught.value.diagnostics if one.rule_id == "local.index"}
+    assert {text.split(",")[0] for text in texts} == {f"element {told} of own"}
+
+
 @pytest.mark.parametrize("index", [-1, 4, 9])
 def test_numbers_outside_a_register_tensor(index: int) -> None:
     def tensor(k: Any) -> Any:

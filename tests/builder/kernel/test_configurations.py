@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
@@ -96,3 +96,19 @@ def test_what_is_no_constant_is_refused() -> None:
         copied.with_(wrap=1)
     with pytest.raises(nvb.DiagnosticError, match="threads = 1056"):
         copied.build(warps=33)
+
+
+@pytest.mark.parametrize("bound", [max, min])
+def test_a_bound_whose_parameters_have_no_names_is_to_be_wrapped(bound: Any) -> None:
+    """Python says nothing of the parameters of these functions; the fix names the constants that there are."""
+
+    @nvb.kernel("sm_80", threads=bound)
+    def kernel(k, x: nvb.Pointer(nvb.f32), *, rows: int = 4, columns: int = 8):  # type: ignore[valid-type]
+        x[0] = float(rows + columns)
+
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        kernel.build()
+    [found] = caught.value.diagnostics
+    assert found.rule_id == "kernel.function"
+    assert "whose parameters have no names" in found.message
+    assert found.fix == "wrap it in a lambda that names constants of the build: rows, columns"
