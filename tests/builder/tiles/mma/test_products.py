@@ -133,8 +133,11 @@ def test_the_parts_of_a_split_k_begin_cleared(parts: int, begun: str | None, til
     assert np.array_equal(found, expected + (3 if begun else 0))
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 1), (3, 2)])
 @pytest.mark.parametrize("atoms", [(1, 1, 2), (2, 1, 2), (1, 1, 4), (1, 3, 2), (2, 2, 2)])
-def test_atoms_along_k_are_added(atoms: tuple[int, int, int]) -> None:
+def test_atoms_along_k_are_added(atoms: tuple[int, int, int], rows: int, columns: int) -> None:
+    """Each warpgroup has so many accumulators along M and N."""
+
     def along_k(k: Any, mma: Any, a: SharedTile, b: SharedTile, out: Any) -> None:
         warpgroup = k.warpgroup_id()
         acc = mma.accumulators()
@@ -144,7 +147,8 @@ def test_atoms_along_k_are_added(atoms: tuple[int, int, int]) -> None:
         mma.reduce(acc, buffer, warpgroup)
         mma.store(acc, out, mma.shape[1], warpgroup)
 
-    found, expected = wgmma_of(WGMMA, (64 * atoms[0], 16 * atoms[1]), 64, along_k, atoms=atoms)
+    tile = 64 * atoms[0] * rows, 16 * atoms[1] * columns
+    found, expected = wgmma_of(WGMMA, tile, 64, along_k, atoms=atoms)
     assert np.array_equal(found, expected)
 
 
