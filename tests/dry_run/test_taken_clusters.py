@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,11 +85,26 @@ def test_each_cta_announces_the_bytes_that_come_to_it(
     assert [found.rule_id for found in caught.value.diagnostics] == [rule]
 
 
-PARTS: dict[str, tuple[Callable[..., list[nvb.Value]], bool]] = {
+def _one_after_another(k: Any, first: nvb.Value, rank: nvb.Value) -> Iterator[Any]:
+    block = k.var(first + rank)
+    yield block
+    block ^= 1
+    yield block
+
+
+def _set_again(k: Any, first: nvb.Value, rank: nvb.Value) -> Iterator[Any]:
+    block = k.var(0)
+    block.set(first + rank)
+    yield block
+
+
+PARTS: dict[str, tuple[Callable[..., Iterable[nvb.Value]], bool]] = {
     "its own": (lambda k, first, rank: [first + rank], True),
     "its own, by two lines": (lambda k, first, rank: [first + rank, rank + first], True),
     "both": (lambda k, first, rank: [first, first + 1], False),
     "both, its own first": (lambda k, first, rank: [first + rank, first + 1 - rank], False),
+    "its own, in a variable": (_set_again, True),
+    "both, in a variable": (_one_after_another, False),
     "both, by another number": (lambda k, first, rank: [first + rank, first + (rank ^ 1)], False),
 }
 """The blocks that each CTA works on, of the cluster that it gets."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -19,7 +19,8 @@ _CASTS = ("zext", "sext", "trunc", "bitcast")
 def takes_its_own_part(function: ir.Function, program: Program) -> bool:
     """Whether a CTA does the work of its own rank alone, in the cluster that it is answered.
 
-    Not where it adds anything else to the answer, or looks into the memory of its peers, which may have theirs there.
+    Not where it adds anything else to the answer, goes on from its own part to another one, or looks into the memory of
+    its peers, which may have theirs there.
     """
     recorded = [part.recorded.instr for block in program.blocks for part in block.parts if part.recorded is not None]
     if any(instr.semantics.in_peer and instr.semantics.memory for instr in recorded):
@@ -32,7 +33,16 @@ def takes_its_own_part(function: ir.Function, program: Program) -> bool:
     met = [one for one in uses if one.opname in _SUMS or not ranked.isdisjoint(one.operands)]
     if not met or any(one.opname not in _SUMS for one in met) or any(one.opname == _INDEX for one in uses):
         return False
-    return all(_is_plain(other, ranks) for one in met for other in one.operands if other not in alone)
+    own = all(_is_plain(other, ranks) for one in met for other in one.operands if other not in alone)
+    return own and not _goes_on(function, met)
+
+
+def _goes_on(function: ir.Function, sums: Sequence[ir.Value]) -> bool:
+    """Whether a variable is set to what is computed from one of `sums`: it may be the part of another rank."""
+    after = set(derived_from(function, sums))
+    stores = (one.operands for block in function.blocks for one in block.instructions if one.opname == "store")
+    held = (value for value, slot in stores if isinstance(slot, ir.AllocaInstr))
+    return any(isinstance(one.type, ir.IntType) and one in after and not _is_plain(one, sums) for one in held)
 
 
 def _given(program: Program, is_one: Any) -> list[ir.Value]:
@@ -41,8 +51,8 @@ def _given(program: Program, is_one: Any) -> list[ir.Value]:
     return list(dict.fromkeys(value for one in chosen if is_one(one.instr.row) for value in results(one)))
 
 
-def _is_plain(one: Any, ranks: Iterable[ir.Value]) -> bool:
-    """Whether it is a rank, and no number that is computed from it."""
-    while isinstance(one, ir.Instruction) and one.opname in _CASTS and one not in ranks:
+def _is_plain(one: Any, known: Sequence[ir.Value]) -> bool:
+    """Whether it is one of the `known`, in a type of its own, and no number that is computed from it."""
+    while isinstance(one, ir.Instruction) and one.opname in _CASTS and one not in known:
         one = one.operands[0]
-    return one in ranks
+    return one in known
