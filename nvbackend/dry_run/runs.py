@@ -34,6 +34,7 @@ from nvbackend.dry_run.scenario.few_steps import FewSteps, asks_for_its_place
 from nvbackend.dry_run.scenario.laps import Laps
 from nvbackend.dry_run.scenario.other_places import OtherPlaces, Run, said
 from nvbackend.dry_run.scenario.other_ways import OtherWays
+from nvbackend.dry_run.scenario.placed import naming_a_place
 from nvbackend.dry_run.scenario.promises import Promises
 from nvbackend.dry_run.scenario.rounds import Rounds
 from nvbackend.dry_run.seam import Exceeded, Launch, MakeProtocols
@@ -84,6 +85,7 @@ class Runs:
         self._program = program
         self._make = make
         self._wanted = Wanted(subject.function, subject.machine, program)
+        self._places = naming_a_place(subject.function, program)
         self._promises = Promises(subject.function, subject.anchors, program.computed, subject.scalars)
         self._laps = Laps(subject.function, subject.anchors, program, lambda: self._rounds(MAIN).used)
         self._spent = 0
@@ -331,7 +333,7 @@ class Runs:
             wished = few.admitted(self._wanted.few(scale, rounds, few.many))
             kept = self._kept(few)
             wished |= kept if wished.keys() - kept else {}
-        return rounds, choose(rounds, self._subject.scalars, self._wanted.of(scale), given, wished)
+        return rounds, choose(rounds, self._subject.scalars, self._wanted.of(scale), given, wished, self._places)
 
     def _kept(self, few: FewSteps) -> dict[str, int]:
         """The parameters that declare a few values, as in the first run: steps are few beside many stages."""

@@ -35,19 +35,20 @@ def choose(
     wanted: Mapping[str, int],
     fixed: Mapping[str, int] | None = None,
     wished: Mapping[str, int] | None = None,
+    places: Collection[str] = (),
 ) -> dict[str, int] | None:
     """The parameters for which each loop makes as many rounds as `wanted` by header; None if there are none.
 
     `fixed` parameters keep their values, and those that are `wished` too, or have the next greater ones that are
-    assumed. The others keep to what the kernel asserts and assumes. The least ones that leave no loop a part of a step
-    are best, and of those with the same number of rounds the one that the largest power of two divides: kernels ask for
-    whole tiles.
+    assumed. The others keep to what the kernel asserts and assumes; those that decide about no loop and are `places`
+    name the first thread or CTA. The least ones that leave no loop a part of a step are best, and of those with the
+    same number of rounds the one that the largest power of two divides: kernels ask for whole tiles.
     """
-    given = {**(fixed or {}), **(wished or {})}
+    given, first = {**(fixed or {}), **(wished or {})}, set(places) - rounds.parameters
     relations = Relations(rounds, scalars, _candidates)
     chosen, least = None, {}
     for most in _STARTS:
-        start = {**{name: _start(scalar, most) for name, scalar in scalars.items()}, **given}
+        start = {**{name: _start(scalar, 0 if name in first else most) for name, scalar in scalars.items()}, **given}
         values = relations.nearest(start, wished) if wished else relations.completed(start, set(given))
         if values is None:
             continue
