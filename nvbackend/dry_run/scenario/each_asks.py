@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
 
 from nvbackend.dry_run.program.code import Program
-from nvbackend.dry_run.program.needed import results
-from nvbackend.dry_run.scenario.few_steps import derived_from
+from nvbackend.dry_run.scenario.few_steps import derived_from, given_by, registers
 
 _RANKS = ("cluster_ctarank", "cluster_ctaid")
 _SUMS, _INDEX = ("add", "or"), "getelementptr"
@@ -25,8 +24,8 @@ def takes_its_own_part(function: ir.Function, program: Program) -> bool:
     recorded = [part.recorded.instr for block in program.blocks for part in block.parts if part.recorded is not None]
     if any(instr.semantics.in_peer and instr.semantics.memory for instr in recorded):
         return False
-    answers = _given(program, lambda row: row.family == "launch_control" and "ctaid" in str(row.axes.get("query")))
-    ranks = _given(program, lambda row: str(row.axes.get("register", "")).startswith(_RANKS))
+    answers = given_by(program, lambda row: row.family == "launch_control" and "ctaid" in str(row.axes.get("query")))
+    ranks = registers(program, _RANKS)
     answered, ranked = ({*each, *derived_from(function, each)} for each in (answers, ranks))
     alone = answered - ranked
     uses = [one for block in function.blocks for one in block.instructions if not alone.isdisjoint(one.operands)]
@@ -43,12 +42,6 @@ def _goes_on(function: ir.Function, sums: Sequence[ir.Value]) -> bool:
     stores = (one.operands for block in function.blocks for one in block.instructions if one.opname == "store")
     held = (value for value, slot in stores if isinstance(slot, ir.AllocaInstr))
     return any(isinstance(one.type, ir.IntType) and one in after and not _is_plain(one, sums) for one in held)
-
-
-def _given(program: Program, is_one: Any) -> list[ir.Value]:
-    """The values that recorded instructions of some rows give."""
-    chosen: Iterable[Any] = (one for one in program.computed.values() if one.instr.row is not None)
-    return list(dict.fromkeys(value for one in chosen if is_one(one.instr.row) for value in results(one)))
 
 
 def _is_plain(one: Any, known: Sequence[ir.Value]) -> bool:

@@ -8,7 +8,7 @@ another way than it ever does with many steps. A prologue that just fills its bu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from llvmlite import ir
@@ -17,6 +17,7 @@ from nvbackend.dry_run.machine.machine import Ways
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.needed import results
 from nvbackend.dry_run.scenario.rounds import Rounds
+from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import Scalar
 
 SMALL = 16
@@ -136,15 +137,20 @@ def derived_from(function: ir.Function, roots: Iterable[ir.Value]) -> list[ir.In
     return ordered
 
 
+def given_by(program: Program, is_one: Callable[[Row], bool]) -> list[ir.Value]:
+    """The values that recorded instructions of some rows give."""
+    rows = ((one, one.instr.row) for one in program.computed.values())
+    return list(dict.fromkeys(value for one, row in rows if row is not None and is_one(row) for value in results(one)))
+
+
+def registers(program: Program, names: tuple[str, ...]) -> list[ir.Value]:
+    """What is read of the special registers whose names begin so."""
+    return given_by(program, lambda row: str(row.axes.get("register", "")).startswith(names))
+
+
 def asks_for_its_place(function: ir.Function, program: Program) -> bool:
     """Whether branches or predicates depend on the place of the CTA in the grid."""
-    places = [
-        value
-        for one in program.computed.values()
-        if one.instr.row is not None and str(one.instr.row.axes.get("register", "")).startswith(_PLACES)
-        for value in results(one)
-    ]
-    derived = derived_from(function, places)
+    derived = derived_from(function, registers(program, _PLACES))
     conditions = {block.terminator.operands[0] for block in function.blocks if block.terminator.operands}
     recorded = [part.recorded for block in program.blocks for part in block.parts if part.recorded is not None]
     guards = {one.guard for one in recorded if one.guard is not None}

@@ -7,8 +7,7 @@ from typing import Any
 from llvmlite import ir
 
 from nvbackend.dry_run.program.code import Program
-from nvbackend.dry_run.program.needed import results
-from nvbackend.dry_run.scenario.few_steps import derived_from
+from nvbackend.dry_run.scenario.few_steps import derived_from, registers
 
 _PLACES = ("tid", "laneid", "warpid", "ctaid", "clusterid", "cluster_ctaid", "cluster_ctarank")
 _CASTS = ("zext", "sext", "trunc")
@@ -16,12 +15,7 @@ _CASTS = ("zext", "sext", "trunc")
 
 def naming_a_place(function: ir.Function, program: Program) -> frozenset[str]:
     """The parameters that are compared with a place of threads for equality, and so are no sizes."""
-    roots = [
-        value
-        for one in program.computed.values()
-        if (row := one.instr.row) is not None and str(row.axes.get("register", "")).startswith(_PLACES)
-        for value in results(one)
-    ]
+    roots = registers(program, _PLACES)
     places: set[Any] = {*roots, *derived_from(function, roots)}
     equal = [
         one.operands
