@@ -382,7 +382,8 @@ class Core(Uncopied):
 
     def _note_branches(self) -> None:
         """Record for each two-way branch over which threads it is uniform."""
-        parted = branches(self.function, self.execution.cta, self._choices, self._shared_barriers)
+        divisor = self.places.multiples.divisor
+        parted = branches(self.function, self.execution.cta, self._choices, self._shared_barriers, divisor)
         for name, branch in parted.items():
             self.machine.blocks[name].branch = branch
 

@@ -10,18 +10,17 @@ from collections.abc import Iterable
 import numpy as np
 
 from nvbackend.builder.thread_tables.tables import Mask, Numbers, bits_of, signed
-from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE, Scope
-
-_GROUPS = ((Scope.WARPGROUP, WARPGROUP_SIZE), (Scope.WARP, WARP_SIZE))
+from nvbackend.builder.value_tracking.strides import Strided, joined, known_numbers, scope_of
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, Scope
 
 
 class Known:
     """What is known of one value. `numbers` hold `where` that is set: everywhere for None.
 
-    `parts` are what is known of the elements of an aggregate.
+    `parts` are what is known of the elements of an aggregate, `strided` where a value that is not known differs.
     """
 
-    __slots__ = ("_apparent", "_certain", "_one_lane", "_signed", "numbers", "parts", "where")
+    __slots__ = ("_apparent", "_certain", "_one_lane", "_signed", "numbers", "parts", "strided", "where")
 
     def __init__(
         self,
@@ -31,10 +30,12 @@ class Known:
         certain: Scope = Scope.THREAD,
         apparent: Scope = Scope.GRID,
         parts: tuple[Known, ...] = (),
+        strided: Strided | None = None,
     ) -> None:
         self.numbers = numbers
         self.where = where
         self.parts = parts
+        self.strided = strided
         whole = numbers is not None and where is None
         self._certain = None if whole else certain
         self._apparent = None if whole else apparent
@@ -51,7 +52,7 @@ class Known:
         """The largest scope over which the value is certainly the same."""
         if self._certain is None:
             assert self.numbers is not None
-            self._certain = self._apparent = _scope_of(self.numbers)
+            self._certain = self._apparent = scope_of(self.numbers)
         return self._certain
 
     @property
@@ -73,8 +74,25 @@ class Known:
             and self.apparent is other.apparent
             and _are_equal(self.where, other.where)
             and _are_equal(self.numbers, other.numbers)
+            and (self.strided is other.strided or (self.strided is not None and self.strided.equals(other.strided)))
             and len(self.parts) == len(other.parts)
             and all(map(Known.equals, self.parts, other.parts))
+        )
+
+    def narrowed(self, scope: Scope) -> Known:
+        """What is known of it where nothing but groups of this `scope` has it in common."""
+        if self.is_whole:
+            return self
+        strided = None if self.strided is None else self.strided.within(scope)
+        return Known(apparent=min(self.apparent, scope), strided=strided)
+
+    def refined(self, strided: Strided | None, apparent: Scope = Scope.THREAD) -> Known:
+        """The same where more is known of the groups that have it in common."""
+        if self.is_whole:
+            return self
+        apparent = max(self.apparent, apparent, Scope.THREAD if strided is None else strided.uniform)
+        return Known(
+            self.numbers, self.where, certain=self.certain, apparent=apparent, parts=self.parts, strided=strided
         )
 
     # -- predicates ---------------------------------------------------------------------------------------------------
@@ -137,28 +155,27 @@ def _are_equal(left: Numbers | None, right: Numbers | None) -> bool:
     return left is right or (left is not None and right is not None and bool((left == right).all()))
 
 
-def _scope_of(numbers: Numbers) -> Scope:
-    if (numbers == numbers[:1, :1, :1]).all():
-        return Scope.GRID
-    if (numbers == numbers[:1, :, :1]).all():
-        return Scope.CTA
-    threads = numbers.shape[2]
-    for scope, size in _GROUPS:
-        lead = numbers[:1] if scope is Scope.WARPGROUP else numbers
-        if (numbers == np.repeat(lead[:, :, ::size], size, axis=2)[:, :, :threads]).all():
-            return scope
-    return Scope.THREAD
-
-
 def meet(alternatives: Iterable[Known]) -> Known | None:
     """The join: what is known of a value that is one of these; None for no values."""
-    joined: Known | None = None
+    result: Known | None = None
     for known in alternatives:
-        if joined is None:
-            joined = known
-        elif not joined.equals(known):
-            apparent = min(joined.apparent, known.apparent)
-            parts = zip(joined.parts, known.parts, strict=False)
+        if result is None:
+            result = known
+        elif not result.equals(known):
+            apparent = min(result.apparent, known.apparent)
+            parts = zip(result.parts, known.parts, strict=False)
             met = tuple([common for pair in parts if (common := meet(pair)) is not None])
-            joined = Known(apparent=apparent, parts=met)
-    return joined
+            result = Known(apparent=apparent, parts=met).refined(_of_both(result, known))
+    return result
+
+
+def _of_both(left: Known, right: Known) -> Strided | None:
+    """Where a value differs that is one of two."""
+    first, second = _strided(left), _strided(right)
+    return None if first is None or second is None else joined(first, second)
+
+
+def _strided(known: Known) -> Strided | None:
+    if not known.is_whole or known.numbers is None:
+        return known.strided
+    return known_numbers(known.numbers.astype(np.int64)) if known.numbers.dtype == np.uint64 else None

@@ -11,7 +11,7 @@ such an address; an unknown value counts as uniform over the grid.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,9 +19,11 @@ import numpy as np
 from llvmlite import ir
 
 from nvbackend.builder.thread_tables.tables import Cta, signed
+from nvbackend.builder.value_tracking import strides
 from nvbackend.builder.value_tracking.agreement import Agreement
 from nvbackend.builder.value_tracking.known import Known, meet
 from nvbackend.builder.value_tracking.results import constant_of, result_of
+from nvbackend.builder.value_tracking.strided_values import promised, refined, strided_of
 from nvbackend.builder.value_tracking.uniformity_graph import Bounds, Entry, Graph, Node, Rounds, Stores, reads_slot
 from nvbackend.diagnostics import Location
 from nvbackend.dry_run.targets import targets_of
@@ -108,16 +110,21 @@ class Choice:
 
 
 def branches(
-    function: ir.Function, cta: Cta, choices: Mapping[str, Choice], scopes: dict[ir.Value, Scope] | None = None
+    function: ir.Function,
+    cta: Cta,
+    choices: Mapping[str, Choice],
+    scopes: dict[ir.Value, Scope] | None = None,
+    divisor: Callable[[ir.Value], int] = lambda _: 1,
 ) -> dict[str, Branch]:
     """The two-way branches of `function` by the names of their blocks, over the threads of `cta`.
 
     What `scopes` has as keys is asked as well: it gets the largest scope over which each of these values is the same.
+    `divisor` says of what a parameter is promised to be a multiple.
     """
     ends = {block.name: block.terminator for block in function.blocks}
     conditional = {name: end for name, end in ends.items() if isinstance(end, ir.ConditionalBranch)}
     values = {} if scopes is None else scopes
-    analysis = _Analysis(function, cta, choices)
+    analysis = _Analysis(function, cta, choices, divisor)
     analysis.solve(conditional, values)
     values.update({value: analysis.scope(value) for value in values})
     return {name: analysis.branch(name, end.operands[0]) for name, end in conditional.items()}
@@ -126,7 +133,10 @@ def branches(
 class _Analysis:
     """What is known of each node of the graph that the conditions are computed from."""
 
-    def __init__(self, function: ir.Function, cta: Cta, choices: Mapping[str, Choice]) -> None:
+    def __init__(
+        self, function: ir.Function, cta: Cta, choices: Mapping[str, Choice], divisor: Callable[[ir.Value], int]
+    ) -> None:
+        self._divisor = divisor
         self._asked: dict[str, Node] = {}
         self._cta = cta
         self._choices = choices
@@ -242,14 +252,16 @@ class _Analysis:
         known, varying = meet(alternatives), self._varying.get(entry)
         if known is None or varying is None or known.is_whole:
             return known  # all ways bring the same numbers, or nothing is known of any of them
-        return Known(apparent=min(known.apparent, varying))
+        return known.narrowed(varying)
 
     def _computed(self, node: ir.Value, operands: list[Known]) -> Known:
         if not isinstance(node, ir.Instruction):
-            return constant_of(node)
+            return promised(constant_of(node), node, self._divisor(node))
         if self._stores.is_unknown(node):
             return Known()
-        return operands[0] if reads_slot(node) else result_of(node, operands, self._cta)
+        if reads_slot(node):
+            return operands[0]
+        return refined(result_of(node, operands, self._cta), node, operands, self._cta)
 
     def _diverge(self, name: str, scope: Scope) -> list[Entry]:
         """Groups larger than `scope` part at the end of block `name`: where they meet, slots set on the ways differ.
@@ -302,7 +314,9 @@ def _rounds(bounds: list[Known], width: int) -> Known:
         if known.numbers is not None and known.where is None
     ]
     if len(whole) < len(bounds):
-        return Known(apparent=min(known.apparent for known in bounds))
+        followed = [each for known in bounds if (each := strided_of(known, width)) is not None]
+        same = strides.rounds(*followed) if len(followed) == len(bounds) else Scope.THREAD
+        return Known(apparent=max(same, min(known.apparent for known in bounds)))
     start, end, step = whole
     rounds = np.where(step > 0, -((start - end) // np.maximum(step, 1)), 0)
     return Known(np.maximum(rounds, 0).astype(np.uint64))

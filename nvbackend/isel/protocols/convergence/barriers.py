@@ -92,8 +92,11 @@ class Barriers:
                 else (rules.BARRIER_DIVERGENT, rules.BARRIER_SKIPPED)
             )
             rule = skipped if side else divergent
-            text, notes = parting.described(), parting.notes()
-            diagnostic = rule.diagnose(at=instr.location, notes=notes, instruction=instr.row.ptx, branch=text)
+            texts = {"branch": parting.described(), "instruction": instr.row.ptx}
+            if in_cluster:
+                by_cta = parting.branch.uniform is Scope.CTA and not parting.branch.fixed
+                texts["choose"] = rules.BY_CLUSTER if by_cta else ""
+            diagnostic = rule.diagnose(at=instr.location, notes=parting.notes(), **texts)
             return [Mistake((rule.id, parting.block), diagnostic)]
         return []
 

@@ -35,17 +35,20 @@ BARRIER_SKIPPED = Rule(
     why="The barrier may wait for threads that will not come.",
     reference="PTX ISA 9.7.13.1 (barrier: all threads of the CTA)",
 )
+BY_CLUSTER = "choose by k.cluster.id(), which is the same in all CTAs of a cluster; or "
+"""How the fixes begin where a condition differs between the CTAs of a cluster."""
 CLUSTER_DIVERGENT = Rule(
     id="cluster.divergent",
     message="{instruction} is for all threads of the cluster, and {branch} lets only some of them come here",
-    fix="put it where all threads of all CTAs come; for some of them use an mbarrier",
+    fix="{choose}put it where all threads of all CTAs of the cluster come; for some of them use an mbarrier",
     why="The barrier waits for threads that come to another one, or to none: forever.",
     reference="PTX ISA 9.7.13 (barrier.cluster)",
 )
 CLUSTER_SKIPPED = Rule(
     id="cluster.skipped",
     message="{instruction} does not wait for the threads for which {branch} ends the kernel before",
-    fix="let these threads come here too, so that no CTA of the cluster ends before the others have done with it",
+    fix="{choose}let these threads come here too, so that no CTA of the cluster ends before the others have done with "
+    "it",
     why="The barrier waits for threads that have not exited: shared memory of a CTA that has ended may be accessed.",
     reference="PTX ISA 9.7.13 (barrier.cluster: non-exited threads)",
     severity=Severity.WARNING,

@@ -136,7 +136,7 @@ def test_peers_that_meet_after_a_multicast_of_all_threads(meets, apart):
                 x[0] = 1
         if meets:
             k.cluster.sync()
-        with k.if_(k.block_id() > 3):
+        with k.if_(k.block_id() > 2):
             k.mbarrier.wait(full, 0)
 
     assert rules(nvb.kernel("sm_90a", threads=32, cluster=2)(kernel).build) == ["cluster.exit-before-peers"] * (
