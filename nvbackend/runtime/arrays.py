@@ -94,6 +94,11 @@ def shown_dtypes(accepted: Iterable[str]) -> str:
     return " or ".join(name for name in accepted if not name.startswith(_RAW))
 
 
+def big_endian(typestr: str) -> str:
+    """What an element type is called whose bytes are in the other order than a GPU's: no parameter has it."""
+    return f"{typestr} (big-endian)"
+
+
 def accepted_dtypes(element: ElementType) -> tuple[str, ...]:
     """The array element types that hold `element`: its own name where a library has one, and its NumPy storage."""
     return (*_DTYPE_NAMES.get(element.name, ()), element.storage)
@@ -268,7 +273,7 @@ def _typestr_dtype(typestr: str, name: str) -> tuple[str, int]:
         return typestr, 1
     item_bytes = int(match["bytes"])
     if match["order"] == ">":
-        return f"{typestr} (big-endian)", item_bytes
+        return big_endian(typestr), item_bytes
     if match["kind"] == "V":
         return name or f"void{8 * item_bytes}", item_bytes
     return _KIND_NAMES.get(match["kind"], typestr).format(bits=8 * item_bytes), item_bytes

@@ -14,7 +14,7 @@ from nvbackend.isel.machine.assertions import record_name
 from nvbackend.isel.target.target import Target
 from nvbackend.runtime.apart import Apart
 from nvbackend.runtime.arguments import Binder, Bound
-from nvbackend.runtime.arrays import DeviceArray, accepted_dtypes, shown_dtypes
+from nvbackend.runtime.arrays import DeviceArray, accepted_dtypes, big_endian, shown_dtypes
 from nvbackend.runtime.device import Configuration, DeviceLimits, KernelLimits
 from nvbackend.runtime.im2col import element_strides
 from nvbackend.runtime.launch import raise_failures
@@ -187,7 +187,7 @@ def _host_array(argument: Any) -> Any:
     import numpy as np
 
     if isinstance(argument, np.ndarray):
-        return argument if argument.ndim else None
+        return np.asarray(argument) if argument.ndim else None  # a np.matrix would keep two axes whatever is asked
     if hasattr(argument, "__array_interface__") and bool(getattr(argument, "shape", None)):
         return np.asarray(argument)
     if hasattr(argument, "data_ptr") and str(getattr(argument, "device", "")) == "cpu":
@@ -211,7 +211,7 @@ def _described(array: Any) -> DeviceArray:
         pointer=_ALIGNED + offset,
         shape=array.shape,
         strides=array.strides,
-        dtype=array.dtype.name,
+        dtype=array.dtype.name if array.dtype.isnative else big_endian(array.dtype.str),
         item_bytes=array.itemsize,
         readonly=not array.flags.writeable,
         owner=array,

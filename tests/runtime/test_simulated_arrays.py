@@ -103,3 +103,29 @@ def test_the_simulator_allows_what_the_devices_of_data_centers_do(name: str) -> 
     """CUDA Programming Guide, technical specifications per compute capability: 1024 threads, 227 KB a block."""
     limits = SimulatedDevice(nvb.Target.parse(name)).limits
     assert (limits.threads, limits.shared_bytes) == (1024, 227 << 10)
+
+
+@pytest.fixture(scope="module")
+def doubled() -> nvb.runtime.LoadedKernel:
+    @nvb.kernel("sm_80", threads=32)
+    def doubled(k: nvb.KernelBuilder, x: nvb.Pointer[nvb.f32], out: nvb.Pointer[nvb.f32]) -> None:
+        out[k.thread_id()] = x[k.thread_id()] * 2.0
+
+    return nvb.runtime.load(doubled.compile(assemble=False), device="simulator")
+
+
+def test_bytes_in_the_other_order_are_numbers_of_no_parameter(doubled: nvb.runtime.LoadedKernel) -> None:
+    """The kernel would read them as a GPU does: 1.0 as 4.6e-41."""
+    x, out = np.ones(32, np.float32), np.zeros(32, np.float32)
+    for arguments in ((x.astype(">f4"), out), (x, out.astype(">f4"))):
+        with pytest.raises(nvb.DiagnosticError, match=r"launch\.dtype.* >f4 \(big-endian\)"):
+            doubled.launch(1, *arguments)
+    with pytest.raises(nvb.DiagnosticError, match=r"launch\.dtype.* >f4 \(big-endian\)"):
+        simulated_bytes(nvb.TensorMap(nvb.f32, box=(8, 8)), np.zeros((32, 32), ">f4"), 0)
+
+
+def test_a_matrix_of_numpy_is_an_array(doubled: nvb.runtime.LoadedKernel) -> None:
+    """Its `reshape(-1)` has two axes."""
+    x, out = np.arange(32, dtype=np.float32).view(np.matrix), np.zeros(32, np.float32)
+    doubled.launch(1, x, out)
+    assert np.array_equal(out, 2.0 * np.arange(32))
