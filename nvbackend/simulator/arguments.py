@@ -15,6 +15,8 @@ from nvbackend.simulator.machine.types import bits
 from nvbackend.simulator.memory import Heap
 from nvbackend.simulator.rules import LAUNCH
 
+_FLOATS = ("f16", "f32", "f64")
+
 
 @runtime_checkable
 class BoundMap(Protocol):
@@ -100,7 +102,7 @@ class Binder:
         elif isinstance(value, bytes | bytearray | memoryview):
             data = bytes(value)
         elif isinstance(value, np.generic | np.ndarray):
-            data = value.tobytes() if value.nbytes == size else self._number(variable, value.item(), size)
+            data = self._scalar(variable, value, size)
         elif isinstance(value, bool | int | float):
             data = self._number(variable, value, size)
         else:
@@ -110,11 +112,18 @@ class Binder:
             self._fail(f"{variable.name} has {size} bytes, and is given {len(data)}", "pass as many bytes as it has")
         return data
 
+    def _scalar(self, variable: Variable, value: Any, size: int) -> bytes:
+        """A number of NumPy's: its bits where its type may be the parameter's, else its value."""
+        is_float, kind = variable.type in _FLOATS, value.dtype.kind
+        if value.nbytes == size and (kind not in "iuf" or variable.type.startswith("b") or is_float == (kind == "f")):
+            return bytes(value.astype(value.dtype.newbyteorder("=")).tobytes())
+        return self._number(variable, value.item(), size)
+
     def _number(self, variable: Variable, value: Any, size: int) -> bytes:
         """A number as the type of the parameter says."""
         if variable.shape or size > 8:
             self._fail(f"{variable.name} is a struct of {size} bytes, and is given {value!r}", "pass its bytes")
-        if variable.type in ("f32", "f64", "f16"):
+        if variable.type in _FLOATS:
             return np.array(value, f"f{size}").tobytes()
         if isinstance(value, float):
             if size in (4, 8) and variable.type.startswith("b"):
@@ -137,7 +146,7 @@ def _arrays(value: object) -> list[NDArray[Any]]:
 
 def _memory(low: int, high: int, owners: list[NDArray[Any]]) -> NDArray[np.uint8]:
     """The bytes from `low` to `high` of this process, which `owners` keep alive, as an array that writes through."""
-    whole = owners[0]
+    whole = np.asarray(owners[0])  # of a np.matrix too, which would keep two axes
     if whole.flags.c_contiguous and whole.nbytes == high - low:
         return whole.reshape(-1).view(np.uint8)
     return np.asarray(_Span(low, high, owners))

@@ -283,3 +283,33 @@ def test_accesses_beside_the_parameters_of_a_function(right: str, wrong: str, ru
     (found,) = caught.value.diagnostics
     assert found.rule_id == rule
     assert told in found.message
+
+
+NUMBERS = """
+.visible .entry k(.param .u64 out, .param .f32 a, .param .f64 b, .param .s32 c, .param .b32 d)
+{
+    .reg .b32 %r<5>; .reg .b64 %rd<5>;
+    ld.param.u64 %rd1, [out];
+    ld.param.f32 %r1, [a]; ld.param.f64 %rd2, [b]; ld.param.s32 %r2, [c]; ld.param.b32 %r3, [d];
+    st.global.b32 [%rd1], %r1; st.global.b64 [%rd1+8], %rd2; st.global.b32 [%rd1+16], %r2;
+    st.global.b32 [%rd1+20], %r3;
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize("a", [2, 2.0, np.int32(2), np.float32(2), np.uint32(2), np.float64(2), np.array(2, ">f4")])
+@pytest.mark.parametrize("b", [3, np.int64(3), np.float64(3), np.float32(3), np.array(3, ">i8")])
+def test_a_number_of_numpy_counts_by_its_value(a: object, b: object) -> None:
+    """Of as many bytes as the parameter too: the bits of an integer are not those of the float."""
+    out = np.zeros(24, np.uint8)
+    module = Simulator().load(HEAD + NUMBERS)
+    module.launch("k", args=[out, a, b, np.uint32(2**32 - 5), np.float32(1.5)])
+    assert (out[:4].view(np.float32)[0], out[8:16].view(np.float64)[0]) == (2.0, 3.0)
+    assert (out[16:20].view(np.int32)[0], out[20:].view(np.float32)[0]) == (-5, 1.5)
+
+
+def test_a_float_of_numpy_is_no_integer() -> None:
+    module = Simulator().load(HEAD + NUMBERS)
+    with pytest.raises(DiagnosticError, match=r"c is \.s32, and is given 4\.5"):
+        module.launch("k", args=[np.zeros(24, np.uint8), 1.0, 1.0, np.float32(4.5), 0])
