@@ -81,27 +81,40 @@ def refuse(noun: Noun, problem: str, advice: str) -> NoReturn:
 
 def missing(owner: object, name: str, place: str, nouns: Mapping[str, Noun]) -> AttributeError:
     """The error for a name that `owner`, written `place`, does not have; `nouns` are the nouns that it has."""
-    if name.startswith("_"):
+    bare = name.removeprefix("__")  # CUDA writes many names so: __syncthreads
+    if name.endswith("__") or bare.startswith("_"):
         return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
     own = {call: f"{place}.{call}" for call in _public(owner)}
+    alone = [f"k.{noun}.{bare}" for noun, owned in nouns.items() if bare in _public(owned)]
+    instead = _instead(owner, place, nouns)
+    if written := instead.get(name) or instead.get(bare) or (alone[0] if len(alone) == 1 else ""):
+        advice = f"use {written}"
+    else:
+        known = {
+            **{f"{noun}_{call}": f"k.{noun}.{call}" for noun, owned in nouns.items() for call in _public(owned)},
+            **own,
+        }
+        near = alone or _near(bare, {**known, **{noun: f"k.{noun}" for noun in nouns}})
+        advice = _asked(near) or f"use a call that {place} has: {', '.join(own.values())}"
+    return MissingAttribute([UNKNOWN.diagnose(call=f"{place}.{name}", advice=advice)])
+
+
+def _instead(owner: object, place: str, nouns: Mapping[str, Noun]) -> dict[str, str]:
+    """What to write for names that `owner` never had, or has no more."""
     of_nouns = {
         written: f"k.{noun}.{call}"
         for noun, owned in nouns.items()
         for call in _public(owned)
         for written in (f"{noun}_{call}", f"{noun}_{call}s")
     }
-    alone = [f"k.{noun}.{name}" for noun, owned in nouns.items() if name in _public(owned)]
-    instead = {**of_nouns, **_foreign(place.removeprefix("k").removeprefix(".")), **(OLD_CALLS if nouns else {})}
-    if name in instead or len(alone) == 1:
-        advice = f"use {instead.get(name) or alone[0]}"
-    else:
-        known = {
-            **{f"{noun}_{call}": f"k.{noun}.{call}" for noun, owned in nouns.items() for call in _public(owned)},
-            **own,
-        }
-        near = alone or _near(name, {**known, **{noun: f"k.{noun}" for noun in nouns}})
-        advice = _asked(near) or f"use a call that {place} has: {', '.join(own.values())}"
-    return MissingAttribute([UNKNOWN.diagnose(call=f"{place}.{name}", advice=advice)])
+    math = owner if place == "k.math" else nouns.get("math")
+    of_c = {f"{call}f": f"k.math.{call}" for call in _public(math)}  # as C spells functions of f32
+    foreign = {
+        written: advice
+        for call, advice in _foreign(place.removeprefix("k").removeprefix(".")).items()
+        for written in ((call, f"{call}f") if call in OF_MATH or call in INVERSES else (call,))
+    }
+    return {**of_c, **of_nouns, **foreign, **(OLD_CALLS if nouns else {})}
 
 
 def _foreign(noun: str) -> Mapping[str, str]:

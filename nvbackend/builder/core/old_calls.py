@@ -137,21 +137,66 @@ OLD_CALLS = {
     "multimem_reduce": "k.multimem.reduce",
 }
 """The calls that were on `k` itself before they had nouns, and what each is now. CHANGELOG.md shows the same."""
+_FAST = {"exp": "x", "exp2": "x", "log": "x", "log2": "x", "log10": "x", "sin": "x", "cos": "x", "pow": "x, y"}
+_SHUFFLES = {"up": "up", "down": "down", "xor": "bfly"}
+_REDUCED_IN_WARPS = ("add", "min", "max", "and", "or", "xor")
+
 OF_OTHERS = {
     "syncthreads": "k.barrier.sync",
+    "syncthreads_count": 'k.cta.reduce("add", k.select(predicate, 1, 0))',
+    **{f"syncthreads_{name}": f'k.barrier.reduce("{name}", predicate)' for name in ("and", "or")},
+    **dict.fromkeys(("bar_sync", "debug_barrier"), "k.barrier.sync"),
     "syncwarp": "k.warp.sync",
     "threadfence": "k.fence.thread",
+    "threadfence_block": 'k.fence.thread(scope="cta")',
+    "threadfence_system": 'k.fence.thread(scope="sys")',
     "shfl": "k.warp.shuffle",
     "shfl_sync": "k.warp.shuffle",
-    **dict.fromkeys(("block_dim", "blockDim", "block_size"), "the threads that the kernel is declared with"),
+    **{f"shfl_{name}_sync": f'k.warp.shuffle(value, "{mode}", lane)' for name, mode in _SHUFFLES.items()},
+    "ballot_sync": "k.warp.ballot(predicate)",
+    **{f"{name}_sync": f'k.warp.vote("{name}", predicate)' for name in ("any", "all")},
+    **{f"match_{name}_sync": f'k.warp.match("{name}", value)' for name in ("any", "all")},
+    **{f"reduce_{name}_sync": f'k.warp.reduce("{name}", x)' for name in _REDUCED_IN_WARPS},
+    "activemask": "k.warp.active_lanes()",
+    **dict.fromkeys(("warpSize", "warp_size"), "32, the lanes of a warp"),
+    **{f"__{name}f": f"k.math.{name}({operands}, approx=True)" for name, operands in _FAST.items()},
+    "fdividef": "k.math.divide(x, y, approx=True)",
+    "byte_perm": "k.math.permute_bytes",
+    "ldg": "x[i] of a parameter nvb.Pointer(element, const=True)",
+    "clock64": "k.clock()",
+    **dict.fromkeys(
+        ("block_dim", "blockDim", "block_size", "num_threads", "thread_count"),
+        "the threads that the kernel is declared with",
+    ),
     "compile": "k.finish().compile(...)",
-    "elif_": "k.if_ inside of `with k.else_():`",
-    "variable": "k.var",
+    **dict.fromkeys(("elif_", "else_if", "switch"), "k.if_ inside of `with k.else_():`"),
+    **dict.fromkeys(("variable", "local_var"), "k.var"),
+    **dict.fromkeys(("inline_asm", "inline_ptx", "asm", "ptx_asm", "asm_volatile"), "k.ptx"),
+    **dict.fromkeys(("shared_memory", "shared_array", "alloc_shared", "smem"), "k.shared(element, count)"),
     "while_": "k.loop with k.break_if(condition)",
     "for_": "k.range",
     "copy_ring": 'k.pipeline(stages, copies="cp.async", ...)',
     **dict.fromkeys(("atomic_add", "atomicAdd", "atomics"), "k.atomic.add(address, value)"),
     **dict.fromkeys(("atomicCAS", "atomic_cas", "compare_and_swap"), "k.atomic.cas(address, expected, value)"),
+    **dict.fromkeys(("atomicExch", "atomic_exch", "atomic_xchg"), "k.atomic.exchange(address, value)"),
+    **dict.fromkeys(("atomicSub", "atomic_sub"), "k.atomic.add(address, -value)"),
+    **{
+        written: f"k.atomic.{call}(address, value)"
+        for name, call in {"And": "and_", "Or": "or_", "Xor": "xor", "Min": "min", "Max": "max"}.items()
+        for written in (f"atomic{name}", f"atomic_{name.lower()}")
+    },
+    **{f"atomic{name}": f"k.atomic.{name.lower()}(address, limit)" for name in ("Inc", "Dec")},
+    **dict.fromkeys(("memcpy_async", "memcpy", "copy_async"), "k.cp_async.copy, k.bulk.load or k.tma.load"),
+    "pipeline_commit": "k.cp_async.commit_group",
+    "cp_async_bulk": "k.bulk.load, or k.bulk.store",
+    "tma_copy": "k.tma.load, or k.tma.store",
+    **dict.fromkeys(("elect_sync", "elect_one", "elect_one_sync"), "k.elect(), or `with k.one_thread():`"),
+    "fence_view_async_shared": "k.fence.proxy_async",
+    "warpgroup_arrive": "k.wgmma.fence",
+    "warpgroup_commit_batch": "k.wgmma.commit_group",
+    "warpgroup_wait": "k.wgmma.wait_group",
+    **{f"{place}reg_alloc": "k.setmaxnreg.inc" for place in ("", "warpgroup_")},
+    **{f"{place}reg_dealloc": "k.setmaxnreg.dec" for place in ("", "warpgroup_")},
 }
 """Names of CUDA C++, Numba and earlier calls whose nearest name here means something else."""
 
@@ -223,6 +268,25 @@ OF_K = {
     "sync_threads": "k.barrier.sync",
     **dict.fromkeys((f"const_{element}" for element in ("i32", "u32", "i64", "u64", "f32")), "k.const"),
     "sum": f"k.cta.reduce({_REDUCED['sum']}, x), or k.warp.reduce",
+    "bid": "k.block_id",
+    "full": "k.var(value)",
+    "device_assert": "k.assert_",
+    "multiple_of": "i32(multiple_of=...) where the parameter is declared, or k.assume",
+    "swizzle2d": "k.grouped",
+    **dict.fromkeys(("associative_scan", "cumsum"), 'k.cta.scan("add", x), or k.warp.scan'),
+    **dict.fromkeys(("make_block_ptr", "local_tile"), "k.tensor(address, layout).tile(tiler, place)"),
+    **dict.fromkeys(("loop_range", "for_range", "scf_for"), "k.range"),
+    "scf_if": "k.if_",
+    "unroll": "k.range(n, unroll=True), or range of Python",
+    "make_tensor": "k.tensor(address, layout)",
+    "make_tiled_mma": "k.tiled_mma",
+    **dict.fromkeys(("make_fragment", "make_rmem_tensor"), "k.register_tensor"),
+    "make_layout": "nvb.layout.make_layout",
+    "bitcast": "value.bitcast(type)",
+    **dict.fromkeys(("to", "astype"), "value.to(type)"),
+    **{f"float{bits}": f"value.to(nvb.f{bits})" for bits in (16, 32, 64)},
+    **{f"int{bits}": f"value.to(nvb.i{bits})" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"value.to(nvb.u{bits})" for bits in (8, 16, 32, 64)},
 }
 """Names of CUDA, Triton and NumPy on `k` itself."""
 OF_NOUNS = {

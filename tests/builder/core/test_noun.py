@@ -218,6 +218,41 @@ def test_a_function_of_others_is_not_taken_for_one_that_is_spelled_alike(k: nvb.
     assert wrong[name] not in re.findall(r"k\.(?:math\.)?(\w+)", caught.value.diagnostics[0].fix or "")
 
 
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("__syncthreads", "use k.barrier.sync"),
+        ("__shfl_down_sync", 'use k.warp.shuffle(value, "down", lane)'),
+        ("__popc", "use k.integer.popc"),
+        ("__ldg", "use x[i] of a parameter nvb.Pointer(element, const=True)"),
+        ("__expf", "use k.math.exp(x, approx=True)"),
+        ("expf", "use k.math.exp"),
+        ("fmaxf", "use k.math.max(x, y)"),
+        ("atomicOr", "use k.atomic.or_(address, value)"),
+    ],
+)
+def test_a_name_of_cuda_has_its_underscores(k: nvb.KernelBuilder, name: str, fix: str) -> None:
+    """What Python asks for by itself ends in two of them."""
+    with pytest.raises(nvb.DiagnosticError, match=rf"k\.{name} does not exist") as caught:
+        getattr(k, name)
+    assert [each.fix for each in caught.value.diagnostics] == [fix]
+    for asked in (f"{name}__", f"_{name.removeprefix('__')}"):
+        with pytest.raises(AttributeError, match="object has no attribute") as plain:
+            getattr(k, asked)
+        assert not isinstance(plain.value, nvb.DiagnosticError)
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "advised"), [("math", "sqrtf", "k.math.sqrt"), ("fence", "proxy_asyncf", "k.fence.proxy_async")]
+)
+def test_a_function_of_c_is_one_of_k_math_alone(k: nvb.KernelBuilder, place: str, name: str, advised: str) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        getattr(getattr(k, place), name)
+    fix = caught.value.diagnostics[0].fix or ""
+    assert advised in fix
+    assert ("k.math." in fix) == (place == "math")
+
+
 def test_what_is_advised_for_names_of_others_exists() -> None:
     k = nvb.KernelBuilder("kernel", "sm_100a", threads=128)
     on_k = {**OF_MATH, **INVERSES, **OF_OTHERS, **OLD_CALLS, **OF_K}
