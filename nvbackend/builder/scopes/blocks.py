@@ -242,6 +242,9 @@ class PendingBlocks:
         self.waiting: dict[object, tuple[str, Location | None]] = {}
 
 
+_OF_RINGS = ("fill", "drain", "feed", "steps")
+
+
 class _Block(AbstractContextManager[Yielded]):
     """A with-block that stops waiting when it is entered, and that Python must run to its end.
 
@@ -262,7 +265,7 @@ class _Block(AbstractContextManager[Yielded]):
 
     def __enter__(self) -> Yielded:
         if self._is_entered:
-            rules.ENTERED_TWICE.fail(call=self._spelled(), notes=(("it was entered here", self._place),))
+            rules.ENTERED_TWICE.fail(call=self._call, notes=(("it was entered here", self._place),))
         self._is_entered, self._place = True, caller_location()
         self._builder.asked.waiting.pop(self, None)
         around = len(self._builder.regions)
@@ -319,17 +322,14 @@ class _Block(AbstractContextManager[Yielded]):
             advice = f"make the loop one of the kernel, `with k.range(...) as i:`, and use k.{keyword}_if(condition)"
         return rules.LEFT.diagnose(at=place, statement=keyword, block=region.describe(), advice=advice)
 
-    def _spelled(self) -> str:
-        return f"{'ring' if self._call in ('fill', 'drain', 'feed', 'steps') else 'k'}.{self._call}"
-
     def __iter__(self) -> NoReturn:
         rules.NO_WITH.fail(
-            call=self._call, problem="is not a Python sequence", advice=f"write `with {self._spelled()}(...) as i:`"
+            call=self._call, problem="is not a Python sequence", advice=f"write `with {self._call}(...) as i:`"
         )
 
     def __bool__(self) -> NoReturn:  # noqa: PLE0304 (it never returns)
         rules.NO_WITH.fail(
-            call=self._call, problem="is not a Python condition", advice=f"write `with k.{self._call}(...):`"
+            call=self._call, problem="is not a Python condition", advice=f"write `with {self._call}(...):`"
         )
 
 
@@ -338,7 +338,7 @@ def with_block(
 ) -> Callable[Concatenate[Owner, Given], AbstractContextManager[Yielded]]:
     """`contextlib.contextmanager` for the builder's calls: one that is never entered is found when the kernel ends.
 
-    The method's owner has the builder or its core as `_k`; a noun says as `called` what it is called on the builder.
+    The method's owner has the builder or its core as `_k`.
     """
     make = contextmanager(function)
 
@@ -347,8 +347,12 @@ def with_block(
         owner: Any = self
         builder = owner._k
         core = getattr(builder, "core", builder)
-        noun = getattr(type(self), "called", None)
-        name = f"{noun}.{function.__name__}" if noun else function.__name__
-        return _Block(make(self, *args, **kwargs), core, name)
+        return _Block(make(self, *args, **kwargs), core, _written(owner, function.__name__))
 
     return call
+
+
+def _written(owner: object, name: str) -> str:
+    """The call as a program writes it: k.if_, k.wgmma.group, ring.fill."""
+    noun = getattr(type(owner), "__noun__", name)
+    return f"ring.{name}" if name in _OF_RINGS else f"k.{name}" if noun == name else f"k.{noun}.{name}"

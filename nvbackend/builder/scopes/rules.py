@@ -123,8 +123,8 @@ ENDLESS = Rule(
 )
 NOT_ENTERED = Rule(
     id="control.not-entered",
-    message="k.{call}(...) was called here and its block never opened: what belongs inside runs unconditionally",
-    fix="write `with k.{call}(...):` and put the code inside",
+    message="{call}(...) was called here and its block never opened: what belongs inside runs unconditionally",
+    fix="write `with {call}(...):` and put the code inside",
     why="The call alone emits nothing.",
     reference="docs/guide.md, Values and variables",
 )
@@ -158,7 +158,7 @@ LEFT = Rule(
 )
 NO_WITH = Rule(
     id="control.with",
-    message="k.{call}(...) {problem}: it is a block of the kernel",
+    message="{call}(...) {problem}: it is a block of the kernel",
     fix="{advice}",
     why="Python runs the function once, when the kernel is built; a block is what a `with` statement opens.",
     reference="docs/guide.md, Values and variables",
