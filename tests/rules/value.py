@@ -58,7 +58,7 @@ def llvm_value_of_another_type():
 @kernel("value.operation")
 def remainder_of_floats(k, x: nvb.Pointer[f32]):
     x[0] = x[0] % 2.0  # breaks
-    x[0] = (x[0].to(i32) % 2).to(f32)  # keeps
+    x[0] = x[0] - 2.0 * k.math.floor(x[0] / 2.0)  # keeps
 
 
 @kernel("call.no-effect")

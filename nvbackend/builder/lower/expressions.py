@@ -33,7 +33,7 @@ def quotient(builder: ir.IRBuilder, element: ElementType, a: ir.Value, b: ir.Val
 
     The quotient of the lowest number and -1 is the lowest number again, as integers wrap around.
     """
-    x, y = _division(element, a, b)
+    x, y = _division("//", element, a, b)
     if y == 0:
         return wrapped_constant(-1, element)
     if isinstance(x, int) and isinstance(y, int):
@@ -53,7 +53,7 @@ def quotient(builder: ir.IRBuilder, element: ElementType, a: ir.Value, b: ir.Val
 
 def remainder(builder: ir.IRBuilder, element: ElementType, a: ir.Value, b: ir.Value) -> ir.Value:
     """`a % b`: the remainder, which has the divisor's sign; all ones for a `b` of 0 (value.operation)."""
-    x, y = _division(element, a, b)
+    x, y = _division("%", element, a, b)
     if y == 0:
         return wrapped_constant(-1, element)
     if isinstance(x, int) and isinstance(y, int):
@@ -70,10 +70,12 @@ def remainder(builder: ir.IRBuilder, element: ElementType, a: ir.Value, b: ir.Va
     return _unless_zero(builder, element, is_zero, builder.select(inexact, builder.add(rest, divisor), rest))
 
 
-def _division(element: ElementType, a: ir.Value, b: ir.Value) -> tuple[Number | None, Number | None]:
+def _division(operation: str, element: ElementType, a: ir.Value, b: ir.Value) -> tuple[Number | None, Number | None]:
     """The constants among the operands of // and %, which must be integers."""
     if not element.is_integer:
-        rules.UNSUPPORTED_OPERATION.fail(operation="// or %", element=element, advice="use / for floats")
+        _check_arithmetic(operation, element)
+        advice = _OF_FLOATS[operation] if element.is_float else _CONVERT
+        rules.UNSUPPORTED_OPERATION.fail(operation=operation, element=element, advice=advice)
     return known_number(a, element), known_number(b, element)
 
 
@@ -164,6 +166,13 @@ _GROWING = ("+", "-", "*", "<<")
 _LEAST_SHIFT, _AMOUNT = 16, 32
 """The bits of the narrowest shift, and of every shift's amount (PTX ISA 9.7.8, shl)."""
 
+_CONVERT = "convert the operands with .to() first"
+_OF_FLOATS = {
+    "//": "write k.math.floor(x / y)",
+    "%": "write x - y * k.math.floor(x / y), whose sign is that of y, or with k.math.trunc, whose sign is that of x",
+}
+"""What to write for the operators that floats do not have."""
+
 
 def binary(
     builder: ir.IRBuilder,
@@ -180,7 +189,7 @@ def binary(
     integer, floating = _OPERATORS[operation]
     method = floating if element.is_float else integer
     if method is None or (element is pred and operation not in _OF_PREDICATES):
-        advice = "use // for integers" if operation == "/" else "convert the operands with .to() first"
+        advice = "use // for integers" if operation == "/" else _CONVERT
         rules.UNSUPPORTED_OPERATION.fail(operation=operation, element=element, advice=advice)
     _check_arithmetic(operation, element)
     x, y = known_number(a, element), known_number(b, element)

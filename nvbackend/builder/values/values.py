@@ -178,6 +178,9 @@ class Arithmetic(Uncopied):
 
     def __invert__(self) -> Value:
         value = self._value()
+        if value._type.is_float:
+            advice = f"take its bits first: .bitcast(u{value._type.bits})"
+            rules.UNSUPPORTED_OPERATION.fail(operation="~", element=value._type, advice=advice)
         return value ^ (True if value._type is pred else -1 if value._type.is_signed else (1 << value._type.bits) - 1)
 
     def __eq__(self, other: object) -> Value:  # type: ignore[override]
