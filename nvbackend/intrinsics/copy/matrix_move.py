@@ -8,10 +8,11 @@ row addresses of the first matrix, 8-15 of the second and so on, each 16-byte al
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from nvbackend.intrinsics.row.features import Feature
+from nvbackend.intrinsics.row.halves import KEPT_APART, kept_apart
 from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
@@ -174,6 +175,7 @@ def pack(pair: str, relu: bool = False) -> Row:
     is an integer register like every other operand, where LLVM's intrinsics return vectors of two.
     """
     register, requires, ptx_version, saturation = PACKED_TYPES[chosen("pair", pair, PACKED_TYPES)]
+    halves, sources = register is RegisterClass.B16, "{high}, {low}"
     return Row(
         family="convert",
         opcode="cvt",
@@ -183,12 +185,32 @@ def pack(pair: str, relu: bool = False) -> Row:
             operand("high", RegisterClass.F32),
             operand("low", RegisterClass.F32),
         ),
-        lowering=Asm("{ptx} {packed}, {high}, {low};"),
+        lowering=Asm(kept_apart("packed", sources) if halves else f"{{ptx}} {{packed}}, {sources};"),
         requires=requires,
         ptx_version=ptx_version,
         section="9.7.9 (cvt)",
         summary="Rounds two f32 to nearest even and packs them.",
         axes={"pair": pair, "relu": relu},
+    )
+
+
+@cache
+def pack_two(pair: str) -> Row:
+    """Four f32 to two pairs of 16 bits in one register, `low` in the lowest bits: `pack` twice, joined.
+
+    For what packs registers by itself; not in the catalogue, which has one instruction a row. Raises NoSuchRow.
+    """
+    row = pack(chosen("pair", pair, [name for name, kind in PACKED_TYPES.items() if kind[0] is RegisterClass.B16]))
+    join = "cvt.u32.u16 word, pair; shl.b32 word, word, 16; "
+    lower = "{ptx} pair, {second}, {low}; cvt.u32.u16 {packed}, pair; or.b32 {packed}, {packed}, word; "
+    return replace(
+        row,
+        operands=(
+            output("packed", RegisterClass.B32),
+            *(operand(name, RegisterClass.F32) for name in ("high", "third", "second", "low")),
+        ),
+        lowering=Asm(f"{{{{ {KEPT_APART} {{ptx}} pair, {{high}}, {{third}}; {join}{lower}}}}}"),
+        summary="Rounds four f32 to nearest even and packs them.",
     )
 
 

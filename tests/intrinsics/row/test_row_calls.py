@@ -69,6 +69,7 @@ GIVEN: dict[str, tuple[Any, ...]] = {
     "load_store.access": ("ld", "b32"),
     "matrix_move.ldmatrix": (1,),
     "matrix_move.pack": ("f16x2",),
+    "matrix_move.pack_two": ("e4m3x2",),
     "matrix_move.stmatrix": (1,),
     "mbarrier_phases.transaction": ("expect_tx",),
     "mbarrier_phases.wait": ("test_wait",),

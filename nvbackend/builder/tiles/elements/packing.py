@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.instructions import result
 from nvbackend.builder.ops.conversion import Convert
 from nvbackend.builder.tiles.register_tensor import REGISTER_BITS
 from nvbackend.builder.values.values import Value
@@ -22,11 +23,18 @@ def packed(k: Core, values: Sequence[Value], element: ElementType) -> list[Value
     if element.bits >= REGISTER_BITS:
         return [value.to(element) for value in values]
     if values[0].type is f32 and _has_pairs(k.target, element):
-        pack, pairs = Convert(k).pack, zip(values[::_PAIR], values[1::_PAIR], strict=True)
-        word = BY_NAME[f"u{_PAIR * element.bits}"]
-        return _joined([pack(f"{element}x2", *pair).bitcast(word) for pair in pairs], word.bits)
+        pair, word, filled = f"{element}x{_PAIR}", BY_NAME[f"u{_PAIR * element.bits}"], REGISTER_BITS // element.bits
+        if filled > _PAIR and not len(values) % filled:
+            return [_of_two_pairs(k, pair, four) for four in zip(*[iter(values)] * filled, strict=True)]
+        pairs = zip(values[::_PAIR], values[1::_PAIR], strict=True)
+        return _joined([Convert(k).pack(pair, *both).bitcast(word) for both in pairs], word.bits)
     bits = [value.to(element).bitcast(BY_NAME[f"u{element.bits}"]) for value in values]
     return _joined(bits, element.bits)
+
+
+def _of_two_pairs(k: Core, pair: str, values: Sequence[Value]) -> Value:
+    low, second, third, high = values
+    return result(k, matrix_move.pack_two(pair), u32, high=high, third=third, second=second, low=low)
 
 
 def _has_pairs(target: Target, element: ElementType) -> bool:
