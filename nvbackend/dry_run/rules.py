@@ -118,7 +118,7 @@ MISSING_WARP_SYNC = Rule(
     id="dry-run.missing-warp-sync",
     message="{now}{second} of warp {warp} {does} {memory}, which {first} in another lane {did}, and the lanes have not "
     "met since",
-    fix="let the lanes of the warp meet between the two lines: k.warp.sync()",
+    fix="let the lanes of the warp meet {between}: k.warp.sync()",
     why="The lanes of a warp run apart where the hardware likes: what is read is old or new, now and then.",
     reference="PTX ISA 9.7.13.2 (bar.warp.sync)",
 )

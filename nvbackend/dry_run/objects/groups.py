@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from nvbackend.dry_run.order.record import Part
 from nvbackend.dry_run.when import When
 from nvbackend.isel.machine.function import MachineInstr
 
@@ -12,7 +13,7 @@ from nvbackend.isel.machine.function import MachineInstr
 class Operation:
     """An operation that is waited for by groups: its event, its lanes, and the group of each, or of all.
 
-    `waited` are the lanes that have waited for it.
+    `waited` are the lanes that have waited for it, and `writes` are the CTAs and what threads copy to each.
     """
 
     bit: int
@@ -21,6 +22,7 @@ class Operation:
     rounds: When
     group: dict[int, int] | int
     waited: int = 0
+    writes: list[tuple[int, Part]] = field(default_factory=list)
 
     def group_of(self, lane: int) -> int:
         """The group of a lane."""
@@ -62,9 +64,9 @@ class Groups:
         """How many groups a lane has committed."""
         return self.commits if self.uneven is None else self.uneven[lane]
 
-    def wait(self, lanes: int, leave: int) -> int:
-        """The events that the warp knows to be over when these lanes leave so many of their last groups in flight."""
-        known, left = 0, []
+    def wait(self, lanes: int, leave: int) -> list[Operation]:
+        """What the warp knows to be over when these lanes leave so many of their last groups in flight."""
+        over, left = [], []
         for operation in self.operations:
             if self.uneven is None and isinstance(operation.group, int):
                 if operation.group < self.commits - leave:
@@ -77,9 +79,9 @@ class Groups:
             if operation.lanes & ~operation.waited:
                 left.append(operation)
             else:
-                known |= operation.bit
+                over.append(operation)
         self.operations = left
-        return known
+        return over
 
     def tracked(self, lanes: int) -> int:
         """The events of all operations of these lanes for which there was no wait."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from nvbackend.dry_run.order.lane_order import LaneOrder, Moments
 from nvbackend.dry_run.seam import ALL_LANES
 
 Known = tuple[int, int]
@@ -22,6 +23,7 @@ class Events:
 
     def __init__(self, ctas: int) -> None:
         self.count = ctas
+        self.moments = Moments()
         self.starts = (1 << ctas) - 1
         """Those that relaxed arrivals tell too, as they order no memory: starts of CTAs, ends of barrier phases."""
 
@@ -60,8 +62,11 @@ class Warp:
     apart: dict[tuple[int, int], int] = field(default_factory=dict)
     """What some lanes have done since all met, of which others could not tell: the events, by the lanes, and by those
     that have waited for it."""
+    order: LaneOrder = field(init=False)
+    """What its lanes have accessed since all met, each for itself."""
 
     def __post_init__(self) -> None:
+        self.order = LaneOrder(self.events.moments, self.lanes)
         self.seen = 1 << self.cta
         self.event = self.events.new()
 
@@ -130,6 +135,7 @@ class Warp:
     def learn(self, known: Known, lanes: int = ALL_LANES) -> bool:
         """These lanes of the warp continue after `this`. Returns whether it learned anything."""
         seen, fenced = known
+        self.order.learn(seen, lanes)
         new = seen & ~self.seen
         if self.heard_by or (new and self.lanes & ~lanes):
             self._hear(lanes, seen, new)

@@ -1,21 +1,19 @@
-"""What the lanes of a warp have accessed in shared memory since they last met: an exchange without a meeting is a
-race."""
+"""What the lanes of a warp have accessed in shared memory, each for itself: an exchange without an order is a race."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from nvbackend.dry_run.order.lane_order import SEVERAL, LaneOrder, Note, numbers
 from nvbackend.isel.machine.function import MachineInstr
 
 _SHIFT = 1
 """The logarithm of the bytes of a granule: smaller accesses are not followed."""
-_SEVERAL = 32
-"""In place of the number of a lane."""
 _BITS = 6
+_LANE = (1 << _BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,57 +26,71 @@ class Exchange:
 
 
 class LaneShadow:
-    """For each granule of one CTA's memory, the lanes that last read and wrote it, and between which meetings."""
+    """For each granule of one CTA's memory, the lanes that last read and wrote it, and in which moment of a warp."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         count = (size >> _SHIFT) + 1
         self._written = np.zeros(count, np.int32)
         self._read = np.zeros(count, np.int32)
-        self._by: dict[tuple[int, bool], list[tuple[MachineInstr, Any]]] = {}
 
     def access(
-        self, instr: MachineInstr, writes: bool, addresses: Any, size: int, lanes: int, meeting: int
+        self, instr: MachineInstr, writes: bool, addresses: Any, size: int, lanes: int, order: LaneOrder
     ) -> Exchange | None:
-        """Lanes of a warp access memory, after `meeting`: what another lane did there since."""
-        first = np.full(lanes.bit_count(), addresses, np.int64) if isinstance(addresses, int) else addresses
-        if (size | int(np.bitwise_or.reduce(first))) & ((1 << _SHIFT) - 1) or len(first) != lanes.bit_count():
+        """Lanes of a warp access memory: what another lane did there that does not come before it."""
+        places = self._places(addresses, size, lanes)
+        if places is None:
             return None
-        if first.min() < 0 or first.max() + size > self._size:
-            return None
-        places = (first >> _SHIFT)[:, None] + np.arange(size >> _SHIFT)
-        stamps = np.broadcast_to((meeting << _BITS | _numbers(lanes))[:, None], places.shape)
-        found = self._other(self._written, places, stamps, True, meeting)
+        found = self._found(places, writes, lanes, order)
+        self._note(instr, writes, places, lanes, order)
+        return found
+
+    def land(self, instr: MachineInstr, addresses: Any, size: int, lanes: int, order: LaneOrder) -> None:
+        """Each of the lanes has waited for what it copied here: to the others that is a write of now."""
+        places = self._places(addresses, size, lanes)
+        if places is not None:
+            self._note(instr, True, places, lanes, order)
+
+    def _note(self, instr: MachineInstr, writes: bool, places: Any, lanes: int, order: LaneOrder) -> None:
+        stamps = np.broadcast_to((order.now << _BITS | numbers(lanes))[:, None], places.shape)
         if writes:
-            found = found or self._other(self._read, places, stamps, False, meeting)
             self._written[places] = stamps
             lost = self._written[places] != stamps
             if lost.any():
                 self._written[places[lost]] = 0  # who writes it last is another question
             self._read[places] = 0
         else:
-            others = (self._read[places] >> _BITS == meeting) & (self._read[places] != stamps)
-            self._read[places] = np.where(others, meeting << _BITS | _SEVERAL, stamps)
-        self._by.setdefault((meeting, writes), []).append((instr, first))
-        return found
+            several = order.now << _BITS | SEVERAL
+            others = (self._read[places] >> _BITS == order.now) & (self._read[places] != stamps)
+            self._read[places] = marks = np.where(others, several, stamps)
+            together = self._read[places] != marks
+            if together.any():
+                self._read[places[together]] = several
+        order.note(Note(self, instr, writes, places))
 
-    def forget(self, meeting: int) -> None:
-        """The lanes have met: what they did before is ordered."""
-        self._by.pop((meeting, True), None)
-        self._by.pop((meeting, False), None)
+    def look(self, writes: bool, addresses: Any, size: int, lanes: int, order: LaneOrder) -> Exchange | None:
+        """Each of the lanes issues an operation: what another lane did there that does not come before it."""
+        places = self._places(addresses, size, lanes)
+        return None if places is None else self._found(places, writes, lanes, order)
 
-    def _other(self, shadow: Any, places: Any, stamps: Any, wrote: bool, meeting: int) -> Exchange | None:
+    def _places(self, addresses: Any, size: int, lanes: int) -> Any:
+        """The granules of each lane; None where they are not followed."""
+        first = np.full(lanes.bit_count(), addresses, np.int64) if isinstance(addresses, int) else addresses
+        if (size | int(np.bitwise_or.reduce(first))) & ((1 << _SHIFT) - 1) or len(first) != lanes.bit_count():
+            return None
+        if first.min() < 0 or first.max() + size > self._size:
+            return None
+        return (first >> _SHIFT)[:, None] + np.arange(size >> _SHIFT)
+
+    def _found(self, places: Any, writes: bool, lanes: int, order: LaneOrder) -> Exchange | None:
+        found = self._other(self._written, places, lanes, True, order)
+        return found or (self._other(self._read, places, lanes, False, order) if writes else None)
+
+    def _other(self, shadow: Any, places: Any, lanes: int, wrote: bool, order: LaneOrder) -> Exchange | None:
         there = shadow[places]
-        wrong = (there >> _BITS == meeting) & (there != stamps)
+        wrong = order.are_apart(numbers(lanes)[:, None], there >> _BITS, there & _LANE)
         if not wrong.any():
             return None
-        address = int(places[wrong][0]) << _SHIFT
-        for instr, first in reversed(self._by.get((meeting, wrote), ())):
-            if ((first <= address + 1) & (first + 16 > address)).any():
-                return Exchange(instr, wrote, address)
-        return None
-
-
-@lru_cache(maxsize=256)
-def _numbers(lanes: int) -> Any:
-    return np.array([lane for lane in range(32) if lanes >> lane & 1], np.int64)
+        place, moment = int(places[wrong][0]), int(there[wrong][0]) >> _BITS
+        earlier = order.noted(self, moment, wrote, place)
+        return None if earlier is None else Exchange(earlier, wrote, place << _SHIFT)

@@ -6,6 +6,7 @@ know only when they have waited for what it completes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import groupby
 
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
@@ -13,6 +14,7 @@ from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.footprints import Access, multicast_mask, number
 from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.order.words import instruction
+from nvbackend.dry_run.protocols.exchanges import Exchanges
 from nvbackend.dry_run.protocols.signals import Signals
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import DONE, Outcome, Step
@@ -31,15 +33,16 @@ _GROUPS = (
 class Operations:
     """The asynchronous operations of a run."""
 
-    def __init__(self, state: State, signals: Signals) -> None:
+    def __init__(self, state: State, signals: Signals, exchanges: Exchanges) -> None:
         self._state = state
         self._signals = signals
+        self._exchanges = exchanges
 
     def issue(self, step: Step) -> tuple[Outcome, int, Known]:
         """One more operation: its event, and what it knows."""
         state, said = self._state, step.instr.semantics
         warp = state.warp(step)
-        told = state.memory.tells(warp, step.lanes, step.instr)
+        told = state.memory.tells(warp, step.lanes, step.instr) | warp.order.tell(step.lanes, state.events.new)
         seen, fenced = self._known(step)
         known = seen | told, fenced
         event = state.events.new()
@@ -51,10 +54,19 @@ class Operations:
             self._access(step, event, known, mask, None)
         if said.issues in _GROUPS:
             for each in state.warps_of(step):
-                state.groups_of(each, said.issues).add(bit, step.instr, step.lanes, step.rounds())
+                operation = state.groups_of(each, said.issues).add(bit, step.instr, step.lanes, step.rounds())
+                if said.issues is Completion.COPY_GROUP:
+                    operation.writes += self._written(step)
         elif said.issues is Completion.COMMIT:
             state.tensor_issued[warp.cta, warp.index].add(bit, step.instr, step.lanes)
         return DONE, event, known
+
+    def _written(self, step: Step) -> Iterator[tuple[int, Part]]:
+        """The CTAs, and what an operation writes in each."""
+        base = self._state.cluster_of(step.cta)
+        for access in self._state.footprints.of(step):
+            if access.writes:
+                yield from ((cta, access.part) for cta in self._ctas(step, access, None, base))
 
     def _known(self, step: Step) -> Known:
         """What an operation knows: what all its warps know, and what the same engine was given before, in order."""
@@ -90,6 +102,7 @@ class Operations:
             reads: list[tuple[int, Part, Known]] = []
             for access in accesses:
                 ctas, seen = self._ctas(step, access, mask, base), self._known_of(step, access, known)
+                self._exchanges.issue(step, ctas, access)
                 if writes:
                     self._signals.overwritten.look(step, access, ctas)
                     for cta in ctas:
@@ -163,7 +176,10 @@ class Operations:
             groups = self._state.groups_of(warp, kind)
             if kind in (Completion.LOAD_WAIT, Completion.STORE_WAIT):
                 groups.commit(step.lanes)
-            known = groups.wait(step.lanes, leave)
+            known = 0
+            for operation in groups.wait(step.lanes, leave):
+                known |= operation.bit
+                self._exchanges.land(warp, operation)
             if known:
                 warp.learn((known, 0), step.lanes)
 

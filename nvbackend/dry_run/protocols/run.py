@@ -18,12 +18,12 @@ from nvbackend.dry_run.protocols.synchronise import ThreadBarriers
 from nvbackend.dry_run.protocols.tensor import Tensors
 from nvbackend.dry_run.seam import BLOCKED, DONE, Launch, Outcome, Step
 from nvbackend.intrinsics.row.row import Effect, RegisterClass
-from nvbackend.intrinsics.row.semantics import Budget, Completion, FenceOf, MbarrierUse, Semantics
+from nvbackend.intrinsics.row.semantics import Budget, Completion, FenceOf, MbarrierUse, Scope, Semantics
 from nvbackend.isel.machine.function import MachineInstr
 
 Handler = Callable[[Step], Outcome]
 _Executes = tuple[Handler, bool, bool]
-"""What executes an instruction, whether it may order the lanes of a warp, and whether these meet for it."""
+"""What executes an instruction, whether its lanes may learn what others have done, and whether they meet for it."""
 
 
 class Run:
@@ -35,10 +35,10 @@ class Run:
         explain.state = self._state
         self._signals = Signals(self._state)
         self._threads = ThreadBarriers(self._state)
-        self._operations = Operations(self._state, self._signals)
+        self._exchanges = Exchanges(self._state)
+        self._operations = Operations(self._state, self._signals, self._exchanges)
         self._tensors = Tensors(self._state)
         self._lifetimes = Lifetimes(self._state)
-        self._exchanges = Exchanges(self._state)
         self._deadlocks = Deadlocks(self._state, self._signals, self._threads)
         self._collisions = Collisions(self._state)
         self._of_tensors: dict[int, bool] = {}
@@ -52,21 +52,21 @@ class Run:
         if known is None:
             row, said = step.instr.row, step.instr.semantics
             meets = said.barrier is not None or (row is not None and bool(row.effects & Effect.CONVERGENT))
-            known = self._handler(step.instr), row is not None and _may_order(said), meets
+            known = self._handler(step.instr), row is not None and _may_learn(said), meets
             self._executes[id(step.instr)] = known
-        handler, may_order, meets = known
+        handler, may_learn, meets = known
         if meets:
             for one in self._state.warps_of(step):
                 self.met(one.cta, one.index)
-        elif may_order:
+        elif may_learn:
             for one in self._state.warps_of(step):
-                self._exchanges.may_have_met(one.cta, one.index)
+                self._exchanges.may_have_met(one)
         return handler(step)
 
     def met(self, cta: int, warp: int) -> None:
         """The lanes of a warp have reconverged."""
         self._state.warps[cta, warp].meet()
-        self._exchanges.met(cta, warp)
+        self._exchanges.met(self._state.warps[cta, warp])
 
     def left_out(self) -> None:
         """There may be more writes than the steps show."""
@@ -139,6 +139,9 @@ class Run:
         if event:
             self._state.tensor_commits[step.cta, step.warps[0]] |= event
         self._lifetimes.reach(step, event)
+        use = step.instr.semantics.mbarrier
+        if use is not None and use & (MbarrierUse.WAIT | MbarrierUse.POLL):
+            self._state.memory.may_have_met(self._state.warp(step))
         return self._signals.execute(step)
 
     def _fence(self, step: Step) -> Outcome:
@@ -185,7 +188,7 @@ class Run:
         base = self._state.cluster_of(step.cta)
         accesses = self._state.footprints.of(step)
         if step.instr.semantics.atomic:
-            (self._exchanges.met if step.decides else self._exchanges.may_have_met)(step.cta, warp.index)
+            self._exchanges.share(step, warp)
             self._state.atomics.note(step)
             accesses = sorted(accesses, key=lambda one: one.writes)  # it writes after it has read
         for access in accesses:
@@ -211,12 +214,9 @@ class Run:
         return DONE
 
 
-def _may_order(said: Semantics) -> bool:
-    """Whether it may order lanes that do not meet for it: a wait for what each came to, or an access that tells."""
-    use = said.mbarrier
-    if use is not None and said.issues is None:
-        return MbarrierUse.WAIT in use or MbarrierUse.POLL in use
-    return bool(said.memory) and said.issues is None
+def _may_learn(said: Semantics) -> bool:
+    """Whether lanes may learn by an access what others have done; of atomics, who decides by them."""
+    return bool(said.memory) and said.issues is None and said.acquires is not Scope.THREAD and not said.atomic
 
 
 def _is_of_tensors(instr: MachineInstr) -> bool:

@@ -163,6 +163,7 @@ class Signals:
         bytes = bytes - _FIELD if bytes >= _FIELD >> 1 else bytes
         warp, states = self._state.warp(step), 0
         told = self._state.memory.tells(warp, step.lanes, step.instr) if MbarrierUse.ARRIVE in use else 0
+        told |= warp.order.tell(step.lanes, self._state.events.new)
         for place, lanes in places:
             barrier = self.at(step, place)
             if barrier is None:
@@ -180,7 +181,8 @@ class Signals:
                 arrival.expected = bytes * lanes
             if MbarrierUse.COMPLETE in use:
                 arrival.brought = bytes * lanes
-                barrier.tell(warp.tell(), warp.mark())
+                known = warp.tell()
+                barrier.tell((known[0] | told, known[1]), warp.mark())
             drops = MbarrierUse.RECOUNT in use and said.tracks is None
             adds = MbarrierUse.RECOUNT in use and said.tracks is not None
             self.apply(

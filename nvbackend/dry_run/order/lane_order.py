@@ -1,0 +1,145 @@
+"""Which accesses of the lanes of a warp come before what others of its lanes do.
+
+All come together, or one comes after another: those that wait for a phase come after what those had done that arrived
+in it. A *moment* is what a warp accesses between two times at which lanes of it tell others what they have done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from nvbackend.isel.machine.function import MachineInstr
+
+_LANES = 32
+SEVERAL = _LANES
+"""In place of the number of a lane."""
+_MOST_MOMENTS = 16
+"""Of a warp whose lanes do not meet, older ones are forgotten."""
+_MOST_TOLD = 64
+"""What is told after that is taken for a meeting."""
+
+
+class Moments:
+    """The numbers of the moments of all warps."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """An instruction that reads or writes places of a CTA's memory, which is that of a shadow."""
+
+    shadow: object
+    instr: MachineInstr
+    writes: bool
+    places: Any
+
+
+class LaneOrder:
+    """The moments of one warp since its lanes met, and which of them come before what each lane does next.
+
+    Lane `i` comes after those moments of lane `j` that are less than `_known[i, j]`; the last column is the greatest of
+    its row, but for its own. What lanes have told is such a row, under the event that stands for it.
+    """
+
+    def __init__(self, moments: Moments, lanes: int) -> None:
+        self._every = moments
+        self._lanes = numbers(lanes)
+        self._moments: list[int] = []
+        self._now = 0
+        self._known: Any = None
+        self._told: dict[int, Any] = {}
+        self._last = (0, 0)
+        """The lanes that told last, and the event, if nothing has come since."""
+        self._notes: dict[int, list[Note]] = {}
+
+    def meet(self) -> None:
+        """All lanes have met: what they did before is ordered."""
+        if self._moments:
+            self._moments, self._now, self._known, self._last = [], 0, None, (0, 0)
+            self._told.clear()
+            self._notes.clear()
+
+    @property
+    def now(self) -> int:
+        """The moment of what is accessed now."""
+        if not self._now:
+            self._every.count += 1
+            self._now, self._last = self._every.count, (0, 0)
+            self._moments.append(self._now)
+            if len(self._moments) > _MOST_MOMENTS:
+                self._forget_before(self._moments[1])
+        return self._now
+
+    def tell(self, lanes: int, new: Callable[[], int]) -> int:
+        """These lanes tell what they have done, and what they know: the bit of an event that stands for it, or 0."""
+        if len(self._told) > _MOST_TOLD:
+            self.meet()
+        if not self._moments:
+            return 0
+        if self._last[0] != lanes:
+            own = numbers(lanes)
+            row = np.zeros(_LANES + 1, np.int64) if self._known is None else self._known[own].max(axis=0)
+            row[own] = self._every.count + 1
+            event = new()
+            self._told[event] = row
+            self._now, self._last = 0, (lanes, event)
+        return 1 << self._last[1]
+
+    def learn(self, seen: int, lanes: int) -> None:
+        """These lanes come after the events `seen`."""
+        rows = [row for event, row in self._told.items() if seen >> event & 1] if self._told else []
+        if not rows:
+            return
+        if self._known is None:
+            self._known = np.zeros((_LANES, _LANES + 1), np.int64)
+        own, every = numbers(lanes), self._lanes
+        self._known[own] = np.maximum(self._known[own], np.maximum.reduce(rows))
+        others = self._known[:, :_LANES].copy()
+        others[np.diag_indices(_LANES)] = 0
+        self._known[:, SEVERAL] = others.max(axis=1)
+        others[np.diag_indices(_LANES)] = self._every.count + 1
+        self._last = (0, 0)
+        self._forget_before(int(others[np.ix_(every, every)].min()))
+
+    def _forget_before(self, moment: int) -> None:
+        """What came before a moment is ordered, or forgotten."""
+        if self._moments and self._moments[0] < moment:
+            self._moments = [one for one in self._moments if one >= moment]
+            self._notes = {one: notes for one, notes in self._notes.items() if one >= moment}
+            self._told = {event: row for event, row in self._told.items() if row.max() > moment}
+            if not self._moments:
+                self._now, self._known = 0, None
+
+    def are_apart(self, lanes: Any, moments: Any, others: Any) -> Any:
+        """Which accesses of `others`, in the moments, do not come before what the lanes do now."""
+        if not self._moments:
+            return np.zeros(moments.shape, np.bool_)
+        mine = moments == self._moments[0] if len(self._moments) == 1 else np.isin(moments, self._moments)
+        found = mine & (others != lanes)
+        if self._known is not None and found.any():
+            found &= self._known[lanes, others] <= moments
+        return found
+
+    def note(self, note: Note) -> None:
+        """What accesses memory now."""
+        self._notes.setdefault(self.now, []).append(note)
+
+    def noted(self, shadow: object, moment: int, wrote: bool, place: int) -> MachineInstr | None:
+        """The last that accessed a place in a moment."""
+        alike = (
+            note for note in reversed(self._notes.get(moment, ())) if (note.shadow, note.writes) == (shadow, wrote)
+        )
+        return next((note.instr for note in alike if (note.places == place).any()), None)
+
+
+@lru_cache(maxsize=256)
+def numbers(lanes: int) -> Any:
+    """The lanes, by their numbers."""
+    return np.array([lane for lane in range(_LANES) if lanes >> lane & 1], np.int64)
