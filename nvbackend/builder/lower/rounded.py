@@ -70,7 +70,7 @@ def converted(
     if rounding is None and not saturate:
         return conversions.converted(builder, target, value, source, element)
     if not element.is_float:
-        return _to_integer(builder, target, value, source, element, rounding, saturate)
+        return _to_integer(builder, target, value, source, element, rounding)
     return _to_float(builder, target, value, source, element, rounding, saturate)
 
 
@@ -99,16 +99,14 @@ def _to_integer(
     source: ElementType,
     element: ElementType,
     rounding: str | None,
-    saturate: bool,
 ) -> ir.Value:
+    """By the rounding, or saturated: floats are both."""
     if source.is_float:
         _check(source, element, rounding, _DIRECTED)
         return conversions.float_to_integer(builder, value, source, element, rounding or "rz")
     if rounding is not None:
         _refuse(source, element, f"rounded by {rounding!r}", "leave rounding= out: integers are exact")
-    if saturate and source is not pred:
-        value = _clamped(builder, value, source, element)
-    return conversions.converted(builder, target, value, source, element)
+    return conversions.converted(builder, target, _clamped(builder, value, source, element), source, element)
 
 
 def _clamped(builder: ir.IRBuilder, value: ir.Value, source: ElementType, element: ElementType) -> ir.Value:
