@@ -170,7 +170,7 @@ def _swizzle_bytes(layout: AnyLayout, element: ElementType) -> int:
     if isinstance(layout.offset, SmemPtr):
         in_bytes = layout.swizzle
     else:
-        in_bytes = layout.swizzle.downcast(element.bits // BYTE_BITS) if element.bits >= BYTE_BITS else layout.swizzle
+        in_bytes = layout.swizzle.downcast(max(1, element.bits // BYTE_BITS))
         if layout.offset != 0:
             _refuse(layout, "it does not begin at 0", "give the layout of the whole tile")
     if in_bytes not in _SWIZZLES:

@@ -76,11 +76,10 @@ def _window(d: Doubles, bits: Any) -> list[Any]:
     shift = d.wide_sub(d.wide_right(bits, 52), d.wide_number(1013))
     words = [d.wide_number(word) for word in _TWO_OVER_PI]
     for step in (16, 8, 4, 2, 1):
-        wanted = _WINDOW + step - 1  # the smaller steps still need so many
         skip = d.has_bit(shift, 6 + step.bit_length() - 1)
         words = [
             d.select(skip, words[place + step], words[place]) if place + step < len(words) else words[place]
-            for place in range(min(wanted, len(words)))
+            for place in range(_WINDOW + step - 1)  # the smaller steps still need so many
         ]
     return [d.wide_funnel(words[place], words[place + 1], shift) for place in range(_WINDOW - 1)]
 

@@ -47,10 +47,9 @@ class Held:
     def is_first(self, axis: int) -> Value:
         """Whether the thread has the first element of each of its rows (axis 0) or columns (1)."""
         first = self.first()[1 - axis]
-        least = min(place[1 - axis] for place in self.ownership.values)
-        if isinstance(first, int):
-            return as_value(self.core, first + least == 0, pred)
-        return as_value(self.core, first) == -least
+        if isinstance(first, int):  # that of all threads
+            return as_value(self.core, True, pred)
+        return as_value(self.core, first) == -min(self.ownership.along(1 - axis))
 
     def first(self) -> tuple[Any, Any]:
         """Row and column of the thread's first element."""
