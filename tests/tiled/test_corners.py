@@ -46,7 +46,10 @@ def test_strides_of_run_time_come_last() -> None:
         ((1, 1, 1), (Layout((16, 2), (1, 0)),), "does not reach every element below 32 once"),
         ((1, 1, 1), (24,), "24 elements are not a multiple of the 16"),
         ((1, 2, 1), (None, 8), "8 elements are not a multiple of the 16"),
+        ((1, 1, 1), (0,), "0 elements are not a multiple of the 16"),
+        ((1, 1, 1), (-32,), "-32 elements are not a multiple of the 16"),
         ((1, 1, 1), ("32",), "neither an extent nor a layout"),
+        ((1, 1, 1), (True,), "neither an extent nor a layout"),
         ((1, 1, 1), (16, 8, 16, 1), "4 entries"),
         ((3, 1, 1), (Layout((24, 2), (2, 1)),), "no constant steps"),
     ],
@@ -59,6 +62,8 @@ def test_permutations_that_are_none(atoms: Any, permutation: Any, words: str) ->
 def test_the_stored_columns_of_a_sparse_a_stay() -> None:
     with pytest.raises(DiagnosticError, match=r"tiled-mma\.permutation.*follow its metadata"):
         make_tiled_mma("SM80_SPARSE_16x8x32_F32F16F16F32_TN", (1, 1, 1), (None, None, Layout((16, 2), (2, 1))))
+    others = Layout((8, 2), (2, 1)), Layout((2, 8), (8, 1)), 64
+    assert make_tiled_mma("SM80_SPARSE_16x8x32_F32F16F16F32_TN", (1, 1, 1), others).permutation_mnk == others
 
 
 @pytest.mark.parametrize("atoms", [Layout((2, 2), (1, 1)), Layout((3, 2), (2, 3)), (1, 1, 1, 2)])

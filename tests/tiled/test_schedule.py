@@ -71,9 +71,12 @@ def test_the_loops_are_cutes(name: str, loops: Any, rows: int, columns: int) -> 
     assert order(name, rows, columns, k=2) == [(m, n, k) for k in range(2) for m, n in loops(rows, columns)]
 
 
-@pytest.mark.parametrize("sizes", [(8, 8), (4, 4), (8, 4), (4, 8), (16, 8), (8, 16)])
+@pytest.mark.parametrize("sizes", [(8, 8), (4, 4), (8, 4), (4, 8), (16, 8), (8, 16), (8, 2), (2, 2), (16, 4), (4, 2)])
 def test_an_operand_stays_from_one_instruction_to_the_next(sizes: tuple[int, int]) -> None:
     walk = list(traversal(5, 4, *sizes))
+    assert walk == {(8, 8): row_serpentine, (8, 4): row_serpentine, (4, 4): kinked_serpentine}.get(
+        sizes, column_serpentine
+    )(5, 4)
     assert sorted(walk) == [(m, n) for m in range(5) for n in range(4)]
     if sizes != (4, 4):  # there in pairs of rows, of which the first follows the second of the pair before
         assert all(one[0] == other[0] or one[1] == other[1] for one, other in itertools.pairwise(walk))

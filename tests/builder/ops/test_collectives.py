@@ -99,6 +99,21 @@ def test_a_cta_is_reduced_and_scanned(threads: int) -> None:
     assert np.array_equal(got, np.array(expected))
 
 
+@pytest.mark.parametrize("element", [nvb.u8, nvb.f16, s32, nvb.f64], ids=str)
+@pytest.mark.parametrize("warps", [2, 7, 32])
+def test_a_cell_of_each_warp_is_stored_once_and_read_by_all(element: nvb.ElementType, warps: int) -> None:
+    parameters = [nvb.Parameter(name, nvb.Pointer(element)) for name in ("x", "out")]
+    k: Any = KernelBuilder("added", "sm_90a", threads=32 * warps, parameters=parameters)
+    k.arguments[1][k.thread_id()] = k.cta.reduce("add", k.arguments[0][k.thread_id()])
+    dtype = {nvb.u8: np.uint8, nvb.f16: np.float16, s32: np.int32, nvb.f64: np.float64}[element]
+    x = np.random.default_rng(warps).integers(0, 2, 32 * warps).astype(dtype)
+    got = np.zeros_like(x)
+    loaded = nvb.runtime.load(k.compile(assemble=False), device="simulator", report=True)
+    loaded.launch(1, x, got)
+    assert got.tolist() == [x.sum(dtype=dtype)] * len(x)
+    assert loaded.report.total.written["shared"] == warps * x.itemsize
+
+
 def test_an_exclusive_scan_begins_with_what_changes_nothing() -> None:
     elements = [(nvb.u8, 8), (nvb.s8, 8), (nvb.u16, 16), (s32, 32), (nvb.u64, 64), (f32, 0)]
 

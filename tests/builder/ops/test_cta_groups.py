@@ -39,6 +39,12 @@ def _not_in_line(k: KernelBuilder, x: Any) -> None:
         _sum(k, x, threads=64, barrier=k.select(warp < 2, 1, 2))
 
 
+def _second_is_short(k: KernelBuilder, x: Any) -> None:
+    warp = k.warp_id()
+    with k.if_(warp < 3):
+        _sum(k, x, threads=64, barrier=k.select(warp < 2, 1, 2))
+
+
 def _unknown(k: KernelBuilder, x: Any) -> None:
     with k.if_(k.warp_id() < x[0]):
         _sum(k, x, threads=128, barrier=1)
@@ -96,6 +102,7 @@ WRONG: dict[str, tuple[Callable[[KernelBuilder, Any], None], str, str]] = {
     "one lane": (_one_lane, "cta.group", "one lane of each warp"),
     "warps apart": (_every_second, "cta.group", "warps 0 to 10 come"),
     "groups not in line": (_not_in_line, "cta.group", "groups begin at warps 0 and 3"),
+    "one whole, one not": (_second_is_short, "cta.group", "32 threads come"),
     "unknown warps": (_unknown, "cta.group", "which of 384 threads come is not known"),
     "lanes apart": (_lanes_apart, "cta.group", "only some come"),
     "the CTA's barrier": (_zero, "cta.group", "barrier 0 is used for 384 threads elsewhere"),

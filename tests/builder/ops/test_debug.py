@@ -271,10 +271,10 @@ def test_a_trap_says_its_text() -> None:
     @nvb.kernel("sm_90a", threads=32)
     def trapping(k, n: i32):
         with k.if_(k.thread_id() == n):
-            k.trap("no way", n.to(nvb.i64) - 10, f32)
+            k.trap("no way", *[n.to(each) - 10 for each in (nvb.i64, i32, nvb.s8, nvb.u32, nvb.u16)], f32)
 
     found = failure(lambda: nvb.runtime.load(trapping.compile(), device="simulator").launch(1, 7))
-    assert "the trap 'no way: -3, f32' in thread 7 of CTA 0" in found.message
+    assert "the trap 'no way: -3, -3, -3, 4294967293, 65533, f32' in thread 7 of CTA 0" in found.message
 
 
 def test_ptx_alone_says_text_and_line() -> None:

@@ -20,6 +20,7 @@ FORMS: list[Callable[[Any, Any, Any], Any]] = [
     *(lambda x, y, n, op=op: op(x, n) for op in OPERATORS),
     *(lambda x, y, n, op=op: op(n, x) for op in OPERATORS),
 ]
+COMPARED = (operator.lt, operator.le, operator.gt, operator.ge)
 LANES = 32
 
 
@@ -38,6 +39,9 @@ def test_an_operator_takes_its_operands_in_order(kind: str) -> None:
         written = [x, y, *(form(x, y, 7.0) for form in FORMS)]
         if kind == "elements":
             written += [form(x, rows, 7.0) for form in FORMS[:4]]
+            one, zero = k.const(1.0, f32), k.const(0.0, f32)
+            told = [op(x, other) for op in COMPARED for other in (y, 7.0, rows)]
+            written += [each.map(lambda holds: k.select(holds, one, zero)) for each in told]
         changed = k.var(x) if kind != "elements" else None
         if changed is not None:
             changed.set(y)
@@ -56,6 +60,8 @@ def test_an_operator_takes_its_operands_in_order(kind: str) -> None:
     if kind == "elements":
         held_rows = x - np.arange(LANES, dtype=np.float32)
         expected += [form(x, held_rows, None) for form in FORMS[:4]]
+        expected += [op(x, other).astype(np.float32) for op in COMPARED for other in (y, np.float32(7.0), held_rows)]
+        assert {0.0, 7.0} <= {*(x - held_rows).flat, *x.flat}  # each is equal to what it is compared with somewhere
     else:
         expected.append(y)
     assert len(np.unique(x)) > 1

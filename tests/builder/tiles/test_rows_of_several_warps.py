@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import nvbackend as nvb
@@ -53,3 +54,21 @@ def test_each_warp_has_a_cell_for_each_row(atoms: tuple[int, int, int], tile: tu
     machine = built(32 * atoms[0] * atoms[1], atoms, tile).machine
     areas = {touch.object for instr in machine.instructions() for touch in instr.memory}
     assert [area.bytes for area in areas if area.name.endswith("_area")] == [atoms[1] * tile[0] * 4]
+
+
+def test_each_of_several_groups_has_a_part_of_the_memory() -> None:
+    @nvb.kernel("sm_80", threads=384)
+    def beside(k: Any, out: nvb.Pointer[f32]) -> None:
+        of, group = k.tiled_mma(MMA, atom_layout=(1, 4, 1), tile=(16, 32)).accumulator().elements(), k.warpgroup_id()
+        value = (group * 7 + 1).to(f32)
+        sums = of.map(lambda _: value).reduce_rows("add", barrier=group + 1)
+        with k.if_(sums.owned()):
+            for at, total in sums.items():
+                out[at + 16 * group] = total
+
+    built, got = beside.build(), np.zeros((3, 16), np.float32)
+    nvb.runtime.load(built.compile(assemble=False), device="simulator").launch(1, got)
+    assert got.tolist() == [[32.0 * (7 * group + 1)] * 16 for group in range(3)]
+    touched = {(touch.object.bytes, touch.symbol) for instr in built.machine.instructions() for touch in instr.memory}
+    assert {size for size, _ in touched} == {3 * 4 * 16 * 4}
+    assert all("*256" in symbol for _, symbol in touched)

@@ -141,15 +141,20 @@ def test_atoms_along_k_are_added(atoms: tuple[int, int, int], rows: int, columns
     def along_k(k: Any, mma: Any, a: SharedTile, b: SharedTile, out: Any) -> None:
         warpgroup = k.warpgroup_id()
         acc = mma.accumulators()
+        begin = -(-k.memory.end // 16) * 16
         buffer = mma.reduction_buffer(acc)
+        sizes.append(k.memory.end - begin)
         with k.wgmma.group():
             mma.accumulate(acc, a, b, warpgroup)
         mma.reduce(acc, buffer, warpgroup)
         mma.store(acc, out, mma.shape[1], warpgroup)
 
     tile = 64 * atoms[0] * rows, 16 * atoms[1] * columns
+    sizes: list[int] = []
     found, expected = wgmma_of(WGMMA, tile, 64, along_k, atoms=atoms)
     assert np.array_equal(found, expected)
+    # Half of the parts give their 8 registers of each of 128 threads and each 64 x 16 away at once.
+    assert sizes == [atoms[2] // 2 * atoms[0] * atoms[1] * rows * columns * 8 * 128 * 4]
 
 
 @pytest.mark.parametrize(("fill", "again"), [(3.0, 1), (None, 2)])
