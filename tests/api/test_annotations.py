@@ -127,6 +127,8 @@ def test_an_annotation_is_a_parameter_type(annotation: object, expected: object)
         (Annotated[nvb.Pointer[f16], nvb.Pointer(f32)], "kernel.parameter-fact", "arrives as Address"),
         (Annotated[nvb.Address, MAP], "kernel.parameter-fact", "arrives as TensorMapParameter"),
         (Annotated[nvb.Address, i32], "kernel.parameter-fact", "arrives as Value"),
+        (Annotated[nvb.Pointer[f16], MAP], "kernel.parameter-fact", "arrives as TensorMapParameter"),
+        (Annotated[nvb.Pointer[f16], f16], "kernel.parameter-fact", "arrives as Value"),
         (nvb.Pointer[float], "kernel.parameter-fact", "its element is not an element type"),
     ],
     ids=str,

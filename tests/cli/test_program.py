@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import nvbackend.cli
 from nvbackend.cli import main
 from nvbackend.cli.program import parser
 from nvbackend.diagnostics.boundary import Interrupted
+from tests.support.golden import Golden
 from tests.support.process import ROOT
 
 Printed = pytest.CaptureFixture[str]
@@ -162,3 +164,32 @@ def test_the_place_of_a_wrong_constant_is_not_the_programs(
         assert (f"{Path(__file__).name}:" in capsys.readouterr().err) == (program != __file__)
         assert main(["build", str(file), "--constant", "n=0"]) == 2
         assert (f"at {file}:4" in capsys.readouterr().err) == (program != str(file))
+
+
+def _arguments(of: argparse.ArgumentParser, name: str) -> Iterator[str]:
+    yield f"{name}: {of.description}"
+    for each in of._actions:
+        if isinstance(each, argparse._SubParsersAction):
+            summaries = {one.dest: one.help for one in each._get_subactions()}
+            yield f"  {each.metavar}{' required' * each.required}"
+            for command, parsed in each.choices.items():
+                yield f"\n{summaries[command]}"
+                yield from _arguments(parsed, f"{name} {command}")
+        elif each.dest != "help":
+            said = {"choices": each.choices, "nargs": each.nargs, "const": each.const, "default": each.default}
+            kind = "" if each.type is None else f" {getattr(each.type, '__name__', each.type)}"
+            shown = [f"{word}={value!r}" for word, value in said.items() if value is not None]
+            yield (
+                " ".join(
+                    [
+                        f"  {', '.join(each.option_strings) or each.dest} {each.metavar}{kind}",
+                        *shown,
+                        "required" * each.required,
+                    ]
+                ).rstrip()
+                + f": {each.help}"
+            )
+
+
+def test_the_arguments_of_every_command(golden: Golden) -> None:
+    golden.check("arguments.txt", "\n".join(_arguments(parser(), "nvbackend")) + "\n")

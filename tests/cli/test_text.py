@@ -5,7 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nvbackend.cli.build import _beside
 from nvbackend.cli.text import WIDTH, columns, count, paragraph
+from nvbackend.codegen.looking.listings import ListedLine
 
 LONG = st.integers(0, WIDTH * 2 // 3)
 WORD = st.builds(lambda start, end: f"{'a' * start}-{'b' * end}", LONG, LONG)
@@ -49,3 +51,12 @@ def test_cells_begin_one_below_another(rows: list[list[str]]) -> None:
 
 def test_one_thing_and_several() -> None:
     assert [count(number, "row") for number in range(3)] == ["0 rows", "1 row", "2 rows"]
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(1, 2000)), max_size=6))
+def test_lines_of_a_listing_begin_below_one_another(numbers: list[int | None]) -> None:
+    """After their numbers, as wide as the longest; where none has one, after a blank."""
+    lines = [ListedLine("text", None if number is None else ("a.py", number)) for number in numbers]
+    width = max([1, *(len(str(number)) for number in numbers if number is not None)])
+    shown = [line for line in "".join(_beside(lines, colors=False)).splitlines() if "#" not in line]
+    assert shown == [f"{'' if number is None else number:>{width}} text" for number in numbers]

@@ -160,7 +160,7 @@ def _scalar(core: Core, kind: Scalar, argument: Any, refuse: Callable[..., NoRet
     else:
         value = as_value(core, argument, element)
     known = value.constant
-    if kind.asserts and isinstance(known, int) and known not in kind.values:
+    if isinstance(known, int) and known not in kind.values:
         refuse(f"{kind.asserted} by its annotation", str(known), "pass such a number")
     if kind.asserts and known is None:
         assume_values(core, value, kind)

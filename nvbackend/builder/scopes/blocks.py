@@ -286,13 +286,13 @@ class _Block(AbstractContextManager[Yielded]):
             self._inside.__exit__(DiagnosticError, raised, None)
             raise raised
         self._inside.__exit__(None, None, None)
-        if self._region is not None and self._held:
+        if self._region is not None:
             self._check_names(self._region)
         return None
 
     def _check_names(self, region: Region) -> None:
         """Raises value.rebound for what Python has bound to another value in the block, and reads after it."""
-        frame = caller_frame(passes_compilers=False)
+        frame = caller_frame(passes_compilers=False) if self._held else None
         bound = None if frame is None else rebound(frame, self._held, region)
         if frame is None or bound is None:
             return

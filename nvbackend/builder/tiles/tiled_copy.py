@@ -160,7 +160,7 @@ def _threads_beyond(k: FunctionBuilder, size: int, parts: tuple[Part, ...]) -> t
     """A thread that certainly comes here with a number of a thread that there is not, and that number."""
     for part in parts:
         number = part._thread if isinstance(part, Tensor) else None
-        if number is None or isinstance(number, int):
+        if number is None:
             continue
         for thread, own in k.core.execution.numbers_here(as_value(k.core, number).ir).items():
             if own >= size:

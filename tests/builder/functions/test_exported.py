@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from llvmlite import binding
 
 import nvbackend as nvb
 from nvbackend import DiagnosticError, f16, f32, i32
+from nvbackend.builder.functions import in_numba
 from nvbackend.builder.functions.c_abi import declaration
 from nvbackend.intrinsics.row.types import BY_NAME
 from nvbackend.signature import Scalar
@@ -434,3 +436,10 @@ def test_llvm_may_not_move_it_to_where_fewer_threads_are(one) -> None:
     compiled = one.compile("sm_80")
     function = binding.parse_assembly(compiled.ir).get_function(compiled.name)
     assert b"convergent" in b" ".join(function.attributes).split()
+
+
+def test_another_numba_is_no_numba_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_numba, "_numba", lambda: (SimpleNamespace(), SimpleNamespace(Array=object)))
+    with pytest.raises(DiagnosticError, match=r"function.numba.*not that of the package numba-cuda") as caught:
+        sum_of_row.compile("sm_90").numba()
+    assert caught.value.diagnostics[0].fix == "install it: pip install 'numba-cuda>=0.30'"

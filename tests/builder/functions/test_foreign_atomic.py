@@ -17,6 +17,7 @@ LOAD, STORE = "ld.shared.u32 %r1, [%d1];", "st.shared.u32 [%d1], %r1;"
     [
         (ATOMIC, ("reads p", "writes p"), True),
         (ATOMIC + ATOMIC, ("reads p", "writes p"), True),
+        (ATOMIC + "mov.u32 %r1, %clock;", ("reads p", "writes p", "volatile"), True),
         (LOAD, ("reads p",), False),
         (ATOMIC + LOAD, ("reads p", "writes p"), False),
         (STORE + ATOMIC, ("reads p", "writes p"), False),

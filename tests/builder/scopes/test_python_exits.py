@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import linecache
+import traceback
 from collections.abc import Callable
 
 import pytest
@@ -282,6 +283,41 @@ def test_a_block_is_no_sequence_and_no_condition(function: Callable[..., None], 
     assert (diagnostic.rule_id, diagnostic.fix) == ("control.with", fix)
     assert diagnostic.location is not None
     assert diagnostic.location.function == function.__name__
+
+
+@pytest.mark.parametrize("ask", [bool, iter, list])
+def test_a_question_of_python_is_refused_where_it_is_asked(ask: Callable[..., object]) -> None:
+    """A kernel that catches the refusal sees one frame of the package, which raises it."""
+    seen = []
+
+    def asking(k, out, n):
+        with pytest.raises(nvb.DiagnosticError) as caught:
+            ask(k.range(n))
+        seen.extend(frame.filename == __file__ for frame in traceback.extract_tb(caught.value.__traceback__))
+        assert caught.value.__context__ is None
+
+    with pytest.raises(nvb.DiagnosticError, match="never opened"):
+        built(asking)
+    assert seen == [True, False]
+
+
+def test_a_block_that_python_left_is_closed() -> None:
+    depths = []
+
+    def leaving(k, out, n):
+        def leave() -> None:
+            with k.if_(n > 3):
+                return
+            out[0] = 1
+
+        depths.append(len(k.core.regions))
+        with pytest.raises(nvb.DiagnosticError, match="return"):
+            leave()
+        depths.append(len(k.core.regions))
+
+    with pytest.raises(nvb.DiagnosticError, match="left by a Python exception"):
+        built(leaving)
+    assert depths[0] == depths[1]
 
 
 @pytest.mark.parametrize("text", ["%magic\n{}", "{}\n\0", "", "x = 1\n" * 40])

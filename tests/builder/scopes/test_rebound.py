@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import pytest
@@ -120,10 +121,44 @@ def a_name_read_after_the_block_around(k, out, n):
     out[0] = a
 
 
+def a_block_beside_others_in_one_statement(k, out, n):
+    a, b = k.var(1.0), k.var(2.0)
+    with nullcontext(), k.range(2), k.if_(n > 0), nullcontext() as _:
+        a = b  # here
+    out[0] = a
+
+
+def read_in_a_test_of_python(k, out, n):
+    a, b = k.var(1.0), k.var(2.0)
+    with k.if_(n > 0):
+        a = b  # here
+    if a is not b:
+        out[0] = a
+    else:
+        out[0] = b
+
+
+def read_in_a_test_of_a_loop_of_python(k, out, n):
+    a, b = k.var(1.0), k.var(2.0)
+    with k.if_(n > 0):
+        a = b  # here
+    while a is None:
+        a = b
+
+
+def read_in_a_branch_of_python(k, out, n):
+    a, b = k.var(1.0), k.var(2.0)
+    with k.if_(n > 0):
+        a = b
+    if out is None:
+        out[0] = a
+
+
 WRONG = [
     *(an_entry, an_entry_by_its_end, entries_in_turns, entries_of_a_loop_of_python, a_key, a_number_for_a_variable),
     *(all_entries_in_a_list, a_name, a_value, a_name_in_an_else, an_attribute, names_in_turns_in_a_loop_that_runs),
-    a_name_read_after_the_block_around,
+    *(a_name_read_after_the_block_around, a_block_beside_others_in_one_statement),
+    *(read_in_a_test_of_python, read_in_a_test_of_a_loop_of_python),
 ]
 
 
@@ -224,7 +259,7 @@ def another_object(k, out, n):
 RIGHT = [
     *(set_as_the_fix_says, read_in_the_block_alone, bound_again_before_it_is_read, bound_back, another_entry_is_read),
     *(read_where_the_same_threads_come, a_count_of_the_build, the_same_value_in_each_round),
-    *(a_function_that_is_not_called, another_object),
+    *(a_function_that_is_not_called, another_object, read_in_a_branch_of_python),
 ]
 
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import nvbackend as nvb
-from nvbackend import DiagnosticError, Major, Pointer, SwizzleMode, f16, f32, i32, u8
+from nvbackend import DiagnosticError, Major, Pointer, SwizzleMode, f16, f32, i32, s64, u8, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import ComposedLayout, Layout, Swizzle, make_ordered_layout
 from nvbackend.signature import Parameter, Scalar
@@ -288,3 +288,25 @@ def test_narrow_elements_are_unpacked(packed):
     scene.k.copy(copy, part, registers)
     qualifier = {4: "b8x16.b4x16_p64", 6: "b8x16.b6x16_p32"}[packed]
     assert scene.ptx().count(f"ldmatrix.sync.aligned.m8n16.x4.shared.{qualifier}") == 1
+
+
+@pytest.mark.parametrize("kind", [i32, u32, s64], ids=str)
+def test_an_index_is_compared_in_its_own_type(kind):
+    """One that is known in s32; a dimension without a bound counts for nothing."""
+    parameters = [Parameter("out", Pointer(u32)), Parameter("begin", Scalar(kind)), Parameter("end", Scalar(kind))]
+    k = KernelBuilder("inside", "sm_80", threads=32, parameters=parameters)
+    out, begin, end = k.arguments
+    known, moved = (k.identity_tensor((32, 2), at=first) for first in ((7, 2), (begin, begin)))
+    bounded = (known.below(end.to(i32), None), known.below(None, 3), moved.below(end, None), moved.below(end, 3))
+    for place, inside in enumerate(bounded):
+        for row in range(2):
+            out[place * 2 + row] = k.select(inside.holds((5 + row, row)), k.const(1, u32), 0)
+    assert known.below(None, None).holds((3, 0)) is None
+    loaded = nvb.runtime.load(k.compile(assemble=False), device="simulator")
+    for first, last in ((1, 12), (1, 13), (1, 7), (2, 7), (2, 8), (3, 14)):
+        got = np.zeros(8, np.uint32)
+        loaded.launch(1, got, first, last)
+        rows = [[at + row < last for row in (5, 6)] for at in (7, first)]
+        columns = [[True, False], [first < 3, first + 1 < 3]]
+        both = [one and other for one, other in zip(rows[1], columns[1], strict=True)]
+        assert got.tolist() == [*rows[0], *columns[0], *rows[1], *both]

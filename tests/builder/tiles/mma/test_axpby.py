@@ -65,6 +65,7 @@ def image(element: nvb.ElementType, columns: int, seed: int) -> np.ndarray:
         (s32, s32, s32, 1, -5, True),
         (f32, bf16, f16, 1.0, -2.0, False),
         (f16, f16, f16, 4.0, 0.5, True),
+        (f16, f16, f16, 0.3, 0.11, True),
         (f16, f32, f32, 4.0, 0.5, False),
         (s32, s32, s32, 3, -5, True),
         (s32, s32, s32, 3, -5, False),
