@@ -39,7 +39,7 @@ def tmem_layout(atom: MmaAtom, operand: MmaOperand, shape: IntTuple, bits: int) 
         instead = "take an atom of 128 rows, or one that has A in shared memory"
         FRAGMENT.fail(operand=operand.value, mma=atom, given=text(shape), problem=problem, instead=instead)
     block, apart = _block(atom, operand, rows, columns)
-    tiles = Layout(tuple(rest), compact(tuple(rest), apart)) if rest else Layout(1, 0)
+    tiles = Layout(tuple(rest), compact(tuple(rest), apart))
     virtual = tiled_product(block, tiles)
     width = COLUMN_BITS if operand is MmaOperand.C else bits
     used = -(-cosize(virtual) // LANES) * width // COLUMN_BITS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from nvbackend.signature import Parameter, Pointer, Scalar
 from nvbackend.tiled import TiledMMA, make_tiled_mma
 from nvbackend.tiled.fragment import make_fragment
 from nvbackend.tiled.operand import MmaOperand
+from nvbackend.tiled.tensor_memory import tmem_cell
 from tests.support.host import run_on_host
 
 HOPPER = "SM90_64x128x16_F32F16F16_SS<Major::{a}, Major::{b}>"
@@ -88,6 +90,15 @@ def test_a_weight_stationary_a_of_few_rows_is_unknown() -> None:
     mma = make_tiled_mma("SM100_MMA_F16BF16_WS_TS<half_t, half_t, float, 64, 64, Major::K, Major::K>")
     with pytest.raises(DiagnosticError, match=r"tiled-mma\.fragment.*no second source"):
         mma.get_slice(0).partition_fragment_A(Layout((64, 16)))
+
+
+def test_a_weight_stationary_a_of_all_rows_is_where_a_is_elsewhere() -> None:
+    """A row in each lane, and two elements of 16 bits in a column."""
+    mma = make_tiled_mma("SM100_MMA_F16BF16_WS_TS<half_t, half_t, float, 128, 64, Major::K, Major::K>")
+    fragment = mma.get_slice(0).partition_fragment_A(Layout((128, 48)))
+    for row, column in itertools.product(range(128), range(48)):
+        index = fragment((row, column % 16), 0, column // 16)
+        assert tmem_cell(index, 16) == (row, column // 2, column % 2 * 16)
 
 
 def test_cute_prints_of_tensor_memory() -> None:
