@@ -88,3 +88,27 @@ def test_a_count_that_a_loop_ends_at_is_no_place() -> None:
             phase ^= 1
 
     assert tried(counted.build)[0]["n"] > 1
+
+
+@pytest.mark.parametrize("kind", [i32, u32], ids=str)
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_size_whose_last_place_is_asked_for_is_a_size(kind: Any, turned: bool) -> None:
+    """`index < count` beside `index + 1 == count`: with no thread below it, nothing of the kernel would run."""
+
+    @nvb.kernel("sm_80", threads=ROW)
+    def shifted(k, x: nvb.Pointer[f32], y: nvb.Pointer[f32], count: kind):  # type: ignore[valid-type]
+        tile = k.shared(f32, ROW + 1, name="tile")
+        thread = k.thread_id()
+        index = k.block_id() * ROW + thread
+        size = count.to(i32)
+        inside = (size > index) if turned else (index < size)
+        with k.if_(inside):
+            tile[thread] = x[index]
+        with k.if_(index + 1 == size):
+            tile[thread + 1] = 0.0
+        with k.if_(inside):
+            y[index] = tile[thread] + tile[thread + 1]
+
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        shifted.build()
+    assert [one.rule_id for one in caught.value.diagnostics] == ["shared.missing-barrier"]
