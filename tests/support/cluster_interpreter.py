@@ -16,7 +16,7 @@ import numpy as np
 
 from nvbackend.intrinsics.row.row import Row
 from tests.support import products
-from tests.support.cta_interpreter import _SHARED, _SPACE, Collective, Recorded, _next, _Thread
+from tests.support.cta_interpreter import _SHARED, _SPACE, MOST_SHARED_BYTES, Collective, Recorded, _next, _Thread
 from tests.support.warp_interpreter import LANES, read
 
 _PEER_BITS = 24
@@ -87,7 +87,7 @@ class Cluster:
         self.ctas = []
         self.copies: list[tuple[Cta, Row, dict[str, Any]]] = []
         for rank in range(k.cluster_size):
-            one = Cta(rank, {**arrays, _SHARED: np.zeros(1 << 17, np.uint8)})
+            one = Cta(rank, {**arrays, _SHARED: np.zeros(MOST_SHARED_BYTES, np.uint8)})
             one.threads = [_Thread(k, thread, starts, one.memory).run() for thread in range(k.threads)]
             one.asked = [next(thread, None) for thread in one.threads]
             one.arrived = [0] * k.threads

@@ -19,6 +19,8 @@ from nvbackend.intrinsics.row.row import Row
 from tests.support.warp_interpreter import LANES, base_of, pack, read, signed, together, unpack
 
 _SHARED = 0
+MOST_SHARED_BYTES = 227 << 10
+"""What a CTA of sm_90 may have (CUDA Programming Guide, compute capabilities)."""
 """Where shared memory begins; each array has a gibibyte of its own behind it."""
 _SPACE = 1 << 30
 Collective = tuple[Row, dict[str, Any]]
@@ -51,7 +53,7 @@ def run(k: Recorded, threads: int, arguments: dict[str, np.ndarray]) -> None:
     """Execute the kernel in one CTA on arrays, which it changes."""
     memory = {number * _SPACE + _SPACE: one.reshape(-1).view(np.uint8) for number, one in enumerate(arguments.values())}
     starts = dict(zip(arguments, memory, strict=True))
-    memory[_SHARED] = np.zeros(1 << 17, np.uint8)
+    memory[_SHARED] = np.zeros(MOST_SHARED_BYTES, np.uint8)
     waiting = [_Thread(k, thread, starts, memory).run() for thread in range(threads)]
     asked: list[Collective | None] = [next(one, None) for one in waiting]
     while any(one is not None for one in asked):

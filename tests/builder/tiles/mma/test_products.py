@@ -35,7 +35,7 @@ class Bench:
         self.maps: dict[str, TensorMap] = {}
         parameters = [Parameter("out", Pointer(f32))]
         for name, layout, matrix in (("a", a, self.a), ("b", b, self.b)):
-            kind = nvb.TensorMap(f16, (layout.panel_box[0], layout.panel_box[1]), layout.swizzle.span)
+            kind = nvb.TensorMap(f16, layout.tma_box, layout.swizzle.span)
             parameters.append(Parameter(name, kind))
             array = matrix if layout.major is Major.K else np.ascontiguousarray(matrix.T)
             self.maps[name] = TensorMap(array.view(np.uint16), kind.box, kind.swizzle)

@@ -23,7 +23,7 @@ BARRIERS = (0, 1)
 BYTES = (16, 32)
 DEADLOCKS = {"mbarrier.deadlock", "mbarrier.no-arrival"}
 """What says that a wait never ends."""
-COUNTED = {"mbarrier.arrivals", "mbarrier.wrong-bytes"}
+COUNTED = {"mbarrier.arrivals", "mbarrier.wrong-bytes", "mbarrier.wrong-barrier"}
 """What says that the sums of the program are wrong."""
 
 # -- programs: ("arrive", barrier), ("wait", barrier, parity), ("fill", barrier, expected, brought), ("loop", 2, ...)
@@ -210,6 +210,12 @@ def made_up_for(program):
     fills = [one for role in program for one in unrolled(role) if one[0] == "fill"]
     uneven = {one[1] for one in fills if one[2] != one[3]}
     return any(sum(one[2] - one[3] for one in fills if one[1] == number) == 0 for number in uneven)
+
+
+def test_bytes_that_one_barrier_lacks_and_the_other_has_are_another_barriers():
+    program, counts = ([], [("fill", 1, 32, 16), ("wait", 1, 0), ("fill", 0, 16, 32)]), (1, 1)
+    assert held_up_in_first_phases(program, executed(program, counts))
+    assert verdict(program, counts) == {"mbarrier.wrong-barrier"}
 
 
 def test_bytes_that_another_copy_makes_up_for_are_beyond_the_sums():
