@@ -74,19 +74,24 @@ class _Refills:
     def find(self) -> Iterator[tuple[Run, Run]]:
         """The multiplies and the fills after them."""
         for first, second in self._pairs.find():
-            concerns = _concerns_all_warps if first.kind is AccessKind.MULTIPLY else self._goes_on
+            reader = self._reader(first, second)
             if (
-                concerns(first, second)
-                and self._follows(first, second)
+                reader is not None
+                and self._follows(first, reader, second)
                 and relation(first, second) is Relation.SURE
                 and not self._pairs.is_ordered_somewhere(first, second)
             ):
                 yield first, second
 
-    def _follows(self, first: Run, second: Run) -> bool:
+    def _reader(self, first: Run, second: Run) -> str | None:
+        """The block that always comes with a multiply of what is filled; None where who fills may know it is done."""
+        if first.kind is AccessKind.MULTIPLY:
+            return first.site.block if _concerns_all_warps(first, second) else None
+        by, also = self._pairs.crew(first), self._pairs.crew(second)
+        return None if by is None or also is None or not self._goes_on(first, by, second, also) else by.anchor
+
+    def _follows(self, first: Run, reader: str, second: Run) -> bool:
         """Whether who fills has multiplied before: always, or in each round of the loop that both are in."""
-        crew = self._pairs.crew(first)
-        reader = first.site.block if crew is None or first.kind is AccessKind.MULTIPLY else crew.anchor
         if self._pairs.is_before(first, reader, second):
             return True
         loops = self._pairs.loops
@@ -95,22 +100,15 @@ class _Refills:
             return False  # in another round it is another place
         return loops.every_round(loop, reader)
 
-    def _goes_on(self, first: Run, second: Run) -> bool:
+    def _goes_on(self, first: Run, by: Crew, second: Run, also: Crew) -> bool:
         """Whether who fills, where tcgen05 reads, certainly does not know that the multiplies are done.
 
         The thread that multiplied knows what it waits for itself, another one what it waits for since both met.
         """
-        by, also = self._pairs.crew(first), self._pairs.crew(second)
-        if by is None or also is None:
-            return False
-        if _is_one(by) and (by.bits, by.elected) == (also.bits, also.elected):
+        if (by.bits, by.elected) == (also.bits, also.elected):
             return True
         last = self._pairs.last[first.number]
         return self._pairs.last[second.number] <= last and self._syncs.before(last) == self._syncs.everybody
-
-
-def _is_one(crew: Crew) -> bool:
-    return crew.bits.bit_count() == 1
 
 
 def _concerns_all_warps(first: Run, second: Run) -> bool:
