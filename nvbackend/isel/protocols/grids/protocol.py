@@ -114,8 +114,9 @@ def _access(site: Site) -> _Access | None:
     if not name:
         return None
     said = instr.semantics
-    brings = said.mbarrier is not None and MbarrierUse.COMPLETE in said.mbarrier
-    return _Access(site, name, any(use.writes for use in said.memory) if instr.row is None else not brings)
+    # A copy that completes at an mbarrier brings what it reads.
+    writes = any(use.writes for use in said.memory) if instr.row is None else said.mbarrier is None
+    return _Access(site, name, writes)
 
 
 def _of_map(instr: MachineInstr) -> str | None:

@@ -58,17 +58,21 @@ def test_an_array_that_is_cleared_before_the_wait() -> None:
     assert said(kernel) == [(CONFLICT, "y")]
 
 
-@pytest.mark.parametrize(("barrier", "wrong"), [(False, True), (True, False)])
-def test_a_warp_that_does_not_wait_comes_after_one_that_does_by_a_barrier(barrier: bool, wrong: bool) -> None:
+@pytest.mark.parametrize(("barrier", "wrong"), [("none", True), ("sync", False), ("arrive", True)])
+def test_a_warp_that_does_not_wait_comes_after_one_that_does_by_a_barrier(barrier: str, wrong: bool) -> None:
+    """By one that it waits at: an arrival of its own tells it nothing."""
+
     def kernel(k, x: nvb.Pointer[f32], y: nvb.Pointer[f32]):
         k.barrier.sync()  # before the wait: it says nothing of it
         with k.if_(k.warp_id() == 0):
             k.griddepcontrol("wait")
-            if barrier:
+            if barrier != "none":
                 k.barrier.sync(1, 64)
         with k.else_():
-            if barrier:
+            if barrier == "sync":
                 k.barrier.sync(1, 64)
+            elif barrier == "arrive":
+                k.barrier.arrive(1, 64)
             y[k.lane_id()] = x[k.lane_id()]
 
     with pytest.warns(nvb.DiagnosticWarning) if wrong else pytest.MonkeyPatch.context():
