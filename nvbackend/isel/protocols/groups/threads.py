@@ -28,12 +28,12 @@ Step = Callable[[Semantics], Collection[Completion | None]]
 """What an instruction completes in a step."""
 
 
-def _closes(said: Semantics) -> tuple[Completion | None, ...]:
-    return (said.commits, said.tracks)
+def _closes(said: Semantics) -> set[Completion | None]:
+    return {said.commits, said.tracks}
 
 
-def _ends(said: Semantics) -> tuple[Completion | None, ...]:
-    return (said.awaits, said.tracks)
+def _ends(said: Semantics) -> set[Completion | None]:
+    return {said.awaits, said.tracks}
 
 
 _STEPS: tuple[Step, ...] = (_closes, _ends)
@@ -47,8 +47,7 @@ def check_group_threads(function: MachineFunction) -> list[Diagnostic]:
         return []
     completed = [{completion for said in there for completion in step(said)} for step in _STEPS]
     wanted = [completion for completion in COMPLETIONS if all(completion in step for step in completed)]
-    parted = len(set(coming(function).values())) > 1 if wanted else False
-    return list(_GroupThreads(function).find(wanted)) if parted else []
+    return list(_GroupThreads(function).find(wanted)) if wanted else []
 
 
 class _GroupThreads:
@@ -141,7 +140,7 @@ class _GroupThreads:
     def _named(self, threads: int) -> str:
         if threads == everyone(self._function):
             return "all threads"
-        first, last = (threads & -threads).bit_length() - 1, threads.bit_length() - 1
+        first, last = (threads ^ threads - 1).bit_length() - 1, threads.bit_length() - 1
         if threads.bit_count() == 1:
             return f"thread {first}"
         some = "" if threads.bit_count() == last - first + 1 else "some of "
