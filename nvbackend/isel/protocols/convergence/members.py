@@ -60,7 +60,7 @@ def _kept_away(come: int, mask: int) -> int | None:
     if not missing or not all(missing):
         return None
     lane = missing[0]
-    return (lane & -lane).bit_length() - 1
+    return (lane ^ lane - 1).bit_length() - 1
 
 
 def _warps(threads: int) -> Iterator[int]:
