@@ -36,7 +36,7 @@ _ONE = np.uint64(1)
 
 def _by_lane(cta: Cta, operands: Sequence[Known]) -> list[tuple[Numbers, Mask]]:
     """The operands, and where they are known, by elected lane, rank, warp and lane."""
-    tables = [(np.uint64(0) if operand.numbers is None else operand.numbers, _where(operand)) for operand in operands]
+    tables = [(np.uint64() if operand.numbers is None else operand.numbers, _where(operand)) for operand in operands]
     # Where numbers are known may differ by more than the numbers do.
     outer = np.broadcast_shapes(*(np.shape(table)[:2] for pair in tables for table in pair))
 

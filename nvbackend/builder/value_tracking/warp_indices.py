@@ -35,10 +35,12 @@ def unshare_parted(
     """
     replaced: dict[ir.Value, ir.Value] = {}
     waiting = [index for index in indices if index.shuffle in index.shuffle.parent.instructions]
-    divergence = divergence_of(machine) if waiting and not everywhere else None
+    if not waiting:
+        return replaced
+    divergence = None if everywhere else divergence_of(machine)
     for index in waiting:
         block = index.shuffle.parent
-        if everywhere or (divergence is not None and divergence.is_parted(block.name, Scope.WARP)):
+        if divergence is None or divergence.is_parted(block.name, Scope.WARP):
             own = ir.CastInstr(block, "bitcast", index.own, index.shuffle.type)
             own._name = index.shuffle.name  # what was computed from it goes on by that name
             block.instructions[block.instructions.index(index.shuffle)] = own

@@ -78,6 +78,7 @@ REFUSED = [
     ("memory.atomic", "sm_90a", lambda u: u.k.atomic.exchange(u.halves, 1.0)),
     ("memory.atomic", "sm_90a", lambda u: u.k.atomic.reduce(u.words, "sub", 1)),
     ("memory.atomic", "sm_90a", lambda u: u.words.atomic("nand", 1)),
+    ("memory.atomic", "sm_90a", lambda u: u.k.atomic.add(u.words, u.n, element="e4m3x4")),
     ("instruction.variant", "sm_90a", lambda u: u.k.atomic.reduce(u.words, "exch", 1)),
     ("instruction.variant", "sm_90a", lambda u: u.k.atomic.add(u.words, 1, order="seq_cst")),
     ("instruction.variant", "sm_90a", lambda u: u.k.atomic.add(u.words, 1, scope="warp")),

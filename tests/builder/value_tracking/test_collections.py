@@ -150,3 +150,28 @@ def test_what_is_known_of_one_warp_is_not_taken_for_all(name: str, known: str) -
     found = k.core.execution.known(function(k, some, number).ir)
     assert (found.certain, found.apparent) == (scope, scope)
     assert found.is_whole is False
+
+
+@pytest.mark.parametrize("operation", EXPECTED)
+def test_a_call_gives_what_its_members_have(operation: str) -> None:
+    k = KernelBuilder("all", "sm_100a", threads=THREADS)
+    thread = k.thread_id()
+    number = thread * 7 % 5
+    calls: dict[str, Callable[[], Any]] = {
+        **{f"vote {mode}": lambda mode=mode: k.warp.vote(mode, number == 2) for mode in ("any", "all", "uni")},
+        "vote ballot": lambda: k.warp.ballot(number == 2),
+        "match any": lambda: k.warp.match("any", number),
+        "match all": lambda: k.warp.match("all", number, equal=True),
+    }
+    name, _, sign = operation.partition(" ")
+    signed_number = number.to(u32) if sign == "u32" else number - 2
+    found = calls.get(operation, lambda: k.warp.reduce(name, signed_number))()
+    taken = [own * 7 % 5 - (0 if sign in ("u32", "any", "all") else 2) & ALL for own in range(THREADS)]
+    if name == "vote":
+        taken = [int(own * 7 % 5 == 2) for own in range(THREADS)]
+    for number_of, one in enumerate(found if isinstance(found, tuple) else (found,)):
+        known = k.core.execution.known(one.ir)
+        assert known.is_whole
+        numbers = np.broadcast_to(known.numbers, (1, 1, THREADS))[0, 0].tolist()
+        warps = [taken[:32], taken[32:]]
+        assert numbers == [EXPECTED[operation](lanes, ALL, own)[number_of] for lanes in warps for own in range(32)]

@@ -12,7 +12,8 @@ from llvmlite import ir
 from nvbackend.builder.lower.conversions import llvm_type
 from nvbackend.builder.thread_tables.tables import constant
 from nvbackend.builder.value_tracking.known import Known
-from nvbackend.builder.value_tracking.results import float_constant, float_result
+from nvbackend.builder.value_tracking.results import constant_of, float_constant, float_result
+from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.intrinsics.row.types import ElementType, bf16, f16, f32, f64
 
 FLOATS = {f16: 11, bf16: 8, f32: 24, f64: 53}
@@ -33,6 +34,14 @@ def holds(element: ElementType, number: float) -> bool:
         return float(np.float32(number)) == number and not int(np.float32(number).view(np.uint32)) & 0xFFFF
     kind = {f16: np.float16, f32: np.float32, f64: np.float64}[element]
     return float(kind(number)) == number
+
+
+@pytest.mark.parametrize("element", FLOATS, ids=str)
+def test_a_float_that_an_integer_spells(element: ElementType) -> None:
+    """llvmlite takes one. Its number is not looked at: it is the same in all threads."""
+    for number in (0, 3, -7):
+        known = constant_of(ir.Constant(llvm_type(element), number))
+        assert (known.numbers, known.certain) == (None, Scope.GRID)
 
 
 @pytest.mark.parametrize("element", FLOATS, ids=str)

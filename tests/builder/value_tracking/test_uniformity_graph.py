@@ -2,7 +2,10 @@
 
 from llvmlite import ir
 
+from nvbackend.builder.thread_tables.tables import Cta
+from nvbackend.builder.value_tracking.uniformity import branches
 from nvbackend.builder.value_tracking.uniformity_graph import Entry, Graph, Stores
+from nvbackend.intrinsics.row.semantics import Scope
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
 
@@ -91,3 +94,20 @@ def test_a_slot_whose_address_is_stored_or_passed_may_hold_anything():
     stores = Stores(function)
     assert [stores.is_unknown(builder.load(slot)) for slot in (stored, passed, kept)] == [True, True, False]
     assert stores.last("entry", home) is stored
+
+
+def test_a_condition_that_no_way_brings_is_nobodys():
+    """Two blocks that only lead to each other: nothing decides, so nothing parts, and no side is taken."""
+    function, builder, _ = _function()
+    dead, end = function.append_basic_block("dead"), function.append_basic_block("end")
+    builder.branch(end)
+    builder.position_at_end(dead)
+    phi = builder.phi(ir.IntType(1))
+    phi.add_incoming(phi, dead)
+    builder.cbranch(phi, dead, end)
+    builder.position_at_end(end)
+    builder.ret_void()
+    scopes = {phi: Scope.THREAD}
+    (branch,) = branches(function, Cta(64, 1, (64, 1, 1)), {}, scopes).values()
+    assert (branch.uniform, branch.one_thread, branch.fixed, branch.location) == (Scope.GRID, False, False, None)
+    assert scopes == {phi: Scope.GRID}

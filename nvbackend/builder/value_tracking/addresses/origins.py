@@ -137,7 +137,6 @@ def _sum(number: ir.Value, mapped: Container[ir.Value]) -> tuple[str, Sequence[i
             return _CERTAIN
         if term in mapped:
             problem = problem or _OF_PEER
-            continue
         several = _choices(term)
         if several:
             choices += several
