@@ -153,7 +153,7 @@ def accesses_of(instr: MachineInstr) -> Iterator[tuple[AccessKind, MemoryTouch]]
 @kept_of_text
 def shared_accesses(function: MachineFunction) -> Mapping[int, Sequence[tuple[AccessKind, MemoryTouch]]]:
     """The accesses of all instructions that have any, by their positions."""
-    sites = (site for of_block in sites_of(function).values() for site in of_block if site.instr.memory)
+    sites = (site for of_block in sites_of(function).values() for site in of_block)
     return {site.position: accesses for site in sites if (accesses := [*accesses_of(site.instr)])}
 
 

@@ -157,7 +157,7 @@ def reverse_postorder(function: MachineFunction) -> list[str]:
 
 def union(left: Mapping[Key, frozenset[Fact]], right: Mapping[Key, frozenset[Fact]]) -> Mapping[Key, frozenset[Fact]]:
     """The facts of both by their keys: how two paths join that each add some."""
-    if left is right or not right:
+    if left is right:
         return left
     joined = dict(left)
     for key, facts in right.items():

@@ -143,7 +143,7 @@ class Footprints:
         common: set[Terms] = set()
         accesses: list[tuple[MemoryTouch, int]] = []
         for site, touch in run.accesses:
-            place = None if self._values is None else self._offset(touch.symbol)
+            place = self._offset(touch.symbol)
             size = _most_bytes_of_a_thread(site.instr, touch)
             if place is None or size is None:
                 return None
@@ -159,7 +159,7 @@ class Footprints:
 
     def _terms(self, run: Run) -> set[Terms]:
         """The run-time parts of its places: runs with none in common share no byte for certain."""
-        places = (self._offset(touch.symbol) for _, touch in run.accesses[:_MOST] if self._values is not None)
+        places = (self._offset(touch.symbol) for _, touch in run.accesses[:_MOST])
         return {terms for _, terms in filter(None, places)}
 
     def _footprint(self, run: Run, crew: Crew) -> _Footprint:
@@ -167,7 +167,7 @@ class Footprints:
         if key not in self._found:
             by_terms: dict[Terms, list[ByteAccess]] = {}
             for site, touch in run.accesses[:_MOST]:
-                place = None if self._values is None else self._offset(touch.symbol)
+                place = self._offset(touch.symbol)
                 if place is not None:
                     numbers, terms = place
                     starts = [touch.offset + number for number in numbers]
@@ -182,7 +182,8 @@ class Footprints:
         return self._offsets[symbol]
 
     def _evaluate(self, symbol: str) -> tuple[Sequence[int], Terms] | None:
-        assert self._values is not None
+        if self._values is None:
+            return None
         numbers, terms = [0] * self._threads, []
         for name, factor in symbol_terms(symbol):
             known = self._values.numbers(name)
@@ -308,4 +309,4 @@ def _warp(threads: int) -> int:
 
 
 def _lowest(threads: int) -> int:
-    return (threads & -threads).bit_length() - 1
+    return (threads ^ threads - 1).bit_length() - 1

@@ -255,7 +255,7 @@ class MachineBlock:
     sides: tuple[int, int] | None = None
     ranks: tuple[int, int] = (0, 0)
     crew: Crew | None = None
-    plain: list[tuple[MachineInstr | None, MachineInstr]] = field(default_factory=list, compare=False, repr=False)
+    plain: list[tuple[MachineInstr | None, MachineInstr]] = field(default_factory=list)
 
     __repr__ = short_repr
 
@@ -380,9 +380,9 @@ class MachineFunction:
     target: Target
     blocks: dict[str, MachineBlock] = field(default_factory=dict)
     attributes: dict[str, object] = field(default_factory=dict)
-    values: RunTimeValues | None = field(default=None, compare=False, repr=False)
-    assertions: list[Assertion] = field(default_factory=list, compare=False, repr=False)
-    kept: dict[tuple[bool, object], object] | None = field(default=None, init=False, compare=False, repr=False)
+    values: RunTimeValues | None = field(default=None, compare=False)
+    assertions: list[Assertion] = field(default_factory=list, compare=False)
+    kept: dict[tuple[bool, object], object] | None = field(default=None, init=False, compare=False)
 
     def __getstate__(self) -> dict[str, object]:
         """What a copy has: not what the builder and the analyses know of it, which ends with them."""

@@ -242,14 +242,11 @@ def test_two_warps_meet_in_a_byte(seed: int, most: int) -> None:
             if not (fixed and base is not None) and mine // 32 != theirs // 32 and threads | inside == inside
         }
         footprints = Footprints(function())
-        start = chance.randrange(-16, 256, 4)
-        inside_of = [(start, start + 4), (start - 4096, start), (start, start + 4096)]
-        for low_end, high_end in inside_of:
-            reached = any(
-                base is None and bytes_.start < high_end and low_end < bytes_.stop
-                for one in ours
-                for _, bytes_, base in accessed(*one, by)
-            )
+        reached_bytes = [bytes_ for one in ours for _, bytes_, base in accessed(*one, by) if base is None]
+        edges = {end for bytes_ in reached_bytes for end in (bytes_.start, bytes_.stop)}
+        for start in (chance.randrange(-16, 256, 4), min(edges, default=0), max(edges, default=0)):
+            low_end, high_end = chance.choice([(start, start + 4), (start - 4096, start), (start, start + 4096)])
+            reached = any(bytes_.start < high_end and low_end < bytes_.stop for bytes_ in reached_bytes)
             assert footprints.reaches(first, by, low_end, high_end) is reached
         met += is_one_of(footprints.overlap(first, by, second, also, inside, fixed), expected)
         met += is_one_of(

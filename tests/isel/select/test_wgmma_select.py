@@ -266,6 +266,21 @@ def test_ptx_version(request_: WgmmaRequest, version: tuple[int, int], message: 
     assert why_not(GATES, request_, Target.parse("sm_90a", (version[0], version[1] + 1))) == []
 
 
+@pytest.mark.parametrize(
+    ("request_", "name", "version", "rule"),
+    [
+        (WgmmaRequest(8, 32, s32, s8, u8), "sm_90", (8, 3), "wgmma.target"),
+        (WgmmaRequest(8, 32, f16, f16, f16, sparse=True), "sm_90", (8, 1), "wgmma.target"),
+        (WgmmaRequest(8, 32, f32, f16, bf16, sparse=True), "sm_90a", (8, 1), "wgmma.types"),
+        (WgmmaRequest(8, 64, f32, f64, f64, sparse=True), "sm_90a", (8, 1), "wgmma.types"),
+    ],
+)
+def test_a_newer_ptx_is_asked_for_only_where_it_would_do(
+    request_: WgmmaRequest, name: str, version: tuple[int, int], rule: str
+) -> None:
+    assert [found.rule_id for found in why_not(GATES, request_, Target.parse(name, version))] == [rule]
+
+
 def test_every_rule_has_a_request_that_breaks_it() -> None:
     shown = {rule for rule, *_ in ONE_RULE} | {"wgmma.target", "wgmma.ptx-version"}
     assert {gate.rule.id for gate in GATES} == shown

@@ -133,7 +133,7 @@ class _Walk:
             if position in self.held:
                 if position in self._parked:
                     threads |= self._parked[position][2]
-                self._parked[position] = (block, place + 1, threads)
+                self._parked[position] = (block, place, threads)
                 return
             if position in self._uses.arrivals and position not in self.made:
                 self._arrive(use)

@@ -55,8 +55,8 @@ class Reaches:
     def times(self, use: Use, rank: int, target: int) -> int | None:
         """How many of them reach the mbarrier of the CTA `target`; None where that is not known."""
         reach, threads = use.site.instr.reach, self.threads(use, rank)
-        targets = 0 if threads == 0 else self.targets(use, rank)
-        if targets is not None and not targets >> target & 1:
+        targets = self.targets(use, rank)
+        if threads == 0 or (targets is not None and not targets >> target & 1):
             return 0
         if targets is None or threads is None:
             return None

@@ -48,17 +48,21 @@ class Busy:
         return block in self.accumulators or block in self.fragments
 
 
+NOWHERE = -1
+"""In the place of a position, before all of them: there is no such instruction."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Trail:
     """The history of an mma in flight, as positions: issue, commit, the last wait that left it; its age there."""
 
     mma: int
-    commit: int = -1
-    wait: int = -1
+    commit: int = NOWHERE
+    wait: int = NOWHERE
     age: int = 0
 
     def positions(self) -> Iterable[int]:
-        """Every place that it names, -1 for one that there is not."""
+        """Every place that it names, NOWHERE for one that there is not."""
         return (self.mma, self.commit, self.wait)
 
 
@@ -119,7 +123,7 @@ class FenceUse:
 
     fence: int
     needed: bool
-    mma: int = -1
+    mma: int = NOWHERE
     block: RegisterBlock | None = None
 
 

@@ -15,6 +15,7 @@ from nvbackend.isel.machine.function import Access, RegisterBlock
 from nvbackend.isel.machine.words import MOST_NOTES
 from nvbackend.isel.protocols.wgmma import rules
 from nvbackend.isel.protocols.wgmma.state import (
+    NOWHERE,
     PENDING,
     Shape,
     Trail,
@@ -62,7 +63,7 @@ class Wording:
         else:
             reason = self._left(trail, self._uses(finding, "wrote"))
             fix = f"put {_wait(finding.age - 1, finding.blocks)} before this line"
-            if trail.wait >= 0:
+            if trail.wait != NOWHERE:
                 fix += (
                     f", or let the wait of {self._line(trail.wait)} leave {trail.age - 1} in flight: "
                     f"k.wgmma.wait_group({trail.age - 1}, ...), or in_flight={trail.age - 1} of k.wgmma.group"
@@ -166,7 +167,7 @@ class Wording:
         """Why a committed group is still in flight: the wait that left it, or the lack of one."""
         group = f"group {self._groups[trail.commit]}"
         named = f"{group}, which {uses}," if uses else group
-        if trail.wait < 0:
+        if trail.wait == NOWHERE:
             return f"no wait_group is between the commit of {named.removesuffix(',')} and this line"
         pending = self._sites[trail.wait].instr.immediates[PENDING]
         arithmetic = self._arithmetic(pending, trail.age, self._groups[trail.commit])
@@ -212,9 +213,9 @@ class Wording:
 
     def _history(self, trail: Trail) -> Notes:
         notes = [("the mma is issued here", trail.mma)]
-        if trail.commit >= 0:
+        if trail.commit != NOWHERE:
             notes.append((f"group {self._groups[trail.commit]} is closed here", trail.commit))
-        if trail.wait >= 0:
+        if trail.wait != NOWHERE:
             pending = self._sites[trail.wait].instr.immediates[PENDING]
             notes.append((f"wait_group {pending} leaves it in flight here", trail.wait))
         return tuple((text, self._sites[position].instr.location) for text, position in notes)

@@ -6,11 +6,14 @@ What is expected is written down by hand from the order that PTX ISA 8 (release 
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 import nvbackend as nvb
 from nvbackend import f32, i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.isel.protocols.cluster.exchanges import check_exchanges
 from nvbackend.signature import Parameter, Pointer, Scalar
 
 RACE = "cluster.missing-barrier"
@@ -412,3 +415,17 @@ def test_the_fix_says_what_is_wrong():
         texts[kind] = str(raised.value)
     assert "arrive with release: leave out relaxed=True" in texts["relaxed"]
     assert "put k.cluster.sync() between the two" in texts["cta"]
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_function_of_whose_numbers_nobody_knows(known):
+    """As one that was copied: nothing is said of it."""
+    k = KernelBuilder("exchange", "sm_90a", threads=128, cluster=2, parameters=[Parameter("out", Pointer(f32))])
+    own = k.shared(f32, 128)
+    k.cluster.sync()
+    k.cluster.map_shared_rank(own, k.cluster.peer_rank())[k.thread_id()] = 1.0
+    k.arguments[0][k.thread_id()] = own[k.thread_id()]
+    k.return_()
+    k.core.link()
+    function = k.machine if known else copy.copy(k.machine)
+    assert [one.rule_id for one in check_exchanges(function)] == [RACE] * known

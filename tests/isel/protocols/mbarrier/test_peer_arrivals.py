@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 import nvbackend as nvb
@@ -49,3 +51,23 @@ def test_ones_own_arrival_and_wait_in_a_loop_are_of_one_phase(count: int, rounds
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_a_peer_may_run_ahead_and_fill_a_phase_in_several_rounds(count: int, rounds: int | None) -> None:
     assert said(count, remote=1, rounds=rounds) == []
+
+
+@pytest.mark.parametrize("waiting", [0, 1, None])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_phase_that_nobody_waits_for_may_stay_open(count: int, waiting: int | None) -> None:
+    """Each CTA arrives at its own, and rank 1 at that of rank 0 too: two arrivals there, and one at its own."""
+    k = KernelBuilder("kernel", "sm_90a", threads=64, cluster=2)
+    full = k.mbarrier.array(1, arrivals=count)
+    k.mbarrier.ready()
+    rank = k.cluster.rank()
+    with k.one_thread():
+        k.mbarrier.arrive(full)
+    with k.if_(rank == 1), k.one_thread():
+        k.mbarrier.arrive(full, rank=0)
+    with k.if_(rank == waiting) if waiting is not None else nullcontext():
+        k.mbarrier.wait(full, 0)
+    k.cluster.sync()
+    found = [one.values["rank"] for one in gather(k.finish) if one.rule_id == WRONG]
+    wrong = [rank for rank, arrivals in enumerate((2, 1)) if count not in range(1, arrivals + 1)]
+    assert found == [rank for rank in wrong if waiting in (rank, None)][:1]

@@ -60,3 +60,16 @@ def test_masks_that_differ_by_the_rank(masks: tuple[int, int], threads: tuple[in
 def test_a_cta_without_a_cluster_has_no_peers() -> None:
     instr = MachineInstr(ROW.opcode, ROW, facts={facts.MASK: 1})
     assert [list(reaches_of(instr, size)[0].peers) for size in (1, 2, 4)] == [[], [0, 1], [0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize("cluster", [1, 2, 4])
+def test_an_instruction_that_names_no_peer_reaches_its_own_cta(cluster: int) -> None:
+    instr = MachineInstr("arrive", facts={facts.THREADS: 3})
+    reaches, use = reaches_of(instr, cluster)
+    for rank in range(cluster):
+        assert reaches.targets(use, rank) == 1 << rank
+        assert [reaches.times(use, rank, target) for target in range(cluster)] == [
+            3 * (target == rank) for target in range(cluster)
+        ]
+        assert reaches.times_in_all(use, rank) == 3
+        assert reaches.may_reach([use], rank)

@@ -168,6 +168,23 @@ def test_reads_that_are_right(case):
     assert UNWAITED not in found(program)
 
 
+def test_what_is_sent_is_still_there():
+    """A copy to a peer reads its source, and so may others, at any time."""
+
+    def program(k, own, full, out, n):
+        source = k.shared(f32, 128, align=128)
+        source[k.thread_id()] = 1.0
+        k.fence.proxy_async()
+        k.cluster.sync()
+        expect(k, full)
+        with k.one_thread():
+            k.bulk.store(own, source, 512, barrier=full, rank=k.cluster.peer_rank())
+        out[k.thread_id()] = source[k.thread_id()]
+        k.mbarrier.wait(full, 0)
+
+    assert found(program) == []
+
+
 @pytest.mark.parametrize("attached", [False, True])
 @pytest.mark.parametrize("send", SENDS)
 def test_the_owner_of_an_attached_function_may_wait(send, attached):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 import nvbackend as nvb
@@ -92,6 +94,26 @@ def test_threads_of_which_nothing_is_known() -> None:
             out[k.thread_id()] = tile[k.thread_id()]
 
     assert RULE not in rules(kernel.build)
+
+
+@pytest.mark.parametrize("when", ["n > 3", "n <= 3", "always"])
+def test_a_copy_that_need_not_have_come(when: str) -> None:
+    """Who reads in the other case reads what was there before; nobody compares the two conditions."""
+
+    @nvb.kernel("sm_90a", threads=128)
+    def kernel(k, matrix: MATRIX, out: nvb.Pointer[f16], n: i32):
+        tile, full = k.shared(f16, 64 * 64, align=128), k.mbarrier.array(1, 1)
+        k.mbarrier.ready()
+        with k.if_(n > 3) if when != "always" else nullcontext():
+            with k.one_thread():
+                k.mbarrier.arrive(full, expect_tx=BYTES)
+                k.tma.load_box(tile, matrix, (0, 0), full)
+            with k.if_(k.warp_id() == 0):
+                k.mbarrier.wait(full, 0)
+        with k.if_(n > 3 if when == "n > 3" else n <= 3):
+            out[k.thread_id()] = tile[k.thread_id()]
+
+    assert (RULE in rules(kernel.build)) is (when == "always")
 
 
 def test_the_tile_of_another_copy() -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from nvbackend import DiagnosticError, KernelBuilder, u32
+from nvbackend import DiagnosticError, InstructionDescriptor, KernelBuilder, f16, f32, u32
+from nvbackend.intrinsics.mma import tcgen05
+from nvbackend.isel.machine.function import MemoryUse
+from nvbackend.isel.machine.tensor_memory_uses import tmem_uses
 from nvbackend.signature import Parameter, Scalar
 
 PER_REPETITION = {"32x32b": 1, "16x64b": 2, "16x128b": 4, "16x256b": 8}
@@ -63,3 +66,24 @@ def test_of_a_column_at_run_time_nothing_is_said(first: int, store: bool) -> Non
         else:
             k.tcgen05.wait_ld(k.tcgen05.ld(place, "32x32b", 64))
     assert [one.rule_id for one in k.finish().diagnostics] == []
+
+
+@pytest.mark.parametrize("stationary", [False, True])
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("m", [64, 128, 256])
+def test_d_has_as_many_columns_as_n_where_its_rows_fill_all_lanes(stationary: bool, group: int, m: int) -> None:
+    """PTX ISA 9.7.16.10.5: 128 rows of one CTA, or 256 of a pair; of weight-stationary ones nothing is said."""
+    rows = [
+        row
+        for row in tcgen05.rows()
+        if row.semantics.multiplies and bool(row.axes.get("weight_stationary")) is stationary
+        if row.semantics.cta_group == group and row.axes["kind"] == "f16"
+    ]
+    assert rows or (stationary and group == 2)
+    for row in rows:
+        described = InstructionDescriptor(kind="f16", m=m, n=96, a=f16, b=f16, d=f32)
+        known = not stationary and m == 128 * group
+        uses = tmem_uses(row, descriptor=described)
+        assert uses["d"] == (MemoryUse.ASYNC_WRITE, 96 if known else None)
+        assert uses.get("a", (MemoryUse.ASYNC_READ, 8))[1] == (8 if known or "a" not in uses else None)
+        assert {columns for _, columns in tmem_uses(row).values()} == {None}
