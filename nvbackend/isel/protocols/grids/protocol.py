@@ -98,9 +98,8 @@ class _Grids:
         return not any(self._follows(site, wait) for wait in self._waits)
 
     def _follows(self, first: Site, second: Site) -> bool:
-        if first.block == second.block and first.position < second.position:
-            return True
-        return second.block in self._flow.reached(self._flow.successors[first.block])
+        """Whether the second may come after the first; before it in one block it makes all late that follows."""
+        return first.block == second.block or second.block in self._flow.reached(self._flow.successors[first.block])
 
 
 def _waits(instr: MachineInstr) -> bool:
@@ -124,4 +123,4 @@ def _of_map(instr: MachineInstr) -> str | None:
     if instr.semantics.tensor_map is not TensorMapUse.COPY:
         return None
     name = instr.operands.get(_MAP, "").strip('%"')
-    return None if not name or name.startswith(".") else name
+    return None if name.startswith(".") else name

@@ -10,7 +10,8 @@ from llvmlite import ir
 from nvbackend import DiagnosticError, f32, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.value_tracking.addresses.origins import is_unknown
-from nvbackend.signature import Parameter, Pointer
+from nvbackend.isel.machine import facts
+from nvbackend.signature import Parameter, Pointer, Scalar
 
 
 def emitted(body) -> list[str]:
@@ -70,6 +71,21 @@ def test_its_window_is_named():
             k.shared_address(lost(k, own, peer), f32, 4, window="cluster")[0] = 1.0
 
     assert {*emitted(body)} == {"st.shared::cluster.b32"}
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_whose_memory_it_is_stays_known_where_the_window_is_named(rank):
+    """Also by the call that says it; of a number from outside it is not known."""
+    k = KernelBuilder("peers", "sm_90a", threads=128, cluster=3, parameters=[Parameter("n", Scalar(u32))])
+    own = k.shared(f32, 512, align=16)
+    k.cluster.sync()
+    k.shared_address(k.cluster.map_to_peer(own.bytes, rank) + 16, f32, 4, window="cluster")[0] = 1.0
+    k.shared_address(k.arguments[0], f32, 4, window="cluster")[0] = 1.0
+    k.cluster.sync()
+    stores = [one for one in k.finish(check=False).machine.instructions() if one.opcode == "st.shared::cluster"]
+    known, unknown = stores
+    assert facts.peers_of(known.facts[facts.PEERS], (rank + 1) % 3) == [rank]
+    assert facts.PEERS not in unknown.facts
 
 
 def test_a_variable_that_loses_the_window_in_the_next_round():

@@ -11,9 +11,8 @@ from nvbackend import DiagnosticError, Major, SmemLayout, SwizzleMode, f16, f32,
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.intrinsics.copy.matrix_move import ldmatrix
-from nvbackend.isel.machine import facts
 from nvbackend.layout import Layout
-from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
+from nvbackend.signature import Parameter, Pointer, TensorMap
 
 
 def builder(element=f32, cluster=2, target="sm_90a") -> KernelBuilder:
@@ -77,21 +76,6 @@ def test_an_address_from_its_number():
         out[0] = moved[k.thread_id()]
 
     assert compiled(body) == ["mapa.shared::cluster.u32", "ld.shared::cluster.b32"]
-
-
-@pytest.mark.parametrize("rank", [0, 1, 2])
-def test_whose_memory_it_is_stays_known_where_the_window_is_named(rank):
-    """Also by the call that says it; of a number from outside it is not known."""
-    k = KernelBuilder("peers", "sm_90a", threads=128, cluster=3, parameters=[Parameter("n", Scalar(u32))])
-    own = k.shared(f32, 512, align=16)
-    k.cluster.sync()
-    k.shared_address(k.cluster.map_to_peer(own.bytes, rank) + 16, f32, 4, window="cluster")[0] = 1.0
-    k.shared_address(k.arguments[0], f32, 4, window="cluster")[0] = 1.0
-    k.cluster.sync()
-    stores = [one for one in k.finish(check=False).machine.instructions() if one.opcode == "st.shared::cluster"]
-    known, unknown = stores
-    assert facts.peers_of(known.facts[facts.PEERS], (rank + 1) % 3) == [rank]
-    assert facts.PEERS not in unknown.facts
 
 
 def test_an_address_kept_in_a_variable():

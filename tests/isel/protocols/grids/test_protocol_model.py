@@ -84,7 +84,7 @@ def program(chance: random.Random) -> Program:
     return {
         name: (
             [line(chance) for _ in range(chance.randint(0, 4))],
-            chance.sample(names, min(len(names), chance.choice((0, 1, 1, 2)))),
+            chance.sample(names, min(len(names), chance.choice((0, 1, 2, 2)))),
         )
         for name in names
     }
