@@ -94,7 +94,8 @@ class Findings:
             return
         if class_ == ORDER:
             self._unordered.add(_root(about))
-        key = (class_ == EXCHANGE, rule.id, _chain(at.location) if at.location is not None else id(at))
+        place = _chain(at.location) if at.location is not None else id(at)
+        key = (class_ == EXCHANGE, holds is None, rule.id, place)
         if key in self._keys:
             return
         self._keys.add(key)
@@ -119,6 +120,10 @@ class Findings:
     def is_between(self, some: Set[_Warp], others: Set[_Warp]) -> bool:
         """Whether some finding is of two accesses without an order, by one of some warps and one of the others."""
         return any(found.crew & some and found.crew & others for found in self._found)
+
+    def is_about(self, name: str) -> bool:
+        """Whether some finding is about this memory or barrier."""
+        return any(found.about == name for found in self._found)
 
     def causes(self) -> list[Diagnostic]:
         """The first of the mistakes that explain the others, and all that certainly have nothing to do with it."""

@@ -106,7 +106,7 @@ class Advice:
             return f"mend the place or the stride of {second}, so that no two warps' tiles overlap"
         if self._second.engine and self._first.rounds == self._second.rounds and not self._first.writes:
             return f"let {second} copy to another stage, or put {self._sync} after {first} and the copy after that"
-        if self._first.rounds and self._first.rounds != self._second.rounds:
+        if self._first.rounds and self._second.rounds and self._first.rounds != self._second.rounds:
             second = f"{second} of a later round"
         both = (
             "" if self._sync == _OF_CLUSTER else f", or another barrier that {self._reader} and {self._other} come to"

@@ -12,7 +12,7 @@ from nvbackend.dry_run.findings import ACCOUNTING, DEADLOCK, INVERTED, Notes
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.words import counted, in_rounds, instruction, line, listed, warps
-from nvbackend.dry_run.protocols.overruns import way_back
+from nvbackend.dry_run.protocols.overruns import as_many_rounds, way_back
 from nvbackend.dry_run.protocols.signals import Signals
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.protocols.synchronise import ThreadBarriers
@@ -329,6 +329,8 @@ class Deadlocks:
         twin = None if barrier.by else next(twins, None)
         if twin is not None:
             return _in_peer(twin, barrier.place[0])
+        if (rounds := as_many_rounds(self._state, step, barrier)) is not None:
+            return rounds
         if not barrier.by:
             first = f"; if {here} may go on before any arrival, let it wait for parity 1 first"
             own = f"; if warp {warp} itself arrives there after {here}, let another warp do that"

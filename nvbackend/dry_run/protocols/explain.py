@@ -208,6 +208,7 @@ class Explain:
         return any(
             each.instr is earlier.instr and each.covers(address, 1)
             for one in self.state.memory.records.reads_before(first, second)
+            if one.rounds != first.rounds  # else it is of the same execution, by other lanes
             for each in one.parts
         )
 

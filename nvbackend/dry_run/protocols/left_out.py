@@ -1,7 +1,9 @@
-"""Arrivals that a warp leaves out, where its next ones complete the phases in their place."""
+"""Arrivals that a warp leaves out, where its next ones complete the phases in their place, and those too many."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from itertools import groupby
 
 from nvbackend.dry_run import rules
@@ -9,6 +11,8 @@ from nvbackend.dry_run.findings import ACCOUNTING
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.words import counted, in_rounds, line, warps
 from nvbackend.dry_run.protocols.state import State
+from nvbackend.dry_run.when import When
+from nvbackend.intrinsics.row.semantics import MbarrierUse
 
 _Line = int
 """An instruction, by its id."""
@@ -68,6 +72,73 @@ class LeftOut:
             if others and len({id(one.instr) for one in others.values()}) == 1:
                 return {(one.cta, one.warp): one for one in several}, others
         return {}, {}
+
+
+class TooMany:
+    """Looks for the cause of races: rounds of a loop in which more arrive than a phase counts, so that it ends early.
+
+    Phases that several of a round's arrivals complete in turn are meant: then each round has a multiple of the count.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def find(self) -> None:
+        """The finding of the first mbarrier with such a round whose arrivals and waits are of what was found."""
+        for barrier in self._state.mbarriers.values():
+            if self._explains(barrier) and self._look(barrier):
+                return
+
+    def _explains(self, barrier: Mbarrier) -> bool:
+        """Whether something was found between who arrives and who waits, or at the mbarrier itself."""
+        waiters = {who for who, waits in self._state.waits.items() if barrier.place in waits}
+        findings = self._state.findings
+        return findings.is_between(set(barrier.by), waiters) or findings.is_about(barrier.name)
+
+    def _look(self, barrier: Mbarrier) -> bool:
+        rounds: dict[When, list[Arrival]] = {}
+        for one in (one for phase in (*barrier.ended, barrier.arrivals) for one in phase if one.arrivals):
+            use = one.instr.semantics.mbarrier
+            if not one.rounds or use is None or MbarrierUse.RECOUNT in use:
+                return False
+            rounds.setdefault(one.rounds, []).append(one)
+        if len({when.names for when in rounds}) != 1:
+            return False
+        totals = {when: _total(several) for when, several in rounds.items()}
+        most, usual = max(totals.values()), Counter(totals.values()).most_common(1)[0][0]
+        if most <= barrier.count or (len(set(totals.values())) == 1 and most % barrier.count == 0):
+            return False
+        when = next(one for one, total in totals.items() if total > barrier.count)
+        found = self._extra(rounds[when], [one for several in rounds.values() for one in several])
+        if found is not None:
+            self._report(barrier, when, *found, totals[when], usual)
+        return found is not None
+
+    def _extra(self, several: list[Arrival], all_: list[Arrival]) -> tuple[Arrival, Arrival] | None:
+        """Of the arrivals of a round one by a warp that arrives there by another line too: the rarer of the two."""
+        often = Counter(id(one.instr) for one in all_)
+        first: dict[_Warp, Arrival] = {}
+        for one in several:
+            other = first.setdefault((one.cta, one.warp), one)
+            if other.instr is not one.instr:
+                return (one, other) if often[id(one.instr)] <= often[id(other.instr)] else (other, one)
+        return None
+
+    def _report(self, barrier: Mbarrier, when: When, extra: Arrival, other: Arrival, total: int, usual: int) -> None:
+        here, there = line(extra.instr), line(other.instr)
+        also = f", or initialise {barrier.name} to {total}" if total == usual else ""
+        self._state.findings.add(
+            *(ACCOUNTING, barrier.name, rules.ARRIVALS, extra.instr),
+            ((f"warp {other.warp} arrives here too", other.instr.location),),
+            now=in_rounds(when), barrier=barrier.name, count=counted(barrier.count, "arrival"),
+            reason=f"{total} come in this round: warp {extra.warp} arrives in {there} and again in {here}, so the "
+            "phase is over before all have done what they arrive after",
+            fix=f"leave the arrival of {here} out{also}",
+        )  # fmt: skip
+
+
+def _total(several: Iterable[Arrival]) -> int:
+    return sum(one.arrivals for one in several)
 
 
 def _by_warp(phase: list[Arrival]) -> dict[_Warp, Arrival]:

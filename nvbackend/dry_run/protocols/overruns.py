@@ -1,4 +1,4 @@
-"""Warps that complete phases and do not wait for those who wait for them."""
+"""Warps that complete phases and do not wait for those who wait for them, or that have ended before these."""
 
 from __future__ import annotations
 
@@ -54,4 +54,21 @@ def way_back(reader: str, here: str, other: str, arrival: Arrival) -> str:
     return (
         f"let {reader} arrive on a second mbarrier after it has read what it waits for in {here} "
         f"(k.mbarrier.arrive), and {other} wait for that before {line(arrival.instr)} (k.mbarrier.wait)"
+    )
+
+
+def as_many_rounds(state: State, step: Step, barrier: Mbarrier) -> str | None:
+    """The fix of a wait in a later round than those who arrive at any stage of its ring made before they ended."""
+    rounds, ring = step.rounds(), barrier.name.partition("[")[0]
+    stages = (one for one in state.mbarriers.values() if one.name.partition("[")[0] == ring)
+    came = [arrival for one in stages for arrival in one.by.values()]
+    if not came or not all(state.warps[one.cta, one.warp].ended for one in came):
+        return None
+    last = max(came, key=lambda one: one.at)
+    if len(last.rounds.numbers) != len(rounds.numbers) or not last.rounds.numbers < rounds.numbers:
+        return None
+    who = f"warp {last.warp}{state.of_cta(last.cta)}"
+    return (
+        f"make as many rounds in {line(step.instr)} as in {line(last.instr)}: {who}, which arrives there, has ended "
+        f"after {last.rounds.spoken()}"
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.intrinsics.row.semantics import FenceOf, Scope
+from nvbackend.intrinsics.row.semantics import Completion, FenceOf, Scope
 from nvbackend.isel.flow.accesses import AccessKind, Relation, Run, shared_accesses
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.exclusive import exclusions_of
@@ -117,7 +117,7 @@ def check_proxy_protocol(function: MachineFunction) -> list[Diagnostic]:
     ]
     unwaited = unwaited_reads(function, reduced.runs)
     meetings = sorted([*meetings, *_of_first_rounds(function, reduced, meetings), *unwaited], key=_place)
-    diagnostics = [diagnose(causes) for causes in _by_cause(meetings)]
+    diagnostics = [diagnose(causes, _tracker(function)) for causes in _by_cause(meetings)]
     told = {meeting.first.number for meeting in meetings}
     return diagnostics + [diagnose_exit(run, site, ages) for run, site, ages in _left_at_exit(reduced, told)]
 
@@ -322,6 +322,14 @@ def _order(instr: MachineInstr) -> Event | None:
 
 def _may_err(kind: AccessKind) -> bool:
     return kind not in _ORDINARY
+
+
+def _tracker(function: MachineFunction) -> MachineInstr | None:
+    """What arrives on an mbarrier when the thread's cp.async are done, where these are in no groups."""
+    kind = Completion.COPY_GROUP
+    if any(instr.semantics.commits is kind for instr in function.instructions()):
+        return None
+    return next((instr for instr in function.instructions() if instr.semantics.tracks is kind), None)
 
 
 def _by_cause(meetings: Iterable[Meeting]) -> list[list[Meeting]]:

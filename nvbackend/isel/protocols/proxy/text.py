@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.intrinsics.row.semantics import BARRIER
 from nvbackend.isel.flow.accesses import AccessKind, Run
 from nvbackend.isel.flow.dataflow import Site
+from nvbackend.isel.machine.function import MachineInstr
 from nvbackend.isel.machine.words import MOST_NOTES, with_line
 from nvbackend.isel.protocols.proxy import rules
 from nvbackend.isel.protocols.proxy.state import Meeting
@@ -28,8 +30,11 @@ _CALLS = {
 }
 
 
-def diagnose(causes: Sequence[Meeting]) -> Diagnostic:
-    """The meetings of one cause in words, at the place of the first."""
+def diagnose(causes: Sequence[Meeting], tracker: MachineInstr | None = None) -> Diagnostic:
+    """The meetings of one cause in words, at the place of the first.
+
+    `tracker` is what arrives on an mbarrier when the function's cp.async are done.
+    """
     told = causes[0]
     at = told.second.site.instr.location
     memory = _memory([meeting.first for meeting in causes])
@@ -47,7 +52,14 @@ def diagnose(causes: Sequence[Meeting]) -> Diagnostic:
     reason = _reason(told)
     if told.first.kind is AccessKind.COPY:
         fix = f"put {_CALLS[AccessKind.COPY]} before this line"
-        if told.ages == {0}:
+        if told.ages == {0} and tracker is not None:
+            names = sorted({touch.object.name for touch in tracker.memory if touch.operand == BARRIER})
+            barrier = f"mbarrier {names[0]}" if names else "the mbarrier"
+            reason = f"no wait is between them for {barrier}, on which {with_line(tracker)} arrives when it has come"
+            fix = (
+                f"put k.mbarrier.wait before this line, for the phase of {barrier} in which {with_line(tracker)} comes"
+            )
+        elif told.ages == {0}:
             fix = f"put k.cp_async.commit_group() after {first}, and {_CALLS[AccessKind.COPY]} before this line"
         return rules.COPY_READ_BEFORE_WAIT.diagnose(
             at=at, notes=_notes(writes), reader=second, writer=first, memory=memory, reason=reason, fix=fix
