@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from nvbackend.diagnostics import DiagnosticError, Interrupted
 from nvbackend.simulator.calls.tensor.tmem import TensorMemory
 from nvbackend.simulator.checks import ORDER, watchers
-from nvbackend.simulator.events import Observer
+from nvbackend.simulator.events import Observer, Site
 from nvbackend.simulator.machine.wave import Launch, Wave
 from nvbackend.simulator.memory import Failures, Heap, Memory, Private, Shape, windows
 from nvbackend.simulator.program.blocks import Program
@@ -164,12 +165,17 @@ class Execution:
         local = Private("local", Shape(ctas * threads, program.frame_bytes), watches_writes=checks)
         failures, observers = Failures(), list(self._watch.observers)
         memory = Memory(self._heaps, shared, local, failures, observers)
-        wave = Wave(launch, clusters, memory, observers, program.shared)
+        wave = Wave(launch, clusters, memory, observers, program.shared, partial(_sites, program))
         if checks:
             observers += watchers(wave)
         failures.named = wave.thread_name
         wave.registers = [initial(wave) for initial in program.slots.initial]
         return wave
+
+
+def _sites(program: Program) -> list[Site]:
+    """The instructions of a program, in the order of its text."""
+    return sorted((site for code in program.codes for site in (*code.sites, code.end_site)), key=lambda one: one.line)
 
 
 def _clusters_of_a_wave(program: Program, launch: Launch) -> int:

@@ -105,6 +105,37 @@ def data_of_another_cta_copied_without_a_flag():
     )
 
 
+@program("simulator.flag-unwaited", located=False)
+def data_of_another_cta_read_before_its_flag():
+    poll = ""  # breaks
+    poll = "F: ld.acquire.gpu.global.u32 %r2, [%rd0+256]; setp.ne.u32 %p2, %r2, 1; @%p2 bra F;"  # keeps
+    text = HEAD.replace(".param .align 64 .b8 map[128]", ".param .u64 memory").split("mov.b64 %rd0, map")[0]
+    body = (
+        "ld.param.u64 %rd0, [memory]; mov.u32 %r1, %ctaid.x; setp.ne.u32 %p2, %r1, 0; @%p2 bra READ;"
+        "st.global.u32 [%rd0], 7; st.release.gpu.global.u32 [%rd0+256], 1; ret;"
+        f"READ: {poll} ld.global.u32 %r2, [%rd0];"
+    )
+    Simulator().load(f"{text}{body} ret; }}").launch(
+        "k", grid=(2, 1, 1), block=(1, 1, 1), args=[np.zeros(128, np.uint32)]
+    )
+
+
+@program("simulator.flag-weak", located=False)
+def flag_that_is_stored_like_data():
+    order = ""  # breaks
+    order = ".release.gpu"  # keeps
+    text = HEAD.replace(".param .align 64 .b8 map[128]", ".param .u64 memory").split("mov.b64 %rd0, map")[0]
+    body = (
+        "ld.param.u64 %rd0, [memory]; mov.u32 %r1, %ctaid.x; setp.ne.u32 %p2, %r1, 0; @%p2 bra READ;"
+        f"st.global.u32 [%rd0], 7; st{order}.global.u32 [%rd0+256], 1; ret;"
+        "READ: ld.acquire.gpu.global.u32 %r2, [%rd0+256]; setp.ne.u32 %p2, %r2, 1; @%p2 bra READ;"
+        "ld.global.u32 %r2, [%rd0];"
+    )
+    Simulator().load(f"{text}{body} ret; }}").launch(
+        "k", grid=(2, 1, 1), block=(1, 1, 1), args=[np.zeros(128, np.uint32)]
+    )
+
+
 @program("simulator.scope", located=False)
 def two_ctas_add_in_the_scope_of_one():
     scope = "cta"  # breaks

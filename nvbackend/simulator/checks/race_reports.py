@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import dropwhile, islice
 from typing import NoReturn
 
 import numpy as np
@@ -19,7 +21,12 @@ from nvbackend.simulator.machine.lanes import WARP
 from nvbackend.simulator.machine.wave import Wave
 
 CP_ASYNC = "cp.async"
-_ATOMIC = re.compile(r"(@\S+\s+)?(atom|red|multimem\.red)\b")
+_GUARD = r"(@\S+\s+)?"
+_ATOMIC = re.compile(_GUARD + r"(atom|red|multimem\.red)\b")
+_STORE = re.compile(_GUARD + r"(st|atom|red)\.(?!\S*\.shared)")
+_RELEASE = re.compile(r"\.(release|acq_rel)\.")
+_STRONG = re.compile(_GUARD + r"(atom|red|st\.(relaxed|volatile))\b")
+_FENCE = re.compile(_GUARD + r"(fence\.(acq_rel|sc)|membar)\b")
 _SUMS = "; where threads add to one element, use (address + index).atomic('add', value)"
 _OF_THE_COPY = "in the CTA that copies: k.tma.wait_group(0)"
 _EVERY_PROXY = "k.fence.proxy_async(None)"
@@ -51,7 +58,7 @@ class RaceReports:
             rule = rules.REFILL if operation is not None and conflict.was_read else rules.MISSING_WARP_SYNC
         elif CP_ASYNC in (engine, operation.engine if operation else ""):
             rule = self._rule_of_async_copy(access, conflict)
-        elif (engine or operation is not None) and self._is_not_handed_over(access, conflict):
+        elif (engine or operation is not None) and self._is_not_handed_over(access, conflict, here):
             rule = rules.NO_FLAG
         elif operation is not None:
             rule = self._rule_of_operation(access, operation, conflict, here)
@@ -64,6 +71,7 @@ class RaceReports:
         elif (met := self._flag(access, conflict, here)) is not None:
             self._fail_flag(access, conflict, here, *met)
         elif access.space == "global":
+            self._fail_unflagged(access, conflict, here)
             rule = rules.RACE
         elif access.kind in ("read", "atomic") or _is_atomic(self.sites[conflict.site][0]):
             rule = rules.MISSING_BARRIER
@@ -71,17 +79,36 @@ class RaceReports:
             rule = rules.OVERWRITTEN_EARLY if conflict.was_read else rules.RACE
         self.fail(rule, access, conflict, here)
 
-    def _is_not_handed_over(self, access: Access, conflict: Conflict) -> bool:
-        """Whether one CTA reads what another writes, and neither has read a flag that the other wrote."""
-        if not self._is_of_another_cta(access, conflict) or not (access.kind == "read" or conflict.was_read):
-            return False
-        own = int(access.by.threads[0]) // self.wave.cta_threads
-        return not self.strong.have_met(own, self.clocks.cta_of(conflict.source))
+    def _fail_unflagged(self, access: Access, conflict: Conflict, here: Which) -> None:
+        """Raise the rule of a flag that is an ordinary access, or that the one who reads does not wait for."""
+        earlier, now = self.sites[conflict.site][0], access.by.site
+        strong = self.strong_sites.is_strong(conflict.site)
+        if not self._is_of_another_cta(access, conflict, here):
+            return
+        if strong != is_strong(access):
+            texts = "the read" if conflict.was_read else "the write", f"this {access.kind}"
+            self.fail(rules.FLAG_WEAK, access, conflict, here, weak=texts[strong], strong=texts[not strong])
+        if strong or not (access.kind == "read" or conflict.was_read):
+            return
+        flag = flag_after(earlier if access.kind == "read" else now, self.wave.sites())
+        if flag is not None:
+            note = f"the flag is here (PTX {flag})", flag.origin
+            self.fail(rules.FLAG_UNWAITED, access, conflict, here, note, flag=f"PTX {flag}")
 
-    def _is_of_another_cta(self, access: Access, conflict: Conflict) -> bool:
+    def _is_not_handed_over(self, access: Access, conflict: Conflict, here: Which) -> bool:
+        """Whether one CTA reads what another writes, and neither has read a flag that the other wrote."""
+        if not self._is_of_another_cta(access, conflict, here) or not (access.kind == "read" or conflict.was_read):
+            return False
+        return not self.strong.have_met(self._cta(access, conflict, here), self.clocks.cta_of(conflict.source))
+
+    def _is_of_another_cta(self, access: Access, conflict: Conflict, here: Which) -> bool:
         """Whether the two access global memory in two CTAs."""
-        own = int(access.by.threads[0]) // self.wave.cta_threads
-        return access.space == "global" and self.clocks.cta_of(conflict.source) != own
+        return access.space == "global" and self.clocks.cta_of(conflict.source) != self._cta(access, conflict, here)
+
+    def _cta(self, access: Access, conflict: Conflict, here: Which) -> int:
+        """The CTA of the thread that makes the later access: threads of several may make it in one step."""
+        place = conflict.place if isinstance(here, slice) else int(here[conflict.place])
+        return _thread(access, place) // self.wave.cta_threads
 
     def _relaxed_between(self, access: Access, conflict: Conflict, here: Which) -> Site | None:
         """The relaxed arrival at a barrier of the cluster, after the earlier access, that the later one waited for."""
@@ -89,8 +116,7 @@ class RaceReports:
             return None
         time, site, (_, cluster, phase) = self.relaxed[conflict.source]
         place = conflict.place if isinstance(here, slice) else int(here[conflict.place])
-        threads = access.by.threads
-        _, other, passed = self.passed.get(int(threads[place if len(threads) > 1 else 0]) // WARP, ("", -1, -1))
+        _, other, passed = self.passed.get(_thread(access, place) // WARP, ("", -1, -1))
         return site if conflict.time <= time and cluster == other and phase <= passed else None
 
     def _fail_relaxed(self, access: Access, conflict: Conflict, here: Which, barrier: Site) -> NoReturn:
@@ -106,8 +132,7 @@ class RaceReports:
     def _flag(self, access: Access, conflict: Conflict, here: Which) -> tuple[Rule, Site, str] | None:
         """What may be meant as a flag between two accesses, and why it is none. Neither of the two is."""
         place = conflict.place if isinstance(here, slice) else int(here[conflict.place])
-        threads = access.by.threads
-        thread = int(threads[place if len(threads) > 1 else 0])
+        thread = _thread(access, place)
         flag = self.strong.hint(thread, conflict.source, conflict.time)
         return None if flag is not None and flag[1] in (access.by.site, self.sites[conflict.site][0]) else flag
 
@@ -122,7 +147,9 @@ class RaceReports:
         Raises the rules of flags for one before, in another CTA.
         """
         began = self._began_before(operation, conflict)
-        flag = None if began or not self._is_of_another_cta(access, conflict) else self._flag(access, conflict, here)
+        flag = (
+            None if began or not self._is_of_another_cta(access, conflict, here) else self._flag(access, conflict, here)
+        )
         if flag is not None and flag[0] is not rules.WRITE_IN_FLIGHT:
             self._fail_flag(access, conflict, here, *flag)
         if flag is not None:
@@ -136,34 +163,58 @@ class RaceReports:
     def _began_before(self, operation: Pending, conflict: Conflict) -> bool:
         return self.clocks.of(operation).issued <= conflict.time
 
-    def fail(self, rule: Rule, access: Access, conflict: Conflict, here: Which) -> NoReturn:
+    def fail(
+        self,
+        rule: Rule,
+        access: Access,
+        conflict: Conflict,
+        here: Which,
+        *notes: tuple[str, Location | None],
+        **more: str,
+    ) -> NoReturn:
         """Raise a rule of an access and of the earlier one that it conflicts with."""
         place = conflict.place if isinstance(here, slice) else int(here[conflict.place])
         site, _, engine = self.sites[conflict.site]
         did = "the read" if conflict.was_read else "the write"
-        who = "another lane of its warp" if rule is rules.MISSING_WARP_SYNC else "another warp"
-        by = "" if rule is rules.NON_COHERENT else f" by {engine or who}"
+        by = "" if rule is rules.NON_COHERENT else f" by {engine or self._who(access, place, conflict)}"
         earlier = f"{did}{by} at PTX {site}"
         note = (f"{did} is here (PTX {site})", site.origin)
         if rule is rules.READ_BEFORE_WAIT:
-            self.raise_at(rule, access, place, earlier, note, whose=self._whose(access, conflict))
+            self.raise_at(rule, access, place, earlier, note, whose=self._whose(access, conflict, here))
         elif rule is rules.NO_FLAG:
             self.raise_at(rule, access, place, earlier, note, proxy=_PROXY)
         elif rule is rules.MISSING_FENCE:
             is_shared = access.space == "shared"
             call, between = ("k.fence.proxy_async()", "barrier") if is_shared else (_EVERY_PROXY, "barrier or flag")
             self.raise_at(rule, access, place, earlier, note, call=call, between=between)
-        elif rule is rules.RACE:
-            self.raise_at(rule, access, place, earlier, note, sums=_SUMS * (not _is_atomic(site, access.by.site)))
+        elif rule in (rules.RACE, rules.FLAG_UNWAITED):
+            sums = _SUMS * (not _is_atomic(site, access.by.site))
+            self.raise_at(rule, access, place, earlier, note, *notes, sums=sums, **more)
+        elif rule is rules.REFILL:
+            meet = (
+                "let the lanes of the warp meet before the copy: k.warp.sync(); between warps, " * conflict.is_of_warp
+            )
+            self.raise_at(rule, access, place, earlier, note, meet=meet)
         elif rule is rules.MISSING_WARP_SYNC:
             may_add = conflict.was_read and access.by.operation is None
             self.raise_at(rule, access, place, earlier, note, sums=_SUMS * may_add)
         else:
-            self.raise_at(rule, access, place, earlier, note)
+            self.raise_at(rule, access, place, earlier, note, *notes, **more)
 
-    def _whose(self, access: Access, conflict: Conflict) -> str:
+    def _who(self, access: Access, place: int, conflict: Conflict) -> str:
+        """Who made the earlier access, where no engine did."""
+        warp = _thread(access, place) // WARP
+        if conflict.is_of_warp:
+            return "another lane of its warp"
+        if warp == conflict.source:
+            return "its own warp"
+        if self.clocks.cta_of(conflict.source) == warp * WARP // self.wave.cta_threads:
+            return "another warp"
+        return f"a warp of {self.wave.thread_name(conflict.source * WARP).partition(' of ')[2]}"
+
+    def _whose(self, access: Access, conflict: Conflict, here: Which) -> str:
         """Who waits for a copy: where another CTA reads what it wrote, the one that copies."""
-        if self._is_of_another_cta(access, conflict):
+        if self._is_of_another_cta(access, conflict, here):
             return f"{_OF_THE_COPY}, without reading=True, before it stores the flag"
         return "in every warp that reads"
 
@@ -171,10 +222,10 @@ class RaceReports:
         self, access: Access, conflict: Conflict, here: Which, rule: Rule, flag: Site, reason: str
     ) -> NoReturn:
         place = conflict.place if isinstance(here, slice) else int(here[conflict.place])
-        site = self.sites[conflict.site][0]
+        site, _, engine = self.sites[conflict.site]
         did = "the read" if conflict.was_read else "the write"
         note = (f"{did} is here (PTX {site})", site.origin), (f"the flag is here (PTX {flag})", flag.origin)
-        earlier = f"{did} by another warp at PTX {site}"
+        earlier = f"{did} by {engine or self._who(access, place, conflict)} at PTX {site}"
         proxy = "" if access.by.operation is None else _PROXY
         self.raise_at(rule, access, place, earlier, *note, flag=f"PTX {flag}", reason=reason, proxy=proxy)
 
@@ -195,7 +246,7 @@ class RaceReports:
     ) -> NoReturn:
         """Raise a rule of what an access does at one of its addresses."""
         by = access.by
-        thread = self.wave.thread_name(int(by.threads[0 if len(by.threads) == 1 else place]))
+        thread = self.wave.thread_name(_thread(access, place))
         who = thread if by.operation is None else f"the {by.operation.engine} of {thread}"
         does = {"read": "reads", "write": "writes", "atomic": "changes"}[access.kind]
         address = int(access.addresses[place])
@@ -205,6 +256,23 @@ class RaceReports:
         now = f"{who} {does} {access.size} bytes at"
         every = ((f"PTX {by.site}", None), *notes)
         rule.fail(at=by.site.location, notes=every, now=now, memory=where, earlier=earlier, **more)
+
+
+def _thread(access: Access, place: int) -> int:
+    """Who makes an access at one of its addresses."""
+    threads = access.by.threads
+    return int(threads[place if len(threads) > 1 else 0])
+
+
+def flag_after(write: Site, sites: Iterable[Site]) -> Site | None:
+    """What may be the flag that says that something is written: the first release after it in the text."""
+    fenced, after = False, dropwhile(lambda site: site is not write, sites)
+    for site in (one for one in islice(after, 1, None) if one.function == write.function):
+        fenced |= _FENCE.match(site.text) is not None
+        stored = _STORE.match(site.text)
+        if stored is not None and (_RELEASE.search(site.text) or (fenced and _STRONG.match(site.text))):
+            return site
+    return None
 
 
 def _rule_of_writes(access: Access) -> Rule:

@@ -61,6 +61,25 @@ FLAG_ORDER = Rule(
     why="The new flag may arrive before the data, or the data may come from a cache: it is old now and then.",
     reference="PTX ISA 8.8 (causality order), 8.7 (release and acquire patterns)",
 )
+FLAG_UNWAITED = Rule(
+    id="simulator.flag-unwaited",
+    message="{now} {memory}, and nothing orders it with {earlier}: the read does not wait for the flag after the "
+    "write, {flag}",
+    fix='let each thread that reads load the flag with order="acquire" first, until it is set; or let one thread do '
+    "that, and put k.barrier.sync() between its load and the reads (k.warp.sync() if one warp makes them); or let each "
+    "CTA use memory of its own{sums}",
+    why="The hardware runs CTAs in any order: the read gets what was there before, now and then.",
+    reference="PTX ISA 8.8 (causality order), 8.7 (release and acquire patterns)",
+)
+FLAG_WEAK = Rule(
+    id="simulator.flag-weak",
+    message="{now} {memory}, and nothing orders it with {earlier}: {weak} is an ordinary access, and {strong} is not",
+    fix='let both be strong where this is a flag or a counter: .store(value, order="release"), .load(order="acquire"), '
+    "or an atomic; else put a barrier between the two, or let another kernel do one of them",
+    why="Ordinary accesses may come late, be torn or be left out: a thread that polls the flag waits forever, or sees "
+    "it before the data.",
+    reference="PTX ISA 8.7.1 (morally strong operations), 8.8 (causality order)",
+)
 FLAG_BARRIER = Rule(
     id="simulator.flag-barrier",
     message="{now} {memory}, and nothing orders it after {earlier}: {flag} is between them, and {reason}",
@@ -118,7 +137,7 @@ ASYNC_COPY_READ = Rule(
 REFILL = Rule(
     id="proxy.refill-in-flight",
     message="{now} {memory}, and nothing orders it after {earlier}",
-    fix="wait until every reader has given the buffer back before the next copy is issued",
+    fix="{meet}wait until every reader has given the buffer back before the next copy is issued",
     why="The copy overwrites what is still read.",
     reference=_PROXIES,
 )

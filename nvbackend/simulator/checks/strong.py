@@ -36,12 +36,13 @@ ACQUIRES_NOTHING = "it acquires nothing, and no fence comes after it"
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A strong write: by what instruction and warps, whether it releases, and what was published with it."""
+    """A strong write: by what instruction and warps, whether it releases, what was published with it, and when."""
 
     site: Site
     releases: bool
     warps: NDArray[np.int64]
     published: Times | None
+    time: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ class Strong:
                     self._clocks.release(by, token)
                 else:
                     published = self._clocks.write_flag(warps, token, releases=releases)
-            self._writers.setdefault(place, {})[cta] = _Written(by.site, releases, warps, published)
+            self._writers.setdefault(place, {})[cta] = _Written(by.site, releases, warps, published, self._clocks.now)
         self._clocks.now += 1
 
     def have_met(self, first: int, second: int) -> bool:
@@ -170,9 +171,10 @@ class Strong:
         earlier = self._clocks.cta_of(warp)
         ctas = thread // self._wave.cta_threads, earlier
         hint = self._hints.get(ctas) or self._met.get(ctas)
-        if hint is None:
-            return None
-        if warp >= self._clocks.warps:
+        is_operation = warp >= self._clocks.warps
+        if hint is None or (hint.written.time < time and not is_operation):
+            return None  # a flag says nothing of what came later
+        if is_operation:
             return (rules.FLAG_ORDER if hint.reason else rules.WRITE_IN_FLIGHT), hint.site, hint.reason
         published, is_other = hint.written.published, thread // self._wave.cta_threads != earlier
         if is_other and published is not None and published[warp] < time and warp not in hint.written.warps:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nvbackend.diagnostics import Location
-from nvbackend.simulator.events import Addresses, Bits, By, Mask, Observer, Pending, Threads
+from nvbackend.simulator.events import Addresses, Bits, By, Mask, Observer, Pending, Site, Threads
 from nvbackend.simulator.machine.lanes import WARP, WARPGROUP, Lanes
 from nvbackend.simulator.memory import Memory
 
@@ -111,6 +111,7 @@ class Wave:
         memory: Memory,
         observers: list[Observer],
         variables: tuple[Shared, ...] = (),
+        sites: Callable[[], Iterable[Site]] = tuple,
     ) -> None:
         self.launch = launch
         self.clusters = clusters
@@ -118,6 +119,8 @@ class Wave:
         self.observers = observers
         self.variables = variables
         """In shared memory, by their addresses."""
+        self.sites = sites
+        """The instructions of the program, in the order of its text."""
         self.cluster_size = launch.cluster_size
         self.cta_count = len(clusters) * self.cluster_size
         self.block_threads = launch.block_threads
