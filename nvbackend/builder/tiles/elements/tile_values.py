@@ -26,7 +26,7 @@ from nvbackend.layout import Layout
 
 @user_facing
 class TileValues(KnownAttributes, Entries[Value]):
-    """The elements that a thread has of a tile: `elements()` of an accumulator, or what is computed from that.
+    """The elements that a thread has of a tile, made by `elements()` of an accumulator, and what is computed from them.
 
     They stay as they are: each call gives new ones, which `acc.set` writes back, `store` writes to memory, and
     `make_fragment_A` of a tiled MMA multiplies with. As a sequence they come in the order of the registers. Arithmetic
