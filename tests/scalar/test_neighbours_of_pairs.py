@@ -15,20 +15,39 @@ import nvbackend as nvb
 from nvbackend import e4m3, e5m2, f32, runtime, u8, u16
 from nvbackend.codegen.sass import disassemble
 from nvbackend.intrinsics.row.types import ue8m0
+from nvbackend.rows import Asm, RegisterClass, Row, operand, output
 from tests.support.devices import on_devices
 
 THREADS = 32
 SINGLES = {"e4m3": e4m3, "e5m2": e5m2}
 NARROW = ["e4m3x2", "e5m2x2", "e2m3x2", "e3m2x2", "ue8m0x2", "e2m1x2"]
 OF_HALVES = ["f16x2 to e4m3x2", "f16x2 to e5m2x2"]
-OF_HOPPER = [*NARROW[:2], *OF_HALVES, *SINGLES]
+OWN_TEXT, OWN_ROW = "text", "row"
+OF_HOPPER = [*NARROW[:2], *OF_HALVES, *SINGLES, OWN_TEXT, OWN_ROW]
 OF_BLACKWELL = [*OF_HOPPER, *NARROW[2:], "bf16x2 to ue8m0x2", "ue8m0"]
 INTEGERS = ["added", "smaller", "cut", "counted"]
+NARROWING = Row(
+    family="mine",
+    opcode="my.narrow",
+    ptx="my.narrow",
+    operands=(
+        output("pair", RegisterClass.B16),
+        operand("high", RegisterClass.F32),
+        operand("low", RegisterClass.F32),
+    ),
+    lowering=Asm("cvt.rn.satfinite.e5m2x2.f32 {pair}, {high}, {low};"),
+    summary="Rounds two numbers.",
+)
 _MERGED = re.compile(r"F2FP\S*MERGE_C\S*\s+R\d+,.*?,\s*(\w+)(?:\.reuse)?\s*;")
 
 
 def _pair(k, conversion, low, high):
     """16 bits of the pair."""
+    if conversion == OWN_TEXT:
+        text = "cvt.rn.satfinite.e4m3x2.f32 {pair}, {high}, {low};"
+        return k.ptx(text, outputs={"pair": u16}, inputs={"high": high, "low": low})
+    if conversion == OWN_ROW:
+        return k.instruction(NARROWING, high=high, low=low)["pair"][0]
     source, _, to = conversion.rpartition(" to ")
     if source:
         return k.convert.pair(k.convert.pack(source, low, high), source, to).bitcast(u16)

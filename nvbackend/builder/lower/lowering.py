@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from llvmlite import ir
 
 from nvbackend.builder.lower.modules import struct_type
+from nvbackend.builder.lower.narrow_pairs import kept_apart, makes_narrow_pairs
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import owner_of
 from nvbackend.builder.scopes.registers import members
@@ -188,6 +189,13 @@ def lower(
     `operands` gives every input, tied output and immediate by name: one value, or as many as the operand has
     registers. Shared addresses may be i32 or pointers; each lowering gets the form it takes.
     """
+    results = _lowered(builder, row, operands, name, in_asm=in_asm)
+    return kept_apart(builder, results) if makes_narrow_pairs(row) else results
+
+
+def _lowered(
+    builder: ir.IRBuilder, row: Row, operands: Operands, name: str, *, in_asm: bool
+) -> dict[str, list[ir.Value]]:
     if isinstance(row.lowering, Asm):
         return _lower_asm(builder, row, operands, name)
     if in_asm:

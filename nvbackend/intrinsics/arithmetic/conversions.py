@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from functools import cache
 
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.halves import kept_apart
 from nvbackend.intrinsics.row.row import (
     Asm,
     NoSuchRow,
@@ -42,8 +41,6 @@ FOURS: dict[str, RegisterClass] = {
 }
 STOCHASTIC = "rs"
 _OF_BYTE = "e2m1x2"
-OF_HALF_REGISTERS = (*BYTES, *SMALL[:2], SCALES)
-"""Pairs that the machine's conversion writes beside another half of a register: see `kept_apart`."""
 Gate = tuple[Feature, PtxVersion]
 
 
@@ -164,9 +161,7 @@ def _row(
     opcode: str, ptx: str, operands: tuple[RowOperand, ...], sources: str, gate: Gate, axes: dict[str, object]
 ) -> Row:
     statement = f"{{ptx}} {{result}}, {sources};"
-    if axes["to"] in OF_HALF_REGISTERS:
-        statement = kept_apart("result", sources)
-    elif axes["to"] == _OF_BYTE:
+    if axes["to"] == _OF_BYTE:
         statement = f"{{{{ .reg .b8 byte; {{ptx}} byte, {sources}; cvt.u16.u8 {{result}}, byte; }}}}"
     elif axes.get("source") == _OF_BYTE:
         statement = "{{ .reg .b8 byte; cvt.u8.u16 byte, {source}; {ptx} {result}, byte; }}"

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.halves import KEPT_APART, kept_apart
 from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
@@ -175,7 +174,6 @@ def pack(pair: str, relu: bool = False) -> Row:
     is an integer register like every other operand, where LLVM's intrinsics return vectors of two.
     """
     register, requires, ptx_version, saturation = PACKED_TYPES[chosen("pair", pair, PACKED_TYPES)]
-    halves, sources = register is RegisterClass.B16, "{high}, {low}"
     return Row(
         family="convert",
         opcode="cvt",
@@ -185,7 +183,7 @@ def pack(pair: str, relu: bool = False) -> Row:
             operand("high", RegisterClass.F32),
             operand("low", RegisterClass.F32),
         ),
-        lowering=Asm(kept_apart("packed", sources) if halves else f"{{ptx}} {{packed}}, {sources};"),
+        lowering=Asm("{ptx} {packed}, {high}, {low};"),
         requires=requires,
         ptx_version=ptx_version,
         section="9.7.9 (cvt)",
@@ -209,7 +207,7 @@ def pack_two(pair: str) -> Row:
             output("packed", RegisterClass.B32),
             *(operand(name, RegisterClass.F32) for name in ("high", "third", "second", "low")),
         ),
-        lowering=Asm(f"{{{{ {KEPT_APART} {{ptx}} pair, {{high}}, {{third}}; {join}{lower}}}}}"),
+        lowering=Asm(f"{{{{ .reg .b16 pair; .reg .b32 word; {{ptx}} pair, {{high}}, {{third}}; {join}{lower}}}}}"),
         summary="Rounds four f32 to nearest even and packs them.",
     )
 
