@@ -9,20 +9,9 @@ merged.
 
 from __future__ import annotations
 
-import re
-
 from llvmlite import ir
 
-from nvbackend.intrinsics.row.row import Asm, Row
-
 _HALF, _WORD = ir.IntType(16), "{ .reg .b32 word; cvt.u32.u16 word, $1; cvt.u16.u32 $0, word; }"
-_NARROWS = re.compile(r"\bcvt\.[\w.]*\.(?:e4m3x2|e5m2x2|e2m3x2|e3m2x2|ue8m0x2)\.(?:f32|f16x2|bf16x2)\b")
-
-
-def makes_narrow_pairs(row: Row) -> bool:
-    """Whether a result of `row`, or of the text that is its own, may be a pair of narrow floats."""
-    own_text = row.lowering.template if isinstance(row.lowering, Asm) else ""
-    return any("x2." in text and _NARROWS.search(text) for text in (row.ptx, own_text))
 
 
 def kept_apart(builder: ir.IRBuilder, results: dict[str, list[ir.Value]]) -> dict[str, list[ir.Value]]:

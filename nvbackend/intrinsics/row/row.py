@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
@@ -216,6 +217,9 @@ class Intrinsic:
     vectors: bool = False
 
 
+_NARROWS = re.compile(r"\bcvt\.[\w.]*\.(?:e4m3x2|e5m2x2|e2m3x2|e3m2x2|ue8m0x2)\.(?:f32|f16x2|bf16x2)\b")
+
+
 @record
 @dataclass(frozen=True)
 class Row:
@@ -320,6 +324,12 @@ class Row:
                 return True
             written = written or bool(names & outputs)
         return False
+
+    @cached_property
+    def makes_narrow_pairs(self) -> bool:
+        """Whether a result of it, or of the text that is its own, may be a pair of narrow floats in 16 bits."""
+        own_text = self.lowering.template if isinstance(self.lowering, Asm) else ""
+        return any(_NARROWS.search(text) for text in (self.ptx, own_text))
 
     def _constraint_parts(self) -> Iterator[str]:
         writes = "=&" if self.reads_late else "="
