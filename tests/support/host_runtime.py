@@ -10,7 +10,10 @@ import re
 _FLOATS = {"f16": ("half", 16), "bf16": ("bfloat", 16), "f32": ("float", 32), "f64": ("double", 64)}
 _INFINITY_OR_NAN = {"half": "0xH7E00", "bfloat": "0xR7FC0", "float": "0x7FF8000000000000"}
 _INTEGERS = (1, 8, 16, 32, 64)
-_MOVE = r'(?:tail )?call i16 asm "mov.b16 \$0, \$1;", "=h,h"'
+_MOVED = r"mov\.b16 \$0, \$1;"
+_THROUGH_A_WORD = r"\{ \.reg \.b32 word; cvt\.u32\.u16 word, \$1; cvt\.u16\.u32 \$0, word; \}"
+_SAME_HALF = rf'(?:tail )?call i16 asm "(?:{_MOVED}|{_THROUGH_A_WORD})", "=h,h"\(i16 ([^)]+)\)(?: #\d+)?'
+"""What only keeps a value from an optimiser: 16 bits, moved, or through a word and back."""
 _PACK = r'(?:tail )?call (i\d+) asm "cvt\.rn\.(?:satfinite\.)?(\w+x2)\.f32 \$0, \$1, \$2;", "=[rh],f,f"'
 ROW = "host.row"
 """The global variable that stands for the thread's index."""
@@ -22,9 +25,7 @@ def localised(ir_text: str) -> str:
     text = re.sub(r'"(nvvm\.[a-z]+|target-cpu|target-features)"="[^"]*"', "", text)
     text = re.sub(r"!nvvm\.\w+ = .*", "", text)
     text = re.sub(r"@(\"?)llvm\.(nvvm|minimum|maximum|minimumnum|maximumnum|minnum|maxnum)\.", r"@\1host.\2.", text)
-    text = re.sub(
-        r'(?:tail )?call i16 asm "mov.b16 \$0, \$1;", "=h,h"\(i16 ([^)]+)\)(?: #\d+)?', r"add i16 0, \1", text
-    )
+    text = re.sub(_SAME_HALF, r"add i16 0, \1", text)
     text = re.sub(_PACK, r"call \1 @host.\2", text)
     return re.sub(
         r"= (sitofp|uitofp)(?: nneg)? i(\d+) (\S+) to (half|bfloat)", r"= call \4 @host.\1.i\2.\4(i\2 \3)", text
