@@ -119,7 +119,7 @@ class Tool:
         """Run it in `directory`, whatever its exit status. Raises toolchain.broken where it cannot be started."""
         import subprocess
 
-        with self.started(arguments, directory) as process:
+        with self.started([*map(os.fspath, arguments)], directory) as process:
             stdout, stderr = process.communicate()
         return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
@@ -143,6 +143,8 @@ class Tool:
             )
         except OSError as error:
             TOOL_BROKEN.fail(path=self.path, reason=error.strerror)
+        except ValueError as error:  # a zero byte
+            TOOL_BROKEN.fail(path=self.path, reason=error)
         with process:
             try:
                 yield process

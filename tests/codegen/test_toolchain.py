@@ -8,6 +8,7 @@ import stat
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -18,6 +19,7 @@ from nvbackend.codegen.toolchain import Tool, find_disassembler, find_ptxas, loc
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.isel.target.target import Target
 from tests.support import wgmma_ptx
+from tests.support.hostile import Endless
 from tests.support.process import python_output
 
 
@@ -159,3 +161,23 @@ def test_the_version_is_asked_again_when_the_file_changes(tmp_path: Path) -> Non
     program(path, "Cuda compilation tools, release 13.10, V13.10.4 ")
     assert Tool.at(path).version == (13, 10, 4)
     assert Tool.at(path).release == "13.10"
+
+
+class Numbers(Endless):
+    def __repr__(self) -> str:
+        return "<numbers without an end>"
+
+
+@pytest.mark.parametrize("arguments", [Numbers(), [3], 3], ids=["endless", "a number in it", "a number"])
+def test_the_arguments_of_a_run_are_texts(arguments: Any, tmp_path: Path) -> None:
+    tool = Tool.at(program(tmp_path / "ptxas", "Cuda compilation tools, release 13.5, V13.5.37"))
+    with pytest.raises(DiagnosticError) as caught:
+        tool.run(arguments, tmp_path)
+    assert [one.rule_id for one in caught.value.diagnostics] == ["call.argument"]
+
+
+def test_an_argument_has_no_zero_byte(tmp_path: Path) -> None:
+    tool = Tool.at(program(tmp_path / "ptxas", "Cuda compilation tools, release 13.5, V13.5.37"))
+    with pytest.raises(DiagnosticError, match="does not run: embedded null byte") as caught:
+        tool.run(["--output-file", "a\0b"], tmp_path)
+    assert [one.rule_id for one in caught.value.diagnostics] == ["toolchain.broken"]
