@@ -122,10 +122,11 @@ class Barriers:
         """Whether threads that may not take this side of the branch may come to a barrier elsewhere that matches."""
         key = parting, side, barrier.meeting, needed
         if key not in self._matched:
-            known = self._function.blocks[parting].sides
-            others = everyone(self._function) & (-1 if known is None else ~known[side])
+            known, others = self._function.blocks[parting].sides, everyone(self._function)
+            if known is not None:
+                others &= ~known[side]
             places, inside = self._places_of(barrier.meeting, needed, others), self._sides_of(parting)[side]
-            self._matched[key] = len(places) > len(inside) or not places <= inside
+            self._matched[key] = not places <= inside
         return self._matched[key]
 
     def _places_of(self, meeting: str | int | None, needed: Scope, threads: int) -> set[str]:

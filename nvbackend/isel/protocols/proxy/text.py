@@ -52,20 +52,20 @@ def diagnose(causes: Sequence[Meeting], tracker: MachineInstr | None = None) -> 
     reason = _reason(told)
     if told.first.kind is AccessKind.COPY:
         fix = f"put {_CALLS[AccessKind.COPY]} before this line"
-        if told.ages == {0} and tracker is not None:
+        if 0 in told.ages and tracker is not None:
             names = sorted({touch.object.name for touch in tracker.memory if touch.operand == BARRIER})
             barrier = f"mbarrier {names[0]}" if names else "the mbarrier"
             reason = f"no wait is between them for {barrier}, on which {with_line(tracker)} arrives when it has come"
             fix = (
                 f"put k.mbarrier.wait before this line, for the phase of {barrier} in which {with_line(tracker)} comes"
             )
-        elif told.ages == {0}:
+        elif 0 in told.ages:
             fix = f"put k.cp_async.commit_group() after {first}, and {_CALLS[AccessKind.COPY]} before this line"
         return rules.COPY_READ_BEFORE_WAIT.diagnose(
             at=at, notes=_notes(writes), reader=second, writer=first, memory=memory, reason=reason, fix=fix
         )
     wait = f"put {_CALLS[told.first.kind]} before this line"
-    if told.ages == {0}:
+    if 0 in told.ages:
         wait = f"close the group of {first} with a commit after it, and {wait}"
     reads = ((f"{cause.first.object.name} is read from here on", cause.first.site) for cause in causes)
     return rules.WRITE_IN_FLIGHT.diagnose(
@@ -85,7 +85,7 @@ def diagnose_exit(run: Run, site: Site, ages: frozenset[int]) -> Diagnostic:
     at, reader, memory = run.site.instr.location, f"the {run.site.instr.opcode}", _memory([run])
     if 0 in ages:
         return rules.STORE_NOT_COMMITTED.diagnose(at=at, notes=notes, reader=reader, memory=memory)
-    reason = f"no {_WAITS[AccessKind.STORE]} that leaves fewer than {min(ages)} groups is between the two"
+    reason = f"{_no_wait(AccessKind.STORE, min(ages))} is between the two"
     return rules.STORE_NOT_WAITED.diagnose(at=at, notes=notes, reader=reader, memory=memory, reason=reason)
 
 
@@ -94,8 +94,11 @@ def _reason(meeting: Meeting) -> str:
     age = min(meeting.ages)
     if age == 0:
         return f"no {_COMMITS[kind]} has closed its group, so no wait covers it"
-    groups = "group" if age == 1 else "groups"
-    return f"no {_WAITS[kind]} that leaves fewer than {age} {groups} is between them"
+    return f"{_no_wait(kind, age)} is between them"
+
+
+def _no_wait(kind: AccessKind, age: int) -> str:
+    return f"no {_WAITS[kind]} that leaves fewer than {age} {'group' if age == 1 else 'groups'}"
 
 
 def _memory(runs: Iterable[Run]) -> str:
