@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from nvbackend.diagnostics import Diagnostic, Location
@@ -26,6 +27,10 @@ OPCODES = {
     AccessKind.MULTIPLY: "wgmma.mma_async",
     AccessKind.MULTIPLY_5: "tcgen05.mma",
 }
+TRACKED = (
+    MemoryTouch(OTHER, MemoryUse.READ, "source"),
+    MemoryTouch(FULL, MemoryUse.SYNCHRONIZE, "barrier"),
+)
 AGES = ({0}, {0, 2}, {1}, {1, 3}, {2}, {3, 5})
 
 
@@ -67,6 +72,10 @@ def texts() -> Iterator[str]:
                 for memory, line in ((OTHER, 5), (TILE, 3), (TILE, 4))
             ]
             yield f"three {first.value}, {barrier=}, {placed=}: {said(diagnose(several))}"
+    for memory, ages in itertools.product((TRACKED, ()), AGES):
+        tracker = MachineInstr("cp.async.mbarrier.arrive", memory=memory, location=Location("k.py", 4, "k"))
+        made = Meeting(run(AccessKind.COPY, TILE, 3), run(AccessKind.READ, TILE, 7), Relation.SURE, frozenset(ages))
+        yield f"tracked on {len(memory)}, {sorted(ages)}: {said(diagnose([made], tracker))}"
     for ages in AGES:
         store, end = run(AccessKind.STORE, TILE, 3), run(AccessKind.READ, TILE, 8).site
         yield f"end, {sorted(ages)}: {said(diagnose_exit(store, end, frozenset(ages)))}"
