@@ -43,7 +43,7 @@ MISUSE = (TypeError, AttributeError, ValueError, ArithmeticError, LookupError, A
 """What Python raises inside a call for an argument of the wrong type."""
 
 
-_LIBRARIES = sys.stdlib_module_names | {"llvmlite"}
+_LIBRARIES = sys.stdlib_module_names | {"llvmlite", "numpy"}
 """Libraries that this package calls: their exceptions count as this package's own."""
 
 

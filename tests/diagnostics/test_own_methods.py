@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import nvbackend as nvb
@@ -120,3 +121,11 @@ def test_a_walk_without_integers_ends_at_once() -> None:
             return 10**9
 
     assert rules(lambda: nvb.Im2col.of_convolution(Long())) == ["tensor-map.convolution"]  # type: ignore[arg-type]
+
+
+def test_what_numpy_raises_about_an_argument_is_no_method_of_a_user() -> None:
+    tile = nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, nvb.f16, 64, 64)
+    wrong: Any = np.ma.masked
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        tile.reach(0, wrong, "x", 1)  # type: ignore[arg-type]
+    assert [one.rule_id for one in caught.value.diagnostics] == ["call.argument"] * 2
