@@ -48,7 +48,18 @@ def test_arrays_are_looked_at_where_they_are() -> None:
 
 @pytest.mark.parametrize(
     "argument",
-    [Tensor("cuda:0"), SimpleNamespace(device="cpu"), np.array(3.0), np.float32(3), Foreign(()), 3, 2.5, None, "cpu"],
+    [
+        Tensor("cuda:0"),
+        SimpleNamespace(device="cpu"),
+        SimpleNamespace(shape=(2, 3)),
+        np.array(3.0),
+        np.float32(3),
+        Foreign(()),
+        3,
+        2.5,
+        None,
+        "cpu",
+    ],
     ids=lambda argument: type(argument).__name__,
 )
 def test_other_arguments_are_no_arrays_of_this_process(argument: Any) -> None:

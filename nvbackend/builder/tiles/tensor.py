@@ -272,6 +272,7 @@ def _check_bounds(address: Address, layout: AnyLayout, count: int) -> None:
         return
     wanted, there = address.element.bytes_for(count), place.object.bytes - place.offset
     if wanted > there:
+        whole = count + place.offset * BYTE_BITS // address.element.bits
         BOUNDS.fail(
-            layout=layout, element=address.element, bytes=wanted, name=place.object.name, there=there, count=count
+            layout=layout, element=address.element, bytes=wanted, name=place.object.name, there=there, count=whole
         )

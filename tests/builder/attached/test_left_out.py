@@ -10,6 +10,7 @@ from llvmlite import ir
 
 from nvbackend import DiagnosticError
 from tests.builder.attached.test_attach_judged import (
+    I32,
     VOID,
     attached,
     of_a_barrier,
@@ -44,11 +45,30 @@ def a_shared_store_as_text(builder: Any) -> None:
     builder.asm(kind, "st.shared.u32 [64], 3;", "", [], side_effect=True)
 
 
+def of_its_own(builder: Any) -> None:
+    """Memory on the stack of a thread, by what llvmlite knows as such."""
+    place = builder.alloca(I32)
+    builder.store(builder.load(place), place)
+
+
+def in_space(number: int) -> Callable[[Any], None]:
+    """An access of memory in the address space of LLVM with this number."""
+
+    def body(builder: Any) -> None:
+        pointer = builder.inttoptr(ir.Constant(ir.IntType(64), 64), ir.PointerType(addrspace=number))
+        builder.load(pointer, typ=I32)
+
+    return body
+
+
 AFTER = "what runs after {}, along the control flow"
 LEFT_OUT: dict[str, tuple[Callable[[Any], None], bool, list[str]]] = {
     "nothing": (nothing, False, [ALWAYS]),
     "who comes": (nothing, True, [WHO, ALWAYS]),
     "a block of the owner's": (a_block, False, [BLOCKS, ALWAYS]),
+    "the stack": (of_its_own, False, [ALWAYS]),
+    **{f"space {each}": (in_space(each), False, [ALWAYS]) for each in (1, 4, 5)},
+    **{f"space {each}": (in_space(each), False, [CODE, ALWAYS]) for each in (0, 3, 7)},
     "a known barrier": (of_a_barrier, False, [ALWAYS]),
     "a known barrier as text": (of_assembly, False, [ALWAYS]),
     "a load": (of_shared_memory, False, [CODE, ALWAYS]),

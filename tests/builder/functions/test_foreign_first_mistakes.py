@@ -45,6 +45,9 @@ def test_the_fix_of_missing_effects_names_pointers_and_works():
     wanted = ("reads x", "reads y", "writes y")
     assert fault.fix == f"write effects={wanted!r}"
     nvb.extern_function("moved", parameters, ptx=TEXT, effects=wanted)
+    for given, lacking in ((("reads x",), ("writes y",)), (("writes y",), ("reads x", "reads y"))):
+        fault = refusal(lambda effects=given: nvb.extern_function("moved", parameters, ptx=TEXT, effects=effects))
+        assert fault.fix == f"write effects={(*given, *lacking)!r}"
 
 
 def builder():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
-from nvbackend import DiagnosticError, Pointer, bf16, e2m1, e3m2, f16, u8
+from nvbackend import DiagnosticError, Pointer, bf16, e2m1, e3m2, f16, f64, u8
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.layout import ComposedLayout, Layout, SmemPtr, Swizzle
 from nvbackend.signature import Parameter
 from nvbackend.tiled import (
@@ -224,3 +227,20 @@ def test_an_identity_tensor_begins_at_an_index_for_each_mode() -> None:
     with pytest.raises(DiagnosticError) as caught:
         KernelBuilder("k", "sm_90a", threads=32).identity_tensor((8, 4), (0, 0, 0))
     assert [one.rule_id for one in caught.value.diagnostics] == ["tensor.coordinate"]
+
+
+@pytest.mark.parametrize("element", [u8, f16, f64], ids=str)
+@pytest.mark.parametrize("first", [0, 8, 40])
+def test_a_tensor_ends_with_its_memory(element: ElementType, first: int) -> None:
+    """That of 64 elements, from one of them on; a layout reaches the place of its last element."""
+    k = KernelBuilder("k", "sm_100a", threads=32)
+    memory = k.shared(element, 64) + first
+    for rows, pitch in itertools.product((1, 2, 3), (4, 8, 10, 12, 20)):
+        reach = (rows - 1) * pitch + 4
+        layouts = [Layout((rows, 4), (pitch, 1)), ComposedLayout(Swizzle(0, 3, 3), 0, Layout((rows, 4), (pitch, 1)))]
+        for layout in layouts:
+            if first + reach <= 64:
+                k.tensor(memory, layout)
+                continue
+            with pytest.raises(DiagnosticError, match=r"tensor\.bounds"):
+                k.tensor(memory, layout)
