@@ -11,7 +11,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import i32, runtime
 from nvbackend.runtime.launch import check_grid, full_grid, grid_dimensions
-from nvbackend.signature import LaunchBounds, Signature
+from nvbackend.signature import BoundTensorMap, LaunchBounds, Signature
 
 
 @nvb.kernel("sm_90a", threads=32)
@@ -21,6 +21,7 @@ def count(k, out: nvb.Pointer[i32]):
 
 
 LOADED = runtime.load(count.compile(assemble=False), device="simulator")
+MAPPED = BoundTensorMap(nvb.TensorMap(i32, box=(4, 4)), np.zeros((8, 8), np.int32))
 FULL: dict[Any, tuple[int, int, int]] = {
     2: (2, 1, 1),
     (2,): (2, 1, 1),
@@ -52,8 +53,10 @@ def test_a_grid_is_one_to_three_integers(grid: Any) -> None:
     assert fix == "pass (x, y, z) in CTAs"
 
 
-def test_an_argument_in_the_place_of_the_grid() -> None:
-    message, fix = refused(np.zeros(30, np.int32))
+@pytest.mark.parametrize("argument", [np.zeros(30, np.int32), MAPPED], ids=lambda each: type(each).__name__)
+def test_an_argument_in_the_place_of_the_grid(argument: Any) -> None:
+    """An array, or a tensor map over one."""
+    message, fix = refused(argument)
     assert "the grid is missing: this is an argument of the kernel" in message
     assert fix == "pass the grid first, in CTAs"
 

@@ -13,24 +13,25 @@ Exchange: TypeAlias = "Callable[..., Any]"
 """`k.warp.shuffle`."""
 
 
+def _distances(width: int) -> list[int]:
+    """The powers of two below a width that is one."""
+    return [1 << bit for bit in range(width.bit_length() - 1)]
+
+
 def reduced(shuffle: Exchange, combine: Combine, values: Several, width: int, **how: Any) -> Several:
     """`values` of all lanes of a segment of `width`, combined, in each of them."""
-    distance = width // 2
-    while distance:
+    for distance in reversed(_distances(width)):
         others = tuple(shuffle(value, "bfly", distance, width=width, **how) for value in values)
         values = combine(values, others)
-        distance //= 2
     return values
 
 
 def scanned(k: Core, shuffle: Exchange, combine: Combine, values: Several, width: int, **how: Any) -> Several:
     """`values` of the lanes of a segment up to each lane, itself included, combined in their order."""
-    distance = 1
-    while distance < width:
+    for distance in _distances(width):
         shuffled = [shuffle(value, "up", distance, width=width, in_range=True, **how) for value in values]
         both = combine(tuple(other for other, _ in shuffled), values)
         values = tuple(select(k, shuffled[0][1], joint, own) for joint, own in zip(both, values, strict=True))
-        distance *= 2
     return values
 
 

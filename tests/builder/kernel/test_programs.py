@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from nvbackend.builder.kernel.again import programs
+from nvbackend.builder.kernel.again.compiled_again import CompiledBefore
 from tests.support.process import ROOT, python_output
 
 LONG_AGO = 10**9
@@ -147,6 +148,7 @@ BUILT = """
 import sys
 import nvbackend as nvb
 from nvbackend.builder.kernel.again import programs
+from nvbackend.builder.kernel.again.compiled_again import CompiledBefore
 
 @nvb.kernel("sm_90a", threads=32)
 def fill(k, out: nvb.Pointer[nvb.f32]):
@@ -170,3 +172,14 @@ def test_what_builds_verifies_and_prints_is_loaded_by_then(tmp_path: Path) -> No
         "nvbackend/codegen/stages/compiling.py",
         "nvbackend/dry_run/runs.py",
     } <= found
+
+
+@pytest.mark.parametrize("assemble", [..., None, True, False])
+@pytest.mark.parametrize("tool", [..., None, "a ptxas"])
+def test_ptxas_is_looked_for_where_the_kernel_is_assembled_by_what_is_found(assemble: object, tool: object) -> None:
+    """Without a word about it a kernel is assembled where there is a ptxas."""
+    before = CompiledBefore()
+    before._ptxas = SimpleNamespace(program=lambda: ("found", 1))
+    options = {name: value for name, value in {"assemble": assemble, "tool": tool}.items() if value is not ...}
+    is_sought = assemble is not False and tool in (..., None)
+    assert before._program(options) == (("found", 1) if is_sought else None)
