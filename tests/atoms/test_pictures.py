@@ -76,4 +76,6 @@ def test_a_tiled_copy() -> None:
     found = cells(copy.picture().svg)
     assert (found[0, 7], found[0, 8], found[1, 0]) == ("T0 V7", "T1 V0", "T8 V0")
     assert cells(copy._repr_svg_())[7, 63] == "W1 T31 V7"
+    of_a_warp = make_tiled_copy(copy.atom, Layout((4, 8), (8, 1)), Layout((1, 8)))
+    assert of_a_warp._repr_svg_() == of_a_warp.picture().svg  # of one warp no thread needs the number of its warp
     assert cells(copy.picture(source=True).svg) == found
