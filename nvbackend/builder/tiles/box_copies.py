@@ -8,7 +8,7 @@ from typing import NoReturn
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.ops.function import FunctionBuilder
-from nvbackend.builder.tiles.tensor import Tensor, begin_of
+from nvbackend.builder.tiles.tensor import Tensor
 from nvbackend.builder.values.values import SHARED_SPACE, Operand
 from nvbackend.diagnostics import Rule
 from nvbackend.layout import AnyLayout, ComposedLayout, Layout, Swizzle, coalesce
@@ -42,7 +42,7 @@ def copy_boxes(
         _fail(copy, source, destination, problem, instead)
 
     _check_map(copy, tensor_map.type, fail)
-    if tensor.address.space != SHARED_SPACE or not _same(tensor, copy.layout):
+    if tensor._memory.space != SHARED_SPACE or not _same(tensor, copy.layout):
         fail("the tensor is another than it was made for", f"give a tensor in shared memory with {copy.layout}")
     if at is None or len(at) != len(copy.box):
         fail("`at` does not say where the tile begins", f"give an index for each of the {len(copy.box)} modes")
@@ -56,7 +56,7 @@ def copy_boxes(
     shared = multicast and k.cluster_size > 1
     boxes = tma_partition(copy, k.cluster.rank(), k.cluster_size) if shared else tma_partition(copy)
     mask = (1 << k.cluster_size) - 1 if shared else None
-    begin = begin_of(tensor)
+    begin = tensor.address
     for box in boxes:
         place, coordinates = begin + box.offset, copy.coordinates_of(box, at)
         if barrier is None:

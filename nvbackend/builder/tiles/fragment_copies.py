@@ -33,7 +33,7 @@ _WIDEST_BITS = 128
 
 def in_matrices(operand: MmaOperand, mma: TiledMMA, thread: Any, tile: Tensor) -> tuple[TiledCopy, Tensor] | None:
     """The ldmatrix that reads a tile of A or B, of as many matrices as possible, and the thread's part; or None."""
-    if tile.address.space != SHARED_SPACE or tile.element.bits > REGISTER_BITS:
+    if tile._memory.space != SHARED_SPACE or tile.element.bits > REGISTER_BITS:
         return None
     orders = (False, True) if tile.element.bits == _HALF_BITS else (False,)
     for transposed in orders:

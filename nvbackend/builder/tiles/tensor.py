@@ -75,12 +75,18 @@ class Tensor(KnownAttributes):
         self._k = k
         self._terms = terms
         self._thread = thread
-        self.address = address
+        self._memory = address
+        """What the layouts of its terms count from: the place of a tile is in them."""
+
+    @property
+    def address(self) -> Address:
+        """Where it begins: the address of its first element, but for the swizzle of a swizzled tensor."""
+        return Walker(self).begin
 
     @property
     def element(self) -> ElementType:
         """The element type."""
-        return self.address.element
+        return self._memory.element
 
     @property
     def shape(self) -> IntTuple:
@@ -101,7 +107,7 @@ class Tensor(KnownAttributes):
         """The part that `cut` gives of the layout: `tensor.partition(thr_mma.partition_A)`. Raises what `cut` does."""
         owner = getattr(cut, "__self__", None)
         thread = owner.thread if isinstance(owner, ThrCopy) else self._thread
-        return Tensor(self._k, self.address, tuple(_cut(term, cut) for term in self._terms), thread)
+        return Tensor(self._k, self._memory, tuple(_cut(term, cut) for term in self._terms), thread)
 
     def tile(self, tiler: Any, coordinate: Any) -> Tensor:
         """The tile at a coordinate, `_` for all tiles along a mode: CuTe's local_tile.
@@ -170,10 +176,15 @@ class Walker:
         self._start = first.part.offset
         self._places: dict[int, Address] = {}
         starts = [self._scaled(term, term.part.offset) for term in others]
-        base = tensor.address
+        base = tensor._memory
         for start in [*([] if self._swizzle else [self._start]), *starts]:
             base = self._moved(base, start)
         self._base = base
+
+    @property
+    def begin(self) -> Address:
+        """Where the first element is, before it is swizzled."""
+        return self._base if self._swizzle is None else self._moved(self._base, self._start)
 
     @property
     def align(self) -> int:
@@ -182,7 +193,7 @@ class Walker:
         for term in self._tensor._terms:
             step = math.gcd(multiple(term.part.layout), divisor(self._k, term.part.offset))
             known = math.gcd(known, step * term.multiple)
-        return math.gcd(self._tensor.address.align, known * self._size)
+        return math.gcd(self._tensor._memory.align, known * self._size)
 
     def address(self, coordinate: Any, align: int | None = None) -> Address:
         """Where an element is; `align` is what is known of that address."""
@@ -218,11 +229,6 @@ class Walker:
             return base if elements == 0 else base + elements
         multiples = divisor(self._k, elements) * self._size
         return base.steps(elements, self._size, align=math.gcd(base.align, multiples))
-
-
-def begin_of(tensor: Tensor) -> Address:
-    """The address that a tensor's layout counts from, before it is swizzled; of one without run-time strides."""
-    return Walker(tensor)._moved(tensor.address, tensor._terms[0].part.offset)
 
 
 def make_tensor(k: FunctionBuilder, address: Address, layout: AnyLayout, *, multiple_of: int = 1) -> Tensor:

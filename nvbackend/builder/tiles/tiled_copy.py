@@ -242,7 +242,7 @@ def _row(atom: CopyAtom) -> Row:
 
 
 def _place_of(part: Part) -> str:
-    return _PLACES[part.address.space] if isinstance(part, Tensor) else _REGISTERS
+    return _PLACES[part._memory.space] if isinstance(part, Tensor) else _REGISTERS
 
 
 def _plain(part: Part) -> Layout:

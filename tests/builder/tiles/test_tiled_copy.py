@@ -310,3 +310,26 @@ def test_an_index_is_compared_in_its_own_type(kind):
         columns = [[True, False], [first < 3, first + 1 < 3]]
         both = [one and other for one, other in zip(rows[1], columns[1], strict=True)]
         assert got.tolist() == [*rows[0], *columns[0], *rows[1], *both]
+
+
+PLACES = {
+    "a tile": lambda k, x, n: k.tensor(x, Layout((8, 32), (32, 1))).tile((1, 32), (3, 0)),
+    "a tile of a run-time pitch": lambda k, x, n: k.tensor(x, Layout((8, 32), (n, 1))).tile((1, 32), (3, 0)),
+    "a tile at a run-time row": lambda k, x, n: k.tensor(x, Layout((8, 32), (n, 1))).tile((1, 32), (n // 10, 0)),
+    "a part": lambda k, x, n: k.tensor(x, Layout((8, 32), (32, 1)))[3, None],
+    "a part of columns": lambda k, x, n: k.tensor(x, Layout((32, 8), (1, n)))[None, 3],
+    "the whole": lambda k, x, n: k.tensor(x + 96, Layout((5, 32), (32, 1))),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_address_of_a_tensor_is_where_it_begins(place):
+    """Not where the tensor begins of which it is a tile or a part."""
+
+    @nvb.kernel("sm_80", threads=32)
+    def third_row(k, x: nvb.Pointer[f32], n: nvb.i32, out: nvb.Pointer[f32]):
+        out[k.thread_id()] = PLACES[place](k, x, n).address[k.thread_id()]
+
+    x, out = np.arange(256, dtype=np.float32), np.zeros(32, np.float32)
+    nvb.runtime.load(third_row.compile(assemble=False), device="simulator").launch(1, x, 32, out)
+    assert np.array_equal(out, x[96:128])
