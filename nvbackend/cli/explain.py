@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
         rule = _rule_called(arguments.spelling, rules_by_id(own_rules(arguments.rules)), is_exact=bool(begun))
         if rule is None and begun:
             in_full = as_json({"rows": rows_data(begun, target)}) if arguments.json else ""
-            yield from [in_full] if in_full else explained_opcode(opcode, begun, target)
+            yield from [in_full] if in_full else explained_opcode(begun, target)
             return
         if rule is None:
             raise
@@ -108,7 +108,9 @@ def rows_spelled(text: str, others: Iterable[Row] = ()) -> list[Row]:
     every = [*others, *every_row()]
     rows = [row for row in every if row.ptx == wanted]
     if not rows:
-        near = _of_opcode(wanted) or ", ".join(nearest(wanted, sorted({row.ptx for row in every})))
+        near = (
+            _of_opcode(wanted) or ", ".join(nearest(wanted, sorted({row.ptx for row in every}))) or _of_family(wanted)
+        )
         rules.UNKNOWN_SPELLING.fail(given=wanted, kind="the spelling of an instruction", nearest=near)
     return rows
 
@@ -134,7 +136,21 @@ def spelling_in(text: str) -> str:
 
 
 def nearest(wanted: str, spellings: Sequence[str]) -> list[str]:
-    """The spellings that are most like `wanted`: those with the most qualifiers in common, then by their letters."""
-    asked = set(wanted.split("."))
-    likely = sorted(spellings, key=lambda spelling: -len(asked & set(spelling.split("."))))[:_COMPARED]
-    return difflib.get_close_matches(wanted, likely, n=NEAREST, cutoff=0.0)
+    """The spellings that are most like `wanted`: those with the most words in common, then by their letters.
+
+    None where no spelling has a word of it, as of __syncthreads.
+    """
+    asked = _words(wanted.lower())
+    common = {spelling: len(asked & _words(spelling)) for spelling in spellings}
+    likely = sorted(filter(common.get, spellings), key=lambda spelling: -common[spelling])[:_COMPARED]
+    by_letters = difflib.get_close_matches(wanted, likely, n=_COMPARED, cutoff=0.0)
+    return sorted(by_letters, key=lambda spelling: -common[spelling])[:NEAREST]
+
+
+def _words(spelling: str) -> set[str]:
+    return set(re.split(r"[._:%]+", spelling)) - {""}
+
+
+def _of_family(name: str) -> str:
+    """How to list instructions, those of a family where it is one that is asked for."""
+    return f"those that nvbackend catalogue{f' --family {name}' if name in FAMILIES else ''} lists"

@@ -188,7 +188,8 @@ def test_an_opcode_without_its_qualifiers(capsys: Printed) -> None:
 def test_all_spellings_of_an_opcode_are_one_page(capsys: Printed) -> None:
     """Extents and types from PTX ISA 9.7.15.5 (wgmma.mma_async); the numbers of variants add up to all rows."""
     said = explained(capsys, "wgmma.mma_async", "--target", "sm_90a")
-    dense, sparse = said.split("\nwgmma.mma_async\n")
+    assert said.startswith("wgmma.mma_async.sync.aligned\n")
+    dense, sparse = said.split("\nwgmma.mma_async.sp.sync.aligned\n")
     assert re.findall(r"^  ([mnk]) +(.+)$", dense, re.MULTILINE) == [
         ("m", "64"),
         ("n", "8 to 256 by 8"),

@@ -19,7 +19,7 @@ def made(number: int, *, family: str = "mine", section: str = "", **axes: object
 
 def axes_of(values: list[object]) -> dict[str, str]:
     """The axes on the page of rows with these values of one."""
-    page = "".join(explained_opcode("mine", [made(number, one=value) for number, value in enumerate(values)], None))
+    page = "".join(explained_opcode([made(number, one=value) for number, value in enumerate(values)], None))
     table = re.search(r"^  axis +values\n((?:  .+\n)+)", page, re.MULTILINE)
     assert table is not None
     return dict(re.findall(r"^  (\S+) +(.+)$", table[1], re.MULTILINE))
@@ -50,12 +50,12 @@ def test_no_value_of_an_axis_is_left_out_or_added(values: list[object], shown: d
 
 def test_each_family_and_section_is_a_part_of_its_own() -> None:
     rows = [made(1, section="9.7 (mine)"), made(2), made(3, family="other"), made(4, section="9.7 (mine)")]
-    page = "".join(explained_opcode("mine", rows, None))
+    page = "".join(explained_opcode(rows, None))
     assert page.startswith("mine\n"), "no empty line before the first"
-    parts = re.findall(r"^mine\n  (.+)\n\n(.+)\n\n(.+)$", page, re.MULTILINE)
+    parts = re.findall(r"^(mine\S*)\n  (.+)\n\n(.+)\n\n(.+)$", page, re.MULTILINE)
     assert parts == [
-        ("mine; PTX ISA 9.7 (mine)", "Sum 1. Sum 4.", "2 variants, 2 spellings"),
-        ("mine", "Sum 2.", "1 variant, 1 spelling"),
-        ("other", "Sum 3.", "1 variant, 1 spelling"),
+        ("mine", "mine; PTX ISA 9.7 (mine)", "Sum 1. Sum 4.", "2 variants, 2 spellings"),
+        ("mine.v2", "mine", "Sum 2.", "1 variant, 1 spelling"),
+        ("mine.v3", "other", "Sum 3.", "1 variant, 1 spelling"),
     ]
     assert re.findall(r'nvbackend explain "(.+)"', page) == ["mine.v1", "mine.v2", "mine.v3"]

@@ -34,10 +34,27 @@ def proposed(said: str) -> list[str]:
     return line.removeprefix("  fix: use one of ").split(", ")
 
 
-@pytest.mark.parametrize("given", ["bar.synk", "nothing.like.it", "error[control.nothing]: text", "error[zzz]: text"])
+@pytest.mark.parametrize("given", ["bar.synk", "shfl_sync", "error[control.nothing]: text", "error[zzz]: text"])
 def test_the_nearest_are_five(given: str, capsys: Printed) -> None:
     names = proposed(refusal(capsys, "explain", given))
     assert len(names) == len({*names}) == MOST
+
+
+@pytest.mark.parametrize(
+    ("given", "listed"),
+    [("__syncthreads", ""), ("atomicAdd", ""), ("nothing.like.it", ""), ("tma", " --family tma")],
+)
+def test_what_is_like_none_is_not_given_the_first_of_the_alphabet(given: str, listed: str, capsys: Printed) -> None:
+    (told,) = proposed(refusal(capsys, "explain", given))
+    assert told == f"those that nvbackend catalogue{listed} lists"
+    assert not listed or main(told.split()[3:-1]) == 0
+
+
+def test_words_are_parted_by_dots_and_lines() -> None:
+    """As CUDA C++ and the builder write them."""
+    names = fix_for("shfl_sync_down").removeprefix("use one of ").split(", ")
+    assert names[0].startswith("shfl.sync.down.")
+    assert sum(name.startswith("shfl.sync.") for name in names) == 4
 
 
 def fix_for(spelling: str) -> str:

@@ -16,15 +16,15 @@ _MOST_SUMMARIES = 6
 _FEWEST_OF_A_SERIES = 4
 
 
-def explained_opcode(opcode: str, rows: Sequence[Row], target: Target | None) -> Iterator[str]:
-    """The page of the rows whose spellings begin with `opcode`; each family has a part of its own."""
+def explained_opcode(rows: Sequence[Row], target: Target | None) -> Iterator[str]:
+    """The page of rows whose spellings begin alike; each family has a part, under what its own begin with."""
     parts: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         parts.setdefault((row.family, row.section), []).append(row)
     for place, ((family, section), alike) in enumerate(parts.items()):
         yield "\n" if place else ""
         spellings = list(dict.fromkeys(row.ptx for row in alike))
-        yield f"{opcode}\n"
+        yield f"{_beginning(spellings)}\n"
         yield paragraph(f"{family}; PTX ISA {section}" if section else family, "  ")
         summaries = list(dict.fromkeys(row.summary for row in alike))[:_MOST_SUMMARIES]
         yield "\n" + paragraph(" ".join(summaries))
@@ -39,6 +39,12 @@ def explained_opcode(opcode: str, rows: Sequence[Row], target: Target | None) ->
             yield from columns([("  variants", ""), *_counted(said)])
         yield "\nOne of them has its operands, and which thread holds what:\n"
         yield f'  nvbackend explain "{spellings[0]}"\n'
+
+
+def _beginning(spellings: Sequence[str]) -> str:
+    """The qualifiers that all of the spellings begin with."""
+    parts = zip(*(spelling.split(".") for spelling in spellings), strict=False)
+    return ".".join(alike[0] for alike in itertools.takewhile(lambda alike: len(set(alike)) == 1, parts))
 
 
 def _axes(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
