@@ -135,14 +135,19 @@ def check_writable(address: Accessed, what: str) -> None:
         CONSTANT.fail(what=what, advice="declare the pointer without const=True, or write to other memory")
 
 
+def check_whole(element: ElementType) -> None:
+    """Raises memory.element for elements that share a byte."""
+    if element.bits % 8:
+        rules.PART_OF_A_BYTE.fail(element=element, bits=element.bits)
+
+
 def kind_of(k: Core, address: Accessed, count: int) -> tuple[ir.Type, int]:
     """LLVM's type of an access, and its bytes, which the address must be a multiple of."""
     k.check_live()
     element = address.element
     if type(count) is not int:
         raise TypeError("counts are integers")  # the boundary knows which argument of the call it is
-    if element.bits % 8:
-        rules.PART_OF_A_BYTE.fail(element=element, bits=element.bits)
+    check_whole(element)
     size = count * element.bits // 8
     most = widest(k.target, address.space)
     sizes = (*_SIZES, most) if most > _SIZES[-1] else _SIZES

@@ -281,9 +281,11 @@ class Address(Uncopied):
     __contains__ = None
 
     def __getitem__(self, index: Operand) -> Value:
+        access.check_whole(self.element)
         return (self + index).load()[0]
 
     def __setitem__(self, index: Operand, value: Operand) -> None:
+        access.check_whole(self.element)
         (self + index).store(value)
 
     if not TYPE_CHECKING:  # it would make a type checker accept every name

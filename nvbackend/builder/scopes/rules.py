@@ -264,7 +264,7 @@ VECTOR_WIDTH = Rule(
 SUB_BYTE = Rule(
     id="memory.sub-byte",
     message="a step of {count} {element} elements of {bits} bits is not known to be a whole number of bytes",
-    fix="step in bytes: address.byte_offset(...)",
+    fix="step in bytes: address.byte_offset(...); what is loaded or stored are bytes, address.cast(nvb.u8)[...]",
     why="An address names a byte; the step would be rounded to another element.",
     reference="PTX ISA 6.4.1 (byte addressing)",
 )

@@ -168,3 +168,22 @@ def test_a_step_over_parts_of_bytes_is_known() -> None:
 
     (found,) = broken(stepped.build)
     assert "a step of a run-time number of u4 elements of 4 bits" in found.message
+
+
+@pytest.mark.parametrize("index", [0, 1, 2, "thread"])
+@pytest.mark.parametrize("stores", [False, True])
+def test_an_element_of_part_of_a_byte_is_not_advised_to_be_stepped_to(index, stores) -> None:
+    """A step in bytes, which was the fix, would be refused in its turn: no access has a nibble."""
+
+    @nvb.kernel("sm_80", threads=32)
+    def nibble(k, x: nvb.Pointer[nvb.u4]):
+        at = k.thread_id() if index == "thread" else index
+        if stores:
+            x[at] = k.const(1, nvb.u4)
+        x[at]
+
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        nibble.build()
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "memory.element"
+    assert "address.cast(nvb.u8)" in found.fix
