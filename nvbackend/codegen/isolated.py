@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -21,7 +22,7 @@ from nvbackend.isel.target.target import PTX_VERSION_RANGE, UNKNOWN_TARGET, Targ
 CANNOT_SELECT = Rule(
     id="llvm.cannot-select",
     message="LLVM has no instruction for {call} on {target} with PTX {ptx_version}: {reason}",
-    fix="use what {target} has, or name the target that has it; nvbackend's selector says which",
+    fix="use what {target} has, or name the target that has it: nvbackend catalogue --target {target} says which",
     why="LLVM ends the process where it cannot select, so an unchecked intrinsic takes the user's program down.",
     reference="LLVM SelectionDAGISel",
 )
@@ -32,6 +33,19 @@ DIED = Rule(
     why="LLVM meets some invalid input by ending the process instead of reporting an error.",
     reference="LLVM 22.1 SelectionDAGISel (Cannot select) and report_fatal_error in NVPTX",
 )
+
+NO_LIBRARY = Rule(
+    id="llvm.no-library",
+    message="LLVM has no instruction for {function} in {call} on {target}, and no library there to call",
+    fix="{advice}define a function that computes it in the module, as libdevice has it, and call that",
+    why="On a CPU it is a function of C's library; for NVPTX LLVM knows none, and ends the process.",
+    reference="LLVM 22.1 RuntimeLibcalls (NVPTX has none); docs/embedding.md",
+)
+
+_FUNCTION = re.compile(r"Cannot select: \w+: \w+ = f(?P<selected>\w+)|no libcall available for f(?P<called>\w+)")
+_OF_K_MATH = ("cos", "exp", "exp2", "log", "log10", "log2", "pow", "sin", "tanh")
+_OF_C = (*_OF_K_MATH, "acos", "asin", "atan", "atan2", "cosh", "exp10", "sinh", "tan")
+"""Functions that LLVM has intrinsics for and NVPTX no instruction, or one for approximations that are asked for."""
 
 _REMOTE_RULES = {
     rule.id: rule
@@ -53,7 +67,7 @@ _FATAL = "LLVM ERROR:"
 def compile_ir_isolated(ir_text: str, target: Target, *, optimize: int = 3) -> LlvmResult:
     """`compile_ir` in another Python process: also where LLVM ends the process there is a Diagnostic.
 
-    Raises what `compile_ir` raises, llvm.cannot-select, or llvm.died. Costs a start of Python more.
+    Raises what `compile_ir` raises, llvm.cannot-select, llvm.no-library, or llvm.died. Costs a start of Python more.
     """
     request = {"ir": ir_text, "target": target.name, "ptx_version": target.ptx_version, "optimize": optimize}
     done = _run(_CHILD, request)
@@ -84,6 +98,13 @@ def _explain_death(
     reason = done.stderr.partition(_FATAL)[2].strip() or done.stderr.strip() or "it said nothing"
     # After its own sentence LLVM may print a stack dump, which holds addresses and no answer.
     reason = reason.partition("\nPLEASE submit")[0].strip()
+    match = _FUNCTION.search(reason)
+    function = (match["selected"] or match["called"]) if match is not None else ""
+    if function in _OF_C:
+        advice = f"use k.math.{function} of what nvb.attach gives, for f32, or " if function in _OF_K_MATH else ""
+        raise DiagnosticError(
+            [NO_LIBRARY.diagnose(at=at, function=function, call=named, target=target.name, advice=advice)]
+        )
     if "Cannot select" in reason:
         version = ".".join(map(str, target.ptx_version))
         raise DiagnosticError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import nvbackend as nvb
 from nvbackend.codegen.isolated import compile_ir_isolated
 from nvbackend.codegen.llvm import compile_ir
 from nvbackend.diagnostics import DiagnosticError
@@ -28,6 +29,38 @@ def test_an_instruction_the_chip_has_not_got() -> None:
     assert "llvm.nvvm.tcgen05.fence.before.thread.sync" in found.message
     assert "sm_90a" in found.message
     assert "tcgen05.fence::before_thread_sync" in compile_ir_isolated(TCGEN05_FENCE, BLACKWELL).ptx
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "name"),
+    [
+        ("sin", "float", "@llvm.sin.f32"),
+        ("tanh", "float", '@"llvm.tanh.f32"'),
+        ("exp", "float", '@"llvm.exp.f32"'),
+        ("log10", "double", "@llvm.log10.f64"),
+        ("exp10", "double", '@"llvm.exp10.f64"'),
+        ("tan", "float", "@llvm.tan.f32"),
+    ],
+)
+def test_a_function_of_a_library_that_there_is_not(function: str, kind: str, name: str) -> None:
+    """Some LLVM cannot select, for others it has no library call: to a language both are one mistake."""
+    text = f"""
+declare {kind} {name}({kind})
+
+define ptx_kernel void @k(ptr addrspace(1) %p) {{
+  %x = load {kind}, ptr addrspace(1) %p
+  %y = call {kind} {name}({kind} %x)
+  store {kind} %y, ptr addrspace(1) %p
+  ret void
+}}
+"""
+    with pytest.raises(DiagnosticError) as caught:
+        compile_ir_isolated(text, HOPPER)
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "llvm.no-library"
+    assert f"no instruction for {function} in 'call {kind} {name}({kind} %x)'" in found.message
+    math = nvb.KernelBuilder("k", "sm_90a", threads=32).math
+    assert (f"use k.math.{function} of" in (found.fix or "")) == hasattr(math, function)
 
 
 def test_the_same_ends_a_process_that_is_not_isolated() -> None:

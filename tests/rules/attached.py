@@ -63,3 +63,21 @@ def function_that_nobody_verified():
     builder.ret_void()
     k.verify()  # keeps
     k.finish()
+
+
+@program("llvm.no-library")
+def sine_by_the_intrinsic():
+    """Compiled in a process of its own, which LLVM ends."""
+    module = ir.Module()
+    kind = ir.FunctionType(ir.VoidType(), [ir.PointerType(addrspace=1)])
+    function = ir.Function(module, kind, "own")
+    function.calling_convention = "ptx_kernel"
+    builder = ir.IRBuilder(function.append_basic_block())
+    k = nvb.attach(builder, "sm_90a", threads=32, parameters=[nvb.Parameter("x", nvb.Pointer(f32))])
+    x = k.arguments[0] + k.thread_id()
+    sine = module.declare_intrinsic("llvm.sin", [ir.FloatType()])  # breaks
+    x[0] = k.value(builder.call(sine, [x[0].ir]), f32)  # breaks
+    x[0] = k.math.sin(x[0])  # keeps
+    builder.ret_void()
+    k.verify()
+    k.finish().compile(assemble=False)

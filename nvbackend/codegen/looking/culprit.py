@@ -11,6 +11,7 @@ from nvbackend.diagnostics import DiagnosticError, Location
 from nvbackend.isel.target.target import Target
 
 _CALL = re.compile(r"^\s*(?:%[^ ]+ = )?(?:tail |musttail |notail )?(call .*)$")
+_RESULT = re.compile(r"call (?:(?:fast|nnan|ninf|nsz|arcp|contract|afn|reassoc) )*(.+?) (?:@|asm )")
 _SUFFIX = re.compile(r"(?:\s*#\d+)?(?:,\s*![\w.]+ ![\w.]+)*\s*$")
 _VALUE = re.compile(r"%[-\w.$]+$|%\"[^\"]*\"$")
 _OPEN, _CLOSE = "([{<", ")]}>"
@@ -38,7 +39,7 @@ def _calls(lines: list[str]) -> Iterator[tuple[str, str]]:
     for line in lines:
         match = _CALL.match(line)
         call = _SUFFIX.sub("", match[1]) if match is not None else ""
-        if (" asm " in call or "@llvm." in call) and call not in seen:
+        if (" asm " in call or "@llvm." in call or '@"llvm.' in call) and call not in seen:
             seen.add(call)
             yield call, line
 
@@ -62,8 +63,11 @@ def _function_of(call: str) -> str | None:
         of_type = argument[: match.start()]
         parameters.append(f"{of_type}%p{len(parameters)}")
         passed.append(parameters[-1])
-    body = f"{call[:start]}({', '.join(passed)})"
-    return f"define void @probe({', '.join(parameters)}) {{\n  {body}\n  ret void\n}}\n"
+    result = _RESULT.match(call)
+    kind = result[1] if result is not None else "void"
+    body = f"{'' if kind == 'void' else '%result = '}{call[:start]}({', '.join(passed)})"
+    end = "ret void" if kind == "void" else f"ret {kind} %result"  # a value that nobody uses is not selected
+    return f"define {kind} @probe({', '.join(parameters)}) {{\n  {body}\n  {end}\n}}\n"
 
 
 def _arguments_at(call: str) -> int | None:
