@@ -5,6 +5,7 @@ An index is extended to the width of an address first, so that the product does 
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from llvmlite import ir
@@ -330,6 +331,8 @@ def _instead(operand: object) -> str:
     """The fix: what to pass instead of an object that is not a value."""
     if isinstance(operand, ir.Value):
         return "pass the value itself, not its .ir; what k.llvm has made comes in by k.value(register, element)"
+    if inspect.ismethod(operand):
+        return f"call it: {operand.__name__}(...)"
     if isinstance(operand, slice):
         count = "count"
         if isinstance(operand.start or 0, int) and isinstance(operand.stop, int):
