@@ -27,6 +27,7 @@ from nvbackend.builder.tiles.tensor import Tensor, make_tensor
 from nvbackend.builder.tiles.tile_order import grouped_tile
 from nvbackend.builder.tiles.tiled_copy import Part, copy_part
 from nvbackend.builder.values.accumulator import Accumulator
+from nvbackend.builder.values.uncalled import told_apart
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
@@ -39,6 +40,8 @@ from nvbackend.tiled import CopyAtom, TiledCopy, TiledMMA, TmaCopy
 from nvbackend.tiled.permutation import Permutation
 from nvbackend.tiled.tiled_mma import AtomLayout
 
+_VALUES = ("thread_id", "block_id", "block_count", "lane_id", "warp_id", "warpgroup_id", "elect", "clock")
+
 
 class Operations(FunctionBuilder):
     """What the kernel builder and attached builders share: the calls of one function, and those on tiles."""
@@ -48,6 +51,9 @@ class Operations(FunctionBuilder):
 
     def __init__(self, core: Core) -> None:
         super().__init__(core)
+        told_apart(self, "k", _VALUES)
+        told_apart(self.cluster, "k.cluster", ("rank", "id", "count", "peer_rank"))
+        told_apart(self.warp, "k.warp", ("active_lanes",))
         self._roles = Roles(self)
         core.places_of_atom = lambda n: places_of_atom(self, n)
 

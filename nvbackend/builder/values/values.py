@@ -17,6 +17,7 @@ from nvbackend.builder.scopes.blocks import Region
 from nvbackend.builder.scopes.names import check_name
 from nvbackend.builder.values.attributes import missing_attribute
 from nvbackend.builder.values.math_policy import MathPolicy
+from nvbackend.builder.values.uncalled import Uncalled
 from nvbackend.diagnostics import Uncopied, printed, user_facing
 from nvbackend.diagnostics.boundary import plain_number
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, pred, s32, s64, u32
@@ -331,6 +332,8 @@ def _instead(operand: object) -> str:
     """The fix: what to pass instead of an object that is not a value."""
     if isinstance(operand, ir.Value):
         return "pass the value itself, not its .ir; what k.llvm has made comes in by k.value(register, element)"
+    if isinstance(operand, Uncalled):
+        return operand.advice
     if inspect.ismethod(operand):
         return f"call it: {operand.__name__}(...)"
     if isinstance(operand, slice):

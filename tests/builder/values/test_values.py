@@ -195,8 +195,8 @@ def test_bfloat_constants_are_rounded_to_nearest_even():
         (lambda k, a, f: k.static_assert(a > 0), "static-assert.unknown", "whether <pred"),
         (lambda k, a, f: k.select(a, 1, 2), "value.type", "pred"),
         (lambda k, a, f: k.var("x"), "value.kind", "'x'"),
-        (lambda k, a, f: k.var(k.thread_id, i32), "value.kind", "call it: thread_id(...)"),
-        (lambda k, a, f: k.shared(i32, 32)[k.lane_id], "value.kind", "call it: lane_id(...)"),
+        (lambda k, a, f: k.var(k.math.exp, f32), "value.kind", "call it: exp(...)"),
+        (lambda k, a, f: k.shared(i32, 32)[k.lane_id], "value.kind", "call it: k.lane_id()"),
         (lambda k, a, f: a.bitcast(i64), "value.operation", "64 bits"),
     ],
 )
