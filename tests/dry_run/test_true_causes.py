@@ -77,6 +77,70 @@ def test_rounds_that_nobody_fills_any_more() -> None:
     assert "parity" not in found.fix
 
 
+def test_a_stage_that_nobody_gives_to_begin_with() -> None:
+    """Readers give the stages before the loop, all but the last: its producer is not to wait for another parity."""
+
+    def begun(given: int) -> nvb.KernelDefinition:
+        @nvb.kernel("sm_90", threads=READERS + 32)
+        def rows(k, x: F32, y: Pointer(f32), n: i32(minimum=1)):
+            box = k.shared(f32, 3 * READERS, align=128, name="box")
+            full, empty = k.mbarrier.array(3, arrivals=1, name="full"), k.mbarrier.array(3, arrivals=2, name="empty")
+            k.mbarrier.ready()
+            thread, first = k.thread_id(), k.lane_id() == 0
+            with k.one_thread(2), k.range(n) as i:
+                k.mbarrier.wait(empty + i % 3, i // 3 & 1)
+                k.mbarrier.arrive(full + i % 3, expect_tx=4 * READERS)
+                k.bulk.load(box + i % 3 * READERS, x + i * READERS, 4 * READERS, full + i % 3)
+            with k.if_(thread < READERS):
+                for stage in range(given):
+                    k.mbarrier.arrive(empty + stage, when=first)
+                with k.range(n) as i:
+                    k.mbarrier.wait(full + i % 3, i // 3 & 1)
+                    y[i * READERS + thread] = box[i % 3 * READERS + thread]
+                    k.warp.sync()
+                    k.mbarrier.arrive(empty + i % 3, when=first & (i + 3 < n))
+
+        return rows
+
+    found = said(begun(2))
+    assert found.rule_id == "mbarrier.deadlock"
+    assert found.fix.startswith("let warps 0 and 1 arrive on empty[2] too, as on empty[0] in line ")
+    assert rules(begun(3).build) == []
+
+
+def test_bytes_that_are_announced_after_the_wait() -> None:
+    """From the second round on. Their wait is the cause, not that of the producer, who gets the stage back by it."""
+
+    def announced(late: bool) -> nvb.KernelDefinition:
+        @nvb.kernel("sm_90", threads=READERS + 32)
+        def rows(k, x: F32, y: Pointer(f32), n: i32(minimum=1)):
+            box = k.shared(f32, READERS, align=128, name="box")
+            full, empty = k.mbarrier.array(1, arrivals=1, name="full"), k.mbarrier.array(1, arrivals=2, name="empty")
+            k.mbarrier.ready()
+            thread = k.thread_id()
+            k.mbarrier.arrive(full, expect_tx=4 * READERS, when=thread == 0)
+            with k.one_thread(2), k.range(n) as i:
+                k.mbarrier.wait(empty, (i & 1) ^ 1)
+                k.bulk.load(box, x + i * READERS, 4 * READERS, full)
+            with k.if_(thread < READERS), k.range(n) as i:
+                if late:
+                    k.mbarrier.wait(full, i & 1)
+                k.mbarrier.arrive(full, expect_tx=4 * READERS, when=(thread == 0) & (i > 0))
+                if not late:
+                    k.mbarrier.wait(full, i & 1)
+                y[i * READERS + thread] = box[thread]
+                k.warp.sync()
+                k.mbarrier.arrive(empty, when=k.lane_id() == 0)
+
+        return rows
+
+    found = said(announced(late=True))
+    assert found.rule_id == "mbarrier.deadlock"
+    assert "its copies have brought 256 bytes that nothing has announced" in found.message
+    assert found.fix.startswith("announce these bytes before line ")
+    assert rules(announced(late=False).build) == []
+
+
 def answers(meets: bool) -> nvb.KernelDefinition:
     @nvb.kernel("sm_100a", threads=64)
     def clusters(k, x: F32, y: F32):

@@ -30,7 +30,11 @@ _INSTEAD = {
     **dict.fromkeys(("astype", "cast"), "convert it: .to(type)"),
     "dtype": "use .{type}",
     "item": "use the value itself",
-    **dict.fromkeys(("value", "set"), "use it as it is; k.var(...) makes a variable, which has .value and .set"),
+    **dict.fromkeys(
+        ("value", "set"),
+        "use it as it is; k.var(...) makes a variable, which has .value and .set, and changes by `x += 1`: after "
+        "`x = x + 1` the name x is that of a value",
+    ),
     **dict.fromkeys(("x", "y", "z"), 'name the axis in the call: k.thread_id("{name}"), k.block_id("{name}")'),
 }
 
@@ -50,7 +54,7 @@ def missing_attribute(owner: object, name: str, shown: str, kind: str) -> Attrib
         return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
     known = [name for name in dir(type(owner)) if not name.startswith("_")]
     advice = _INSTEAD.get(name, f"use one of {', '.join(known)}").format(name=name, type=kind)
-    return MissingAttribute([ATTRIBUTE.diagnose(owner=shown, name=name, advice=advice)])
+    return MissingAttribute([ATTRIBUTE.diagnose(owner=shown, name=f".{name}", advice=advice)])
 
 
 class KnownAttributes(Uncopied):
@@ -66,4 +70,4 @@ class KnownAttributes(Uncopied):
             if name.startswith("_"):
                 raise AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=self)
             known = [each for each in dir(type(self)) if not each.startswith("_")]
-            raise MissingAttribute([OF_TILE.diagnose(owner=f"nvb.{kind}", name=name, advice=one_of(name, known))])
+            raise MissingAttribute([OF_TILE.diagnose(owner=f"nvb.{kind}", name=f".{name}", advice=one_of(name, known))])

@@ -93,6 +93,11 @@ class Mbarrier:
         """What came to the last phase."""
         return self.ended[-1] if self.ended else []
 
+    @property
+    def unannounced(self) -> int:
+        """The bytes that copies have brought to the current phase, where nothing has announced any."""
+        return -self.bytes if self.bytes < 0 and not any(one.expected for one in self.arrivals) else 0
+
     def knows(self, warp: Warp, phase: int) -> bool:
         """Whether the warp certainly comes after the end of a phase: it waited, or all that came to it is known."""
         end, total = self.ends[phase]

@@ -12,7 +12,7 @@ from nvbackend.dry_run.findings import ACCOUNTING, DEADLOCK, INVERTED, Notes
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.words import counted, in_rounds, instruction, line, listed, warps
-from nvbackend.dry_run.protocols.overruns import as_many_rounds, way_back
+from nvbackend.dry_run.protocols.overruns import arrivals_beside, as_many_rounds, of_bytes, way_back
 from nvbackend.dry_run.protocols.signals import Signals
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.protocols.synchronise import ThreadBarriers
@@ -231,7 +231,7 @@ class Deadlocks:
         return tuple(seen.values())[:3]
 
     def _mbarrier(self, mbarriers: Sequence[tuple[Step, Mbarrier]], waiting: Sequence[Step]) -> None:
-        ordered = sorted(mbarriers, key=lambda one: (one[1].phase, one[0].lanes.bit_count() > 1, bool(one[1].arrivals)))
+        ordered = sorted(mbarriers, key=_first_to_tell)
         if any(self._repeated(barrier) for _, barrier in ordered):
             return
         step, barrier = ordered[0]
@@ -250,8 +250,7 @@ class Deadlocks:
             barrier.phase, f"{barrier.phase} phases of it are"
         )
         state = f"{over_} over, and {came} of {barrier.count} arrivals of phase {barrier.phase} have come"
-        if barrier.bytes:
-            state += f", with {barrier.bytes} bytes still to come"
+        state += of_bytes(barrier)
         notes = self._places(step, others)
         notes += [
             (f"an arrival of its last phase: {instruction(one.instr)}", one.instr.location) for one in barrier.last[:1]
@@ -329,8 +328,12 @@ class Deadlocks:
         twin = None if barrier.by else next(twins, None)
         if twin is not None:
             return _in_peer(twin, barrier.place[0])
+        if barrier.pending and barrier.unannounced:
+            return f"announce these bytes before {here} waits for them: k.mbarrier.arrive with expect_tx"
         if (rounds := as_many_rounds(self._state, step, barrier)) is not None:
             return rounds
+        if not barrier.by and (other := arrivals_beside(self._state, barrier)) is not None:
+            return other
         if not barrier.by:
             first = f"; if {here} may go on before any arrival, let it wait for parity 1 first"
             own = f"; if warp {warp} itself arrives there after {here}, let another warp do that"
@@ -390,6 +393,12 @@ class Deadlocks:
             now=in_rounds(step.rounds()), count=count, group=group, needed=count - state.registers[step.cta, group],
             there=state.pools[step.cta],
         )  # fmt: skip
+
+
+def _first_to_tell(waits: tuple[Step, Mbarrier]) -> tuple[bool, int, bool, bool]:
+    """What sorts waits, the likely cause first: bytes that nobody has announced, early phases, threads alone."""
+    step, barrier = waits
+    return not barrier.unannounced, barrier.phase, step.lanes.bit_count() > 1, bool(barrier.arrivals)
 
 
 def _of_one_round(arrivals: Sequence[Arrival]) -> tuple[int, int]:

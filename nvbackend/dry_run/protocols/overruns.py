@@ -6,7 +6,7 @@ from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ORDER
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.events import Warp
-from nvbackend.dry_run.order.words import in_rounds, instruction, line
+from nvbackend.dry_run.order.words import in_rounds, instruction, line, warps
 from nvbackend.dry_run.protocols.explain import returns_early
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import Step
@@ -57,11 +57,25 @@ def way_back(reader: str, here: str, other: str, arrival: Arrival) -> str:
     )
 
 
+def _stages(state: State, barrier: Mbarrier) -> list[Mbarrier]:
+    """The mbarriers of a ring's array."""
+    ring = barrier.name.partition("[")[0]
+    return [one for one in state.mbarriers.values() if one.name.partition("[")[0] == ring]
+
+
+def arrivals_beside(state: State, barrier: Mbarrier) -> str | None:
+    """The fix of a wait for a stage on which nobody has arrived, where there are arrivals on another of its ring."""
+    other = next((one for one in _stages(state, barrier) if one.by and one.place[0] == barrier.place[0]), None)
+    if other is None:
+        return None
+    first = next(one for phase in (*other.ended, other.arrivals) for one in phase if one.arrivals)
+    who = warps(warp for cta, warp in other.by if cta == first.cta)
+    return f"let {who}{state.of_cta(first.cta)} arrive on {barrier.name} too, as on {other.name} in {line(first.instr)}"
+
+
 def as_many_rounds(state: State, step: Step, barrier: Mbarrier) -> str | None:
     """The fix of a wait in a later round than those who arrive at any stage of its ring made before they ended."""
-    rounds, ring = step.rounds(), barrier.name.partition("[")[0]
-    stages = (one for one in state.mbarriers.values() if one.name.partition("[")[0] == ring)
-    came = [arrival for one in stages for arrival in one.by.values()]
+    rounds, came = step.rounds(), [arrival for one in _stages(state, barrier) for arrival in one.by.values()]
     if not came or not all(state.warps[one.cta, one.warp].ended for one in came):
         return None
     last = max(came, key=lambda one: one.at)
@@ -72,3 +86,12 @@ def as_many_rounds(state: State, step: Step, barrier: Mbarrier) -> str | None:
         f"make as many rounds in {line(step.instr)} as in {line(last.instr)}: {who}, which arrives there, has ended "
         f"after {last.rounds.spoken()}"
     )
+
+
+def of_bytes(barrier: Mbarrier) -> str:
+    """What is left of the bytes of a phase that does not end, after its arrivals."""
+    if barrier.unannounced:
+        return f", and its copies have brought {barrier.unannounced} bytes that nothing has announced"
+    if barrier.bytes < 0:
+        return f", and its copies have brought {-barrier.bytes} bytes more than are announced"
+    return f", with {barrier.bytes} bytes still to come" if barrier.bytes else ""

@@ -19,12 +19,12 @@ def _accumulator(k: nvb.KernelBuilder, *, scaled: bool = False) -> Any:
 
 
 INSIDE = [
-    (lambda k, x, n: x.shape[0], "value.attribute", "an address of f32 has no shape", "as parameters"),
-    (lambda k, x, n: x[0].atomic("add", 1.0), "value.attribute", "has no atomic", "(pointer + index).atomic(...)"),
-    (lambda k, x, n: k.var(0).astype(f32), "value.attribute", "a variable of the kernel has no astype", ".to(type)"),
-    (lambda k, x, n: k.thread_id().y, "value.attribute", "has no y", 'k.thread_id("y")'),
-    (lambda k, x, n: x.dtype, "value.attribute", "has no dtype", ".element"),
-    (lambda k, x, n: n.nothing, "value.attribute", "has no nothing", "bitcast, constant"),
+    (lambda k, x, n: x.shape[0], "value.attribute", "an address of f32 has no .shape", "as parameters"),
+    (lambda k, x, n: x[0].atomic("add", 1.0), "value.attribute", "has no .atomic", "(pointer + index).atomic(...)"),
+    (lambda k, x, n: k.var(0).astype(f32), "value.attribute", "a variable of the kernel has no .astype", ".to(type)"),
+    (lambda k, x, n: k.thread_id().y, "value.attribute", "has no .y", 'k.thread_id("y")'),
+    (lambda k, x, n: x.dtype, "value.attribute", "has no .dtype", ".element"),
+    (lambda k, x, n: n.nothing, "value.attribute", "has no .nothing", "bitcast, constant"),
     (lambda k, x, n: x[0, 1], "call.argument", "not (0, 1) (a tuple)", "row * pitch + column"),
     (lambda k, x, n: x[0:4], "value.kind", "cannot be used as a run-time value", "pointer.load(4)"),
     (lambda k, x, n: 1.0 / n, "value.constant", "1.0 is not a value of s32", ".to(nvb.f32)"),

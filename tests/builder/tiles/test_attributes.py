@@ -33,7 +33,7 @@ def objects() -> dict[str, object]:
 @pytest.mark.parametrize("name", sorted(objects()))
 def test_an_unknown_name_is_refused(name: str) -> None:
     owner = objects()[name]
-    with pytest.raises(nvb.DiagnosticError, match=rf"tile\.attribute.*nvb\.{name} has no astype") as caught:
+    with pytest.raises(nvb.DiagnosticError, match=rf"tile\.attribute.*nvb\.{name} has no \.astype") as caught:
         owner.astype  # type: ignore[attr-defined]  # noqa: B018
     (fault,) = caught.value.diagnostics
     assert fault.location is not None and fault.location.file == __file__
