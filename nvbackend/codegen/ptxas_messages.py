@@ -97,9 +97,10 @@ UNRESOLVED = _remark(
 )
 SPILLS = Rule(
     "ptxas.spills",
-    "{kernel} spills: {stores} bytes stored to and {loads} bytes loaded from local memory, at {registers} registers",
-    "keep fewer values alive: a smaller tile a warpgroup, more warpgroups, fewer stages unrolled, or a higher limit "
-    "(fewer threads a CTA, setmaxnreg)",
+    "{kernel} spills registers: {stores} bytes are stored to local memory and {loads} bytes loaded, at {registers} "
+    "registers per thread",
+    "keep fewer values alive: a smaller tile per warpgroup, more warpgroups, fewer unrolled stages; or allow more "
+    "registers: fewer threads per CTA, setmaxnreg",
     "Each spilled register goes to memory and back, most often inside the main loop.",
     _REFERENCE,
     Severity.WARNING,

@@ -157,7 +157,16 @@ AT_RUN_TIME = ("Value", "Variable")
 """The classes of run-time values, which have no text of their own in a format."""
 
 
+_COUNTED = re.compile(r"(?<![\w.])(\d+) ((?!of )(?:[a-z]+ )?[a-z]{3,}|CTA)\((s|es)\)")
+"""A number, what it counts, and the ending of more than one of them."""
+
+
 def _filled(text: str, values: Mapping[str, object]) -> str:
+    """`text` with `values` filled in: "{size} byte(s)" is "1 byte" or "4 bytes"."""
+    return _COUNTED.sub(lambda at: f"{at[1]} {at[2]}{'' if at[1] == '1' else at[3]}", _with(text, values))
+
+
+def _with(text: str, values: Mapping[str, object]) -> str:
     """`text` with `values` filled in; what Python does not print, such as very long integers, by its kind."""
     values = {name: _Shown(value) if type(value).__name__ in AT_RUN_TIME else value for name, value in values.items()}
     try:

@@ -82,9 +82,8 @@ BOX_BYTES = Rule(
 )
 SWIZZLE = Rule(
     id="tensor-map.swizzle",
-    message="tensor map {name}: swizzle {swizzle} with {given} bytes a box row; it can be {allowed}",
-    fix="make the innermost box extent at most {elements} elements, or take a wider swizzle and the layout that goes "
-    "with it",
+    message="tensor map {name}: swizzle={swizzle} with box rows of {given} bytes, for which it can be {allowed}",
+    fix="make the innermost box extent at most {elements} elements, or take {others} and the layout that goes with it",
     why="A row must fit the swizzle's span: the driver refuses it, or the tile lands where no descriptor reads it.",
     reference=_REFERENCE,
 )
@@ -161,11 +160,13 @@ def check_tensor_map(name: str, parameter: TensorMap) -> Iterator[Diagnostic]:
         )
     swizzle, row_bytes = parameter.swizzle, element.bytes_for(box[-1])
     if 0 < swizzle < row_bytes:
+        allowed = [span for span in SWIZZLES if not span or span >= row_bytes]
         yield SWIZZLE.diagnose(
             name=name,
             swizzle=swizzle,
             given=row_bytes,
-            allowed=", ".join(str(span) for span in SWIZZLES if not span or span >= row_bytes),
+            allowed=", ".join(map(str, allowed)),
+            others="a wider swizzle" if any(allowed) else "no swizzle",
             elements=8 * swizzle // element.bits,
         )
 

@@ -218,3 +218,22 @@ def test_a_line_that_is_reached_by_two_calls_is_told_once_with_both() -> None:
     assert told_once([made(0), made(0)]) == [made(0)]
     for another in (made(1, line=8), made(1, note=10)):
         assert told_once([made(0), another]) == [made(0), another]
+
+
+@pytest.mark.parametrize(
+    ("template", "count", "text"),
+    [
+        ("{n} byte(s) of it", 1, "1 byte of it"),
+        ("{n} byte(s) of it", 4, "4 bytes of it"),
+        ("{n} byte(s) of it", 0, "0 bytes of it"),
+        ("{n} byte(s) of it", 11, "11 bytes of it"),
+        ("read by {n} index(es)", 1, "read by 1 index"),
+        ("read by {n} index(es)", 2, "read by 2 indexes"),
+        ("{n} consumer warpgroup(s), of 1 CTA(s)", 2, "2 consumer warpgroups, of 1 CTA"),
+        ("{n} of f(s)", 2, "2 of f(s)"),
+        ("{n} byte(s)", "some", "some byte(s)"),
+    ],
+)
+def test_what_is_counted_is_one_or_several(template: str, count: object, text: str) -> None:
+    assert Rule("house.count", template, template).diagnose(n=count).message == text
+    assert Rule("house.count", template, template).diagnose(n=count).fix == text

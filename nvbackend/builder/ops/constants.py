@@ -38,7 +38,7 @@ DATA = Rule(
 )
 INDEX = Rule(
     id="constant.index",
-    message="index {index} of {name}, which has {extent} along dimension {axis}{who}",
+    message="index {index} of {name}{who}: it has {extent} element(s) along dimension {axis}",
     fix="index from 0 to {last}{more}",
     why="The load would read another table, or fault.",
     reference="PTX ISA 5.1.3 (constant state space)",

@@ -141,7 +141,8 @@ class TensorMapWord:
         for name, count in counts.items():
             if len(held := getattr(self, name)) != count:
                 problem = f"{name} = {held} of a map with {self.rank} dimensions"
-                faults.append(WORD_FIELD.diagnose(problem=problem, fix=f"give it {count} of them"))
+                which = "dimension" if count == self.rank else "dimension but the innermost"
+                faults.append(WORD_FIELD.diagnose(problem=problem, fix=f"give {count} value(s), one for each {which}"))
         return faults
 
     def _faults(self) -> list[Diagnostic]:

@@ -29,5 +29,7 @@ def test_each_block_says_how_many_are_late() -> None:
         add_block(function, before, after)
     function.append_basic_block("open")
     assert [each.message for each in late_code(function)] == [
-        f"block of_{before}_and_{after}: {after} instruction(s) after its end" for before, after in counts if after
+        f"block of_{before}_and_{after}: {after} instruction{'s' * (after > 1)} after its end"
+        for before, after in counts
+        if after
     ]

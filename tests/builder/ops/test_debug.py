@@ -127,7 +127,7 @@ def test_constants_numbers_of_arguments_and_chosen_threads(capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("text", "values", "problem"),
     [
-        ("{} {}", 1, "asks for 2 value(s) and gets 1"),
+        ("{} {}", 1, "asks for 2 values and gets 1"),
         ("{}", 2, "shows 1 of 2 values"),
         ("{0} {2}", 3, "shows 2 of 3 values"),
         ("{", 0, "a brace is open"),

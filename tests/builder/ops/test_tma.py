@@ -233,7 +233,7 @@ def test_a_box_that_is_no_matrix_is_copied_as_the_fix_says(box):
             k.tma.load(tile, source, (0,) * len(box), barrier)
         (found,) = caught.value.diagnostics
         assert "k.tma.load_box(address, source, coordinates, barrier)" in found.fix
-        assert f"{len(box)} coordinate(s)" in found.fix
+        assert f"{len(box)} coordinate{'s' * (len(box) > 1)}" in found.fix
         k.tma.load_box(tile.address, source, (0,) * len(box), barrier)
     assert len(loads(k)) == 1
 

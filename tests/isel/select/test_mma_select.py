@@ -207,7 +207,7 @@ MESSAGES = [
     (mma("m16n8k16", pred, pred, f32), "mma.types", "mma does not multiply pred x pred", "A and B of bf16"),
     (mma("m16n8k16", pred, pred, f32), "mma.types", "mma does not multiply pred x pred", "A and B of s8/u8"),
     (mma("m16n8k32", e2m1, e2m1, f32), "mma.kind", "given: no kind", 'kind="f8f6f4" or kind="mxf8f6f4"'),
-    (mma("m16n8k128", b1, b1, s32), "mma.operation", "not no operation", "use .xor.popc or .and.popc"),
+    (mma("m16n8k128", b1, b1, s32), "mma.operation", "and has no operation", "use .xor.popc or .and.popc"),
     (mma("m16n8k4", f16, f16, f32), "mma.extent", "no shape m16n8k4", "use m16n8k8 or m8n8k4 or m16n8k16"),
     (mma("m16n8k16", bf16, bf16, f16), "mma.accumulators", "D of type f16", "use D and C of type f32"),
     (

@@ -63,7 +63,7 @@ def optional_violations(row: Row, presence: Mapping[str, bool]) -> Iterator[Diag
                 instruction=row.ptx,
                 has="has no" if is_given else "needs",
                 operand=name,
-                fix=f"leave {name} out" if is_given else f"give {name}: one register of u32 a thread",
+                fix=f"leave {name} out" if is_given else f"give {name}: one u32 register per thread",
             )
 
 

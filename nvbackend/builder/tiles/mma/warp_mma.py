@@ -71,7 +71,7 @@ class TiledWarpMma(KnownAttributes):
             WARP_ATOM.fail(mma=atom, problem=problem, instead=instead)
         last = max(self.layouts.thr_layout_vmnk.offsets())
         if threads % WARP_SIZE or last >= self._k.threads:
-            problem = f"it takes {threads} threads, the last of them is number {last}, and a CTA has {self._k.threads}"
+            problem = f"it takes {threads} threads, up to number {last}, and a CTA has {self._k.threads}"
             WARP_ATOM.fail(mma=self.layouts, problem=problem, instead="lay atoms over whole warps that the kernel has")
 
     # -- registers --------------------------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ NO_ARRIVAL_IN_PEER = Rule(
 )
 ARRIVALS_IN_PEER = Rule(
     id="mbarrier.arrivals-in-peer",
-    message="{barrier} is initialised to {count} arrival(s) a phase, and {total} reach(es) the CTA of rank {rank}: "
+    message="{barrier} is initialised to {count} arrival(s) per phase, and the CTA of rank {rank} gets {total}: "
     "{others}",
     fix="let {count} arrival(s) reach that CTA, or initialise the barrier to as many as come",
     why="A phase completes too late, never, or several times while others wait for one: a hang, or stale data.",

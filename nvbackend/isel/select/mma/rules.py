@@ -27,7 +27,7 @@ SPARSITY = Rule(
 )
 OPERATION = Rule(
     id="mma.operation",
-    message="mma {product} needs {legal} as its operation, not {operation}",
+    message="mma {product} needs {legal} as its operation, and has {operation}",
     fix="use {legal}",
     why="Single bits are combined by a bit operation and their ones counted; numbers are multiplied.",
     reference="PTX ISA 9.7.14.5.14 (.bitOp.popc)",

@@ -121,7 +121,7 @@ def test_wrong_operands_are_refused() -> None:
         tile = shared.load(tmem)
         assert refused(lambda: shared.make_fragment_A(tmem, 64))[0] == "mma.tile-operand"
         rule, message = refused(lambda: mma.make_fragment_A(tmem.columns(0, 16), 64))
-        assert rule == "mma.tile-operand" and "16 column(s) for the 32 that its 128 x 64 elements take" in message
+        assert rule == "mma.tile-operand" and "16 columns for the 32 that its 128 x 64 elements take" in message
         assert refused(lambda: mma.make_fragment_A(tmem, wide.load(tmem)))[0] == "elements.operand"
         assert refused(lambda: pair.make_fragment_A(tmem, pair.load(tmem)))[0] == "mma.tile-operand"
         assert refused(lambda: small.make_fragment_A(tmem, tile))[0] == "mma.tile-operand"

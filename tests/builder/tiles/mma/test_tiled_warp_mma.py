@@ -327,9 +327,9 @@ def no_tiles():
 
 
 MISTAKES = {
-    too_many_warps: ("warp-mma.atom", "it takes 128 threads, the last of them is number 127, and a CTA has 64"),
+    too_many_warps: ("warp-mma.atom", "it takes 128 threads, up to number 127, and a CTA has 64"),
     half_a_warp: ("warp-mma.atom", "it takes 8 threads"),
-    numbers_that_no_thread_has: ("warp-mma.atom", "the last of them is number 115"),
+    numbers_that_no_thread_has: ("warp-mma.atom", ", up to number 115, "),
     sums_of_another_type: ("warp-mma.atom", "it adds f16 and gives f32"),
     another_type: ("warp-mma.fragment", "the tile is of f32, and f16 is wanted"),
     stored_as_another_type: ("warp-mma.fragment", "convert them: acc.elements().store(tile, where=...)"),
