@@ -25,6 +25,15 @@ def noun_called_as_if_it_were_an_instruction():
     return k.finish()
 
 
+@kernel("call.not-called")
+def barrier_without_parentheses(k, x: nvb.Pointer[f32]):
+    box, thread = k.shared(f32, 128), k.thread_id()
+    box[thread] = x[thread]
+    k.barrier.sync  # breaks
+    k.barrier.sync()  # keeps
+    x[thread] = box[127 - thread]
+
+
 @program("kernel.bounds")
 def threads_that_are_no_whole_warps():
     nvb.KernelBuilder("k", "sm_90a", threads=100)  # breaks

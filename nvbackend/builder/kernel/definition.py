@@ -23,11 +23,12 @@ from nvbackend.builder.kernel.annotations import (
 )
 from nvbackend.builder.kernel.check import Check, sizes_of
 from nvbackend.builder.kernel.garbage import rarely_collected
+from nvbackend.builder.kernel.not_called import not_called
 from nvbackend.builder.kernel.python_function import check_function, first_line, last_line, misused
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.codegen.stages.options import COMPILE_OPTIONS
-from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, Severity, printed, user_facing
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, Severity, printed, raise_all, user_facing
 from nvbackend.diagnostics.location import placed
 from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import LAUNCH_CALL, NotLoaded
@@ -247,6 +248,7 @@ class KernelDefinition(NotLoaded):
         around = [builder.core for builder in _builders_around(sys._getframe(1)) if builder.core.inner is None]
         for core in around:
             core.inner = self.name
+        raise_all(not_called(self._function, k))
         try:
             with placed():
                 result = self._function(k, *k.arguments, **{**self._bound, **values})

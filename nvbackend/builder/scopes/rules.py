@@ -72,6 +72,13 @@ FOREIGN_VALUE = Rule(
     why="Each kernel has its own registers.",
     reference="LLVM Language Reference, well-formedness",
 )
+NOT_CALLED = Rule(
+    id="call.not-called",
+    message="{call} is named here and not called, which does nothing",
+    fix="call it: {call}(...)",
+    why="Python runs such a statement without a word, and the kernel is built without the instruction.",
+    reference="Python Language Reference, expression statements",
+)
 NOT_A_VALUE = Rule(
     id="value.kind",
     message="{given!r} cannot be used as {kind}",

@@ -1,0 +1,45 @@
+"""Statements of a kernel's function that name a call of the builder and do not make it: `k.barrier.sync`."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from nvbackend.builder.scopes import rules
+from nvbackend.diagnostics import Diagnostic, Location
+
+
+def not_called(function: Callable[..., Any], k: object) -> list[Diagnostic]:
+    """call.not-called for each such statement, which Python runs without a word; of `function` alone, whose first
+    parameter is the builder `k`."""
+    owner = next(iter(inspect.signature(function).parameters))
+    code = function.__code__
+    return [
+        rules.NOT_CALLED.diagnose(at=Location(code.co_filename, line, code.co_name), call=f"k.{name}")
+        for name, line in _statements(code, owner)
+        if callable(_named(k, name))
+    ]
+
+
+def _named(k: object, name: str) -> object:
+    """What the name is, without asking a property."""
+    for part in name.split("."):
+        k = inspect.getattr_static(k, part, None)
+    return k
+
+
+def _statements(code: Any, owner: str) -> Iterator[tuple[str, int]]:
+    """Each statement that only names something of `owner`, without that, and its line."""
+    names: list[str] | None = None
+    for each in dis.get_instructions(code):
+        if each.opname.startswith(("LOAD_FAST", "LOAD_DEREF")):
+            names = [] if each.argval == owner else None
+        elif each.opname == "LOAD_ATTR" and names is not None:
+            names.append(each.argval)
+        else:
+            place = each.positions
+            if each.opname == "POP_TOP" and names and place is not None and place.lineno is not None:
+                yield ".".join(names), place.lineno
+            names = None
