@@ -18,14 +18,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.simulator.checks.lane_clocks import LaneClocks, Times
 from nvbackend.simulator.checks.shadow import ALWAYS
-from nvbackend.simulator.events import By, Pending, Threads
+from nvbackend.simulator.events import By, Pending, Site, Threads
 from nvbackend.simulator.machine.lanes import WARP
 from nvbackend.simulator.machine.wave import Wave
+from nvbackend.simulator.sync.ended import END
+from nvbackend.simulator.sync.mbarriers import Mbarriers
 
-Times = NDArray[np.int32]
 COPIES_OF_THREADS = "cp.async"
 """The engine whose operations are many, one of each thread; others are one of all their threads."""
+ARRIVALS_OF_COPIES = "cp.async.mbarrier.arrive"
 NUMBERS = 64
 """The numbers of a CTA that operations take in turn."""
 STARTED = 1
@@ -45,8 +48,12 @@ class OperationClock:
     """(warps, parts, sources)."""
     source: int
     issued: int
-    met: NDArray[np.int32]
+    met: Times
     """When the lanes of each of its warps had met last."""
+    bounds: Times | None
+    """What each lane of these knew of each lane, (warps, lanes, lanes), where that is more."""
+    written: int = 0
+    """When it wrote."""
     at_completion: Times | None = None
     has_waited: bool = False
     """Whether what the operation came after is part of its clock."""
@@ -62,8 +69,7 @@ class Clocks:
         each = np.arange(self.warps)
         self.rows[each, SEEN, each] = ALWAYS
         self.now = STARTED + 1
-        self.met: NDArray[np.int32] = np.full(self.warps, STARTED, np.int32)
-        """When the lanes of each warp met last."""
+        self.lanes = LaneClocks(wave, STARTED)
         self._wave = wave
         self._issued = np.zeros(wave.cta_count, np.int64)
         self._tokens: dict[Hashable, Times] = {}
@@ -77,8 +83,14 @@ class Clocks:
         source = 2 * self.warps + NUMBERS * cta + int(self._issued[cta]) % NUMBERS
         self._issued[cta] += 1
         rows = self.rows[warps]
+        if self.lanes.overlays and (deaf := self.lanes.deaf(operation.threads)) is not None and deaf.all():
+            rows[:, SEEN] = [self.lanes.overlays[warp].seen for warp in warps.tolist()]
         rows[np.arange(len(warps)), SEEN, warps] = self.now
-        self._operations[operation] = OperationClock(warps, rows, source, self.now, self.met[warps])
+        known = self.lanes.met[warps], self.lanes.all_bounds(warps)
+        self._operations[operation] = OperationClock(warps, rows, source, self.now, *known)
+        self.lanes.tell(operation.threads, self.now, operation.site)
+        if operation.engine == ARRIVALS_OF_COPIES:
+            self.lanes.arrive_with_copies(operation.threads)
         self.now += 1
 
     def of(self, operation: Pending) -> OperationClock:
@@ -152,6 +164,10 @@ class Clocks:
             warps = np.unique(by.threads // WARP)
             row = self.rows[warps].max(axis=0)
             row[SEEN, warps] = self.now
+            if _is_end(token):
+                self.lanes.end(by.threads, self.now, by.site)
+            else:
+                self.lanes.tell(by.threads, self.now, by.site, whole=_is_of_barrier(token))
         if known is None:
             known = self._earlier_phase(token)
         self._tokens[token] = row if known is None else np.maximum(known, row)
@@ -167,29 +183,30 @@ class Clocks:
 
     def acquire(self, threads: Threads, token: Hashable) -> None:
         """The threads see what was published under the token, or what an operation that is the token did."""
-        warps = np.unique(threads // WARP)
-        self._meet(warps)
+        self.now += 1
         if isinstance(token, Pending):
-            self._acquire_operation(warps, token)
+            self._acquire_operation(threads, token)
             return
+        if _is_of_barrier(token):
+            self.lanes.meet(np.unique(threads // WARP), self.now)
         known = self._tokens.get(token)
         if known is not None:
-            self._join(warps, known)
+            self.lanes.learn(threads, known[SEEN])
+            self._join(threads, known)
 
     def meet(self, threads: Threads) -> None:
         """The lanes of the threads' warps have come together."""
-        self._meet(np.unique(threads // WARP))
-
-    def _meet(self, warps: NDArray[np.int64]) -> None:
         self.now += 1
-        self.met[warps] = self.now
+        self.lanes.meet(np.unique(threads // WARP), self.now)
 
-    def _acquire_operation(self, warps: NDArray[np.int64], operation: Pending) -> None:
-        clock = self.of(operation)
+    def _acquire_operation(self, threads: Threads, operation: Pending) -> None:
+        clock, warps = self.of(operation), np.unique(threads // WARP)
         if clock.at_completion is None:
             return
+        if operation.engine == COPIES_OF_THREADS and len(operation.threads) > 1:
+            self.lanes.wait_for_copies(threads, clock.written, self.now)
         if len(clock.warps) == 1:
-            self._join(warps, clock.at_completion)
+            self._join(threads, clock.at_completion)
             return
         # A wait is for the copies of one's own, or for the product of one's own warpgroup.
         alone = operation.engine == COPIES_OF_THREADS
@@ -198,15 +215,22 @@ class Clocks:
             row = clock.at_completion.copy()
             row[SEEN, self.warps + clock.warps[issuing != group]] = 0
             row[SEEN, clock.source] = 0
-            self._join(warps[waiting == group], row)
+            self._join(threads[np.isin(threads // WARP, warps[waiting == group])], row)
 
-    def _join(self, warps: NDArray[np.int64], row: Times) -> None:
+    def _join(self, threads: Threads, row: Times) -> None:
+        warps = np.unique(threads // WARP)
+        self.lanes.hear(threads, self.rows[:, SEEN], row[SEEN])
         self.rows[warps] = np.maximum(self.rows[warps], row)
 
-    def fence_memory(self, threads: Threads) -> None:
+    def fence_memory(self, threads: Threads, site: Site) -> None:
         """What the threads have seen, relaxed writes publish from here on; what relaxed reads met is seen."""
         warps = np.unique(threads // WARP)
+        if self._wave.part(Mbarriers).has_relaxed:
+            self.meet(threads)  # by relaxed arrivals and waits between fences lanes may have come one after another
+        self.lanes.tell(threads, self.now, site)
         rows = self.rows
+        for warp in warps[(rows[warps, MET] > rows[warps, SEEN]).any(axis=1)].tolist():
+            self.lanes.hear(threads[threads // WARP == warp], rows[:, SEEN], rows[warp, MET])
         rows[warps, SEEN] = np.maximum(rows[warps, SEEN], rows[warps, MET])
         rows[warps, FENCED] = np.maximum(rows[warps, FENCED], rows[warps, SEEN])
         rows[warps, FENCED, warps] = self.now
@@ -230,17 +254,18 @@ class Clocks:
         published: Times = row[SEEN]
         return published
 
-    def read_flag(self, warps: NDArray[np.int64], token: Hashable, *, acquires: bool) -> None:
+    def read_flag(self, threads: Threads, token: Hashable, *, acquires: bool) -> None:
         """A strong read meets what writes of the same place have published, and sees it at once if it acquires."""
         known = self._tokens.get(token)
         if known is None:
             return
+        self.lanes.learn(threads, known[SEEN])
         met = known.copy()
         met[MET] = np.maximum(known[MET], known[SEEN])
         met[FENCED] = 0  # no fence of this warp has come after it
         if not acquires:
             met[SEEN] = 0
-        self._join(warps, met)
+        self._join(threads, met)
 
     def fence_proxy(self, threads: Threads, parts: tuple[int, ...]) -> None:
         """What the threads have seen is published to the async proxy in shared or global memory."""
@@ -250,3 +275,13 @@ class Clocks:
             seen[np.arange(len(warps)), warps] = self.now
             self.rows[warps, part] = seen
         self.now += 1
+
+
+def _is_of_barrier(token: Hashable) -> bool:
+    """Whether whole warps come to it: a barrier of a CTA or a cluster, or the end of the kernel."""
+    return isinstance(token, tuple) and token[0] in ("barrier", "cluster")
+
+
+def _is_end(token: Hashable) -> bool:
+    """Whether it is the end of a warp."""
+    return isinstance(token, tuple) and token[-1] == END

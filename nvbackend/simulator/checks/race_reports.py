@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nvbackend.diagnostics import Location, Rule
 from nvbackend.simulator.checks import rules
-from nvbackend.simulator.checks.clocks import Clocks
+from nvbackend.simulator.checks.clocks import SEEN, Clocks
 from nvbackend.simulator.checks.shadow import Conflict
 from nvbackend.simulator.checks.strong import Strong, StrongSites, is_strong
 from nvbackend.simulator.events import Access, Mask, Pending, Site
@@ -54,8 +54,11 @@ class RaceReports:
     def report(self, access: Access, conflict: Conflict, here: Which) -> NoReturn:
         """Raise the rule that says what kind of mistake it is."""
         engine, operation = self.sites[conflict.site][2], access.by.operation
+        if conflict.is_untold or conflict.is_unheard:
+            (self._fail_untold if conflict.is_untold else self._fail_unheard)(access, conflict, here)
         if conflict.is_of_warp:
-            rule = rules.REFILL if operation is not None and conflict.was_read else rules.MISSING_WARP_SYNC
+            alone = operation is not None and len(operation.threads) == 1
+            rule = rules.REFILL if alone and conflict.was_read else rules.MISSING_WARP_SYNC
         elif CP_ASYNC in (engine, operation.engine if operation else ""):
             rule = self._rule_of_async_copy(access, conflict)
         elif (engine or operation is not None) and self._is_not_handed_over(access, conflict, here):
@@ -197,7 +200,8 @@ class RaceReports:
             self.raise_at(rule, access, place, earlier, note, meet=meet)
         elif rule is rules.MISSING_WARP_SYNC:
             may_add = conflict.was_read and access.by.operation is None
-            self.raise_at(rule, access, place, earlier, note, sums=_SUMS * may_add)
+            values = {"lanes": "the lanes have not met", "between": "between the two", "sums": _SUMS * may_add}
+            self.raise_at(rule, access, place, earlier, note, **values)
         else:
             self.raise_at(rule, access, place, earlier, note, *notes, **more)
 
@@ -228,6 +232,35 @@ class RaceReports:
         earlier = f"{did} by {engine or self._who(access, place, conflict)} at PTX {site}"
         proxy = "" if access.by.operation is None else _PROXY
         self.raise_at(rule, access, place, earlier, *note, flag=f"PTX {flag}", reason=reason, proxy=proxy)
+
+    def _fail_untold(self, access: Access, conflict: Conflict, here: Which) -> NoReturn:
+        """Raise that another lane told of an access than the one that made it."""
+        place, site, did = self._earlier(conflict, here)
+        _, clocks = self.clocks.source_of(access.by)
+        row = self.clocks.places(access.by)
+        until = int(clocks[row[place if len(row) > 1 else 0], SEEN, conflict.source])
+        told = self.clocks.lanes.site_of(conflict.source, until)
+        notes = [(f"{did} is here (PTX {site})", site.origin)]
+        if told is not None:
+            notes.append((f"the release is here (PTX {told})", told.origin))
+        warp = self.wave.thread_name(conflict.source * WARP)
+        lanes = f"when a lane of the warp of {warp} released this, the lanes had not met"
+        earlier = f"{did} by another one at PTX {site}"
+        values = {"lanes": lanes, "between": "between that access and the release", "sums": ""}
+        self.raise_at(rules.MISSING_WARP_SYNC, access, place, earlier, *notes, **values)
+
+    def _fail_unheard(self, access: Access, conflict: Conflict, here: Which) -> NoReturn:
+        """Raise that another lane of a warp waited for an access than the one that goes on."""
+        place, site, did = self._earlier(conflict, here)
+        who = self.sites[conflict.site][2] or self._who(access, place, conflict)
+        earlier = f"another one waited for {did} by {who} at PTX {site}"
+        values = {"lanes": "the lanes of its warp have not met", "between": "after that wait", "sums": ""}
+        note = (f"{did} is here (PTX {site})", site.origin)
+        self.raise_at(rules.MISSING_WARP_SYNC, access, place, earlier, note, **values)
+
+    def _earlier(self, conflict: Conflict, here: Which) -> tuple[int, Site, str]:
+        place = conflict.place if isinstance(here, slice) else int(here[conflict.place])
+        return place, self.sites[conflict.site][0], "the read" if conflict.was_read else "the write"
 
     def fail_within(self, access: Access, lost: Mask) -> NoReturn:
         """Two threads write different values to one address in one step."""

@@ -6,6 +6,10 @@ every CTA and of global memory. Strong accesses and atomics do not race with one
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,10 +17,10 @@ from nvbackend.simulator.checks import rules
 from nvbackend.simulator.checks.clocks import GLOBAL, SEEN, SHARED, Clocks
 from nvbackend.simulator.checks.missed_phases import MissedPhases
 from nvbackend.simulator.checks.race_reports import CP_ASYNC, RaceReports, Which
-from nvbackend.simulator.checks.shadow import Conflict, Shadow, WarpMates
+from nvbackend.simulator.checks.shadow import Conflict, Excused, Shadow, WarpMates
 from nvbackend.simulator.checks.strong import WEAK, Strong, StrongSites, is_strong, returns_old
 from nvbackend.simulator.checks.watching import Watching
-from nvbackend.simulator.events import Access, By, Mask, Pending, Site, Sync
+from nvbackend.simulator.events import Access, By, Mask, Pending, Site, Sync, Threads
 from nvbackend.simulator.machine.lanes import WARP
 from nvbackend.simulator.machine.wave import Wave
 from nvbackend.simulator.sync.mbarriers import MADE
@@ -28,6 +32,21 @@ _LARGEST = 1 << 26
 _RELEASES = ("mbarrier_init", "acq_rel", "sc", "release")
 _ASYNC = "async"
 _NON_COHERENT = "nc"
+
+
+@dataclass(frozen=True, slots=True)
+class Accessors:
+    """Who accesses: the threads (n, or one for all), their sources and rows (n, 1), and what each row has seen.
+
+    `alike` and `excused` say with what there is no conflict, as in `Shadow.unseen_write`.
+    """
+
+    threads: Threads
+    sources: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    seen: NDArray[np.int32]
+    alike: tuple[int, Mask] | None
+    excused: Excused | None
 
 
 class Races(Watching):
@@ -44,6 +63,8 @@ class Races(Watching):
         self._shared: dict[int, Shadow] = {}
         self._global: dict[int, Shadow] = {}
         self._numbers: dict[tuple[int, str, str], int] = {}
+        self._together: list[bool] = []
+        """Of each site, whether whole warps execute it together."""
         self._strong_sites = StrongSites(wave)
         self._strong = Strong(wave, self._clocks)
         self._reports = RaceReports(wave, self._clocks, self._strong_sites, self._strong)
@@ -105,7 +126,7 @@ class Races(Watching):
         if kind.startswith(_RELEASES):
             self._fenced[by.threads // WARP] = True
         if not kind.startswith(("proxy", "mbarrier_init")):
-            self._clocks.fence_memory(by.threads)
+            self._clocks.fence_memory(by.threads, by.site)
         if kind.startswith("proxy.async"):
             parts = (GLOBAL,) if kind == "proxy.async.global" else (SHARED,)
             self._clocks.fence_proxy(by.threads, parts if "." in kind[len("proxy.async") :] else (SHARED, GLOBAL))
@@ -203,10 +224,16 @@ class Races(Watching):
         alike = None
         if access.kind != "read":
             alike = number, np.ones(len(bytes), bool) if access.changed is None else ~access.changed[here]
-        mates = self._mates(access, here)
-        conflict = shadow.unseen_write(bytes, sources, rows, seen, alike, mates, excused)
+        mates, is_shared = self._mates(access, here), access.space == "shared"
+        conflict = shadow.unseen_write(bytes, sources, rows, seen, alike, mates if is_shared else None, excused)
         if conflict is None and mates is not None and access.kind == "write":
             conflict = shadow.read_apart(bytes, mates)
+        if conflict is None and access.kind != "read" and not _compares_and_swaps(access):
+            conflict = shadow.unseen_read(bytes, sources, rows, seen, excused)
+        if conflict is None:
+            threads = by.threads[here] if len(by.threads) > 1 else by.threads
+            who = Accessors(threads, sources, rows, seen, alike, excused)
+            conflict = self._lanes_apart(access, shadow, bytes, who, mates)
         if conflict is not None:
             self._reports.report(access, conflict, here)
         if access.kind == "read":
@@ -214,31 +241,99 @@ class Races(Watching):
                 self._reports.fail(rules.NON_COHERENT, access, written, here)
             self._check_proxy(access, shadow, bytes, rows, here)
             shadow.read(bytes, sources, self._clocks.now, number)
-            if mates is not None and by.operation is None:
+            if mates is not None and by.operation is None and is_shared:
                 shadow.read_by(bytes, (mates.warps * WARP + mates.lanes)[:, 0], self._clocks.now)
             return
-        conflict = shadow.unseen_read(bytes, sources, rows, seen, excused)
-        if conflict is not None and not _compares_and_swaps(access):
-            self._reports.report(access, conflict, here)
         self._check_proxy(access, shadow, bytes, rows, here)
-        lanes = 0 if by.operation is not None or len(by.threads) == 1 else by.threads[here][:, None] % WARP
+        lanes = 0 if len(by.threads) == 1 else by.threads[here][:, None] % WARP
         if by.operation is None and len(by.threads) == 1:
             lanes = int(by.threads[0]) % WARP
+        elif by.operation is not None:
+            self._clocks.of(by.operation).written = self._clocks.now
         shadow.write(bytes, sources, self._clocks.now, number, lanes)
 
     def _mates(self, access: Access, here: Which) -> WarpMates | None:
-        """The lanes that access shared memory: threads by ordinary accesses, or the thread that issued an operation."""
-        by, clocks = access.by, self._clocks
-        if access.space != "shared" or access.kind == "atomic" or by.order not in WEAK:
+        """The lanes that access memory: threads by ordinary accesses, or each of them by an operation on shared memory.
+
+        The threads of other operations than those that are one of each thread have met for it.
+        """
+        by, lanes = access.by, self._clocks.lanes
+        if access.kind == "atomic" or by.order not in WEAK or (by.operation and access.space != "shared"):
             return None
         threads = np.broadcast_to(by.threads, access.addresses.shape)[here][:, None]
         warps = threads // WARP
         if by.operation is None:
-            return WarpMates(warps, threads % WARP, clocks.met[warps])
-        if len(by.threads) > 1:
+            bounds = lanes.bounds(warps[:, 0], threads[:, 0] % WARP)
+            return WarpMates(warps, threads % WARP, lanes.met[warps], bounds)
+        if len(by.threads) > 1 and by.operation.engine != CP_ASYNC:
             return None
-        clock = clocks.of(by.operation)
-        return WarpMates(warps, threads % WARP, np.broadcast_to(clock.met[:1], warps.shape), clock.issued)
+        clock = self._clocks.of(by.operation)
+        row = np.searchsorted(clock.warps, warps)
+        bounds = None if clock.bounds is None else clock.bounds[row[:, 0], threads[:, 0] % WARP]
+        return WarpMates(warps, threads % WARP, clock.met[row], bounds, clock.issued)
+
+    def _lanes_apart(
+        self, access: Access, shadow: Shadow, bytes: NDArray[np.int64], who: Accessors, mates: WarpMates | None
+    ) -> Conflict | None:
+        """An earlier access of a lane of which only others of its warp told, or for which only others waited."""
+        lanes = self._clocks.lanes
+        conflict = self._untold(access, shadow, bytes, who) if lanes.partial.any() else None
+        if conflict is None and mates is not None and access.by.operation is None:
+            if access.space == "global":  # atomics are rather ordered by what orders warps
+                conflict = shadow.write_that(bytes, mates.apart, lambda sites, _: self._strong_sites.are_strong(sites))
+            elif lanes.has_copies:
+                conflict = shadow.write_that(bytes, partial(self._copied_apart, mates))
+            if conflict is not None:
+                conflict.is_of_warp = True
+        deaf = lanes.deaf(who.threads) if access.by.operation is None else None
+        if conflict is None and deaf is not None:
+            conflict = self._unheard(access, shadow, bytes, who, np.flatnonzero(deaf))
+        return None if conflict is not None and conflict.was_read and _compares_and_swaps(access) else conflict
+
+    def _untold(self, access: Access, shadow: Shadow, bytes: NDArray[np.int64], who: Accessors) -> Conflict | None:
+        def untold(others: NDArray[Any], lanes: NDArray[Any], times: NDArray[Any]) -> Mask:
+            until = who.seen[who.rows, others]
+            wrong = self._clocks.lanes.untold(others, lanes % WARP, times, until)
+            wrong &= others != who.sources
+            return wrong
+
+        def excused(sites: NDArray[Any], others: NDArray[Any]) -> Mask:
+            found: Mask = np.array(self._together)[sites]  # a warp has done together what one of its lanes tells of
+            if who.excused is not None:
+                found |= who.excused(sites, others, who.sources)
+            return found if who.alike is None else found | (who.alike[1][:, None] & (sites == who.alike[0]))
+
+        conflict = shadow.write_that(bytes, untold, excused)
+        if conflict is None and access.kind != "read":
+            conflict = shadow.read_that(bytes, untold, excused)
+        if conflict is not None:
+            conflict.is_untold = True
+        return conflict
+
+    def _copied_apart(self, mates: WarpMates, others: NDArray[Any], lanes: NDArray[Any], times: NDArray[Any]) -> Mask:
+        """Which of the copies of threads are of other lanes of the warp, which alone have waited for them."""
+        wrong: Mask = (others == self._clocks.warps + mates.warps) & (lanes != mates.lanes)
+        if wrong.any():
+            own, mine = (np.broadcast_to(each, wrong.shape)[wrong] for each in (mates.warps, mates.lanes))
+            wrong[wrong] = self._clocks.lanes.copied_apart(own, mine, lanes[wrong], times[wrong])
+        return wrong
+
+    def _unheard(
+        self, access: Access, shadow: Shadow, bytes: NDArray[np.int64], who: Accessors, deaf: NDArray[np.int64]
+    ) -> Conflict | None:
+        """An earlier access for which only other lanes of the warp have waited than those that are `deaf`."""
+        where = np.arange(len(bytes)) if len(who.threads) == 1 else deaf
+        warps, rows = np.unique(who.threads[deaf] // WARP, return_inverse=True)
+        rows = np.broadcast_to(rows.reshape(-1, 1), (len(where), 1))
+        seen = np.stack([self._clocks.lanes.overlays[warp].seen for warp in warps.tolist()])
+        few = bytes[where], who.sources[where], rows, seen
+        alike = None if who.alike is None else (who.alike[0], who.alike[1][where])
+        conflict = shadow.unseen_write(*few, alike, excused=who.excused)
+        if conflict is None and access.kind != "read":
+            conflict = shadow.unseen_read(*few, who.excused)
+        if conflict is not None:
+            conflict.place, conflict.is_unheard = int(where[conflict.place]), True
+        return conflict
 
     def _check_proxy(
         self,
@@ -275,6 +370,7 @@ class Races(Watching):
         if number is None:
             number = self._numbers[key] = len(self._sites)
             self._sites.append((by.site, by.proxy, engine))
+            self._together.append(".aligned" in by.site.text)
             self._strong_sites.add(access)
         return number
 

@@ -32,8 +32,8 @@ OVERWRITTEN_EARLY = Rule(
 )
 MISSING_WARP_SYNC = Rule(
     id="simulator.missing-warp-sync",
-    message="{now} {memory}, and the lanes have not met since {earlier}",
-    fix="let the lanes of the warp meet between the two: k.warp.sync(), or a barrier{sums}",
+    message="{now} {memory}, and {lanes} since {earlier}",
+    fix="let the lanes of the warp meet {between}: k.warp.sync(), or a barrier{sums}",
     why="The lanes of a warp run apart where the hardware likes: what is read is old or new, now and then.",
     reference="PTX ISA 9.7.13.2 (bar.warp.sync)",
 )

@@ -12,9 +12,17 @@ from numpy.typing import NDArray
 from nvbackend.simulator.events import Mask
 
 _LANE_BITS, _LANE = 5, 31
-_WHO, _WHO_MASK = 20, (1 << 20) - 1
+SEVERAL = 32
+"""In place of the number of a lane, or added to it: other lanes of the warp, too."""
+_WHO, _WHO_MASK = 21, (1 << 20) - 1
+_TOGETHER = 1 << 20
+"""Of the last read: whether other lanes of the warp made it, too."""
 Excused = Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], Mask]
 """Of earlier accesses, by their sites and sources, and of the sources now: which do not race with those."""
+Wrong = Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], Mask]
+"""Of earlier accesses, by their sources, lanes and times: which conflict with those that are made now."""
+OfSites = Callable[[NDArray[Any], NDArray[Any]], Mask]
+"""Of earlier accesses, by their sites and sources: which do not conflict."""
 ALWAYS = np.iinfo(np.int32).max
 GRANULE = 16
 """Bytes whose readers are kept together."""
@@ -30,6 +38,10 @@ class Conflict:
     was_read: bool
     is_of_warp: bool = False
     """Whether it is of another lane of the warp."""
+    is_untold: bool = False
+    """Whether something of its warp is seen that does not tell of this lane."""
+    is_unheard: bool = False
+    """Whether another lane of the warp has waited for it."""
     source: int = -1
     """Who did it."""
 
@@ -38,19 +50,25 @@ class Conflict:
 class WarpMates:
     """The lanes of warps that access, (n, 1) each: the warps, the lanes, and since when each warp has not met.
 
-    An access of another lane since then is not ordered with theirs. Of an operation only those until its issue count.
+    An access of another lane since then is not ordered with theirs, unless it comes before one of the `bounds` of these
+    lanes, (n, lanes): several lanes count as one that is none of these. Of an operation those until its issue count.
     """
 
     warps: NDArray[np.int64]
     lanes: NDArray[np.int64]
     since: NDArray[np.int32]
+    bounds: NDArray[np.int32] | None = None
     until: int = ALWAYS
 
     def apart(self, warps: NDArray[Any], lanes: NDArray[Any], times: NDArray[Any]) -> Mask:
         """Which of earlier accesses are not ordered with those of these lanes."""
         found: Mask = (warps == self.warps) & (times >= self.since) & (lanes != self.lanes)
         if self.until != ALWAYS:
-            found &= times < self.until
+            found &= times <= self.until
+        if self.bounds is not None and np.count_nonzero(found):
+            rows = np.arange(len(found))[:, None]
+            known = np.where(lanes < SEVERAL, self.bounds[rows, lanes % SEVERAL], self.bounds.max(axis=1)[:, None])
+            found &= times >= known
         return found
 
 
@@ -68,7 +86,7 @@ class Shadow:
         """Source times 32, and the lane where it is a warp."""
         self._write_site: NDArray[np.int32] = np.zeros(granules * GRANULE, np.int32)
         self._last_read: NDArray[np.int64] | None = None
-        """By a thread: the time times 2**_WHO, and the thread; None where no thread has read."""
+        """By a thread: the time times 2**_WHO, whether with others of its warp, and the thread; None for no reads."""
         self._read: NDArray[np.int32] = np.zeros((granules, readers), np.int32)
         self._reader: NDArray[np.int32] = np.zeros((granules, readers), np.int32)
         self._read_bytes: NDArray[np.uint16] = np.zeros((granules, readers), np.uint16)
@@ -107,6 +125,16 @@ class Shadow:
             if conflict is not None:
                 conflict.is_of_warp = True
         return conflict
+
+    def write_that(self, bytes: NDArray[np.int64], wrong: Wrong, excused: OfSites | None = None) -> Conflict | None:
+        """The last write of one of the bytes that is wrong, and not excused."""
+        written, writers = _of(self._written, bytes), _of(self._writer, bytes)
+        if _is_even(written) and _is_even(writers):
+            written, writers = written[:, :1], writers[:, :1]
+        apart = wrong(writers >> _LANE_BITS, writers & _LANE, written)
+        if excused is not None and np.count_nonzero(apart):
+            apart &= ~excused(self._write_site[bytes[:, : apart.shape[1]]], writers >> _LANE_BITS)
+        return self._written_at(bytes, apart)
 
     def written(self, bytes: NDArray[np.int64]) -> Conflict | None:
         """A write of one of the bytes by anybody, the accessor too."""
@@ -158,23 +186,39 @@ class Shadow:
 
     def read_apart(self, bytes: NDArray[np.int64], mates: WarpMates) -> Conflict | None:
         """The last read of one of the bytes by a thread, if it is another lane of the writer's warp."""
+        conflict = self.read_that(bytes, mates.apart)
+        if conflict is not None:
+            conflict.is_of_warp = True
+        return conflict
+
+    def read_that(self, bytes: NDArray[np.int64], wrong: Wrong, excused: OfSites | None = None) -> Conflict | None:
+        """The last read of one of the bytes by a thread, if it is wrong, and not excused."""
         if self._last_read is None:
             return None
         last = self._last_read[bytes]
-        apart = mates.apart((last & _WHO_MASK) >> _LANE_BITS, last & _LANE, last >> _WHO)
+        warps = (last & _WHO_MASK) >> _LANE_BITS
+        apart = wrong(warps, last & _LANE | (last & _TOGETHER) // _TOGETHER * SEVERAL, last >> _WHO)
         if not np.count_nonzero(apart):
             return None
+        sites = self._read_site[bytes // GRANULE, warps % self._readers]
+        if excused is not None:
+            apart &= ~excused(sites, warps)
+            if not np.count_nonzero(apart):
+                return None
         place = int(np.flatnonzero(apart.any(axis=1))[0])
-        byte = bytes[place, int(np.flatnonzero(apart[place])[0])]
-        warp, granule = int(mates.warps[place, 0]), int(byte) // GRANULE
-        slot = warp % self._readers
-        return Conflict(place, int(self._read_site[granule, slot]), int(self._read[granule, slot]), True, True)
+        at = place, int(np.flatnonzero(apart[place])[0])
+        return Conflict(place, int(sites[at]), int(last[at]) >> _WHO, True, source=int(warps[at]))
 
     def read_by(self, bytes: NDArray[np.int64], threads: NDArray[np.int64], time: int) -> None:
         """Threads read the bytes now."""
         if self._last_read is None:
             self._last_read = np.zeros(len(self._written), np.int64)
-        self._last_read[bytes] = (time << _WHO) + threads[:, None]
+        marks = (time << _WHO) + threads[:, None]
+        self._last_read[bytes] = marks
+        last = self._last_read[bytes]
+        together = (last != marks) & (last >> _LANE_BITS == marks >> _LANE_BITS)
+        if together.any():
+            self._last_read[bytes[together]] |= _TOGETHER
 
     def write(
         self,

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from nvbackend.diagnostics import Rule
 from nvbackend.simulator.checks import rules
-from nvbackend.simulator.checks.clocks import SEEN, Clocks, Times
+from nvbackend.simulator.checks.clocks import SEEN, Clocks
+from nvbackend.simulator.checks.lane_clocks import Times
 from nvbackend.simulator.checks.shadow import Excused
 from nvbackend.simulator.events import Access, By, Mask, Site
 from nvbackend.simulator.machine.lanes import WARP
@@ -100,6 +101,11 @@ class StrongSites:
         """Whether a site's accesses are strong."""
         return self._is_strong[site]
 
+    def are_strong(self, sites: NDArray[Any]) -> Mask:
+        """Which of several sites access strongly."""
+        found: Mask = np.array(self._is_strong)[sites]
+        return found
+
     def excused(self, number: int) -> Excused | None:
         """What excuses earlier accesses where one of site `number` comes now; None where nothing does."""
         if not self._is_strong[number]:
@@ -136,8 +142,9 @@ class Strong:
         if access.by.operation is None and (access.kind == "read" or returns_old(access)):
             acquires = access.by.order in _ACQUIRES
             for place, warps, cta in self._places(access):
+                threads = access.by.threads[np.isin(access.by.threads // WARP, warps)]
                 for token in self._tokens(place, cta, access.by):
-                    self._clocks.read_flag(warps, token, acquires=acquires)
+                    self._clocks.read_flag(threads, token, acquires=acquires)
                 self._note_read(access.by, place, cta, warps, acquires)
 
     def after(self, access: Access) -> None:
@@ -156,6 +163,8 @@ class Strong:
                 else:
                     published = self._clocks.write_flag(warps, token, releases=releases)
             self._writers.setdefault(place, {})[cta] = _Written(by.site, releases, warps, published, self._clocks.now)
+        if releases and by.operation is None:
+            self._clocks.lanes.tell(by.threads, self._clocks.now, by.site)
         self._clocks.now += 1
 
     def have_met(self, first: int, second: int) -> bool:

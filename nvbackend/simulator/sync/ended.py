@@ -11,6 +11,9 @@ from nvbackend.simulator.events import By, Sync
 from nvbackend.simulator.machine.lanes import WARP
 from nvbackend.simulator.machine.wave import Wave
 
+END = "end"
+"""The last part of the token of a warp's end."""
+
 
 class EndedWarps:
     """`wave.part(EndedWarps)`: the ends of warps, for barriers that count the threads that are left."""
@@ -37,4 +40,4 @@ class EndedWarps:
 
     def _tell(self, method: Literal["release", "acquire"], by: By, warp: int) -> None:
         for observer in self._wave.observers:
-            getattr(observer, method)(Sync(by, ("barrier", warp, "end")))
+            getattr(observer, method)(Sync(by, ("barrier", warp, END)))
