@@ -16,6 +16,15 @@ SHARED_SPACES = (3, 7)
 """The address spaces of the own CTA's shared memory, and of the cluster's."""
 
 
+SENT = "values"
+"""The operand with what is sent to another CTA."""
+
+
+def is_sent(row: Row | None) -> bool:
+    """Whether it stores values of its thread in shared memory of the cluster, later."""
+    return row is not None and row.opcode == "st.async" and row.has_operand(SENT) and row.semantics.mbarrier is not None
+
+
 def is_of_protocols(instr: MachineInstr) -> bool:
     """Whether the instruction is part of a protocol; others only compute."""
     said = instr.semantics
@@ -98,7 +107,7 @@ def inputs(anchor: Anchor) -> dict[str, Sequence[ir.Value | int]]:
 def _is_silent(row: Row, name: str, registers: Sequence[ir.Value | int]) -> bool:
     if row.semantics.atomic and name != ADDRESS:
         return True
-    if len(registers) > 1:
+    if len(registers) > 1 and not (is_sent(row) and name == SENT):
         return not row.has_operand("multicast_mask")  # several CTAs' boxes may come to one place
     return row.operand(name).register is RegisterClass.GLOBAL
 
