@@ -13,6 +13,7 @@ from tests.dry_run.refusals import refusals
 from tests.support.runtime import broken
 
 OUT = nvb.Pointer[i32]
+FLOATS = nvb.Pointer(f32, align=16)
 WAIT = ["proxy.waited-by-others"]
 EXCHANGE = ["dry-run.missing-warp-sync"]
 
@@ -172,3 +173,63 @@ def test_a_lane_commits_its_own_multiplies_and_not_those_of_an_elected_one(part:
     for one in found:
         assert "the elected lane of warp 1" in one.message
         assert "lane 0 of warp 1" in one.message
+
+
+@nvb.kernel("sm_90", threads=64)
+def given_back_one_by_one(k, x: FLOATS, y: FLOATS, n: i32(minimum=1), *, gives):
+    """Warp 1 reads three rows, a lane each, and some lane gives each back: `gives` says which."""
+    rows, lane = k.shared(f32, 12, align=128, name="rows"), k.lane_id()
+    full, empty = (k.mbarrier.array(3, arrivals=1, name=name) for name in ("full", "empty"))
+    k.mbarrier.ready()
+    with k.if_(k.warp_id() == 0), k.if_(lane == 0), k.range(n) as i:
+        for row in range(3):
+            k.mbarrier.wait(empty + row, (i & 1) ^ 1)
+            k.mbarrier.arrive(full + row, expect_tx=16)
+            k.bulk.load(rows + row * 4, x + (i * 3 + row) * 4, 16, full + row)
+    with k.else_(), k.range(n) as i:
+        for row in range(3):
+            k.mbarrier.wait(full + row, i & 1)
+        with k.if_(lane < 3):
+            (y + (i * 3 + lane) * 4).store(*(rows + lane * 4).load(4))
+        for row, giver in enumerate(gives):
+            with k.if_(lane == giver):
+                k.mbarrier.arrive(empty + row)
+
+
+@pytest.mark.parametrize(
+    ("gives", "refused"), [((0, 1, 2), False), ((0, 0, 2), True), ((0, 1, 1), True), ((3, 1, 2), True)]
+)
+def test_each_lane_gives_back_what_it_has_read(gives, refused) -> None:
+    assert refusals(given_back_one_by_one, gives=gives) == (["proxy.refill"] if refused else [])
+
+
+@nvb.kernel("sm_90", threads=64)
+def rings_of_lanes(k, x: FLOATS, y: FLOATS, n: i32(minimum=1), *, reads, gives):
+    """Each of four lanes brings rows to a ring of its own, and each of four others reads one."""
+    rows, lane = k.shared(f32, 4 * 2 * 4, align=128, name="rows"), k.lane_id()
+    full, empty = (k.mbarrier.array(8, arrivals=1, name=name) for name in ("full", "empty"))
+    k.mbarrier.ready()
+    with k.if_(k.warp_id() == 0), k.if_(lane < 4), k.range(n) as i:
+        stage = lane * 2 + i % 2
+        k.mbarrier.wait(empty + stage, (i // 2 & 1) ^ 1)
+        k.mbarrier.arrive(full + stage, expect_tx=16)
+        k.bulk.load(rows + stage * 4, x + (i * 4 + lane) * 4, 16, full + stage)
+    with k.else_(), k.if_(lane < 4), k.range(n) as i:
+        stage = lane * 2 + i % 2
+        k.mbarrier.wait(full + stage, i // 2 & 1)
+        (y + (i * 4 + lane) * 4).store(*(rows + (reads(lane) * 2 + i % 2) * 4).load(4))
+        k.mbarrier.arrive(empty + gives(lane) * 2 + i % 2)
+
+
+@pytest.mark.parametrize(
+    ("reads", "gives", "refused"),
+    [
+        (lambda lane: lane, lambda lane: lane, False),
+        (lambda lane: lane ^ 1, lambda lane: lane, True),
+        (lambda lane: lane ^ 1, lambda lane: lane ^ 1, True),
+    ],
+)
+def test_each_lane_has_a_ring_of_its_own(reads, gives, refused) -> None:
+    found = refusals(rings_of_lanes, reads=reads, gives=gives)
+    assert bool(found) is refused
+    assert set(found) <= {"proxy.refill", "proxy.waited-by-others", "proxy.read-before-wait"}

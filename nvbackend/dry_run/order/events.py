@@ -111,10 +111,23 @@ class Warp:
                 found |= events
         return found
 
+    def alike(self, lanes: int) -> list[int]:
+        """These lanes, in parts of which all have waited for the same."""
+        parts = [lanes]
+        for others in self.heard_by:
+            parts = [part for one in parts for part in (one & others, one & ~others) if part]
+        return parts
+
     def set_apart(self, lanes: int, event: int) -> None:
         """These lanes have done something of its own event, of which the others cannot tell before all meet."""
         self.seen |= 1 << event
         self.apart[lanes, 0] = self.apart.get((lanes, 0), 0) | 1 << event
+
+    def narrow(self, lanes: int, left: int, event: int) -> None:
+        """Of these lanes, whose accesses were set apart in an event, only some have not told of theirs."""
+        for others, heard in [one for one, events in self.apart.items() if one[0] == lanes and events >> event & 1]:
+            self.apart[others, heard] &= ~(1 << event)
+            self.apart[left, heard] = self.apart.get((left, heard), 0) | 1 << event
 
     def meet(self) -> None:
         """All lanes of the warp have come together: what some fenced or waited for, all have."""

@@ -115,16 +115,37 @@ class Memory:
             record, cta, part = one.access.record, one.access.cta, one.access.part
             if part not in record.parts:
                 continue
-            warp.set_apart(one.lanes, one.event)
-            if id(record) not in still_open:
-                self._tell_apart(replace(record, event=one.event, parts=[one.other], untold=told), record, cta)
-                continue
-            kept = () if one.own is None else (one.own,)
-            record.parts.remove(part)
-            record.parts += kept
-            self._turns_of(warp).divide(cta, part, (*kept, one.other), writes=record.writes)
-            key = (cta, record.writes, record.atomic, record.hidden, one.event)
-            mine.setdefault(key, replace(record, event=one.event, parts=[], untold=told)).parts.append(one.other)
+            access, kept = one.access, () if one.own is None else (one.own,)
+            if access.origin is not None:
+                warp.narrow(access.lanes, one.lanes, one.event)
+                self._give_back(access.origin, record, part, kept, cta, is_open=id(record) in still_open)
+                record.parts.append(one.other)
+            elif id(record) in still_open:
+                warp.set_apart(one.lanes, one.event)
+                record.parts.remove(part)
+                record.parts += kept
+                key = (cta, record.writes, record.atomic, record.hidden, one.event)
+                access.record = mine.setdefault(key, replace(record, event=one.event, parts=[], untold=told))
+                access.record.parts.append(one.other)
+            else:
+                warp.set_apart(one.lanes, one.event)
+                access.record = replace(record, event=one.event, parts=[one.other], untold=told)
+                self._tell_apart(access.record, record, cta)
+            if id(record) in still_open:
+                self._turns_of(warp).divide(cta, part, (*kept, one.other), writes=record.writes)
+            access.origin, access.part, access.lanes = access.origin or record, one.other, one.lanes
+
+    def _give_back(
+        self, origin: Record, record: Record, part: Part, kept: Sequence[Part], cta: int, *, is_open: bool
+    ) -> None:
+        """What lanes tell of that were set apart is of the record again that it was before."""
+        record.parts.remove(part)
+        if is_open:
+            origin.parts += kept
+            return
+        shadow, old, number = self._shadows[cta], self.records.number(record), self.records.number(origin)
+        if old is not None and number is not None:
+            shadow.tell_apart(shadow.granules(kept), old, number, stays=False)
 
     def _tell_apart(self, others: Record, record: Record, cta: int) -> None:
         """Accesses of `record`, which its warp has closed, are `others`."""

@@ -39,7 +39,15 @@ class Records:
 
     def beside(self, old: int, reader: int, number: int) -> int:
         """The set `old` with `number` too, if `reader` is in it."""
-        made = (*self.sets[old], number) if reader in self.sets[old] else self.sets[old]
+        return self._set((*self.sets[old], number) if reader in self.sets[old] else self.sets[old])
+
+    def instead(self, old: int, reader: int, number: int) -> int:
+        """The set `old` with `number` in place of `reader`, if that is in it."""
+        if reader not in self.sets[old]:
+            return old
+        return self._set((*(one for one in self.sets[old] if one not in (reader, number)), number))
+
+    def _set(self, made: tuple[int, ...]) -> int:
         found = self._numbers.get(made)
         if found is None:
             found = self._numbers[made] = len(self.sets)
@@ -63,12 +71,7 @@ class Records:
             for one in self.sets[old]
             if not known >> records[one].event & 1 and records[one].event != event  # type: ignore[union-attr]
         )
-        made = (*kept, number)
-        found = self._numbers.get(made)
-        if found is None:
-            found = self._numbers[made] = len(self.sets)
-            self.sets.append(made)
-        return found
+        return self._set((*kept, number))
 
 
 class Shadow:
@@ -197,12 +200,16 @@ class Shadow:
         self._writers[places] = number
         self._readers[places] = 0
 
-    def tell_apart(self, places: Places, old: int, number: int) -> None:
-        """What the record `old` accessed at `places`, and nothing has written since, the record `number` did."""
+    def tell_apart(self, places: Places, old: int, number: int, *, stays: bool = True) -> None:
+        """What the record `old` accessed at `places`, and nothing has written since, the record `number` did.
+
+        Of what is read, `old` stays a reader, too, if it is not said otherwise.
+        """
         writers, readers = self._writers[places], self._readers[places]
         self._writers[places] = np.where(writers == old, number, writers)
+        made = self._records.beside if stays else self._records.instead
         for one in _different(readers):
-            readers = np.where(self._readers[places] == one, self._records.beside(one, old, number), readers)
+            readers = np.where(self._readers[places] == one, made(one, old, number), readers)
         self._readers[places] = readers
 
     def _address(self, places: Places, values: Any, value: int) -> int:

@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.record import Part, Record
 
+_MOST_APART = 64
+"""Of the accesses of a warp that were set apart, older ones are forgotten."""
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, eq=False)
 class Own:
     """An access of the `lanes` to the memory of a CTA.
 
     `told` is the event that stands for it in what all of them have told others since, 0 where they have told nothing.
+    Of one that was set apart, `origin` is the record that it is apart from.
     """
 
     record: Record
@@ -21,11 +25,15 @@ class Own:
     part: Part
     lanes: int
     told: int = 0
+    origin: Record | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Untold:
-    """An access of which those that tell know their `own` part: that of other `lanes` is of an `event` of its own."""
+    """An access of which those that tell know their `own` part: that of other `lanes` is of an `event` of its own.
+
+    Where it was set apart before, by others, its event is that already.
+    """
 
     access: Own
     event: int
@@ -48,24 +56,39 @@ class Unmet:
         """
         event = 0
         for one in self.accesses:
-            if not one.told and not one.lanes & warp.lanes & ~lanes:
+            if not one.told and one.origin is None and not one.lanes & warp.lanes & ~lanes:
                 event = event or warp.events.new()
                 one.told = event
         return 1 << event if event else 0
 
     def untold(self, warp: Warp, lanes: int) -> Iterator[Untold]:
-        """The accesses of other lanes than these, which tell something now; they are told of after it."""
+        """The accesses of other lanes than these, which tell something now."""
         self._forget_known(warp)
         known = warp.seen & ~warp.hidden(lanes)
-        kept, event = [], 0
+        kept: list[Own] = []
+        events: dict[int, int] = {}
         for one in self.accesses:
-            by = one.lanes & warp.lanes
-            if not by & ~lanes or (one.told and known >> one.told & 1):
+            by, is_apart = one.lanes & warp.lanes, one.origin is not None
+            if not by & ~lanes or (one.told and known >> one.told & 1) or (is_apart and not by & lanes):
                 kept.append(one)
             elif (parted := one.part.parted(by, lanes, writes=one.record.writes)) is not None:
-                event = event if one.told else event or warp.events.new()
-                yield Untold(one, one.told or event, *parted, by & ~lanes)
+                left = by & ~lanes
+                if not is_apart and not one.told and left not in events:
+                    events[left] = warp.events.new()
+                event = one.record.event if is_apart else one.told or events[left]
+                kept.append(one)
+                yield Untold(one, event, *parted, left)
+            elif is_apart:
+                warp.narrow(one.lanes, 0, one.record.event)
         self.accesses = kept
+        self._forget_old(warp)
+
+    def _forget_old(self, warp: Warp) -> None:
+        """What was set apart long ago counts as told."""
+        apart = [one for one in self.accesses if one.origin is not None]
+        for one in apart[:-_MOST_APART]:
+            warp.narrow(one.lanes, 0, one.record.event)
+            self.accesses.remove(one)
 
     def _forget_known(self, warp: Warp) -> None:
         """Drop what all lanes of the warp know to be over: they have waited for what came after it."""

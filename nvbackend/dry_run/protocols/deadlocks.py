@@ -124,7 +124,7 @@ class Deadlocks:
         use = step.instr.semantics.mbarrier
         if use is None or not use & (MbarrierUse.WAIT | MbarrierUse.POLL):
             return []
-        found = (self._state.mbarriers.get(place) for place, _ in self._signals.places(step) or ())
+        found = (self._state.mbarriers.get(place) for place, *_ in self._signals.places(step) or ())
         return [barrier for barrier in found if barrier is not None]
 
     def _bytes(self, mbarriers: Sequence[tuple[Step, Mbarrier]]) -> None:

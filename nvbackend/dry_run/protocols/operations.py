@@ -131,14 +131,14 @@ class Operations:
         places = self._signals.places(step, mask, of_pairs=_is_of_pairs(step.instr))
         if places is None:
             return
-        reached = [(self._signals.at(step, place), lanes) for place, lanes in places]
-        barriers = [(barrier, lanes) for barrier, lanes in reached if barrier is not None]
+        reached = [(self._signals.at(step, place), times) for place, _, times in places]
+        barriers = [(barrier, times) for barrier, times in reached if barrier is not None]
         if not barriers:
             return
         brought = self._access(step, event, known, mask, barriers[0][0])
         bytes = self._bytes(step)
-        for barrier, lanes in barriers:
-            all_bytes = bytes * lanes if bytes is not None else brought * lanes // step.lanes.bit_count()
+        for barrier, times in barriers:
+            all_bytes = bytes * times if bytes is not None else brought * times // step.lanes.bit_count()
             if not all_bytes:
                 state.findings.lost = True
                 return

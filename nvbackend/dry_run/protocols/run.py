@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.dry_run.protocols.collisions import Collisions
@@ -61,6 +62,11 @@ class Run:
         elif may_learn:
             for one in self._state.warps_of(step):
                 self._exchanges.may_have_met(one)
+        elif len(step.warps) == 1 and (warp := self._state.warp(step)).heard_by and _is_of_lanes(step.instr):
+            *parts, last = warp.alike(step.lanes)
+            for lanes in parts:
+                handler(replace(step, lanes=lanes))
+            return handler(replace(step, lanes=last))
         return handler(step)
 
     def met(self, cta: int, warp: int) -> None:
@@ -213,6 +219,14 @@ class Run:
                 self._exchanges.access(step, cta, access)
         self._state.memory.complete = not self._state.footprints.unknown
         return DONE
+
+
+def _is_of_lanes(instr: MachineInstr) -> bool:
+    """Whether each lane does it for itself, by what it knows, and goes on at once with nothing that it gives."""
+    said, row = instr.semantics, instr.row
+    waits = said.mbarrier is not None and said.mbarrier & (MbarrierUse.WAIT | MbarrierUse.POLL)
+    does = bool(said.memory) or said.mbarrier is not None or said.issues is not None
+    return does and not waits and said.awaits is None and not said.atomic and (row is None or not row.outputs)
 
 
 def _may_learn(said: Semantics) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -13,6 +12,7 @@ from nvbackend.dry_run.findings import ACCOUNTING, EARLY, PARITY
 from nvbackend.dry_run.objects.mbarriers import Arrival, Invalidated, Mbarrier, Place, Wait, is_relaxed
 from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.footprints import lanes_of, multicast_mask, number
+from nvbackend.dry_run.order.lane_order import numbers
 from nvbackend.dry_run.order.record import Part
 from nvbackend.dry_run.order.words import after_rounds, counted, in_rounds, instruction, line, touch_of
 from nvbackend.dry_run.protocols.explain import leaves
@@ -59,8 +59,8 @@ class Signals:
 
     def places(
         self, step: Step, mask: int | None = None, *, of_pairs: bool = False
-    ) -> Iterator[tuple[Place, int]] | None:
-        """The mbarriers that a step uses, and by how many lanes each; None where that is not known.
+    ) -> Iterator[tuple[Place, int, int]] | None:
+        """The mbarriers that a step uses, which lanes use each, and how often in all; None where that is not known.
 
         With `mask` that of each CTA, or `of_pairs` that of the CTA in its pair which has the parity of the barrier's.
         """
@@ -69,20 +69,23 @@ class Signals:
             self._state.findings.lost = True
             return None
         if isinstance(value, int):
-            found = [(value, step.lanes.bit_count())]
+            found = [(value, step.lanes)]
         else:
-            addresses, counts = np.unique(value, return_counts=True)
-            found = list(zip(addresses.tolist(), counts.tolist(), strict=True))
+            addresses, where = np.unique(value, return_inverse=True)
+            bits = np.left_shift(1, numbers(step.lanes))
+            found = [(address, int(bits[where == at].sum())) for at, address in enumerate(addresses.tolist())]
         if mask is None:
-            return ((self._state.place(step, address), count) for address, count in found)
+            return ((self._state.place(step, address), lanes, lanes.bit_count()) for address, lanes in found)
         ranks = [rank for rank in range(self._state.launch.cluster) if mask >> rank & 1]
         base, keep, odd = self._state.cluster_of(step.cta), ~1 if of_pairs else ~0, int(of_pairs)
-        reached: Counter[Place] = Counter()
-        for address, count in found:
+        reached: dict[Place, tuple[int, int]] = {}
+        for address, lanes in found:
             cta, offset = self._state.place(step, address)
             for rank in ranks:
-                reached[base + (rank & keep | cta - base & odd), offset] += count
-        return iter(reached.items())
+                place = base + (rank & keep | cta - base & odd), offset
+                others, times = reached.get(place, (0, 0))
+                reached[place] = others | lanes, times + lanes.bit_count()
+        return ((place, *uses) for place, uses in reached.items())
 
     def at(self, step: Step, place: Place) -> Mbarrier | None:
         """The mbarrier at a place, known to be initialised to the warp of the step."""
@@ -119,15 +122,15 @@ class Signals:
             self._state.findings.lost = True
             return DONE
         warp, touch = self._state.warp(step), touch_of(step.instr, BARRIER)
-        for place, lanes in places:
+        for place, lanes, _ in places:
             if place[0] == warp.cta:
                 self._state.memory.names.learn(touch, place[1])
             name = self._state.memory.names.name(touch, place[1])
             if touch is not None:
                 self.overwritten.holds(touch.object)
             known = self._state.mbarriers.get(place)
-            if known is not None or lanes > 1:
-                reason = f"in {lanes} of its threads" if known is None else "which is an mbarrier already"
+            if known is not None or lanes & lanes - 1:
+                reason = f"in {lanes.bit_count()} of its threads" if known is None else "which is an mbarrier already"
                 notes = () if known is None else (("it is initialised here", known.instr.location),)
                 self._state.findings.add(
                     *(ACCOUNTING, str(place), rules.DOUBLE_INIT, step.instr, notes),
@@ -139,7 +142,7 @@ class Signals:
         return DONE
 
     def _invalidate(self, step: Step) -> Outcome:
-        for place, _ in self.places(step) or ():
+        for place, *_ in self.places(step) or ():
             barrier = self.at(step, place)
             if barrier is not None:
                 warp = self._state.warp(step)
@@ -162,25 +165,25 @@ class Signals:
             return DONE
         bytes = bytes - _FIELD if bytes >= _FIELD >> 1 else bytes
         warp, states = self._state.warp(step), 0
-        told = self._state.memory.tells(warp, step.lanes, step.instr) if MbarrierUse.ARRIVE in use else 0
-        told |= warp.order.tell(step.lanes, self._state.events.new)
-        for place, lanes in places:
+        for place, lanes, times in places:
             barrier = self.at(step, place)
             if barrier is None:
                 return DONE
             states = barrier.phase
+            told = self._state.memory.tells(warp, lanes, step.instr) if MbarrierUse.ARRIVE in use else 0
+            told |= warp.order.tell(lanes, self._state.events.new)
             tracked = self._tracked(step, warp)
             arrival = Arrival(step.instr, step.rounds(), warp.cta, warp.index)
             if MbarrierUse.ARRIVE in use:
                 self._early(step, warp, barrier)
-                known = warp.tell_relaxed() if is_relaxed(step.instr) else warp.tell(step.lanes)
+                known = warp.tell_relaxed() if is_relaxed(step.instr) else warp.tell(lanes)
                 barrier.tell((known[0] | tracked | told, known[1]), warp.mark())
-                arrival.arrivals, arrival.at = lanes * count, self._state.events.count
-                arrival.seen = warp.told_by(step.lanes) | told
+                arrival.arrivals, arrival.at = times * count, self._state.events.count
+                arrival.seen = warp.told_by(lanes) | told
             if MbarrierUse.EXPECT in use:
-                arrival.expected = bytes * lanes
+                arrival.expected = bytes * times
             if MbarrierUse.COMPLETE in use:
-                arrival.brought = bytes * lanes
+                arrival.brought = bytes * times
                 known = warp.tell()
                 barrier.tell((known[0] | told, known[1]), warp.mark())
             drops = MbarrierUse.RECOUNT in use and said.tracks is None
@@ -318,7 +321,8 @@ class Signals:
         if places is None or wanted is None:
             self._state.findings.lost = True
             return {"done": 1} if MbarrierUse.POLL in use else DONE
-        barriers = [self.at(step, place) for place, _ in places]
+        found = [(self.at(step, place), lanes) for place, lanes, _ in places]
+        barriers = [barrier for barrier, _ in found]
         if any(barrier is None for barrier in barriers):
             return {"done": 1} if MbarrierUse.POLL in use else DONE
         by_parity, warp = row.has_operand("parity"), self._state.warp(step)
@@ -348,9 +352,9 @@ class Signals:
             if by_parity:
                 self._missed(step, warp, [barrier for barrier in barriers if barrier is not None], wanted & 1)
             return BLOCKED
-        for barrier in barriers:
+        for barrier, lanes in found:
             assert barrier is not None
-            self._leave(step, warp, barrier, wanted, by_parity)
+            self._leave(step, warp, barrier, wanted, lanes)
         self._polled.pop((warp.cta, warp.index), None)
         return {"done": 1} if MbarrierUse.POLL in use else DONE
 
@@ -370,8 +374,8 @@ class Signals:
                     f"for phase {over + 1}", phase=over, parity=over & 1,
                 )  # fmt: skip
 
-    def _leave(self, step: Step, warp: Warp, barrier: Mbarrier, wanted: int, by_parity: bool) -> None:
-        over = barrier.over(warp)
+    def _leave(self, step: Step, warp: Warp, barrier: Mbarrier, wanted: int, lanes: int) -> None:
+        over, by_parity = barrier.over(warp), step.instr.row is not None and step.instr.row.has_operand("parity")
         guaranteed = (over if over & 1 != wanted & 1 else over + 1) if by_parity else wanted + 1
         guaranteed = min(guaranteed, barrier.phase)
         learnt = guaranteed > over
@@ -381,7 +385,7 @@ class Signals:
             if is_relaxed(step.instr):
                 warp.heard = warp.heard[0] | seen, warp.heard[1] | fenced
                 known = seen & self._state.events.starts, 0
-            warp.learn(known, step.lanes)
+            warp.learn(known, lanes)
         words = f"parity {wanted}" if by_parity else f"the token of phase {wanted}"
         self._state.asked.discard((warp.cta, warp.index, barrier.place))
         wait = Wait(barrier, step.instr, step.rounds(), words, guaranteed, learnt, self._state.events.count, warp.index)
