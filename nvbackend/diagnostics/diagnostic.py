@@ -220,13 +220,22 @@ def _place(prefix: str, location: Location | None, with_callers: bool) -> Iterat
     if location is None:
         return
     yield f"  {prefix}{_quoted(location)}"
-    callers = location.callers if with_callers else ()
+    callers = [*_other_lines(location)] if with_callers else []
     indent = " " * (len(prefix) - 1)
     for caller in callers if len(callers) <= _MOST_CALLERS else callers[: _MOST_CALLERS - 2]:
         yield f"{indent}called from {_quoted(caller)}"
     if len(callers) > _MOST_CALLERS:
         yield f"{indent}called through {len(callers) - _MOST_CALLERS + 1} more lines"
         yield f"{indent}called from {_quoted(callers[-1])}"
+
+
+def _other_lines(location: Location) -> Iterator[Location]:
+    """The callers, without the line of a comprehension or a lambda a second time, which is the caller's own."""
+    inner = location
+    for caller in location.callers:
+        if not inner.function.startswith("<") or (inner.file, inner.line) != (caller.file, caller.line):
+            yield caller
+        inner = caller
 
 
 def _quoted(location: Location) -> str:

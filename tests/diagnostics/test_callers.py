@@ -93,6 +93,18 @@ def fill(k: nvb.KernelBuilder, buffer: Address) -> None:
     buffer[k.thread_id()] = 1.0
 
 
+def test_a_comprehension_is_not_called_from_its_own_line() -> None:
+    def several(k: nvb.KernelBuilder, x: nvb.Pointer[f32]) -> None:  # type: ignore[valid-type]
+        sums = lambda: sum(value[0] for value in (load_three(x + 4 * part) for part in range(2)))  # noqa: E731
+        sums()
+
+    (found,) = build(several)
+    assert found.location is not None
+    assert len(found.location.callers) > 2, "as they ran, for the line table"
+    shown = [line.partition("    ")[2] for line in str(found).splitlines() if "called from" in line]
+    assert [line.split(" = ")[0] for line in shown] == ["sums", "sums()"]
+
+
 def test_a_deep_recursion_shows_both_ends() -> None:
     def nested(k: nvb.KernelBuilder, x: nvb.Pointer[f32]) -> None:  # type: ignore[valid-type]
         descend(x, 100)
