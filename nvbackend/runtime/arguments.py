@@ -368,7 +368,8 @@ def check_array(name: str, kind: Pointer | TensorMap, array: DeviceArray, device
     if not array.is_contiguous:
         yield STRIDE.diagnose(name=name, shape=array.shape, strides=array.strides, expected=array.contiguous_strides)
     if array.pointer % kind.align:
-        yield ALIGNMENT.diagnose(name=name, address=array.pointer, align=kind.align)
+        least = kind.element.bytes_for(1)
+        yield ALIGNMENT.diagnose(name=name, address=array.pointer, align=kind.align, element=kind.element, known=least)
 
 
 def check_place(name: str, array: DeviceArray, device: Device) -> Iterator[Diagnostic]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -140,3 +141,18 @@ def test_a_matrix_of_numpy_is_an_array(doubled: nvb.runtime.LoadedKernel) -> Non
     x, out = np.arange(32, dtype=np.float32).view(np.matrix), np.zeros(32, np.float32)
     doubled.launch(1, x, out)
     assert np.array_equal(out, 2.0 * np.arange(32))
+
+
+def test_a_slice_is_taken_by_what_is_advised_for_it(doubled: nvb.runtime.LoadedKernel) -> None:
+    x, out = np.arange(33, dtype=np.float32), np.zeros(32, np.float32)
+    with pytest.raises(nvb.DiagnosticError, match=r"launch\.alignment") as caught:
+        doubled.launch(1, x[1:], out)
+    (declared,) = re.findall(r"nvb\.Pointer\(\w+, align=\d+\)", caught.value.diagnostics[0].fix or "")
+
+    def moved(k: nvb.KernelBuilder, x: nvb.Pointer[nvb.f32], out: nvb.Pointer[nvb.f32]) -> None:
+        out[k.thread_id()] = x[k.thread_id()] * 2.0
+
+    moved.__annotations__["x"] = eval(declared, {"nvb": nvb, "f32": nvb.f32})
+    kernel = nvb.kernel("sm_80", threads=32)(moved)
+    nvb.runtime.load(kernel.compile(assemble=False), device="simulator").launch(1, x[1:], out)
+    assert np.array_equal(out, 2.0 * x[1:])
