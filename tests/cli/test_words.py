@@ -140,7 +140,7 @@ def test_a_map_from_memory(capsys: Printed) -> None:
 
 
 def test_a_map_that_no_copy_can_use_says_so(capsys: Printed) -> None:
-    assert "tensor-map.swizzle: tensor map word: swizzle 32 with 64 bytes" in printed(
+    assert "tensor-map.swizzle: tensor map word: swizzle=32 with box rows of 64 bytes" in printed(
         capsys, "decode", "tensor-map", hex(6 << 71 | 1 << 77 | 31 << 440)
     )
 
