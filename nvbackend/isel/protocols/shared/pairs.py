@@ -125,18 +125,14 @@ class Pairs:
         return first.site.position < second.site.position and self.loops.dominates(anchor, second.site.block)
 
     def is_ordered_somewhere(self, first: Run, second: Run) -> bool:
-        """Whether some way from the first to the second acquires, and does not come by the first again."""
-        block, place = second.site.block, second.site.position
-        if block == first.site.block and place > first.site.position:
-            return self._is_ordered_between(block, first.site.position, place)
-        flags = self._entered(first).get(block, ())
-        return True in flags or (False in flags and self._is_ordered_between(block, START, place))
+        """Whether some way from one of a pair to the other acquires, and does not come by the first again.
 
-    def _is_ordered_between(self, block: str, behind: int, place: int) -> bool:
-        """Whether something in `block` orders threads between these two positions."""
-        ordering = self._ordering_in[block]
-        after = bisect_right(ordering, behind)
-        return after < len(ordering) and ordering[after] < place
+        Nothing acquires right before the second, in its block: such two are not a pair.
+        """
+        block = second.site.block
+        if block == first.site.block and second.site.position > first.site.position:
+            return False
+        return True in self._entered(first).get(block, ())
 
     def _entered(self, first: Run) -> Mapping[str, Collection[bool]]:
         """The blocks that a way from the run leads to, not by the run again: whether it acquires before it is there."""
@@ -170,11 +166,11 @@ class Pairs:
         copied: list[tuple[Site, MemoryTouch]] = []
         ordered = 0
         for site in sites:
-            if latest and (site.position in self._ordering or releases(site.instr)):
+            if site.position in self._ordering or releases(site.instr):
                 latest.clear()
-            if copied and site.position in self._ordering:
+            if site.position in self._ordering:
                 ordered = len(copied)
-            elif copied and _COPIES in (site.instr.semantics.awaits, site.instr.semantics.tracks):
+            elif _COPIES in (site.instr.semantics.awaits, site.instr.semantics.tracks):
                 if not site.instr.immediates.get("pending"):
                     self._add_landed(site, copied[:ordered])
                 copied, ordered = [], 0

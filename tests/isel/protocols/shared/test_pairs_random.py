@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from nvbackend.intrinsics.row.semantics import Scope, Semantics
+from nvbackend.intrinsics.row.semantics import Completion, Scope, Semantics
 from nvbackend.isel.flow.accesses import AccessKind
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.protocols.shared.pairs import Pairs
@@ -17,13 +17,25 @@ from nvbackend.isel.target.target import Target
 TILES = [MemoryObject(number, f"tile{number}", "shared", 64, 4) for number in (1, 2, 3)]
 JUDGED = TILES[:2]
 USES = {MemoryUse.READ: AccessKind.READ, MemoryUse.WRITE: AccessKind.WRITE}
-HAZARDS = {AccessKind.WRITE: [AccessKind.READ, AccessKind.WRITE], AccessKind.READ: [AccessKind.WRITE]}
-RELEASE, NOTHING = Semantics(releases=Scope.CTA), Semantics()
+HAZARDS = {
+    AccessKind.WRITE: [AccessKind.READ, AccessKind.WRITE],
+    AccessKind.READ: [AccessKind.WRITE, AccessKind.COPY],
+    AccessKind.COPY: [AccessKind.READ],
+}
+SAID = {
+    "order": Semantics(),
+    "release": Semantics(releases=Scope.CTA),
+    "nothing": Semantics(),
+    "wait": Semantics(awaits=Completion.COPY_GROUP),
+    "wait for some": Semantics(awaits=Completion.COPY_GROUP),
+    "track": Semantics(tracks=Completion.COPY_GROUP),
+    "copy": Semantics(issues=Completion.COPY_GROUP),
+}
 
 
 @dataclass(frozen=True)
 class Line:
-    """An access, what orders threads, what only releases, or nothing."""
+    """An access or a copy, what orders threads, what only releases, what copies are done by, or nothing."""
 
     what: str
     memory: MemoryObject = TILES[0]
@@ -31,8 +43,12 @@ class Line:
     atomic: bool = False
 
     @property
+    def is_access(self) -> bool:
+        return self.what in ("access", "copy")
+
+    @property
     def kind(self) -> AccessKind:
-        return USES[self.use]
+        return AccessKind.COPY if self.what == "copy" else USES[self.use]
 
 
 Program = dict[str, tuple[list[Line], list[str]]]
@@ -40,7 +56,9 @@ Place = tuple[str, int]
 
 
 def line(chance: random.Random) -> Line:
-    what = chance.choice(("access", "access", "access", "order", "release", "nothing"))
+    what = chance.choice((*["access"] * 5, "copy", "copy", "copy", "wait", "wait", "order", "order", *SAID))
+    if what == "copy":
+        return Line(what, chance.choice(JUDGED), MemoryUse.WRITE)
     return (
         Line(what, chance.choice(TILES), chance.choice([*USES]), chance.random() < 0.2)
         if what == "access"
@@ -53,7 +71,7 @@ def program(chance: random.Random) -> Program:
     names = [f"b{index}" for index in range(chance.randint(1, 4))]
     return {
         name: (
-            [line(chance) for _ in range(chance.randint(0, 6))],
+            [line(chance) for _ in range(chance.choice((0, 3, 6, 9)))],
             [*names[index + 1 : index + 2], *([chance.choice(names[: index + 1])] if chance.random() < 0.4 else [])],
         )
         for index, name in enumerate(names)
@@ -67,12 +85,9 @@ def machine(blocks: Program) -> MachineFunction:
         function.block(name).instructions = [
             MachineInstr(
                 one.what,
-                memory=(MemoryTouch(one.memory, one.use, "address", 0, "", 4),) if one.what == "access" else (),
-                semantics=Semantics(atomic=one.atomic)
-                if one.what == "access"
-                else RELEASE
-                if one.what == "release"
-                else NOTHING,
+                memory=(MemoryTouch(one.memory, one.use, "address", 0, "", 4),) if one.is_access else (),
+                immediates={"pending": 1} if one.what == "wait for some" else {},
+                semantics=SAID.get(one.what, Semantics(atomic=one.atomic)),
             )
             for one in lines
         ]
@@ -86,7 +101,7 @@ def runs(blocks: Program) -> Iterator[list[Place]]:
         for at, one in enumerate(lines):
             if one.what in ("order", "release"):
                 open_.clear()
-            if one.what != "access" or one.memory not in JUDGED:
+            if not one.is_access or one.memory not in JUDGED:
                 continue
             last = open_.get(one.memory.id)
             before = lines[last[-1][1]] if last else None
@@ -95,6 +110,61 @@ def runs(blocks: Program) -> Iterator[list[Place]]:
             else:
                 open_[one.memory.id] = run = [(name, at)]
                 yield run
+
+
+def landed(blocks: Program) -> Iterator[tuple[Place, list[Place]]]:
+    """Waits for all copies of their thread, with those into each tile that threads were ordered after too early."""
+    for name, (lines, _) in blocks.items():
+        copied: list[Place] = []
+        early: list[Place] = []
+        for at, one in enumerate(lines):
+            if one.what == "order":
+                early = [*copied]
+            elif one.what in ("wait", "wait for some", "track"):
+                for tile in JUDGED if one.what == "wait" else ():
+                    those = [place for place in early if lines[place[1]].memory is tile]
+                    if those:
+                        yield (name, at), those
+                copied, early = [], []
+            elif one.what == "copy" and one.memory in JUDGED:
+                copied.append((name, at))
+
+
+def passed(blocks: Program, target: Place) -> set[Place | None]:
+    """What threads may have been ordered by last before it comes to a place; None for nothing."""
+    found: set[Place | None] = set()
+    seen: set[tuple[Place, Place | None]] = set()
+    waiting: list[tuple[Place, Place | None]] = [((next(iter(blocks)), 0), None)]
+    while waiting:
+        place, last = waiting.pop()
+        if (place, last) in seen:
+            continue
+        seen.add((place, last))
+        (block, at), (lines, ways) = place, blocks[place[0]]
+        if place == target:
+            found.add(last)
+        if lines and lines[at].what == "order":
+            last = place
+        waiting += [((block, at + 1), last)] if at + 1 < len(lines) else [((way, 0), last) for way in ways]
+    return found
+
+
+def is_ordered(blocks: Program, start: Place, target: Place) -> bool:
+    """Whether threads are ordered on some way between the two that does not come by the first again."""
+    seen: set[tuple[Place, bool]] = set()
+    waiting = [(start, False)]
+    while waiting:
+        (block, at), ordered = waiting.pop()
+        lines, ways = blocks[block]
+        for place in [(block, at + 1)] if at + 1 < len(lines) else [(way, 0) for way in ways]:
+            if place == target and ordered:
+                return True
+            here = blocks[place[0]][0]
+            state = (place, ordered or (bool(here) and here[place[1]].what == "order"))
+            if place != start and state not in seen:
+                seen.add(state)
+                waiting.append(state)
+    return False
 
 
 def unordered(blocks: Program, start: Place) -> set[Place]:
@@ -113,15 +183,16 @@ def unordered(blocks: Program, start: Place) -> set[Place]:
     return found
 
 
-@pytest.mark.parametrize("first", range(0, 300, 100))
+@pytest.mark.parametrize("first", range(0, 900, 300))
 def test_what_may_follow_with_nothing_in_between(first: int) -> None:
-    count = 0
-    for seed in range(first, first + 100):
+    count = ordered = late = 0
+    for seed in range(first, first + 300):
         blocks = program(random.Random(seed))
         function = machine(blocks)
         places = [(name, at) for name, (lines, _) in blocks.items() for at in range(len(lines))]
         pairs = Pairs(function, JUDGED, HAZARDS, lambda instr: instr.opcode == "order")
-        found = [tuple([places[site.position] for site, _ in run.accesses] for run in pair) for pair in pairs.find()]
+        runs_found = [*pairs.find()]
+        found = [tuple([places[site.position] for site, _ in run.accesses] for run in pair) for pair in runs_found]
         those = list(runs(blocks))
         there = reached(blocks)
         expected = [
@@ -132,9 +203,25 @@ def test_what_may_follow_with_nothing_in_between(first: int) -> None:
             if line_at(blocks, one).memory is line_at(blocks, other).memory
             if line_at(blocks, other).kind in HAZARDS[line_at(blocks, one).kind]
         ]
+        expected += [
+            ([wait] * len(copies), other)
+            for wait, copies in landed(blocks)
+            for other in those
+            if wait in there and other[0] in unordered(blocks, wait)
+            if line_at(blocks, copies).memory is line_at(blocks, other).memory
+            if line_at(blocks, other).kind in HAZARDS[AccessKind.COPY]
+        ]
         assert sorted(found) == sorted(expected), (seed, blocks)
+        for run in (run for pair in runs_found for run in pair):
+            last = {None if position < 0 else places[position] for position in pairs.last[run.number]}
+            assert last == passed(blocks, places[run.site.position])
+        for one, other in runs_found:
+            some_way = is_ordered(blocks, places[one.site.position], places[other.site.position])
+            assert pairs.is_ordered_somewhere(one, other) is some_way
+            ordered += some_way
+        late += sum(len(copies) for _, copies in landed(blocks))
         count += len(found)
-    assert count > 60
+    assert count > 60 and ordered > 5 and late > 5
 
 
 def line_at(blocks: Program, run: list[Place]) -> Line:
