@@ -41,7 +41,7 @@ def ends(warps: list[list[Step]]) -> bool:
 
 
 def told(warps: list[list[Step]], order: list[int]) -> list[str]:
-    """What is said of the kernel in which the warps' branches stand in this order.
+    """What is said of the kernel in which the warps' branches stand in this order: a warp in it twice has two of them.
 
     Each warp also waits for what a barrier of its own counts as complete at first, and arrives there at its end.
     """
@@ -49,29 +49,34 @@ def told(warps: list[list[Step]], order: list[int]) -> list[str]:
     barriers = [k.mbarrier.array(1, arrivals=1, name=f"b{number}") for number in range(16)]
     own = k.mbarrier.array(len(warps), arrivals=1, name="own")
     k.mbarrier.ready()
-    for warp in order:
+    for place, warp in enumerate(order):
+        turns, turn, steps = order.count(warp), order[:place].count(warp), warps[warp]
         with k.if_(k.warp_id() == warp):
-            k.mbarrier.wait(own + warp, 1)
-            for is_wait, barrier in warps[warp]:
+            if turn == 0:
+                k.mbarrier.wait(own + warp, 1)
+            for is_wait, barrier in steps[len(steps) * turn // turns : len(steps) * (turn + 1) // turns]:
                 if is_wait:
                     k.mbarrier.wait(barriers[barrier], 0)
                 else:
                     with k.if_(k.thread_id() == 32 * warp) if barrier % 2 else k.one_thread(warp):
                         k.mbarrier.arrive(barriers[barrier])
-            with k.one_thread(warp):
-                k.mbarrier.arrive(own + warp)
+            if turn == turns - 1:
+                with k.one_thread(warp):
+                    k.mbarrier.arrive(own + warp)
     found = gather(k.finish)
     assert len({one.message for one in found}) == len(found), "each cause once"
     return [one.rule_id for one in found]
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_what_never_goes_on_is_told_and_nothing_else(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "branches"), [(0, 1), (1, 1), (2, 2), (3, 2)])
+def test_what_never_goes_on_is_told_and_nothing_else(seed: int, branches: int) -> None:
+    """Also of warps that leave a branch of theirs and come to another."""
     chance, seen = random.Random(seed), {True: 0, False: 0}
     for _ in range(16):
         warps = drawn(chance)
         is_right = ends(warps)
-        assert {*told(warps, chance.sample(range(WARPS), WARPS))} == (set() if is_right else {RULE}), warps
+        order = chance.sample([*range(WARPS)] * branches, WARPS * branches)
+        assert {*told(warps, order)} == (set() if is_right else {RULE}), warps
         seen[is_right] += 1
     assert min(seen.values()) >= 2, seen
 
