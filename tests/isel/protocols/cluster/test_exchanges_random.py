@@ -207,6 +207,8 @@ SYNCS = {
     "as many as rounds": [Loop("n", [OWN, "sync", NEXT, Loop("n", ["sync"])])],
     "at least one": [Loop("n", [OWN, "sync", NEXT, Loop("least", ["sync"])])],
     "between": [Loop("n", [OWN, Loop("two", ["sync"]), NEXT, "sync"])],
+    "all in loops": [Loop("n", [OWN, Loop("two", ["sync"]), NEXT, Loop("two", ["sync"])])],
+    "all in loops, the read first": [Loop("two", [NEXT, Loop("two", ["sync"]), OWN, Loop("two", ["sync"])])],
     "around": [Loop("n", ["sync", Loop("two", [OWN]), "sync", NEXT])],
 }
 
