@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nvbackend import i32
+from nvbackend import i32, u8, u16
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.signature import Parameter, Scalar
@@ -67,6 +67,16 @@ CLUSTERS = {
         "g // 128 < q",
         "g < 128",
         "cluster < q",
+        "byte(b * 256) == 0",
+        "byte(b * 256) < q",
+        "byte(b * 128) == 0",
+        "byte(b * 64) < q",
+        "byte(b // 2 * 64) < q",
+        "byte(half(b // 2 * 5)) < q",
+        "half(byte(b * 255)) < q",
+        "half(b % 2 * 65536 + 7) < q",
+        "half(b * 65536) == 0",
+        "half(b * 32768) == 0",
     ),
     (1, 2, 1): ("b < q", "by < q", "by // 2 < q", "by % 2 == 0", "by * blocks + b < 2 * q"),
     (2, 2, 1): ("b // 2 + by // 2 < q", "b < 2", "by < 3", "by < 2", "b // 2 * 4 + rank < 4 * q"),
@@ -77,6 +87,8 @@ CTAS = ("g // 128 < q", "g < 128 * q", "g // 256 < q", "g // 32 < q", "g < 129",
 LOOPS = (("g // 32", "q", 1), ("g // 16", "q", 1), ("g // 64 * 2", "16", 2), ("g % 64 // 32", "q", 1), ("t", "q", 32))
 VARIABLES = (("b", 2, "v // 2 < q"), ("b", 1, "v // 2 < q"), ("b + 1", 2, "v // 2 < q"), ("b", "blocks", "v < 2 * q"))
 WARPS = ("g // 32 < q", "g < 32 * q", "g // 16 < q", "g % 64 < 32", "g % 64 < 33", "(g | 31) < 32 * q")
+CUTS = {"byte": u8, "half": u16}
+"""What cuts a number to its lowest bits, as the conditions call it."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +104,8 @@ class Place:
     q: int
 
     def names(self) -> dict[str, object]:
-        return {**vars(self), "g": self.b * THREADS + self.t}
+        cuts = {name: lambda number, bits=element.bits: number % (1 << bits) for name, element in CUTS.items()}
+        return {**vars(self), **cuts, "g": self.b * THREADS + self.t}
 
 
 def places(shape: tuple[int, int, int]) -> Iterator[list[Place]]:
@@ -124,7 +137,8 @@ def names_in(k: KernelBuilder) -> dict[str, Any]:
     """What the conditions are written with, in a kernel."""
     b, t = k.block_id(), k.thread_id()
     known = {"b": b, "by": k.block_id("y"), "blocks": k.block_count(), "cluster": k.cluster.id(), "t": t}
-    return {**known, "rank": k.cluster.rank(), "q": k.arguments[0], "g": b * THREADS + t}
+    cuts = {name: lambda number, element=element: number.to(element).to(i32) for name, element in CUTS.items()}
+    return {**known, **cuts, "rank": k.cluster.rank(), "q": k.arguments[0], "g": b * THREADS + t}
 
 
 def rules_of(program: Callable[[KernelBuilder], None], shape: tuple[int, int, int] = (1, 1, 1)) -> list[str]:
