@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend import f16, f32
+from nvbackend import e4m3, e5m2, f16, f32
 from nvbackend.builder.tiles.elements.packing import packed
+from nvbackend.intrinsics.row.types import ElementType
 
 OPERATORS = (operator.add, operator.sub, operator.mul, operator.truediv)
 FORMS: list[Callable[[Any, Any, Any], Any]] = [
@@ -82,3 +83,23 @@ def test_two_f32_become_f16_at_once_where_there_is_an_instruction(target: str, p
     x, out = np.array([1.5, -2.25, 3e-5, 60000.0], np.float32), np.zeros(2, np.uint32)
     nvb.runtime.load(compiled, device="simulator").launch(1, x, out)
     assert np.array_equal(out.view(np.float16), x.astype(np.float16))
+
+
+@pytest.mark.parametrize(("element", "four"), [(e4m3, 0x48B038BF), (e5m2, 0x44B83CC0)])
+@pytest.mark.parametrize(("words", "rest"), [(1, 0), (3, 0), (2, 2)])
+def test_four_f32_become_a_register_at_once(element: ElementType, four: int, words: int, rest: int) -> None:
+    """By one text each, unless two are over. OCP 8-bit formats: a sign, 4 or 5 bits of exponent, bias 7 or 15."""
+    count = 4 * words + rest
+
+    @nvb.kernel("sm_89", threads=LANES)
+    def converted(k, x: nvb.Pointer[f32], out: nvb.Pointer[nvb.u32]):
+        for place, word in enumerate(packed(k.core, [x[index] for index in range(count)], element)):
+            out[place] = word
+
+    compiled = converted.compile(assemble=False)
+    texts = re.findall(r"begin inline asm(.*?)end inline asm", compiled.ptx, re.DOTALL)
+    pairs = [text.count("x2.f32") for text in texts if "x2.f32" in text]
+    assert pairs == ([1] * (count // 2) if rest else [2] * words)
+    x, out = np.array([-1.875, 1.0, -0.5, 4.0] * 4, np.float32), np.zeros(4, np.uint32)
+    nvb.runtime.load(compiled, device="simulator").launch(1, x, out)
+    assert out.tolist() == [*[four] * words, *[four & 0xFFFF] * bool(rest), 0, 0, 0][:4]
