@@ -186,3 +186,40 @@ def test_the_policy_of_the_kernel_is_that_of_what_it_calls(ftz: bool) -> None:
     out = np.array([2.0**-126, 1, 1, 1], np.float32)
     nvb.runtime.load(kernel.compile(assemble=False), device="simulator").launch(1, out)
     assert out.tolist() == [2.0**-126, *([0.0] * 3 if ftz else [2.0**-127, 2.0**-128, 2.0**-129])]
+
+
+@pytest.mark.parametrize("inline", [True, False])
+@pytest.mark.parametrize("kept", ["k", "x"])
+def test_what_a_body_keeps_is_of_no_use_behind_a_called_function(kept: str, inline: bool) -> None:
+    """Its body has its end; that of an expanded function is a part of the kernel."""
+    held = {}
+
+    @nvb.function(inline=inline)
+    def next_of(k, x: u32) -> u32:
+        held.update(k=k, x=x)
+        return x + 1
+
+    def kernel(k, out: nvb.Pointer[u32]):
+        out[0] = next_of(k, k.thread_id().to(u32))
+        out[1] = held["k"].thread_id().to(u32) if kept == "k" else held["x"] + 1
+
+    try:
+        told = [one.rule_id for one in nvb.kernel("sm_90a", threads=32)(kernel).build().diagnostics]
+    except nvb.DiagnosticError as error:
+        told = [one.rule_id for one in error.diagnostics]
+    assert told == ([] if inline else ["kernel.finished"])
+
+
+def test_what_the_body_of_a_compiled_function_keeps_is_of_no_use() -> None:
+    held = {}
+
+    @nvb.function
+    def next_of(k, x: u32) -> u32:
+        held.update(k=k, x=x)
+        return x + 1
+
+    next_of.compile("sm_90a")
+    for late in (held["k"].thread_id, lambda: held["x"] + 1):
+        with pytest.raises(nvb.DiagnosticError) as caught:
+            late()
+        assert [one.rule_id for one in caught.value.diagnostics] == ["kernel.finished"]
