@@ -204,6 +204,16 @@ def test_a_row_that_is_a_number_has_no_known_swizzle(row):
     assert bits.swizzle((((x % 8) ^ row) * 16 | row << 7).ir) is None
 
 
+@pytest.mark.parametrize(("operations", "is_known"), [(48, True), (49, False)])
+def test_how_many_operations_a_bit_is_traced_through(operations, is_known):
+    k = new()
+    value = k.arguments[0] << 1
+    for number in range(1, operations):
+        value = value ^ 2 * number
+    mask, bits = Bits().known(value.ir)
+    assert (mask & 1, bits & 1) == (int(is_known), 0)
+
+
 def test_a_count_of_bits_is_64_at_most():
     """popc and clz count up to 32 or 64: seven bits, of which a shift or a product makes more."""
     k = new()

@@ -171,3 +171,16 @@ def test_by_a_number_that_is_not_known_little_is_known():
     for name in ("shl", "lshr", "ashr"):
         by = {amount: Multiples().divisor(getattr(llvm, name)(number, word(amount))) for amount in (-1, 0, 31, 32)}
         assert by == {-1: 1, 0: 24, 31: 24 << 31 if name == "shl" else 1, 32: 1}
+
+
+@pytest.mark.parametrize(("operations", "expected"), [(12, 3), (13, 1)])
+def test_how_many_operations_back_a_divisor_is_traced(operations, expected):
+    """Each sum adds a multiple of three."""
+    word = ir.IntType(32)
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [word]), "f")
+    llvm, value = ir.IRBuilder(function.append_basic_block()), function.args[0]
+    multiples = Multiples()
+    multiples.promise(value, 3)
+    for number in range(operations):
+        value = llvm.add(value, word(3 << number))
+    assert multiples.divisor(value) == expected
