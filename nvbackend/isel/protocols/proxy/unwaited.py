@@ -288,7 +288,9 @@ class _Threads:
         site, crew = read.site, self._function.blocks[read.site.block].crew
         if crew is None or crew.elected or not self._loops.is_reachable(site.block):
             return None
-        last = self._nearest(site)
+        if bisect_left(self._ordering[site.block], site.position, key=_position):
+            return None  # every thread acquired by it, and no wait is between
+        last = self._last_before(site.block)
         if last is None:
             return None
         for copy in self._copies_between(last, read):
@@ -298,14 +300,11 @@ class _Threads:
                     return _diagnose(read, copy.run, thread)
         return None
 
-    def _nearest(self, site: Site) -> Site | None:
-        """What every thread that comes here acquired by last, of all that it certainly did."""
-        ordering = self._ordering[site.block]
-        before = bisect_left(ordering, site.position, key=_position)
-        return ordering[before - 1] if before else self._last_before(site.block)
-
     def _last_before(self, block: str) -> Site | None:
-        """The last of them before `block`, which is asked once of each block on the way there."""
+        """What every thread acquired by last before `block`, of all that it certainly did.
+
+        It is asked once of each block on the way there.
+        """
         way = []
         while block not in self._in_front:
             way.append(block)
@@ -345,8 +344,6 @@ class _Threads:
     def _between(self, sites: Mapping[str, list[Site]], last: Site, read: Site, thread: int | None) -> list[Site]:
         """Those of `sites` that may be between the two: for `thread`, which takes no way that it certainly does not."""
         between = [site for site in sites[last.block] if site.position > last.position]
-        if last.block == read.block:
-            return [site for site in between if site.position < read.position]
         waiting, seen = [last.block], {last.block, read.block}
         while waiting:
             for successor, others in ways(self._function.blocks[waiting.pop()]):
