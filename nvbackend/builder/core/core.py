@@ -367,7 +367,7 @@ class Core(Uncopied):
             machine = self.machine.blocks[block.name] = recorded.get(block.name, MachineBlock(block.name))
             end = block.terminator
             machine.successors = [target.name for target in targets_of(end)]
-            if len(machine.successors) > 1 and isinstance(end, ir.ConditionalBranch):
+            if isinstance(end, ir.ConditionalBranch):
                 choice = self._choices.get(block.name)
                 machine.sides = self.execution.sides(end.operands[0], (choice and choice.rounds) or ())
                 machine.ranks = self.execution.ranks(end.operands[0])

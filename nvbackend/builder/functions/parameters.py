@@ -160,9 +160,10 @@ def _scalar(core: Core, kind: Scalar, argument: Any, refuse: Callable[..., NoRet
     else:
         value = as_value(core, argument, element)
     known = value.constant
-    if isinstance(known, int) and known not in kind.values:
-        refuse(f"{kind.asserted} by its annotation", str(known), "pass such a number")
-    if kind.asserts and known is None:
+    if isinstance(known, int):
+        if known not in kind.values:
+            refuse(f"{kind.asserted} by its annotation", str(known), "pass such a number")
+    elif kind.asserts:
         assume_values(core, value, kind)
     return value
 

@@ -193,7 +193,7 @@ def _load_words(k: FunctionBuilder, address: Address, words: _Words) -> list[Val
         return place.load(words.count)
     kind = ir.VectorType(ir.IntType(REGISTER_BITS), words.count)
     pointer = place.pointer()
-    loaded = k.core.llvm.load(pointer, typ=kind, align=size)
+    loaded = k.core.llvm.load(pointer, typ=kind)
     k.core.plain_access(LOAD_GLOBAL, pointer, size)
     places = range(words.count)
     return [k.core.wrap(k.core.llvm.extract_element(loaded, llvm_constant(place, u32)), u32) for place in places]
@@ -209,7 +209,7 @@ def _store_words(k: FunctionBuilder, address: Address, words: _Words, values: li
     for index, value in enumerate(values):
         packed = k.core.llvm.insert_element(packed, value.ir, llvm_constant(index, u32))
     pointer = place.pointer()
-    k.core.llvm.store(packed, pointer, align=size)
+    k.core.llvm.store(packed, pointer)
     k.core.plain_access(STORE_GLOBAL, pointer, size)
 
 

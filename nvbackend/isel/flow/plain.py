@@ -23,7 +23,7 @@ def _merged(block: MachineBlock) -> MachineBlock:
     there = {id(instr) for instr in block.instructions}
     last = None
     for anchor, instr in block.plain:
-        last = id(anchor) if anchor is not None and id(anchor) in there else last
+        last = id(anchor) if id(anchor) in there else last
         after.setdefault(last, []).append(instr)
     instructions = [*after[None]]
     for instr in block.instructions:

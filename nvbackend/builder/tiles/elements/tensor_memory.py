@@ -110,7 +110,7 @@ def _part_of(thread: Value, places: Layout) -> Cut:
         dealt = composition(plain, places)
         assert isinstance(dealt, Layout)
         kept, start = dealt.slice_and_offset((thread, None, None))
-        part = make_layout(*kept.modes, Layout(1, 0))
+        part = make_layout(*kept.modes, Layout(1))
         if isinstance(layout, ComposedLayout):
             return Partition(dataclasses.replace(layout, layout_b=part), start)
         return Partition(part, start)
