@@ -163,6 +163,7 @@ def test_matrices_move_between_registers_and_shared_memory():
     k.barrier.sync()  # every warp has read what all write
     k.mma.stmatrix(u.shared, [k.mma.movmatrix(one) for one in fragment])
     k.mma.stmatrix(u.shared, k.mma.ldmatrix(u.shared, 1, transposed=True, shape="m16n16", element="b8"))
+    k.barrier.sync()
     k.mma.ldmatrix(u.shared, 4)
     text = u.ptx()
     assert "ldmatrix.sync.aligned.m8n8.x4.shared.b16" in text
