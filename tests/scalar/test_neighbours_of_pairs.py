@@ -1,7 +1,7 @@
 """A pair of narrow floats in one half of a register, and a 16-bit integer in the other that is used again.
 
-The machine writes such pairs beside what a third operand of the conversion holds. ptxas (12.9 to 13.5) puts the integer
-there, and then reads the pair where the program reads the integer.
+The machine writes such pairs beside what a third operand of the conversion holds. ptxas (12.9, 13.0, 13.5) puts the
+integer there, and then reads the pair where the program reads the integer.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 The machine's conversions to pairs of e4m3, e5m2, e2m3, e3m2 and ue8m0 (F2FP..MERGE_C) write one half of a register and
 put a third operand into the other. Where a program packs such a pair with a 16-bit integer, `{pair, integer}`, ptxas
-takes this form, and later uses of the integer read the pair in its place: wrong numbers, in silence (ptxas 12.9 to
-13.5, every chip from sm_89; seen on an H200, and in the SASS). A pair that went through a 32-bit register is not
-merged.
+takes this form, and later uses of the integer read the pair in its place: wrong numbers, in silence. ptxas 12.9, 13.0
+and 13.5 do so: seen on an H200, and in the SASS of sm_89, sm_90a, sm_100a and sm_120a. A pair that went through a
+32-bit register is not merged.
 """
 
 from __future__ import annotations
