@@ -146,12 +146,19 @@ def _shifted_left(left: Strided, right: Strided) -> _Found:
     return None if by is None else _product(left, by)
 
 
-def _quotient(left: Strided, right: Strided) -> _Found:
-    """By a number: exactly by the part of it that divides the step, and then what is in common is divided."""
-    by = right.number
-    if by is None or by <= 0:
-        return None
-    common = math.gcd(left.step, by)
+def _divided(function: Callable[[Strided, int, int], _Found]) -> Callable[[Strided, Strided], _Found]:
+    """By a positive number: `function` has it, and the part of it that divides the step."""
+
+    def of(left: Strided, right: Strided) -> _Found:
+        by = right.number
+        return None if by is None or by <= 0 else function(left, by, math.gcd(left.step, by))
+
+    return of
+
+
+@_divided
+def _quotient(left: Strided, by: int, common: int) -> _Found:
+    """Exactly by the part that divides the step, and then what is in common is divided."""
     rest = left.rest // common
     if common == by:
         return strided(left.step // by, rest, left.scope)
@@ -163,12 +170,9 @@ def _shifted_right(left: Strided, right: Strided) -> _Found:
     return None if by is None else _quotient(left, by)
 
 
-def _remainder(left: Strided, right: Strided) -> _Found:
-    """By a number: of what is in common there is left a multiple of its part that divides the step."""
-    by = right.number
-    if by is None or by <= 0:
-        return None
-    common = math.gcd(left.step, by)
+@_divided
+def _remainder(left: Strided, by: int, common: int) -> _Found:
+    """Of what is in common there is left a multiple of the part that divides the step."""
     if common == by:
         return strided(0, left.rest % by, Scope.GRID)
     return strided(common, left.rest % common, min(left.scope, scope_of(left.rest // common)))
