@@ -20,7 +20,7 @@ from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.builder.values.uncalled import Uncalled
 from nvbackend.diagnostics import Uncopied, printed, user_facing
 from nvbackend.diagnostics.boundary import plain_number
-from nvbackend.intrinsics.row.types import BY_NAME, ElementType, pred, s32, s64, u32
+from nvbackend.intrinsics.row.types import BY_NAME, ElementType, pred, s32, s64, tf32, u32
 from nvbackend.isel.target.target import Target
 
 GLOBAL_SPACE = 1
@@ -352,27 +352,38 @@ def _wrong_type(wanted: ElementType, actual: ElementType) -> NoReturn:
     advice = f"convert it: .to({wanted})"
     if wanted is pred:
         advice = "compare it with 0: value != 0"
+        if actual is tf32:
+            advice = "compare it with 0: value.to(nvb.f32) != 0"
+        elif actual.is_pair:
+            advice = f'compare one of its numbers with 0: k.packed.unpack("{actual}", value)[0] != 0'
     elif wanted.is_pair or actual.is_pair:
         advice = f"keep the bits: .bitcast(nvb.{wanted})"
         if wanted.is_pair and actual.is_pair:
             advice = f'use "{actual}", or convert the numbers: k.packed.unpack, .to(...) and k.packed.pack'
         elif wanted.bits != actual.bits:
             advice = "k.packed.pack makes a pair of two numbers, and k.packed.unpack gives them"
-    elif is_packed(wanted) or is_packed(actual):
+    elif is_packed(wanted):
         advice = "store bits as an integer: pointer.cast(nvb.u8)[0] = byte, pointer.cast(nvb.u16)[0] = pair"
     elif wanted.is_integer and not actual.is_integer and actual is not pred:
         advice += ", or keep its bits: .bitcast(...); the registers of a fragment hold packed elements"
     rules.TYPE_MISMATCH.fail(problem=f"expected {wanted}, but the value is {actual}", advice=advice)
 
 
-def _two_types(operation: str, left: ElementType | str, right: ElementType | str) -> NoReturn:
-    problem = f"{operation} takes two values of one type, not {left} and {right}"
+_BY_PREDICATE = "choose by the predicate: k.select(condition, a, b)"
+
+
+def _two_types(operation: str, left: ElementType, right: ElementType) -> NoReturn:
     advice = f"convert one of them: .to({left}) or .to({right})"
     if pred in (left, right):
-        advice = "choose by the predicate: k.select(condition, a, b)"
-    elif isinstance(left, ElementType) and isinstance(right, ElementType) and left.is_integer != right.is_integer:
+        advice = _BY_PREDICATE
+    elif left.is_integer != right.is_integer:
         real = right if left.is_integer else left
         advice = f"convert the integer: .to({real}); a variable that adds up floats starts as one: k.var(0.0)"
+    _apart(operation, (left, right), advice)
+
+
+def _apart(operation: str, types: tuple[object, object], advice: str) -> NoReturn:
+    problem = f"{operation} takes two values of one type, not {types[0]} and {types[1]}"
     rules.TYPE_MISMATCH.fail(problem=problem, advice=advice)
 
 
@@ -391,16 +402,10 @@ def pair(operation: str, left: object, right: object) -> tuple[Value, Value]:
         if isinstance(operand, float) and element.is_integer:
             allowed = "an integer, or convert the other operand: .to(nvb.f32)"
             rules.CONSTANT_RANGE.fail(problem=f"{printed(operand)} is not a value of {element}", allowed=allowed)
-        if (
-            element is pred
-            and isinstance(operand, (int, float))
-            and not isinstance(operand, bool)
-            and operand not in (0, 1)
-        ):
-            _two_types(
-                operation,
-                *((element, type(operand).__name__) if operand is right else (type(operand).__name__, element)),
-            )
+        if element is pred and isinstance(operand, (int, float)) and operand not in (0, 1):
+            number = type(operand).__name__
+            types = (pred, number) if operand is right else (number, pred)
+            _apart(operation, types, _BY_PREDICATE)
     a = as_value(k, left, element if not isinstance(left, Arithmetic) else None)
     b = as_value(k, right, element if not isinstance(right, Arithmetic) else None)
     if a._type is not b._type:
