@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from tests.support.process import ROOT
-from tests.support.sampling import FEWEST, sample
+from tests.support.sampling import FEWEST, places_of, sample
 from tests.support.slices import SLICE_S, chosen, cut, slices_of
 
 COSTS = {
@@ -57,18 +57,24 @@ def test_the_slices_of_a_number_are_those_of_the_cut() -> None:
 
 @pytest.mark.parametrize("extents", [(3, 4), (2, 3, 5), (20, 2), (6, 6)])
 def test_a_sample_has_every_value_of_each_axis(extents: tuple[int, ...]) -> None:
-    places = [{str(axis): place for axis, place in enumerate(each)} for each in itertools.product(*map(range, extents))]
+    places = [dict(enumerate(each)) for each in itertools.product(*map(range, extents))]
     kept = sample("test", places, 4)
     assert kept == sample("test", places, 4)
-    assert [{places[number][str(axis)] for number in kept} for axis, _ in enumerate(extents)] == [
+    assert [{places[number][axis] for number in kept} for axis, _ in enumerate(extents)] == [
         set(range(extent)) for extent in extents
     ]
-    assert len(places) / 4 <= len(kept) < len(places)
+    assert len(kept) == max(-(-len(places) // 4), *extents)
+
+
+@pytest.mark.parametrize("row", ["low", "high"])
+@pytest.mark.parametrize(("column", "answer"), [(1, 2), (3, 2)])
+def test_a_variant_has_a_place_on_each_axis(request: pytest.FixtureRequest, row: str, column: int, answer: int) -> None:
+    assert places_of(request.node) == {0: f"{column}-{answer}", 1: row}
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 40])
 def test_a_sample_of_one_axis_is_a_part_of_it(count: int) -> None:
-    kept = sample("test", [{"case": number, "answer": number} for number in range(count)], 4)
+    kept = sample("test", [{0: number, 1: number} for number in range(count)], 4)
     assert len(kept) == max(min(FEWEST, count), -(-count // 4))
     assert kept <= set(range(count))
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import pytest
 
 FEWEST = 2
-Places = Mapping[str, int]
-"""The place on each axis of a variant."""
+Places = Mapping[int, object]
+"""The place on each axis of a variant, which is an argument of `parametrize` or several that it gives together."""
 
 
 def leave_to_slices(items: Iterable[pytest.Item]) -> None:
@@ -27,10 +27,15 @@ def leave_to_slices(items: Iterable[pytest.Item]) -> None:
     for name, variants in tests.items():
         marker = variants[0].get_closest_marker("sampled")
         assert marker is not None
-        kept = sample(name, [variant.callspec.indices for variant in variants], *marker.args)  # type: ignore[attr-defined]
+        kept = sample(name, [places_of(variant) for variant in variants], *marker.args)
         for place, variant in enumerate(variants):
             if place not in kept:
                 variant.add_marker(pytest.mark.exhaustive(seconds=marker.kwargs.get("seconds", 1)))
+
+
+def places_of(variant: pytest.Item) -> Places:
+    """By the names that `parametrize` gives; the numbers of `callspec.indices` are others for every variant."""
+    return dict(enumerate(variant.callspec._idlist))  # type: ignore[attr-defined]
 
 
 def sample(name: str, variants: Sequence[Places], one_of: int) -> set[int]:
@@ -38,13 +43,12 @@ def sample(name: str, variants: Sequence[Places], one_of: int) -> set[int]:
     order = random.Random(name).sample(range(len(variants)), len(variants))
     values = {axis: {variant[axis] for variant in variants} for axis in variants[0]}
     axes = [axis for axis, found in values.items() if len(found) < len(variants)]
-    seen: set[tuple[str, int]] = set()
+    left = {(axis, place) for axis in axes for place in values[axis]}
     kept: set[int] = set()
-    for place in order:
-        here = {(axis, variants[place][axis]) for axis in axes}
-        if not here <= seen:
-            kept.add(place)
-            seen |= here
+    while left:
+        best = max(order, key=lambda number: len(left & variants[number].items()))
+        kept.add(best)
+        left -= variants[best].items()
     wanted = max(FEWEST, -(-len(variants) // one_of))
     for place in order:
         if len(kept) >= min(wanted, len(variants)):
