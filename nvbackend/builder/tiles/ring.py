@@ -207,7 +207,7 @@ class Ring(KnownAttributes, Generic[Tile]):
         `empty` barrier, of every CTA that the copies are multicast to. The ring has consumers=1.
         """
         k = self._k
-        many = self._threads_here() > 1
+        many = self._several_here() is not None
         walk = self._role("feed", "one thread that issues tcgen05.mma", wrong=many or self._roles.consuming is not None)
         index = walk.index.value
         k.mbarrier.wait(walk.full + index, walk.phase)
@@ -259,17 +259,17 @@ class Ring(KnownAttributes, Generic[Tile]):
         if self._walk is None:
             _fail_consumers("no", self._roles.consuming or max(1, self._k.threads // WARPGROUP_SIZE - 1))
         if wrong:
-            block, threads = self._k.core.regions[-1].describe(), self._threads_here()
+            block, several = self._k.core.regions[-1].describe(), self._several_here()
             ring_rules.RING_ROLE.fail(
-                call=call, who=who, block=f"{block}, which {threads} threads run" if threads > 1 else block
+                call=call, who=who, block=f"{block}, which {several} threads run" if several else block
             )
         self._check_ready(call)
         return self._walk
 
-    def _threads_here(self) -> int:
-        """How many threads of the CTA are here; 0 where that is not known."""
+    def _several_here(self) -> int | None:
+        """How many threads of the CTA are here; None for one thread, and where that is not known."""
         here = self._k.core.execution.here()
-        return 0 if here is None else here.count or 0
+        return here.count if here is not None and here.count != 1 else None
 
     def _check_ready(self, call: str) -> None:
         """Raises pipeline.not-ready where no barrier followed the set-up of the mbarriers."""

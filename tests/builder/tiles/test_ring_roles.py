@@ -92,8 +92,15 @@ def fed_by_a_warp(k):
         enter(made.feed())
 
 
+def fed_by_two_threads(k):
+    made = ring(k, consumers=1)
+    with k.if_(k.thread_id() < 2):
+        enter(made.feed())
+
+
 MISUSES = {
     "fed by a warp": (fed_by_a_warp, "pipeline.role", ", which 32 threads run"),
+    "fed by two threads": (fed_by_two_threads, "pipeline.role", ", which 2 threads run"),
     "drained by the producer": (drained_by_the_producer, "pipeline.role", "ring.drain()"),
     "filled by the consumers": (filled_by_the_consumers, "pipeline.role", "ring.fill()"),
     "one consumer of two": (for_one_consumer_of_two, "pipeline.consumers", "k.pipeline(stages, 2"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 import nvbackend as nvb
 from nvbackend import f16, f32
-from nvbackend.signature import Parameter, Pointer
+from nvbackend.signature import Parameter, Pointer, TensorMap
 
 THREADS = 256
 STEPS = 4
@@ -50,3 +51,40 @@ def test_with_a_number_it_is_built(number: object) -> None:
 
 def test_one_warpgroup_needs_no_number() -> None:
     assert multiplied((1, 1)).count("wgmma.mma_async") == STEPS
+
+
+@pytest.mark.parametrize("warpgroups", [(2, 1), (1, 2)], ids=["rows", "columns"])
+@pytest.mark.parametrize("is_known", [True, False], ids=["a number of the build", "a number of the run"])
+def test_each_warpgroup_multiplies_the_part_of_its_number(warpgroups: tuple[int, int], is_known: bool) -> None:
+    """Also where each is said by itself: compared with NumPy."""
+    m, n, steps = 64 * warpgroups[0], 64 * warpgroups[1], 64
+    maps = [Parameter(name, TensorMap(f16, box=(extent, steps))) for name, extent in (("a", m), ("b", n))]
+    k = nvb.KernelBuilder("two", "sm_90a", threads=THREADS, parameters=[*maps, Parameter("c", Pointer(f32, align=8))])
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), warpgroups=warpgroups)
+    tiles = [k.shared_tile(mma.smem_a(steps)), k.shared_tile(mma.smem_b(steps))]
+    full = k.mbarrier.array(1, arrivals=1)
+    k.mbarrier.ready()
+    with k.one_thread():
+        k.mbarrier.arrive(full, expect_tx=sum(tile.layout.bytes for tile in tiles))
+        for tile, source in zip(tiles, k.arguments[:2], strict=True):
+            k.tma.load(tile, source, (0, 0), full)
+    k.mbarrier.wait(full, 0)
+
+    def multiply(number: nvb.Operand) -> None:
+        acc = mma.accumulator()
+        with k.wgmma.group():
+            mma.accumulate(acc, *tiles, number)
+        mma.store(acc, k.arguments[2], n, number)
+
+    if is_known:
+        for number in range(2):
+            with k.if_(k.warpgroup_id() == number):
+                multiply(number)
+    else:
+        multiply(k.warpgroup_id())
+    chance = np.random.default_rng(7)
+    a, b = (chance.integers(-4, 5, (extent, steps)).astype(np.float16) for extent in (m, n))
+    c = np.zeros((m, n), np.float32)
+    compiled = k.finish().compile(cache=nvb.Cache.disabled(), assemble=False)
+    nvb.runtime.load(compiled, device="simulator").launch(1, a, b, c)
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b.T.astype(np.float32))
