@@ -54,6 +54,36 @@ def test_operands_are_named(line: str, tmp_path: Path, capsys: pytest.CaptureFix
     assert [re.split(r"  +", row.strip())[0] for row in rows] == LINES[line]
 
 
+SHAPES = ["%r1|%p1", "[%r1]", "{%r1, %r2, %r3}", "%p2", "%r7", "_", "977"]
+KEPT = {
+    ("mma.sync", "{%f1, %f2, %f3, %f4}"): [],
+    ("elect.sync", "%r1|%p1"): ["%r1|%p1"],
+    ("cp.async.bulk.tensor", "[%r4]"): ["[%r1]"],
+    ("tcgen05.mma", "%p1"): ["%p2"],
+    ("tcgen05.mma", "%r2"): ["%r7", "977"],
+    ("wgmma.mma_async", "-1"): [],
+}
+"""An operand of a line, and which of SHAPES may be in its place."""
+
+
+@pytest.mark.parametrize(("opcode", "operand"), KEPT)
+def test_an_operand_of_another_shape_is_not_that_of_the_row(
+    opcode: str, operand: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Then no operand of the line has a name."""
+    line, names = next((line, names) for line, names in LINES.items() if line.startswith(opcode) and operand in line)
+    kept = []
+    for shape in SHAPES:
+        file = tmp_path / "other.ptx"
+        file.write_text(TEXT.format(line=line.replace(operand, shape, 1)))
+        assert main(["explain", f"{file}:7"]) == 0
+        here = capsys.readouterr().out.partition("Operands here\n")[2].partition("\n\n")[0]
+        shown = re.findall(r"^  (\S.*?)  ", here, re.MULTILINE)[1:]
+        if names[-1] in shown:
+            kept.append(shape)
+    assert kept == KEPT[opcode, operand]
+
+
 def test_a_copy_is_the_form_of_its_own_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = []
     for size in (4, 8, 16):

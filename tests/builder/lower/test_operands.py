@@ -144,6 +144,19 @@ def test_what_is_no_register_is_no_operand(given: object) -> None:
     assert "operand id: it takes a value of LLVM's type i32; given: " in found.message
 
 
+def test_a_number_beside_registers_is_no_register() -> None:
+    """Of an operand of several registers, each is looked at."""
+    row = next(
+        row for row in rows() if any(each.count == 2 and each.register is RegisterClass.B32 for each in row.inputs)
+    )
+    (name,) = [each.name for each in row.inputs if each.count == 2]
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [ir.IntType(32)]), "f")
+    for given in ([function.args[0], 1], [1, function.args[0]]):
+        with pytest.raises(nvb.DiagnosticError) as caught:
+            check_operands(function, row, {name: given})
+        assert f"operand {name}: it takes 2 values of LLVM's type i32" in str(caught.value)
+
+
 @pytest.mark.parametrize(("space", "casts"), [(0, 1), (3, 0)])
 @pytest.mark.parametrize("in_asm", [False, True])
 def test_a_pointer_is_an_address_of_the_operands_own_space(space: int, casts: int, in_asm: bool) -> None:
