@@ -50,7 +50,8 @@ DEADLOCK = Rule(
 )
 LIVELOCK = Rule(
     id="simulator.livelock",
-    message="{kernel} never ends: threads repeat a loop with the same values in their registers ({loops}); {reads}",
+    message="{kernel} never ends: threads repeat a loop, and all that decides where they go is the same each time "
+    "({loops}); {reads}",
     fix="make the loop end: set the variable that its condition compares, or let another thread write what it reads",
     why="On the hardware the launch never ends.",
     reference="PTX ISA 9.7.12 (Control Flow Instructions)",

@@ -56,6 +56,20 @@ LIVELOCKS = {
     + "st.volatile.shared.u32 [%r1], 2; bra END; LOW:"
     + SPIN.format(1, 2, "")
     + "st.volatile.shared.u32 [%r1], 1; END:",
+    "a sum that nothing reads grows": READY + SPIN.format(0, 1, "red.shared.add.u32 [%r1+4], 1;"),
+    "what an atomic gives back is not used": READY
+    + "A: atom.shared.add.u32 %r9, [%r1], 3; setp.eq.u32 %p9, %r0, %r0; @%p9 bra A;",
+    "it counts its turns": "mov.u32 %r8, 0;" + READY + SPIN.format(0, 1, "add.u32 %r8, %r8, 1;"),
+    "it stores how many turns it has made": "mov.u32 %r8, 0;"
+    + READY
+    + SPIN.format(0, 1, "add.u32 %r8, %r8, 1; @%p0 st.shared.u32 [%r1+4], %r8;"),
+    "a carry is counted": "mov.u32 %r8, 0; mov.u32 %r7, 0;"
+    + READY
+    + SPIN.format(0, 1, "add.cc.u32 %r8, %r8, 1; addc.u32 %r7, %r7, 0;"),
+    "two values are stored in turn": READY
+    + "A: xor.b32 %r9, %r9, 1; st.volatile.shared.u32 [%r1], %r9; setp.lt.u32 %p9, %r9, 2; @%p9 bra A;",
+    "it sums what it reads": READY
+    + SPIN.format(0, 1, "ld.shared.u32 %r7, [%r1+4]; add.u32 %r8, %r8, %r7; @%p0 st.shared.u32 [%r1+64], %r8;"),
     "asks for a phase that is over": "@%p0 mbarrier.init.shared.b64 [%r2], 1; bar.sync 0;"
     "A: mbarrier.try_wait.parity.shared.b64 %p9, [%r2], 1; @%p9 bra A;",
 }
@@ -81,6 +95,15 @@ def test_threads_that_wait_meanwhile_are_named() -> None:
         run(body, threads=64)
     waits = "note: thread 0 of CTA 0 and 31 more: waits at barrier 1 of its CTA, where 32 of 64 threads have arrived"
     assert waits in str(caught.value)
+
+
+def test_who_could_write_what_is_read_is_named() -> None:
+    body = READY + SPIN.format(0, 1, "") + "@%p0 st.volatile.shared.u32 [%r1], 1;"
+    with pytest.raises(nvb.DiagnosticError, match=r"they read 4 bytes at buf \(shared") as caught:
+        run(body)
+    assert "note: this writes such memory, and no thread has come to it: PTX line 11: @%p0 st.volatile" in str(
+        caught.value
+    )
 
 
 CLOCKED = "mov.u32 %r8, %clock; A: mov.u32 %r9, %clock; sub.u32 %r9, %r9, %r8; setp.lt.u32 %p9, %r9, 9000;"
@@ -115,6 +138,17 @@ ENDS = {
     "mbarrier.arrive.expect_tx.shared.b64 _, [%r2], 256;"
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd0], 256, [%r2];"
     "A: mbarrier.try_wait.parity.shared.b64 %p9, [%r2], 0, 20; @!%p9 bra A;",
+    "what is stored late ends it": "mov.u32 %r8, 0;"
+    + READY
+    + "A: add.u32 %r8, %r8, 1; shr.u32 %r10, %r8, 11; st.volatile.shared.u32 [%r1+4], %r10;"
+    + "ld.volatile.shared.u32 %r9, [%r1+4]; setp.eq.u32 %p9, %r9, 0; @%p9 bra A;",
+    "a sum in memory ends it": READY
+    + "A: red.shared.add.u32 [%r1+4], 1; ld.volatile.shared.u32 %r9, [%r1+4]; setp.lt.u32 %p9, %r9, 90000; @%p9 bra A;",
+    "a carry ends it": "mov.u32 %r8, 0xfffff000; mov.u32 %r7, 0; A: add.cc.u32 %r8, %r8, 1; addc.u32 %r7, %r7, 0;"
+    "setp.eq.u32 %p9, %r7, 0; @%p9 bra A;",
+    "an address comes to the flag": READY
+    + "@%p0 st.shared.u32 [%r1+4096], 0; bar.sync 0; mov.u32 %r8, %r1; A: @%p0 st.volatile.shared.u32 [%r8], 1;"
+    + "add.u32 %r8, %r8, 4; ld.volatile.shared.u32 %r9, [%r1+4096]; setp.ne.u32 %p9, %r9, 1; @%p9 bra A;",
     "many rounds": "A: add.u32 %r9, %r9, 1; setp.lt.u32 %p9, %r9, 20000; @%p9 bra A;",
     "the low half counts": "A: add.u32 %r9, %r9, 1; and.b32 %r10, %r9, 1023; setp.ne.u32 %p9, %r10, 0; @%p9 bra A;",
 }
@@ -144,13 +178,13 @@ END:
 
 @SEEDS
 def test_what_changes_for_ever_ends_at_the_limit(seed: int) -> None:
-    """Two values in turn: another thread could wait for one of them, so nothing is certain of it."""
-    body = READY + "A: xor.b32 %r9, %r9, 1; st.volatile.shared.u32 [%r1], %r9; setp.lt.u32 %p9, %r9, 2; @%p9 bra A;"
+    """What the condition reads is counted on: another value may end the loop, so nothing is certain of it."""
+    body = READY + "A: atom.shared.add.u32 %r9, [%r1], 2; setp.ne.u32 %p9, %r9, 7; @%p9 bra A;"
     with pytest.raises(nvb.DiagnosticError, match="k has not ended after 5000 instructions of the CTAs") as caught:
         run(body, seed=seed, limit=5000, checks=False)
     (found,) = caught.value.diagnostics
     assert found.rule_id == "simulator.limit"
-    assert "thread 0 of CTA 0 and 31 more: runs (PTX line 11: xor.b32 %r9, %r9, 1)" in found.message
+    assert "thread 0 of CTA 0 and 31 more: runs (PTX line 11: atom.shared.add.u32 %r9, [%r1], 2)" in found.message
 
 
 def test_a_launch_that_is_stepped_ends_too() -> None:

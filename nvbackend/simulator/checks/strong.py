@@ -141,8 +141,9 @@ class Strong:
         """What the access acquires. A reduction that gives nothing back reads nothing."""
         if access.by.operation is None and (access.kind == "read" or returns_old(access)):
             acquires = access.by.order in _ACQUIRES
+            each = access.by.threads[:, None] // WARP
             for place, warps, cta in self._places(access):
-                threads = access.by.threads[np.isin(access.by.threads // WARP, warps)]
+                threads = access.by.threads[(each == warps).any(axis=1)]
                 for token in self._tokens(place, cta, access.by):
                     self._clocks.read_flag(threads, token, acquires=acquires)
                 self._note_read(access.by, place, cta, warps, acquires)

@@ -38,10 +38,6 @@ class Memory:
         self.failures = failures
         self._observers = observers
         self._last: Allocation | None = None
-        self.changes = 0
-        """How often something was written."""
-        self.counts_changes_only = False
-        """Whether `changes` leaves out what writes the value that was there already: to know costs time."""
 
     def load(self, by: By, space: str, addresses: Addresses, size: int) -> Words:
         """The words of `size` bytes at the addresses, (n,) of them, as a new array."""
@@ -64,8 +60,6 @@ class Memory:
 
     def store(self, by: By, space: str, addresses: Addresses, words: Words, kind: Kind = "write") -> None:
         """Set the words at the addresses; of equal addresses the last one stays."""
-        if not self.counts_changes_only:
-            self.changes += 1
         size = words.dtype.itemsize * (words.shape[1] if words.ndim > 1 else 1)
         if space in _HEAPS or (not space and self._is_heap(addresses)):
             self._store_heap(by, space, addresses, words, size, kind)
@@ -85,8 +79,6 @@ class Memory:
 
     def _put(self, target: Words, places: NDArray[np.int64], words: Words) -> Changes | None:
         """Set words; which of them changed, and which another one of them has overwritten, where somebody watches."""
-        if self.counts_changes_only and (target.take(places, axis=0) != words).any():
-            self.changes += 1
         if not self._observers:
             target[places] = words
             return None
@@ -109,7 +101,6 @@ class Memory:
             else:
                 before = self.load(by, space, addresses, size)
                 old, words = _one_by_one(before, firsts, inverse, change)
-                self.changes += bool((old != before).any())
                 self.store(_part_of(by, firsts), space, addresses[firsts], words)
         finally:
             self._observers = observers

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ from nvbackend.ptx.names import Names
 from nvbackend.ptx.syntax import Function, Guard, Instruction, Label, Module, Name, Position
 from nvbackend.simulator.events import Site
 from nvbackend.simulator.machine.compiling import Compile, Compiling
+from nvbackend.simulator.machine.deciding import Deciding, deciding
 from nvbackend.simulator.machine.in_flight import guarded, late_slots
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.slots import Slots
@@ -119,6 +121,7 @@ class Assembler:
         program.frame_bytes = sum(layout.frames.values())
         program.parameters = layout.parameters
         program.shared = tuple(layout.shared)
+        program.deciding = cache(partial(self._deciding, symbols, texts.values()))
         drafts = self._drafts(linkage, symbols)
         places = starts([len(draft.steps) for draft in drafts])
         place_of = {(draft.function, draft.number): place for draft, place in zip(drafts, places, strict=True)}
@@ -129,6 +132,14 @@ class Assembler:
         program.entry = place_of[kernel.name, 0]
         raise_all(self._problems)
         return program
+
+    def _deciding(self, symbols: Symbols, texts: Iterable[Listing]) -> Deciding:
+        lines = [line for text in texts for line in text.lines]
+        return deciding(symbols, lines, (self._computes(line.parts) for line, _ in lines))
+
+    def _computes(self, parts: tuple[str, ...]) -> bool:
+        """Whether an instruction does nothing but compute registers."""
+        return parts[0] not in ENDS and self._knowledge.family(parts) is None
 
     def _drafts(self, linkage: Linkage, symbols: Symbols) -> list[_Draft]:
         drafts: list[_Draft] = []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from nvbackend.ptx.syntax import Variable
 from nvbackend.simulator.events import Site
+from nvbackend.simulator.machine.deciding import Deciding
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.slots import Slots
 from nvbackend.simulator.machine.wave import Shared, Step, Wave
@@ -69,6 +70,8 @@ class Program:
     """The kernel's parameters with their addresses."""
     shared: tuple[Shared, ...] = ()
     """The variables in shared memory, by their addresses."""
+    deciding: Callable[[], Deciding] = Deciding
+    """Which registers decide what threads do."""
 
     def tables(self) -> tuple[list[Code], list[int]]:
         """The block that each place is in, and how far into it."""

@@ -53,7 +53,7 @@ class Scheduler:
         self._random = random.Random(wave.launch.seed) if wave.launch.seed else None
         self._jumps: dict[int, int] = {}
         """How often threads have jumped back to each place since all had their turn."""
-        self._rounds = livelock.Rounds(wave)
+        self._rounds = livelock.Rounds(wave, program.deciding)
         self._completed = 0
         """Operations in flight that have completed."""
         self.runs: dict[int, int] = {}
@@ -283,12 +283,13 @@ class Scheduler:
 
     def _livelock(self, groups: livelock.Groups) -> NoReturn:
         """Raise simulator.livelock, with what the threads read in one more round."""
-        reads = livelock.Reads(self._wave)
+        reads = livelock.Reads(self._wave, self._program.deciding().going.reads)
         self._wave.observers.append(reads)
         self._again()
         while self._runnable:
             self._turn()
-        livelock.fail(self._wave, groups, self._waits(), self._site, reads)
+        stores = livelock.writers(self._program.codes, self.runs, reads)
+        livelock.fail(self._wave, groups, self._waits(), self._site, reads, stores)
 
     def _exceeded(self) -> NoReturn:
         """Raise simulator.limit, with the place of each thread."""
