@@ -17,8 +17,8 @@ _REGISTER = "llvm.nvvm.read.ptx.sreg."
 _SAME_NUMBER = ("zext", "sext", "freeze")
 _UNSIGNED = ("u", "lshr")
 """How operations begin that take numbers without a sign."""
-_NARROW = 16
-"""A number that is cut to more bits than this counts as the same."""
+_WIDE = 32
+"""A number that is cut to as many bits or more counts as the same."""
 
 
 def refined(known: Known, node: ir.Instruction, operands: Sequence[Known], cta: Cta) -> Known:
@@ -56,7 +56,7 @@ def _computed(node: ir.Instruction, operands: Sequence[Known], cta: Cta) -> Stri
 
 
 def _cast(node: ir.Instruction, before: Strided | None) -> Strided | None:
-    if before is None or node.opname != "trunc" or node.type.width > _NARROW:
+    if before is None or node.opname != "trunc" or node.type.width >= _WIDE:
         return before
     return strides.computed("urem", before, strides.number(1 << node.type.width))
 

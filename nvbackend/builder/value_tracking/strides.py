@@ -173,9 +173,10 @@ def _shifted_right(left: Strided, right: Strided) -> _Found:
 @_divided
 def _remainder(left: Strided, by: int, common: int) -> _Found:
     """Of what is in common there is left a multiple of the part that divides the step."""
+    rest = left.rest % by
     if common == by:
-        return strided(0, left.rest % by, Scope.GRID)
-    return strided(common, left.rest % common, min(left.scope, scope_of(left.rest // common)))
+        return strided(0, rest, Scope.GRID)
+    return strided(common, rest % common, min(left.scope, scope_of(rest // common)))
 
 
 def _bitwise(function: Callable[[Any, Any], Any]) -> Callable[[Strided, Strided], _Found]:
@@ -217,6 +218,9 @@ _ARITHMETIC: dict[str, Callable[[Strided, Strided], Strided | None]] = {
     "xor": _bitwise(operator.xor),
 }
 OPERATIONS = tuple(_ARITHMETIC)
+_ONE_IS_ENOUGH = ("and", "urem", "srem")
+"""What has no sign where one side has none. Divisions are followed as if they rounded down: what a program makes of a
+quotient and its remainder, to round so, is left out then."""
 
 
 def computed(operation: str, left: Strided, right: Strided) -> Strided | None:
@@ -224,8 +228,9 @@ def computed(operation: str, left: Strided, right: Strided) -> Strided | None:
     result = _ARITHMETIC[operation](left, right)
     if result is None or operation == "sub":
         return result
-    positive = (left.positive or right.positive) if operation == "and" else (left.positive and right.positive)
-    return replace(result, positive=positive)
+    if operation in _ONE_IS_ENOUGH:
+        return replace(result, positive=left.positive or right.positive)
+    return replace(result, positive=left.positive and right.positive)
 
 
 # -- comparisons ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nvbackend import i32, u8, u16
+from nvbackend import i32, u8, u16, u32, u64
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.signature import Parameter, Scalar
@@ -75,19 +75,43 @@ CLUSTERS = {
         "byte(half(b // 2 * 5)) < q",
         "half(byte(b * 255)) < q",
         "half(b % 2 * 65536 + 7) < q",
+        "byte(b * 257 - b) == 0",
+        "byte(b * 257 - b * 2) == 0",
+        "byte(b % 2 * 256 + b // 2 * 17) < q",
+        "byte(b % 2 * 255 + b // 2 * 17) < q",
+        "byte(b // 2 * 3 + b % 2 * 512) < 4 * q",
+        "half(byte(b % 2 * 256 + b // 2 * 17)) < q",
+        "(b // 2 * 3 + b % 2 * 40) % 20 < q",
+        "(b // 2 * 3 + b % 2 * 41) % 20 < q",
+        "(b - 2) // 2 < q",
+        "(b - 1) // 2 < q",
+        "word(b * 3) // 6 < q",
+        "word(b * 3) // 3 < q",
         "half(b * 65536) == 0",
         "half(b * 32768) == 0",
     ),
     (1, 2, 1): ("b < q", "by < q", "by // 2 < q", "by % 2 == 0", "by * blocks + b < 2 * q"),
     (2, 2, 1): ("b // 2 + by // 2 < q", "b < 2", "by < 3", "by < 2", "b // 2 * 4 + rank < 4 * q"),
-    (3, 1, 1): ("b // 3 < q", "b < 3 * q", "b < 4", "b % 6 < 3", "b % 2 == 0", "b < blocks - 3"),
+    (3, 1, 1): (
+        "b // 3 < q",
+        "(b - 3) // 3 < q",
+        "(b - 4) // 3 < q",
+        "(b - 3) // 6 < q",
+        "(b - 6) % 6 < 3",
+        "(b - 6) % 6 < 2",
+        "b < 3 * q",
+        "b < 4",
+        "b % 6 < 3",
+        "b % 2 == 0",
+        "b < blocks - 3",
+    ),
     (4, 1, 1): ("b < 2", "b // 2 % 2 == 0", "b // 4 < q", "(b & 4) == 4", "(b & 6) == 4", "b < 8"),
 }
 CTAS = ("g // 128 < q", "g < 128 * q", "g // 256 < q", "g // 32 < q", "g < 129", "g % 128 == t", "g % 128 < q * 32")
 LOOPS = (("g // 32", "q", 1), ("g // 16", "q", 1), ("g // 64 * 2", "16", 2), ("g % 64 // 32", "q", 1), ("t", "q", 32))
 VARIABLES = (("b", 2, "v // 2 < q"), ("b", 1, "v // 2 < q"), ("b + 1", 2, "v // 2 < q"), ("b", "blocks", "v < 2 * q"))
 WARPS = ("g // 32 < q", "g < 32 * q", "g // 16 < q", "g % 64 < 32", "g % 64 < 33", "(g | 31) < 32 * q")
-CUTS = {"byte": u8, "half": u16}
+CUTS = {"byte": u8, "half": u16, "word": u32}
 """What cuts a number to its lowest bits, as the conditions call it."""
 
 
@@ -137,7 +161,7 @@ def names_in(k: KernelBuilder) -> dict[str, Any]:
     """What the conditions are written with, in a kernel."""
     b, t = k.block_id(), k.thread_id()
     known = {"b": b, "by": k.block_id("y"), "blocks": k.block_count(), "cluster": k.cluster.id(), "t": t}
-    cuts = {name: lambda number, element=element: number.to(element).to(i32) for name, element in CUTS.items()}
+    cuts = {name: lambda number, element=element: number.to(u64).to(element).to(i32) for name, element in CUTS.items()}
     return {**known, **cuts, "rank": k.cluster.rank(), "q": k.arguments[0], "g": b * THREADS + t}
 
 
