@@ -84,7 +84,7 @@ class Runs:
         self._subject = subject
         self._program = program
         self._make = make
-        self._wanted = Wanted(subject.function, subject.machine, program)
+        self._wanted = Wanted(subject.function, subject.machine, program, subject.scalars)
         self._places = naming_a_place(subject.function, program)
         self._promises = Promises(subject.function, subject.anchors, program.computed, subject.scalars)
         self._laps = Laps(subject.function, subject.anchors, program, lambda: self._rounds(MAIN).used)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from llvmlite import ir
 
@@ -25,6 +26,7 @@ MOST_BUFFERS = 12
 """A ring has at most so many buffers."""
 _ODD = (1, 3, 5, 7, 9, 11, 13, 15, 17)
 _CANDIDATES = sorted({odd << shift for odd in _ODD for shift in range(13) if odd << shift <= START})
+_CASTS = ("zext", "sext", "trunc")
 _NEXT = 17
 """How many of the least values that a parameter may have are candidates, where it has a minimum or is a multiple."""
 
@@ -162,9 +164,12 @@ FURTHER_ON = tuple(Scale(2, 0, place=place) for place in (1, 3, 7, 15, 31))
 class Wanted:
     """How many rounds to make of each loop: enough that rings of buffers are used more than once."""
 
-    def __init__(self, function: ir.Function, machine: MachineFunction, program: Program) -> None:
+    def __init__(
+        self, function: ir.Function, machine: MachineFunction, program: Program, scalars: Mapping[str, Scalar]
+    ) -> None:
         self._program = program
-        constants = [_restarts(block) for block in function.blocks]
+        most = {name: scalar.maximum for name, scalar in scalars.items() if scalar.maximum is not None}
+        constants = [_restarts(block, most) for block in function.blocks]
         barriers = [_barriers(machine.blocks[block.name].instructions) for block in function.blocks]
         self._depths = [
             max(barriers[number] for number in loop.blocks) or max(constants[number] for number in loop.blocks) or 1
@@ -247,20 +252,37 @@ def _barriers(instructions: Sequence[MachineInstr]) -> int:
     return max((one for one in sizes if one <= MOST_BUFFERS), default=0)
 
 
-def _restarts(block: ir.Block) -> int:
-    """The largest number at which a counter of `block` starts again: the buffers of a ring, if it is one's."""
+def _restarts(block: ir.Block, most: Mapping[str, int]) -> int:
+    """The largest number at which a counter of `block` starts again: the buffers of a ring, if it is one's.
+
+    Or the largest that it may be, where a parameter decides it of which `most` says how large it is.
+    """
     depth = 0
     for one in block.instructions:
         if one.opname not in ("icmp", "urem", "srem", "udiv", "sdiv", "and"):
             continue
-        number = getattr(one.operands[1], "constant", None)
-        if not isinstance(number, int) or not 1 < number <= MOST_BUFFERS:
+        number = _number(one.operands[1], most)
+        if number is None or not 1 < number <= MOST_BUFFERS:
             continue
         if one.opname == "and":
             depth = max(depth, number + 1 if _is_counter(one.operands[0]) else 0)
         elif one.opname != "icmp" or str(one.op) == "eq":
             depth = max(depth, number)
     return depth
+
+
+def _number(value: Any, most: Mapping[str, int]) -> int | None:
+    """A constant, or the most that a parameter may be, or a parameter and a number; of a choice the greater one."""
+    opname = getattr(value, "opname", "")
+    if opname == "select":
+        return max((one for each in value.operands[1:] if (one := _number(each, most)) is not None), default=None)
+    if opname in _CASTS:
+        return _number(value.operands[0], most)
+    if opname in ("add", "sub"):
+        left, right = (_number(one, most) for one in value.operands)
+        return None if left is None or right is None else left + right if opname == "add" else left - right
+    number = most.get(str(value.name)) if isinstance(value, ir.Argument) else getattr(value, "constant", None)
+    return number if isinstance(number, int) else None
 
 
 def _is_counter(value: ir.Value) -> bool:

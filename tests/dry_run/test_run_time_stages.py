@@ -1,0 +1,65 @@
+"""Rings whose stages are a parameter that declares a few values: loops make enough rounds to come round in each.
+
+The witness is NumPy: a wrong wrap of the ring gives wrong numbers in some order of the warps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import f32, i32
+
+F32 = nvb.Pointer(f32, align=16)
+MOST = 4
+ORDERED = {"async-copy.read-before-wait", "shared.overwritten-early", "dry-run.unwritten"}
+Wrap = Callable[[nvb.KernelBuilder, nvb.Value, nvb.Value], nvb.Value]
+"""The stage after one, of so many."""
+
+
+def _compared(k: nvb.KernelBuilder, stage: nvb.Value, stages: nvb.Value) -> nvb.Value:
+    variable = k.var(stage + 1)
+    with k.if_(variable == stages):
+        variable.set(0)
+    return variable.value
+
+
+WRAPS: dict[str, Wrap] = {
+    "compared": _compared,
+    "remainder": lambda k, stage, stages: (stage + 1) % stages,
+    "chosen": lambda k, stage, stages: k.select(stage == stages - 1, k.const(0, i32), stage + 1),
+}
+
+
+def _ring(wrap: Wrap, apart: int) -> nvb.KernelDefinition:
+    """Copies two steps ahead; what is written comes round at `apart` stages more than what is read."""
+
+    @nvb.kernel("sm_80", threads=64)
+    def ring(k, x: F32, y: F32, n: i32(minimum=1), stages: i32(minimum=3, maximum=MOST)):
+        box, t = k.shared(f32, (MOST + 1) * 256, align=16, name="box"), k.thread_id()
+        for step in range(2):
+            with k.if_(step < n):
+                k.cp_async.copy(box + (step * 64 + t) * 4, x + (step * 64 + t) * 4, 16)
+            k.cp_async.commit_group()
+        read, write = k.var(0), k.var(2)
+        with k.range(n) as i:
+            k.cp_async.wait_group(1)
+            k.barrier.sync()
+            (y + (i * 64 + t) * 4).store(*(box + (read * 64 + (63 - t)) * 4).load(4))
+            with k.if_(i + 2 < n):
+                k.cp_async.copy(box + (write * 64 + t) * 4, x + ((i + 2) * 64 + t) * 4, 16)
+            k.cp_async.commit_group()
+            read.set(wrap(k, read.value, stages))
+            write.set(wrap(k, write.value, stages + apart))
+
+    return ring
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+def test_a_ring_that_comes_round_is_judged(wrap: str) -> None:
+    _ring(WRAPS[wrap], 0).build()
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        _ring(WRAPS[wrap], 1).build()
+    assert {one.rule_id for one in caught.value.diagnostics} <= ORDERED
