@@ -11,10 +11,11 @@ from nvbackend.dry_run.rules import MISSING_BARRIER, OVERRUN, REFILL, REFILL_IN_
 from nvbackend.dry_run.rules import PARITY as PARITY_COUNTER
 from nvbackend.isel.machine.function import MachineInstr
 
-INVERTED, ACCOUNTING, ORDER, EXCHANGE, EARLY, UNWRITTEN, DEADLOCK = range(7)
+INVERTED, ACCOUNTING, ORDER, EXCHANGE, EARLY, UNWRITTEN, DEADLOCK, MISSED = range(8)
 PARITY = ORDER
 """What explains what: a parity with which nothing begins all else, a wrong count makes waits pass early, a wait that
-passes early leaves accesses unordered, and any of them may end in a deadlock."""
+passes early leaves accesses unordered, and any of them may end in a deadlock. A phase that may be missed explains
+nothing of what a run shows, which missed none."""
 Notes = tuple[tuple[str, Location | None], ...]
 _EXPLAIN_ALL = (PARITY_COUNTER, OVERRUN)
 """Mistakes of order by which warps go on too early: whatever they meet then is a consequence."""
@@ -108,7 +109,7 @@ class Findings:
     @property
     def may_hang(self) -> bool:
         """Whether something was found that may be why warps wait forever: not that the lanes of one have not met."""
-        return any(found.class_ != EXCHANGE for found in self._found)
+        return any(found.class_ not in (EXCHANGE, MISSED) for found in self._found)
 
     def __bool__(self) -> bool:
         return bool(self._found)

@@ -142,6 +142,8 @@ class Wait:
     at: int
     """How many events there had been when the warp went on."""
     warp: int = 0
+    event: int = 0
+    """The bit of its own event, of a wait for a parity: it must come before the end of the next phase."""
 
 
 def is_relaxed(instr: MachineInstr) -> bool:

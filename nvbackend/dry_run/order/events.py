@@ -62,6 +62,9 @@ class Warp:
     apart: dict[tuple[int, int], int] = field(default_factory=dict)
     """What some lanes have done since all met, of which others could not tell: the events, by the lanes, and by those
     that have waited for it."""
+    passed: int = 0
+    """The events of its own waits for mbarriers, and those of the other warps of its warpgroup before the last
+    instruction that all of them executed together: who waits for that knows that they have passed."""
     order: LaneOrder = field(init=False)
     """What its lanes have accessed since all met, each for itself."""
 
@@ -182,6 +185,12 @@ class Warp:
         self.close()
         bit = 1 << self.events.new()
         self.seen |= bit
+        return bit
+
+    def mark_wait(self) -> int:
+        """An event of its own, for a wait that it has passed: its bit."""
+        bit = self.mark()
+        self.passed |= bit
         return bit
 
     def fence_proxy(self, lanes: int) -> None:

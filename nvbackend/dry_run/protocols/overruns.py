@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from nvbackend.dry_run import rules
-from nvbackend.dry_run.findings import ORDER
+from nvbackend.dry_run.findings import MISSED, ORDER
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.words import in_rounds, instruction, line, warps
@@ -27,6 +29,42 @@ def never_waits(state: State, step: Step, waiter: Warp, barrier: Mbarrier, phase
         f"{other} wait for {who}, which waits for that phase",
     )  # fmt: skip
     return True
+
+
+def may_be_missed(state: State, barrier: Mbarrier) -> None:
+    """Waits for the phase before the one that has just ended, whose end nothing makes wait for them.
+
+    A parity tells a phase from the next one alone: a warp that looks later waits for the phase after that.
+    """
+    over = barrier.phase - 1
+    if state.is_relaxed:
+        return
+    for key, waits in state.waits.items():
+        wait = waits.get(barrier.place)
+        if wait is None or wait.guaranteed != over or not wait.event or wait.event & barrier.known[over][0]:
+            continue
+        came = [one for one in barrier.ended[over] if (one.cta, one.warp) != key]
+        if wait.barrier is not barrier or not came:
+            continue
+        who, other = (f"warp {index}{state.of_cta(cta)}" for cta, index in (key, (came[-1].cta, came[-1].warp)))
+        asks = f"waits for phase {over - 1} of {barrier.name}"
+        asks = asks if over else f"waits for {wait.wanted} of {barrier.name}, which lets it go on until phase 0 is over"
+        everybody = {key, *((one.cta, one.warp) for one in came)}
+        state.findings.add(
+            *(MISSED, barrier.name, rules.OVERRUN, wait.instr),
+            ((f"{instruction(came[-1].instr)} of {other} comes in phase {over}", came[-1].instr.location),),
+            now=in_rounds(wait.rounds), holds=partial(_have_no_atomics, state, everybody),
+            reason=f"{who} {asks}, and nothing makes {other}, which comes in "
+            f"phase {over}, wait until {who} has passed: later it would wait for phase {over + 1}",
+            fix=f"let {other} wait for {who} before {line(came[-1].instr)}, by an mbarrier on which {who} arrives "
+            f"after {line(wait.instr)}",
+        )  # fmt: skip
+        return
+
+
+def _have_no_atomics(state: State, warps: set[tuple[int, int]]) -> bool:
+    """Whether none of the warps waits for another one by atomics."""
+    return not any(state.atomics.may_order(one) for one in warps)
 
 
 def reads_too_early(state: State, barrier: Mbarrier, phase: int) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.dry_run.protocols.collisions import Collisions
@@ -172,6 +174,11 @@ class Run:
 
     def _issue(self, step: Step) -> Outcome:
         self._signals.went_on(self._state.warp(step))
+        if step.instr.semantics.together is Scope.WARPGROUP:
+            several = list(self._state.warps_of(step))
+            passed = reduce(or_, (warp.passed for warp in several))
+            for warp in several:
+                warp.passed |= passed
         outcome, event, known = self._operations.issue(step)
         self._lifetimes.reach(step, 1 << event)
         is_tensor = self._of_tensors.get(id(step.instr))
@@ -187,6 +194,8 @@ class Run:
             self._operations.commit(step)
         if step.instr.semantics.awaits is not None:
             self._operations.wait(step)
+            for warp in self._state.warps_of(step):
+                warp.seen |= warp.passed
         return DONE
 
     def _access(self, step: Step) -> Outcome:

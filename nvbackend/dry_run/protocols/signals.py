@@ -18,7 +18,7 @@ from nvbackend.dry_run.order.words import after_rounds, counted, in_rounds, inst
 from nvbackend.dry_run.protocols.explain import leaves
 from nvbackend.dry_run.protocols.hand_overs import tracked
 from nvbackend.dry_run.protocols.lifetimes import MBARRIER_BYTES, Overwritten, is_none
-from nvbackend.dry_run.protocols.overruns import never_waits, reads_too_early
+from nvbackend.dry_run.protocols.overruns import may_be_missed, never_waits, reads_too_early
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import BLOCKED, DONE, RANK_SHIFT, Outcome, Step, Unknown
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse
@@ -176,6 +176,7 @@ class Signals:
             arrival = Arrival(step.instr, step.rounds(), warp.cta, warp.index)
             if MbarrierUse.ARRIVE in use:
                 self._early(step, warp, barrier)
+                self._state.is_relaxed |= is_relaxed(step.instr)
                 known = warp.tell_relaxed() if is_relaxed(step.instr) else warp.tell(lanes)
                 barrier.tell((known[0] | tracked | told, known[1]), warp.mark())
                 arrival.arrivals, arrival.at = times * count, self._state.events.count
@@ -228,7 +229,8 @@ class Signals:
         left = min(left, barrier.pending)
         barrier.count -= drops
         barrier.pending -= left
-        barrier.advance(warp)
+        if barrier.advance(warp):
+            may_be_missed(self._state, barrier)
 
     def _again(self, step: Step, warp: Warp, barrier: Mbarrier, arrival: Arrival) -> bool:
         """Whether a warp that comes to a full phase came to it in another round: it does not wait for its end."""
@@ -388,7 +390,8 @@ class Signals:
             warp.learn(known, lanes)
         words = f"parity {wanted}" if by_parity else f"the token of phase {wanted}"
         self._state.asked.discard((warp.cta, warp.index, barrier.place))
-        wait = Wait(barrier, step.instr, step.rounds(), words, guaranteed, learnt, self._state.events.count, warp.index)
+        event, now = warp.mark_wait() if by_parity else 0, self._state.events.count
+        wait = Wait(barrier, step.instr, step.rounds(), words, guaranteed, learnt, now, warp.index, event)
         self._state.waits[warp.cta, warp.index][barrier.place] = wait
         self._state.guards[warp.cta, warp.index] = wait
 

@@ -40,6 +40,8 @@ class State:
         """The last wait of each warp."""
         self.asked: set[tuple[int, int, Place]] = set()
         """The warps that polled a phase, each with its mbarrier, and have not seen that phase over since."""
+        self.is_relaxed = False
+        """Whether some arrival tells nothing of what came before it."""
         self.barriers: dict[tuple[int, int], Barrier] = {}
         self.clusters: dict[int, Barrier] = {}
         self.groups: dict[tuple[int, int, Completion], Groups] = {}

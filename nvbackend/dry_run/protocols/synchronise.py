@@ -152,6 +152,7 @@ class ThreadBarriers:
             self._state.cluster_of(step.cta), Barrier(-1, self._state.cluster_of(step.cta))
         )
         if said.arrives and key not in self._joined:
+            self._state.is_relaxed |= said.relaxed
             known = warp.tell_relaxed() if said.relaxed else warp.tell()
             self._arrived[key] = barrier, barrier.phase
             comer = Comer(step.instr, warp.index, step.cta, step.rounds(), None, said.waits)
