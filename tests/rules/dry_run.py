@@ -76,7 +76,7 @@ def stage_that_nobody_drains(k, a: A, steps: i32):
     with k.producer(40), k.range(filled), ring.fill() as stage:
         k.tma.load(stage.a, a, (0, 0), stage.full)
     with k.consumers(232), k.range(steps), ring.drain():
-        pass
+        k.barrier.sync(1, 128)
 
 
 @kernel("dry-run.barrier-counts")

@@ -55,6 +55,7 @@ def loop_left_inside_of_a_stage(k, a: A, steps: nvb.i32):
         with k.loop():
             with ring.drain():
                 done += 1
+                k.barrier.sync(1, 128)
                 k.break_if(done == steps)  # breaks
             k.break_if(done == steps)  # keeps
 
