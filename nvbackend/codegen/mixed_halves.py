@@ -12,10 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from nvbackend.codegen.stages.names import NAME, unused_prefix
+
 _NAMES = {"half": "f16", "bfloat": "bf16"}
 _TYPE = r"half|bfloat|<(?P<count>\d+) x (?P<element>half|bfloat)>"
 _COMPARISON = re.compile(rf"^  (?P<left>%.+ = fcmp (?:\w+ )+?)(?P<type>{_TYPE})(?P<right> .*)$")
-_REGISTER = re.compile(r'%(?:"[^"]*"|[\w.$-]+)')
+_REGISTER = re.compile(NAME)
 
 
 def has_both(text: str) -> bool:
@@ -25,9 +27,7 @@ def has_both(text: str) -> bool:
 
 def fenced(text: str) -> str:
     """IR, as LLVM prints it, whose comparisons of f16 and bf16 have fences around their operands."""
-    prefix = "fence"
-    while f"%{prefix}" in text or f'%"{prefix}' in text:
-        prefix += "_"
+    prefix = unused_prefix(text, "fence")
     declared: dict[str, str] = {}
     lines: list[str] = []
     for line in text.splitlines():

@@ -12,6 +12,8 @@ import itertools
 import re
 from collections.abc import Iterator
 
+from nvbackend.codegen.stages.names import NAME, unused_prefix
+
 MOST_OF_A_BLOCK, MOST_OF_A_FUNCTION = 128, 512
 """So much integer arithmetic stays as it is: it takes up to 0.3 s. Kernels by hand have up to 100 in a block."""
 PIECE = 16
@@ -19,9 +21,8 @@ PIECE = 16
 
 _FUNCTION = re.compile(r"^(define\b.*?^\})$", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"^(?=[\w.$-]+:|\"[^\"]*\":)", re.MULTILINE)
-_NAME = re.compile(r"%(?:[\w.$-]+|\"[^\"]*\")")
 _STEP = re.compile(
-    rf"^(?P<head>  (?P<result>{_NAME.pattern}) = (?P<operation>add|sub|mul|shl) (?:nuw |nsw )*(?P<type>i\d+) )"
+    rf"^(?P<head>  (?P<result>{NAME}) = (?P<operation>add|sub|mul|shl) (?:nuw |nsw )*(?P<type>i\d+) )"
     r"(?P<operands>[^,\n]+, [^,\n]+)(?P<rest>.*)$",
     re.MULTILINE,
 )
@@ -31,9 +32,7 @@ _MULTIPLES = ("mul", "shl")
 def cut(ir: str) -> str:
     """The IR, with the operands of long runs frozen at the start of each piece; short ones are left as they are."""
     parts = _FUNCTION.split(ir)
-    prefix = "frozen"
-    while f"%{prefix}." in ir:
-        prefix += "_"
+    prefix = unused_prefix(ir, "frozen")
     parts[1::2] = [_cut_function(part, prefix) for part in parts[1::2]]
     return "".join(parts)
 
@@ -66,7 +65,7 @@ def _cut_block(block: str, pieces: Iterator[str]) -> Iterator[str]:
             own, frozen, count, piece = {}, {}, 0, next(pieces)
         count += 1
         operands = step["operands"]
-        names = dict.fromkeys(_NAME.findall(operands))
+        names = dict.fromkeys(re.findall(NAME, operands))
         for name in names:
             is_sum_with_constant = step["operation"] == "add" and len(names) == 1 and own.get(name) in _MULTIPLES
             if name in frozen or (name in own and not is_sum_with_constant):

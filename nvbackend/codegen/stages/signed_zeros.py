@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import re
 
-_NAME = r'%(?:"[^"]*"|[\w.$-]+)'
+from nvbackend.codegen.stages.names import NAME, unused_prefix
+
 _TYPE = r"(?:float|double|half|bfloat|<\d+ x (?:float|double|half|bfloat)>)"
 _COMPARED = re.compile(
-    rf"^\s*(?P<name>{_NAME}) = fcmp (?:\w+ )*[ou](?P<order>lt|gt) (?P<type>{_TYPE}) "
+    rf"^\s*(?P<name>{NAME}) = fcmp (?:\w+ )*[ou](?P<order>lt|gt) (?P<type>{_TYPE}) "
     r"(?P<left>.+?), (?P<right>[^!]+?)(?:, !.*)?$"
 )
 _SELECTED = re.compile(
-    rf"^(?P<before>\s*{_NAME} = select (?P<flags>(?:\w+ )*)(?P<bits>i1|<\d+ x i1>) )(?P<condition>{_NAME})"
+    rf"^(?P<before>\s*{NAME} = select (?P<flags>(?:\w+ )*)(?P<bits>i1|<\d+ x i1>) )(?P<condition>{NAME})"
     rf"(?P<after>, (?P<type>{_TYPE}) (?P<yes>.+?), {_TYPE} (?P<no>[^!]+?)(?:, !.*)?)$"
 )
 _ZEROS = {
@@ -34,10 +35,7 @@ def signs_kept(ir: str) -> str:
     """The optimised IR, with selects that stay selects where the sign of a zero depends on it."""
     if " select " not in ir or " fcmp " not in ir:
         return ir
-    prefix = "sign"
-    while f"%{prefix}." in ir or f'%"{prefix}.' in ir:
-        prefix += "_"
-    lines, compared = ir.split("\n"), dict[str, re.Match[str]]()
+    prefix, lines, compared = unused_prefix(ir, "sign"), ir.split("\n"), dict[str, re.Match[str]]()
     for place, line in enumerate(lines):
         if line.startswith("define "):
             compared = {}
