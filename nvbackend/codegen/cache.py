@@ -18,8 +18,8 @@ from pathlib import Path
 
 from nvbackend.diagnostics import user_facing
 
-FORMAT = 4
-"""The version of what is written into entries; part of every key."""
+FORMAT = 5
+"""The version of what is written into entries, and of how it is made from the inputs; part of every key."""
 
 DEFAULT_LIMIT = 512 << 20
 """Bytes that a cache may hold before its oldest entries are removed."""

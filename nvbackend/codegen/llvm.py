@@ -16,9 +16,11 @@ from types import MappingProxyType
 from typing import Any
 
 from nvbackend.codegen.mixed_halves import fenced, has_both
+from nvbackend.codegen.stages.halves_apart import halves_apart
 from nvbackend.codegen.stages.inlined import with_callers
 from nvbackend.codegen.stages.long_chains import cut
 from nvbackend.codegen.stages.signed_zeros import signs_kept
+from nvbackend.codegen.stages.truth_values import apart_from_truth
 from nvbackend.diagnostics import DiagnosticError, Rule, record, user_facing
 from nvbackend.diagnostics.brief import short_repr
 from nvbackend.isel.target.target import Target
@@ -115,7 +117,7 @@ def compile_ir(ir_text: str, target: Target, *, optimize: int = 3) -> LlvmResult
         _optimize(module, machine, optimize)
         optimised = time.perf_counter()
         from_passes = str(module)
-        optimized_ir = cut(signs_kept(from_passes))
+        optimized_ir = _rewritten(from_passes)
         with module if optimized_ir == from_passes else _parse(optimized_ir, context) as chosen:
             ptx = with_callers(str(machine.emit_assembly(chosen)), ir_text, target.ptx_version)
         printed = time.perf_counter()
@@ -131,6 +133,11 @@ def llvm_version() -> str:
     from llvmlite import __version__
 
     return f"llvmlite {__version__}, LLVM {'.'.join(map(str, llvm.llvm_version_info))}"
+
+
+def _rewritten(optimized_ir: str) -> str:
+    """What LLVM's code generator or ptxas would take wrongly, or long for, in other words."""
+    return cut(halves_apart(apart_from_truth(signs_kept(optimized_ir))))
 
 
 @functools.cache

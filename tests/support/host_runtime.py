@@ -13,7 +13,8 @@ _INTEGERS = (1, 8, 16, 32, 64)
 _MOVED = r"mov\.b16 \$0, \$1;"
 _THROUGH_A_WORD = r"\{ \.reg \.b32 word; cvt\.u32\.u16 word, \$1; cvt\.u16\.u32 \$0, word; \}"
 _SAME_HALF = rf'(?:tail )?call i16 asm "(?:{_MOVED}|{_THROUGH_A_WORD})", "=h,h"\(i16 ([^)]+)\)(?: #\d+)?'
-"""What only keeps a value from an optimiser: 16 bits, moved, or through a word and back."""
+_SAME_WORD = r'call i32 asm "prmt\.b32 \$0, \$1, 0, 0x3210;", "=r,r"\(i32 ([^)]+)\)'
+"""What only keeps a value from an optimiser: 16 bits, moved, or through a word and back; the bytes of a word."""
 _PACK = r'(?:tail )?call (i\d+) asm "cvt\.rn\.(?:satfinite\.)?(\w+x2)\.f32 \$0, \$1, \$2;", "=[rh],f,f"'
 ROW = "host.row"
 """The global variable that stands for the thread's index."""
@@ -26,6 +27,7 @@ def localised(ir_text: str) -> str:
     text = re.sub(r"!nvvm\.\w+ = .*", "", text)
     text = re.sub(r"@(\"?)llvm\.(nvvm|minimum|maximum|minimumnum|maximumnum|minnum|maxnum)\.", r"@\1host.\2.", text)
     text = re.sub(_SAME_HALF, r"add i16 0, \1", text)
+    text = re.sub(_SAME_WORD, r"add i32 0, \1", text)
     text = re.sub(_PACK, r"call \1 @host.\2", text)
     return re.sub(
         r"= (sitofp|uitofp)(?: nneg)? i(\d+) (\S+) to (half|bfloat)", r"= call \4 @host.\1.i\2.\4(i\2 \3)", text
