@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from llvmlite import ir
 
 from nvbackend.builder.lower.modules import struct_type
-from nvbackend.builder.lower.narrow_pairs import kept_apart
+from nvbackend.builder.lower.neighbours import kept_apart
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import owner_of
 from nvbackend.builder.scopes.registers import members
@@ -190,7 +190,7 @@ def lower(
     registers. Shared addresses may be i32 or pointers; each lowering gets the form it takes.
     """
     results = _lowered(builder, row, operands, name, in_asm=in_asm)
-    return kept_apart(builder, results) if row.makes_narrow_pairs else results
+    return kept_apart(builder, results) if row.merges_with_neighbours else results
 
 
 def _lowered(

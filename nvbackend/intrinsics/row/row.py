@@ -217,7 +217,9 @@ class Intrinsic:
     vectors: bool = False
 
 
-_NARROWS = re.compile(r"\bcvt\.[\w.]*\.(?:e4m3x2|e5m2x2|e2m3x2|e3m2x2|ue8m0x2)\.(?:f32|f16x2|bf16x2)\b")
+_NARROWS = r"cvt\.[\w.]*\.(?:e4m3x2|e5m2x2|e2m3x2|e3m2x2|ue8m0x2)\.(?:f32|f16x2|bf16x2)"
+_WITH_ZERO = r"(?:min|max)\.(?:relu\.s16x2|s16x2\.relu)"
+_MERGED = re.compile(rf"\b(?:{_NARROWS}|{_WITH_ZERO})\b")
 
 
 @record
@@ -326,10 +328,10 @@ class Row:
         return False
 
     @cached_property
-    def makes_narrow_pairs(self) -> bool:
-        """Whether a result of it, or of the text that is its own, may be a pair of narrow floats in 16 bits."""
+    def merges_with_neighbours(self) -> bool:
+        """Whether ptxas may merge a result of it, or of the text that is its own, with what is packed beside it."""
         own_text = self.lowering.template if isinstance(self.lowering, Asm) else ""
-        return any(_NARROWS.search(text) for text in (self.ptx, own_text))
+        return any(_MERGED.search(text) for text in (self.ptx, own_text))
 
     def _constraint_parts(self) -> Iterator[str]:
         writes = "=&" if self.reads_late else "="
