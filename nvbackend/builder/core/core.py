@@ -171,7 +171,8 @@ class Core(Uncopied):
             results = self.lower(row, lowered, name)
         operand_registers = dict(registers_of(row, operands, results))
         seen = self.tracking.tracked(row, operands, self.llvm.block, words or {}, extents or {})
-        if THREADS in seen.facts and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
+        is_counted = THREADS in seen.facts or reach is not None
+        if is_counted and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
             self._shared_barriers[barrier] = Scope.GRID
         self.record(
             MachineInstr(

@@ -30,7 +30,7 @@ class PeerArrivals:
         """The first CTA whose waits for a barrier certainly do not end, or end at other times than they should."""
         inits, arrivals = self._uses.of(cell, MbarrierUse.INIT), self._uses.of(cell, MbarrierUse.ARRIVE)
         waits = self._uses.of(cell, MbarrierUse.WAIT)
-        if self._uses.lost or not inits or not arrivals:
+        if self._uses.lost or not inits:
             return
         for rank in self._reaches.peers:
             finding = self._endless(rank, waits, arrivals) or self._miscounted(rank, cell, waits, arrivals)
