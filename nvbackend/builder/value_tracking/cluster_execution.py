@@ -30,6 +30,10 @@ class Numbers:
     at: Callable[[int, int], int]
     by_thread: bool = False
 
+    def of(self, rank: int, threads: Sequence[int]) -> set[int]:
+        """What it is in these threads of a CTA."""
+        return {self.at(rank, thread) for thread in (threads if self.by_thread else threads[:1])}
+
 
 class ClusterExecution:
     """The instructions of a function whose `cta` is one of several, with what is `known` and who is `executing`."""
@@ -38,6 +42,7 @@ class ClusterExecution:
         self, cta: Cta, known: Callable[[ir.Value], Known], executing: Callable[[object], ThreadSet | None]
     ) -> None:
         self._threads, self.cluster = cta.threads, cta.cluster
+        self._everyone = [*range(cta.threads)]
         self._known = known
         self._executing = executing
 
@@ -46,7 +51,7 @@ class ClusterExecution:
         if isinstance(value, int):
             return Numbers(lambda *_: value)
         known = self._known(value)
-        if not known.is_whole or known.numbers is None or len(known.numbers) != 1:
+        if known.numbers is None or known.where is not None or len(known.numbers) != 1:
             return None
         table = np.broadcast_to(signed(known.numbers[0], value.type.width), (self.cluster, self._threads))
         return Numbers(lambda rank, thread: int(table[rank, thread]), known.certain < Scope.CTA)
@@ -69,11 +74,11 @@ class ClusterExecution:
         Where it is not known who comes, it must be so of everybody.
         """
         everyone = ((rank, thread) for rank in range(self.cluster) for thread in range(self._threads))
-        groups = self._groups(guard)
-        if None in groups:
+        groups = [each for each in self._groups(guard) if each is not None]
+        if not groups:
             return (0, 0) if all(is_so(*place) for place in everyone) else None
         for rank, each in enumerate(groups):
-            for group in each or ():
+            for group in each:
                 if all(is_so(rank, thread) for thread in group):
                     return rank, group[0]
         return None
@@ -93,10 +98,9 @@ class ClusterExecution:
 
     def _same(self, rank: int, groups: list[list[int]] | None, mask: Numbers | None) -> int | None:
         """The mask of all threads of a CTA that execute it, None where they have several."""
-        if mask is None or not mask.by_thread:
-            return None if mask is None else mask.at(rank, 0) & _MASK
-        everyone = [[*range(self._threads)]] if groups is None else groups
-        targets = {mask.at(rank, thread) & _MASK for group in everyone for thread in group}
+        if mask is None:
+            return None
+        targets = {number & _MASK for group in groups or [self._everyone] for number in mask.of(rank, group)}
         return targets.pop() if len(targets) == 1 else None
 
     def _of_cta(
@@ -108,11 +112,7 @@ class ClusterExecution:
             return 0, 0, 0, (0,) * self.cluster
         if addressed is None:
             return count, None, 0, None
-        if not addressed.by_thread:
-            reached = addressed.at(rank, 0)
-            targets = self._inside(reached)
-            return count, targets, targets, None if count is None else self._counted([reached] * count)
-        each = [{addressed.at(rank, thread) for thread in group} for group in groups or [[*range(self._threads)]]]
+        each = [addressed.of(rank, group) for group in groups or [self._everyone]]
         targets = self._inside(reduce(or_, set[int]().union(*each)))
         certain = self._inside(reduce(or_, (reduce(and_, by_group) for by_group in each)))
         known = groups is not None and all(len(by_group) == 1 for by_group in each)

@@ -88,7 +88,7 @@ def test_what_is_reached_is_what_every_choice_of_threads_reaches(seed: int) -> N
     rng = random.Random(seed)
     row = ROWS[rng.choice(list(ROWS))]
     tables = {}
-    for name, most in (("mask", 16), ("owner", RANKS)):
+    for name, most in (("mask", 16), ("owner", RANKS + 1)):
         same = rng.random() < 0.3
         of_cta = [
             [rng.randrange(most) | (1 << 20 if name == "mask" and rng.random() < 0.2 else 0)] for _ in range(RANKS)
@@ -146,3 +146,31 @@ def test_the_first_that_certainly_executes_and_is_so(seed: int) -> None:
     assert execution.first(None, lambda *place: so[place]) is None
     assert execution.first(None, lambda *_: True) == (0, 0)
     assert [execution.own.at(*place) for place in so] == [rank for rank, _ in so]
+
+
+def test_a_number_is_known_in_the_threads_of_one_cluster_alone() -> None:
+    """Not what other clusters of the grid have too, nor what only some threads are known to have."""
+    table = np.arange(RANKS * THREADS, dtype=np.uint64).reshape(1, RANKS, THREADS)
+    here = np.ones((1, RANKS, THREADS), bool)
+    for known, is_known in (
+        (Known(table), True),
+        (Known(table, here), False),
+        (Known(np.concatenate((table, table))), False),
+        (Known(), False),
+    ):
+        execution = ClusterExecution(Cta(THREADS, RANKS), lambda _, known=known: known, lambda _: None)
+        found = execution.numbers(ir.Constant(ir.IntType(32), None))
+        assert (found is not None) is is_known
+        assert found is None or all(
+            found.at(*place) == table[0][place] for place in itertools.product(range(RANKS), range(THREADS))
+        )
+
+
+def test_of_a_barrier_whose_cta_is_not_known_none_is_certain() -> None:
+    groups: list[list[list[int]]] = [[[0], [2]], [], [[1, 2]], [[0], [1], [2]]]
+    execution = ClusterExecution(Cta(THREADS, RANKS), lambda _: Known(), lambda guard: guard)
+    found = execution.reach(ROWS["arrive"].semantics, None, None, Given(groups), paired=False)
+    assert found.threads == (2, 0, 1, 3)
+    assert found.targets == (None, 0, None, None)
+    assert found.certain == (0, 0, 0, 0)
+    assert found.counts == (None, (0,) * RANKS, None, None)

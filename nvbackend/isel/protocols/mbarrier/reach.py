@@ -27,7 +27,7 @@ class Reaches:
 
     def coming(self, use: Use) -> Iterator[int]:
         """The CTAs that may come to the instruction, by their ranks."""
-        bits = self._coming[use.site.block] if self.size > 1 else 1
+        bits = self._coming[use.site.block]
         return (rank for rank in self.ranks if bits >> rank & 1)
 
     @cached_property
@@ -58,7 +58,7 @@ class Reaches:
         targets = self.targets(use, rank)
         if threads == 0 or (targets is not None and not targets >> target & 1):
             return 0
-        if targets is None or threads is None:
+        if targets is None:
             return None
         if reach is None:
             return threads
@@ -67,11 +67,10 @@ class Reaches:
 
     def times_in_all(self, use: Use, rank: int) -> int | None:
         """How many mbarriers they reach together, of whichever CTAs; None where that is not known."""
-        threads = self.threads(use, rank)
-        if not threads or not use.site.instr.semantics.multicast:
-            return threads
-        each = [self.times(use, rank, target) for target in self.ranks]
-        return None if None in each else sum(times or 0 for times in each)
+        if not use.site.instr.semantics.multicast:
+            return self.threads(use, rank)
+        each = [times for target in self.ranks if (times := self.times(use, rank, target)) is not None]
+        return sum(each) if len(each) == self.size else None
 
     def may_reach(self, uses: Sequence[Use], target: int) -> bool:
         """Whether some CTA may reach that of rank `target` by one of these."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
+from itertools import product
+
 import pytest
 
 from nvbackend.intrinsics.copy import tma_bulk
-from nvbackend.intrinsics.row.semantics import MbarrierUse
+from nvbackend.intrinsics.row.semantics import MbarrierUse, Scope
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.flow.loops import loops_of
 from nvbackend.isel.machine import facts
-from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, Reach
+from nvbackend.isel.machine.function import Branch, MachineFunction, MachineInstr, MemoryObject, Reach
 from nvbackend.isel.protocols.mbarrier.reach import Reaches
 from nvbackend.isel.protocols.mbarrier.uses import Cell, Use
 from nvbackend.isel.target.target import Target
@@ -73,3 +76,100 @@ def test_an_instruction_that_names_no_peer_reaches_its_own_cta(cluster: int) -> 
         ]
         assert reaches.times_in_all(use, rank) == 3
         assert reaches.may_reach([use], rank)
+
+
+CLUSTER = 3
+Choice = tuple[int, int, Scope]
+"""The ranks for which a branch certainly leads to the instruction, those for which it does not, and its scope."""
+
+
+def behind(choice: Choice, instr: MachineInstr) -> tuple[Reaches, Use]:
+    """The instruction in one of two ways."""
+    holds, fails, scope = choice
+    function = MachineFunction("f", Target.parse("sm_90a"), attributes={"cluster": CLUSTER})
+    function.block("entry").successors = ["way", "end"]
+    function.block("entry").ranks, function.block("entry").branch = (holds, fails), Branch(scope)
+    function.block("way").successors, function.block("way").instructions = ["end"], [instr]
+    function.block("end").successors = []
+    return Reaches(function, loops_of(function)), Use(Site(0, "way", instr), CELL, CELL, MbarrierUse.COMPLETE)
+
+
+def reach(draw: random.Random) -> Reach:
+    """Of each rank: threads, whose barriers they may and certainly do reach, and how many of them reach each."""
+    of_rank = []
+    for _ in range(CLUSTER):
+        threads, mask = draw.choice([None, None, 0, 1, 5]), draw.randrange(1, 1 << CLUSTER)
+        if threads == 0:
+            of_rank.append((0, 0, 0, (0,) * CLUSTER, mask))
+        elif draw.random() < 0.25:
+            of_rank.append((threads, None, 0, None, None))
+        else:
+            counts = None if threads is None else tuple(threads * (mask >> rank & 1) for rank in range(CLUSTER))
+            of_rank.append((threads, mask, mask & draw.choice([-1, 1, 6]), counts, mask))
+    threads, targets, certain, counts, masks = zip(*of_rank, strict=True)
+    return Reach(threads, targets, certain, counts, masks)
+
+
+def times(choice: Choice, said: Reach, rank: int, target: int) -> int | None:
+    if choice[1] >> rank & 1:
+        return 0
+    counts, targets = said.counts[rank], said.targets[rank]
+    return counts[target] if counts is not None else None if targets is None or targets >> target & 1 else 0
+
+
+def is_certain(choice: Choice, threads: int | None, rank: int) -> bool:
+    """Whether a CTA of the rank executes it whenever one of them does."""
+    holds, fails, scope = choice
+    if fails >> rank & 1:
+        return False
+    return threads > 0 if threads is not None else bool(holds >> rank & 1) or scope > Scope.CTA
+
+
+def text(choice: Choice, said: Reach) -> str:
+    """From which CTAs to which."""
+    sources: dict[int | None, list[int]] = {}
+    for rank in range(CLUSTER):
+        if not choice[1] >> rank & 1 and said.threads[rank] != 0:
+            sources.setdefault(said.targets[rank], []).append(rank)
+    parts = [
+        f"of {'each CTA' if len(ranks) == CLUSTER else 'rank ' + ' and '.join(map(str, ranks))} "
+        f"to {'a CTA' if targets is None else f'the CTAs {targets:#b}'}"
+        for targets, ranks in sources.items()
+    ]
+    return f"{ROW.opcode} {', '.join(parts)}"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_branch_by_the_rank_says_who_comes(seed: int) -> None:
+    """Each CTA alone, by its own part of what is known, and all of them together."""
+    draw = random.Random(seed)
+    holds = draw.randrange(1 << CLUSTER)
+    choice = holds, draw.randrange(1 << CLUSTER) & ~holds, draw.choice([Scope.WARP, Scope.CTA, Scope.CLUSTER])
+    said, ranks = reach(draw), range(CLUSTER)
+    reaches, use = behind(choice, MachineInstr(ROW.opcode, ROW, reach=said))
+    come = [rank for rank in ranks if not choice[1] >> rank & 1]
+    assert [*reaches.coming(use)] == come
+    for rank, target in product(ranks, ranks):
+        assert reaches.times(use, rank, target) == times(choice, said, rank, target)
+        reached = any(
+            peer in come and (said.targets[peer] is None or said.targets[peer] >> target & 1) for peer in ranks
+        )
+        assert reaches.may_reach([use], target) is reached
+    for rank in ranks:
+        each = [times(choice, said, rank, target) for target in ranks]
+        assert reaches.times_in_all(use, rank) == (None if None in each else sum(each))
+        assert reaches.is_executed(use, rank) is is_certain(choice, said.threads[rank], rank)
+    for target in ranks:
+        by = [rank for rank in come if said.certain[rank] >> target & 1]
+        certain = any(is_certain(choice, said.threads[rank], rank) for rank in by) or (bool(come) and by == come)
+        assert bool(reaches.certainly(use) >> target & 1) is certain
+    assert reaches.all_described([use]) == text(choice, said)
+
+
+@pytest.mark.parametrize("threads", [None, 0, 1, 7])
+def test_who_does_not_come_executes_nothing(threads: int | None) -> None:
+    said = {} if threads is None else {facts.THREADS: threads}
+    reaches, use = behind((0b001, 0b010, Scope.CTA), MachineInstr("arrive", facts=said))
+    assert [reaches.threads(use, rank) for rank in range(CLUSTER)] == [threads, 0, threads]
+    assert [reaches.is_executed(use, rank) for rank in range(CLUSTER)] == [threads != 0, False, bool(threads)]
+    assert [reaches.times(use, rank, rank) for rank in range(CLUSTER)] == [threads, 0, threads]
