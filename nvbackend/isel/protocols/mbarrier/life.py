@@ -231,7 +231,7 @@ def some_thread(function: MachineFunction, loops: Loops) -> MachineFunction:
         ways = block.successors
         if block.sides is not None and len(ways) == 2 and loops.is_reachable(name):
             left = [way for way in ways if not _leads(function, loops, ways[way == ways[0]], way, name)]
-            if left and left != ways:
+            if left:
                 taken[name] = left
     return with_successors(function, taken) if taken else function
 
@@ -253,7 +253,7 @@ def _leads(function: MachineFunction, loops: Loops, start: str, end: str, withou
 
 def _by_others(init: Use, use: Use) -> bool:
     """Whether the use is certainly executed by other threads than the initialising thread."""
-    if init.threads is None or use.threads is None:
+    if use.threads is None:
         return False
     thread = init.fact(facts.THREAD)
     return (
