@@ -204,7 +204,7 @@ class Execution:
         leaving = self._regions[-1].crew if target is self._regions[0] else None
         for index in reversed(range(len(self._regions))):
             region = self._regions[index]
-            is_whole = leaving is not None and region.crew is leaving
+            is_whole = region.crew is leaving
             region.executing = region.anchor = None
             if not is_whole:
                 region.crew = None
