@@ -16,9 +16,9 @@ from types import MappingProxyType
 from typing import Any
 
 from nvbackend.codegen.mixed_halves import fenced, has_both
-from nvbackend.codegen.stages.halves_apart import halves_apart
 from nvbackend.codegen.stages.inlined import with_callers
 from nvbackend.codegen.stages.long_chains import cut
+from nvbackend.codegen.stages.short_integers import in_words
 from nvbackend.codegen.stages.signed_zeros import signs_kept
 from nvbackend.codegen.stages.truth_values import apart_from_truth
 from nvbackend.diagnostics import DiagnosticError, Rule, record, user_facing
@@ -137,7 +137,7 @@ def llvm_version() -> str:
 
 def _rewritten(optimized_ir: str) -> str:
     """What LLVM's code generator or ptxas would take wrongly, or long for, in other words."""
-    return cut(halves_apart(apart_from_truth(signs_kept(optimized_ir))))
+    return cut(in_words(apart_from_truth(signs_kept(optimized_ir))))
 
 
 @functools.cache

@@ -49,7 +49,8 @@ def apart_from_truth(ir: str) -> str:
 
 def _function_apart(text: str, prefix: str) -> str:
     lines = text.split("\n")
-    conversions = {place: match for place, line in enumerate(lines) if (match := _TO_FLOAT.match(line))}
+    of_numbers = [place for place, line in enumerate(lines) if " to " in line]
+    conversions = {place: match for place in of_numbers if (match := _TO_FLOAT.match(lines[place]))}
     truths = _truths(lines) if conversions else set()
     for place, conversion in conversions.items():
         if "i1" in conversion["type"].rstrip(">").split():
@@ -57,7 +58,7 @@ def _function_apart(text: str, prefix: str) -> str:
         elif conversion["value"] in truths:
             lines[place] = "\n".join(_passed_on(conversion, f"{prefix}.{place}"))
     for place, line in enumerate(lines):
-        if choice := _OF_CONSTANTS.match(line):
+        if "= select " in line and (choice := _OF_CONSTANTS.match(line)):
             lines[place] = "\n".join(_of_bits(choice, f"{prefix}.{place}"))
     return "\n".join(lines)
 

@@ -1,4 +1,8 @@
-"""Maxima of 16 bits with 0, packed with others: ptxas takes one instruction for both, with 0 or without."""
+"""Integers of 16 bits that ptxas gets wrong: maxima with 0 that are packed with others, and -32768 negated.
+
+Of two packed maxima ptxas makes one instruction, with 0 or without. A ptxas before 13.5 takes 32768 for the negative
+and the absolute value of -32768.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend import f16, runtime, s8, s16, u16, u32, u64
+from nvbackend import f16, runtime, s8, s16, s32, u16, u32, u64
 from nvbackend.codegen.llvm import compile_ir
 from nvbackend.codegen.sass import disassemble
 from nvbackend.isel.target.target import Target
@@ -73,15 +77,50 @@ def test_each_half_is_what_the_program_says(kind):
     np.testing.assert_array_equal(np.asarray(pairs.copy_to_host()).reshape(THREADS, 2), expected)
 
 
-@pytest.mark.parametrize("optimize", [0, 3])
-def test_of_vectors_each_element_is_a_maximum_of_32_bits(optimize):
-    text = """target triple = "nvptx64-nvidia-cuda"
-declare <2 x i16> @llvm.smax.v2i16(<2 x i16>, <2 x i16>)
-define ptx_kernel void @k(ptr addrspace(1) %out, <2 x i16> %halves.9.wide) {
-  %r = call <2 x i16> @llvm.smax.v2i16(<2 x i16> %halves.9.wide, <2 x i16> zeroinitializer)
-  store <2 x i16> %r, ptr addrspace(1) %out
-  ret void
+OPERATIONS = {
+    "max": ("call {t} @llvm.smax.{n}({t} %{value}, {t} {zero})", "max.s32"),
+    "neg": ("sub {t} {zero}, %{value}", "neg.s32"),
+    "abs": ("call {t} @llvm.abs.{n}({t} %{value}, i1 false)", "abs.s32"),
 }
+
+
+@pytest.mark.parametrize("optimize", [0, 3])
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_the_operation_is_one_on_words(operation, count, optimize):
+    kind, name = (f"<{count} x i16>", f"v{count}i16") if count > 1 else ("i16", "i16")
+    zero, value = "zeroinitializer" if count > 1 else "0", "word.9"
+    called, expected = OPERATIONS[operation]
+    text = f"""target triple = "nvptx64-nvidia-cuda"
+declare {kind} @llvm.smax.{name}({kind}, {kind})
+declare {kind} @llvm.abs.{name}({kind}, i1)
+define ptx_kernel void @k(ptr addrspace(1) %out, {kind} %{value}) {{
+  %r = {called.format(t=kind, n=name, value=value, zero=zero)}
+  store {kind} %r, ptr addrspace(1) %out
+  ret void
+}}
 """
     ptx = compile_ir(text, Target.parse("sm_90a"), optimize=optimize).ptx
-    assert re.findall(r"max\.\w+", ptx) == ["max.s32", "max.s32"]
+    assert re.findall(r"(?:max|neg|abs)\.\w+", ptx) == [expected] * count
+
+
+@on_devices
+def test_the_least_number_negated_is_itself():
+    from numba import cuda
+
+    @nvb.kernel("sm_90", threads=THREADS)
+    def kernel(k, x: nvb.Pointer[s16], out: nvb.Pointer[s32]):
+        t = k.thread_id()
+        for place, value in enumerate((-x[t], k.math.abs(x[t]), (x[t] * -1) * -1)):
+            out[t + place * 3 * THREADS] = value.to(s32)
+            out[t + (place * 3 + 1) * THREADS] = (value < 7).to(s32)
+            out[t + (place * 3 + 2) * THREADS] = (value >> 3).to(s32)
+
+    x = np.resize(np.array([-32768, -32767, 32767, -1, 0, 8], np.int16), THREADS)
+    out = cuda.to_device(np.zeros(9 * THREADS, np.int32))
+    loaded = runtime.load(kernel.compile())
+    loaded.launch(1, cuda.to_device(x), out)
+    loaded.synchronize()
+    values = [-x, np.abs(x), x]
+    expected = np.concatenate([part for value in values for part in (value, value < 7, value >> 3)])
+    np.testing.assert_array_equal(np.asarray(out.copy_to_host()), expected)
