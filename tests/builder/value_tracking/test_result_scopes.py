@@ -11,7 +11,7 @@ from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.intrinsics.arithmetic import integers
 from nvbackend.intrinsics.row.row import RegisterClass, Role, Row
 from nvbackend.intrinsics.row.semantics import Scope
-from nvbackend.intrinsics.sync import barriers
+from nvbackend.intrinsics.sync import barriers, special_registers
 from nvbackend.signature import Parameter, Pointer, Scalar
 
 OPERANDS = {
@@ -63,3 +63,35 @@ def test_an_elected_thread(mask: int, is_known: bool) -> None:
     assert leader.is_whole is elected.is_whole is is_known
     assert leader.certain is (Scope.WARP if is_known else Scope.THREAD)
     assert elected.certain is Scope.THREAD
+
+
+AXES = ("x", "y", "z")
+SCOPES: dict[str, tuple[Scope, Scope]] = {
+    "laneid": (Scope.THREAD, Scope.THREAD),
+    "tid.x": (Scope.THREAD, Scope.THREAD),
+    **{f"tid.{axis}": (Scope.GRID, Scope.GRID) for axis in AXES[1:]},
+    **{f"lanemask_{which}": (Scope.THREAD, Scope.THREAD) for which in ("eq", "le", "lt", "ge", "gt")},
+    **{f"{name}.{axis}": (Scope.CTA, Scope.CTA) for name in ("ctaid", "cluster_ctaid") for axis in AXES},
+    "cluster_ctarank": (Scope.CTA, Scope.CTA),
+    **{f"clusterid.{axis}": (Scope.CLUSTER, Scope.CLUSTER) for axis in AXES},
+    **{
+        f"{name}.{axis}": (Scope.GRID, Scope.GRID)
+        for name in ("ntid", "nctaid", "nclusterid", "cluster_nctaid")
+        for axis in AXES
+    },
+    "cluster_nctarank": (Scope.GRID, Scope.GRID),
+    "smid": (Scope.THREAD, Scope.CTA),
+    **dict.fromkeys(("warpid", "clock", "clock64", "clock_hi", "globaltimer"), (Scope.THREAD, Scope.WARP)),
+    **{f"pm{number}": (Scope.THREAD, Scope.WARP) for number in range(8)},
+    **dict.fromkeys(("nsmid", "nwarpid", "gridid", "envreg0", "total_smem_size"), (Scope.THREAD, Scope.GRID)),
+}
+"""Over which threads special registers are the same (PTX ISA 10), and over which nothing shows that they differ."""
+
+
+@pytest.mark.parametrize("register", SCOPES)
+def test_special_registers_in_a_row_of_threads(register: str) -> None:
+    """In clusters of a size that is not known; of threads in one row, so that there is one place along the others."""
+    k = builder()
+    (value,) = k.core.emit(special_registers.special_register(register), {}).values()
+    known = k.core.execution.known(value[0])
+    assert (known.certain, known.apparent) == SCOPES[register]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nvbackend.diagnostics import Diagnostic, Location
-from nvbackend.intrinsics.row.semantics import BARRIER
 from nvbackend.isel.flow.accesses import AccessKind, Run
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.machine.function import MachineInstr
 from nvbackend.isel.machine.words import MOST_NOTES, with_line
+from nvbackend.isel.protocols.mbarrier.uses import barrier_touch
 from nvbackend.isel.protocols.proxy import rules
 from nvbackend.isel.protocols.proxy.state import Meeting
 
@@ -53,8 +53,8 @@ def diagnose(causes: Sequence[Meeting], tracker: MachineInstr | None = None) -> 
     if told.first.kind is AccessKind.COPY:
         fix = f"put {_CALLS[AccessKind.COPY]} before this line"
         if 0 in told.ages and tracker is not None:
-            names = sorted({touch.object.name for touch in tracker.memory if touch.operand == BARRIER})
-            barrier = f"mbarrier {names[0]}" if names else "the mbarrier"
+            touch = barrier_touch(tracker)
+            barrier = "the mbarrier" if touch is None else f"mbarrier {touch.object.name}"
             reason = f"no wait is between them for {barrier}, on which {with_line(tracker)} arrives when it has come"
             fix = (
                 f"put k.mbarrier.wait before this line, for the phase of {barrier} in which {with_line(tracker)} comes"
