@@ -39,8 +39,8 @@ TMA_BULK_SIZE = Rule(
 
 def check_bulk_size(size: int) -> None:
     """Raises tma.bulk-size unless `size` bytes can be copied by one cp.async.bulk."""
-    if size <= 0 or size % tma.BULK_ALIGNMENT:
-        step = tma.BULK_ALIGNMENT
+    step = tma.BULK_ALIGNMENT
+    if size < step or size % step:
         TMA_BULK_SIZE.fail(step=step, size=size, rounded=max(step, -(-size // step) * step))
 
 

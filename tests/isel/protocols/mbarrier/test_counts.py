@@ -18,6 +18,7 @@ from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import Branch, MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.protocols.mbarrier.counts import Counts, multiplicity
+from nvbackend.isel.protocols.mbarrier.protocol import check_mbarrier_protocol
 from nvbackend.isel.protocols.mbarrier.reach import Reaches
 from nvbackend.isel.protocols.mbarrier.transactions import Transactions
 from nvbackend.isel.protocols.mbarrier.uses import Cell, find_uses
@@ -332,3 +333,10 @@ def test_threads_that_run_other_numbers_of_rounds_may_fill_one_phase(cluster, is
             k.mbarrier.wait(full, 0)
     k.cluster.sync()
     assert [one.rule_id for one in gather(k.finish) if one.rule_id == "mbarrier.arrivals"] == wrong
+
+
+def test_no_note_is_of_what_has_no_line() -> None:
+    arrivals = [("mbarrier.arrive", {facts.THREADS: threads}) for threads in (2, 5)]
+    told = check_mbarrier_protocol(machine(4, arrivals, [], Scope.CTA))
+    assert "mbarrier.arrivals" in {one.rule_id for one in told}
+    assert not any(one.notes for one in told)

@@ -230,3 +230,17 @@ def test_one_right_wait_for_the_first_phase_is_enough(other: int, is_wrong: bool
     except nvb.DiagnosticError as error:
         diagnostics = error.diagnostics
     assert ("mbarrier.parity-first" in {one.rule_id for one in diagnostics}) is is_wrong
+
+
+def test_a_flip_that_the_counter_of_the_loop_takes_back_is_right():
+    """`flip` is the counter modulo 2: with that, it leaves the parity of the pass over all four stages."""
+
+    def program(k, a, n):
+        done, flip = k.mbarrier.array(4, arrivals=256), k.var(0)
+        k.mbarrier.ready()
+        with k.range(n) as step:
+            k.mbarrier.arrive(done + step % 4)
+            k.mbarrier.wait(done + step % 4, (flip ^ step ^ step // 4) & 1)
+            flip ^= 1
+
+    assert list(built(program).diagnostics) == []
