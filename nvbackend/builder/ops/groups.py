@@ -165,7 +165,7 @@ class Groups:
         return Group(
             threads // WARP_SIZE,
             cells,
-            lambda: self._warp() - first if first else self._warp(),
+            lambda: self._warp() - first,
             lambda: self._barrier.sync(number, threads),
             self._shared.setdefault(key, _Shared(self._memory)),
             f"group_{min(owners)}",

@@ -257,7 +257,7 @@ class Ring(KnownAttributes, Generic[Tile]):
     def _role(self, call: str, who: str = "", *, wrong: bool = False) -> Walk:
         """Raises pipeline.consumers without roles, pipeline.role in the wrong one, and what `_check_ready` raises."""
         if self._walk is None:
-            _fail_consumers("no", self._roles.consuming or max(1, self._k.threads // WARPGROUP_SIZE - 1))
+            _fail_consumers("no", max(1, self._k.threads // WARPGROUP_SIZE - 1))
         if wrong:
             block, several = self._k.core.regions[-1].describe(), self._several_here()
             ring_rules.RING_ROLE.fail(

@@ -181,8 +181,7 @@ def _load_and_store(k: FunctionBuilder, atom: CopyAtom, source: Any, destination
     if isinstance(destination, RegisterTensor):
         _given(destination, words, values)
         return
-    only = inside is not None and destination.space == GLOBAL_SPACE
-    with k.if_(inside) if only and inside is not None else nullcontext():
+    with nullcontext() if inside is None or destination.space != GLOBAL_SPACE else k.if_(inside):
         _store_words(k, destination, words, values)
 
 
