@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
+import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -129,3 +132,14 @@ def test_what_numpy_raises_about_an_argument_is_no_method_of_a_user() -> None:
     with pytest.raises(nvb.DiagnosticError) as caught:
         tile.reach(0, wrong, "x", 1)  # type: ignore[arg-type]
     assert [one.rule_id for one in caught.value.diagnostics] == ["call.argument"] * 2
+
+
+def test_a_call_that_a_new_thread_begins_with_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of Python has made it."""
+    raised: list[Any] = []
+    ended = threading.Event()
+    monkeypatch.setattr(sys, "unraisablehook", lambda found: (raised.append(found.exc_value), ended.set()))
+    _thread.start_new_thread(nvb.compile_module, (Unlisted([1]),), {"target": "sm_90"})  # type: ignore[arg-type]
+    assert ended.wait(60)
+    assert [each.diagnostics[0].rule_id for each in raised] == ["call.argument"]
+    assert "Unlisted.__len__" in str(raised[0])

@@ -367,3 +367,28 @@ def test_what_only_an_exception_leads_to_is_last_from_python_3_12_on(
     assert lines(ways.of_item(last=True)) == last
     assert lines(ways.of_item(last=False)) == first
     assert lines(ways.of_all(2)) == both
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "try:\n A\n B\nexcept E:\n C\n D\nelse:\n F\n G\nfinally:\n H\n I",
+            {"A": "BFG", "B": "FG", "C": "D", "D": "", "F": "G", "H": "I"},
+        ),
+        ("for i in x:\n A\n B\nelse:\n C\n D", {"A": "B", "B": "", "C": "D", "D": ""}),
+        ("while x:\n A\n B\nelse:\n C\n D", {"A": "B", "B": "", "C": "D"}),
+        ("if x:\n A\n B\nelse:\n C\n D", {"A": "B", "B": "", "C": "D"}),
+        ("with x:\n A\n B\n C", {"A": "BC", "C": ""}),
+    ],
+)
+def test_what_runs_after_a_statement_of_a_block(text: str, expected: dict[str, str]) -> None:
+    """Of a try that raises nothing, its `else` runs next; other parts of a statement do not follow one another."""
+    tree = ast.parse(text)
+    around = {ast.unparse(node): parents for node, parents in python_exits.nodes(tree, ())}
+    children = {ast.unparse(node): node for node, _ in python_exits.nodes(tree, ())}
+    found = {
+        name: "".join(ast.unparse(each) for each in python_exits.following(around[name][-1], children[name]))
+        for name in expected
+    }
+    assert found == expected

@@ -244,3 +244,12 @@ def test_a_tensor_ends_with_its_memory(element: ElementType, first: int) -> None
                 continue
             with pytest.raises(DiagnosticError, match=r"tensor\.bounds"):
                 k.tensor(memory, layout)
+
+
+@pytest.mark.parametrize("first", [-60, 0, 40])
+def test_where_a_tensor_begins_at_a_number_of_the_run_nothing_is_certain(first: int) -> None:
+    scene = Scene()
+    memory = scene.k.shared(f16, 64)
+    scene.k.tensor(memory + (scene.n + first), Layout(32))
+    with pytest.raises(DiagnosticError, match=r"tensor\.bounds"):
+        scene.k.tensor(memory + 40, Layout(32))
