@@ -8,7 +8,7 @@ from nvbackend.diagnostics import Rule
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Wait
 from nvbackend.dry_run.order.record import Part, Record, is_of_matrix
-from nvbackend.dry_run.order.words import crew, line, touch_of
+from nvbackend.dry_run.order.words import crew, line, listed, touch_of
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.machine.function import MachineInstr
@@ -55,9 +55,11 @@ class Advice:
             released = self._released
             if released is not None and self._is_waited_for(released):
                 return self._in_step(released)
+            if rule in (rules.REFILL, rules.REFILL_IN_FLIGHT):
+                return (self._announced(by_all=True) if self._released_by() is None and not self._is_own else "") or now
             if rule not in (rules.MISSING_BARRIER, rules.OVERWRITTEN_EARLY):
                 return now
-            told = self._told_early() or (self._announced() if rule is rules.MISSING_BARRIER else "") or now
+            told = self._told_early() or (self._announced(by_all=False) if rule is rules.MISSING_BARRIER else "") or now
             return told if self._all_come() else told.replace(_SYNC, _NAMED)
 
         return fix
@@ -220,6 +222,8 @@ class Advice:
     def _release(self) -> str:  # noqa: PLR0911
         kind, here = self._earlier.instr.semantics.issues, line(self._part.instr)
         barrier = self._released_by()
+        if barrier is not None and (given := self._given_by_others(barrier)):
+            return given
         if kind is Completion.COMMIT:
             if barrier is None:
                 return (
@@ -261,17 +265,40 @@ class Advice:
         both = self._executed(self._earlier.instr) | self._executed(self._part.instr)
         return sum(cta == self._second.cta for cta, _ in both) == self._state.launch.warps
 
-    def _of_a_copy(self, barrier: Mbarrier, here: str) -> str:
+    def _given_by_others(self, barrier: Mbarrier) -> str:
+        """Where a copy fills memory of a CTA, and other CTAs alone say that theirs is free."""
+        filled, ctas = self._first.cta, {cta for cta, _ in barrier.by}
+        if self._first.writes or not self._second.engine or not ctas or ctas & {filled, self._second.cta}:
+            return ""
+        giver = listed([f"CTA {cta}" for cta in sorted(ctas)])
+        name, here = self._state.named(barrier, self._second.cta), line(self._part.instr)
         return (
-            f"fill another stage, or wait for phase {self._first.phase} of {barrier.name} and for all who read what it "
-            f"brings before {here}"
+            f"let {here} copy to {giver}, which arrive{'s' if len(ctas) == 1 else ''} on {name}, for which "
+            f"{self._other} waits; or let CTA {filled}, to which it copies, arrive there"
         )
 
-    def _arrivals_after(self, barrier: Mbarrier) -> Iterator[tuple[int, Arrival]]:
-        """The arrivals of who made the first access, since then, each with its phase."""
+    def _of_a_copy(self, barrier: Mbarrier, here: str) -> str:
+        phase = self._first.phase
+        if barrier.place[0] == self._second.cta:
+            return (
+                f"fill another stage, or wait for phase {phase} of {barrier.name} and for all who read what it brings "
+                f"before {here}"
+            )
+        free, cta, who, before = self._released_by(), self._second.cta, self._other, here
+        arrival = None if free is None else free.by.get((self._first.cta, self._first.warp))
+        if free is not None and arrival is not None:
+            cta, who = self._first.cta, self._reader
+            before = f"it arrives on {self._state.named(free, cta)}, in {line(arrival.instr)}"
+        return (
+            f"let CTA {barrier.place[0]} arrive on an mbarrier of CTA {cta} (k.mbarrier.arrive with rank=) after its "
+            f"wait for phase {phase} of {barrier.name}, and {who} wait for that before {before}"
+        )
+
+    def _arrivals_after(self, barrier: Mbarrier, by_all: bool = False) -> Iterator[tuple[int, Arrival]]:
+        """The arrivals of who made the first access, or of all warps, since then, each with its phase."""
         who = self._first.cta, self._first.warp
         for phase, several in enumerate([*barrier.ended, barrier.arrivals]):
-            mine = (one for one in several if one.arrivals and (one.cta, one.warp) == who)
+            mine = (one for one in several if one.arrivals and (by_all or (one.cta, one.warp) == who))
             yield from ((phase, one) for one in mine if one.at > self._first.event)
 
     def _is_waited_for(self, barrier: Mbarrier) -> bool:
@@ -288,14 +315,14 @@ class Advice:
             "which is not in step with it"
         )
 
-    def _announced(self) -> str:
-        """The wait for the mbarrier by which a warp says that it has written, where the other never waits for it."""
+    def _announced(self, *, by_all: bool) -> str:
+        """The wait for the mbarrier on which a warp, or any that comes after it, arrives: the other never waits."""
         waits = self._state.waits[self._second.cta, self._second.warp]
         found = [
             (arrival.at, phase, barrier)
             for barrier in self._state.mbarriers.values()
-            if self._first.writes and barrier.place not in waits and barrier.place[0] == self._second.cta
-            for phase, arrival in self._arrivals_after(barrier)
+            if barrier.place not in waits and barrier.place[0] == self._second.cta and not barrier.brings
+            for phase, arrival in self._arrivals_after(barrier, by_all)
             if arrival.seen >> self._first.event & 1 and not arrival.seen >> self._second.event & 1
         ]
         if not found:
@@ -306,7 +333,7 @@ class Advice:
             f"{line(self._part.instr)}: k.mbarrier.wait"
         )
         both_read = (self._first.cta, self._first.warp) in self._executed(self._part.instr)
-        if not (both_read and self._is_alike()):
+        if by_all or not (both_read and self._is_alike()):
             return wait
         return f"{wait}; or, where {self._reader} has data of its own, let each of the two use other words"
 

@@ -12,7 +12,7 @@ from nvbackend.dry_run.findings import ACCOUNTING, DEADLOCK, INVERTED, Notes
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.words import counted, in_rounds, instruction, line, listed, warps
-from nvbackend.dry_run.protocols.overruns import arrivals_beside, as_many_rounds, of_bytes, way_back
+from nvbackend.dry_run.protocols.overruns import arrivals_beside, as_many_rounds, filled_again, of_bytes, way_back
 from nvbackend.dry_run.protocols.signals import Signals
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.protocols.synchronise import ThreadBarriers
@@ -132,7 +132,7 @@ class Deadlocks:
         for step, barrier in mbarriers:
             if barrier.pending or not barrier.bytes or self._is_held_up(barrier, mbarriers):
                 continue
-            if self._overrun(step, barrier):
+            if filled_again(self._state, step, barrier):
                 return
             expected, brought = _of_one_round(barrier.arrivals)
             first = next((one for one in barrier.arrivals if one.expected), barrier.arrivals[0])
@@ -146,13 +146,14 @@ class Deadlocks:
             astray = self._astray(barrier)
             if astray is not None:
                 stray, other = astray
-                fix = f"let {line(stray.instr)} complete on {barrier.name}, not on {other.name}, which gets its bytes"
-                came = f"{instruction(stray.instr)} of warp {stray.warp} brings its bytes to {other.name}"
+                names = self._state.named(barrier), self._state.named(other)
+                fix = f"let {line(stray.instr)} complete on {names[0]}, not on {names[1]}, which gets its bytes"
+                came = f"{instruction(stray.instr)} of {self._name(stray)} brings its bytes to {names[1]}"
                 notes = (*notes, (came, stray.instr.location))
             self._state.findings.add(
                 *(ACCOUNTING, barrier.name, rules.BYTES, first.instr, notes),
-                now=in_rounds(first.rounds), phase=barrier.phase, barrier=barrier.name, expected=expected,
-                brought=brought, fix=fix,
+                now=in_rounds(first.rounds), phase=barrier.phase, barrier=self._state.named(barrier),
+                expected=expected, brought=brought, fix=fix,
             )  # fmt: skip
             return
 
@@ -172,28 +173,6 @@ class Deadlocks:
         waiting = {(step.cta, warp) for step, other in mbarriers if other is not barrier for warp in step.warps}
         return not waiting.isdisjoint(brings - brought)
 
-    def _overrun(self, step: Step, barrier: Mbarrier) -> bool:
-        """Whether the copies of two rounds came in one phase: the warp that fills does not wait for the readers."""
-        first: dict[tuple[int, int, int], Arrival] = {}
-        again: list[tuple[Arrival, Arrival]] = []
-        for one in barrier.arrivals:
-            earlier = first.setdefault((id(one.instr), one.cta, one.warp), one)
-            if one.brought and earlier.rounds != one.rounds:
-                again.append((one, earlier))
-        if not again or barrier.bytes + sum(one.brought for one, _ in again):
-            return False
-        one, earlier = again[0]
-        who = f"{instruction(one.instr)} of {self._name(one)}"
-        reader = f"warp {step.warps[0]}{self._state.of_cta(step.cta)}"
-        self._state.findings.add(
-            *(ACCOUNTING, barrier.name, rules.OVERRUN, one.instr),
-            (("this waits for the phase", step.instr.location),),
-            now=in_rounds(one.rounds), fix=way_back(reader, line(step.instr), self._name(one), one),
-            reason=f"{who} brings bytes to phase {barrier.phase} of {barrier.name}, which has those of "
-            f"{earlier.rounds.spoken()} already: nothing makes it wait for {reader}",
-        )  # fmt: skip
-        return True
-
     def _name(self, arrival: Arrival) -> str:
         return f"warp {arrival.warp}{self._state.of_cta(arrival.cta)}"
 
@@ -204,7 +183,7 @@ class Deadlocks:
             if adds is not None and barrier.pending:
                 self._state.findings.add(
                     *(ACCOUNTING, barrier.name, rules.ARRIVALS, adds, (("this waits", step.instr.location),)),
-                    now="", barrier=barrier.name, count=counted(barrier.count, "arrival"),
+                    now="", barrier=self._state.named(barrier), count=counted(barrier.count, "arrival"),
                     reason=f"this instruction adds each of its arrivals to the count before it makes it: "
                     f"{barrier.pending} stay missing",
                     fix="pass no_increment=True to k.cp_async.mbarrier_arrive: its arrivals are counted already",
@@ -215,7 +194,8 @@ class Deadlocks:
                 came = barrier.count - barrier.pending
                 self._state.findings.add(
                     *(ACCOUNTING, barrier.name, rules.ARRIVALS, step.instr, self._arrived(barrier)),
-                    now=in_rounds(step.rounds()), barrier=barrier.name, count=counted(barrier.count, "arrival"),
+                    now=in_rounds(step.rounds()), barrier=self._state.named(barrier),
+                    count=counted(barrier.count, "arrival"),
                     reason=f"phase {barrier.phase} gets only {came}: warp {step.warps[0]}"
                     f"{self._state.of_cta(step.cta)} waits for it forever",
                     fix=f"initialise {barrier.name} to {came}, or let {barrier.pending} more arrive in each phase: "

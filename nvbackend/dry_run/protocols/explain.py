@@ -121,9 +121,10 @@ class Explain:
         notes = [(access(first, earlier), earlier.instr.location)]
         if relaxed:
             notes.append(("the relaxed arrival", relaxed.instr.location))
+        ctas = first.cta != second.cta
         values |= {
-            "now": in_rounds(second.rounds), "second": _who(second, part), "first": _who(first, earlier, True),
-            "memory": where, "access": "write" if first.writes else "read",
+            "now": in_rounds(second.rounds), "second": _who(second, part, cta=ctas), "memory": where,
+            "first": _who(first, earlier, True, cta=ctas), "access": "write" if first.writes else "read",
             "does": "overwrites" if second.writes else "reads",
             "reason": self._reason(first, earlier, second, part),
         } | said  # fmt: skip
@@ -246,7 +247,9 @@ class Explain:
         if second.hidden >> first.event & 1:
             return f"other lanes of warp {second.warp} waited for it, and its lanes have not met since"
         if isinstance(first.barrier, Mbarrier):
-            return f"{him} has not waited for phase {first.phase} of {first.barrier.name}, which the copy completes"
+            assert self.state is not None
+            name = self.state.named(first.barrier, second.cta)
+            return f"{him} has not waited for phase {first.phase} of {name}, which the copy completes"
         if first.engine:
             return f"nothing that {him} waited for comes after the end of {line(earlier.instr)}"
         return f"no barrier or mbarrier that {him} waited for comes after {line(earlier.instr)}"
@@ -319,9 +322,10 @@ def _fill_two_stages(first: Record, second: Record) -> bool:
     return bool(first.engine and second.engine) and None not in barriers and barriers[0] is not barriers[1]
 
 
-def _who(record: Record, part: Part, with_rounds: bool = False) -> str:
+def _who(record: Record, part: Part, with_rounds: bool = False, *, cta: bool = False) -> str:
     rounds = after_rounds(record.rounds) if with_rounds else ""
-    return f"{instruction(part.instr)} of {crew(part.instr, record.warp)}{rounds}"
+    of = f" of CTA {record.cta}" if cta else ""
+    return f"{instruction(part.instr)} of {crew(part.instr, record.warp)}{of}{rounds}"
 
 
 def _mode(bytes: int | None) -> str:

@@ -54,7 +54,7 @@ class LeftOut:
             self._state.findings.add(
                 *(ACCOUNTING, barrier.name, rules.ARRIVALS, late.instr),
                 ((f"what {who} arrives by in this phase", early.instr.location),),
-                now=in_rounds(late.rounds), barrier=barrier.name, count=counted(barrier.count, "arrival"),
+                now=in_rounds(late.rounds), barrier=self._state.named(barrier), count=counted(barrier.count, "arrival"),
                 reason=f"{who} leaves that of {there} out: its arrival of {line(early.instr)}, which belongs to phase "
                 f"{number + 1}, completes phase {number}",
                 fix=f"let {who} arrive on {barrier.name} in {there} too, as often as {rest}",
@@ -130,7 +130,7 @@ class TooMany:
         self._state.findings.add(
             *(ACCOUNTING, barrier.name, rules.ARRIVALS, extra.instr),
             ((f"warp {other.warp} arrives here too", other.instr.location),),
-            now=in_rounds(when), barrier=barrier.name, count=counted(barrier.count, "arrival"),
+            now=in_rounds(when), barrier=self._state.named(barrier), count=counted(barrier.count, "arrival"),
             reason=f"{total} come in this round: warp {extra.warp} arrives in {there} and again in {here}, so the "
             "phase is over before all have done what they arrive after",
             fix=f"leave the arrival of {here} out{also}",

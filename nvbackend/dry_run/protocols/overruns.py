@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from nvbackend.dry_run import rules
-from nvbackend.dry_run.findings import MISSED, ORDER
+from nvbackend.dry_run.findings import ACCOUNTING, MISSED, ORDER
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.words import in_rounds, instruction, line, warps
@@ -93,6 +93,46 @@ def way_back(reader: str, here: str, other: str, arrival: Arrival) -> str:
         f"let {reader} arrive on a second mbarrier after it has read what it waits for in {here} "
         f"(k.mbarrier.arrive), and {other} wait for that before {line(arrival.instr)} (k.mbarrier.wait)"
     )
+
+
+def filled_again(state: State, step: Step, barrier: Mbarrier) -> bool:
+    """Whether two rounds came to one phase, bytes and all: the warp that fills does not wait for the readers."""
+    first: dict[tuple[int, int, int], Arrival] = {}
+    again: list[tuple[Arrival, Arrival]] = []
+    for one in barrier.arrivals:
+        earlier = first.setdefault((id(one.instr), one.cta, one.warp), one)
+        if earlier.rounds != one.rounds:
+            again.append((one, earlier))
+    filled = next((pair for pair in again if pair[0].brought), None)
+    if filled is None or barrier.bytes != sum(one.expected - one.brought for one, _ in again):
+        return False
+    one, earlier = filled
+    reader, other = (f"warp {who}{state.of_cta(cta)}" for who, cta in ((step.warps[0], step.cta), (one.warp, one.cta)))
+    state.findings.add(
+        *(ACCOUNTING, barrier.name, rules.OVERRUN, one.instr),
+        (("this waits for the phase", step.instr.location),),
+        now=in_rounds(one.rounds),
+        fix=_by_a_way_back(state, barrier, again[0][0]) or way_back(reader, line(step.instr), other, one),
+        reason=f"{instruction(one.instr)} of {other} brings bytes to phase {barrier.phase} of {state.named(barrier)}, "
+        f"which has those of {earlier.rounds.spoken()} already: nothing makes it wait for {reader}",
+    )  # fmt: skip
+    return True
+
+
+def _by_a_way_back(state: State, barrier: Mbarrier, filling: Arrival) -> str:
+    """The wait that is missing before a warp fills again, where those who wait for its bytes arrive somewhere."""
+    waits = state.waits[filling.cta, filling.warp]
+    for one in state.mbarriers.values():
+        if one.place[0] != filling.cta or one.brings or one.place in waits or not one.by:
+            continue
+        if all(barrier.place in state.waits[who] for who in one.by):
+            who = warps(warp for _, warp in one.by)
+            return (
+                f"let warp {filling.warp}{state.of_cta(filling.cta)} wait for {one.name}, "
+                f"on which {who} arrive{'s' if len(one.by) == 1 else ''} after reading, before {line(filling.instr)}: "
+                "k.mbarrier.wait, for parity 1 first, which passes before any arrival"
+            )
+    return ""
 
 
 def _stages(state: State, barrier: Mbarrier) -> list[Mbarrier]:

@@ -222,7 +222,8 @@ class Signals:
                 *(ACCOUNTING, barrier.name, rules.ARRIVALS, step.instr),
                 tuple((f"{instruction(one.instr)} of warp {one.warp} arrives in the same phase", one.instr.location)
                       for one in barrier.arrivals[:-1][:2] if one.arrivals),
-                now=in_rounds(arrival.rounds), barrier=barrier.name, count=counted(barrier.count, "arrival"),
+                now=in_rounds(arrival.rounds), barrier=self._state.named(barrier),
+                count=counted(barrier.count, "arrival"),
                 reason=f"{left} more come here in phase {barrier.phase}, after {came}",
                 fix=partial(_fewer, barrier, barrier.count, arrival, barrier.arrivals[:-1]),
             )  # fmt: skip
@@ -256,7 +257,8 @@ class Signals:
         self._state.findings.add(
             *(ACCOUNTING, barrier.name, rules.BYTES, first.instr),
             (("a copy of another round", copies[-1].instr.location),),
-            now=in_rounds(first.rounds), phase=barrier.phase, barrier=barrier.name, expected=expected, brought=brought,
+            now=in_rounds(first.rounds), phase=barrier.phase, barrier=self._state.named(barrier),
+            expected=expected, brought=brought,
             fix=f"announce bytes in {line(first.instr)} in those rounds alone in which {line(copies[-1].instr)} copies",
         )  # fmt: skip
         return True
@@ -267,7 +269,7 @@ class Signals:
         self._state.findings.add(
             *(ACCOUNTING, barrier.name, rules.UNWAITED, arrival.instr),
             ((f"an arrival of phase {phase}{after_rounds(before.rounds)}", before.instr.location),),
-            now=in_rounds(arrival.rounds), warp=warp.index, barrier=barrier.name, last=phase,
+            now=in_rounds(arrival.rounds), warp=warp.index, barrier=self._state.named(barrier, warp.cta), last=phase,
             line=line(arrival.instr), waited=self._last_wait(warp, barrier),
         )  # fmt: skip
 
@@ -292,15 +294,15 @@ class Signals:
                 ((f"what relies on it: {instruction(step.instr)}", step.instr.location),),
                 now=in_rounds(guard.rounds), warp=warp.index, wanted=guard.wanted, barrier=guard.barrier.name,
                 reason=f"phase {guard.guaranteed - 1} is over already, so it returns at once, and the arrival on "
-                f"{barrier.name} of {line(step.instr)} needs phase {guard.guaranteed}",
+                f"{self._state.named(barrier, warp.cta)} of {line(step.instr)} needs phase {guard.guaranteed}",
                 phase=guard.guaranteed, parity=guard.guaranteed & 1,
             )  # fmt: skip
             return
         notes = () if last is None else ((f"an arrival of phase {barrier.phase - 1}", last.instr.location),)
         self._state.findings.add(
             *(EARLY, barrier.name, rules.UNWAITED, step.instr, notes),
-            now=in_rounds(rounds), warp=warp.index, barrier=barrier.name, last=barrier.phase - 1,
-            line=line(step.instr), waited=self._last_wait(warp, barrier),
+            now=in_rounds(rounds), warp=warp.index, barrier=self._state.named(barrier, warp.cta),
+            last=barrier.phase - 1, line=line(step.instr), waited=self._last_wait(warp, barrier),
         )  # fmt: skip
         if not many:
             return
@@ -308,7 +310,7 @@ class Signals:
         self._state.findings.add(
             *(ACCOUNTING, barrier.name, rules.ARRIVALS, step.instr, notes),
             holds=lambda: barrier.together[key] > count,
-            now=in_rounds(rounds), barrier=barrier.name, count=counted(count, "arrival"),
+            now=in_rounds(rounds), barrier=self._state.named(barrier), count=counted(count, "arrival"),
             reason=lambda: f"{line(step.instr)} alone makes {barrier.together[key]} in one round: phase {over} is over "
             f"before warp {warp.index}{self._state.of_cta(warp.cta)} arrives",
             fix=lambda: f"initialise {barrier.name} to {barrier.together[key]}, the arrivals of one phase",

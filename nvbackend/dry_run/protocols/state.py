@@ -94,6 +94,10 @@ class State:
         """ " of CTA 1", where there are several."""
         return f" of CTA {cta}" if self.launch.ctas > 1 else ""
 
+    def named(self, barrier: Mbarrier, cta: int = -1) -> str:
+        """The name of an mbarrier, with its CTA where this is not `cta`, and there are several."""
+        return barrier.name if barrier.place[0] == cta else f"{barrier.name}{self.of_cta(barrier.place[0])}"
+
     def alive(self, cta: int) -> int:
         """How many warps of a CTA have not ended."""
         return sum(not self.warps[cta, index].ended for index in range(self.launch.warps))
