@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import dropwhile, islice
 from typing import NoReturn
@@ -31,6 +31,7 @@ _SUMS = "; where threads add to one element, use (address + index).atomic('add',
 _OF_THE_COPY = "in the CTA that copies: k.tma.wait_group(0)"
 _EVERY_PROXY = "k.fence.proxy_async(None)"
 _PROXY = f"; and {_EVERY_PROXY} by the one that stores the flag, before, or by the one that copies, after it"
+_MOST_FLAGS = 4
 Which = NDArray[np.int64] | slice
 """Which addresses of an access."""
 
@@ -66,7 +67,7 @@ class RaceReports:
         elif operation is not None:
             rule = self._rule_of_operation(access, operation, conflict, here)
         elif engine:
-            rule = rules.WRITE_IN_FLIGHT if conflict.was_read else _rule_of_writes(access)
+            rule = self._rule_of_engine(access, conflict, here)
         elif is_strong(access) and self.strong_sites.is_strong(conflict.site):
             rule = rules.SCOPE
         elif (barrier := self._relaxed_between(access, conflict, here)) is not None:
@@ -93,10 +94,13 @@ class RaceReports:
             self.fail(rules.FLAG_WEAK, access, conflict, here, weak=texts[strong], strong=texts[not strong])
         if strong or not (access.kind == "read" or conflict.was_read):
             return
-        flag = flag_after(earlier if access.kind == "read" else now, self.wave.sites())
-        if flag is not None:
-            note = f"the flag is here (PTX {flag})", flag.origin
-            self.fail(rules.FLAG_UNWAITED, access, conflict, here, note, flag=f"PTX {flag}")
+        flags = list(flags_after(earlier if access.kind == "read" else now, self.wave.sites()))
+        if flags:
+            notes = [(f"{'a' if len(flags) > 1 else 'the'} flag is here (PTX {one})", one.origin) for one in flags]
+            named = f"the flag after the write, PTX {flags[0]}"
+            if len(flags) > 1:
+                named = f"any of the {len(flags)} flags after the write, such as PTX {flags[0]}"
+            self.fail(rules.FLAG_UNWAITED, access, conflict, here, *notes[:_MOST_FLAGS], flag=named)
 
     def _is_not_handed_over(self, access: Access, conflict: Conflict, here: Which) -> bool:
         """Whether one CTA reads what another writes, and neither has read a flag that the other wrote."""
@@ -138,6 +142,15 @@ class RaceReports:
         thread = _thread(access, place)
         flag = self.strong.hint(thread, conflict.source, conflict.time)
         return None if flag is not None and flag[1] in (access.by.site, self.sites[conflict.site][0]) else flag
+
+    def _rule_of_engine(self, access: Access, conflict: Conflict, here: Which) -> Rule:
+        """Of a thread's access and an operation. Raises the rule of a flag that orders nothing, after a wait for it."""
+        if self._is_of_another_cta(access, conflict, here):
+            cta = self._cta(access, conflict, here)
+            flag = self.strong.hint_after_wait(cta, conflict.source, conflict.time)
+            if flag is not None:
+                self._fail_flag(access, conflict, here, *flag)
+        return rules.WRITE_IN_FLIGHT if conflict.was_read else _rule_of_writes(access)
 
     def _rule_of_async_copy(self, access: Access, conflict: Conflict) -> Rule:
         operation = access.by.operation
@@ -297,15 +310,14 @@ def _thread(access: Access, place: int) -> int:
     return int(threads[place if len(threads) > 1 else 0])
 
 
-def flag_after(write: Site, sites: Iterable[Site]) -> Site | None:
-    """What may be the flag that says that something is written: the first release after it in the text."""
+def flags_after(write: Site, sites: Iterable[Site]) -> Iterator[Site]:
+    """What may be the flags that say that something is written: the releases after it in the text."""
     fenced, after = False, dropwhile(lambda site: site is not write, sites)
     for site in (one for one in islice(after, 1, None) if one.function == write.function):
         fenced |= _FENCE.match(site.text) is not None
         stored = _STORE.match(site.text)
         if stored is not None and (_RELEASE.search(site.text) or (fenced and _STRONG.match(site.text))):
-            return site
-    return None
+            yield site
 
 
 def _rule_of_writes(access: Access) -> Rule:

@@ -63,8 +63,7 @@ FLAG_ORDER = Rule(
 )
 FLAG_UNWAITED = Rule(
     id="simulator.flag-unwaited",
-    message="{now} {memory}, and nothing orders it with {earlier}: the read does not wait for the flag after the "
-    "write, {flag}",
+    message="{now} {memory}, and nothing orders it with {earlier}: the read does not wait for {flag}",
     fix='let each thread that reads load the flag with order="acquire" first, until it is set; or let one thread do '
     "that, and put k.barrier.sync() between its load and the reads (k.warp.sync() if one warp makes them); or let each "
     "CTA use memory of its own{sums}",

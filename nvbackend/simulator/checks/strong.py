@@ -44,6 +44,8 @@ class _Written:
     warps: NDArray[np.int64]
     published: Times | None
     time: int
+    seen: Times
+    """What the warps had seen by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +159,15 @@ class Strong:
         # A compare-and-swap that finds another value writes nothing.
         swapped = None if access.kept is None or ".cas." not in by.site.text else ~access.kept
         for place, warps, cta in self._places(access, swapped):
-            published = None
+            published, seen = None, self._clocks.rows[warps, SEEN].max(axis=0)
             for token in self._tokens(place, cta, by):
                 if by.operation is not None:
                     self._clocks.release(by, token)
                 else:
                     published = self._clocks.write_flag(warps, token, releases=releases)
-            self._writers.setdefault(place, {})[cta] = _Written(by.site, releases, warps, published, self._clocks.now)
+            self._writers.setdefault(place, {})[cta] = _Written(
+                by.site, releases, warps, published, self._clocks.now, seen
+            )
         if releases and by.operation is None:
             self._clocks.lanes.tell(by.threads, self._clocks.now, by.site)
         self._clocks.now += 1
@@ -201,6 +205,13 @@ class Strong:
             # A fence releases it: what is missing is on the other side.
             return rules.FLAG_ORDER, hint.read, ACQUIRES_NOTHING
         return (rules.FLAG_ORDER, hint.site, hint.reason) if hint.reason else None
+
+    def hint_after_wait(self, cta: int, source: int, time: int) -> tuple[Rule, Site, str] | None:
+        """An access by which a CTA met that of an operation, after a wait for its end, and why it orders nothing."""
+        hint = self._hints.get((cta, self._clocks.cta_of(source)))
+        if hint is None or hint.written.seen[source] < time:
+            return None
+        return rules.FLAG_ORDER, hint.site, hint.reason
 
     def _note_read(self, by: By, place: Place, cta: int, warps: NDArray[np.int64], acquires: bool) -> None:
         for writer, written in self._writers.get(place, {}).items():

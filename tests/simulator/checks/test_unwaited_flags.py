@@ -143,3 +143,68 @@ def test_a_flag_that_is_stored_like_data(seed):
     found = drawn(stored, seed, right=False)
     assert found.rule_id == "simulator.flag-weak"
     assert 'order="release"' in found.fix and " write is an ordinary access" in found.message
+
+
+def copied(wrong: str = "") -> Case:
+    """CTA 0 stores by a bulk copy, waits for it and sets a flag, which CTA 1 polls; one step of that may be `wrong`."""
+
+    @nvb.kernel("sm_90", threads=WIDTH)
+    def hand_over(k, x: F32, kept: Pointer(f32, align=16), flag: U32, y: F32):
+        words, thread = k.shared(f32, WIDTH, align=128, name="words"), k.thread_id()
+        with k.if_(k.block_id() == 0):
+            words[thread] = x[thread]
+            k.fence.proxy_async()
+            k.barrier.sync()
+            with k.if_(thread == 0):
+                k.bulk.store(kept, words, 4 * WIDTH)
+                k.tma.commit_group()
+                k.tma.wait_group(0, reading=wrong == "reading")
+                k.fence.proxy_async(None)
+                flag.store(1, order="relaxed" if wrong == "store" else "release", scope="gpu")
+        with k.else_():
+            with k.loop():
+                k.break_if(flag.load(order="relaxed" if wrong == "load" else "acquire", scope="gpu")[0] == 1)
+            y[thread] = kept[WIDTH - 1 - thread]
+
+    x, y = np.arange(WIDTH, dtype=np.float32), zeros(WIDTH)
+    return hand_over, 2, (x, zeros(WIDTH), np.zeros(1, np.uint32), y), y, x[::-1]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("wrong", "rule", "fix"),
+    [
+        ("store", "simulator.flag-order", 'store the flag with order="release"'),
+        ("load", "simulator.flag-order", 'load it with order="acquire"'),
+        ("reading", "proxy.read-before-wait", "k.tma.wait_group(0), without reading=True"),
+    ],
+)
+def test_a_copy_that_was_waited_for_before_its_flag(wrong, rule, fix, seed):
+    """What is wrong with the flag is told as that, and no wait is asked for that is there."""
+    found = drawn(lambda _: copied(wrong), seed, right=False)
+    assert found.rule_id == rule
+    assert fix in found.fix
+    assert drawn(lambda _: copied(), seed, right=True) is None
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_flags_of_which_any_may_be_meant(seed):
+    """The notes have the place of each."""
+
+    @nvb.kernel("sm_90", threads=32)
+    def parts(k, x: F32, y: F32, flags: U32):
+        lane = k.thread_id()
+        with k.if_(k.block_id() == 0):
+            x[lane] = 2.0
+            k.warp.sync()
+            with k.if_(lane == 0):
+                flags.store(1, order="release", scope="gpu")
+                (flags + 8).store(1, order="release", scope="gpu")
+        with k.else_():
+            y[lane] = x[lane]
+
+    arguments = zeros(32), zeros(32), np.zeros(16, np.uint32)
+    found = drawn(lambda _: (parts, 2, arguments, arguments[1], arguments[1]), seed, right=False)
+    assert found.rule_id == "simulator.flag-unwaited"
+    assert "does not wait for any of the 2 flags after the write, such as PTX line" in found.message
+    assert len({place.line for text, place in found.notes if text.startswith("a flag is here (PTX line ")}) == 2
