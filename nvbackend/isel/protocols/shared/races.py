@@ -18,16 +18,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.intrinsics.row.semantics import MbarrierUse, Scope
+from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.flow.accesses import AccessKind, Run, shared_accesses
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.flow.footprints import Footprints, Overlap
 from nvbackend.isel.flow.loops import Loop
 from nvbackend.isel.machine.function import Crew, MachineFunction, MemoryObject
 from nvbackend.isel.machine.words import with_line
-from nvbackend.isel.protocols.convergence.regions import Divergence, divergence_of
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, find_uses
 from nvbackend.isel.protocols.shared import rules
+from nvbackend.isel.protocols.shared.meeting import barrier_between
 from nvbackend.isel.protocols.shared.pairs import Pairs, is_atomic
 from nvbackend.isel.protocols.shared.syncs import Syncs, acquires
 
@@ -53,8 +53,7 @@ class Race:
 def check_shared_races(function: MachineFunction) -> list[Diagnostic]:
     """Every race, at its second access; what one barrier fixes is reported once."""
     races = list(by_cause(find_races(function)))
-    divergence = divergence_of(function) if races else None
-    return [_diagnose(race, divergence) for race in races]
+    return [_diagnose(function, race) for race in races]
 
 
 def find_races(function: MachineFunction) -> list[Race]:
@@ -163,7 +162,7 @@ def by_cause(races: Iterable[Race]) -> Iterator[Race]:
             yield race
 
 
-def _diagnose(race: Race, divergence: Divergence | None) -> Diagnostic:
+def _diagnose(function: MachineFunction, race: Race) -> Diagnostic:
     first, second = race.first.site.instr, race.second.site.instr
     is_written = race.first.kind in _WRITES
     rule = rules.MISSING_BARRIER if is_written else rules.OVERWRITTEN_EARLY
@@ -177,21 +176,5 @@ def _diagnose(race: Race, divergence: Divergence | None) -> Diagnostic:
         first=f"thread {race.overlap.first}",
         second=f"thread {race.overlap.second}",
         byte=race.overlap.byte,
-        fix=_barrier_between(race, divergence),
+        fix=barrier_between(function, race.first.site.block, race.second.site.block),
     )
-
-
-def _barrier_between(race: Race, divergence: Divergence | None) -> str:
-    """Where a barrier belongs: never inside a branch that lets only some of the threads come to it."""
-    first, second = race.first.site.block, race.second.site.block
-    parting = divergence.parting(second, Scope.CTA) if divergence is not None else None
-    if divergence is None or parting is None:
-        return "put k.barrier.sync(), or a named barrier of the threads concerned, between the two"
-    if first not in divergence.region(parting):
-        return f"put k.barrier.sync() before {parting.described()}, where all threads come"
-    if parting.branch.uniform >= Scope.WARP:
-        return (
-            "put k.barrier.sync(number, threads) between the two, "
-            "a named barrier that counts the threads that come here"
-        )
-    return f"end the block of {parting.described()} between the two, put k.barrier.sync() there, and open it again"

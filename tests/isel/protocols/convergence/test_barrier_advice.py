@@ -60,7 +60,7 @@ def of_all(k: nvb.KernelBuilder, buffer: Address, thread: Value, *, follow: bool
     [
         (in_one_branch, "end the block of the branch of line"),
         (before_the_branch, "put k.barrier.sync() before the branch of line"),
-        (of_whole_warps, "put k.barrier.sync(number, threads) between the two"),
+        (of_whole_warps, "put k.barrier.sync(number, 64) between the two"),
         (of_all, "put k.barrier.sync(), or a named barrier of the threads concerned, between the two"),
     ],
     ids=["in one branch", "before the branch", "of whole warps", "of all"],
