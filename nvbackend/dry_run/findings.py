@@ -132,7 +132,10 @@ class Findings:
         if not found_:
             return []
         least = min(found.class_ for found in found_)
-        chosen = [_handed_over(next(found for found in found_ if found.class_ == least), found_)]
+        first = next(found for found in found_ if found.class_ == least)
+        if least == ORDER and first.rule not in _EXPLAIN_ALL:
+            first = _handed_over(_read_first(first, found_), found_)
+        chosen = [first]
         for found in found_ if least == ORDER and chosen[0].rule not in _EXPLAIN_ALL else ():
             if found.rule is PARITY_COUNTER:
                 continue
@@ -140,6 +143,16 @@ class Findings:
             if apart and all(found.is_apart(one) for one in chosen):
                 chosen.append(found)
         return [found.diagnose() for found in chosen]
+
+
+def _read_first(first: Finding, found_: Sequence[Finding]) -> Finding:
+    """The finding of a read too early, where that read was made before anything was written, and before the `first`."""
+    early = [one for one in found_ if one.class_ == UNWRITTEN and one.at < first.at]
+    for one in early:
+        alike = (each for each in found_ if each.rule is MISSING_BARRIER and each.location == one.location)
+        if (again := next((each for each in alike if _root(each.about) == _root(one.about)), None)) is not None:
+            return again
+    return first
 
 
 def _handed_over(first: Finding, found_: Sequence[Finding]) -> Finding:

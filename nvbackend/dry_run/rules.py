@@ -139,8 +139,7 @@ BEYOND = Rule(
 PARITY = Rule(
     id="mbarrier.parity-counter",
     message="{now}warp {warp} waits for {wanted} of {barrier}: {reason}",
-    fix="wait here for parity {parity}, that of phase {phase}: it flips each time the barrier's index begins again "
-    "at 0; or, where this is the right parity, let the warps that share the barrier come here in turns",
+    fix="{fix}",
     why="A wait for a phase that is over orders nothing: what it guards is accessed too early, now and then.",
     reference=f"{_MBARRIER}: mbarrier.try_wait, phase parity",
 )
@@ -213,6 +212,15 @@ BYTES = Rule(
     message="{now}{expected} bytes are announced in phase {phase} of {barrier}, and its copies bring {brought}",
     fix="{fix}",
     why="Too many, and the phase never completes; too few, and it completes before the bytes are there.",
+    reference=_MBARRIER,
+)
+WRONG_BARRIER = Rule(
+    id="mbarrier.wrong-barrier",
+    message="{now}warp {warp} announces {bytes} bytes on {barrier}, and the copy of {copy}, which brings as many in "
+    "that round, completes on {other}",
+    fix="announce them in {line} on the mbarrier on which the copy completes, which is {other} here; or let the copy "
+    "complete on {barrier}",
+    why="The one phase waits for bytes that never come, the other one may complete before its bytes have come.",
     reference=_MBARRIER,
 )
 DEADLOCK = Rule(

@@ -417,5 +417,6 @@ class Runs:
             subject.registers,
             places=self._program.places,
             bounds=bounds,
+            function=subject.machine,
         )
         return scale.launch(base)

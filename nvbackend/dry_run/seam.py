@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
 from nvbackend.dry_run.when import When
-from nvbackend.isel.machine.function import MachineInstr
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import LaunchBounds, Shape
 
@@ -90,6 +90,8 @@ class Launch:
     """How many clusters it may take over from the launch."""
     bounds: LaunchBounds | None = None
     """The shapes of CTAs and clusters, where they do not lie along x alone."""
+    function: MachineFunction | None = None
+    """What runs, where a fix asks which threads come to a place."""
     inverted: MachineInstr | None = None
     """A wait of which the run takes the other parity, to see whether that is what is wrong."""
 

@@ -344,5 +344,5 @@ def test_a_part_of_the_cta_meets_at_a_named_barrier() -> None:
     """Not at that of the CTA, nor by an arrival that comes after the read: its wait would have no end."""
     (found,) = broken(group_of_two_warps(meets=False).build)
     assert found.rule_id == "shared.missing-barrier"
-    assert "put k.barrier.sync(number, threads) between" in (found.fix or "") and "empty" not in (found.fix or "")
+    assert "put k.barrier.sync(number, 64) between" in (found.fix or "") and "empty" not in (found.fix or "")
     assert rules(group_of_two_warps(meets=True).build) == []

@@ -91,8 +91,11 @@ def test_blocks_that_go_round_as_they_should() -> None:
     assert np.array_equal(y, np.repeat(x.sum(0, keepdims=True), 4, 0))
 
 
-def rows_of_two(own: bool = True) -> nvb.KernelDefinition:
-    """CTA 0 brings rows for both of two CTAs, and each brings its own. CTA 1 may fill with no wait for its readers."""
+def rows_of_two(own: bool = True, to: str = "first") -> nvb.KernelDefinition:
+    """CTA 0 brings rows for both of two CTAs, and each brings its own. CTA 1 may fill with no wait for its readers.
+
+    Both give back `to` the first, or each to itself.
+    """
 
     @nvb.kernel("sm_90", threads=96, cluster=2)
     def rows(k, x: F32, z: F32, y: F32, n: i32(minimum=1)):
@@ -120,7 +123,7 @@ def rows_of_two(own: bool = True) -> nvb.KernelDefinition:
                 total += mine[stage * 64 + thread] + both[stage * 64 + thread]
                 k.barrier.sync(1, 64)
                 with k.if_(thread == 0):
-                    k.mbarrier.arrive(empty + stage, rank=k.const(0, i32))
+                    k.mbarrier.arrive(empty + stage, rank=k.const(0, i32) if to == "first" else rank)
                     k.mbarrier.arrive(free + stage)
             y[rank * 64 + thread] = total
         k.cluster.sync()
@@ -134,6 +137,17 @@ def test_a_cta_that_fills_again_before_its_readers_are_done() -> None:
     assert found.rule_id == "dry-run.overrun"
     assert "of warp 2 of CTA 1 brings bytes to phase 1 of full[0] of CTA 1, which has those of round 2" in found.message
     assert (found.fix or "").startswith("let warp 2 of CTA 1 wait for free[0], on which warp 0 arrives after reading")
+
+
+def test_arrivals_on_the_mbarrier_of_a_cta_that_does_not_wait() -> None:
+    """What lacks is the rank, and no arrival."""
+    (found,) = broken(rows_of_two(to="itself").build)
+    assert found.rule_id == "mbarrier.arrivals"
+    assert "empty[0] of CTA 0 counts 2 arrivals a phase, and phase 0 gets only 1" in found.message
+    fix = (
+        r"let line \d+ arrive on empty\[0\] of CTA 0, with rank=0: some of its arrivals are on that of CTA 1, for which"
+    )
+    assert re.match(fix, found.fix or "")
 
 
 def test_rows_of_two_as_they_should_be() -> None:

@@ -12,6 +12,7 @@ from nvbackend.dry_run.order.words import crew, line, listed, touch_of
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.machine.function import MachineInstr
+from nvbackend.isel.protocols.shared.meeting import are_parted, barrier_between
 
 _WAITS = {
     Completion.MMA_GROUP: "k.wgmma.wait_group({})",
@@ -24,6 +25,7 @@ _COMMITS = {
     Completion.COPY_GROUP: "k.cp_async.commit_group()",
 }
 _SYNC, _NAMED, _OF_CLUSTER = "k.barrier.sync()", "k.barrier.sync(number, threads)", "k.cluster.sync()"
+_OF_WARP = "k.warp.sync()"
 
 
 class Advice:
@@ -56,11 +58,15 @@ class Advice:
             if released is not None and self._is_waited_for(released):
                 return self._in_step(released)
             if rule in (rules.REFILL, rules.REFILL_IN_FLIGHT):
-                return (self._announced(by_all=True) if self._released_by() is None and not self._is_own else "") or now
+                is_told = self._is_own and not isinstance(self._first.barrier, Mbarrier)
+                unwaited = "" if is_told or self._released_by() is not None else self._announced(by_all=True)
+                return unwaited or self._of_those_who_come(now)
             if rule not in (rules.MISSING_BARRIER, rules.OVERWRITTEN_EARLY):
-                return now
-            told = self._told_early() or (self._announced(by_all=False) if rule is rules.MISSING_BARRIER else "") or now
-            return told if self._all_come() else told.replace(_SYNC, _NAMED)
+                before, put, rest = now.partition(f"put {_SYNC} between ")
+                between = self._between(put + rest)
+                return before + between if between else self._of_those_who_come(now)
+            told = self._told_early() or (self._announced(by_all=False) if rule is rules.MISSING_BARRIER else "")
+            return told or self._between(now) or self._of_those_who_come(now)
 
         return fix
 
@@ -101,6 +107,29 @@ class Advice:
             f"let {both} fill other bytes in each CTA that issues them, as by k.cluster.rank() in the place of the "
             "destination; or leave one CTA out of the mask of the other"
         )
+
+    def _of_those_who_come(self, fix: str) -> str:
+        """The fix with a barrier that counts its threads, where not all warps make one of the accesses, or one does."""
+        if self._all_come():
+            return fix
+        both = self._executed(self._earlier.instr) | self._executed(self._part.instr)
+        return fix.replace(_SYNC, _NAMED if len(both) > 1 else _OF_WARP)
+
+    def _between(self, fix: str) -> str:
+        """Where all who make the accesses come, for a fix that asks for a barrier between them; "" where none is known.
+
+        What lies between is not the branch of one of them: warps of two roles have no place in common.
+        """
+        if not fix.startswith(f"put {_SYNC} between ") or self._state.launch.function is None:
+            return ""
+        function, (first, second) = self._state.launch.function, (self._earlier.instr, self._part.instr)
+        blocks = {id(one): name for name, block in function.blocks.items() for one in block.instructions}
+        here, there = blocks.get(id(first)), blocks.get(id(second))
+        alike = self._is_alike() or (self._first.cta, self._first.warp) in self._executed(second)
+        if here is None or there is None or (not alike and are_parted(function, here, there)):
+            return ""
+        between = barrier_between(function, here, there, fix.removeprefix(f"put {_SYNC} ").partition(", or")[0])
+        return fix if between.startswith(f"put {_SYNC}, or") else between
 
     def _barrier(self) -> str:
         first, second = line(self._earlier.instr), line(self._part.instr)
@@ -280,7 +309,7 @@ class Advice:
     def _of_a_copy(self, barrier: Mbarrier, here: str) -> str:
         phase = self._first.phase
         if barrier.place[0] == self._second.cta:
-            return (
+            return self._as_another_waits(barrier) or (
                 f"fill another stage, or wait for phase {phase} of {barrier.name} and for all who read what it brings "
                 f"before {here}"
             )
@@ -293,6 +322,21 @@ class Advice:
             f"let CTA {barrier.place[0]} arrive on an mbarrier of CTA {cta} (k.mbarrier.arrive with rank=) after its "
             f"wait for phase {phase} of {barrier.name}, and {who} wait for that before {before}"
         )
+
+    def _as_another_waits(self, barrier: Mbarrier) -> str:
+        """The wait that another warp makes which fills for the same mbarrier, and this one never."""
+        mine, waits = (self._second.cta, self._second.warp), self._state.waits
+        rings = {one.barrier.name.partition("[")[0] for one in waits[mine].values()}
+        for cta, warp in barrier.by if mine in barrier.by and self._is_own else ():
+            for wait in waits[cta, warp].values() if cta == mine[0] else ():
+                ring, _, is_one = wait.barrier.name.partition("[")
+                if not wait.barrier.brings and ring not in rings:
+                    which = f"its stage of {ring}" if is_one else ring
+                    return (
+                        f"let {self._other} wait for {which} too before {line(self._part.instr)}, as warp {warp} does "
+                        f"in {line(wait.instr)}: k.mbarrier.wait"
+                    )
+        return ""
 
     def _arrivals_after(self, barrier: Mbarrier, by_all: bool = False) -> Iterator[tuple[int, Arrival]]:
         """The arrivals of who made the first access, or of all warps, since then, each with its phase."""
@@ -322,6 +366,7 @@ class Advice:
             (arrival.at, phase, barrier)
             for barrier in self._state.mbarriers.values()
             if barrier.place not in waits and barrier.place[0] == self._second.cta and not barrier.brings
+            if (self._second.cta, self._second.warp) not in barrier.by
             for phase, arrival in self._arrivals_after(barrier, by_all)
             if arrival.seen >> self._first.event & 1 and not arrival.seen >> self._second.event & 1
         ]

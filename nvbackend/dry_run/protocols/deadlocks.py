@@ -12,7 +12,16 @@ from nvbackend.dry_run.findings import ACCOUNTING, DEADLOCK, INVERTED, Notes
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.words import counted, in_rounds, instruction, line, listed, warps
-from nvbackend.dry_run.protocols.overruns import arrivals_beside, as_many_rounds, filled_again, of_bytes, way_back
+from nvbackend.dry_run.protocols.left_out import Astray
+from nvbackend.dry_run.protocols.overruns import (
+    arrivals_beside,
+    as_many_rounds,
+    filled_again,
+    given_to_itself,
+    gone_to_peers,
+    of_bytes,
+    way_back,
+)
 from nvbackend.dry_run.protocols.signals import Signals
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.protocols.synchronise import ThreadBarriers
@@ -37,6 +46,10 @@ class Deadlocks:
         if self._state.findings.lost:
             return
         mbarriers = [(step, barrier) for step in waiting for barrier in self._barriers(step)]
+        for step, barrier in self.first_waits(waiting):
+            if given := given_to_itself(self._state, step, barrier):
+                self._deadlock(ACCOUNTING, step, barrier, [other for other in waiting if other is not step], given)
+                return
         self._bytes(mbarriers)
         if self._state.findings.may_hang:
             self._left_out(waiting)
@@ -49,6 +62,9 @@ class Deadlocks:
         elif named:
             self._named(named, waiting)
         else:
+            Astray(self._state).find([barrier for _, barrier in mbarriers])
+            if self._state.findings.may_hang:
+                return
             self._counts([pair for pair in mbarriers if pair[0] in roots] or mbarriers)
             if mbarriers and not self._state.findings.may_hang:
                 self._mbarrier([pair for pair in mbarriers if pair[0] in roots] or mbarriers, waiting)
@@ -198,7 +214,8 @@ class Deadlocks:
                     count=counted(barrier.count, "arrival"),
                     reason=f"phase {barrier.phase} gets only {came}: warp {step.warps[0]}"
                     f"{self._state.of_cta(step.cta)} waits for it forever",
-                    fix=f"initialise {barrier.name} to {came}, or let {barrier.pending} more arrive in each phase: "
+                    fix=gone_to_peers(self._state, barrier)
+                    or f"initialise {barrier.name} to {came}, or let {barrier.pending} more arrive in each phase: "
                     "k.mbarrier.arrive",
                 )  # fmt: skip
                 return
@@ -307,7 +324,7 @@ class Deadlocks:
         twins = (one for one in self._state.mbarriers.values() if one.place[1] == barrier.place[1] and one.by)
         twin = None if barrier.by else next(twins, None)
         if twin is not None:
-            return _in_peer(twin, barrier.place[0])
+            return gone_to_peers(self._state, barrier) or _in_peer(twin, barrier.place[0])
         if barrier.pending and barrier.unannounced:
             return f"announce these bytes before {here} waits for them: k.mbarrier.arrive with expect_tx"
         if (rounds := as_many_rounds(self._state, step, barrier)) is not None:

@@ -19,6 +19,7 @@ from nvbackend.dry_run.protocols.advice import Advice
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.when import When
 from nvbackend.isel.machine.function import MachineInstr, MemoryObject
+from nvbackend.isel.protocols.shared.meeting import is_before
 
 _COPY = "cp.async"
 
@@ -181,6 +182,8 @@ class Explain:
         """Whether the access that this run made second should have come first."""
         if second.writes and second.engine and not first.writes and second.replaced < 0:
             return True  # it was read before anything was filled
+        if self._is_of_later_code(first, earlier, second, part):
+            return True
         if not first.writes or second.writes:
             return not first.writes and second.writes and self._wrote_before(first, earlier, second, part)
         if not first.engine:
@@ -195,6 +198,14 @@ class Explain:
         if filled and len(filled) == len(read):
             return read < filled
         return (second.cta, second.warp) not in first.readers
+
+    def _is_of_later_code(self, first: Record, earlier: Part, second: Record, part: Part) -> bool:
+        """Whether all threads come to the write before they come to the read, outside of loops, by barriers alone."""
+        assert self.state is not None
+        function, is_alone = self.state.launch.function, not (self.state.mbarriers or first.rounds or second.rounds)
+        if function is None or not is_alone or first.writes or not second.writes or first.engine or second.engine:
+            return False
+        return first.cta == second.cta and is_before(function, part.instr, earlier.instr)
 
     def _has_seen(self, record: Record, event: int) -> bool:
         """Whether the warp of an access certainly comes after an event."""
@@ -280,9 +291,17 @@ def returns_early(
         *(PARITY, barrier.name, rules.PARITY, wait.instr),
         ((f"what relies on it: {instruction(instr)}", instr.location),),
         holds=lambda: phase() is not None, now=in_rounds(wait.rounds), warp=wait.warp, wanted=wait.wanted,
-        barrier=barrier.name, phase=phase, parity=lambda: (phase() or 0) & 1,
+        barrier=barrier.name, fix=lambda: right_parity(phase() or 0),
         reason=lambda: f"{over}, and {instruction(instr)} of {line(instr)} needs phase {phase()}",
     )  # fmt: skip
+
+
+def right_parity(phase: int) -> str:
+    """The fix of a wait that needs a phase."""
+    return (
+        f"wait here for parity {phase & 1}, that of phase {phase}: it flips each time the barrier's index begins again "
+        "at 0; or, where this is the right parity, let the warps that share the barrier come here in turns"
+    )
 
 
 def leaves(

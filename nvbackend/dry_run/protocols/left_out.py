@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 
 from nvbackend.dry_run import rules
@@ -106,8 +106,10 @@ class TooMany:
             return False
         totals = {when: _total(several) for when, several in rounds.items()}
         most, usual = max(totals.values()), Counter(totals.values()).most_common(1)[0][0]
-        if most <= barrier.count or (len(set(totals.values())) == 1 and most % barrier.count == 0):
+        if most <= barrier.count:
             return False
+        if len(set(totals.values())) == 1 and most % barrier.count == 0:
+            return self._of_several(barrier, rounds, most)
         when = next(one for one, total in totals.items() if total > barrier.count)
         found = self._extra(rounds[when], [one for several in rounds.values() for one in several])
         if found is not None:
@@ -124,6 +126,25 @@ class TooMany:
                 return (one, other) if often[id(one.instr)] <= often[id(other.instr)] else (other, one)
         return None
 
+    def _of_several(self, barrier: Mbarrier, rounds: dict[When, list[Arrival]], total: int) -> bool:
+        """Whether several warps come in each round, and each completes phases of which others wait for one a round."""
+        first = next(iter(rounds.values()))
+        came = {(one.cta, one.warp) for one in first}
+        waits = [waits[barrier.place] for waits in self._state.waits.values() if barrier.place in waits]
+        if len(came) == 1 or came & {(barrier.place[0], one.warp) for one in waits} or not barrier.waited:
+            return False
+        if any(one.guaranteed > len(rounds) for one in waits):
+            return False
+        who, one = warps(warp for _, warp in came), first[-1]
+        self._state.findings.add(
+            *(ACCOUNTING, barrier.name, rules.ARRIVALS, one.instr),
+            tuple((f"warp {other.warp} arrives here", other.instr.location) for other in first[:-1][:2]),
+            now=in_rounds(one.rounds), barrier=self._state.named(barrier), count=counted(barrier.count, "arrival"),
+            reason=f"{total} come in each round, of {who}: the first of them completes the phase that others wait for",
+            fix=f"initialise {barrier.name} to {total}, the arrivals of one round",
+        )  # fmt: skip
+        return True
+
     def _report(self, barrier: Mbarrier, when: When, extra: Arrival, other: Arrival, total: int, usual: int) -> None:
         here, there = line(extra.instr), line(other.instr)
         also = f", or initialise {barrier.name} to {total}" if total == usual else ""
@@ -134,6 +155,52 @@ class TooMany:
             reason=f"{total} come in this round: warp {extra.warp} arrives in {there} and again in {here}, so the "
             "phase is over before all have done what they arrive after",
             fix=f"leave the arrival of {here} out{also}",
+        )  # fmt: skip
+
+
+class Astray:
+    """Looks for the cause of arrivals that come early: bytes announced on another mbarrier than gets the copies."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def find(self, hung: Collection[Mbarrier] = ()) -> None:
+        """The finding of the first announcement whose warp copies, each time, to another mbarrier.
+
+        Only where something was found about one of the two, or threads have `hung` there.
+        """
+        copies: dict[tuple[_Warp, When], list[tuple[Mbarrier, Arrival]]] = {}
+        for barrier, one in self._all():
+            if one.brought:
+                copies.setdefault(((one.cta, one.warp), one.rounds), []).append((barrier, one))
+        astray: dict[_Line, list[tuple[Mbarrier, Arrival, Mbarrier, Arrival]]] = {}
+        right: set[_Line] = set()
+        for barrier, one in self._all():
+            there = copies.get(((one.cta, one.warp), one.rounds), []) if one.expected else []
+            others = [pair for pair in there if pair[0] is not barrier and pair[0].place[0] == barrier.place[0]]
+            if not there or len(others) != len(there) or one.expected != sum(copy.brought for _, copy in others):
+                right |= {id(one.instr)} if one.expected else set()
+            elif len({id(other) for other, _ in others}) == 1:
+                astray.setdefault(id(one.instr), []).append((barrier, one, *others[0]))
+        for line_, several in astray.items():
+            about = [barrier for first, _, other, _ in several for barrier in (first, other)]
+            is_cause = any(one in hung or self._state.findings.is_about(one.name) for one in about)
+            if line_ not in right and is_cause:
+                self._report(*several[0])
+                return
+
+    def _all(self) -> Iterator[tuple[Mbarrier, Arrival]]:
+        for barrier in self._state.mbarriers.values():
+            for phase in (*barrier.ended, barrier.arrivals):
+                yield from ((barrier, one) for one in phase)
+
+    def _report(self, barrier: Mbarrier, one: Arrival, other: Mbarrier, copy: Arrival) -> None:
+        here, there = line(one.instr), line(copy.instr)
+        self._state.findings.add(
+            *(ACCOUNTING, barrier.name, rules.WRONG_BARRIER, one.instr),
+            ((f"it completes on {other.name}", copy.instr.location),),
+            now=in_rounds(one.rounds), warp=f"{one.warp}{self._state.of_cta(one.cta)}", barrier=barrier.name,
+            bytes=one.expected, copy=there, other=other.name, line=here,
         )  # fmt: skip
 
 

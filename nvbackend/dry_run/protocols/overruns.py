@@ -8,7 +8,7 @@ from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ACCOUNTING, MISSED, ORDER
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.events import Warp
-from nvbackend.dry_run.order.words import in_rounds, instruction, line, warps
+from nvbackend.dry_run.order.words import in_rounds, instruction, line, listed, warps
 from nvbackend.dry_run.protocols.explain import returns_early
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import Step
@@ -81,10 +81,46 @@ def reads_too_early(state: State, barrier: Mbarrier, phase: int) -> bool:
     return False
 
 
+def taken_by_others(state: State, step: Step, barrier: Mbarrier, over: int) -> str:
+    """The fix of a warp's first wait for an mbarrier, where others have used the phase by the same line before."""
+    mine = {(step.cta, warp) for warp in step.warps}
+    if not over or any(barrier.place in state.waits[who] for who in mine):
+        return ""
+    came = ((who, waits.get(barrier.place)) for who, waits in state.waits.items())
+    others = [who for who, wait in came if wait is not None and wait.instr is step.instr and wait.guaranteed >= over]
+    if not others:
+        return ""
+    who, waited = warps(step.warps), warps(warp for _, warp in others)
+    return (
+        f"mend the index of the barrier in {line(step.instr)}, where each phase is for one warp of those that come: "
+        f"{waited} {'has' if len(others) == 1 else 'have'} used phase {over - 1}, for which {who} waits now, and the "
+        f"index must count the rounds of both; or, where {who} is to wait for phase {over}, wait for parity {over & 1}"
+    )
+
+
 def _wait_for(state: State, waiter: Warp, other: str, who: str, arrival: Arrival) -> str:
     mine = [one for one in state.mbarriers.values() if (waiter.cta, waiter.index) in one.by and not one.waited]
     which = f"{mine[0].name}, where {who} arrives" if mine else f"an mbarrier on which {who} arrives"
     return f"let {other} wait for {which}, before {line(arrival.instr)}: k.mbarrier.wait"
+
+
+def given_to_itself(state: State, step: Step, barrier: Mbarrier) -> str:
+    """The arrival on another mbarrier of an array, by warps that wait for that one themselves, as a fix; "" for none.
+
+    `step` waits for an mbarrier on which nobody has arrived.
+    """
+    for other in _stages(state, barrier):
+        who = {(one.cta, one.warp): one for phase in (*other.ended, other.arrivals) for one in phase if one.arrivals}
+        if not who or other.place[0] != barrier.place[0] or (step.cta, step.warps[0]) in who:
+            continue
+        if all(other.place in state.waits[one] and not other.brings for one in who):
+            there = line(next(iter(who.values())).instr)
+            mine = warps(warp for _, warp in who)
+            return (
+                f"let {mine} arrive on {barrier.name} in {there}, for which {warps(step.warps)} waits, and not on "
+                f"{other.name}, for which {mine} wait{'s' if len(who) == 1 else ''} too"
+            )
+    return ""
 
 
 def way_back(reader: str, here: str, other: str, arrival: Arrival) -> str:
@@ -149,6 +185,21 @@ def arrivals_beside(state: State, barrier: Mbarrier) -> str | None:
     first = next(one for phase in (*other.ended, other.arrivals) for one in phase if one.arrivals)
     who = warps(warp for cta, warp in other.by if cta == first.cta)
     return f"let {who}{state.of_cta(first.cta)} arrive on {barrier.name} too, as on {other.name} in {line(first.instr)}"
+
+
+def gone_to_peers(state: State, barrier: Mbarrier) -> str:
+    """The fix of a phase that lacks arrivals, where some go to the same place of CTAs that wait for nothing there."""
+    cta, offset = barrier.place
+    first = state.cluster_of(cta)
+    peers = (state.mbarriers.get((one, offset)) for one in range(first, first + state.launch.cluster))
+    astray = [one for one in peers if one is not None and one.by and not one.waited]
+    if not astray or not barrier.waited:
+        return ""
+    arrival, there = next(iter(astray[0].by.values())).instr, listed([f"CTA {one.place[0]}" for one in astray])
+    return (
+        f"let {line(arrival)} arrive on {barrier.name} of CTA {cta}, with rank={cta - first}: some of its arrivals are "
+        f"on that of {there}, for which nobody waits"
+    )
 
 
 def as_many_rounds(state: State, step: Step, barrier: Mbarrier) -> str | None:

@@ -12,7 +12,7 @@ from nvbackend.dry_run.protocols.collisions import Collisions
 from nvbackend.dry_run.protocols.deadlocks import Deadlocks
 from nvbackend.dry_run.protocols.exchanges import Exchanges
 from nvbackend.dry_run.protocols.explain import Explain
-from nvbackend.dry_run.protocols.left_out import LeftOut, TooMany
+from nvbackend.dry_run.protocols.left_out import Astray, LeftOut, TooMany
 from nvbackend.dry_run.protocols.lifetimes import Lifetimes
 from nvbackend.dry_run.protocols.operations import Operations
 from nvbackend.dry_run.protocols.signals import Signals
@@ -111,6 +111,7 @@ class Run:
         if self._state.findings:
             LeftOut(self._state).find()
             TooMany(self._state).find()
+            Astray(self._state).find()
         return self._state.findings.causes()
 
     def _flush(self) -> None:

@@ -15,10 +15,10 @@ from nvbackend.dry_run.order.footprints import lanes_of, multicast_mask, number
 from nvbackend.dry_run.order.lane_order import numbers
 from nvbackend.dry_run.order.record import Part
 from nvbackend.dry_run.order.words import after_rounds, counted, in_rounds, instruction, line, touch_of
-from nvbackend.dry_run.protocols.explain import leaves
+from nvbackend.dry_run.protocols.explain import leaves, right_parity
 from nvbackend.dry_run.protocols.hand_overs import tracked
 from nvbackend.dry_run.protocols.lifetimes import MBARRIER_BYTES, Overwritten, is_none
-from nvbackend.dry_run.protocols.overruns import may_be_missed, never_waits, reads_too_early
+from nvbackend.dry_run.protocols.overruns import may_be_missed, never_waits, reads_too_early, taken_by_others
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import BLOCKED, DONE, RANK_SHIFT, Outcome, Step, Unknown
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse
@@ -295,7 +295,7 @@ class Signals:
                 now=in_rounds(guard.rounds), warp=warp.index, wanted=guard.wanted, barrier=guard.barrier.name,
                 reason=f"phase {guard.guaranteed - 1} is over already, so it returns at once, and the arrival on "
                 f"{self._state.named(barrier, warp.cta)} of {line(step.instr)} needs phase {guard.guaranteed}",
-                phase=guard.guaranteed, parity=guard.guaranteed & 1,
+                fix=right_parity(guard.guaranteed),
             )  # fmt: skip
             return
         notes = () if last is None else ((f"an arrival of phase {barrier.phase - 1}", last.instr.location),)
@@ -375,7 +375,8 @@ class Signals:
                     ((f"{instruction(last.instr)} came in phase {barrier.phase - 1}", last.instr.location),),
                     now=in_rounds(step.rounds()), warp=warp.index, wanted=f"parity {parity}", barrier=barrier.name,
                     reason=f"it needs phase {over} now; this wait returns at once until that is over, and then waits "
-                    f"for phase {over + 1}", phase=over, parity=over & 1,
+                    f"for phase {over + 1}",
+                    fix=taken_by_others(self._state, step, barrier, over) or right_parity(over),
                 )  # fmt: skip
 
     def _leave(self, step: Step, warp: Warp, barrier: Mbarrier, wanted: int, lanes: int) -> None:

@@ -54,3 +54,22 @@ def counts_that_one_warp_reads(k, x: WORDS, y: WORDS):
     k.barrier.sync()  # keeps
     with k.if_(thread < 32):
         y[thread] = counts[thread]
+
+
+@tried("mbarrier.wrong-barrier", ROW, Out(BACK), ROWS, says="announce them in line ")
+def bytes_that_are_announced_on_the_next_stage(k, x: F32, y: F32, rows: i32):
+    """Warps 0 and 1 fill half a row each; both announce what they bring."""
+    ring, thread = k.shared(f32, 2 * 128, align=16, name="ring"), k.thread_id()
+    full = k.mbarrier.array(2, arrivals=2, name="full")
+    k.mbarrier.ready()
+    with k.range(rows) as step:
+        stage = step % 2
+        for half in range(2):
+            with k.one_thread(half):
+                there = full + (step + half) % 2  # breaks
+                there = full + stage  # keeps
+                k.mbarrier.arrive(there, expect_tx=256)
+                k.bulk.load(ring + (stage * 128 + half * 64), x + step * 128 + half * 64, 256, full + stage)
+        k.mbarrier.wait(full + stage, step // 2 & 1)
+        y[step * 128 + thread] = ring[stage * 128 + (127 - thread)]
+        k.barrier.sync()
