@@ -23,7 +23,7 @@ WRITE_IN_FLIGHT = Rule(
 MISSING_FENCE = Rule(
     id="wgmma.missing-fence",
     message="wgmma.mma_async uses {registers} with no wgmma.fence before it on some path: {reason}",
-    fix="put k.wgmma.fence() before this line, after every ordinary access to {names}",
+    fix="{fix}",
     why="Without the fence the tensor core may see registers from before the access, or overwrite them too early.",
     reference=f"{PTX_WGMMA}.1 (wgmma.fence)",
 )

@@ -33,6 +33,7 @@ class Wording:
 
     def __init__(self, sites: Sequence[Site]) -> None:
         self._sites = sites
+        self._only_read: set[RegisterBlock] | None = None
         commits = [site.position for site in sites if site.instr.semantics.commits is Completion.MMA_GROUP]
         self._groups = {position: number for number, position in enumerate(commits, start=1)}
         self._tell: dict[str, Callable[[WgmmaFinding], Diagnostic]] = {
@@ -57,12 +58,10 @@ class Wording:
         doing = "using" if written and read else "reading" if read else "writing"
         if finding.age == 0:
             reason = "no wgmma.commit_group has closed the group of that mma, so no wait covers it"
-            fix = (
-                f"put k.wgmma.commit_group() after {self._mma(trail)}, and {_wait(0, finding.blocks)} before this line"
-            )
+            fix = f"put k.wgmma.commit_group() after {self._mma(trail)}, and {_wait(0, written)} before this line"
         else:
             reason = self._left(trail, self._uses(finding, "wrote"))
-            fix = f"put {_wait(finding.age - 1, finding.blocks)} before this line"
+            fix = f"put {_wait(finding.age - 1, written)} before this line"
             if trail.wait != NOWHERE:
                 fix += (
                     f", or let the wait of {self._line(trail.wait)} leave {trail.age - 1} in flight: "
@@ -90,9 +89,17 @@ class Wording:
             at=finding.site.instr.location,
             notes=self._places(finding.accesses, self._accessed),
             registers=self._registers(finding),
-            names=names,
             reason=reason,
+            fix=self._fenced(finding, names),
         )
+
+    def _fenced(self, finding: WgmmaFinding, names: str) -> str:
+        """Where the fence belongs: in the middle of a line that makes the registers and multiplies them."""
+        here = finding.site.instr.location
+        if here is not None and any(self._sites[access].instr.location == here for access in finding.accesses):
+            made = "mma.make_fragment_A(...)" if self._taken(finding)[1] else f"what accesses {names}"
+            return f"put {made} in a line of its own before this one, and k.wgmma.fence() between the two"
+        return f"put k.wgmma.fence() before this line, after every ordinary access to {names}"
 
     def _shape_change(self, finding: WgmmaFinding) -> Diagnostic:
         earlier = max(finding.accesses)
@@ -177,8 +184,19 @@ class Wording:
         """The registers that the mma of a finding accumulate in, and those that they read fragments of A from."""
         places = {trail.mma for trail in finding.trails} or {finding.site.position}
         multiplied = {block for place in places for block in blocks_with(self._sites[place].instr, Access.MULTIPLY)}
+        multiplied |= self._fragments()
         written = [block for block in finding.blocks if block not in multiplied]
         return written, [block for block in finding.blocks if block in multiplied]
+
+    def _fragments(self) -> set[RegisterBlock]:
+        """What mma read as A, and none accumulates in: a finding may be of several mma, and is at the first."""
+        if self._only_read is None:
+            taken = {
+                access: {block for site in self._sites for block in blocks_with(site.instr, access)}
+                for access in (Access.MULTIPLY, Access.ACCUMULATE)
+            }
+            self._only_read = taken[Access.MULTIPLY] - taken[Access.ACCUMULATE]
+        return self._only_read
 
     def _uses(self, finding: WgmmaFinding, wrote: str) -> str:
         """What the mma do to the registers."""
@@ -236,10 +254,17 @@ def _names(blocks: Iterable[RegisterBlock]) -> str:
     return ", ".join(dict.fromkeys(block.name for block in sorted(blocks, key=lambda block: block.id))) or _UNNAMED
 
 
-def _wait(pending: int, blocks: Iterable[RegisterBlock]) -> str:
-    """The call that waits for the groups of these registers."""
-    names = _names(blocks)
-    return f"k.wgmma.wait_group({pending}{'' if names == _UNNAMED else f', drains=[{names}]'})"
+def _wait(pending: int, accumulators: Iterable[RegisterBlock]) -> str:
+    """The call that waits for groups, and hands these accumulators back: the names of those of a tile begin alike."""
+    of_tiles: dict[str, bool] = {}
+    for block in sorted(accumulators, key=lambda block: block.id):
+        name, _, part = block.name.partition(".")
+        of_tiles[name] = bool(part)
+    if not of_tiles:
+        return f"k.wgmma.wait_group({pending})"
+    listed = ", ".join(f"*{name}" if is_tile else name for name, is_tile in of_tiles.items())
+    drains = f"[{listed}]" if len(of_tiles) > 1 or not any(of_tiles.values()) else next(iter(of_tiles))
+    return f"k.wgmma.wait_group({pending}, drains={drains})"
 
 
 def _shape(shape: Shape | None) -> str:
