@@ -31,7 +31,7 @@ from nvbackend.runtime.rules import (
     SIMULATOR_OPTION,
     THREADS,
 )
-from nvbackend.runtime.simulated import SimulatedBinder, SimulatedDevice, say_where
+from nvbackend.runtime.simulated import SimulatedBinder, SimulatedDevice, places_of, say_where
 from nvbackend.runtime.streams import CU_STREAM_PER_THREAD, stream_handle
 from nvbackend.signature import Signature, TensorMap
 
@@ -347,7 +347,7 @@ def _load(compiled: Compiled, device: Device | str | None, options: Mapping[str,
     """One kernel."""
     if not all(hasattr(compiled, name) for name in ("signature", "target", "ptx", "cubin")):
         NOT_COMPILED.fail(given=with_article(describe(compiled)))
-    device = _chosen(device, compiled.signature, compiled.target, options)
+    device = _chosen(device, compiled, options)
     if hasattr(compiled, "variants") and not isinstance(device, SimulatedDevice):
         compiled = _suited(compiled, device.limits.capability)
     signature, target = compiled.signature, compiled.target
@@ -373,8 +373,9 @@ def _suited(saved: Any, capability: tuple[int, int]) -> Any:
     return max(cubins or texts, key=lambda each: (each.target.number, each.target.suffix), default=saved)
 
 
-def _chosen(device: Device | str | None, signature: Signature, target: Target, options: Mapping[str, Any]) -> Device:
+def _chosen(device: Device | str | None, compiled: Any, options: Mapping[str, Any]) -> Device:
     """The requested device; by default the simulator where there is no GPU."""
+    signature = compiled.signature
     chosen = {name: value for name, value in options.items() if value is not None}
     if device is None:
         reason = no_gpu_reason()
@@ -382,7 +383,8 @@ def _chosen(device: Device | str | None, signature: Signature, target: Target, o
             say_where(signature.name, reason)
             device = SIMULATOR
     if device == SIMULATOR:
-        return SimulatedDevice(target, [parameter.name for parameter in signature.parameters], **chosen)
+        names = [parameter.name for parameter in signature.parameters]
+        return SimulatedDevice(compiled.target, names, places=functools.partial(places_of, compiled), **chosen)
     if chosen:
         SIMULATOR_OPTION.fail(
             kernel=signature.name, options=", ".join(f"{name}={value}" for name, value in chosen.items())

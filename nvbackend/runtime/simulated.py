@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from nvbackend.diagnostics import DiagnosticError, raise_all
 from nvbackend.intrinsics.copy.map_elements import ELEMENT_TYPE_OF
 from nvbackend.intrinsics.sync.barriers import MAX_CTA_THREADS
 from nvbackend.isel.machine.assertions import record_name
+from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.target.target import Target
 from nvbackend.runtime.apart import Apart
 from nvbackend.runtime.arguments import Binder, Bound
@@ -33,11 +35,26 @@ _ALIGNED = 256
 """What the address of an array of its own is a multiple of."""
 
 
+Place = tuple[str, int, int, int, str]
+"""A variable of the PTX, the first byte in it, the bytes of all and of each part, and what the program calls that."""
+_UNNAMED = ("shared", "memory")
+
+
+def places_of(compiled: object) -> Iterator[Place]:
+    """What a compiled kernel calls its shared memory, by where it lies; one that was saved does not say it."""
+    machine = getattr(compiled, "machine", None)
+    instructions = machine.instructions() if isinstance(machine, MachineFunction) else ()
+    objects = {touch.object for instr in instructions for touch in instr.memory}
+    for memory in sorted(objects, key=lambda each: each.id):
+        if memory.start is not None and memory.twin is None and memory.name not in _UNNAMED:
+            yield (*memory.start, memory.bytes, memory.element_bytes, memory.name)
+
+
 class SimulatedDevice:
     """The simulator as a device: it loads PTX, and its launches return when the kernel has run.
 
-    `names` are those of its kernel's parameters. Launches go by `seed`, `checks`, `report` and `limit`, as
-    `SimulatedModule.launch` takes them.
+    `names` are those of its kernel's parameters, `places` gives those of its shared memory. Launches go by `seed`,
+    `checks`, `report` and `limit`, as `SimulatedModule.launch` takes them.
     """
 
     def __init__(
@@ -45,6 +62,7 @@ class SimulatedDevice:
         target: Target,
         names: Sequence[str] = (),
         *,
+        places: Callable[[], Iterable[Place]] = tuple,
         seed: int = 0,
         checks: bool = True,
         report: bool = False,
@@ -59,6 +77,7 @@ class SimulatedDevice:
         self._kernel = ""
         """The one that is loaded: a module may have others."""
         self._names = names
+        self._places = functools.cache(lambda: list(places()))
         self.seed, self.checks, self.report = seed, checks, report
         self._limit = {} if limit is None else {"limit": limit}
         self._reports: dict[Any, Report] = {}
@@ -105,6 +124,7 @@ class SimulatedDevice:
                 checks=self.checks,
                 report=self.report,
                 names=self._names,
+                places=self._places(),
                 **self._limit,
             )
         except DiagnosticError:

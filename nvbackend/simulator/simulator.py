@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -121,6 +122,7 @@ class SimulatedModule:
         report: bool = False,
         limit: int = LIMIT,
         names: Sequence[str] = (),
+        places: Sequence[tuple[str, int, int, int, str]] = (),
         observers: Sequence[Observer] = (),
     ) -> Report:
         """Run a kernel to its end.
@@ -130,13 +132,15 @@ class SimulatedModule:
         struct; tensor maps. `shared` is the dynamic shared memory in bytes. A `seed` other than 0 chooses another
         legal order. With `report` the result has bytes, bank conflicts, waits and a timeline too, which takes longer.
         More than `limit` instructions of the CTAs that run together raise simulator.limit, which says where they were.
-        Diagnostics call the arguments by `names`, or as the PTX does.
+        Diagnostics call the arguments by `names`, and shared memory by `places` (a variable of the PTX, the first byte
+        in it, the bytes of all and of each part, the name), or as the PTX does.
         On a terminal a long run shows how far it is. Ctrl-C raises KeyboardInterrupt, which says where it was; the
         arrays keep what was written.
         Raises simulator.* with the line of the PTX and of the program that it was made from.
         """
         program = self._program(name)
         launch, heaps = self._prepare(program, _dim(grid), _dim(block), cluster, shared, seed, args, names, limit)
+        launch = replace(launch, places=places)
         execution = Execution(program, launch, heaps, Watch(checks, report, observers))
         with Progress(execution):
             return execution.run()

@@ -89,3 +89,29 @@ def test_where_a_kernel_runs_is_said_unless_it_was_asked_for(
         x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
         loaded.launch(1, x, y)
         assert np.array_equal(y, x + x)
+
+
+def test_shared_memory_has_the_names_of_the_program(tmp_path) -> None:
+    """Of a stage, not of the one variable in which all of it lies; where the kernel comes from a cache, too."""
+
+    @nvb.kernel("sm_90", threads=32)
+    def waits(k, y: nvb.Pointer[nvb.f32], stage: nvb.Pointer[nvb.i32]):
+        row = k.shared(nvb.f32, 64, align=128, name="row")
+        first, second = k.mbarrier.array(2, arrivals=32, name="first"), k.mbarrier.array(3, arrivals=32, name="second")
+        k.mbarrier.ready()
+        row[k.thread_id()] = 1.0
+        k.mbarrier.arrive(first)
+        k.mbarrier.arrive(second + stage[1])
+        k.mbarrier.wait(second + stage[0], 0)
+        y[k.thread_id()] = row[31 - k.thread_id()]
+
+    for _ in range(2):
+        compiled = waits.compile(cache=nvb.Cache(tmp_path), assemble=False)
+        with pytest.raises(nvb.DiagnosticError) as caught:
+            nvb.runtime.load(compiled, device="simulator").launch(
+                1, np.zeros(32, np.float32), np.array([1, 2], np.int32)
+            )
+        (found,) = caught.value.diagnostics
+        assert found.rule_id == "simulator.deadlock"
+        assert "the mbarrier second[1] (shared address 0x" in found.message
+        assert "dynamic_shared" not in found.message

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -45,12 +45,33 @@ class Waiting:
     causes: Callable[[], list[Cause]] | None = None
 
 
+_SMALLEST_PART = 8
+"""Bytes of a part that has an index of its own in messages: an mbarrier, a stage, and no element."""
+
+
 class Shared(NamedTuple):
     """A variable in shared memory: its name, the offset of its first byte, and its bytes, 0 for an open extent."""
 
     name: str
     offset: int
     size: int
+
+
+class Named(NamedTuple):
+    """What a program calls bytes of a variable in shared memory, an array of parts of `each` bytes."""
+
+    variable: str
+    first: int
+    size: int
+    each: int
+    name: str
+
+    def at(self, byte: int) -> str:
+        """What messages call a byte of the variable: `full[1]`, `tile[0]+16`, `row+4`."""
+        index, rest = divmod(byte - self.first, self.each or self.size)
+        if self.size <= self.each or self.each < _SMALLEST_PART:
+            index, rest = -1, byte - self.first
+        return f"{self.name}{f'[{index}]' if index >= 0 else ''}{f'+{rest}' if rest else ''}"
 
 
 Step = Callable[["Wave", Lanes], Waiting | None]
@@ -78,6 +99,8 @@ class Launch:
     registers: int = 0
     """Registers that ptxas may give a thread, by the directives of the kernel."""
     limit: int = LIMIT
+    places: Sequence[tuple[str, int, int, int, str]] = ()
+    """What the program calls its shared memory."""
     """Instructions that a wave may execute, as `Wave.steps` counts them."""
 
     @property
@@ -231,14 +254,17 @@ class Wave:
         return x, y, z
 
     def shared_name(self, offset: int) -> str:
-        """What messages call a place in shared memory: `full+8 (shared address 0x408)`."""
+        """What messages call a place in shared memory: `full[1] (shared address 0x408)`; by the PTX `full+8`."""
         inside = [
             one for one in self.variables if one.offset <= offset and (offset < one.offset + one.size or not one.size)
         ]
         address = f"shared address {offset:#x}"
         if not inside:
             return address
-        start = offset - inside[-1].offset
+        variable, start = inside[-1].name, offset - inside[-1].offset
+        for one in (Named(*each) for each in self.launch.places):
+            if one.variable == variable and one.first <= start < one.first + one.size:
+                return f"{one.at(start)} ({address})"
         return f"{inside[-1].name}{f'+{start}' if start else ''} ({address})"
 
     def threads_name(self, threads: Threads) -> str:
