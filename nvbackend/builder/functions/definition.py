@@ -63,7 +63,7 @@ class FunctionDefinition:
     """A function of the device, which is called with a builder and its arguments."""
 
     def __init__(self, function: Callable[..., Any], inline: bool, name: str | None) -> None:
-        called = str(name or getattr(function, "__name__", "the function"))
+        called = str(getattr(function, "__name__", "the function") if name is None else name)
         if (fault := function_problem(function)) is not None:
             DECLARATION.fail(function=called, problem=fault[0], advice=fault[1])
         if not is_ptx_name(called):

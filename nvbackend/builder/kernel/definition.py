@@ -89,7 +89,7 @@ def kernel(
     @user_facing
     def decorate(function: Callable[..., None]) -> KernelDefinition:
         check_function(function)
-        chosen = name or function.__name__
+        chosen = function.__name__ if name is None else name
         bounds = threads, cluster, min_ctas, max_registers
         return KernelDefinition(function, parsed, *bounds, chosen, examples, None, allow, math, severity, rules)
 
@@ -197,7 +197,7 @@ class KernelDefinition(NotLoaded):
         """
         for constant in constants:
             self._check_constants({constant: None}, needed=False)
-        bound, chosen = {**self._bound, **constants}, name or self.name
+        bound, chosen = {**self._bound, **constants}, self.name if name is None else name
         bounds = self.threads, self.cluster, self.min_ctas, self.max_registers
         more: dict[str, Any] = {"allow": self.allow, "math": self.math, "severity": self.severity, "rules": self.rules}
         return KernelDefinition(self._function, self.target, *bounds, chosen, self.examples, bound, **more)

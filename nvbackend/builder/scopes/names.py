@@ -19,7 +19,7 @@ LONGEST = 256
 NAME = Rule(
     id="value.name",
     message="{shown} is not a name: it has {problem}",
-    fix="use at most {longest} printable characters",
+    fix="use 1 to {longest} printable characters",
     why="LLVM would cut it, or end in the middle of it, and not read the module.",
     reference="LLVM Language Reference, identifiers; LLVM Value.cpp (names of local values)",
 )
@@ -42,9 +42,11 @@ def name_fault(name: object) -> Diagnostic | None:
     """What is wrong with a name, None where nothing is."""
     if not isinstance(name, str):
         raise TypeError("names are text")  # the boundary knows which argument of the call it is
-    if len(name) <= LONGEST and name.isprintable():
+    if 0 < len(name) <= LONGEST and name.isprintable():
         return None
-    if len(name) > LONGEST:
+    if not name:
+        problem = "no characters"
+    elif len(name) > LONGEST:
         problem = f"{len(name)} characters"
     else:
         problem = f"the character {next(character for character in name if not character.isprintable())!a}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from nvbackend.builder.core.local import Local
 from nvbackend.builder.core.variables import Variable, make_variable, select
+from nvbackend.builder.scopes.names import check_name
 from nvbackend.builder.scopes.rules import SUB_BYTE
 from nvbackend.builder.tiles.coordinates import check_closed, check_inside
 from nvbackend.builder.values.placed import Placed, TilePlaces
@@ -238,5 +239,6 @@ def make_registers(
         problem = f"it has {product(layout.shape)} coordinates"
         REGISTERS.fail(layout=layout, element=element, offset=0, problem=problem)
     kind = u32 if element.bits < REGISTER_BITS else element
+    check_name(name)
     cells = [make_variable(k, 0, kind, name=name if count == 1 else f"{name}.{index}") for index in range(count)]
     return RegisterTensor(k, element, layout, cells, places=places)

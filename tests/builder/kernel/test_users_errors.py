@@ -89,6 +89,7 @@ def wide_box(k, x: SMALL):
         (plain, "sm_90a", {"threads": 32, "cluster": 32}, "cluster.size"),
         (plain, "sm_80", {"threads": 32, "cluster": 2}, "cluster.target"),
         (plain, "sm_90a", {"threads": 32, "name": "my kernel"}, "kernel.name"),
+        (plain, "sm_90a", {"threads": 32, "name": ""}, "kernel.name"),
         (unannotated, "sm_90a", {"threads": 32}, "kernel.parameter"),
         (wide_box, "sm_90a", {"threads": 32}, "kernel.parameter-fact"),
     ],

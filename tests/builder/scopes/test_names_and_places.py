@@ -11,8 +11,8 @@ from nvbackend.layout import Layout
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
 from tests.support.process import python_output, run_python
 
-BAD_NAMES = {"long": "a" * 5000, "NUL": "a\0b", "line": "a\nb", "surrogate": "\ud800"}
-GOOD_NAMES = ["", "a{b}", 'quo"ted', "a.b c", "%x", "naïve", "back\\slash", "a" * 250]
+BAD_NAMES = {"empty": "", "long": "a" * 5000, "NUL": "a\0b", "line": "a\nb", "surrogate": "\ud800"}
+GOOD_NAMES = ["a{b}", 'quo"ted', "a.b c", "%x", "naïve", "back\\slash", "a" * 250]
 
 
 def builder(name="value", target="sm_90a") -> KernelBuilder:
