@@ -6,6 +6,8 @@ from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from nvbackend.diagnostics.arguments import wrong_arguments
+
 if TYPE_CHECKING:
     from nvbackend.codegen.compiled import CompiledKernel
     from nvbackend.isel.machine.function import MachineFunction
@@ -46,12 +48,13 @@ class Ahead:
     def start(self, ir_text: str, signature: Signature, machine: MachineFunction) -> None:
         """Compile to PTX, and start ptxas. What is to be dumped waits for the dry run."""
         from nvbackend.codegen.looking.asked import DUMP, asked
-        from nvbackend.codegen.stages.compiling import compiling
+        from nvbackend.codegen.stages.compiling import compile_kernel, compiling
 
-        if asked(DUMP):
+        arguments = ir_text, signature, machine, machine.target
+        if asked(DUMP) or wrong_arguments(compile_kernel, arguments, self._options):
             return
         try:
-            self._steps = compiling(ir_text, signature, machine, machine.target, **self._options)
+            self._steps = compiling(*arguments, **self._options)
             next(self._steps)
         except StopIteration as end:
             self._compiled, self._steps = end.value, None

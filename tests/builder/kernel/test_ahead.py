@@ -136,3 +136,14 @@ def test_a_builder_compiles_ahead_too(processes: list[Popen[str]]) -> None:
         warnings.simplefilter("error")
         assert built().compile(cache=NO_CACHE) == built().finish().compile(cache=NO_CACHE)
     assert len(processes) == 2
+
+
+@pytest.mark.parametrize("options", [{"assemble": "yes"}, {"isolated": "no"}, {"isolated": 1.0}])
+def test_an_option_of_another_kind_is_refused(options: dict[str, Any]) -> None:
+    """What was begun with it does not count."""
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        right.compile(cache=NO_CACHE, **options)
+    assert rules_of(caught) == ["call.argument"]
+    ((name, value),) = options.items()
+    assert f"{name} must be " in caught.value.diagnostics[0].message
+    assert repr(value) in caught.value.diagnostics[0].message
