@@ -27,7 +27,7 @@ from nvbackend.diagnostics.diagnostic import (
     printed,
     with_article,
 )
-from nvbackend.diagnostics.spelling import element_name
+from nvbackend.diagnostics.spelling import element_name, with_unknown
 
 ARGUMENT = Rule(
     id="call.argument",
@@ -78,7 +78,7 @@ def wrong_arguments(
         bound = signature.bind(*args, **kwargs).arguments
     except TypeError as error:
         instead = str(getattr(type(args[0]), "__of_a_value__", "")) if args else ""
-        return [_diagnose(name, str(error), signature, instead.format(*args[:1]))]
+        return [_diagnose(name, with_unknown(error, kwargs, signature), signature, instead.format(*args[:1]))]
     scope = getattr(function, "__globals__", {})
     return [
         _diagnose(name, _misfit(place, value, wanted), signature, _instead(name, parameter, value))

@@ -159,11 +159,14 @@ AT_RUN_TIME = ("Value", "Variable")
 
 _COUNTED = re.compile(r"(?<![\w.])(\d+) ((?!of )(?:[a-z]+ )?[a-z]{3,}|CTA)\((s|es)\)")
 """A number, what it counts, and the ending of more than one of them."""
+_LONG_NUMBER = re.compile(r"(?<![0-9A-Za-z.])[0-9]{41,}(?![0-9A-Za-z_.])")
+"""Of more digits than any number has that is meant."""
 
 
 def _filled(text: str, values: Mapping[str, object]) -> str:
-    """`text` with `values` filled in: "{size} byte(s)" is "1 byte" or "4 bytes"."""
-    return _COUNTED.sub(lambda at: f"{at[1]} {at[2]}{'' if at[1] == '1' else at[3]}", _with(text, values))
+    """`text` with `values` filled in: "{size} byte(s)" is "1 byte" or "4 bytes". Of a long number, how long it is."""
+    filled = _LONG_NUMBER.sub(lambda at: f"{at[0][:8]}... ({len(at[0])} digits)", _with(text, values))
+    return _COUNTED.sub(lambda at: f"{at[1]} {at[2]}{'' if at[1] == '1' else at[3]}", filled)
 
 
 def _with(text: str, values: Mapping[str, object]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable
 
@@ -31,6 +32,17 @@ def one_of(name: str, known: Iterable[str]) -> str:
     near = misspelt(name, names)[:_MOST_ASKED]
     asked = f"did you mean {' or '.join(near)}? Otherwise " if near else ""
     return f"{asked}use one of {', '.join(names)}" if len(names) > 1 else f"use {names[0]}"
+
+
+def with_unknown(error: TypeError, names: Iterable[str], signature: inspect.Signature) -> str:
+    """What Python says of a call that lacks an argument, with the names given that the function does not take."""
+    taken = signature.parameters
+    if not str(error).startswith("missing") or any(each.kind is each.VAR_KEYWORD for each in taken.values()):
+        return str(error)
+    unknown = [name for name in names if name not in taken]
+    meant = {name: misspelt(name, taken)[:_MOST_ASKED] for name in unknown}
+    parts = [f"it takes no {name!r}{f': is {near[0]!r} meant?' if near else ''}" for name, near in meant.items()]
+    return "; ".join([str(error), *parts])
 
 
 def _slips(a: str, b: str, most: int) -> int:

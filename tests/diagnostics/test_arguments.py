@@ -38,6 +38,8 @@ def builder() -> tuple:
         (lambda k, out, a: k.wgmma.wait_group(a), "pending must be int, not <s32"),
         (lambda k, out, a: k.wgmma.wait_group(1.0), "pending must be int, not 1.0 (a float)"),
         (lambda k, out, a: k.shared(), "missing a required argument: 'element'"),
+        (lambda k, out, a: k.shared(f16, cout=4), "'count'; it takes no 'cout': is 'count' meant?"),
+        (lambda k, out, a: k.shared(f16, elements=4), "argument: 'count'; it takes no 'elements'"),
         (lambda k, out, a: k.barrier.sync(id=3), "unexpected keyword argument 'id'"),
         (
             lambda k, out, a: nvb.SmemLayout("K", nvb.SwizzleMode.B128, f16, 64, 64),

@@ -237,3 +237,17 @@ def test_a_line_that_is_reached_by_two_calls_is_told_once_with_both() -> None:
 def test_what_is_counted_is_one_or_several(template: str, count: object, text: str) -> None:
     assert Rule("house.count", template, template).diagnose(n=count).message == text
     assert Rule("house.count", template, template).diagnose(n=count).fix == text
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [(10**39, "1" + "0" * 39), (10**41, "10000000... (42 digits)"), (-(10**400), "-10000000... (401 digits)")],
+)
+def test_a_number_that_nobody_means_is_not_printed_whole(number: int, shown: str) -> None:
+    """Nor in a text that names it so, as CuTe does; digits that are a part of a word stay."""
+    made = Rule("made-up.number", "{given} and _{given}", "use a smaller one than {given}")
+    found = made.diagnose(given=number)
+    assert found.message == f"{shown} and _{shown}"
+    assert found.fix == f"use a smaller one than {shown}"
+    name = "x" + "1" * 50
+    assert made.diagnose(given=name).message == f"{name} and _{name}"
