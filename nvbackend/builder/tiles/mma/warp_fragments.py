@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -16,6 +17,7 @@ from nvbackend.builder.tiles.tiled_copy import copy_part
 from nvbackend.intrinsics.fragments.mma import chunk_width
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, f32, tf32, u16, u32, ue8m0
 from nvbackend.layout import AnyLayout, Layout, make_layout, size, zipped_divide
+from nvbackend.layout.algebra.inttuple import leaves
 from nvbackend.layout.algebra.swizzle import BYTE_BITS
 from nvbackend.tiled import MmaOperand, Partition, ThrMMA, TiledMMA
 from nvbackend.tiled.operand import Beside
@@ -166,6 +168,19 @@ class WarpFragments:
             problem = f"the sums are of {wanted}, and the tile that they are stored to is of {tile.element}"
             instead = "convert them: acc.elements().store(tile, where=...), or mma.axpby(1.0, acc, 0, tile, where=...)"
             self._refuse("D", problem, _if_it_holds(wanted, instead))
+
+    def check_extents(self, tile: Tensor, shape: tuple[int, int]) -> None:
+        """Raises warp-mma.fragment for a tile of other extents than the sums, and tiled-mma.tile if none fill it."""
+        modes = tile.shape if isinstance(tile.shape, tuple) else (tile.shape,)
+        if not all(isinstance(extent, int) for mode in modes for extent in leaves(mode)):
+            return  # known when the kernel runs
+        extents = tuple(math.prod(leaves(mode)) for mode in modes)
+        if extents != shape:
+            self.thread.partition_C(Layout(extents))
+            stored, wanted = (" x ".join(map(str, sizes)) for sizes in (extents, shape))
+            problem = f"the sums are of a tile of {wanted}, and the tile that they are stored to is of {stored}"
+            whole = f", or take k.tiled_mma(..., tile={extents}) for all of it" if len(extents) == len(shape) else ""
+            self._refuse("D", problem, f"store to a part of {wanted}: tensor.tile({shape}, (row, column)){whole}")
 
     def _check_beside(self, what: str, tile: Tensor, wanted: ElementType) -> None:
         if tile.element is not wanted:

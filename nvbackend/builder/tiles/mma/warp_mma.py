@@ -247,6 +247,7 @@ class TiledWarpMma(KnownAttributes):
         `acc.elements().store`, which converts. Raises tiled-mma.tile, warp-mma.fragment.
         """
         self._fragments.check_stored(tile)
+        self._fragments.check_extents(tile, self.shape)
         with self._those_with_sums():
             store_fitting(self._k, acc, tile, self.thread.partition_C, where)
 
@@ -268,6 +269,8 @@ class TiledWarpMma(KnownAttributes):
         tiled-mma.tile, and what `k.copy` raises.
         """
         source = tile if c is None else c
+        for written_or_read in (tile, source):
+            self._fragments.check_extents(written_or_read, self.shape)
         form = Axpby(self._k, alpha, beta, acc.element, tile.element, source.element)
         with self._those_with_sums():
             axpby_fitting(self._k, form, acc, tile, source, self.thread.partition_C, where)

@@ -211,11 +211,15 @@ def test_registers_of_a_are_multiplied_step_by_step():
         ({"tile": (96, 64)}, "tiled-mma.tile"),
         ({"atom_layout": (1, 1, 1, 2)}, "tiled-mma.atom-layout"),
         ({"permutation": (96,)}, "tiled-mma.permutation"),
+        ({"permutation": (-32,)}, "tiled-mma.permutation"),
+        ({"permutation": (True,)}, "tiled-mma.permutation"),
     ],
 )
 def test_a_tiling_that_is_none(how, rule):
     with pytest.raises(nvb.DiagnosticError) as caught:
         builder().tiled_mma(REQUEST, **how)
+    if "permutation" in how and how["permutation"] != (96,):
+        assert f"permutation {how['permutation'][0]} of M" in caught.value.diagnostics[0].message
     assert [one.rule_id for one in caught.value.diagnostics] == [rule]
     assert caught.value.diagnostics[0].location.file == __file__
 

@@ -271,6 +271,18 @@ def stored_as_another_type():
     mma.store(mma.accumulator(), scene.tile)
 
 
+def stored_to_two_tiles():
+    scene = Scene()
+    mma = scene.mma()
+    mma.store(mma.accumulator(), scene.k.tensor(scene.c, Layout((128, 64), (64, 1))))
+
+
+def added_to_two_tiles():
+    scene = Scene()
+    mma = scene.mma()
+    mma.axpby(1.0, mma.accumulator(), 1.0, scene.k.tensor(scene.c, Layout((64, 128), (128, 1))))
+
+
 def accumulators_as_operand():
     scene = Scene()
     mma = scene.mma()
@@ -333,6 +345,8 @@ MISTAKES = {
     sums_of_another_type: ("warp-mma.atom", "it adds f16 and gives f32"),
     another_type: ("warp-mma.fragment", "the tile is of f32, and f16 is wanted"),
     stored_as_another_type: ("warp-mma.fragment", "convert them: acc.elements().store(tile, where=...)"),
+    stored_to_two_tiles: ("warp-mma.fragment", "store to a part of 64 x 64: tensor.tile((64, 64), (row, column)), or"),
+    added_to_two_tiles: ("warp-mma.fragment", "they are stored to is of 64 x 128"),
     accumulators_as_operand: ("warp-mma.fragment", "make it with mma.fragment_a"),
     half_a_tile: ("tiled-mma.gemm", "A has 4 atoms along K, B 2"),
     factors_of_what_has_none: ("warp-mma.fragment", "its products are not scaled"),
