@@ -25,6 +25,11 @@ _ELF = b"\x7fELF"
 _FATBIN = (b"\x50\xed\x55\xba", b"!<arch>")
 _SAVED = b"PK\x03\x04"
 """How a zip begins."""
+_SOURCES = {
+    ".py": ("Python", "nvbackend build {} judges its kernels; or give the PTX that another compiler made of it"),
+    ".cu": ("CUDA C++", "nvcc -ptx {} makes PTX of it"),
+}
+"""Programs in other languages, by the ends of their files' names: what makes them, or PTX of them, judged."""
 
 
 def add_to(commands: Commands) -> None:
@@ -75,6 +80,9 @@ def _texts(file: str, target: str | None) -> Iterator[tuple[str, str]]:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
         rules.LINT.fail(problem=f"{file} is not text", fix="name a file of PTX or LLVM IR")
+    for ending, (language, fix) in _SOURCES.items():
+        if file.endswith(ending):
+            rules.LINT.fail(problem=f"{file} is a program of {language}, not PTX", fix=fix.format(file))
     if not file.endswith((".ll", ".bc")):
         if target is not None:
             rules.LINT.fail(problem=f"{file} is PTX, which names its own target", fix="leave --target out")

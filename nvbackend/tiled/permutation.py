@@ -33,7 +33,8 @@ def _checked(atom: MmaAtom, atom_layout: Layout, place: int, entry: Any) -> Perm
     step = atom.shape[place] * size(atom_layout, place)
 
     def fail(problem: str, instead: str) -> NoReturn:
-        shown = text(entry) if isinstance(entry, int) else str(entry)
+        is_extent = isinstance(entry, int) and not isinstance(entry, bool) and entry > 0
+        shown = text(entry) if is_extent else str(entry)
         PERMUTATION.fail(given=shown, dimension=_NAMES[place], mma=atom, problem=problem, instead=instead)
 
     if entry is None:
@@ -41,7 +42,9 @@ def _checked(atom: MmaAtom, atom_layout: Layout, place: int, entry: Any) -> Perm
     if isinstance(entry, bool) or not isinstance(entry, int | Layout):
         fail("it is neither an extent nor a layout", "give an integer, a layout, or _ for what it is without")
     extent = size(entry) if isinstance(entry, Layout) else entry
-    if extent < step or extent % step:
+    if extent < 1:
+        fail("an extent is a positive number", f"let it be {step}, or a multiple of that")
+    if extent % step:
         nearest = max(1, -(-extent // step)) * step
         fail(f"its {extent} elements are not a multiple of the {step} that all atoms take", f"let it have {nearest}")
     if isinstance(entry, Layout):

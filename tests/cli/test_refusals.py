@@ -32,6 +32,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["lint", "none.ptx"], "none.ptx cannot be read: No such file or directory", "name a file of PTX or LLVM IR"),
         (["lint", "bytes.ptx"], "bytes.ptx is not text", "name a file of PTX or LLVM IR"),
         (
+            ["lint", "empty.py"],
+            "empty.py is a program of Python, not PTX",
+            "nvbackend build empty.py judges its kernels",
+        ),
+        (
             ["lint", "empty.ptx", "--target", "sm_90a"],
             "empty.ptx is PTX, which names its own target",
             "leave --target out",

@@ -132,7 +132,8 @@ class ExternFunction:
         if wanted[0] != wanted[1]:
             shown = ", ".join(map(abi.shown, function.parameters)) or "nothing"
             self._fail(
-                f"{wanted[0]} parameters are declared, and its text has {wanted[1]}: {shown}",
+                f"{wanted[0]} parameter{' is' if wanted[0] == 1 else 's are'} declared, and its text has {wanted[1]}: "
+                f"{shown}",
                 "declare those of the text",
             )
         for (name, kind), own in zip(self._kinds.items(), function.parameters, strict=True):

@@ -305,7 +305,7 @@ def test_a_pure_call_without_a_use_is_left_out() -> None:
         ("is_odd", {"n": f64}, (), "its parameter n is declared f64, and its text has .param .b32 is_odd_param_0"),
         ("is_odd", {"n": ROW}, (), "its parameter n is declared a pointer to f32"),
         ("is_odd", {"n": i32, "m": i32}, (), "2 parameters are declared, and its text has 1"),
-        ("clocked", {"n": i32}, ("volatile",), "1 parameters are declared, and its text has 0: nothing"),
+        ("clocked", {"n": i32}, ("volatile",), "1 parameter is declared, and its text has 0: nothing"),
         ("is_odd", {"n": nvb.s4}, (), "which C passes in no way"),
         ("is_odd", {"n": i32}, ("reads n",), "effects has 'reads n'"),
         ("swapped", {"row": nvb.Pointer(f32, const=True), "i": i32, "j": i32}, ("writes row",), "declared const"),
