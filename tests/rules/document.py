@@ -40,8 +40,9 @@ The names of `nvbackend` itself, and
 def document() -> str:
     """The text of docs/rules.md."""
     shown = {one.rule: one for one in examples()}
-    # The simulator declares some ids again, for what the verifier refuses before: the page has the verifier's texts.
-    declared = {one.rule.id: one.rule for one in reversed(declared_rules())}
+    # Dry runs and the simulator declare ids again, for what the verifier refuses before: the page has its texts.
+    last_first = reversed(declared_rules())
+    declared = {one.rule.id: one.rule for one in sorted(last_first, key=lambda one: not one.module.startswith(_RUNS))}
     rules = [declared[id] for id in sorted(shown)]
     families = sorted({family_of(id) for id in shown})
     parts = [TITLE.format(count=len(rules)), *_contents(families, rules), SETUP.format(source=_helpers())]
@@ -104,13 +105,16 @@ def _section(rule: Rule, shown: Example) -> Iterator[str]:
     yield from (f"{_fix(rule)}Source: {rule.reference}.", "")
 
 
+_RUNS = ("nvbackend.dry_run", "nvbackend.simulator")
 CHOSEN = ("{advice}", "{instead}", "{fix}")
 """Where a fix holds what is chosen by what was written."""
+_GLUED = re.compile(r"\w\{[a-z]+\}|\{[a-z]+\}\w")
+"""A part of a sentence that a fix has or has not: it touches a word."""
 
 
 def _fix(rule: Rule) -> str:
     """The fix with its values to fill in; of one that is chosen when the rule is broken, that of the program shown."""
-    if _says_something(rule.fix) and not any(value in rule.fix for value in CHOSEN):
+    if _says_something(rule.fix) and not any(value in rule.fix for value in CHOSEN) and not _GLUED.search(rule.fix):
         return f"Fix: {_one_line(rule.fix)}. "
     printed = (GOLDENS / f"{family_of(rule.id)}.txt").read_text(encoding="utf-8")
     found = re.search(
