@@ -119,7 +119,7 @@ def compile_ir(ir_text: str, target: Target, *, optimize: int = 3) -> LlvmResult
         from_passes = str(module)
         optimized_ir = _rewritten(from_passes)
         with module if optimized_ir == from_passes else _parse(optimized_ir, context) as chosen:
-            ptx = with_callers(str(machine.emit_assembly(chosen)), ir_text, target.ptx_version)
+            ptx = with_callers(in_words(str(machine.emit_assembly(chosen))), ir_text, target.ptx_version)
         printed = time.perf_counter()
     _refuse_unknown_intrinsics(ptx)
     timings = {PARSE: parsed - start, OPTIMISE: optimised - parsed, PRINT: printed - optimised}
@@ -136,8 +136,8 @@ def llvm_version() -> str:
 
 
 def _rewritten(optimized_ir: str) -> str:
-    """What LLVM's code generator or ptxas would take wrongly, or long for, in other words."""
-    return cut(in_words(apart_from_truth(signs_kept(optimized_ir))))
+    """The IR, with what LLVM's code generator or ptxas would take wrongly, or long for, in other words."""
+    return cut(apart_from_truth(signs_kept(optimized_ir)))
 
 
 @functools.cache

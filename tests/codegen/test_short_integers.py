@@ -81,6 +81,7 @@ OPERATIONS = {
     "max": ("call {t} @llvm.smax.{n}({t} %{value}, {t} {zero})", "max.s32"),
     "neg": ("sub {t} {zero}, %{value}", "neg.s32"),
     "abs": ("call {t} @llvm.abs.{n}({t} %{value}, i1 false)", "abs.s32"),
+    "product": ("mul {t} %{value}, {power}", "neg.s32"),
 }
 
 
@@ -90,18 +91,22 @@ OPERATIONS = {
 def test_the_operation_is_one_on_words(operation, count, optimize):
     kind, name = (f"<{count} x i16>", f"v{count}i16") if count > 1 else ("i16", "i16")
     zero, value = "zeroinitializer" if count > 1 else "0", "word.9"
+    power = "splat (i16 -16384)" if count > 1 else "-16384"
     called, expected = OPERATIONS[operation]
     text = f"""target triple = "nvptx64-nvidia-cuda"
 declare {kind} @llvm.smax.{name}({kind}, {kind})
 declare {kind} @llvm.abs.{name}({kind}, i1)
 define ptx_kernel void @k(ptr addrspace(1) %out, {kind} %{value}) {{
-  %r = {called.format(t=kind, n=name, value=value, zero=zero)}
+  %r = {called.format(t=kind, n=name, value=value, zero=zero, power=power)}
   store {kind} %r, ptr addrspace(1) %out
   ret void
 }}
 """
     ptx = compile_ir(text, Target.parse("sm_90a"), optimize=optimize).ptx
-    assert re.findall(r"(?:max|neg|abs)\.\w+", ptx) == [expected] * count
+    if operation == "max" and count > 1:
+        assert len(re.findall(r"max\.s16x2 \t(%\w+),.*; prmt\.b32 \1, \1, 0, 0x3210;", ptx)) == count // 2
+    else:
+        assert re.findall(r"(?:max|neg|abs)\.\w+", ptx) == [expected] * count
 
 
 @on_devices
@@ -111,16 +116,17 @@ def test_the_least_number_negated_is_itself():
     @nvb.kernel("sm_90", threads=THREADS)
     def kernel(k, x: nvb.Pointer[s16], out: nvb.Pointer[s32]):
         t = k.thread_id()
-        for place, value in enumerate((-x[t], k.math.abs(x[t]), (x[t] * -1) * -1)):
+        negated_bytes = (-x[t].to(s8)).to(s16)
+        for place, value in enumerate((-x[t], k.math.abs(x[t]), x[t] * -16384, negated_bytes)):
             out[t + place * 3 * THREADS] = value.to(s32)
             out[t + (place * 3 + 1) * THREADS] = (value < 7).to(s32)
             out[t + (place * 3 + 2) * THREADS] = (value >> 3).to(s32)
 
-    x = np.resize(np.array([-32768, -32767, 32767, -1, 0, 8], np.int16), THREADS)
-    out = cuda.to_device(np.zeros(9 * THREADS, np.int32))
+    x = np.resize(np.array([-32768, -32767, 32767, -1, 0, 8, -128, 2], np.int16), THREADS)
+    out = cuda.to_device(np.zeros(12 * THREADS, np.int32))
     loaded = runtime.load(kernel.compile())
     loaded.launch(1, cuda.to_device(x), out)
     loaded.synchronize()
-    values = [-x, np.abs(x), x]
+    values = [-x, np.abs(x), x * np.int16(-16384), (-x.astype(np.int8)).astype(np.int16)]
     expected = np.concatenate([part for value in values for part in (value, value < 7, value >> 3)])
     np.testing.assert_array_equal(np.asarray(out.copy_to_host()), expected)

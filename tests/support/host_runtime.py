@@ -15,12 +15,6 @@ _THROUGH_A_WORD = r"\{ \.reg \.b32 word; cvt\.u32\.u16 word, \$1; cvt\.u16\.u32 
 _SAME_HALF = rf'(?:tail )?call i16 asm "(?:{_MOVED}|{_THROUGH_A_WORD})", "=h,h"\(i16 ([^)]+)\)(?: #\d+)?'
 _SAME_WORD = r'call i32 asm "prmt\.b32 \$0, \$1, 0, 0x3210;", "=r,r"\(i32 ([^)]+)\)'
 """What only keeps a value from an optimiser: 16 bits, moved, or through a word and back; the bytes of a word."""
-_ON_A_WORD = {
-    r"max\.s32 \$0, \$1, 0": r"call i32 @llvm.smax.i32(i32 \1, i32 0)",
-    r"abs\.s32 \$0, \$1": r"call i32 @llvm.abs.i32(i32 \1, i1 false)",
-    r"neg\.s32 \$0, \$1": r"sub i32 0, \1",
-}
-"""What is computed in 32 bits."""
 _PACK = r'(?:tail )?call (i\d+) asm "cvt\.rn\.(?:satfinite\.)?(\w+x2)\.f32 \$0, \$1, \$2;", "=[rh],f,f"'
 ROW = "host.row"
 """The global variable that stands for the thread's index."""
@@ -34,8 +28,6 @@ def localised(ir_text: str) -> str:
     text = re.sub(r"@(\"?)llvm\.(nvvm|minimum|maximum|minimumnum|maximumnum|minnum|maxnum)\.", r"@\1host.\2.", text)
     text = re.sub(_SAME_HALF, r"add i16 0, \1", text)
     text = re.sub(_SAME_WORD, r"add i32 0, \1", text)
-    for asm, plain in _ON_A_WORD.items():
-        text = re.sub(rf'call i32 asm "{asm};", "=r,r"\(i32 ([^)]+)\)', plain, text)
     text = re.sub(_PACK, r"call \1 @host.\2", text)
     return re.sub(
         r"= (sitofp|uitofp)(?: nneg)? i(\d+) (\S+) to (half|bfloat)", r"= call \4 @host.\1.i\2.\4(i\2 \3)", text
@@ -46,9 +38,6 @@ def _declarations(text: str) -> str:
     packed = sorted(set(re.findall(r"call i(\d+) @host\.(\w+x2)", text)))
     used = set(re.findall(r"= (sitofp|uitofp)(?: nneg)? i(\d+) \S+ to (half|bfloat)", text))
     lines = [f"declare i{bits} @host.{pair}(float, float)" for bits, pair in packed]
-    for name, other in (("smax", "i32"), ("abs", "i1")):
-        called = f"@llvm.{name}.i32(i32"
-        lines += [f"declare i32 {called}, {other})"] * (called in text and f"declare i32 {called}" not in text)
     return (
         "\n"
         + "\n".join(lines)
