@@ -15,7 +15,7 @@ from nvbackend.simulator.calls.together import warpgroups
 from nvbackend.simulator.events import Addresses, Bits, By, Pending, Threads
 from nvbackend.simulator.machine.compiling import Compiling
 from nvbackend.simulator.machine.in_flight import Flights, written_in_flight
-from nvbackend.simulator.machine.lanes import WARPGROUP, Lanes
+from nvbackend.simulator.machine.lanes import WARP, WARPGROUP, Lanes
 from nvbackend.simulator.machine.wave import Reader, Step, Wave, Writer
 from nvbackend.simulator.memory import windows
 from nvbackend.simulator.sync.groups import WgmmaGroups
@@ -169,27 +169,36 @@ class _Operation(Pending):
         threads = self.threads.reshape(-1, WARPGROUP)[chosen].ravel()
         lanes = Lanes(threads, full=len(threads) == wave.size)
         firsts = threads[::WARPGROUP]
+        of_a, of_b = form.k_major
         if form.a is None:
             assert self.a_words is not None
-            a = self._matrices(firsts, self.a_words[chosen], M, found.row_bytes("a"), k_major=form.k_major[0])
+            own = WARP * np.arange(WARPGROUP // WARP)
+            a = self._matrices(firsts, self.a_words[chosen], M, found.row_bytes("a"), k_major=of_a, warps=own)
         else:
             a = found.a.matrix(form.a(wave, lanes))
         assert self.b_words is not None
-        b = self._matrices(firsts, self.b_words[chosen], found.n, found.row_bytes("b"), k_major=form.k_major[1])
+        one = np.zeros(1, np.int64)
+        b = self._matrices(firsts, self.b_words[chosen], found.n, found.row_bytes("b"), k_major=of_b, warps=one)
         extras: dict[str, Any] = {"signs": form.signs}
         if form.metadata is not None:
             extras |= {"metadata": form.metadata(wave, lanes), "selector": form.selector}
         before = form.d(wave, lanes) if adds else None
         form.write(wave, lanes, found.call(a, b, before, **extras))
 
-    def _matrices(self, firsts: Threads, words: NDArray[np.uint64], rows: int, size: int, *, k_major: bool) -> Bits:
-        """The operand of each warpgroup by its descriptor: codes of shape (warpgroups, rows, K)."""
+    def _matrices(
+        self, firsts: Threads, words: NDArray[np.uint64], rows: int, size: int, *, k_major: bool, warps: Threads
+    ) -> Bits:
+        """The operand of each warpgroup by its descriptor: codes of shape (warpgroups, rows, K).
+
+        `warps` are the threads of a warpgroup that read it, each its part of the rows: every warp reads its own of A.
+        """
         bits = self.form.found.bits
         read = {word: descriptors.of_wgmma(word) for word in set(words.tolist())}
         chunks = {word: one.chunks(rows, size, k_major=k_major, bits=bits) for word, one in read.items()}
         ranks = self.wave.rank(firsts).astype(np.uint64) << np.uint64(windows.RANK_SHIFT)
         addresses: Addresses = np.stack([chunks[word] for word in words.tolist()]) | ranks[:, None, None]
-        by = By(self.site, np.repeat(firsts, addresses[0].size), operation=self, proxy="async")
+        readers = np.repeat(firsts[:, None] + warps, addresses[0].size // len(warps))
+        by = By(self.site, readers, operation=self, proxy="async")
         data = self.wave.read(by, "shared::cta", addresses, descriptors.CHUNK)
         for word, each, first in zip(words.tolist(), addresses, firsts, strict=True):
             one = By(self.site, np.array([first]), operation=self, proxy="async")
