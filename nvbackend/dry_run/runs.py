@@ -40,6 +40,7 @@ from nvbackend.dry_run.scenario.rounds import Rounds
 from nvbackend.dry_run.seam import Exceeded, Launch, MakeProtocols
 from nvbackend.dry_run.subject import Subject, compiled, run
 from nvbackend.dry_run.values.arithmetic import signed
+from nvbackend.intrinsics.row.types import Scalar
 from nvbackend.isel.machine.function import MachineInstr
 
 ENOUGH = 2000
@@ -181,11 +182,15 @@ class Runs:
     def _ends(self, few: FewSteps, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
         """What runs show with the least and the greatest value of parameters that declare a few, as of stages.
 
+        So do those that declare both ends and decide about no loop, as the bytes of a copy: they make no run longer.
         `chosen` are the parameters of the first run, `steps` is what it took. These runs take nothing from the others.
         """
         spent, self._spent = self._spent, 0
         allowed = max(ENOUGH, 2 * steps)
-        ends = [(name, (each[0], each[-1])) for name, each in self._few_values()]
+        loops = few.loops
+        declared = ((name, scalar) for name, scalar in self._subject.scalars.items() if _has_ends(scalar))
+        both = [(name, each.values) for name, each in declared if len(each.values) <= FEW_VALUES or name not in loops]
+        ends = [(name, (each[0], each[-1])) for name, each in both]
         found = self._of_values(few, ends, chosen, allowed - steps)
         self._spent = spent
         return found
@@ -266,7 +271,7 @@ class Runs:
         return [
             (name, scalar.values)
             for name, scalar in self._subject.scalars.items()
-            if scalar.minimum is not None and scalar.maximum is not None and len(scalar.values) <= FEW_VALUES
+            if _has_ends(scalar) and len(scalar.values) <= FEW_VALUES
         ]
 
     def _of_values(
@@ -395,13 +400,16 @@ class Runs:
             return [with_data(one, machine.choices.of_memory()) for one in found], machine
 
     def _promised(self, given: Mapping[str, int]) -> Callable[[MachineInstr, str], frozenset[str]]:
-        """The parameters that decide how far an index goes, but for those that the author gave.
+        """The parameters that decide how far an index goes, but for those that the author gave, and for one that
+        decides it alone and declares how large it may be.
 
         None where some of them make the laps of a ring too, so that they are larger than it is.
         """
 
         def promised(instr: MachineInstr, operand: str) -> frozenset[str]:
             names = self._promises.of(instr, operand).difference(given)
+            if len(names) == 1 and _has_ends(self._subject.scalars[next(iter(names))]):
+                return frozenset()
             return names if names.isdisjoint(self._laps.of(instr, operand)) else frozenset()
 
         return promised
@@ -420,3 +428,8 @@ class Runs:
             function=subject.machine,
         )
         return scale.launch(base)
+
+
+def _has_ends(scalar: Scalar) -> bool:
+    """Whether a parameter declares its least and its greatest value."""
+    return scalar.minimum is not None and scalar.maximum is not None

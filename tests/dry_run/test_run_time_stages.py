@@ -3,8 +3,6 @@
 The witness is NumPy: a wrong wrap of the ring gives wrong numbers in some order of the warps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest
@@ -63,3 +61,35 @@ def test_a_ring_that_comes_round_is_judged(wrap: str) -> None:
     with pytest.raises(nvb.DiagnosticError) as caught:
         _ring(WRAPS[wrap], 1).build()
     assert {one.rule_id for one in caught.value.diagnostics} <= ORDERED
+
+
+def _copied(most: int | None, by: int, wide: int) -> nvb.KernelDefinition:
+    """A bulk copy of `by` bytes for each of n elements, into room for `wide` of four bytes."""
+
+    @nvb.kernel("sm_90", threads=64)
+    def copied(k, x: F32, y: F32, n: i32(minimum=4, maximum=most, multiple_of=4)):
+        box = k.shared(f32, wide, align=128, name="box")
+        full = k.mbarrier.array(1, arrivals=1, name="full")
+        k.mbarrier.ready()
+        with k.one_thread(0):
+            k.mbarrier.arrive(full, expect_tx=n * by)
+            k.bulk.load(box, x, n * by, full)
+        k.mbarrier.wait(full, 0)
+        with k.if_(k.thread_id() < n):
+            y[k.thread_id()] = box[n - 1 - k.thread_id()]
+
+    return copied
+
+
+@pytest.mark.parametrize(("most", "by", "wide"), [(64, 4, 64), (None, 4, 64), (32, 8, 64), (60, 4, 60), (None, 8, 64)])
+def test_what_a_declared_range_admits(most: int | None, by: int, wide: int) -> None:
+    """A count without a maximum is the author's to promise."""
+    assert list(_copied(most, by, wide).build().diagnostics) == []
+
+
+@pytest.mark.parametrize(("most", "by", "wide"), [(64, 8, 64), (68, 4, 64), (64, 4, 60)])
+def test_an_end_of_a_declared_range_that_does_not_fit(most: int, by: int, wide: int) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        _copied(most, by, wide).build()
+    assert {one.rule_id for one in caught.value.diagnostics} == {"shared.bounds"}
+    assert most * by > 4 * wide

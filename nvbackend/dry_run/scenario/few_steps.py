@@ -49,6 +49,11 @@ class FewSteps:
         self._said: set[str] | None = None
         self._asked: dict[str, set[int]] = {}
 
+    @property
+    def loops(self) -> set[str]:
+        """The parameters that decide about a loop."""
+        return self._rounds.parameters
+
     def _look(self) -> set[str]:
         """The parameters of which the kernel says that they may be few; note the conditions that it asks of each."""
         if self._said is not None:
