@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import nvbackend as nvb
-from nvbackend import f32, i32
+from nvbackend import f32, i32, u32
 
 F32 = nvb.Pointer(f32, align=16)
 MOST = 4
@@ -93,3 +93,44 @@ def test_an_end_of_a_declared_range_that_does_not_fit(most: int, by: int, wide: 
         _copied(most, by, wide).build()
     assert {one.rule_id for one in caught.value.diagnostics} == {"shared.bounds"}
     assert most * by > 4 * wide
+
+
+def _drawn(by: int, given: int) -> nvb.KernelDefinition:
+    """A warp draws numbers of tiles and hands them on in two stages; who reads goes on by so many stages.
+
+    `given` is how far beside its stage a reader gives back.
+    """
+
+    @nvb.kernel("sm_90", threads=96)
+    def drawn(k, y: nvb.Pointer[i32], counter: nvb.Pointer[u32], tiles: i32(minimum=1)):
+        number = k.shared(i32, 2, name="number")
+        posted = k.mbarrier.array(2, arrivals=1, name="posted")
+        taken = k.mbarrier.array(2, arrivals=64, name="taken")
+        k.mbarrier.ready()
+        turn, thread = k.var(0), k.thread_id()
+        with k.one_thread(2), k.loop():
+            stage = turn % 2
+            k.mbarrier.wait(taken + stage, (turn // 2 & 1) ^ 1)
+            tile = k.atomic.add(counter, k.const(1, u32)).to(i32)
+            number[stage] = tile
+            k.mbarrier.arrive(posted + stage)
+            k.break_if(tile >= tiles)
+            turn += 1
+        with k.if_(thread < 64), k.loop():
+            stage = turn % 2
+            k.mbarrier.wait(posted + stage, turn // 2 & 1)
+            tile = number[stage]
+            k.mbarrier.arrive(taken + (stage + given) % 2)
+            k.break_if(tile >= tiles)
+            y[tile * 64 + thread] = tile
+            turn += by
+
+    return drawn
+
+
+def test_a_loop_that_ends_by_data_comes_round_in_its_ring() -> None:
+    _drawn(1, 0).build()
+    for by, given in ((2, 0), (1, 1)):
+        with pytest.raises(nvb.DiagnosticError) as caught:
+            _drawn(by, given).build()
+        assert {one.rule_id for one in caught.value.diagnostics} <= {"mbarrier.deadlock", "dry-run.overrun"}

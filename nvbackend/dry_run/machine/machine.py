@@ -29,7 +29,8 @@ from nvbackend.dry_run.when import When
 _WARPS = 4
 """Warps of a warpgroup."""
 UNKNOWN_ROUNDS = 2
-"""Rounds of a loop whose end depends on data alone."""
+"""Rounds of a loop whose end depends on data alone; of one that uses a ring and counts by no number of global memory,
+how often it comes round in that."""
 WHOLE_ROUNDS = 24
 """Rounds where that is a number of global memory, in a run with one that many others divide."""
 RECORDED = 10
@@ -64,6 +65,7 @@ class Machine:
         whole: bool = False,
     ) -> None:
         self._rounds_of_memory = WHOLE_ROUNDS if whole else UNKNOWN_ROUNDS
+        self._buffers = program.buffers()
         self.is_of_memory = False
         """Whether numbers of global memory decided how many rounds a loop makes."""
         self._program = program
@@ -399,7 +401,7 @@ class Machine:
         rounds = fiber.rounds.get(loop, 0)
         of_memory = self.choices.is_of_memory(condition)
         self.is_of_memory |= of_memory
-        wanted = self._rounds_of_memory if of_memory else UNKNOWN_ROUNDS
+        wanted = self._rounds_of_memory if of_memory else UNKNOWN_ROUNDS * max(1, self._buffers[loop])
         found = self.choices.holds(condition, goes_on == (rounds < wanted))
         if found == goes_on and rounds >= MOST_ROUNDS:
             raise Guessed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +11,10 @@ from llvmlite import ir
 from nvbackend.dry_run.anchors import Anchor
 from nvbackend.dry_run.values.arithmetic import Operation
 from nvbackend.dry_run.when import Counter
-from nvbackend.isel.machine.function import MachineInstr
+from nvbackend.isel.machine.function import MachineInstr, MemoryUse
 
+MOST_BUFFERS = 12
+"""A ring has at most so many buffers."""
 SELF = 0
 """The register that holds who executes: the fiber."""
 
@@ -111,3 +113,24 @@ class Program:
     """The formats of the parameters that are floats, by name."""
     opaque: bool
     """Whether it contains foreign code, about which nothing is known."""
+
+    def buffers(self) -> list[int]:
+        """Of each loop, the buffers of the largest ring that it uses itself, not a loop inside of it; 0 for none."""
+        found = [0] * len(self.loops)
+        for block, around in zip(self.blocks, self.around, strict=True):
+            if around:
+                recorded = (part.recorded.instr for part in block.parts if part.recorded is not None)
+                found[around[-1]] = max(found[around[-1]], buffers_of(recorded))
+        return found
+
+
+def buffers_of(instructions: Iterable[MachineInstr]) -> int:
+    """The mbarriers of the largest array that is used: as many as a ring has buffers."""
+    sizes = [
+        touch.object.bytes // touch.object.element_bytes
+        for instr in instructions
+        if instr.semantics.mbarrier is not None
+        for touch in instr.memory
+        if touch.use is MemoryUse.SYNCHRONIZE
+    ]
+    return max((one for one in sizes if one <= MOST_BUFFERS), default=0)

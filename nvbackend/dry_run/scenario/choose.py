@@ -9,21 +9,19 @@ from typing import Any
 from llvmlite import ir
 
 from nvbackend.dry_run.machine.threads import along
-from nvbackend.dry_run.program.code import LoopOf, Program
+from nvbackend.dry_run.program.code import MOST_BUFFERS, LoopOf, Program, buffers_of
 from nvbackend.dry_run.program.layout import constant
 from nvbackend.dry_run.scenario.relations import Relations
 from nvbackend.dry_run.scenario.rounds import Rounds
 from nvbackend.dry_run.seam import Launch
 from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.intrinsics.row.types import Scalar
-from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryUse
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 
 START = 4096
 """The values from which the search begins, and those of parameters on which no loop depends."""
 _STARTS = (START, 256, 32)
 """It begins at less where a product of several is more than a register holds."""
-MOST_BUFFERS = 12
-"""A ring has at most so many buffers."""
 _ODD = (1, 3, 5, 7, 9, 11, 13, 15, 17)
 _CANDIDATES = sorted({odd << shift for odd in _ODD for shift in range(13) if odd << shift <= START})
 _CASTS = ("zext", "sext", "trunc")
@@ -170,7 +168,7 @@ class Wanted:
         self._program = program
         most = {name: scalar.maximum for name, scalar in scalars.items() if scalar.maximum is not None}
         constants = [_restarts(block, most) for block in function.blocks]
-        barriers = [_barriers(machine.blocks[block.name].instructions) for block in function.blocks]
+        barriers = [buffers_of(machine.blocks[block.name].instructions) for block in function.blocks]
         self._depths = [
             max(barriers[number] for number in loop.blocks) or max(constants[number] for number in loop.blocks) or 1
             for loop in program.loops
@@ -238,18 +236,6 @@ def _only_asks(blocks: Iterable[Sequence[MachineInstr]]) -> bool:
     """Whether a loop does nothing but ask for a phase until it is over."""
     said = [instr.semantics for block in blocks for instr in block if next(instr.semantics.said(), None)]
     return bool(said) and all(one.mbarrier is MbarrierUse.POLL for one in said)
-
-
-def _barriers(instructions: Sequence[MachineInstr]) -> int:
-    """The mbarriers of the largest array that is used: as many as a ring has buffers."""
-    sizes = [
-        touch.object.bytes // touch.object.element_bytes
-        for instr in instructions
-        if instr.semantics.mbarrier is not None
-        for touch in instr.memory
-        if touch.use is MemoryUse.SYNCHRONIZE
-    ]
-    return max((one for one in sizes if one <= MOST_BUFFERS), default=0)
 
 
 def _restarts(block: ir.Block, most: Mapping[str, int]) -> int:
