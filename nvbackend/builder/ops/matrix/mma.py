@@ -86,6 +86,7 @@ class Mma(Noun):
         """ldmatrix: `count` matrices from shared memory, as u32 registers: one a matrix, two for m16n16.
 
         Each lane gives the address of a row, 16-byte aligned: lanes 0-7 those of the first m8n8 matrix, and so on.
+        What other lanes have written is ordered by `k.warp.sync()` before it, not by the load.
         """
         row = variant("ldmatrix", matrix_move.ldmatrix, count, transposed, shape, element)
         return [self._k.wrap(register, u32) for register in issue(self._k, row, address=address)["fragment"]]

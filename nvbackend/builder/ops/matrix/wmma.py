@@ -124,8 +124,9 @@ class Wmma(Noun):
 
         `address` is the first element's in global or shared memory, or a generic address (u64); all threads give the
         same. `layout` says whether rows or columns are contiguous, `stride` how many elements apart they are (None: no
-        gap). Raises every broken rule: wmma.target, wmma.fragment, wmma.fragment-type, wmma.layout, wmma.alignment,
-        wmma.stride, wmma.element; mma.shape for a text that does not spell a shape. PTX ISA 9.7.14.4.3.
+        gap). What other lanes have written is ordered by `k.warp.sync()` before it, not by the load; nothing is said
+        where that is missing. Raises every broken rule: wmma.target, wmma.fragment, wmma.fragment-type, wmma.layout,
+        wmma.alignment, wmma.stride, wmma.element; mma.shape for a text that does not spell a shape. PTX ISA 9.7.14.4.3.
         """
         extents = shape_extents(shape)
         request = WmmaMoveRequest("load", fragment, extents, element, layout, _space(address), stride is not None)
