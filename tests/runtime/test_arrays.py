@@ -299,6 +299,15 @@ def test_every_element_takes_its_storage_and_types_of_its_width(element: types.E
     assert "float8_e5m2" not in accepted_dtypes(types.e4m3)
 
 
+def test_an_empty_array_of_numba_is_at_no_address() -> None:
+    """ctypes has None for the pointer 0."""
+    made = type("DeviceNDArray", (), {"__module__": NUMBA})()
+    made.__dict__.update(
+        dtype=numpy.dtype("float32"), shape=(0,), strides=(4,), stream=0, device_ctypes_pointer=ctypes.c_void_p(0)
+    )
+    assert (read(made).pointer, read(made).shape) == (0, (0,))
+
+
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "float8_e4m3fn", "int32", "uint8"])
 def test_the_types_of_numbas_arrays_are_numpys_with_names_for_those_it_lacks(name: str) -> None:
     dtype = numpy.dtype(getattr(ml_dtypes, name, name))

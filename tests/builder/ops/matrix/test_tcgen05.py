@@ -75,6 +75,20 @@ def test_what_one_instruction_reads_of_a_tiles_fragments(major, step):
     assert set(expected) == {"a_desc", "b_desc"}
 
 
+def test_the_instruction_is_told_what_it_reads(monkeypatch):
+    k, _ = builder()
+    a, b = (k.shared_tile(SmemLayout(Major.K, SwizzleMode.B128, f16, count, 64)) for count in (128, 64))
+    one = InstructionDescriptor(kind="f16", m=128, n=64, a=f16, b=f16, d=f32)
+    seen = []
+    emit = k.core.emit
+    monkeypatch.setattr(k.core, "emit", lambda *row, **how: (seen.append(how.get("extents")), emit(*row, **how))[1])
+    with k.one_thread():
+        k.tcgen05.mma(Tcgen05Request("f16"), 0, a, b, one, a_at=(0, 16), b_at=(0, 32))
+    assert [each for each in seen if each] == [
+        {"a_desc": a.layout.reach(0, 16, 128, 16), "b_desc": b.layout.reach(0, 32, 64, 16)}
+    ]
+
+
 def test_a_whole_kernel_assembles():
     k, out = builder()
     cell = k.shared(u32, 1)
