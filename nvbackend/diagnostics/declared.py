@@ -12,21 +12,27 @@ from nvbackend.diagnostics.diagnostic import Rule
 
 PACKAGE = __name__.partition(".")[0]
 """The package all of whose rules are declared by nvbackend itself."""
+_RUNS = (f"{PACKAGE}.dry_run", f"{PACKAGE}.simulator")
+"""Where kernels are run."""
 
 
 @cache
 def declared(*packages: str) -> Mapping[str, Rule]:
     """The rules of some packages, by their ids.
 
-    The simulator declares ids of the verifier again, with the words of what it sees: the verifier's, which come first
-    in the order of modules, are what a build says.
+    Dry runs and the simulator declare ids of the verifier again, with the words of what they see: the verifier's are
+    what a build says first.
     """
     by_id: dict[str, Rule] = {}
     for package in packages:
-        for module in _modules(package):
+        for module in sorted(_modules(package), key=_is_of_runs):
             for rule in _rules(module):
                 by_id.setdefault(rule.id, rule)
     return by_id
+
+
+def _is_of_runs(module: Any) -> bool:
+    return str(module.__name__).startswith(_RUNS)
 
 
 def _modules(package: str) -> Iterator[Any]:
