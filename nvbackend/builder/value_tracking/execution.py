@@ -63,7 +63,6 @@ class Evaluator:
                 waiting += missing
                 continue
             known[id(last)] = last, self._once(last, [known[id(each)][1] for each in sources])
-            waiting.pop()
         return known[id(value)][1]
 
     def _sources(self, value: ir.Value) -> tuple[ir.Value, ...]:
