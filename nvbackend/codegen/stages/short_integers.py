@@ -1,44 +1,69 @@
-"""Operations of PTX on 16-bit integers that ptxas gets wrong, as operations on words.
+"""Operations of PTX on 16-bit integers that a ptxas gets wrong in silence, as operations on words.
 
-- The maximum with 0. From sm_90 on, ptxas makes one instruction of a minimum or maximum and of the maximum with 0 of
-  that (VIMNMX.S16x2.RELU), and one of two whose results a program packs, all with 0 or none, whatever the program says
-  (ptxas 12.9, 13.0 and 13.5; seen on an H200). A maximum of two pairs is merged in the same way; a `prmt`, which leaves
-  every byte at its place, keeps it apart.
+- Minima and maxima. From sm_90 on, ptxas makes one instruction of one of these and of the maximum with 0 of that
+  (VIMNMX.S16x2.RELU), and one of two whose results a program packs, all with 0 or none, whatever the program says
+  (12.9, 13.0 and 13.5). A ptxas before 13.5 takes a comparison with the constant from the half of a register that is
+  not used. Pairs of s16 keep their instruction, and pass a `prmt` that leaves every byte at its place.
 - The negative and the absolute value. A ptxas before 13.5 takes their 32-bit result for one that fits 16 bits, so that
-  of -32768 a later comparison, shift or conversion sees 32768 (12.9 and 13.0, and the driver of CUDA 13.0; seen on an
-  H200).
+  of -32768 a later comparison, shift or conversion sees 32768.
+- A number of 16 bits that was converted from f32, masked, and packed as the lower half: a ptxas before 13.5 leaves out
+  the mask. It passes the same `prmt`.
 
-The PTX is rewritten and not the IR, for LLVM's code generator makes such operations of others: of a product with
--16384, of a byte's negative. A line stays a line.
+An H200 gave the wrong numbers of each, with ptxas 13.0 or the driver of CUDA 13.0, of the first with 13.5 too. The PTX
+is rewritten and not the IR, for LLVM's code generator makes such operations of others: of a product with -16384, of a
+byte's negative. A line stays a line.
 """
 
 from __future__ import annotations
 
 import re
 
-_SHORT = r"^(\s*){opcode}\s+(%\w+), (%\w+){third};$"
-_IN_A_WORD = r"\1{{ .reg .b32 %word; cvt.s32.s16 %word, \3; {operation}; cvt.u16.u32 \2, %word; }}"
-_PAIRS = "max.s16x2"
-_OPERATIONS = {
-    "max.s16": (", 0", "max.s32 %word, %word, 0"),
-    "neg.s16": ("", "neg.s32 %word, %word"),
-    "abs.s16": ("", "abs.s32 %word, %word"),
-}
-"""By the opcode of 16 bits: the operand that makes it one that is rewritten, and what computes in 32 bits."""
-_REWRITTEN = {
-    opcode: (
-        re.compile(_SHORT.format(opcode=re.escape(opcode), third=third), re.MULTILINE),
-        _IN_A_WORD.format(operation=operation),
-    )
-    for opcode, (third, operation) in _OPERATIONS.items()
-} | {
-    _PAIRS: (re.compile(rf"^(\s*{re.escape(_PAIRS)}\s+(%\w+), .*;)$", re.MULTILINE), r"\1 prmt.b32 \2, \2, 0, 0x3210;")
-}
+_EXTREME = re.compile(r"^(\s*)(min|max)\.([su])16\s+(%\w+), (%\w+), (%\w+|-?\d+);$", re.MULTILINE)
+_SIGN = re.compile(r"^(\s*)(neg|abs)\.s16\s+(%\w+), (%\w+);$", re.MULTILINE)
+_PAIR = re.compile(r"^(\s*max\.s16x2\s+(%\w+), .*;)$", re.MULTILINE)
+_MASKED = re.compile(r"^(\s*and\.b16\s+(%\w+), (%\w+), -?\d+;)$", re.MULTILINE)
+_FROM_F32 = re.compile(r"\bcvt\.\w+\.[\w.]*\.f32\s+(%\w+),")
+_OF_A_WORD = re.compile(r"cvt\.u32\.u16 word, (%\w+); cvt\.u16\.u32 (%\w+), word;")
+_APART = "prmt.b32 {word}, {word}, 0, 0x3210;"
+_HALF_BITS = 16
 
 
 def in_words(ptx: str) -> str:
     """The PTX, with words in place of the 16-bit integers of these operations."""
-    for opcode, (pattern, replacement) in _REWRITTEN.items():
-        if opcode in ptx:
-            ptx = pattern.sub(replacement, ptx)
-    return ptx
+    if "16" not in ptx:
+        return ptx
+    ptx = _EXTREME.sub(_extreme_of_words, ptx)
+    ptx = _SIGN.sub(_sign_of_a_word, ptx)
+    ptx = _PAIR.sub(lambda pair: f"{pair[1]} {_APART.format(word=pair[2])}", ptx)
+    return _masked_apart(ptx)
+
+
+def _extreme_of_words(extreme: re.Match[str]) -> str:
+    indent, name, sign, result, left, right = extreme.groups()
+    extend, second = f"cvt.{sign}32.{sign}16", ""
+    if right.startswith("%"):
+        second, other = f" {extend} %other, {right};", "%other"
+    else:
+        other = str(int(right) % (1 << _HALF_BITS)) if sign == "u" else right
+    operation = f"{extend} %word, {left};{second} {name}.{sign}32 %word, %word, {other}; cvt.u16.u32 {result}, %word;"
+    return f"{indent}{{ .reg .b32 %word, %other; {operation} }}"
+
+
+def _sign_of_a_word(sign: re.Match[str]) -> str:
+    indent, name, result, value = sign.groups()
+    operation = f"cvt.s32.s16 %word, {value}; {name}.s32 %word, %word; cvt.u16.u32 {result}, %word;"
+    return f"{indent}{{ .reg .b32 %word; {operation} }}"
+
+
+def _masked_apart(ptx: str) -> str:
+    """The PTX, whose masked numbers that were converted from f32 pass a `prmt`."""
+    converted = set(_FROM_F32.findall(ptx)) if "and.b16" in ptx else set()
+    converted |= {result for value, result in _OF_A_WORD.findall(ptx) if value in converted}
+
+    def apart(masked: re.Match[str]) -> str:
+        if masked[3] not in converted:
+            return masked[0]
+        into, out_of = f"cvt.u32.u16 %word, {masked[2]};", f"cvt.u16.u32 {masked[2]}, %word;"
+        return f"{masked[1]} {{ .reg .b32 %word; {into} {_APART.format(word='%word')} {out_of} }}"
+
+    return _MASKED.sub(apart, ptx) if converted else ptx
