@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nvbackend.codegen.mixed_halves import fenced, has_both
+from nvbackend.codegen.stages.clamps import parted
 from nvbackend.codegen.stages.inlined import with_callers
 from nvbackend.codegen.stages.long_chains import cut
 from nvbackend.codegen.stages.short_integers import in_words
@@ -119,7 +120,7 @@ def compile_ir(ir_text: str, target: Target, *, optimize: int = 3) -> LlvmResult
         from_passes = str(module)
         optimized_ir = _rewritten(from_passes)
         with module if optimized_ir == from_passes else _parse(optimized_ir, context) as chosen:
-            ptx = with_callers(in_words(str(machine.emit_assembly(chosen))), ir_text, target.ptx_version)
+            ptx = with_callers(_safe(str(machine.emit_assembly(chosen))), ir_text, target.ptx_version)
         printed = time.perf_counter()
     _refuse_unknown_intrinsics(ptx)
     timings = {PARSE: parsed - start, OPTIMISE: optimised - parsed, PRINT: printed - optimised}
@@ -138,6 +139,11 @@ def llvm_version() -> str:
 def _rewritten(optimized_ir: str) -> str:
     """The IR, with what LLVM's code generator or ptxas would take wrongly, or long for, in other words."""
     return cut(apart_from_truth(signs_kept(optimized_ir)))
+
+
+def _safe(ptx: str) -> str:
+    """The PTX, without forms that a ptxas takes wrongly in silence."""
+    return parted(in_words(ptx))
 
 
 @functools.cache

@@ -1,0 +1,60 @@
+"""Clamps to 0 and 1 that ptxas would make of another NaN, in PTX.
+
+The larger of 0 and the smaller of 1 and a number is 1 for NaN: `min` and `max` leave out what is not a number (PTX ISA
+9.7.3.11, 9.7.3.12), and a select by a comparison takes the constant. ptxas makes an instruction with `.sat` of the two
+(FADD.SAT, HADD2.SAT), which gives 0 (12.9, 13.0 and 13.5, of f32 and f16; seen in the SASS and on an H200). The other
+order, the smaller of 1 and the larger of 0 and a number, is 0 for NaN, and stays one instruction. A `prmt` that leaves
+every byte at its place parts the two steps.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ONE, _HALF_ONE = "0f3F800000", "0x3C00"
+_ZERO = "0f[08]0000000"
+_BELOW_ONE = re.compile(rf"\b(?:min(?:\.ftz)?|selp)\.f32\s+(%\w+), [^;]*\b{_ONE}\b[^;]*;")
+_ABOVE_ZERO = re.compile(
+    rf"^(?P<before>\s*(?:max(?:\.ftz)?\.f32\s+%\w+, |selp\.f32\s+%\w+, (?:{_ZERO}, )?))"
+    rf"(?P<value>%\w+)(?P<after>(?:, {_ZERO})?(?:, %p\d+)?;)$",
+    re.MULTILINE,
+)
+_HALF_OF_ONE = re.compile(rf"\bmov\.b16\s+(%\w+), {_HALF_ONE};")
+_HALF_BELOW = re.compile(r"\b(?:min(?:\.ftz)?\.f16|selp\.b16)\s+(%\w+), ([^;]*);")
+_HALF_ABOVE = re.compile(
+    r"^(?P<before>\s*max(?:\.ftz)?\.f16\s+%\w+, |\s*selp\.b16\s+%\w+, (?:0x[08]000, )?)"
+    r"(?P<value>%\w+)(?P<after>, [^;]*;)$",
+    re.MULTILINE,
+)
+_WORD = "{{ .reg .b32 %apart; prmt.b32 %apart, {value}, 0, 0x3210; {before}%apart{after} }}"
+_HALF = (
+    "{{ .reg .b32 %word; .reg .b16 %apart; cvt.u32.u16 %word, {value}; prmt.b32 %word, %word, 0, 0x3210; "
+    "cvt.u16.u32 %apart, %word; {before}%apart{after} }}"
+)
+
+
+def parted(ptx: str) -> str:
+    """The PTX, whose clamps from above and then from below stay two instructions."""
+    return _parted_halves(_parted_words(ptx))
+
+
+def _parted_words(ptx: str) -> str:
+    below = set(_BELOW_ONE.findall(ptx)) if _ONE in ptx else set()
+    return _with(ptx, _ABOVE_ZERO, below, _WORD) if below else ptx
+
+
+def _parted_halves(ptx: str) -> str:
+    if _HALF_ONE not in ptx:
+        return ptx
+    ones = {_HALF_ONE, *_HALF_OF_ONE.findall(ptx)}
+    below = {result for result, operands in _HALF_BELOW.findall(ptx) if ones & set(operands.split(", "))}
+    return _with(ptx, _HALF_ABOVE, below, _HALF) if below else ptx
+
+
+def _with(ptx: str, pattern: re.Pattern[str], below: set[str], replacement: str) -> str:
+    def rewritten(step: re.Match[str]) -> str:
+        if step["value"] not in below or not re.search(r"0f[08]0000000|0x[08]000|f16", step[0]):
+            return step[0]
+        return replacement.format(value=step["value"], before=step["before"].strip() + " ", after=step["after"])
+
+    return pattern.sub(rewritten, ptx)
