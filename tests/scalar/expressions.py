@@ -13,7 +13,7 @@ from nvbackend.intrinsics.row.types import ELEMENT_TYPES, ElementType, b1, f32, 
 from nvbackend.isel.target.target import Target
 from tests.scalar import numbers
 from tests.scalar.numbers import FLOATS, INTEGERS, NUMBERS, Array
-from tests.scalar.specials import constants, random_bits
+from tests.scalar.specials import constants, plain_constants, random_bits
 
 ROWS = 32
 SLOTS = 3
@@ -69,8 +69,10 @@ class Inputs:
 class Expressions:
     """Draws nodes. `memory` is (kernel, pointer to the words, row) when a node is emitted."""
 
-    def __init__(self, seed: int, target: str) -> None:
+    def __init__(self, seed: int, target: str, *, plain: bool = False) -> None:
+        """`plain`: more constants, of those few that optimisers look for."""
         self._random = random.Random(seed)
+        self._constants, self._share = (plain_constants, 0.6) if plain else (constants, 0.35)
         self._chip = Target.parse(target).number
         self._is_old = self._chip < 80  # no conversion to tf32, no min.NaN
         self._inputs = Inputs(seed)
@@ -106,7 +108,7 @@ class Expressions:
         return self._random.choice(makers)(element, depth)
 
     def _leaf(self, element: ElementType) -> Node:
-        if element in NUMBERS and self._random.random() < 0.35:
+        if element in NUMBERS and self._random.random() < self._share:
             return self._constant(element)
         slot = self._random.randrange(SLOTS)
         bits, place = self._inputs.columns[element][slot], Inputs.column_at(element, slot)
@@ -127,7 +129,7 @@ class Expressions:
         return Node(element, f"{element}[{slot}]", (), emit, rows)
 
     def _constant(self, element: ElementType) -> Node:
-        number = self._random.choice(constants(element))
+        number = self._random.choice(self._constants(element))
         hidden = self._random.random() < 0.5  # from the builder: LLVM sees that it is constant
 
         def emit(memory: Any) -> Any:

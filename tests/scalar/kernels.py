@@ -48,9 +48,9 @@ class Batch:
         return found
 
 
-def batch(seed: int, count: int, depth: int, target: str = "sm_90a") -> Batch:
-    """`count` random expressions in a kernel that writes them as vectors of two."""
-    drawn = Expressions(seed, target)
+def batch(seed: int, count: int, depth: int, target: str = "sm_90a", *, plain: bool = False) -> Batch:
+    """`count` random expressions in a kernel that writes them as vectors of two; `plain` as of Expressions."""
+    drawn = Expressions(seed, target, plain=plain)
     with np.errstate(all="ignore"):
         pairs = []
         for number in range(count // 2):

@@ -89,6 +89,17 @@ def constants(element: ElementType) -> tuple[Any, ...]:
     return tuple(one for one in numbers if not math.isfinite(one) or abs(one) <= largest)
 
 
+@cache
+def plain_constants(element: ElementType) -> tuple[Any, ...]:
+    """The few constants of `element` that optimisers have rules for: zeros, ones, twos, and the ends of an integer."""
+    if element is pred:
+        return False, True
+    if element.is_float:
+        return tuple(one for number in (0.0, 1.0, 2.0, 0.5) for one in (number, -number))
+    least, greatest = _special_integers(element)[0], _special_integers(element)[-1]
+    return tuple(sorted({0, 1, 2, greatest, least, *((-1, -2) if least < 0 else ())}))
+
+
 def every_special(element: ElementType) -> Array:
     """All special values of `element`."""
     if element is pred:

@@ -29,6 +29,13 @@ def test_thousands_are_in_the_ordinary_run():
     assert KERNELS // ONE_OF * COUNT >= 2000
 
 
+@pytest.mark.parametrize("seed", range(500, 506))
+def test_expressions_of_plain_constants_on_the_host(seed):
+    """1,200 expressions that LLVM has rules for."""
+    drawn = batch(seed, COUNT, DEPTH, plain=True)
+    assert drawn.differences(host_results(drawn)) == []
+
+
 @pytest.mark.parametrize("target", OLDER)
 def test_expressions_for_older_targets(target):
     """200 expressions, of which some are more instructions there."""
@@ -48,6 +55,14 @@ def test_a_hundred_thousand_expressions_on_the_host(seed):
 def test_expressions_on_a_gpu(seed):
     """2,000 expressions."""
     drawn = batch(seed, COUNT, DEPTH)
+    assert drawn.differences(gpu_results(drawn)) == []
+
+
+@pytest.mark.gpu((9, 0))
+@pytest.mark.parametrize("seed", range(2500, 2510))
+def test_expressions_of_plain_constants_on_a_gpu(seed):
+    """2,000 expressions that ptxas has rules for."""
+    drawn = batch(seed, COUNT, DEPTH, plain=True)
     assert drawn.differences(gpu_results(drawn)) == []
 
 
