@@ -105,6 +105,7 @@ def in_drain(leave, *, loop_inside=False):
         if loop_inside:
             with k.range(4):
                 leave(k, i)
+            k.barrier.sync(1, 256)
         else:
             leave(k, i)
     return k.finish()
@@ -259,6 +260,7 @@ def test_a_return_leaves_the_stages_of_its_own_function(inside):
             else:
                 with ring.drain():
                     served(k, i)
+                    k.barrier.sync(1, 256)
         return k.finish()
 
     if inside:

@@ -192,7 +192,7 @@ def test_names_that_llvm_and_ptxas_take_as_they_are(name: str) -> None:
     assert compiled.cubin
 
 
-@pytest.mark.parametrize("names", [("a", "a"), ("größe", 'quo"te'), ("", ""), ("ret", "%x")])
+@pytest.mark.parametrize("names", [("a", "a"), ("größe", 'quo"te'), (" ", "."), ("ret", "%x")])
 def test_parameters_may_be_called_anything(names: tuple[str, str]) -> None:
     """A tensor map is passed by value whatever its name is: the third parameter begins behind its 128 bytes."""
     k = declared(
@@ -202,6 +202,12 @@ def test_parameters_may_be_called_anything(names: tuple[str, str]) -> None:
     k.shared_static(i32, 1)[0] = k.arguments[2]
     ptx = k.compile(assemble=False, cache=nvb.Cache.disabled()).ptx
     assert ".align 64 .b8 declared_param_1[128]" in ptx
+
+
+def test_a_parameter_has_a_name() -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        declared(Parameter("x", Scalar(i32)), Parameter("", Scalar(i32)))
+    assert rules_of(caught) == ["value.name"]
 
 
 def test_the_parameters_fit_into_the_parameter_space() -> None:
