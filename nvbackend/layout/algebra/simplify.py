@@ -219,6 +219,8 @@ def recast_layout(layout: AnyLayout, old: ElementType | int, new: ElementType | 
     Raises layout-algebra.recast.
     """
     before, after = (each if isinstance(each, int) else each.bits for each in (old, new))
+    if min(before, after) < 1:
+        RECAST.fail(what=layout, factor=f"{after}/{before}", scale="wide", problem="an element has a bit or more")
     if after % before == 0:
         return upcast(layout, after // before)
     if before % after == 0:

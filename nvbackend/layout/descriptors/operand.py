@@ -82,7 +82,8 @@ class CanonicalForm:
         Extents are whole chunks and lines; with 128 bits an element is a chunk.
         """
         chunk = CHUNK_BITS // bits
-        along, across = self._oriented(*extents)
+        rows, columns = extents
+        along, across = self._oriented(rows, columns)
         inner = min(self.width, along // chunk)
         steps = {None: 0} | {stride: offset * BYTE_BITS // bits for stride, offset in offsets.items()}
         contiguous = Layout((chunk, inner, along // chunk // inner), (1, chunk, steps[self.along]))
