@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend import f16, f32, runtime
+from nvbackend import f16, f32, runtime, s16, s32
 from nvbackend.codegen.sass import disassemble
 from tests.support.devices import on_devices
 
@@ -17,12 +17,19 @@ CLAMPS = {
     "chosen": (lambda k, x: chosen(k, x, 0.0), 1.0),
     "chosen, then larger": (lambda k, x: k.math.max(k.select(x < 1.0, x, 1.0), 0.0), 1.0),
     "smaller, then chosen": (lambda k, x: larger(k, k.math.min(x, 1.0)), 1.0),
+    "integers first": (lambda k, x: k.math.min(larger_bits(k, x), 1.0), 1.0),
     "below first": (lambda k, x: k.math.min(k.math.max(x, 0.0), 1.0), 0.0),
 }
 
 
 def larger(k, x):
     return k.select(x > 0.0, x, 0.0)
+
+
+def larger_bits(k, x):
+    """The larger of 0 and the integer that has the bits of a number: the number itself, of those that are positive."""
+    bits = x.bitcast(s32 if x.type is f32 else s16)
+    return k.math.max(bits, 0).bitcast(x.type)
 
 
 def chosen(k, x, zero):

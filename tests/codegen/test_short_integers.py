@@ -16,6 +16,7 @@ import nvbackend as nvb
 from nvbackend import bf16, e4m3, f16, f32, runtime, s8, s16, s32, u8, u16, u32, u64
 from nvbackend.codegen.llvm import compile_ir
 from nvbackend.codegen.sass import disassemble
+from nvbackend.codegen.toolchain import Tool, wheel_directories
 from nvbackend.isel.target.target import Target
 from tests.support.devices import on_devices
 
@@ -144,6 +145,52 @@ def test_the_bits_of_a_converted_number_are_masked(element):
         bits = x.astype(dtype).view(np.uint8 if element is e4m3 else np.uint16).astype(np.uint16)
     expected = np.stack([bits & 0x7F, np.arange(THREADS, dtype=np.uint16), bits & 0x7FF0, np.minimum(bits, 0x3C00)], 1)
     np.testing.assert_array_equal(np.asarray(out.copy_to_host()).reshape(THREADS, 4), expected)
+
+
+@on_devices
+def test_the_low_byte_of_a_float_is_stored():
+    from numba import cuda
+
+    @nvb.kernel("sm_90", threads=THREADS)
+    def kernel(k, x: nvb.Pointer[s16], out: nvb.Pointer[u8]):
+        t = k.thread_id()
+        half, rounded = x[t].to(f16) + 0.25, x[t].to(bf16)
+        out[t] = half.bitcast(u16).to(u8)
+        (out + THREADS + t * 2).store(x[t].to(u8), rounded.bitcast(u16).to(u8))
+
+    x, out = np.arange(1000, 1000 + THREADS, dtype=np.int16), cuda.to_device(np.zeros(3 * THREADS, np.uint8))
+    loaded = runtime.load(kernel.compile())
+    loaded.launch(1, cuda.to_device(x), out)
+    loaded.synchronize()
+    half, rounded = x.astype(np.float16) + np.float16(0.25), x.astype(np.float32).astype(ml_dtypes.bfloat16)
+    pairs = np.stack([x.astype(np.uint8), rounded.view(np.uint16).astype(np.uint8)], 1).ravel()
+    expected = np.concatenate([half.view(np.uint16).astype(np.uint8), pairs])
+    np.testing.assert_array_equal(np.asarray(out.copy_to_host()), expected)
+
+
+def old_sass(kernel):
+    """The code that an installed ptxas of CUDA 12 makes."""
+    places = [directory / "ptxas" for directory in wheel_directories() if directory.parent.name == "cuda_nvcc"]
+    tools = [Tool.at(place) for place in places if place.exists()]
+    if not tools:
+        pytest.skip("no package with the ptxas of CUDA 12 is installed")
+    target = Target.parse("sm_90", (8, 8))
+    return disassemble(kernel.compile(target=target, tool=tools[0], cache=nvb.Cache.disabled()).cubin.data)
+
+
+def test_a_ptxas_of_cuda_12_keeps_masks_bytes_and_signs():
+    @nvb.kernel("sm_90", threads=THREADS)
+    def kernel(k, x: nvb.Pointer[f32], y: nvb.Pointer[s16], out: nvb.Pointer[u16], byte: nvb.Pointer[u8]):
+        t = k.thread_id()
+        (out + t * 2).store(x[t].to(bf16).bitcast(u16) & 0x7F, t.to(u16))
+        byte[t] = (y[t].to(f16) + 0.25).bitcast(u16).to(u8)
+        y[t] = -y[t] >> 2
+
+    sass = old_sass(kernel)
+    assert "F2I" not in sass
+    assert re.search(r"LOP3\.LUT R\d+, R\d+, 0x7f,", sass)
+    (shifted,) = re.findall(r"SHF\.R\.S32\.HI R\d+, RZ, 0x2, (R\d+) ", sass)
+    assert re.findall(rf"(\S+) {shifted}, .*;", sass[: sass.index("SHF.R.S32.HI")])[-1] == "PRMT"
 
 
 @on_devices

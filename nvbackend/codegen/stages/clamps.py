@@ -3,8 +3,9 @@
 The larger of 0 and the smaller of 1 and a number is 1 for NaN: `min` and `max` leave out what is not a number (PTX ISA
 9.7.3.11, 9.7.3.12), and a select by a comparison takes the constant. ptxas makes an instruction with `.sat` of the two
 (FADD.SAT, HADD2.SAT), which gives 0 (12.9, 13.0 and 13.5, of f32 and f16; seen in the SASS and on an H200). The other
-order, the smaller of 1 and the larger of 0 and a number, is 0 for NaN, and stays one instruction. A `prmt` that leaves
-every byte at its place parts the two steps.
+order, the smaller of 1 and the larger of 0 and a number, is 0 for NaN, and stays one instruction. ptxas also takes a
+maximum of integers for the step from below, where their bits are read as a float. A `prmt` that leaves every byte at
+its place parts the two steps.
 """
 
 from __future__ import annotations
@@ -26,6 +27,14 @@ _HALF_ABOVE = re.compile(
     r"(?P<value>%\w+)(?P<after>, [^;]*;)$",
     re.MULTILINE,
 )
+_OF_INTEGERS = re.compile(r"\bmax\.s32\s+(%\w+),")
+_WORD_ABOVE = re.compile(
+    rf"^(?P<before>\s*min(?:\.ftz)?\.f32\s+%\w+, )(?P<value>%\w+)(?P<after>, {_ONE};)$", re.MULTILINE
+)
+_CUT_INTEGERS = re.compile(r"\bcvt\.u16\.u32\s+(%\w+),")
+_HALF_OF_INTEGER = re.compile(
+    r"^(?P<before>\s*min(?:\.ftz)?\.f16\s+%\w+, )(?P<value>%\w+)(?P<after>, [^;]*;)$", re.MULTILINE
+)
 _WORD = "{{ .reg .b32 %apart; prmt.b32 %apart, {value}, 0, 0x3210; {before}%apart{after} }}"
 _HALF = (
     "{{ .reg .b32 %word; .reg .b16 %apart; cvt.u32.u16 %word, {value}; prmt.b32 %word, %word, 0, 0x3210; "
@@ -39,8 +48,10 @@ def parted(ptx: str) -> str:
 
 
 def _parted_words(ptx: str) -> str:
-    below = set(_BELOW_ONE.findall(ptx)) if _ONE in ptx else set()
-    return _with(ptx, _ABOVE_ZERO, below, _WORD) if below else ptx
+    if _ONE not in ptx:
+        return ptx
+    ptx = _with(ptx, _ABOVE_ZERO, set(_BELOW_ONE.findall(ptx)), _WORD)
+    return _with(ptx, _WORD_ABOVE, set(_OF_INTEGERS.findall(ptx)), _WORD)
 
 
 def _parted_halves(ptx: str) -> str:
@@ -48,13 +59,16 @@ def _parted_halves(ptx: str) -> str:
         return ptx
     ones = {_HALF_ONE, *_HALF_OF_ONE.findall(ptx)}
     below = {result for result, operands in _HALF_BELOW.findall(ptx) if ones & set(operands.split(", "))}
-    return _with(ptx, _HALF_ABOVE, below, _HALF) if below else ptx
+    ptx = _with(ptx, _HALF_ABOVE, below, _HALF)
+    return _with(ptx, _HALF_OF_INTEGER, set(_CUT_INTEGERS.findall(ptx)), _HALF)
 
 
-def _with(ptx: str, pattern: re.Pattern[str], below: set[str], replacement: str) -> str:
+def _with(ptx: str, pattern: re.Pattern[str], first_steps: set[str], replacement: str) -> str:
+    """The PTX, with `replacement` for a second step by `pattern` on a result of a first step."""
+
     def rewritten(step: re.Match[str]) -> str:
-        if step["value"] not in below or not re.search(r"0f[08]0000000|0x[08]000|f16", step[0]):
+        if step["value"] not in first_steps or not re.search(r"\.f(?:16|32)\b|0x[08]000", step[0]):
             return step[0]
         return replacement.format(value=step["value"], before=step["before"].strip() + " ", after=step["after"])
 
-    return pattern.sub(rewritten, ptx)
+    return pattern.sub(rewritten, ptx) if first_steps else ptx

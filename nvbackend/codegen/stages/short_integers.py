@@ -8,6 +8,8 @@
   of -32768 a later comparison, shift or conversion sees 32768.
 - A number of 16 bits that was converted from f32, masked, and packed as the lower half: a ptxas before 13.5 leaves out
   the mask. It passes the same `prmt`.
+- The low byte of a float of 16 bits that is stored: a ptxas before 13.5 stores the number as an integer. It passes a
+  `prmt` as well.
 
 An H200 gave the wrong numbers of each, with ptxas 13.0 or the driver of CUDA 13.0, of the first with 13.5 too. The PTX
 is rewritten and not the IR, for LLVM's code generator makes such operations of others: of a product with -16384, of a
@@ -24,6 +26,11 @@ _PAIR = re.compile(r"^(\s*max\.s16x2\s+(%\w+), .*;)$", re.MULTILINE)
 _MASKED = re.compile(r"^(\s*and\.b16\s+(%\w+), (%\w+), -?\d+;)$", re.MULTILINE)
 _FROM_F32 = re.compile(r"\bcvt\.\w+\.[\w.]*\.f32\s+(%\w+),")
 _OF_A_WORD = re.compile(r"cvt\.u32\.u16 word, (%\w+); cvt\.u16\.u32 (%\w+), word;")
+_OF_HALVES = re.compile(
+    r"\b(?:cvt\.[\w.]*\.(?:f16|bf16)\.\w+|(?:add|sub|mul|fma|neg|abs|min|max)\.(?:\w+\.)*(?:f16|bf16))\s+(%\w+),"
+)
+_BYTES = re.compile(r"^(\s*)(st\.[\w.:]*\bb8\s+\[[^]]*\], )([^;]*;)$", re.MULTILINE)
+_REGISTER = re.compile(r"%\w+")
 _APART = "prmt.b32 {word}, {word}, 0, 0x3210;"
 _HALF_BITS = 16
 
@@ -35,7 +42,7 @@ def in_words(ptx: str) -> str:
     ptx = _EXTREME.sub(_extreme_of_words, ptx)
     ptx = _SIGN.sub(_sign_of_a_word, ptx)
     ptx = _PAIR.sub(lambda pair: f"{pair[1]} {_APART.format(word=pair[2])}", ptx)
-    return _masked_apart(ptx)
+    return _bytes_of_halves(_masked_apart(ptx))
 
 
 def _extreme_of_words(extreme: re.Match[str]) -> str:
@@ -67,3 +74,23 @@ def _masked_apart(ptx: str) -> str:
         return f"{masked[1]} {{ .reg .b32 %word; {into} {_APART.format(word='%word')} {out_of} }}"
 
     return _MASKED.sub(apart, ptx) if converted else ptx
+
+
+def _bytes_of_halves(ptx: str) -> str:
+    """The PTX, whose floats of 16 bits pass a `prmt` before a byte of them is stored."""
+    halves = set(_OF_HALVES.findall(ptx)) if ".b8" in ptx else set()
+
+    def stored(store: re.Match[str]) -> str:
+        indent, address, values = store.groups()
+        floats = [name for name in dict.fromkeys(_REGISTER.findall(values)) if name in halves]
+        if not floats:
+            return store[0]
+        steps = []
+        for place, name in enumerate(floats):
+            copy = f"cvt.u32.u16 %word, {name}; {_APART.format(word='%word')} cvt.u16.u32 %byte{place}, %word;"
+            values = re.sub(rf"{name}\b", f"%byte{place}", values)
+            steps.append(copy)
+        declared = f".reg .b32 %word; .reg .b16 %byte<{len(floats)}>;"
+        return f"{indent}{{ {declared} {' '.join(steps)} {address}{values} }}"
+
+    return _BYTES.sub(stored, ptx) if halves else ptx
