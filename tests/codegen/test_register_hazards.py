@@ -11,10 +11,11 @@ import pytest
 
 from nvbackend.codegen.register_hazards import Hazard, UnreadableSass, hazards, written
 from nvbackend.codegen.sass import disassemble
-from nvbackend.codegen.toolchain import Tool, find_disassembler, find_ptxas, wheel_directories
+from nvbackend.codegen.toolchain import find_disassembler, find_ptxas
 from nvbackend.isel.target.target import Target
 from tests.corpus import attention
 from tests.support.protocol_kernels import register_operand
+from tests.support.ptxas import old_ptxas
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -103,12 +104,6 @@ def test_a_hazard_names_both() -> None:
 def test_code_that_cannot_be_followed(lines: tuple[str, ...]) -> None:
     with pytest.raises(UnreadableSass):
         hazards(code(*lines))
-
-
-def old_ptxas() -> list[Tool]:
-    """The programs in the installed packages of CUDA 12."""
-    places = [directory / "ptxas" for directory in wheel_directories() if directory.parent.name == "cuda_nvcc"]
-    return [Tool.at(place) for place in places if place.exists()]
 
 
 @pytest.mark.parametrize("kernel", [register_operand, attention.the_next_scores_while_the_last_weights_multiply])

@@ -16,9 +16,9 @@ import nvbackend as nvb
 from nvbackend import bf16, e4m3, f16, f32, runtime, s8, s16, s32, u8, u16, u32, u64
 from nvbackend.codegen.llvm import compile_ir
 from nvbackend.codegen.sass import disassemble
-from nvbackend.codegen.toolchain import Tool, wheel_directories
 from nvbackend.isel.target.target import Target
 from tests.support.devices import on_devices
+from tests.support.ptxas import old_ptxas
 
 THREADS = 32
 OWN_TEXT = (
@@ -170,8 +170,7 @@ def test_the_low_byte_of_a_float_is_stored():
 
 def old_sass(kernel):
     """The code that an installed ptxas of CUDA 12 makes."""
-    places = [directory / "ptxas" for directory in wheel_directories() if directory.parent.name == "cuda_nvcc"]
-    tools = [Tool.at(place) for place in places if place.exists()]
+    tools = old_ptxas()
     if not tools:
         pytest.skip("no package with the ptxas of CUDA 12 is installed")
     target = Target.parse("sm_90", (8, 8))

@@ -1,4 +1,4 @@
-"""A mistake whose consequences come first in a run is told as what it is, and its fix mends the kernel."""
+"""A message names the mistake, not what the mistake leads to first, and its fix mends the kernel."""
 
 from __future__ import annotations
 

@@ -60,6 +60,12 @@ def ptxas(target_name: str) -> str:
     pytest.skip(f"no package with ptxas 12.9 is installed; newer ones do not know {target_name}")
 
 
+def old_ptxas() -> list[Tool]:
+    """The programs in the installed packages of CUDA 12."""
+    places = [directory / "ptxas" for directory in wheel_directories() if directory.parent.name == "cuda_nvcc"]
+    return [Tool.at(place) for place in places if place.exists()]
+
+
 @functools.cache
 def witnessed() -> tuple[Target, ...]:
     """Every architecture nvbackend knows, at the newest PTX version that both LLVM and the ptxas that knows it have."""

@@ -8,17 +8,19 @@ takes this form, and later uses of the integer read the pair in its place. A pai
 is not merged.
 
 Of a half of `max.s16x2.relu` and another maximum of 16 bits, packed, ptxas makes one instruction (VIMNMX.S16x2.RELU),
-which takes the maximum with 0 of both or of neither. A word that passed a `prmt`, which leaves every byte at its place,
-is not merged.
+which takes the maximum with 0 of both or of neither. A word that was copied so that ptxas does not see through is not
+merged.
 """
 
 from __future__ import annotations
 
 from llvmlite import ir
 
+from nvbackend.codegen.stages.opaque import same_word
+
 _APART = {
     16: ("{ .reg .b32 word; cvt.u32.u16 word, $1; cvt.u16.u32 $0, word; }", "=h,h"),
-    32: ("prmt.b32 $0, $1, 0, 0x3210;", "=r,r"),
+    32: (same_word("$0", "$1"), "=r,r"),
 }
 """The text and the constraints that keep an integer of so many bits apart."""
 

@@ -2,15 +2,17 @@
 
 The larger of 0 and the smaller of 1 and a number is 1 for NaN: `min` and `max` leave out what is not a number (PTX ISA
 9.7.3.11, 9.7.3.12), and a select by a comparison takes the constant. ptxas makes an instruction with `.sat` of the two
-(FADD.SAT, HADD2.SAT), which gives 0 (12.9, 13.0 and 13.5, of f32 and f16; seen in the SASS and on an H200). The other
-order, the smaller of 1 and the larger of 0 and a number, is 0 for NaN, and stays one instruction. ptxas also takes a
-maximum of integers for the step from below, where their bits are read as a float. A `prmt` that leaves every byte at
-its place parts the two steps.
+(FADD.SAT, HADD2.SAT), which gives 0: the SASS of 13.0 and 13.5 has it for f32 and f16, and an H200 gave 0 by HADD2.SAT.
+The other order, the smaller of 1 and the larger of 0 and a number, is 0 for NaN, and stays one instruction. ptxas also
+takes a maximum of integers for the step from below, where their bits are read as a float. A copy that ptxas does not
+see through parts the two steps.
 """
 
 from __future__ import annotations
 
 import re
+
+from nvbackend.codegen.stages.opaque import same_half, same_word
 
 _ONE, _HALF_ONE = "0f3F800000", "0x3C00"
 _ZERO = "0f[08]0000000"
@@ -35,11 +37,8 @@ _CUT_INTEGERS = re.compile(r"\bcvt\.u16\.u32\s+(%\w+),")
 _HALF_OF_INTEGER = re.compile(
     r"^(?P<before>\s*min(?:\.ftz)?\.f16\s+%\w+, )(?P<value>%\w+)(?P<after>, [^;]*;)$", re.MULTILINE
 )
-_WORD = "{{ .reg .b32 %apart; prmt.b32 %apart, {value}, 0, 0x3210; {before}%apart{after} }}"
-_HALF = (
-    "{{ .reg .b32 %word; .reg .b16 %apart; cvt.u32.u16 %word, {value}; prmt.b32 %word, %word, 0, 0x3210; "
-    "cvt.u16.u32 %apart, %word; {before}%apart{after} }}"
-)
+_WORD = f"{{{{ .reg .b32 %apart; {same_word('%apart', '{value}')} {{before}}%apart{{after}} }}}}"
+_HALF = f"{{{{ .reg .b32 %word; .reg .b16 %apart; {same_half('%apart', '{value}')} {{before}}%apart{{after}} }}}}"
 
 
 def parted(ptx: str) -> str:

@@ -3,13 +3,13 @@
 - Minima and maxima. From sm_90 on, ptxas makes one instruction of one of these and of the maximum with 0 of that
   (VIMNMX.S16x2.RELU), and one of two whose results a program packs, all with 0 or none, whatever the program says
   (12.9, 13.0 and 13.5). A ptxas before 13.5 takes a comparison with the constant from the half of a register that is
-  not used. Pairs of s16 keep their instruction, and pass a `prmt` that leaves every byte at its place.
+  not used. Pairs of s16 keep their instruction, and pass a copy that ptxas does not see through.
 - The negative and the absolute value. A ptxas before 13.5 takes their 32-bit result for one that fits 16 bits, so that
   of -32768 a later comparison, shift or conversion sees 32768.
 - A number of 16 bits that was converted from f32, masked, and packed as the lower half: a ptxas before 13.5 leaves out
-  the mask. It passes the same `prmt`.
+  the mask. It passes such a copy.
 - The low byte of a float of 16 bits that is stored: a ptxas before 13.5 stores the number as an integer. It passes a
-  `prmt` as well.
+  copy as well.
 
 An H200 gave the wrong numbers of each, with ptxas 13.0 or the driver of CUDA 13.0, of the first with 13.5 too. The PTX
 is rewritten and not the IR, for LLVM's code generator makes such operations of others: of a product with -16384, of a
@@ -19,6 +19,8 @@ byte's negative. A line stays a line.
 from __future__ import annotations
 
 import re
+
+from nvbackend.codegen.stages.opaque import same_half, same_word
 
 _EXTREME = re.compile(r"^(\s*)(min|max)\.([su])16\s+(%\w+), (%\w+), (%\w+|-?\d+);$", re.MULTILINE)
 _SIGN = re.compile(r"^(\s*)(neg|abs)\.s16\s+(%\w+), (%\w+);$", re.MULTILINE)
@@ -31,7 +33,6 @@ _OF_HALVES = re.compile(
 )
 _BYTES = re.compile(r"^(\s*)(st\.[\w.:]*\bb8\s+\[[^]]*\], )([^;]*;)$", re.MULTILINE)
 _REGISTER = re.compile(r"%\w+")
-_APART = "prmt.b32 {word}, {word}, 0, 0x3210;"
 _HALF_BITS = 16
 
 
@@ -41,7 +42,7 @@ def in_words(ptx: str) -> str:
         return ptx
     ptx = _EXTREME.sub(_extreme_of_words, ptx)
     ptx = _SIGN.sub(_sign_of_a_word, ptx)
-    ptx = _PAIR.sub(lambda pair: f"{pair[1]} {_APART.format(word=pair[2])}", ptx)
+    ptx = _PAIR.sub(lambda pair: f"{pair[1]} {same_word(pair[2], pair[2])}", ptx)
     return _bytes_of_halves(_masked_apart(ptx))
 
 
@@ -70,8 +71,7 @@ def _masked_apart(ptx: str) -> str:
     def apart(masked: re.Match[str]) -> str:
         if masked[3] not in converted:
             return masked[0]
-        into, out_of = f"cvt.u32.u16 %word, {masked[2]};", f"cvt.u16.u32 {masked[2]}, %word;"
-        return f"{masked[1]} {{ .reg .b32 %word; {into} {_APART.format(word='%word')} {out_of} }}"
+        return f"{masked[1]} {{ .reg .b32 %word; {same_half(masked[2], masked[2])} }}"
 
     return _MASKED.sub(apart, ptx) if converted else ptx
 
@@ -85,12 +85,9 @@ def _bytes_of_halves(ptx: str) -> str:
         floats = [name for name in dict.fromkeys(_REGISTER.findall(values)) if name in halves]
         if not floats:
             return store[0]
-        steps = []
-        for place, name in enumerate(floats):
-            copy = f"cvt.u32.u16 %word, {name}; {_APART.format(word='%word')} cvt.u16.u32 %byte{place}, %word;"
-            values = re.sub(rf"{name}\b", f"%byte{place}", values)
-            steps.append(copy)
-        declared = f".reg .b32 %word; .reg .b16 %byte<{len(floats)}>;"
-        return f"{indent}{{ {declared} {' '.join(steps)} {address}{values} }}"
+        copies = {name: f"%byte{place}" for place, name in enumerate(floats)}
+        values = _REGISTER.sub(lambda name: copies.get(name[0], name[0]), values)
+        steps = " ".join(same_half(copy, name) for name, copy in copies.items())
+        return f"{indent}{{ .reg .b32 %word; .reg .b16 %byte<{len(floats)}>; {steps} {address}{values} }}"
 
     return _BYTES.sub(stored, ptx) if halves else ptx

@@ -1,6 +1,6 @@
 """Truth values that ptxas would take for numbers of another type.
 
-ptxas 12.9, 13.0 and 13.5 do two things to them, at every level but -O0 (their SASS shows it, an H200 gave the numbers):
+ptxas 12.9, 13.0 and 13.5 do two things to them, 13.5 at every level but -O0 (the SASS; an H200 gave such numbers):
 
 - `selp.f32` of -1.0 and a zero becomes an integer of -1 or 0, made a float. So -0.0 becomes 0.0, and -1.0 as an
   unsigned integer is 2^32 - 1, where the machine's conversion gives 0.
@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterator
 
 from nvbackend.codegen.stages.names import NAME, unused_prefix
+from nvbackend.codegen.stages.opaque import same_word
 
 _BOUNDARY = re.compile(r"^(?=define )", re.MULTILINE)
 _TO_FLOAT = re.compile(
@@ -35,7 +36,7 @@ _TRUTH = re.compile(
 )
 _MAY_KEEP = re.compile(rf"^  ({NAME}) = (?:trunc|zext|sext|and|or|xor|sub|select|phi|freeze) ")
 _NAME = re.compile(NAME)
-_AS_IT_IS = 'call i32 asm "prmt.b32 $0, $1, 0, 0x3210;", "=r,r"(i32 {value})'
+_AS_IT_IS = f'call i32 asm "{same_word("$0", "$1")}", "=r,r"(i32 {{value}})'
 _WORD = "i32"
 
 
