@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nvbackend.atoms import tensor_memory
 from nvbackend.atoms.rules import OPERAND
 from nvbackend.diagnostics import user_facing
-from nvbackend.diagnostics.brief import short_repr
+from nvbackend.diagnostics.classes.brief import short_repr
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.fragments.mma import FOUR_MATRICES, QUAD, chunk_width, metadata_threads
 from nvbackend.intrinsics.maps.tcgen05 import COLUMN_BYTES, LANES
 from nvbackend.intrinsics.row.features import Feature

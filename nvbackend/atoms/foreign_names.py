@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from nvbackend.cli import rules
 from nvbackend.diagnostics import Diagnostic, one_of
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy import tensor_map_word
 from nvbackend.intrinsics.copy.tensor_map_word import TensorMapWord
 from nvbackend.intrinsics.words import smem_descriptor, tcgen05_control, tcgen05_descriptor

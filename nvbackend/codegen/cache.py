@@ -13,10 +13,10 @@ import stat
 import struct
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 FORMAT = 8
 """The version of what is written into entries, and of how it is made from the inputs; part of every key."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from nvbackend.codegen.pickled import loaded
 from nvbackend.codegen.toolchain import Tool
 from nvbackend.diagnostics import Diagnostic, user_facing
 from nvbackend.diagnostics.announce import Suppressed
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import NotLoaded
 from nvbackend.signature import Signature

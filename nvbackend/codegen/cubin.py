@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nvbackend.codegen.toolchain import ToolVersion
 from nvbackend.diagnostics import Diagnostic, missing_name, record
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 _ELF = b"\x7fELF"
 _MACHINE_AT = 18

@@ -16,7 +16,7 @@ from nvbackend.codegen.llvm import (
     compile_ir,
 )
 from nvbackend.diagnostics import DiagnosticError, Location, Rule, user_facing
-from nvbackend.diagnostics.brief import cut
+from nvbackend.diagnostics.classes.brief import cut
 from nvbackend.isel.target.target import PTX_VERSION_RANGE, UNKNOWN_TARGET, Target
 
 CANNOT_SELECT = Rule(

@@ -11,7 +11,7 @@ import functools
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
@@ -23,7 +23,8 @@ from nvbackend.codegen.stages.short_integers import in_words
 from nvbackend.codegen.stages.signed_zeros import signs_kept
 from nvbackend.codegen.stages.truth_values import apart_from_truth
 from nvbackend.diagnostics import DiagnosticError, Rule, record, user_facing
-from nvbackend.diagnostics.brief import short_repr
+from nvbackend.diagnostics.classes.brief import short_repr
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.target.target import Target
 
 TRIPLE = "nvptx64-nvidia-cuda"

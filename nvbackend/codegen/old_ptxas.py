@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from nvbackend.codegen.register_hazards import UnreadableSass, hazards
 from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.toolchain import Tool, ToolVersion
 from nvbackend.diagnostics import DiagnosticError, Rule
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.target.target import Target
 
 RS_WGMMA_FIXED: ToolVersion = (13, 3, 0)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic, Rule, Severity
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 _SERIALISED = (
     "ptxas then waits after every wgmma.mma_async, so that the tensor core idles while the next one is prepared; the "

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 FRAGMENT_REGISTERS = 4
 """Registers of A that an instruction reads (PTX ISA 9.7.15.5.1)."""

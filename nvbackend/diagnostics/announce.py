@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from nvbackend.diagnostics.brief import cut
+from nvbackend.diagnostics.classes.brief import cut
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.diagnostics.diagnostic import Diagnostic
 from nvbackend.diagnostics.location import Location, caller_location
 from nvbackend.diagnostics.records import record

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from nvbackend.diagnostics.announce import DiagnosticWarning, warn
 from nvbackend.diagnostics.arguments import ARGUMENT
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 _MARK = "__deprecation__"

@@ -6,10 +6,11 @@ import enum
 import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NoReturn
 
-from nvbackend.diagnostics.brief import cut
+from nvbackend.diagnostics.classes.brief import cut
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.diagnostics.location import Location, caller_location
 
 _MOST_CALLERS = 8

@@ -9,10 +9,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any
+
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 _PACKAGE = __name__.partition(".")[0]
 _GO_BETWEENS = frozenset({"contextlib", "functools", "typing"})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.order.events import Events
 from nvbackend.dry_run.rules import MISSING_BARRIER, OVERRUN, REFILL, REFILL_IN_FLIGHT
 from nvbackend.dry_run.rules import PARITY as PARITY_COUNTER

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
 from nvbackend.dry_run.when import When
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr

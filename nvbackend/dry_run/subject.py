@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from llvmlite import ir
 
 from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.anchors import Anchor
 from nvbackend.dry_run.machine.choices import Guessed
 from nvbackend.dry_run.machine.fiber import Contradicted

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from nvbackend.diagnostics import Location
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.diagnostics.location import source_lines
 
 _NO_LOOPS = ("fill", "drain", "feed", "producer", "consumers", "if_", "else_", "one_thread", "group", "elect")

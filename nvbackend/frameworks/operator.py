@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
 from nvbackend.builder.kernel.definition import KernelDefinition
 from nvbackend.codegen.compiled import CompiledKernel
 from nvbackend.diagnostics import Rule, parameter_names, printed, run_callback
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.frameworks.written import written_parameters
 from nvbackend.runtime.module import SIMULATOR, LoadedKernel, load
 from nvbackend.signature import Parameter, Pointer, Scalar

@@ -8,9 +8,9 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.runtime.arrays import DeviceArray, row_major_strides
 
 _METADATA = 1

@@ -8,8 +8,8 @@ tcgen05.st writes: one of another tile, in other columns, may come before the wa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.lint.lifted.lift import Lifted, Line
 from nvbackend.lint.numbers.addresses import Addresses, Bounded

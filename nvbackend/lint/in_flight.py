@@ -10,9 +10,10 @@ way of a branch is looked at alone (`one_way`): by what holds on every path thro
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeVar
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import Completion, FenceOf, Semantics
 from nvbackend.isel.flow.dataflow import Site, solve, union
 from nvbackend.lint.lifted.lift import PENDING, Lifted, Line, Register

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import NOTHING, Completion, MbarrierUse, Semantics
 from nvbackend.isel.flow.graphs import reached
 from nvbackend.isel.flow.loops import loops_of

@@ -9,9 +9,10 @@ for the whole run. Nothing is known of numbers that loops change.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.flow.dataflow import sites_of
 from nvbackend.isel.flow.finished import finished, with_successors
 from nvbackend.isel.flow.graphs import ControlFlow, Successors, reached

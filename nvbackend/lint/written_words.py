@@ -8,8 +8,9 @@ so: which of the threads issues it may not be known.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import Completion, FenceOf
 from nvbackend.isel.flow.dataflow import Site, solve, union
 from nvbackend.lint.alone import executing

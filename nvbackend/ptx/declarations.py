@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.ptx.operands import constant, integer, operand
 from nvbackend.ptx.reader import Reader
 from nvbackend.ptx.syntax import Operand, Pointer, Position, Variable, Vector

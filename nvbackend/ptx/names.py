@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 
 from nvbackend.diagnostics import Diagnostic, Location, missing_name, raise_all, record, user_facing
-from nvbackend.diagnostics.brief import cut, short_repr
+from nvbackend.diagnostics.classes.brief import cut, short_repr
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.sync import special_registers
 from nvbackend.ptx.forms import CONSTANTS, SINK, Declared, form_breach
 from nvbackend.ptx.printer import print_instruction, print_operand

@@ -6,11 +6,12 @@ Nodes compare by content: `position` takes no part. So `parse(print_module(m)) =
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nvbackend.diagnostics import record
 from nvbackend.diagnostics.ascii_paths import plain_path
-from nvbackend.diagnostics.brief import short_repr
+from nvbackend.diagnostics.classes.brief import short_repr
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, order=True)

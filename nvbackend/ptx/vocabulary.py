@@ -9,7 +9,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 NEWEST = (9, 5)
 """The newest PTX version whose words are here."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, with_article
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.runtime import tensor_map
 from nvbackend.runtime.apart import Apart
 from nvbackend.runtime.arrays import (

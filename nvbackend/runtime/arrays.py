@@ -6,10 +6,11 @@ import contextlib
 import operator
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from nvbackend.diagnostics import record, user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.runtime import dlpack
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import MutableMapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.machine.assertions import place_name
 from nvbackend.runtime.driver import bindings, call, core, no_gpu_reason, numba_cuda
 from nvbackend.runtime.rules import NO_GPU

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import enum
-from dataclasses import dataclass
 from typing import Any
+
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 
 class DeviceType(enum.IntEnum):

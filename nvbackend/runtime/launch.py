@@ -7,12 +7,12 @@ import operator
 import reprlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any, NoReturn, TypeVar
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Uncopied, user_facing
 from nvbackend.diagnostics.boundary import cut, own_boundary
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.diagnostics.location import CallerFrames, is_of_compiler
 from nvbackend.isel.machine.assertions import CTA, DONE, NUMBER, THREAD, VALUES, WORDS, Assertion
 from nvbackend.launch_calls import NoLaunches

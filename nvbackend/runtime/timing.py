@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nvbackend.diagnostics import record, run_callback, user_facing
-from nvbackend.diagnostics.brief import short_repr
+from nvbackend.diagnostics.classes.brief import short_repr
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.runtime.driver import bindings, call, no_gpu_reason
 from nvbackend.runtime.rules import NO_GPU, TIMING
 from nvbackend.runtime.streams import stream_handle

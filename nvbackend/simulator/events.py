@@ -7,13 +7,14 @@ warp. `Site` is the instruction in the PTX, `By` who does something and where, `
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nvbackend.diagnostics import Location
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 Bits = NDArray[Any]
 """Raw bits: bool, uint8, uint16, uint32 or uint64 with one element a lane; b128 is (n, 2) uint64."""

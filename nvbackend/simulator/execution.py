@@ -6,12 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from nvbackend.diagnostics import DiagnosticError, Interrupted
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.calls.tensor.tmem import TensorMemory
 from nvbackend.simulator.checks import ORDER, watchers
 from nvbackend.simulator.events import Observer, Site

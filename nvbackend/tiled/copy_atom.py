@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy import cp_async, matrix_move
 from nvbackend.intrinsics.copy.matrix_move import HALVES, MatrixShape
 from nvbackend.intrinsics.maps.matrix import rows_of

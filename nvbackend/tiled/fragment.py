@@ -5,12 +5,13 @@ That is registers, descriptors, or cells of tensor memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import index
 from typing import Any, NoReturn
 
 from nvbackend.atoms import MmaAtom, Residency
 from nvbackend.diagnostics import printed, user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import ElementType, u8
 from nvbackend.intrinsics.words.smem_descriptor import UNIT, SmemDescriptor
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor

@@ -7,9 +7,9 @@ some, two threads share a lane, and have half of its columns each (16x32bx2). PT
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from nvbackend.atoms.tensor_memory import COLUMN_BITS
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.maps.tcgen05 import LANES
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.layout import Layout, coalesce, make_layout, size

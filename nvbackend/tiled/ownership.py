@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from nvbackend.atoms.atom import accumulator as accumulator_layout
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.mma.wgmma import M as WARPGROUP_ROWS
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.layout import Layout, composition, size

@@ -7,12 +7,12 @@ is what one instruction takes, an `Issue`. CUTLASS include/cute/algorithm/gemm.h
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from nvbackend.atoms import Residency
 from nvbackend.diagnostics import user_facing
-from nvbackend.diagnostics.brief import short_repr
+from nvbackend.diagnostics.classes.brief import short_repr
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.layout import rank, size
 from nvbackend.tiled.fragment import Fragment
 from nvbackend.tiled.operand import MmaOperand

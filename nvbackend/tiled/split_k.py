@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from nvbackend.diagnostics import user_facing
-from nvbackend.diagnostics.brief import short_repr
+from nvbackend.diagnostics.classes.brief import short_repr
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.layout import Layout, make_layout, size
 from nvbackend.tiled.fragment import Fragment
 from nvbackend.tiled.rules import GEMM

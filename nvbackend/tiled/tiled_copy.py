@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from nvbackend.diagnostics import user_facing
-from nvbackend.diagnostics.brief import short_repr
+from nvbackend.diagnostics.classes.brief import short_repr
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.layout import (
     AnyLayout,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.layout import AnyLayout, ComposedLayout, Layout, Swizzle, right_inverse, size
 from nvbackend.layout.algebra.inttuple import Dynamic

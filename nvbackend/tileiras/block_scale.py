@@ -7,9 +7,9 @@ the seed has other names (docs/divergences.md, tcgen05).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all, user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import ElementType, f32
 from nvbackend.intrinsics.words.scale_triples import ACCUMULATOR, TRIPLES, ScaleTriple, no_triple
 

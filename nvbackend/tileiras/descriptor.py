@@ -8,9 +8,8 @@ numbers or an illegal address. It is kept so that words from such a document can
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nvbackend.diagnostics import raise_all, user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.words.bitfield import Field, PackedWord
 from nvbackend.intrinsics.words.smem_descriptor import UNIT, SmemDescriptor, SwizzleMode
 

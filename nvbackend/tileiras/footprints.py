@@ -8,10 +8,9 @@ which follow them; the layouts are one compiler's own, and several have more ele
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nvbackend.atoms.atom import Residency
 from nvbackend.atoms.names import atom
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.layout import Layout, parse, size
 
 _ACCUMULATOR = "(2,2,2):(4,1,8)"

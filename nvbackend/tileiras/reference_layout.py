@@ -6,11 +6,10 @@ has them. What the hardware uses is given with each arm: the atom with its layou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nvbackend.atoms.atom import MmaAtom
 from nvbackend.atoms.names import atom
 from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.mma.dense import FP8
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, u32
 from nvbackend.layout import rank, size

@@ -7,10 +7,10 @@ docs/divergences.md explains. The seed's own gate reads the lattice first, so `i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from nvbackend.atoms.names import known_atoms
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.fragments.mma import Shape
 from nvbackend.intrinsics.mma.dense import F8F6F4, FP8
 from nvbackend.intrinsics.row.types import ElementType, b1, bf16, e2m1, e2m3, e3m2, f16, f32, s4, s8, s32, tf32, u4, u8

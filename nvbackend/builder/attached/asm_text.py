@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from llvmlite import ir
 
 from nvbackend.builder.ops.inline.text import statements_of, whole_text
 from nvbackend.diagnostics import DiagnosticError
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.target.target import Target
 from nvbackend.ptx.syntax import Instruction, Label, flattened
 

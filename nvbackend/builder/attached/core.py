@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from llvmlite import ir
@@ -15,6 +15,7 @@ from nvbackend.builder.core.memory import Address, Memory
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.diagnostics.location import stated_places
 from nvbackend.dry_run.targets import targets_of
 from nvbackend.intrinsics.row.types import ElementType

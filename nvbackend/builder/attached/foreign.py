@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from llvmlite import binding, ir
@@ -15,6 +14,7 @@ from nvbackend.builder.core.core import Core
 from nvbackend.builder.lower.lowering import shown
 from nvbackend.builder.ops.inline.effects import READS, WRITES, effects_of_lanes_and_memory, is_of_protocol
 from nvbackend.builder.ops.inline.intrinsic_rows import EARLIER, rows_by_intrinsic
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.row import Intrinsic, Role, Row, RowOperand
 from nvbackend.isel.machine.function import MachineInstr
 from nvbackend.lint.lifted.matching import rows_of

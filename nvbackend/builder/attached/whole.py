@@ -7,7 +7,7 @@ be reached from it is taken off the paths: what is judged ran before.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from llvmlite import ir
 
@@ -15,6 +15,7 @@ from nvbackend.builder.attached.core import NOWHERE
 from nvbackend.builder.attached.debug_places import place_of
 from nvbackend.builder.attached.foreign import Foreign
 from nvbackend.diagnostics import Location
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.flow.graphs import reached
 from nvbackend.isel.machine.function import MachineBlock, MachineInstr
 from nvbackend.isel.machine.pseudo import UNKNOWN

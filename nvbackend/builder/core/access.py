@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NoReturn, Protocol
 
 from llvmlite import ir
@@ -13,6 +13,7 @@ from nvbackend.builder.lower.conversions import llvm_type
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import CLUSTER_SPACE, GLOBAL_SPACE, Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy import load_store
 from nvbackend.intrinsics.copy.load_store import LOAD, STORE, VOLATILE, WEAK, Caching
 from nvbackend.intrinsics.row.row import Row

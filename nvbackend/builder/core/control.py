@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -19,6 +18,7 @@ from nvbackend.builder.thread_tables.tables import ThreadSet
 from nvbackend.builder.value_tracking.execution import Merged, in_first_round
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import Location, caller_location
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import ElementType, pred, s32
 from nvbackend.isel.machine.pseudo import RETURN
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from llvmlite import ir
@@ -14,6 +13,7 @@ from nvbackend.builder.scopes.parameter_types import not_a_type
 from nvbackend.builder.value_tracking.addresses.alignment import LARGEST_ALIGNMENT
 from nvbackend.builder.values.attributes import OF_TILE, KnownAttributes
 from nvbackend.diagnostics import Diagnostic, raise_all, record, user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy.tma_tensor import RANKS
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.layout.descriptors.smem_layout import TMA_BOX_LIMIT

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from nvbackend.builder.core.memory import Address, Memory
@@ -12,6 +11,7 @@ from nvbackend.builder.scopes.rules import TILE_INDEX
 from nvbackend.builder.values.attributes import OF_TILE, KnownAttributes
 from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy import tma
 from nvbackend.intrinsics.row.types import u8
 from nvbackend.intrinsics.words.smem_descriptor import UNIT, Major

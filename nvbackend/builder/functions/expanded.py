@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from nvbackend.builder.core.core import Core
@@ -14,6 +13,7 @@ from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.blocks import Body
 from nvbackend.builder.scopes.in_functions import Entered
 from nvbackend.builder.values.values import Value
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -28,6 +28,7 @@ from nvbackend.codegen.saved.c_header import KEYWORDS
 from nvbackend.codegen.saved.cuda_names import DECLARED, RESERVED
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, raise_all, user_facing
 from nvbackend.diagnostics.announce import announce
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.machine.unknown_threads import judged_of_unknown_threads

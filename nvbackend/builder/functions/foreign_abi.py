@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llvmlite import ir
 
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.values.values import Value
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.row import RegisterClass
 from nvbackend.intrinsics.row.types import ElementType, Scalar, bf16, f16, f32, f64, pred, u8, u16, u32
 from nvbackend.ptx.declarations import TYPES

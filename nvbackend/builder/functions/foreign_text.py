@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,6 +14,7 @@ from nvbackend.builder.ops.inline.effects import TextEffect, effects_of_lanes_an
 from nvbackend.builder.scopes.function_rules import FOREIGN
 from nvbackend.builder.scopes.names import has_meaning
 from nvbackend.diagnostics import printed
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.target.target import Target, dotted
 from nvbackend.ptx import Function, Instruction, Module, Names, Variable, parse, print_module, resolve
 from nvbackend.ptx.names import names_in

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from nvbackend.builder.functions.linked import foreign_clash, linked
@@ -20,6 +20,7 @@ from nvbackend.codegen.stages.options import check_options
 from nvbackend.codegen.toolchain import Tool
 from nvbackend.diagnostics import Rule, printed, user_facing
 from nvbackend.diagnostics.announce import announce
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import KernelsByName
 

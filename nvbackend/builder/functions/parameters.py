@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, NoReturn, get_args, get_origin
 
 from nvbackend.builder.core.assumptions import assume_values
@@ -27,6 +27,7 @@ from nvbackend.builder.values.values import (
 )
 from nvbackend.diagnostics import Location, caller_location, element_name, printed, with_article
 from nvbackend.diagnostics.boundary import plain_number
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import ElementType, Scalar, pred
 from nvbackend.signature import Pointer, TensorMap
 

@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import Any, NoReturn
 
 from nvbackend.builder.scopes.rules import CHECK
-from nvbackend.diagnostics.brief import MOST_OF_A_FIELD, cut
+from nvbackend.diagnostics.classes.brief import MOST_OF_A_FIELD, cut
 from nvbackend.signature import Parameter, Scalar
 
 Check = bool | Sequence[Mapping[str, int]]

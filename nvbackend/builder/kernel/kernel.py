@@ -6,7 +6,6 @@ import dataclasses
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -36,6 +35,7 @@ from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.builder.values.values import GLOBAL_SPACE, Value
 from nvbackend.diagnostics import Diagnostic, Location, Rule, Severity, caller_location, raise_all, user_facing
 from nvbackend.diagnostics.announce import Suppressed, announce
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import GridUse
 from nvbackend.intrinsics.sync.register_budget import launch_limit
 from nvbackend.isel.machine.function import MachineFunction

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import NoReturn
 
@@ -15,6 +15,7 @@ from nvbackend.builder.ops.words import MOST_BYTES
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import Diagnostic, Location, Rule, caller_location
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, Scope
 from nvbackend.intrinsics.row.types import s32, u8
 from nvbackend.isel.operands.sync import check_barrier_id, check_barrier_threads

@@ -8,10 +8,11 @@ Rules on what the target cannot do are never allowed: no author can change that.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule, Severity, caller_location, misspelt
 from nvbackend.diagnostics.announce import Suppressed
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.diagnostics.declared import PACKAGE, declared
 
 _PROTOCOLS = ("nvbackend.isel.protocols", "nvbackend.dry_run")

@@ -10,7 +10,6 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
@@ -22,6 +21,7 @@ from nvbackend.builder.scopes.python_exits import python_exit
 from nvbackend.builder.scopes.rebound import Holding, holdings, rebound
 from nvbackend.builder.thread_tables.tables import ThreadSet
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, caller_location
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.diagnostics.location import caller_frame
 from nvbackend.isel.machine.function import MachineBlock
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nvbackend.builder.scopes import rules
 from nvbackend.diagnostics import Diagnostic, element_name
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

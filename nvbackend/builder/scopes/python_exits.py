@@ -15,10 +15,11 @@ import itertools
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from types import CodeType, FrameType
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.diagnostics.location import source_lines
 
 Exit = ast.Return | ast.Break | ast.Continue

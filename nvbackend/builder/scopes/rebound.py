@@ -12,11 +12,11 @@ import ast
 import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
 from nvbackend.builder.scopes.python_exits import SCOPES, Position, following, nodes, position
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.diagnostics.diagnostic import AT_RUN_TIME
 from nvbackend.diagnostics.location import source_lines
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.values.values import Operand, Value, as_index, as_value
 from nvbackend.diagnostics import Rule, Uncopied, run_callback, user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import s32
 from nvbackend.layout import AnyLayout, IntTuple, Layout, cosize
 from nvbackend.layout.algebra.inttuple import added, compact, extents, is_outside, leaves, modes, nested_as, text

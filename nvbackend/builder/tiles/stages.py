@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
 
 from nvbackend.builder.core.memory import SHARED_BASE_ALIGNMENT, Address
@@ -17,6 +16,7 @@ from nvbackend.builder.tiles.tensor import Tensor, make_tensor
 from nvbackend.builder.values.attributes import ATTRIBUTE
 from nvbackend.builder.values.values import Operand, Value, as_index
 from nvbackend.diagnostics import MissingAttribute, Uncopied, record
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy import tma
 from nvbackend.intrinsics.row.types import ElementType, s32, u8
 from nvbackend.layout import AnyLayout, ComposedLayout, cosize, size

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nvbackend.builder.core.memory import Address
@@ -15,6 +14,7 @@ from nvbackend.builder.tiles.coordinates import Cut, check_closed, check_inside,
 from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import Operand, Value, address_type, as_index
 from nvbackend.diagnostics import Rule, run_callback, user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.layout import AnyLayout, ComposedLayout, IntTuple, Layout, SmemPtr, Swizzle, cosize, zipped_divide
 from nvbackend.layout.algebra.inttuple import RunTimeExtent, added, leaves, modes, nested_as, valued

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from llvmlite import ir
@@ -20,6 +19,7 @@ from nvbackend.builder.tiles.register_tensor import REGISTER_BITS, RegisterTenso
 from nvbackend.builder.tiles.tensor import Tensor, Walker
 from nvbackend.builder.values.values import CLUSTER_SPACE, GLOBAL_SPACE, SHARED_SPACE, Operand, Value, as_value
 from nvbackend.diagnostics import Rule, raise_all
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, u32

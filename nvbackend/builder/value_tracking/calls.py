@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, partial, reduce
 from typing import Any, TypeAlias
 
@@ -17,6 +16,7 @@ from llvmlite import ir
 
 from nvbackend.builder.thread_tables.tables import AXES, Cta, Mask, Numbers, constant, signed, wrapped
 from nvbackend.builder.value_tracking.known import Known
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.arithmetic import integers
 from nvbackend.intrinsics.row.row import Asm, Row
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, Scope

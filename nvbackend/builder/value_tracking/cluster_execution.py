@@ -6,7 +6,6 @@ Masks and ranks are evaluated for each thread of each CTA. A value that depends 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
 
@@ -15,6 +14,7 @@ from llvmlite import ir
 
 from nvbackend.builder.thread_tables.tables import Cta, ThreadSet, signed
 from nvbackend.builder.value_tracking.known import Known
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import Completion, Scope, Semantics
 from nvbackend.isel.machine.function import Reach
 

@@ -7,7 +7,6 @@ paths meet, the condition that parted them selects it.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from llvmlite import ir
@@ -17,6 +16,7 @@ from nvbackend.builder.thread_tables.tables import Cta, ThreadSet, bits_of, sign
 from nvbackend.builder.value_tracking.cluster_execution import ClusterExecution
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.builder.value_tracking.results import constant_of, inputs, key_of, result_of, selected
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineBlock

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +25,7 @@ from nvbackend.builder.value_tracking.results import constant_of, result_of
 from nvbackend.builder.value_tracking.strided_values import promised, refined, strided_of
 from nvbackend.builder.value_tracking.uniformity_graph import Bounds, Entry, Graph, Node, Rounds, Stores, reads_slot
 from nvbackend.diagnostics import Location
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.targets import targets_of
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.graphs import ControlFlow, on_cycles, postorder

@@ -7,12 +7,12 @@ Side effects do not matter here, so calls are included.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from llvmlite import ir
 
 from nvbackend.builder.value_tracking.results import inputs, key_of
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 Bounds: TypeAlias = tuple[ir.Value, ir.Value, ir.Value]
 """Start, end and step of a counted loop."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -12,6 +11,7 @@ from nvbackend.cli import rules
 from nvbackend.cli.explaining.variants import explained
 from nvbackend.cli.text import columns, paragraph
 from nvbackend.diagnostics import DiagnosticError, Location
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.asm_form import asm_form
 from nvbackend.intrinsics.row.row import Asm, RegisterClass, Role, Row, RowOperand
 from nvbackend.isel.target.target import Target

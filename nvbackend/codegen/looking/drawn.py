@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from nvbackend.codegen.looking.ir_places import Place
 from nvbackend.diagnostics import DiagnosticError
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.maps.rows import FragmentMap, fragment_maps
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, decoder, fields_of
 from nvbackend.layout import ComposedLayout, Layout, Swizzle

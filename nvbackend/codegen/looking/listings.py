@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from nvbackend.codegen.looking.built import BuiltKernel
 from nvbackend.codegen.looking.ir_places import DBG, NODE, Place, nodes_of, place_in
 from nvbackend.codegen.ptxas import assemble
 from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.stages.inlined import PtxPlaces
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.machine.function import print_header, print_instr
 
 _DIRECTIVE = re.compile(r"\s*\.(file|loc)\s")

@@ -6,9 +6,8 @@ cuda_occupancy.h, which comes with the toolkit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nvbackend.codegen.cubin import Resources
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import LaunchBounds
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from nvbackend.codegen.looking.work import LoopWork, Work
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.target.target import Target
 
 _TERA = 1e12

@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 from nvbackend.codegen.looking.built import BuiltKernel
 from nvbackend.codegen.looking.ir_places import Place
 from nvbackend.codegen.looking.listings import ir_lines
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.row import RegisterClass
 from nvbackend.intrinsics.row.semantics import Completion, Scope
 from nvbackend.isel.flow.loops import Loop, loops_of

@@ -9,7 +9,7 @@ from nvbackend.codegen.lto.dialect import DATA_LAYOUT, UnsupportedError, module_
 from nvbackend.codegen.lto.libraries import LibraryError, linked, nvvm_compiled, nvvm_ir_version
 from nvbackend.codegen.lto.rules import DIALECT, INPUT
 from nvbackend.diagnostics import user_facing
-from nvbackend.diagnostics.brief import cut
+from nvbackend.diagnostics.classes.brief import cut
 from nvbackend.isel.target.target import Target
 
 MAGIC = b"\xedCN\x7f"

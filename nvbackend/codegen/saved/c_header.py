@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from nvbackend.codegen.saved.c_maps import encoder, struct
 from nvbackend.codegen.saved.parts import LaunchedKernel
 from nvbackend.diagnostics import printed
 from nvbackend.diagnostics.arguments import ARGUMENT
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy.tensormap import TENSOR_MAP_BYTES
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.signature import LaunchBounds, Parameter, Pointer, Scalar, Shape, TensorMap

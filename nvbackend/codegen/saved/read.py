@@ -6,7 +6,6 @@ import json
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from nvbackend.codegen.saved.archive import NotWhole, unpacked
 from nvbackend.codegen.saved.rules import DAMAGED, FILE, FORMAT, HOLDS
 from nvbackend.codegen.saved.written import CUBIN, FORMAT_VERSION, KERNEL, MANIFEST, MODULE, PTX, own_version
 from nvbackend.diagnostics import DiagnosticError
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.machine.assertions import Assertion
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import Signature

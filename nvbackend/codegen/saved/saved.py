@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol, TypeVar
 
 from nvbackend.codegen.cubin import Cubin
@@ -15,6 +15,7 @@ from nvbackend.codegen.saved.read import ReadTarget, read_file
 from nvbackend.codegen.saved.written import KERNEL, MODULE
 from nvbackend.codegen.toolchain import Tool
 from nvbackend.diagnostics import missing_name, user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.machine.assertions import Assertion
 from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import KernelsByName, NotLoaded

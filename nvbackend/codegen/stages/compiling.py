@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeVar
 
 from nvbackend.codegen.cache import Cache, cache_key, pack, unpack
@@ -20,6 +20,7 @@ from nvbackend.codegen.stages.unrolling import not_unrolled
 from nvbackend.codegen.toolchain import Tool, find_ptxas, locate
 from nvbackend.codegen.user_lines import at_user_lines
 from nvbackend.diagnostics import DiagnosticError, user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.target.target import Target, dotted
 from nvbackend.signature import Signature

@@ -11,7 +11,8 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 TABLE = "nvbackend.inlined"
 """The name of the table."""

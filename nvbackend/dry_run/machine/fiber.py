@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.program.code import SELF
 from nvbackend.dry_run.values.lanes import among, merge
 from nvbackend.dry_run.values.unknown import Unknown

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.when import When
 from nvbackend.isel.machine.function import MachineInstr

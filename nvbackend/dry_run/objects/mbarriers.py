@@ -6,8 +6,9 @@ knows that n phases are over goes on when n or n + 1 are, whichever has the pari
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.when import When
 from nvbackend.isel.machine.function import MachineInstr

@@ -8,8 +8,9 @@ order the warps run; `fenced` are those of them that a proxy fence came after, s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.order.lane_order import LaneOrder, Moments
 from nvbackend.dry_run.seam import ALL_LANES
 

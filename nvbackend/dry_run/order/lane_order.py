@@ -7,12 +7,12 @@ in it. A *moment* is what a warp accesses between two times at which lanes of it
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.machine.function import MachineInstr
 
 _LANES = 32

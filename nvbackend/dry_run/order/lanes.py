@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.order.lane_order import SEVERAL, LaneOrder, Note, numbers
 from nvbackend.isel.machine.function import MachineInstr
 

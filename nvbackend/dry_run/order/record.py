@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.when import When
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, Matrix
 from nvbackend.isel.machine.function import MachineInstr

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from nvbackend.diagnostics import DiagnosticError
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor, Tcgen05Swizzle
 

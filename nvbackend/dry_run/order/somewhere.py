@@ -7,11 +7,11 @@ with this one. It certainly meets one of them, though which one is unknown.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.order.shadow import Shadow
 

@@ -5,8 +5,9 @@ Its accesses are checked together, when it synchronises. What it stores later ha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.order.record import Part, Record
 
 _Place = tuple[int, Part]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from llvmlite import ir
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.anchors import Anchor
 from nvbackend.dry_run.values.arithmetic import Operation
 from nvbackend.dry_run.when import Counter

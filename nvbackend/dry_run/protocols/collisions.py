@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ORDER
 from nvbackend.dry_run.order.footprints import Access

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ACCOUNTING, ORDER, UNWRITTEN
 from nvbackend.dry_run.objects.groups import Operation

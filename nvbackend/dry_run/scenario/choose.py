@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from llvmlite import ir
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.machine.threads import along
 from nvbackend.dry_run.program.code import MOST_BUFFERS, LoopOf, Program, buffers_of
 from nvbackend.dry_run.program.layout import constant

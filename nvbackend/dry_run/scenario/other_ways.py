@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from llvmlite import ir
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.machine.machine import Ways
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.layout import constant

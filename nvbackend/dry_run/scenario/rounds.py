@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.anchors import Anchor
 from nvbackend.dry_run.program.needed import is_assumption
 from nvbackend.dry_run.program.operations import operation_of

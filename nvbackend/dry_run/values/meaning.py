@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.values import arithmetic, floats
 from nvbackend.dry_run.values.arithmetic import Operation
 from nvbackend.dry_run.values.unknown import Expression, Unknown

@@ -7,9 +7,9 @@ Values are bits, of 8 to 64 each: 8-bit ones lie in the lower half of a register
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.diagnostics.diagnostic import printed
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import (

@@ -8,9 +8,10 @@ row addresses of the first matrix, 8-15 of the second and so on, each 16-byte al
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import (
     Asm,

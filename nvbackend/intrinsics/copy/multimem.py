@@ -9,9 +9,9 @@ element, four 8-bit elements in one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import (
     Asm,

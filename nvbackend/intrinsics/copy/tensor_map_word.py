@@ -10,9 +10,10 @@ that each argument of the driver's encoders decides. All other bits are kept in 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all, user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy.map_elements import ELEMENT_TYPES
 from nvbackend.intrinsics.copy.tensormap import ORDINALS, TENSOR_MAP_BYTES
 from nvbackend.intrinsics.words.bitfield import Field, PackedWord, bit_ranges

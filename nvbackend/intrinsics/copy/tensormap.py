@@ -7,9 +7,9 @@ PTX ISA 9.7.9 (tensormap.replace, prefetch.tensormap), 9.7.13 (tensormap.cp_fenc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy.map_elements import ELEMENT_TYPES, PACKED_TYPES
 from nvbackend.intrinsics.copy.tma import BULK_PTX, FAMILY, TENSOR_MAP
 from nvbackend.intrinsics.row.features import Feature

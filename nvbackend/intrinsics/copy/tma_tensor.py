@@ -7,9 +7,9 @@ of 5.5 (tensors). Operands as in `tma`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy.tma import (
     BARRIER,
     BULK_PTX,

@@ -7,10 +7,10 @@ tcgen05.mma reads and writes in tensor memory has no threads, but a map of its c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy import matrix_move
 from nvbackend.intrinsics.fragments import mma as fragments_mma
 from nvbackend.intrinsics.fragments import warpgroup as fragments

@@ -12,9 +12,9 @@ that a CTA has of A.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy.tcgen05_registers import MOST_REGISTERS
 from nvbackend.intrinsics.fragments.warpgroup import check_index
 from nvbackend.intrinsics.mma import tcgen05

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.fragments.mma import Shape
 from nvbackend.intrinsics.row.features import Feature, PtxVersion
 from nvbackend.intrinsics.row.types import ElementType

@@ -9,9 +9,10 @@ scale-D of the next instruction on this accumulator, and the immediates `selecto
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.fragments.warpgroup import A_REGISTERS
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import (

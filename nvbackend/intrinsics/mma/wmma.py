@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.fragments.wmma import (
     ACCUMULATORS,
     FRAGMENTS,

@@ -6,13 +6,14 @@ import dataclasses
 import enum
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import cache, cached_property
 from string import Formatter
 from types import MappingProxyType
 from typing import TypeVar
 
 from nvbackend.diagnostics import DiagnosticError, Rule, missing_name, record
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.diagnostics.diagnostic import is_of, printed
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.features import PtxVersion as PtxVersion  # noqa: PLC0414

@@ -7,10 +7,10 @@ point types), 9.7.15.3 (matrix types).
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nvbackend.diagnostics import Rule, record, user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 if TYPE_CHECKING:
     import numpy

@@ -6,9 +6,9 @@ Each row has no input and one output, `value`. A register that is not in the tab
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, PtxVersion, RegisterClass, Row, chosen, output
 from nvbackend.intrinsics.row.types import s32, s64

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 _MATRIX_DESCRIPTOR = "PTX ISA 9.7.15.5.1.2.2 (matrix descriptor format)"
 

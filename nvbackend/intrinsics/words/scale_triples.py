@@ -6,9 +6,9 @@ PTX ISA 9.7.16.10.7 (block scaling).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic, Rule
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import ElementType, e2m1, e4m3, e5m2, ue4m3, ue8m0
 
 _REFERENCE = "tileiras documents: MMA atoms, SM100 UMMA Block-Scaled (atom_K, vecSize) Atoms"

@@ -9,10 +9,10 @@ say and the hardware cannot do (a group of four CTAs, a collector that fills and
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Any
 
 from nvbackend.diagnostics import Rule, raise_all, user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.words.bitfield import Field, PackedWord

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all, user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.mma.tcgen05 import KINDS
 from nvbackend.intrinsics.row.types import (
     ElementType,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from nvbackend.diagnostics.brief import cut
+from nvbackend.diagnostics.classes.brief import cut
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.flow.finished import kept, kept_of_text
 from nvbackend.isel.flow.graphs import postorder
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, print_instr

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.row import GUARD, Effect, RegisterClass, Row
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE, Proxy, Scope
 from nvbackend.isel.flow.accesses import Run

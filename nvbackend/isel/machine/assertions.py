@@ -10,9 +10,9 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nvbackend.diagnostics import Location
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import ElementType, f32, f64, tf32
 
 CLAIM, DONE, NUMBER, CTA, THREAD, VALUES = 0, 1, 2, 3, 6, 9

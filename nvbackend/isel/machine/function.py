@@ -20,13 +20,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import lru_cache, partial
 from html import escape
 from typing import Protocol
 
 from nvbackend.diagnostics import DiagnosticError, Location, record
-from nvbackend.diagnostics.brief import short_repr
+from nvbackend.diagnostics.classes.brief import short_repr
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import NOTHING, Completion, Scope, Semantics
 from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor

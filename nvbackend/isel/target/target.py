@@ -9,11 +9,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule, is_flag, printed, user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.features import Feature, PtxVersion
 
 if TYPE_CHECKING:

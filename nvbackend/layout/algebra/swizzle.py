@@ -6,10 +6,11 @@ CuTe prints the latter as `Sw<3,4,3> o smem_ptr o (_8,_64):(_64,_1)`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from nvbackend.diagnostics import printed, record, run_callback, user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.layout.algebra.inttuple import Coordinate, IntTuple, leaves, product, text
 from nvbackend.layout.algebra.layout import Layout, drawn, must_be_known
 from nvbackend.layout.algebra.rules import COORDINATE, ELEMENT_WIDTH, RECAST, SWIZZLE

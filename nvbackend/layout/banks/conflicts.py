@@ -9,9 +9,10 @@ one phase want them. CUDA C++ Programming Guide, shared memory (compute capabili
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nvbackend.diagnostics import Rule, missing_name, record, user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.layout.algebra.rules import ELEMENT_WIDTH
 from nvbackend.layout.algebra.swizzle import BYTE_BITS, AnyLayout, ComposedLayout, SmemPtr

@@ -11,10 +11,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import ElementType, u64
 from nvbackend.intrinsics.words.smem_descriptor import UNIT, Major, SmemDescriptor
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor

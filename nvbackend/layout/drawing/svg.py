@@ -5,11 +5,11 @@ from __future__ import annotations
 import colorsys
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
 from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 SHADES = ("#ffffff", "#d5e8f7", "#fde5c8", "#d9efd3", "#f7d6d6", "#e5dbf0", "#f4f1c5", "#d3ecea")
 """Fill colours, light enough for black text; a cell's number modulo their count chooses one."""

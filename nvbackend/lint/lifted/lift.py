@@ -6,9 +6,10 @@ their names, which are made unique by their declarations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nvbackend.diagnostics import Location
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import NOTHING, Semantics
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr

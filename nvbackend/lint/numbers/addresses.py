@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.flow.dataflow import reverse_postorder
 from nvbackend.lint.lifted.lift import Lifted, Register
 from nvbackend.lint.numbers.cta import symbol

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.flow.dataflow import reverse_postorder
 from nvbackend.isel.flow.finished import with_successors
 from nvbackend.isel.flow.graphs import ControlFlow, reached

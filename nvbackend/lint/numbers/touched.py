@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import NOTHING, Completion, Semantics
 from nvbackend.lint.lifted.lift import Line
 from nvbackend.lint.numbers.by_thread import CtaValues, Unknown, in_shared

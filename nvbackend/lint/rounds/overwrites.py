@@ -7,10 +7,11 @@ way. On each way alone, copies that every path to its end issues and that no wai
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.flow.dataflow import Site, Solution
 from nvbackend.isel.flow.loops import Loops, loops_of

@@ -8,8 +8,9 @@ must have waited for its own wgmma that read those words; what others have waite
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse
 from nvbackend.isel.flow.dataflow import Site, solve, union
 from nvbackend.lint.lifted.lift import PENDING

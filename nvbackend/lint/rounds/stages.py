@@ -10,9 +10,10 @@ mbarrier it may have waited for what is complete where threads arrive.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse
 from nvbackend.isel.flow.dataflow import Site, solve
 from nvbackend.lint.lifted.lift import PENDING, Line

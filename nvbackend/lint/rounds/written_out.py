@@ -7,8 +7,9 @@ rounds it is 0, 1 and 2. The rounds after those stay one loop.
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.flow.finished import finished
 from nvbackend.isel.flow.graphs import postorder

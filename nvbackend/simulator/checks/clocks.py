@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.checks.lane_clocks import LaneClocks, Times
 from nvbackend.simulator.checks.shadow import ALWAYS
 from nvbackend.simulator.events import By, Pending, Site, Threads

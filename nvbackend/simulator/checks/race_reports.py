@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import dropwhile, islice
 from typing import NoReturn
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nvbackend.diagnostics import Location, Rule
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.checks import rules
 from nvbackend.simulator.checks.clocks import SEEN, Clocks
 from nvbackend.simulator.checks.shadow import Conflict

@@ -6,13 +6,13 @@ every CTA and of global memory. Strong accesses and atomics do not race with one
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.checks import rules
 from nvbackend.simulator.checks.clocks import GLOBAL, SEEN, SHARED, Clocks
 from nvbackend.simulator.checks.missed_phases import MissedPhases

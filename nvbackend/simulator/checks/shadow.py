@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.events import Mask
 
 _LANE_BITS, _LANE = 5, 31

@@ -8,13 +8,13 @@ for one warp counts for those that a barrier orders after it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.checks import rules
 from nvbackend.simulator.checks.clocks import SEEN, Clocks
 from nvbackend.simulator.checks.lane_clocks import Times

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
+
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 Addresses = NDArray[np.int64]
 

@@ -7,9 +7,10 @@ loads and stores, and be changed by tensormap.replace, all by its address.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.copies.elements import BY_NAME, CODES, Element
 from nvbackend.simulator.copies.rules import MAP_FIELD
 from nvbackend.simulator.copies.swizzle import ATOMICITIES, SPANS, has_swizzle

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 Array = NDArray[Any]
 _MANTISSA = 52

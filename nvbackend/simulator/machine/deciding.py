@@ -6,8 +6,8 @@ Flow does not matter: a register decides if some instruction of the program uses
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.ptx.syntax import Address, Instruction, Name, Operand, Pair, Vector
 from nvbackend.simulator.events import Site
 from nvbackend.simulator.machine.in_flight import slots_of

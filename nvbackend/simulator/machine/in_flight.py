@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NoReturn
 
 import numpy as np
 
 from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.ptx.names import names_in
 from nvbackend.ptx.syntax import Instruction, Name, Operand, Pair, Vector
 from nvbackend.simulator.events import Mask, Pending, Site, Threads

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.ptx.names import Names
 from nvbackend.ptx.syntax import Float, Function, Integer, Name, Negated, Operand, Position, Sum, Variable
 from nvbackend.simulator.events import Bits

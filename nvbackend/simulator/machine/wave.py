@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nvbackend.diagnostics import Location
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.events import Addresses, Bits, By, Mask, Observer, Pending, Site, Threads
 from nvbackend.simulator.machine.lanes import WARP, WARPGROUP, Lanes
 from nvbackend.simulator.memory import Memory

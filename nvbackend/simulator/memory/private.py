@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.events import Addresses, Threads
 from nvbackend.simulator.memory.allocations import Misfit, Store
 from nvbackend.simulator.memory.windows import RANK_SHIFT

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, partial
 from typing import Protocol
 
 import numpy as np
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, raise_all
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.ptx.names import Names
 from nvbackend.ptx.syntax import Function, Guard, Instruction, Label, Module, Name, Position
 from nvbackend.simulator.events import Site

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.ptx.syntax import Variable
 from nvbackend.simulator.events import Site
 from nvbackend.simulator.machine.deciding import Deciding

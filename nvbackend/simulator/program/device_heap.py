@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.wave import Wave
 

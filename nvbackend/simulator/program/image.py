@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.ptx.names import Names
 from nvbackend.ptx.syntax import Float, Function, Integer, Module, Name, Operand, Position, Sum, Variable, Vector
 from nvbackend.simulator.machine.symbols import Place, alignment_of, size_of

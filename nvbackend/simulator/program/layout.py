@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.ptx.names import Names, names_in
 from nvbackend.ptx.syntax import Function, Module, Name, Position, Variable
 from nvbackend.simulator.machine.symbols import Place, alignment_of, size_of

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nvbackend.diagnostics import Location
-from nvbackend.diagnostics.brief import cut
+from nvbackend.diagnostics.classes.brief import cut
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.ptx.names import Names, names_in
 from nvbackend.ptx.printer import print_instruction
 from nvbackend.ptx.sources import Sources

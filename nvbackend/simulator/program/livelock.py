@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nvbackend.diagnostics import Location
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.checks.watching import Watching
 from nvbackend.simulator.events import Access, Bits, Site, Threads
 from nvbackend.simulator.machine.deciding import Deciding, Decisive

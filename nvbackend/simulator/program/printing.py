@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
 
 import numpy as np
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.events import By, Site
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.wave import Wave

@@ -7,13 +7,13 @@ none can run, an operation in flight is completed; when there is none, the launc
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from types import TracebackType
 from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.events import By, Pending, Site, Threads
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.wave import Cause, Waiting, Wave

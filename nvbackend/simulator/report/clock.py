@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.events import By, Pending, Site, Threads
 from nvbackend.simulator.machine.lanes import WARP, Lanes
 from nvbackend.simulator.machine.wave import Wave

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.events import Site
 from nvbackend.simulator.machine.wave import Dim
 from nvbackend.simulator.report.record import Record

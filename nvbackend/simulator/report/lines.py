@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from nvbackend.diagnostics import Location
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.events import Site
 from nvbackend.simulator.report.columns import Column, number, table
 from nvbackend.simulator.report.uses import Use

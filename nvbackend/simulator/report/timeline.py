@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from html import escape
 from pathlib import Path
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.report.clock import COPY_STEPS, PRODUCT_STEPS
 from nvbackend.simulator.report.facts import Facts
 from nvbackend.simulator.report.record import Record, Span

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 Bits = NDArray[Any]
 """The raw bits of a register, one element a lane: bool, uint8 to uint64, or (lanes, 2) uint64 for b128."""

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.events import Mask, Pending, Threads
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.wave import Wave

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 MOST_ARRIVALS: Final = (1 << 20) - 1
 MOST_BYTES: Final = (1 << 20) - 1

@@ -7,11 +7,12 @@ the pattern.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 Array = NDArray[Any]
 

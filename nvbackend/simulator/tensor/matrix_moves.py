@@ -6,13 +6,13 @@ figures alone, the formulas are those of CuTe's traits for sm_100.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.tensor.descriptors import in_bytes
 from nvbackend.simulator.tensor.fragments import WARP
 

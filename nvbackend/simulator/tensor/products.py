@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.formats import FORMATS
 from nvbackend.simulator.formats.exact import fused_exactly
 from nvbackend.simulator.formats.fused import fused_f64

@@ -5,12 +5,12 @@ PTX ISA 9.7.16.4.2 (instruction descriptor), 9.7.16.4.3 (zero-column mask), 9.7.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.tensor import elements
 from nvbackend.simulator.tensor.models import tcgen05_model
 from nvbackend.simulator.tensor.products import Product

@@ -8,13 +8,13 @@ column of 32 bits, counted from an address, whose upper half is the lane.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.tensor.fragments import WARP
 
 Array = NDArray[Any]

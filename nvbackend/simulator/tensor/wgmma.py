@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.tensor import elements
 from nvbackend.simulator.tensor.fragments import Fragment, a_fragment, d_fragment
 from nvbackend.simulator.tensor.models import wgmma_model

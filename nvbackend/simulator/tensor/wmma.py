@@ -7,13 +7,13 @@ row by row, again from the start where the fragment has more elements than the m
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.tensor import elements
 from nvbackend.simulator.tensor.fragments import REGISTER, WARP, Fragment
 from nvbackend.simulator.tensor.models import warp_model

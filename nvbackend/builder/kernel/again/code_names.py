@@ -7,9 +7,9 @@ import functools
 import sys
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from nvbackend.builder.kernel.again.pure_names import BY_NAME, NOT_FOLLOWED
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 
 from nvbackend.builder.ops.debug.rules import FORMAT
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import ElementType, f32, f64, tf32
 
 MOST_ARGUMENTS = 32

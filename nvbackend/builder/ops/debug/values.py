@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -16,6 +15,7 @@ from nvbackend.builder.ops.debug.rules import VALUE
 from nvbackend.builder.values.values import Arithmetic, Value, as_value
 from nvbackend.diagnostics import printed
 from nvbackend.diagnostics.boundary import plain_number
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import ElementType, b1, e4m3, f64, pred, s32, s64, u32, u64, ue4m3, ue8m0
 from nvbackend.isel.machine.assertions import ADDRESS
 

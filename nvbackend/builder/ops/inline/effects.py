@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from nvbackend.builder.ops.inline.rules import INSTRUCTION
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.row import Effect
 from nvbackend.intrinsics.sync.special_registers import NAMES, special_register
 from nvbackend.ptx.syntax import Address, Instruction, Label, Name, Operand, Pair, Statement, Vector, flattened

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NoReturn
 
 from llvmlite import ir
@@ -26,6 +26,7 @@ from nvbackend.builder.values.values import CLUSTER_SPACE, GLOBAL_SPACE, Arithme
 from nvbackend.codegen.ptxas_messages import ERROR as PTXAS_ERROR
 from nvbackend.diagnostics import DiagnosticError, caller_location, printed
 from nvbackend.diagnostics.boundary import plain_number
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.row import Asm, Effect, RegisterClass, Row, RowOperand, operand, output
 from nvbackend.intrinsics.row.semantics import MemoryOperand, Semantics, reads, writes
 from nvbackend.intrinsics.row.types import ElementType, b1, f32, f64, pred, tf32, u16

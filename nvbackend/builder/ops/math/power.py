@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from nvbackend.builder.ops.math.powers import exp2, reduced
 from nvbackend.builder.ops.math.singles import Singles
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 _hex = float.fromhex
 _Sum = tuple[Any, Any]

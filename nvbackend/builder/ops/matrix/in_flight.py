@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from llvmlite import ir
 
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.scopes.blocks import Region
+from nvbackend.diagnostics.classes.dataclass import dataclass
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from llvmlite import ir
@@ -12,6 +12,7 @@ from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.values.values import Arithmetic, Value
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import ElementType, u64
 from nvbackend.intrinsics.words.smem_descriptor import (
     ADDRESS_MASK,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Protocol
 
 from nvbackend.builder.core.core import Core
@@ -11,6 +10,7 @@ from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.variables import Variable, make_variable
 from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.operands.sync import check_transaction_count
 
 KIND = Rule(

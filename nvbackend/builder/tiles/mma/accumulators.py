@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, overload
 
 from nvbackend.builder.scopes.rules import ACCUMULATOR_REGISTERS
@@ -13,6 +12,7 @@ from nvbackend.builder.values.entries import Entries
 from nvbackend.builder.values.placed import Placed, TilePlaces
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import ElementType, f16
 from nvbackend.layout import Layout, size
 from nvbackend.tiled import Fragment as TiledFragment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.axpby import Axpby
@@ -21,6 +21,7 @@ from nvbackend.builder.tiles.tensor import Tensor
 from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.select.mma.request import MmaRequest, request_of

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import NoReturn
 
 from llvmlite import ir
 
 from nvbackend.builder.value_tracking.addresses.origins import is_unknown, origins, reaching, shifted_left
 from nvbackend.diagnostics import Diagnostic, Location, Rule, caller_location
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import BARRIER
 from nvbackend.isel.machine.facts import PEERS
 

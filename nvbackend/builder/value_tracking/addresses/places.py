@@ -6,12 +6,13 @@ It also decodes descriptors that were not made from a layout.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 
 from llvmlite import ir
 
 from nvbackend.builder.value_tracking.expressions.bits import ZERO, Bits, Multiples
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT, UNIT
 from nvbackend.isel.flow.memory_uses import (
     DEFINED_IN,

@@ -7,9 +7,9 @@ peer may have signalled that it has started, or waited before its end. Run-time 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic, Rule
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import MbarrierUse, Scope
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.footprints import Footprints

@@ -7,9 +7,9 @@ lets one of them through.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import Scope, ThreadBarrier
 from nvbackend.isel.flow.graphs import on_cycles, postorder

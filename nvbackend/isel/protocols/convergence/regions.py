@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.finished import kept
 from nvbackend.isel.flow.graphs import ControlFlow

@@ -7,9 +7,9 @@ may have come to after theirs; of such a thread nothing is said.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import GridUse, MbarrierUse, Scope, TensorMapUse
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.graphs import ControlFlow

@@ -9,8 +9,8 @@ the program count as possible, for every thread and every CTA, so that what is f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.flow.paths import everyone, ways

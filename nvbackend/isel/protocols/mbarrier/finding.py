@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import BARRIER, Scope
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import RunTimeValues

@@ -6,10 +6,10 @@ Also the parity of a thread's first wait, and the reads just after it of the dat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse
 from nvbackend.isel.flow.loops import Loop, Loops
 from nvbackend.isel.flow.paths import coming

@@ -7,9 +7,9 @@ As with arrivals, only what is certain is compared. What one CTA executes and wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import MbarrierUse, Scope
 from nvbackend.isel.flow.loops import Loop, Loops
 from nvbackend.isel.flow.memory_uses import known_extent

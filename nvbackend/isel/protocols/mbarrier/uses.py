@@ -6,10 +6,10 @@ A cell is one mbarrier, or an array of them where they are chosen at run time.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import groupby
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.row import RegisterClass, Row
 from nvbackend.intrinsics.row.semantics import BARRIER, MbarrierUse
 from nvbackend.isel.flow.dataflow import Site, sites_of

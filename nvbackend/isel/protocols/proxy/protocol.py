@@ -7,9 +7,10 @@ path orders; `check_proxy_protocol` reports each cause once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import Completion, FenceOf, Scope
 from nvbackend.isel.flow.accesses import AccessKind, Relation, Run, shared_accesses
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.flow.accesses import AccessKind, Relation, Run, relation
 from nvbackend.isel.flow.dataflow import Site

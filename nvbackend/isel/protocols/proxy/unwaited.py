@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, Completion, Scope
 from nvbackend.isel.flow.accesses import AccessKind, Relation, Run, relation, shared_accesses
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve

@@ -8,11 +8,11 @@ may lie outside; of the others, not all. What depends on any other run-time valu
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from operator import add
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.row import GUARD
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.isel.flow.loops import Loop, loops_of

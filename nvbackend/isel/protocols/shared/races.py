@@ -15,9 +15,9 @@ Threads of one warp are not checked: much code relies on their running in lockst
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.flow.accesses import AccessKind, Run, shared_accesses
 from nvbackend.isel.flow.dataflow import Site

@@ -7,9 +7,10 @@ once: the same rule at the same instruction, and at the same line of the user's 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.row.semantics import MbarrierUse, TensorMemory
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 
 from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.row.semantics import Completion, FenceOf, MbarrierUse, Scope, Semantics, TensorMemory
 from nvbackend.isel.flow.dataflow import Site

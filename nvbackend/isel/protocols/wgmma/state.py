@@ -13,11 +13,12 @@ After a mistake the state continues as if it had been fixed, so that one mistake
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.mma.wgmma import PENDING_GROUPS
 from nvbackend.intrinsics.row.semantics import Completion, FenceOf, Semantics
 from nvbackend.isel.flow.dataflow import Site, union

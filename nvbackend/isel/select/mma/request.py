@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.mma import mma
 from nvbackend.intrinsics.mma.form import MmaInstruction, Narrowing, narrow
 from nvbackend.intrinsics.row.row import Row

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from nvbackend.diagnostics import user_facing
-from nvbackend.diagnostics.brief import short_repr
+from nvbackend.diagnostics.classes.brief import short_repr
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.mma.tcgen05 import KINDS, MmaKind
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from nvbackend.diagnostics import record
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.mma.wgmma import Multiplicands, common_multiplicands
 from nvbackend.intrinsics.row.row import Row

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.fragments.wmma import Shape
 from nvbackend.intrinsics.mma import wmma
 from nvbackend.intrinsics.mma.wmma import WmmaTypes

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.ptx.syntax import Instruction, Negated, Operand
 from nvbackend.simulator.calls.copies import groups
 from nvbackend.simulator.calls.qualifiers import SHARED, chosen, only

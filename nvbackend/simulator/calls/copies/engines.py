@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.copies.reduction import combined
 from nvbackend.simulator.events import Addresses, By, Mask, Pending
 from nvbackend.simulator.machine.wave import Wave

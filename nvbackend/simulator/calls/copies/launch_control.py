@@ -6,10 +6,9 @@ bytes of zeros, written by the async proxy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.ptx.syntax import Instruction
 from nvbackend.simulator.calls.copies.async_store import Sending
 from nvbackend.simulator.calls.copies.engines import Side, in_cta

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.ptx.syntax import Instruction
 from nvbackend.simulator.calls.copies.bulk import start_store
 from nvbackend.simulator.calls.copies.engines import Load, Reduction, Side, in_cta, rank_of, ranks, start_load

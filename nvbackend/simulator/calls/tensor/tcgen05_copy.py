@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.ptx.syntax import Instruction
 from nvbackend.simulator.calls.tensor.pairs import ctas_of, shared_addresses, start
 from nvbackend.simulator.calls.tensor.tmem import TensorMemory

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from nvbackend.diagnostics.brief import cut, short_repr
+from nvbackend.diagnostics.classes.brief import cut, short_repr
 
 
 class Kind(enum.Enum):

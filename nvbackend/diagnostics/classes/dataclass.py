@@ -1,0 +1,200 @@
+"""`dataclass` of Python, with less code to compile for a class: a fresh process makes hundreds of them.
+
+Python's own writes the text of each method, nine for some classes, and compiles them one by one. Here it finds the
+fields, and of the methods only `__init__` and `__hash__` are one text: the others are functions that are given the
+fields. The classes are dataclasses to all that asks: `fields`, `replace`, `inspect.signature`, `match`, `pickle`. Type
+checkers see Python's decorator.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import MISSING, Field, FrozenInstanceError
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+
+__all__ = ["dataclass"]
+
+_Method = Callable[..., Any]
+_Fields = Sequence[Field[Any]]
+_ORDER = {"__lt__": operator.lt, "__le__": operator.le, "__gt__": operator.gt, "__ge__": operator.ge}
+
+
+def _made(cls: Any, asked: dict[str, bool]) -> Any:
+    """The class as a dataclass with the parameters of the decorator that were `asked` for."""
+    frozen = asked.get("frozen", False)
+    # Python compares a class's being frozen with that of its bases.
+    inherits = frozen and any(map(dataclasses.is_dataclass, cls.__mro__[1:]))
+    only_fields = {**asked, "init": False, "repr": False, "eq": False, "order": False, "unsafe_hash": False}
+    cls = dataclasses.dataclass(**{**only_fields, "frozen": inherits})(cls)
+    parameters = cls.__dataclass_params__
+    parameters.init, parameters.repr, parameters.eq = (asked.get(name, True) for name in ("init", "repr", "eq"))
+    parameters.order, parameters.unsafe_hash = asked.get("order", False), asked.get("unsafe_hash", False)
+    parameters.frozen = frozen
+    fields = dataclasses.fields(cls)
+    is_hashed = _is_hashed(cls, parameters)
+    for name, method in (*_compiled(cls, parameters, fields, is_hashed), *_methods(parameters, fields)):
+        if name not in vars(cls) or name == "__hash__":
+            _set(cls, name, method)
+    if frozen:
+        _freeze(cls, fields, with_state=asked.get("slots", False))
+    return cls
+
+
+def _set(cls: Any, name: str, method: _Method) -> None:
+    method.__name__, method.__qualname__, method.__module__ = name, f"{cls.__qualname__}.{name}", cls.__module__
+    setattr(cls, name, method)
+
+
+def _is_hashed(cls: Any, parameters: Any) -> bool:
+    """Whether the class gets a hash by its fields. Sets none where it can have none; its own stays.
+
+    A class that defines `__eq__` alone has None of Python.
+    """
+    if vars(cls).get("__hash__") is not None:
+        return False
+    is_hashed = bool(parameters.unsafe_hash or (parameters.eq and parameters.frozen))
+    if parameters.eq and not is_hashed:
+        cls.__hash__ = None
+    return is_hashed
+
+
+def _compiled(cls: Any, parameters: Any, fields: _Fields, is_hashed: bool) -> Iterator[tuple[str, _Method]]:
+    """The methods that are a text, by their names."""
+    outside: dict[str, object] = {"_set": object.__setattr__, "_FACTORY": _FACTORY}
+    """What the text names, by its names."""
+    texts = []
+    if is_initialised := parameters.init and "__init__" not in vars(cls):
+        texts.append(_initialiser(cls, fields, outside, frozen=parameters.frozen))
+    if is_hashed:
+        hashed = (field.name for field in fields if (field.compare if field.hash is None else field.hash))
+        texts.append(f"def __hash__(self):\n  return hash(({''.join(f'self.{name}, ' for name in hashed)}))")
+    if not texts:
+        return
+    text = "\n ".join([f"def make({', '.join(outside)}):", *texts, "return locals()"])
+    made: dict[str, Any] = {}
+    exec(text, vars(sys.modules[cls.__module__]), made)
+    made = made["make"](**outside)
+    if is_initialised:
+        initialiser = made["__init__"]
+        initialiser.__annotations__ = {field.name: field.type for field in fields if field.init} | {"return": None}
+        yield "__init__", initialiser
+    if is_hashed:
+        yield "__hash__", made["__hash__"]
+
+
+def _initialiser(cls: Any, fields: _Fields, outside: dict[str, object], *, frozen: bool) -> str:
+    """The text of `__init__`, for which `outside` gets the defaults."""
+    arguments, keywords, body = ["self"], ["*"], []
+    for field in fields:
+        argument = value = field.name
+        default, factory = f"_default_{field.name}", f"_make_{field.name}"
+        if field.default is not MISSING:
+            outside[default] = field.default
+            argument, value = f"{argument}={default}", value if field.init else default
+        elif field.default_factory is not MISSING:
+            outside[factory] = field.default_factory
+            argument = f"{argument}=_FACTORY"
+            value = f"{factory}() if {value} is _FACTORY else {value}" if field.init else f"{factory}()"
+        elif not field.init:
+            continue
+        if field.init:
+            (keywords if field.kw_only else arguments).append(argument)
+        body.append(f"_set(self, {field.name!r}, {value})" if frozen else f"self.{field.name} = {value}")
+    if hasattr(cls, "__post_init__"):
+        body.append("self.__post_init__()")
+    every = ", ".join([*arguments, *(keywords if len(keywords) > 1 else ())])
+    return "\n  ".join([f"def __init__({every}):", *(body or ["pass"])])
+
+
+def _methods(parameters: Any, fields: _Fields) -> Iterator[tuple[str, _Method]]:
+    """The other methods, by their names: those of the class itself take their places."""
+    if parameters.repr:
+        yield "__repr__", _printer([field.name for field in fields if field.repr])
+    compared = _values(field.name for field in fields if field.compare)
+    if parameters.eq:
+        yield "__eq__", _comparison(compared, operator.eq)
+    if parameters.order:
+        for name, relation in _ORDER.items():
+            yield name, _comparison(compared, relation)
+
+
+class _Factory:
+    """The default of an argument whose field is made anew for each object."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_FACTORY = _Factory()
+
+
+def _printer(names: Sequence[str]) -> _Method:
+    @recursive_repr()
+    def printed(self: Any) -> str:
+        shown = ", ".join([f"{name}={getattr(self, name)!r}" for name in names])
+        return f"{type(self).__qualname__}({shown})"
+
+    return printed
+
+
+def _values(names: Iterable[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """A function from an object to a tuple of its attributes."""
+    several = list(names)
+    if len(several) > 1:
+        return operator.attrgetter(*several)
+    if not several:
+        return lambda _: ()
+    only = operator.attrgetter(*several)
+    return lambda self: (only(self),)
+
+
+def _comparison(values: Callable[[Any], tuple[Any, ...]], relation: Callable[[Any, Any], Any]) -> _Method:
+    def compared(self: Any, other: object) -> Any:
+        return relation(values(self), values(other)) if other.__class__ is self.__class__ else NotImplemented
+
+    return compared
+
+
+def _freeze(cls: Any, fields: _Fields, *, with_state: bool) -> None:
+    names = frozenset(field.name for field in fields)
+
+    def set_(self: Any, name: str, value: object) -> None:
+        if type(self) is cls or name in names:
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        super(cls, self).__setattr__(name, value)
+
+    def delete(self: Any, name: str) -> None:
+        if type(self) is cls or name in names:
+            raise FrozenInstanceError(f"cannot delete field {name!r}")
+        super(cls, self).__delattr__(name)
+
+    _set(cls, "__setattr__", set_)
+    _set(cls, "__delattr__", delete)
+    if with_state:
+        for name, method in (("__getstate__", _state), ("__setstate__", _restore)):
+            if name not in vars(cls):
+                setattr(cls, name, method)
+
+
+def _state(self: Any) -> list[object]:
+    """What pickle keeps of a frozen object with slots."""
+    return [getattr(self, field.name) for field in dataclasses.fields(self)]
+
+
+def _restore(self: Any, state: list[object]) -> None:
+    for field, value in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, field.name, value)
+
+
+if not TYPE_CHECKING:
+
+    def dataclass(cls=None, /, **asked):
+        """Python's decorator `dataclass`, with its parameters."""
+        return (lambda decorated: _made(decorated, asked)) if cls is None else _made(cls, asked)

@@ -1,0 +1,245 @@
+"""This package's `dataclass` makes what Python's makes: Python's own is the witness."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import itertools
+import operator
+import pickle
+import sys
+import typing
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass as pythons
+from dataclasses import field
+from typing import Any
+
+import pytest
+
+from nvbackend.diagnostics.classes import dataclass as module
+
+OURS: Any = vars(module)["dataclass"]
+Decorator = Callable[[Any], Any]
+Make = Callable[[Any], Any]
+"""Makes a class with a decorator, `dataclass` with or without parameters."""
+
+FLAGS = ("frozen", "slots", "eq", "order", "unsafe_hash", "repr", "init", "kw_only", "match_args")
+OPTIONS = [dict(zip(FLAGS, chosen, strict=True)) for chosen in itertools.product((False, True), repeat=len(FLAGS))]
+SENSIBLE = [options for options in OPTIONS if options["eq"] or not options["order"]]
+
+
+def _points(decorate: Decorator) -> Any:
+    class Point:
+        """A field of each kind."""
+
+        x: int
+        label: str = field(default="a", compare=False)
+        y: float = 1.5
+        tags: list[int] = field(default_factory=list, hash=False)
+        hidden: int = field(default=3, repr=False)
+        later: int = field(default=7, init=False)
+        made: list[int] = field(default_factory=lambda: [4], init=False, hash=False)
+        count: typing.ClassVar[int] = 5
+
+    return decorate(Point)
+
+
+def _empty(decorate: Decorator) -> Any:
+    class Empty:
+        """Has no field."""
+
+    return decorate(Empty)
+
+
+def _single(decorate: Decorator) -> Any:
+    class Single:
+        """Has one field: a tuple of one is compared, and NaN is then equal to itself."""
+
+        value: object
+
+    return decorate(Single)
+
+
+def _own(decorate: Decorator) -> Any:
+    class Own:  # noqa: PLW1641, the decorator gives it a hash, or none
+        """Defines methods of its own."""
+
+        value: object
+
+        def __init__(self, value: int = 2) -> None:
+            object.__setattr__(self, "value", 10 * value)
+
+        def __repr__(self) -> str:
+            return "own"
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, type(self))
+
+    return decorate(Own)
+
+
+def _hashed(decorate: Decorator) -> Any:
+    class Hashed:
+        """Defines a hash of its own, and what is to be done last."""
+
+        value: object
+        twice: object = field(default=0, init=False)
+
+        def __hash__(self) -> int:
+            return 12
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "twice", 2)
+
+    return decorate(Hashed)
+
+
+def _child(decorate: Decorator) -> Any:
+    base = _points(decorate)
+
+    class Child(base):  # type: ignore[misc,valid-type]
+        """Adds a field to another dataclass."""
+
+        extra: int = 9
+        y: float = 2.5
+
+    return decorate(Child)
+
+
+MAKERS = (_points, _empty, _single, _own, _hashed, _child)
+ARGUMENTS: tuple[tuple[tuple[object, ...], dict[str, object]], ...] = (
+    *(((), {}), ((1,), {}), ((2,), {}), ((float("nan"),), {}), ((1, "b"), {}), ((1, "a", 1.5, [2]), {})),
+    *(((), {"x": 1}), ((), {"value": 1}), ((), {"x": 2, "tags": [1], "hidden": 4}), ((1, 2, 3, 4, 5, 6, 7), {})),
+)
+
+
+def _told(act: Callable[[], object]) -> object:
+    """What a call gives, or the kind and words of its error, which name a class by its place here."""
+    try:
+        return act()
+    except Exception as error:  # noqa: BLE001, the error is what is compared
+        return type(error).__name__, str(error)
+
+
+def _objects(cls: Any) -> Iterator[Any]:
+    for positional, named in ARGUMENTS:
+        try:
+            yield cls(*positional, **named)
+        except TypeError as error:
+            yield str(error)
+
+
+def _facts(cls: Any) -> dict[str, object]:
+    """What can be asked of a class and of its objects, by what was asked."""
+    facts: dict[str, object] = {
+        "signature": str(inspect.signature(cls)),
+        "annotations": cls.__init__.__annotations__ if "__init__" in vars(cls) else None,
+        "parameters": repr(cls.__dataclass_params__),
+        "fields": [(each.name, each.type, each.init, each.kw_only) for each in dataclasses.fields(cls)],
+        "match": vars(cls).get("__match_args__"),
+        "slots": vars(cls).get("__slots__"),
+        "hash": cls.__hash__ is None,
+        "methods": sorted(name for name in vars(cls) if name not in ("__annotations__", "__getattribute__")),
+        "names": sorted(each.__qualname__ for name, each in vars(cls).items() if _is_named(name, each)),
+    }
+    objects = list(_objects(cls))
+    first = next((each.name for each in dataclasses.fields(cls)), "x")
+    facts["texts"] = [_text(each) for each in objects]
+    for name in ("__eq__", "__lt__", "__le__", "__gt__", "__ge__"):
+        relation = getattr(operator, name)
+        facts[name] = [_told(lambda p=pair, r=relation: r(*p)) for pair in itertools.product(objects, repeat=2)]
+    facts["hashes"] = [_told(lambda each=each: _of_values(hash(each), each)) for each in objects]
+    if not facts["fields"] and facts["slots"] is not None:  # Python's own fails for a name of no field
+        return facts
+    facts["set"] = [_told(lambda each=each: setattr(copy.copy(each), first, 1)) for each in objects]
+    facts["deleted"] = [_told(lambda each=each: delattr(copy.copy(each), first)) for each in objects]
+    facts["replaced"] = [_told(lambda each=each: _text(dataclasses.replace(each, x=5))) for each in objects]
+    facts["copied"] = [_told(lambda each=each: _text(copy.deepcopy(each))) for each in objects]
+    return facts
+
+
+def _is_named(name: str, member: object) -> bool:
+    """Whether it is a method that is named after its class, as those of pickle are not."""
+    return inspect.isfunction(member) and name not in ("__getstate__", "__setstate__")
+
+
+def _of_values(number: int, thing: object) -> object:
+    """A hash, or that it is of the object's identity."""
+    return "identity" if number == object.__hash__(thing) else number
+
+
+def _text(thing: object) -> object:
+    """The state of an object, and how it is printed; the text that there is in place of one."""
+    if isinstance(thing, str):
+        return thing
+    state = {each.name: getattr(thing, each.name, None) for each in dataclasses.fields(thing)}  # type: ignore[arg-type]
+    shown = _told(lambda: repr(thing))
+    return str(state), "an object" if " object at " in str(shown) else shown
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
+def test_a_class_is_what_pythons_decorator_makes(make: Make) -> None:
+    compared = 0
+    for options in SENSIBLE:
+        try:
+            witness = make(pythons(**options))
+        except TypeError:  # what Python refuses is no class
+            continue
+        assert _facts(make(OURS(**options))) == _facts(witness), options
+        compared += 1
+    assert compared > len(SENSIBLE) / 4
+
+
+def test_without_parameters_it_takes_the_class() -> None:
+    assert _facts(_points(OURS)) == _facts(_points(pythons))
+
+
+@OURS(frozen=True, slots=True)
+class Kept:
+    """A frozen class with slots, whose objects Python restores by a method of the class."""
+
+    first: int
+    second: object = None
+
+
+def test_objects_are_pickled() -> None:
+    kept = Kept(1, (2, 3))
+    assert pickle.loads(pickle.dumps(kept)) == kept
+
+
+@pytest.mark.parametrize("name", ["first", "other"])
+def test_frozen_objects_refuse_a_change(name: str) -> None:
+    kept = Kept(1)
+    for change in (lambda: setattr(kept, name, 2), lambda: delattr(kept, name)):
+        with pytest.raises(dataclasses.FrozenInstanceError, match=f"field '{name}'"):
+            change()
+    assert kept.first == 1
+
+
+def test_an_object_in_itself_is_printed() -> None:
+    ring = _single(OURS)(None)
+    ring.value = [ring]
+    assert repr(ring) == f"{type(ring).__qualname__}(value=[...])"
+
+
+def _texts_compiled(act: Callable[[], object]) -> int:
+    """How many texts Python compiles and runs for a call."""
+    seen = []
+
+    def note(_: object, event: str, function: object) -> None:
+        if event == "c_call" and function is exec:
+            seen.append(function)
+
+    sys.setprofile(note)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return len(seen)
+
+
+def test_a_class_needs_one_compiled_text() -> None:
+    options = {"frozen": True, "slots": True, "order": True}
+    assert _texts_compiled(lambda: _points(OURS(**options))) == 1
+    assert _texts_compiled(lambda: _points(pythons(**options))) >= 5  # the witness counts
