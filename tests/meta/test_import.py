@@ -48,6 +48,18 @@ def test_types_and_targets_load_nothing_heavy() -> None:
     assert _heavy_after(f"from nvbackend import {', '.join(LIGHT_NAMES)}\nTarget.parse('sm_90a')") == set()
 
 
+def test_dataclasses_are_those_that_are_made_quickly() -> None:
+    """Python's own decorator compiles several texts for a class, and a fresh process makes hundreds of classes."""
+    makers = [
+        source.module
+        for source in sources(PACKAGE)
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
+        if any(alias.name == "dataclass" for alias in node.names)
+    ]
+    assert makers == ["nvbackend.diagnostics.classes.dataclass"]  # for type checkers
+
+
 def test_star_and_dir_show_the_public_names() -> None:
     assert len(set(nvbackend.__all__)) == len(nvbackend.__all__)
     assert set(nvbackend.__all__) <= set(dir(nvbackend))
