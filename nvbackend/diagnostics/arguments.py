@@ -246,7 +246,7 @@ class Kinds:
     annotation allows a class of arguments is found once.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], right: set[Classes] | None = None) -> None:
         self._function = inspect.unwrap(function)
         annotations = getattr(self._function, "__annotations__", {})
         by_name = {name: annotation for name, annotation in annotations.items() if name != "return"}
@@ -263,7 +263,7 @@ class Kinds:
         """Whether there may be NumPy's numbers and containers among the arguments, where these are looked into: any
         number of arguments may be the user's own objects and are passed on unchanged."""
         self._allowed: dict[tuple[str, type], bool] = {}
-        self.right: set[Classes] = set()
+        self.right = set[Classes]() if right is None else right
         """The classes of arguments that were looked at and are right: other arguments of these classes are, too."""
 
     def check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:

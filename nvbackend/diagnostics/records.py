@@ -12,7 +12,7 @@ from types import FrameType, FunctionType
 from typing import Any, TypeVar
 
 from nvbackend.diagnostics.arguments import MARK, as_tuples, truth_values, was_compared, wrong_arguments, wrong_entries
-from nvbackend.diagnostics.boundary import cut, plain_numbers, refuse, refuse_changes, refuse_method
+from nvbackend.diagnostics.boundary import around, cut, plain_numbers, refuse, refuse_changes, refuse_method
 from nvbackend.diagnostics.diagnostic import DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
 
@@ -46,7 +46,6 @@ def _checked(function: FunctionType) -> _Call:
     """
     fitting: set[Hashable] = set()
 
-    @functools.wraps(function)
     def boundary(*args: Any, **kwargs: Any) -> None:
         try:
             try:
@@ -64,7 +63,7 @@ def _checked(function: FunctionType) -> _Call:
             cut(error)
             raise
 
-    return _marked(boundary)
+    return _marked(around(boundary, function))
 
 
 def _looks(arguments: Iterable[Any], depth: int = 0) -> tuple[Hashable, ...] | None:
@@ -118,7 +117,6 @@ def _check(
 def _light(function: FunctionType) -> _Call:
     """A method, whose arguments are looked at once it has failed."""
 
-    @functools.wraps(function)
     def boundary(*args: Any, **kwargs: Any) -> Any:
         try:
             try:
@@ -130,7 +128,7 @@ def _light(function: FunctionType) -> _Call:
             cut(error)
             raise
 
-    return _marked(boundary)
+    return _marked(around(boundary, function))
 
 
 def _marked(boundary: _Call) -> _Call:
