@@ -15,6 +15,7 @@ from nvbackend.builder.attached.debug_places import KIND, LINES, unprintable_kin
 from nvbackend.builder.attached.selectable import may_be_refused
 from nvbackend.builder.kernel.kernel import FinishedKernel, with_kernel_line
 from nvbackend.builder.kernel.owners import LOCAL, builder_of, related
+from nvbackend.builder.lower.text import text_of_module
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all
 from nvbackend.signature import Signature
 
@@ -107,7 +108,7 @@ def _unverified(k: Owned) -> Iterator[Diagnostic]:
 
 def module_text(k: Owned) -> str:
     """The text of the whole module, with the bounds and parameters of each attached kernel that has them."""
-    text = str(k.function.module)
+    text = text_of_module(k.function.module)
     for other in attached_in(k.function.module):
         is_kernel = other.function.calling_convention == KERNEL
         if is_kernel and len(other.core.parameters) == len(other.function.args):

@@ -18,6 +18,7 @@ from nvbackend.builder.functions.parameters import Kind
 from nvbackend.builder.kernel.bounds import checked_bounds, checked_policy
 from nvbackend.builder.kernel.kernel import TRIPLE, with_ftz
 from nvbackend.builder.kernel.operations import Operations
+from nvbackend.builder.lower.text import text_of_module
 from nvbackend.builder.ops.groups import of_whole_calls
 from nvbackend.builder.scopes.calls import splice
 from nvbackend.builder.scopes.function_rules import DECLARATION, THREADS
@@ -260,7 +261,7 @@ class _Built:
         """The module as LLVM reads it."""
         core = self.core
         splice(core.function, core.functions.calls)
-        return with_ftz(str(self.module), core) if core.math.ftz else str(self.module)
+        return with_ftz(text_of_module(self.module), core) if core.math.ftz else text_of_module(self.module)
 
 
 def _received(k: Operations, name: str, kind: Kind, argument: ir.Argument) -> Any:

@@ -27,9 +27,11 @@ from nvbackend.builder.kernel.operations import Operations
 from nvbackend.builder.kernel.owners import claim, owner_faults
 from nvbackend.builder.lower.conversions import llvm_type
 from nvbackend.builder.lower.modules import NamingModule
+from nvbackend.builder.lower.text import text_of_module
 from nvbackend.builder.ops.groups import of_whole_calls
 from nvbackend.builder.scopes.calls import spliced
 from nvbackend.builder.scopes.names import check_kernel_meaning, is_ptx_name, suggested_kernel_name
+from nvbackend.builder.scopes.registers import FunctionNames
 from nvbackend.builder.scopes.rules import FINISHED, KERNEL_NAME
 from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.builder.values.values import GLOBAL_SPACE, Value
@@ -99,6 +101,7 @@ class KernelBuilder(Operations):
         types = [_parameter_type(parameter) for parameter in parameters]
         function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), types), name)
         function.calling_convention = "ptx_kernel"
+        function.scope = FunctionNames(function.scope)
         policy = checked_policy(math)
         core = Core(name, parsed, function, bounds=self._bounds, cached_storage=True, debug=debug, math=policy)
         super().__init__(core)
@@ -239,7 +242,7 @@ def completed(finished: FinishedKernel, compiled: CompiledKernel) -> CompiledKer
 def kernel_text(module: ir.Module, kernel: KernelBuilder) -> str:
     """The module's text with the attributes of its kernel."""
     notes = [_FTZ] if kernel.core.math.ftz else []
-    text = with_kernel_line(str(module), kernel.function, kernel.signature, notes, kernel.max_registers)
+    text = with_kernel_line(text_of_module(module), kernel.function, kernel.signature, notes, kernel.max_registers)
     return with_ftz(text, kernel.core) if kernel.core.math.ftz else text
 
 

@@ -10,8 +10,30 @@ from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
+from llvmlite.ir._utils import DuplicatedNameError, NameScope
 
 _VOID = ir.VoidType()
+
+
+class FunctionNames(NameScope):  # type: ignore[misc]
+    """The names of a function's values, as llvmlite gives them: one of two equal ones gets a number."""
+
+    def __init__(self, before: NameScope) -> None:
+        self._useset, self._basenamemap = before._useset, before._basenamemap
+
+    def register(self, name: str, deduplicate: bool = False) -> str:
+        """`name`, or where it is in use and may be changed the next one with a number, which is then in use."""
+        used = self._useset
+        if name in used:
+            if not deduplicate:
+                raise DuplicatedNameError(name)
+            base, number = name, self._basenamemap[name]
+            while name in used:
+                number += 1
+                name = f"{base}.{number}"
+            self._basenamemap[base] = number
+        used.add(name)
+        return name
 
 
 def _begin(instr: Any, block: ir.Block, kind: ir.Type, opname: str, operands: list[ir.Value], name: str) -> None:
@@ -25,7 +47,7 @@ def _begin(instr: Any, block: ir.Block, kind: ir.Type, opname: str, operands: li
     instr._name = block.scope.register(name, deduplicate=True)
 
 
-class _Member(ir.ExtractValue):  # type: ignore[misc]
+class Member(ir.ExtractValue):  # type: ignore[misc]
     """`extractvalue` of one member of a struct."""
 
     def __init__(self, block: ir.Block, struct: ir.Value, index: int) -> None:
@@ -33,49 +55,31 @@ class _Member(ir.ExtractValue):  # type: ignore[misc]
         self.aggregate = struct
         self.indices = [index]
 
-    def _to_string(self) -> str:
-        if self.metadata:
-            return str(super()._to_string())
-        struct = self.aggregate
-        return f"{self.get_reference()} = extractvalue {struct.type} {struct.get_reference()}, {self.indices[0]}"
 
-
-class _Load(ir.LoadInstr):  # type: ignore[misc]
+class Load(ir.LoadInstr):  # type: ignore[misc]
     """`load` of a slot."""
 
     def __init__(self, block: ir.Block, slot: ir.AllocaInstr, name: str) -> None:
         _begin(self, block, slot.allocated_type, "load", [slot], name)
         self.align = None
 
-    def _to_string(self) -> str:
-        if self.metadata or self.align is not None:
-            return str(super()._to_string())
-        (slot,) = self.operands
-        return f"{self.get_reference()} = load {self.type}, {slot.type} {slot.get_reference()}"
 
-
-class _Store(ir.StoreInstr):  # type: ignore[misc]
+class Store(ir.StoreInstr):  # type: ignore[misc]
     """`store` to a slot."""
 
     def __init__(self, block: ir.Block, value: ir.Value, slot: ir.AllocaInstr) -> None:
         _begin(self, block, _VOID, "store", [value, slot], "")
         self.align = None
 
-    def _to_string(self) -> str:
-        if self.metadata or self.align is not None:
-            return str(super()._to_string())
-        value, slot = self.operands
-        return f"store {value.type} {value.get_reference()}, {slot.type} {slot.get_reference()}"
-
 
 def members(builder: ir.IRBuilder, struct: ir.Value, places: range) -> list[ir.Instruction]:
     """Members of a struct, as `extract_value` gives each."""
-    return _inserted(builder, [_Member(builder.block, struct, place) for place in places])
+    return _inserted(builder, [Member(builder.block, struct, place) for place in places])
 
 
 def loads(builder: ir.IRBuilder, slots: Sequence[ir.AllocaInstr], name: str) -> list[ir.Instruction]:
     """What is in slots, as `load` gives each."""
-    return _inserted(builder, [_Load(builder.block, slot, name) for slot in slots])
+    return _inserted(builder, [Load(builder.block, slot, name) for slot in slots])
 
 
 def stores(builder: ir.IRBuilder, values: Sequence[ir.Value], slots: Sequence[ir.AllocaInstr]) -> None:
@@ -84,7 +88,7 @@ def stores(builder: ir.IRBuilder, values: Sequence[ir.Value], slots: Sequence[ir
         if value.type != slot.allocated_type:
             raise TypeError(f"cannot store {value.type} to a slot of {slot.allocated_type}")
     block = builder.block
-    _inserted(builder, [_Store(block, value, slot) for value, slot in zip(values, slots, strict=True)])
+    _inserted(builder, [Store(block, value, slot) for value, slot in zip(values, slots, strict=True)])
 
 
 def _inserted(builder: ir.IRBuilder, instrs: list[ir.Instruction]) -> list[ir.Instruction]:

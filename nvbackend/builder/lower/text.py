@@ -1,0 +1,156 @@
+"""A module as LLVM's text, in one pass over its instructions.
+
+It is the text that llvmlite prints, letter by letter. llvmlite builds each line of several buffers, by methods of a
+class and its bases; here a line is one formatted string, for the instructions that kernels consist of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from llvmlite import ir
+
+from nvbackend.builder.scopes.registers import Load, Member, Store
+
+
+def text_of_module(module: ir.Module) -> str:
+    """The text of a module, as `str` gives it."""
+    if type(module).__repr__ is not ir.Module.__repr__:
+        return str(module)
+    lines = [
+        f'; ModuleID = "{module.name}"',
+        f'target triple = "{module.triple}"',
+        f'target datalayout = "{module.data_layout}"',
+        "",
+        *(kind.get_declaration() for kind in module.get_identified_types().values()),
+        *map(_global, module.globals.values()),
+        *module._get_metadata_lines(),
+    ]
+    return "\n".join(lines)
+
+
+def _global(value: ir.GlobalValue) -> str:
+    if type(value) is not ir.Function or not value.blocks:
+        return str(value)
+    head: list[str] = []
+    value.descr_prototype(head)
+    return "".join([*head, "{\n", *_body(value), "}\n"])
+
+
+def _body(function: ir.Function) -> Iterator[str]:
+    written = _WRITTEN.get
+    for block in function.blocks:
+        yield f"{block._format_name()}:\n"
+        for instr in block.instructions:
+            write = written(type(instr))
+            yield f"  {instr}\n" if write is None else f"  {write(instr)}{_metadata(instr)}\n"
+
+
+def _metadata(instr: Any) -> str:
+    return "".join([f", !{name} {node.get_reference()}" for name, node in instr.metadata.items()])
+
+
+def _operation(instr: Any) -> str:
+    flags = f" {' '.join(instr.flags)}" if instr.flags else ""
+    operands = ", ".join([operand.get_reference() for operand in instr.operands])
+    return f"{instr.get_reference()} = {instr.opname}{flags} {instr.type!s} {operands}"
+
+
+def _spaced(instr: Any) -> str:
+    """What llvmlite writes before the metadata of some instructions."""
+    return " " if instr.metadata else ""
+
+
+def _comparison(instr: Any) -> str:
+    left, right = instr.operands
+    flags = "".join([f" {flag}" for flag in instr.flags])
+    return (
+        f"{instr.get_reference()} = {instr.opname}{flags} {instr.op} {left.type!s} {left.get_reference()}, "
+        f"{right.get_reference()}{_spaced(instr)}"
+    )
+
+
+def _cast(instr: Any) -> str:
+    (value,) = instr.operands
+    return (
+        f"{instr.get_reference()} = {instr.opname} {value.type!s} {value.get_reference()} to {instr.type!s}"
+        f"{_spaced(instr)}"
+    )
+
+
+def _member(instr: Any) -> str:
+    struct, indices = instr.aggregate, ", ".join(map(str, instr.indices))
+    return f"{instr.get_reference()} = extractvalue {struct.type!s} {struct.get_reference()}, {indices}{_spaced(instr)}"
+
+
+def _selection(instr: Any) -> str:
+    condition, yes, no = [f"{value.type!s} {value.get_reference()}" for value in instr.operands]
+    return f"{instr.get_reference()} = select {' '.join(instr.flags)} {condition}, {yes}, {no}{_spaced(instr)}"
+
+
+def _step(instr: Any) -> str:
+    pointer = instr.pointer
+    indices = ", ".join([f"{index.type!s} {index.get_reference()}" for index in instr.indices])
+    return (
+        f"{instr.get_reference()} = getelementptr{' inbounds' if instr.inbounds else ''} {instr.source_etype!s}, "
+        f"{pointer.type!s} {pointer.get_reference()}, {indices}{_spaced(instr)}"
+    )
+
+
+def _aligned(instr: Any) -> str:
+    return "" if instr.align is None else f", align {instr.align}"
+
+
+def _load(instr: Any) -> str:
+    (place,) = instr.operands
+    return f"{instr.get_reference()} = load {instr.type!s}, {place.type!s} {place.get_reference()}{_aligned(instr)}"
+
+
+def _store(instr: Any) -> str:
+    value, place = instr.operands
+    return f"store {value.type!s} {value.get_reference()}, {place.type!s} {place.get_reference()}{_aligned(instr)}"
+
+
+def _call(instr: Any) -> str:
+    function, attributes = instr.callee.function_type, instr.arg_attributes
+    if attributes or function.var_arg:
+        buffer: list[str] = []
+        instr._descr(buffer, add_metadata=False)
+        text = "".join(buffer).rstrip()
+    else:
+        result = function.return_type
+        arguments = ", ".join([f"{value.type!s} {value.get_reference()}" for value in instr.args])
+        before = f"{instr.tail} call" if instr.tail else "call"
+        math = f" {' '.join(instr.fastmath._to_list(result))}" if instr.fastmath else ""
+        convention = f"{instr.cconv} " if instr.cconv else ""
+        after = f" {' '.join(instr.attributes._to_list(result))}" if instr.attributes else ""
+        callee = f"{convention}{result!s} {instr.callee.get_reference()}"
+        text = f"{before}{math} {callee}({arguments}){after}"
+    return text if isinstance(instr.type, ir.VoidType) else f"{instr.get_reference()} = {text}"
+
+
+def _slot(instr: Any) -> str:
+    count = "".join([f", {operand.type!s} {operand.get_reference()}" for operand in instr.operands])
+    return f"{instr.get_reference()} = alloca {instr.allocated_type!s}{count}{_aligned(instr)}"
+
+
+def _branch(instr: Any) -> str:
+    targets = ", ".join([f"{operand.type!s} {operand.get_reference()}" for operand in instr.operands])
+    return f"{instr.opname} {targets}"
+
+
+_WRITTEN: dict[type, Callable[[Any], str]] = {
+    ir.Instruction: _operation,
+    **dict.fromkeys((ir.ICMPInstr, ir.FCMPInstr), _comparison),
+    ir.CastInstr: _cast,
+    **dict.fromkeys((ir.ExtractValue, Member), _member),
+    ir.SelectInstr: _selection,
+    ir.GEPInstr: _step,
+    **dict.fromkeys((ir.LoadInstr, Load), _load),
+    **dict.fromkeys((ir.StoreInstr, Store), _store),
+    ir.AllocaInstr: _slot,
+    ir.CallInstr: _call,
+    **dict.fromkeys((ir.Branch, ir.ConditionalBranch), _branch),
+}
+"""What writes an instruction, but for its metadata, by its class. Those of other classes, llvmlite writes."""
