@@ -31,8 +31,9 @@ MARK_OF_PLUMBING = "__nvbackend_plumbing__"
 _PLACES: ContextVar[tuple[Location, ...]] = ContextVar("places", default=())
 """The places that the code which is running was said to come from, innermost first."""
 
-_USERS, _INSTALLED, _PASSED, _ENTRANCE = range(4)
-"""Whose a frame is: the user's, of an installed package, between the user's, and who runs the user's function."""
+_PASSED, _PASSED_INSTALLED, _ENTRANCE, _USERS, _INSTALLED, _PYTHONS, _COMPILERS = range(7)
+"""Whose a frame is: between the user's, also in an installed package; who runs the user's function; the user's; of an
+installed package, of Python's library, or of a compiler that says that its lines are not its user's."""
 _Line = tuple[str, int, str]
 """A file, the number of a line, and its function."""
 _Call = tuple[FrameType, TracebackType | None]
@@ -161,25 +162,73 @@ class CallerFrames:
 class CallerChain:
     """The user's frames that are running, for one place that asks again and again: whose code it is is kept."""
 
-    __slots__ = ("_kinds",)
+    __slots__ = ("_kinds", "_locations")
 
     def __init__(self) -> None:
         self._kinds: dict[int, tuple[int, CodeType]] = {}
         """By the id of a frame's code, which is kept: another's would be the same after it."""
+        self._locations: dict[tuple[int, ...], Location] = {}
+        """By the ids of the codes of the user's frames, each with its place in it."""
+
+    def location(self) -> Location | None:
+        """What `caller_location` gives."""
+        if _PLACES.get():
+            return caller_location()
+        lines: list[FrameType] = []
+        of_compilers: list[FrameType] = []
+        kinds = self._kinds
+        in_users_program = False
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            kind, _ = kinds.get(id(frame.f_code)) or self._kind(frame)
+            if kind <= _ENTRANCE:
+                if (in_users_program and kind != _PASSED) or (kind == _ENTRANCE and lines):
+                    break
+            elif kind == _USERS:
+                in_users_program = True
+                lines.append(frame)
+            elif kind == _COMPILERS:
+                of_compilers.append(frame)
+            elif in_users_program:
+                break
+            elif lines or kind != _PYTHONS:
+                lines.append(frame)
+            frame = frame.f_back
+        return self._location(lines or of_compilers)
+
+    def _location(self, frames: list[FrameType]) -> Location | None:
+        if not frames:
+            return None
+        steps: list[int] = []
+        for frame in frames:
+            steps += id(frame.f_code), frame.f_lasti  # to ask a frame for its line is slow
+        location = self._locations.get(step := tuple(steps))
+        if location is None:
+            location = self._locations[step] = _location(*[_line(frame, None) for frame in frames])
+        return location
 
     def frames(self) -> list[FrameType]:
         """Those whose lines `caller_location` gives, innermost first; empty if only this package is running."""
-        frame = caller_frame()
+        kinds = self._kinds
+        of_compiler = None
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            kind, _ = kinds.get(id(frame.f_code)) or self._kind(frame)
+            if kind in (_USERS, _INSTALLED):
+                break
+            if kind == _COMPILERS:
+                of_compiler = of_compiler or frame
+            frame = frame.f_back
+        frame = frame or of_compiler
         if frame is None:
             return []
         users = [frame]
-        kinds = self._kinds
         in_users_program = not _is_installed(frame.f_code.co_filename)
         while (frame := frame.f_back) is not None:
             kind, _ = kinds.get(id(frame.f_code)) or self._kind(frame)
-            if kind == _ENTRANCE or (kind == _INSTALLED and in_users_program):
+            if kind == _ENTRANCE or (kind in (_INSTALLED, _PYTHONS) and in_users_program):
                 break
-            if kind != _PASSED:
+            if kind in (_USERS, _INSTALLED, _PYTHONS):
                 users.append(frame)
                 in_users_program = kind == _USERS
         return users
@@ -187,9 +236,12 @@ class CallerChain:
     def _kind(self, frame: FrameType) -> tuple[int, CodeType]:
         module, code = frame.f_globals, frame.f_code
         if _is_passed_by(module):
-            kind = _ENTRANCE if MARK_OF_ENTRANCE in module else _PASSED
+            is_installed = _is_installed(code.co_filename)
+            kind = _ENTRANCE if MARK_OF_ENTRANCE in module else _PASSED_INSTALLED if is_installed else _PASSED
         elif is_of_compiler(module):
-            kind = _PASSED
+            kind = _COMPILERS
+        elif _is_pythons(code.co_filename):
+            kind = _PYTHONS
         else:
             kind = _INSTALLED if _is_installed(code.co_filename) else _USERS
         self._kinds[id(code)] = kind, code

@@ -14,8 +14,10 @@ from nvbackend.diagnostics.location import (
     MARK_OF_PLUMBING,
     CallerChain,
     CallerFrames,
+    Location,
     caller_frame,
     caller_location,
+    placed,
 )
 
 FILES = {
@@ -23,11 +25,12 @@ FILES = {
     "installed": "/usr/lib/python3/site-packages/{}.py",
     "python": unittest.__file__,
     "ours": "/home/user/nvbackend/{}.py",
+    "installed ours": "/usr/lib/python3/site-packages/nvbackend/{}.py",
     "entrance": "/home/user/{}.py",
     "compiler": "/usr/lib/python3/site-packages/{}.py",
     "users compiler": "/home/user/{}.py",
 }
-MODULES = {"ours": "nvbackend.made_up", "entrance": "nvbackend.made_up"}
+MODULES = {"ours": "nvbackend.made_up", "installed ours": "nvbackend.made_up", "entrance": "nvbackend.made_up"}
 ASKED = 150
 """Chains of calls a seed."""
 
@@ -45,8 +48,8 @@ def link(kind: str, name: str) -> Callable[..., Any]:
     return function
 
 
-KINDS = [*FILES]
-LINKS = {(kind, number): link(kind, f"{kind.replace(' ', '_')}_{number}") for kind in KINDS for number in range(8)}
+KINDS = [kind for kind in FILES if kind != "installed ours"]
+LINKS = {(kind, number): link(kind, f"{kind.replace(' ', '_')}_{number}") for kind in FILES for number in range(8)}
 
 
 def expected(outer_first: list[str]) -> list[int]:
@@ -76,15 +79,47 @@ def asks(_):
     place = caller_location()
     lines = [place.function, *(each.function for each in place.callers)]
     again = [frame.f_code.co_name for frame in chain.frames()]
+    assert alike(chain.location(), place)
     return lines, again, frames.caller().f_code.co_name, caller_frame().f_code.co_name
 """
+
+
+def alike(one: Location | None, other: Location | None) -> bool:
+    """Whether two places are the same, with their callers, which do not count in comparisons."""
+    if one is None or other is None:
+        return one is other
+    return one == other and len(one.callers) == len(other.callers) and all(map(alike, one.callers, other.callers))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_place_of_what_asks_again_is_that_of_what_asks_once(seed: int) -> None:
+    """Also in an installed package, and where a place is stated."""
+    chance, chain = random.Random(seed), CallerChain()
+    module: dict[str, Any] = {"__name__": MODULES["ours"], "chain": chain, "caller_location": caller_location}
+    exec(compile("def asks(_): return chain.location(), caller_location()", FILES["ours"], "exec"), module)
+    stated = Location("stated.py", 3, "stated")
+    for _ in range(ASKED):
+        kinds = chance.choices([*FILES], k=chance.randint(0, 7))
+        calls = [*(LINKS[kind, chance.randrange(8)] for kind in kinds), module["asks"]]
+        assert alike(*calls[0](calls[1:])), kinds
+        with placed(stated):
+            one, other = calls[0](calls[1:])
+        assert alike(one, other)
+        assert other == stated
+    with placed():
+        assert alike(*module["asks"](()))
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_all_ways_tell_the_same_lines(seed: int) -> None:
     """Those that are asked again and again keep whose code it is, whatever led there before."""
     chance = random.Random(seed)
-    module: dict[str, Any] = {"__name__": MODULES["ours"], "chain": CallerChain(), "frames": CallerFrames()}
+    module: dict[str, Any] = {
+        "__name__": MODULES["ours"],
+        "chain": CallerChain(),
+        "frames": CallerFrames(),
+        "alike": alike,
+    }
     module |= {"caller_location": caller_location, "caller_frame": caller_frame}
     exec(compile(ASKING, FILES["ours"].format("asks"), "exec"), module)
     own = test_all_ways_tell_the_same_lines.__name__

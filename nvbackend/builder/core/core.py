@@ -37,8 +37,8 @@ from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.builder.values.math_policy import NOTHING_ALLOWED, MathPolicy
 from nvbackend.builder.values.placed import TilePlaces
 from nvbackend.builder.values.values import Value
-from nvbackend.diagnostics import Diagnostic, Location, Uncopied, caller_location, raise_all
-from nvbackend.diagnostics.location import caller_line
+from nvbackend.diagnostics import Diagnostic, Location, Uncopied, raise_all
+from nvbackend.diagnostics.location import CallerChain, caller_line
 from nvbackend.dry_run.anchors import Anchor, Anchors
 from nvbackend.dry_run.targets import targets_of
 from nvbackend.intrinsics.row.row import Effect, Row
@@ -75,10 +75,7 @@ class Core(Uncopied):
         debug: bool = True,
         math: MathPolicy = NOTHING_ALLOWED,
     ) -> None:
-        self.name = name
-        self.target = target
-        self.function = function
-        self.bounds = bounds
+        self.name, self.target, self.function, self.bounds = name, target, function, bounds
         self.is_shaped = True
         """Whether the CTA certainly has the shape of these bounds, not of another with as many threads."""
         self.threads = bounds.threads
@@ -88,15 +85,18 @@ class Core(Uncopied):
         self.machine = MachineFunction(name, target)
         self.machine.attributes.update(threads=bounds.threads, cluster=bounds.cluster)
         self.anchors = Anchors()
+        self.callers = CallerChain()
         self.math = math
-        self.llvm: ir.IRBuilder = LiveBuilder(self.check_live, function)
+        self._available: set[Row] = set()
+        """Rows that the target has."""
+        self.llvm: ir.IRBuilder = LiveBuilder(self.check_live, function, self.callers)
         self.regions: list[Region] = [Region("kernel", None)]
         self.shared_counters: set[ir.Value] = set()
         """Slots of loop counters that have the same value in all threads of the CTA in each iteration."""
         self.execution = Execution(function, self.regions, self.shared_counters)
         self.register_blocks = 0
         self.places = Places()
-        self.peers = Peers()
+        self.peers = Peers(self.callers)
         self.tracking = OperandTracking(self.execution, self.places, self.peers, in_cluster=self.in_cluster)
         self.accumulators: list[Accumulator] = []
         self.places_of_atom: Callable[[int], TilePlaces | None] = lambda n: None  # noqa: ARG005
@@ -159,7 +159,9 @@ class Core(Uncopied):
         immediates = {
             operand.name: number for operand in row.immediates if isinstance(number := operands.get(operand.name), int)
         }
-        check_row(row, self.target, immediates)
+        if immediates or row not in self._available:
+            check_row(row, self.target, immediates)
+            self._available.add(row)
         check_operands(self.function, row, operands)
         operands = single_registers(operands)
         for value in values_of(operands):
@@ -237,7 +239,7 @@ class Core(Uncopied):
 
     def here(self, *, callers: bool = True) -> Location | None:
         """The place of what is emitted now: the user's line, with its callers where these are asked for."""
-        return caller_location() if callers else caller_line()
+        return self.callers.location() if callers else caller_line()
 
     def plain_access(self, opcode: str, pointer: ir.Value, bytes: int) -> None:
         """Record a plain access of global memory, which no analysis but a user's own asks for.

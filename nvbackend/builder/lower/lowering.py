@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 
 from llvmlite import ir
 
@@ -28,6 +29,11 @@ _PLACES = {
     RegisterClass.GLOBAL: "global memory",
     RegisterClass.TMEM: "tensor memory",
 }
+_FITTING = {
+    register: {register.llvm, register.intrinsic, *(("half", "bfloat") if register is RegisterClass.B16 else ())}
+    for register in RegisterClass
+}
+"""LLVM's types of the values that go into each register."""
 _INTEGER_BITS = {f"i{bits}": bits for bits in (1, 16, 32, 64)}
 
 
@@ -36,7 +42,11 @@ def check_operands(function: ir.Function, row: Row, operands: Mapping[str, objec
 
     Raises value.kernel for a register of another function than `function`.
     """
-    wanted = {operand.name: operand for operand in row.operands if operand.role is not Role.OUTPUT or operand.tied}
+    wanted = _wanted(row)
+    if operands.keys() == wanted.keys() and all(
+        _is_right(function, operand, operands[name]) for name, operand in wanted.items()
+    ):
+        return
     faults = [
         _diagnose(row, name, "it has no operand of that name", operands[name])
         for name in operands
@@ -48,6 +58,30 @@ def check_operands(function: ir.Function, row: Row, operands: Mapping[str, objec
         else:
             faults += _faults(function, row, operand, operands[name])
     raise_all(faults)
+
+
+@cache
+def _wanted(row: Row) -> dict[str, RowOperand]:
+    """What a call of `row` gives, by name."""
+    return {operand.name: operand for operand in row.operands if operand.role is not Role.OUTPUT or operand.tied}
+
+
+def _is_right(function: ir.Function, operand: RowOperand, value: object) -> bool:
+    """Whether nothing is wrong with `value`, as far as that is quick to see."""
+    if operand.role is Role.IMMEDIATE:
+        return type(value) is int
+    values = [value] if isinstance(value, ir.Value) else value
+    if type(values) is not list or len(values) != operand.count:
+        return False
+    kind = None
+    for each in values:
+        if not isinstance(each, ir.Value):
+            return False
+        if each.type is not kind:  # LLVM's types are few objects
+            kind = each.type
+            if not _fits(kind, operand.register):
+                return False
+    return all(owner is None or owner is function for owner in map(owner_of, values))
 
 
 def _faults(function: ir.Function, row: Row, operand: RowOperand, operand_value: object) -> Iterator[Diagnostic]:
@@ -90,8 +124,7 @@ def _faults(function: ir.Function, row: Row, operand: RowOperand, operand_value:
 def _fits(kind: ir.Type, register: RegisterClass) -> bool:
     if isinstance(kind, ir.PointerType):
         return kind.addrspace in _REACHABLE.get(register.addrspace, ())
-    text = str(kind)
-    return text in (register.llvm, register.intrinsic) or (register is RegisterClass.B16 and text in ("half", "bfloat"))
+    return str(kind) in _FITTING[register]
 
 
 def single_registers(operands: Operands) -> Operands:

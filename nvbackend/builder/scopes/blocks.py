@@ -22,7 +22,7 @@ from nvbackend.builder.scopes.rebound import Holding, holdings, rebound
 from nvbackend.builder.thread_tables.tables import ThreadSet
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, caller_location
 from nvbackend.diagnostics.classes.dataclass import dataclass
-from nvbackend.diagnostics.location import caller_frame
+from nvbackend.diagnostics.location import CallerChain, caller_frame
 from nvbackend.isel.machine.function import MachineBlock
 
 
@@ -145,6 +145,8 @@ _WAYS_TO_LLVM = {"ir": "value.ir", "byte_offset": "address.pointer()", "value": 
 """How a value, an address and a variable give what llvmlite takes, by an attribute that they have."""
 
 
+_TAKEN = (ir.Value, ir.InlineAsm)
+"""What llvmlite takes for an operand, or for what is called."""
 _PARTS = (ir.AllocaInstr, ir.ExtractValue)
 _OF_SLOTS = (ir.LoadInstr, ir.StoreInstr)
 
@@ -164,35 +166,38 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
     another function, so none gets into an instruction (value.kernel).
     """
 
-    def __init__(self, check_live: Callable[[], None], function: ir.Function) -> None:
+    def __init__(self, check_live: Callable[[], None], function: ir.Function, callers: CallerChain) -> None:
         super().__init__()
         self._check_live = check_live
-        self._lines = Lines(function)
+        self._lines = Lines(function, callers)
         self._line: Any = None
         self._own = function
 
     def _insert(self, instr: ir.Instruction) -> None:
         if self._anchor == len(self.block.instructions):
             self._check_open()
+        own = self._own
         for operand in instr.operands:
-            if not isinstance(operand, ir.Value):
+            if not isinstance(operand, _TAKEN):
                 _refuse_value(instr.opname, operand)
-            self._check_owner(operand)
+            owner = owner_of(operand)
+            if owner is not None and owner is not own:
+                self._refuse_owner(owner)
         if not _vanishes(instr) and (line := self._line or self._lines.here()) is not None:
             instr.metadata["dbg"] = line
         super()._insert(instr)
 
-    def _check_owner(self, operand: ir.Value) -> None:
-        owner = owner_of(operand)
-        if owner is not None and owner is not self._own:
-            rules.FOREIGN_VALUE.fail(owner=owner.name, user=self._own.name)
+    def _refuse_owner(self, owner: ir.Function) -> NoReturn:
+        rules.FOREIGN_VALUE.fail(owner=owner.name, user=self._own.name)
 
     def insert_all(self, instrs: list[ir.Instruction]) -> None:
         """Insert instructions that need no line: `_vanishes` holds for all of them."""
         if self._anchor == len(self.block.instructions):
             self._check_open()
         for operand in {id(operand): operand for instr in instrs for operand in instr.operands}.values():
-            self._check_owner(operand)
+            owner = owner_of(operand)
+            if owner is not None and owner is not self._own:
+                self._refuse_owner(owner)
         if self.debug_metadata is None:
             self.block.instructions[self._anchor : self._anchor] = instrs
             self._anchor += len(instrs)
@@ -261,12 +266,12 @@ class _Block(AbstractContextManager[Yielded]):
         self._held: list[Holding] = []
         self._is_entered = False
         self._place: Location | None = None
-        builder.asked.waiting[self] = (call, caller_location())
+        builder.asked.waiting[self] = (call, builder.callers.location())
 
     def __enter__(self) -> Yielded:
         if self._is_entered:
             rules.ENTERED_TWICE.fail(call=self._call, notes=(("it was entered here", self._place),))
-        self._is_entered, self._place = True, caller_location()
+        self._is_entered, self._place = True, self._builder.callers.location()
         self._builder.asked.waiting.pop(self, None)
         around = len(self._builder.regions)
         entered = self._inside.__enter__()

@@ -31,13 +31,15 @@ class Lines:
     function without lines has no metadata.
     """
 
-    def __init__(self, function: ir.Function) -> None:
+    def __init__(self, function: ir.Function, chain: CallerChain) -> None:
         self._function = function
         self._subprogram: Any = None
         self._scopes: dict[str, Any] = {}
         self._lines: dict[tuple[_Place, ...], Any] = {}
         self._keys: dict[tuple[_Place, ...], int] = {}
-        self._chain = CallerChain()
+        self._chain = chain
+        self._placed: dict[int, tuple[Location, Any]] = {}
+        """By the id of a place, which is kept: places are slow to compare with their callers."""
         self._steps: dict[tuple[int, ...], tuple[list[CodeType], Any]] = {}
         self._outside = {(each.f_code.co_filename, each.f_code.co_name) for each in self._chain.frames()}
         """The files and names of the functions that run already: who calls these does not matter."""
@@ -64,6 +66,12 @@ class Lines:
 
         Places that a compiler states have callers in its own language: the lines of Python after them are left out.
         """
+        known = self._placed.get(id(place))
+        if known is None:
+            known = self._placed[id(place)] = place, self._made(place)
+        return known[1]
+
+    def _made(self, place: Location) -> Any:
         if isinstance(place, StatedLocation):
             stated = (each for each in (place, *place.callers) if isinstance(each, StatedLocation))
             return self._node_of(tuple(map(_place, stated)))

@@ -18,6 +18,7 @@ from nvbackend.codegen.stages.inlined import FIRST_KEY, LAST_KEY, OUTERMOST, TAB
 from nvbackend.codegen.toolchain import find_disassembler
 from nvbackend.diagnostics import Location
 from nvbackend.diagnostics.ascii_paths import ascii_path, plain_path
+from nvbackend.diagnostics.location import CallerChain
 from nvbackend.ptx.syntax import Block, Instruction, Loc
 from tests.support.proxy_program import MMA, TILE
 
@@ -306,7 +307,7 @@ def test_a_column_that_could_be_a_key_is_in_the_table(column):
     """What has a key of its own is told from a column: the key's node has the column."""
     module = ir.Module("own")
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), []), "own")
-    lines = Lines(function)
+    lines = Lines(function, CallerChain())
     first = lines.at(Location("own.lang", 3, "own", column=LAST_KEY))
     node = lines.at(Location("own.lang", 5, "own", column=column))
     keys = [[part.constant for part in row.operands[:4]] for row in module.namedmetadata[TABLE].operands]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import llvmlite.binding as llvm
@@ -11,6 +12,7 @@ from llvmlite import ir
 from nvbackend.builder.scopes import registers
 from nvbackend.builder.scopes.blocks import LiveBuilder
 from nvbackend.diagnostics import DiagnosticError
+from nvbackend.diagnostics.location import CallerChain
 
 FLOAT, INTEGER = ir.FloatType(), ir.IntType(32)
 KINDS = [FLOAT, INTEGER, FLOAT]
@@ -23,7 +25,7 @@ def function() -> ir.Function:
 
 
 def live(of: ir.Function) -> LiveBuilder:
-    builder = LiveBuilder(lambda: None, of)
+    builder = LiveBuilder(lambda: None, of, CallerChain())
     builder.position_at_end(of.entry_basic_block)
     return builder
 
@@ -68,6 +70,19 @@ def test_metadata_and_alignment_are_printed() -> None:
                 instr.align = 4
     assert str(one) == str(other)
     assert str(one).count("!m") == len(one.entry_basic_block.instructions)
+
+
+def test_names_are_those_that_llvmlite_gives() -> None:
+    chance = random.Random(5)
+    plain, quick = function(), function()
+    quick.scope = registers.FunctionNames(quick.scope)
+    for _ in range(500):
+        name = chance.choice(["", "", "x", "x.1", ".2", ".40", "i"])
+        assert quick.scope.register(name, deduplicate=True) == plain.scope.register(name, deduplicate=True)
+    quick.scope.register("once")
+    with pytest.raises(NameError, match="once"):
+        quick.scope.register("once")
+    assert [quick.scope.is_used(name) for name in ("once", "twice")] == [True, False]
 
 
 def test_they_go_where_the_builder_is() -> None:

@@ -8,8 +8,9 @@ from typing import NoReturn
 from llvmlite import ir
 
 from nvbackend.builder.value_tracking.addresses.origins import is_unknown, origins, reaching, shifted_left
-from nvbackend.diagnostics import Diagnostic, Location, Rule, caller_location
+from nvbackend.diagnostics import Diagnostic, Location, Rule
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.diagnostics.location import CallerChain
 from nvbackend.intrinsics.row.semantics import BARRIER
 from nvbackend.isel.machine.facts import PEERS
 
@@ -54,7 +55,8 @@ class _Taken:
 class Peers:
     """The values of one function that are addresses in other CTAs' shared memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, callers: CallerChain) -> None:
+        self._callers = callers
         self._mapped: dict[ir.Value, int | None] = {}
         """Each with the CTAs that it is in, as `facts.PEERS`."""
         self._ranks: dict[ir.Value, ir.Value] = {}
@@ -115,7 +117,7 @@ class Peers:
         origin = is_unknown(number, self._mapped)
         if origin:
             WINDOW.fail(origin=origin)
-        self._taken.append(_Taken(number, SHARED_ADDRESS, "address", caller_location(), True))
+        self._taken.append(_Taken(number, SHARED_ADDRESS, "address", self._callers.location(), True))
 
     def set(self, slots: Iterable[ir.Value], values: Iterable[ir.Value]) -> None:
         """A variable in `slots` is set: what is computed from it, too, may be an address that `values` are."""
@@ -168,7 +170,7 @@ class Peers:
         if self.has(value):
             fail_peer(instruction, operand)
         if isinstance(value, ir.Instruction):
-            self._taken.append(_Taken(value, instruction, operand, caller_location(), False))
+            self._taken.append(_Taken(value, instruction, operand, self._callers.location(), False))
 
     def faults(self) -> Iterator[Diagnostic]:
         """The uses as the CTA's own address that may see a peer's in a later iteration."""
