@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from nvbackend.atoms.atom import accumulator as accumulator_layout
@@ -121,6 +121,7 @@ def mma_coordinate(operand: MmaOperand, vmnk: tuple[Any, Any, Any, Any]) -> Any:
     return v, tuple(mnk[place] for place in operand.places)
 
 
+@cache
 def ownership_of_atom(n: int) -> Ownership:
     """What the threads of a warpgroup have of the accumulator of one wgmma, 64 x `n`."""
     owners = accumulator_layout(WARPGROUP_ROWS, n, WARPGROUP_SIZE // WARP_SIZE)

@@ -184,10 +184,12 @@ class ComposedLayout:
     def reach(self) -> int:
         """One more than the largest index, where there are very many rounded up to a period of the swizzle."""
         plain = self.in_elements()
-        if product(plain.shape) <= _COUNTED:
-            return max(plain.offsets()) + 1
         assert isinstance(plain.offset, int)
         period = plain.swizzle.period
+        if not plain.offset and _is_compact(plain.layout_b) and product(plain.shape) % period == 0:
+            return product(plain.shape)  # each index once, and a swizzle exchanges those of one period
+        if product(plain.shape) <= _COUNTED:
+            return max(plain.offsets()) + 1
         return -(-(plain.offset + cosize(plain.layout_b)) // period) * period
 
     def svg(self) -> str:
@@ -228,6 +230,20 @@ class ComposedLayout:
 
     def __repr__(self) -> str:
         return f"ComposedLayout({self.swizzle!r}, {self.offset!r}, {self.layout_b!r})"
+
+
+def _is_compact(layout: Layout) -> bool:
+    """Whether the indices of a layout are 0, 1, 2, ..., each once."""
+    covered = 1
+    modes = zip(leaves(layout.stride), leaves(layout.shape), strict=True)
+    steps = [(stride, extent) for stride, extent in modes if not (isinstance(extent, int) and extent == 1)]
+    if not all(isinstance(stride, int) and isinstance(extent, int) for stride, extent in steps):
+        return False
+    for stride, extent in sorted(steps):
+        if stride != covered:
+            return False
+        covered *= extent
+    return True
 
 
 AnyLayout: TypeAlias = Layout | ComposedLayout

@@ -32,6 +32,7 @@ from nvbackend.layout import (
     zipped_divide,
     zipped_product,
 )
+from tests.layout.random_layouts import compact_layouts, image, layouts, naive_size
 from tests.support.smem_addresses import address
 
 pytestmark = pytest.mark.sampled(3)
@@ -194,3 +195,15 @@ def test_tilings_are_of_the_layout_before_the_swizzle() -> None:
     for tiling, tiler in itertools.product(TILINGS, ((2, 4), Layout(4, 2))):
         tiled = tiling(ComposedLayout(Swizzle(2, 1, 3), 0, within), tiler)
         assert tiled == ComposedLayout(Swizzle(2, 1, 3), 0, tiling(within, tiler))
+
+
+@settings(max_examples=100, deadline=None)
+@given(SWIZZLES, layouts(), compact_layouts(), st.integers(0, 40))
+def test_the_reach_is_one_more_than_the_largest_index(
+    numbers: tuple[int, int, int], layout: Layout, compact: Layout, offset: int
+) -> None:
+    """Of layouts with gaps, and of compact ones, whose indices need not be counted."""
+    whole = Layout((compact.shape, 32), (compact.stride, naive_size(compact.shape)))
+    for inner, start in itertools.product((layout, compact, whole), (0, offset)):
+        composed = ComposedLayout(Swizzle(*numbers), start, inner)
+        assert composed.reach() == 1 + max(moved(start + index, *numbers) for index in image(inner))
