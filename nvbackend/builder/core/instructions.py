@@ -100,11 +100,9 @@ def converted(k: Core, row: Row, operands: Mapping[str, Register | Sequence[Regi
 
 
 def _registers(k: Core, row: Row, name: str, values: Register | Sequence[Register]) -> Any:
-    if isinstance(values, ir.Value) or not row.has_operand(name):  # `emit` refuses what the row does not have
-        return values
-    operand = row.operand(name)
-    if operand.role is Role.IMMEDIATE:
-        return values
+    operand = None if isinstance(values, ir.Value) else row._by_name.get(name)
+    if operand is None or operand.role is Role.IMMEDIATE:
+        return values  # `emit` refuses what the row does not have
     if isinstance(values, Sequence):
         return [_register(k, row, operand, value) for value in values]
     return _register(k, row, operand, values)

@@ -166,10 +166,15 @@ class Address(Uncopied):
 
     def cast(self, element: ElementType) -> Address:
         """The same address, of elements of another type."""
-        return self._moved(element, self.align, self._offset, self._place)
+        if isinstance(element, ElementType):
+            return self._moved(element, self.align, self._offset, self._place)
+        raise TypeError("elements have a type")  # the boundary names the argument
 
     def _moved(self, element: ElementType, align: int, offset: Value | None, place: Place | None) -> Address:
-        return Address(self._k, self._base, element, self.space, align, offset, place, self._root, self.const)
+        moved = object.__new__(Address)  # the constructor looks at each of its arguments
+        moved._k, moved._base, moved._root, moved.space = self._k, self._base, self._root, self.space
+        moved._offset, moved._place, moved.element, moved.align, moved.const = offset, place, element, align, self.const
+        return moved
 
     def _check_aligned(self, wanted: int, instruction: str) -> None:
         """Raises memory.misaligned if this is certainly not a multiple of `wanted` bytes, as `instruction` needs."""
@@ -179,8 +184,7 @@ class Address(Uncopied):
     def _how_to_align(self, wanted: int) -> str:
         """The fix of a diagnostic: how to make this address a known multiple of `wanted` bytes."""
         check_alignment(wanted)
-        stepped, shared = self._offset is not None, self.space == SHARED_SPACE
-        return how_to_align(self._root, wanted, shared=shared, stepped=stepped)
+        return how_to_align(self._root, wanted, shared=self.space == SHARED_SPACE, stepped=self._offset is not None)
 
     def _check_own(self, instruction: str) -> None:
         """Raises cluster.peer-address if this is in another CTA's shared memory, which `instruction` cannot address."""
@@ -249,8 +253,7 @@ class Address(Uncopied):
         instruction = atomic_operation(operation, self.element)
         access.check_writable(self, "an atomic on")
         _, size = access.kind_of(self._k, self, 1)
-        operand = as_value(self._k, value, self.element).ir
-        pointer = self.pointer()
+        operand, pointer = as_value(self._k, value, self.element).ir, self.pointer()
         old = self._k.llvm.atomic_rmw(instruction, pointer, operand, 'syncscope("device") monotonic')
         if self.space == GLOBAL_SPACE:
             self._k.pseudo(ATOMIC_GLOBAL)  # threads may synchronise through it

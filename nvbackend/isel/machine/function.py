@@ -396,7 +396,10 @@ class MachineFunction:
 
     def block(self, name: str) -> MachineBlock:
         """The block called `name`, made on first mention."""
-        return self.blocks.setdefault(name, MachineBlock(name))
+        block = self.blocks.get(name)
+        if block is None:
+            block = self.blocks[name] = MachineBlock(name)
+        return block
 
     def instructions(self) -> Iterator[MachineInstr]:
         """Every instruction, in the order of the text."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import result
-from nvbackend.builder.ops.conversion import Convert
 from nvbackend.builder.tiles.register_tensor import REGISTER_BITS
 from nvbackend.builder.values.values import Value
 from nvbackend.intrinsics.copy import matrix_move
@@ -26,8 +25,8 @@ def packed(k: Core, values: Sequence[Value], element: ElementType) -> list[Value
         pair, word, filled = f"{element}x{_PAIR}", BY_NAME[f"u{_PAIR * element.bits}"], REGISTER_BITS // element.bits
         if filled > _PAIR and not len(values) % filled:
             return [_of_two_pairs(k, pair, four) for four in zip(*[iter(values)] * filled, strict=True)]
-        pairs = zip(values[::_PAIR], values[1::_PAIR], strict=True)
-        return _joined([Convert(k).pack(pair, *both).bitcast(word) for both in pairs], word.bits)
+        row, pairs = matrix_move.pack(pair), zip(values[::_PAIR], values[1::_PAIR], strict=True)
+        return _joined([result(k, row, word, high=high, low=low) for low, high in pairs], word.bits)
     bits = [value.to(element).bitcast(BY_NAME[f"u{element.bits}"]) for value in values]
     return _joined(bits, element.bits)
 
@@ -45,6 +44,8 @@ def _has_pairs(target: Target, element: ElementType) -> bool:
 def _joined(parts: Sequence[Value], bits: int) -> list[Value]:
     """Parts of `bits` bits as registers of 32."""
     registers, count = [], REGISTER_BITS // bits
+    if count == 1 and all(part.type is u32 for part in parts):
+        return [*parts]
     for at in range(0, len(parts), count):
         register, *others = (part.to(u32) for part in parts[at : at + count])
         for number, part in enumerate(others, 1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NoReturn
 
 from nvbackend.atoms import atom_of
@@ -27,12 +28,12 @@ from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.mma.wgmma import N_VALUES
 from nvbackend.intrinsics.mma.wgmma import M as ROWS
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
-from nvbackend.intrinsics.row.types import f16, f32, s32
+from nvbackend.intrinsics.row.types import ElementType, f16, f32, s32
 from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.layout import Layout
 from nvbackend.layout.algebra.swizzle import BYTE_BITS
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
-from nvbackend.tiled import TiledMMA, make_tiled_copy_C, make_tiled_mma, stmatrix_copy
+from nvbackend.tiled import TiledCopy, TiledMMA, make_tiled_copy_C, make_tiled_mma, stmatrix_copy
 from nvbackend.tiled.ownership import ownership_of_atom
 
 HALF_BITS = 16
@@ -65,6 +66,18 @@ EPILOGUE_PARTS = Rule(
     why="A part would not be the elements that a thread has one after another.",
     reference="PTX ISA 9.7.15.5.1 (register fragments)",
 )
+
+
+@cache
+def _atom(columns: int) -> TiledMMA:
+    """The wgmma whose accumulator has as many columns."""
+    return make_tiled_mma(atom_of(wgmma.mma_async(columns, f32, f16, f16)))
+
+
+@cache
+def _copy(columns: int, element: ElementType) -> TiledCopy:
+    """What stores an accumulator of as many columns, converted to elements of 16 bits, by stmatrix."""
+    return make_tiled_copy_C(stmatrix_copy(element, MATRICES), _atom(columns))
 
 
 @user_facing
@@ -250,19 +263,16 @@ class TmaEpilogue(KnownAttributes):
         if element.bits == HALF_BITS:
             self._by_matrices(registers, tile, thread)
             return
-        mine = self._atom().get_slice(thread)
+        mine = _atom(self._layout.columns).get_slice(thread)
         made = make_registers(k.core, element, Layout(mine.partition_C(buffer.cute).shape), "stored")
         made.set_registers(registers)
         store_fitting(k, made, tile, mine.partition_C, None)
 
-    def _atom(self) -> TiledMMA:
-        return make_tiled_mma(atom_of(wgmma.mma_async(self._layout.columns, f32, f16, f16)))
-
     def _by_matrices(self, pairs: Sequence[Value], tile: Tensor, thread: Value) -> None:
         """Store pairs of elements, four registers to a stmatrix, at the rows that the copy gives the thread."""
-        copy = make_tiled_copy_C(stmatrix_copy(self._layout.element, MATRICES), self._atom())
-        walker = Walker(tile.partition(copy.get_slice(thread).partition_D))
+        copy = _copy(self._layout.columns, self._layout.element)
+        walker, row = Walker(tile.partition(copy.get_slice(thread).partition_D)), matrix_move.stmatrix(MATRICES)
         for group in range(len(pairs) // MATRICES):
             place = walker.address(((0, group), 0, 0)).bytes
             registers = pairs[MATRICES * group : MATRICES * (group + 1)]
-            issue(self._k.core, matrix_move.stmatrix(MATRICES), address=place.ir, fragment=registers)
+            issue(self._k.core, row, address=place.ir, fragment=registers)

@@ -24,8 +24,8 @@ from nvbackend.builder.value_tracking.expressions.bits import Bits
 from nvbackend.builder.value_tracking.expressions.provenance import parity_facts, swizzle_fact, variables, wraps
 from nvbackend.builder.values.values import GLOBAL_SPACE
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule, raise_all
-from nvbackend.intrinsics.row.row import GUARD, Intrinsic, RegisterClass, Row
-from nvbackend.intrinsics.row.semantics import BARRIER, Completion, Scope, Semantics, TensorMapUse
+from nvbackend.intrinsics.row.row import GUARD, Intrinsic, RegisterClass, Row, RowOperand
+from nvbackend.intrinsics.row.semantics import BARRIER, NOTHING, Completion, Scope, Semantics, TensorMapUse
 from nvbackend.intrinsics.words.tcgen05_control import control_words
 from nvbackend.isel.flow.memory_uses import STRIDE, address_use, descriptor_use, known_extent
 from nvbackend.isel.machine import facts
@@ -45,6 +45,8 @@ BARRIER_CTA = Rule(
 _IN_PAIR = "give the barrier of the CTA that the bytes go to, or of the other CTA of its pair"
 _IN_CTA = "give the barrier of the CTA that the bytes go to"
 _WITH_GROUP = f"{_IN_CTA}; or, on targets with tcgen05, cta_group=2, with which it may be the other CTA's of a pair"
+_ADDRESSES = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER, RegisterClass.GLOBAL, RegisterClass.GENERIC)
+"""Registers that hold an address."""
 _DESTINATION = "destination"
 _MAP_ADDRESSES = ("tensor_map", _DESTINATION)
 """The operands that are the address of a tensor map, the first of them that a row has."""
@@ -73,6 +75,26 @@ def is_checked(row: Row) -> bool:
         or operand.register in (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER)
         for operand in row.operands
     )
+
+
+@cache
+def _is_arithmetic(row: Row) -> bool:
+    """Whether `row` only computes: no analysis needs to know its operands."""
+    return row.semantics == NOTHING and not any(
+        operand.name in (ADDRESS, _DESTINATION, *_TRACED) or operand.register in _ADDRESSES for operand in row.operands
+    )
+
+
+@cache
+def _used(row: Row) -> tuple[tuple[RowOperand, MemoryUse, bool], ...]:
+    """The operands by which `row` accesses shared memory, what it does there, and whether they are descriptors."""
+    used = []
+    for operand in row.operands:
+        if (use := address_use(row.semantics, operand)) is not None:
+            used.append((operand, use, False))
+        elif (use := descriptor_use(row.semantics, operand)) is not None:
+            used.append((operand, use, True))
+    return tuple(used)
 
 
 @cache
@@ -190,6 +212,8 @@ class OperandTracking:
 
         The extents are the bytes at an operand's address.
         """
+        if _is_arithmetic(row):
+            return Tracked(row.semantics, dict(words), (), {}, {})
         said = self._said(row, operands)
         written = operands.get(ADDRESS if said.in_peer else _DESTINATION)
         return Tracked(
@@ -241,12 +265,10 @@ class OperandTracking:
     ) -> Iterator[MemoryTouch]:
         """The accesses of `row`, which does what is `said`, as far as the places are known."""
         constants = {name: operand.constant for name, operand in operands.items() if isinstance(operand, ir.Constant)}
-        for operand in row.operands:
-            use, find = address_use(row.semantics, operand), self._places.of_address
-            if use is None:
-                use, find = descriptor_use(row.semantics, operand), self._places.of_descriptor
+        for operand, use, is_described in _used(row):
+            find = self._places.of_descriptor if is_described else self._places.of_address
             value = operands.get(operand.name)
-            if use is None or not isinstance(value, ir.Value):
+            if not isinstance(value, ir.Value):
                 continue
             place = self._places.of_peer(find(value)) if said.in_peer else find(value)
             if place is not None:
