@@ -12,6 +12,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import f32
 from nvbackend.builder.kernel.garbage import rarely_collected
+from tests.support.process import python_output
 
 OFTEN = (500, 9, 8)
 inside: list[tuple[int, int, int]] = []
@@ -76,3 +77,29 @@ def test_builds_in_threads_leave_the_thresholds_of_before() -> None:
         for done in [threads.submit(first), threads.submit(second)]:
             done.result()
     assert gc.get_threshold() == OFTEN
+
+
+FIRST_BUILD = """
+import gc
+import nvbackend as nvb
+
+def kernel(k, out: nvb.Pointer[nvb.f32]):
+    out[0] = 1.0
+
+definition = nvb.kernel("sm_80", threads=32)(kernel)
+seen = []
+{before}
+gc.callbacks.append(lambda phase, info: seen.append(phase))
+definition.build()
+print(seen.count("start"), gc.get_freeze_count())
+"""
+
+
+def test_what_the_first_build_imports_is_not_walked() -> None:
+    assert python_output(FIRST_BUILD.format(before="")).split() == ["0", "0"]
+
+
+def test_what_a_program_froze_stays_frozen() -> None:
+    walks, frozen = map(int, python_output(FIRST_BUILD.format(before="gc.freeze()")).split())
+    assert frozen > 1000
+    assert walks > 0  # the witness counts
