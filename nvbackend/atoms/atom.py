@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from nvbackend.atoms import tensor_memory
 from nvbackend.atoms.rules import OPERAND
@@ -24,9 +25,9 @@ from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.intrinsics.row.types import ElementType, f64
 from nvbackend.intrinsics.words.smem_descriptor import CORE_ROWS, Major
 from nvbackend.layout import IntTuple, Layout
-from nvbackend.layout.drawing.svg import Picture
-from nvbackend.layout.pictures.pictures import CTAS
-from nvbackend.layout.pictures.pictures import thread_values as thread_values_picture
+
+if TYPE_CHECKING:
+    from nvbackend.layout.drawing.svg import Picture
 
 _REGISTER_BITS = 32
 _CHUNKS = 8
@@ -370,14 +371,14 @@ class MmaAtom:
 
         Those are SFA and SFB. By threads, with `group` 32 by warps, of tcgen05 by CTAs. Raises atom.operand.
         """
+        from nvbackend.layout.pictures.pictures import CTAS, thread_values
+
         has = self.operand_layouts()
         if operand.upper() not in has:
             OPERAND.fail(atom=self, given=operand, has=", ".join(has))
         layout, tile = has[operand.upper()]
         in_memory = self.d_residency is Residency.TENSOR_MEMORY
-        return thread_values_picture(
-            layout, tile, title=f"{operand.upper()} of {self}", group=CTAS if in_memory else group
-        )
+        return thread_values(layout, tile, title=f"{operand.upper()} of {self}", group=CTAS if in_memory else group)
 
     def _repr_svg_(self) -> str:
         return self.picture().svg

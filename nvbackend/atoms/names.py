@@ -7,7 +7,6 @@ so: K-major operands, and A in shared memory.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -216,6 +215,8 @@ def known_atoms() -> tuple[MmaAtom, ...]:
 def _fail_unknown(name: str, text: str) -> NoReturn:
     if (reason := foreign(text)) is not None:
         NOT_HERE.fail(given=name, problem=reason.problem, instead=reason.instead)
+    import difflib
+
     nearest = _of_nearest_shape(text) or next(iter(difflib.get_close_matches(text, _known(), n=1, cutoff=0.5)), None)
     NAME.fail(given=name, nearest=f"; the nearest is {nearest}" if nearest else "")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from nvbackend.codegen.register_hazards import UnreadableSass, hazards
-from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.toolchain import Tool, ToolVersion
 from nvbackend.diagnostics import DiagnosticError, Rule
 from nvbackend.diagnostics.classes.dataclass import dataclass
@@ -54,6 +52,8 @@ class _Mistake:
 
 def _overwritten_a(sass: str) -> str | None:
     """The first register of A that is written too early. Raises UnreadableSass."""
+    from nvbackend.codegen.register_hazards import hazards
+
     first = next(iter(hazards(sass)), None)
     return f"{first.writer} writes R{first.register}, which {first.reader} may still read" if first else None
 
@@ -80,6 +80,9 @@ def check_code(ptx: str, cubin: bytes, target: Target, tool: Tool) -> None:
 
 
 def _check(mistake: _Mistake, line: int, cubin: bytes, tool: Tool) -> None:
+    from nvbackend.codegen.register_hazards import UnreadableSass
+    from nvbackend.codegen.sass import disassemble
+
     advice = ""
     try:
         problem = mistake.problem_of(disassemble(cubin))

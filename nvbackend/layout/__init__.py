@@ -8,7 +8,9 @@ layouts, by the table `FORMS`, or raise `descriptor.*`; `desc_layout` leads back
 NumPy.
 """
 
-from nvbackend.layout import pictures
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from nvbackend.layout.algebra.composition import complement, composition, left_inverse, right_inverse
 from nvbackend.layout.algebra.inttuple import Dynamic, IntTuple, _
 from nvbackend.layout.algebra.layout import Layout, depth, make_layout, make_ordered_layout, rank, size
@@ -48,6 +50,9 @@ from nvbackend.layout.descriptors.descriptor import (
 )
 from nvbackend.layout.descriptors.operand import FORMS, CanonicalForm
 from nvbackend.layout.descriptors.tile_atoms import check_tile, gmma_atom
+
+if TYPE_CHECKING:
+    from nvbackend.layout import pictures
 
 __all__ = [
     "FORMS",
@@ -103,3 +108,10 @@ __all__ = [
     "zipped_divide",
     "zipped_product",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`pictures`, imported at its first use: few programs draw."""
+    if name == "pictures":
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from nvbackend.diagnostics import user_facing
 from nvbackend.diagnostics.classes.brief import short_repr
@@ -27,11 +27,12 @@ from nvbackend.layout import (
     zipped_divide,
 )
 from nvbackend.layout.algebra.simplify import flat_modes, from_flat
-from nvbackend.layout.drawing.svg import Picture
-from nvbackend.layout.pictures.pictures import thread_values
 from nvbackend.tiled.copy_atom import CopyAtom
 from nvbackend.tiled.copy_rules import FRAGMENT, THREADS, TILE
 from nvbackend.tiled.fragment import Partition
+
+if TYPE_CHECKING:
+    from nvbackend.layout.drawing.svg import Picture
 
 
 class Multiplier(Protocol):
@@ -216,6 +217,8 @@ class TiledCopy:
 
         With `group` 32 by warps; modes after the first are side by side.
         """
+        from nvbackend.layout.pictures.pictures import thread_values
+
         layout = self.get_layoutS_TV() if source else self.get_layoutD_TV()
         title = f"{'source' if source else 'destination'} of {self.atom}"
         rows, *columns = self.extents

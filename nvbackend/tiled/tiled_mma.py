@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nvbackend.atoms import MmaAtom, Residency
 from nvbackend.atoms import atom as atom_named
@@ -27,12 +27,13 @@ from nvbackend.layout import (
     zipped_divide,
 )
 from nvbackend.layout.algebra.inttuple import leaves, modes, text
-from nvbackend.layout.drawing.svg import Picture
-from nvbackend.layout.pictures.pictures import CTAS, thread_values
 from nvbackend.tiled.fragment import Fragment, Partition, make_fragment, place_of, thread_coordinate
 from nvbackend.tiled.operand import Beside, MmaOperand, operand_named
 from nvbackend.tiled.permutation import Permutation, permutations
 from nvbackend.tiled.rules import ATOM_LAYOUT, OPERAND, PERMUTATION, TILE
+
+if TYPE_CHECKING:
+    from nvbackend.layout.drawing.svg import Picture
 
 DIMENSIONS = "MNK"
 AtomLayout: TypeAlias = "IntTuple | Layout"
@@ -282,6 +283,8 @@ class TiledMMA:
 
         Of tcgen05 it is by CTAs. Raises tiled-mma.operand.
         """
+        from nvbackend.layout.pictures.pictures import CTAS, thread_values
+
         which = operand_named(operand)
         if self.atom.d_residency is Residency.TENSOR_MEMORY:
             group = CTAS

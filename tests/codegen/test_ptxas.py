@@ -206,7 +206,7 @@ def test_the_code_of_an_old_ptxas_is_read_where_a_is_in_registers(
             raise DiagnosticError([])
         return sass
 
-    monkeypatch.setattr("nvbackend.codegen.old_ptxas.disassemble", disassemble)
+    monkeypatch.setattr("nvbackend.codegen.sass.disassemble", disassemble)
     assert assemble(CLEAN, HOPPER, tool=old).data
     if not looked:
         assert assemble(REGISTER_A, HOPPER, tool=old).data
@@ -252,7 +252,7 @@ def test_the_code_of_an_old_ptxas_is_read_where_a_copy_has_a_policy(
             raise DiagnosticError([])
         return sass
 
-    monkeypatch.setattr("nvbackend.codegen.old_ptxas.disassemble", disassemble)
+    monkeypatch.setattr("nvbackend.codegen.sass.disassemble", disassemble)
     old = replace(find_ptxas(), version=version)
     if not refused:
         assert assemble(HINTED_COPY, HOPPER, tool=old).data

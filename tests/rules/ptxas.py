@@ -220,7 +220,7 @@ def ptx_from_the_future():
 @program("ptxas.old-rs-wgmma")
 def ptxas_that_loses_registers():
     tool = replace(find_ptxas(), version=(13, 2, 0))
-    with patch("nvbackend.codegen.old_ptxas.disassemble", return_value=A_OVERWRITTEN):  # breaks
+    with patch("nvbackend.codegen.sass.disassemble", return_value=A_OVERWRITTEN):  # breaks
         assemble(wgmma_ptx.kernel(FENCE + mma_register_a() + COMMIT + WAIT), HOPPER, tool=tool)  # breaks
     assemble(wgmma_ptx.kernel(FENCE + mma_register_a() + COMMIT + WAIT), HOPPER, tool=tool)  # keeps
 
@@ -229,7 +229,7 @@ def ptxas_that_loses_registers():
 def ptxas_that_loses_a_uniform_register():
     version = (13, 3, 0)  # breaks
     version = (13, 4, 0)  # keeps
-    with patch("nvbackend.codegen.old_ptxas.disassemble", return_value=REGISTER_LOST):
+    with patch("nvbackend.codegen.sass.disassemble", return_value=REGISTER_LOST):
         assemble(HINTED_COPY, HOPPER, tool=replace(find_ptxas(), version=version))
 
 

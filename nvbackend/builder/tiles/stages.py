@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
@@ -99,6 +98,8 @@ def _meant(name: str, tile: TileLayout) -> tuple[str, str]:
     """How the fix begins and ends where a number by this name may be meant as an option."""
     if not isinstance(tile, int):
         return "", ""
+    import difflib
+
     near = difflib.get_close_matches(name, OPTIONS, 1)
     return (f"did you mean {near[0]}={tile}? As a tile, ", "") if near else ("", f"; options are {', '.join(OPTIONS)}")
 

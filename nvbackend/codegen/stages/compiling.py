@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from nvbackend.codegen.cache import Cache, cache_key, pack, unpack
 from nvbackend.codegen.compiled import CompiledKernel
 from nvbackend.codegen.cubin import Cubin, is_cubin
-from nvbackend.codegen.isolated import compile_ir_isolated
 from nvbackend.codegen.llvm import CODE_GENERATOR_LEVEL, OPTIMISE, PRINT, TUNING, LlvmResult, compile_ir, llvm_version
 from nvbackend.codegen.looking.dump import Dump
 from nvbackend.codegen.looking.log import log_compiled
@@ -76,7 +75,7 @@ def compiling(
     stages = _Stages(signature.name, target, Cache.default() if cache is None else cache)
     dump = Dump(signature.name, target.name, ir_text)
     dump.write(machine_txt=str(machine) if dump.is_wanted else "", kernel_ll=ir_text)
-    ptx, optimized_ir = stages.print_ptx(ir_text, optimize, compile_ir_isolated if isolated else compile_ir)
+    ptx, optimized_ir = stages.print_ptx(ir_text, optimize, _isolated() if isolated else compile_ir)
     dump.write(kernel_opt_ll=optimized_ir, kernel_ptx=ptx)
     cubin = None
     if assemble or (assemble is None and (tool or locate("ptxas"))):
@@ -100,6 +99,12 @@ def compiling(
     )
     log_compiled(kernel)
     return kernel
+
+
+def _isolated() -> Callable[..., LlvmResult]:
+    from nvbackend.codegen.isolated import compile_ir_isolated
+
+    return compile_ir_isolated
 
 
 @dataclass

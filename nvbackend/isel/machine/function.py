@@ -22,7 +22,6 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from functools import lru_cache, partial
-from html import escape
 from typing import Protocol
 
 from nvbackend.diagnostics import DiagnosticError, Location, record
@@ -411,6 +410,8 @@ class MachineFunction:
         return f"<machine form of {self.name} for {self.target}: {len(self.blocks)} blocks, {count} instructions>"
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:

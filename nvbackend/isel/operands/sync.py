@@ -6,8 +6,6 @@ legal values themselves are with the rows.
 
 from __future__ import annotations
 
-import difflib
-
 from nvbackend.diagnostics import Diagnostic, Rule, Severity
 from nvbackend.intrinsics.copy import tma
 from nvbackend.intrinsics.row.row import Row
@@ -184,6 +182,8 @@ SPECIAL_REGISTER = Rule(
 def check_special_register(name: str) -> None:
     """Raises register.name unless `name` is a special register that has a row."""
     if name not in special_registers.NAMES:
+        import difflib
+
         nearest = difflib.get_close_matches(str(name), special_registers.NAMES, n=1)
         SPECIAL_REGISTER.fail(given=name, nearest=f"; the nearest is {nearest[0]}" if nearest else "")
 

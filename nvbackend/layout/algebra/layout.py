@@ -29,7 +29,6 @@ from nvbackend.layout.algebra.inttuple import (
     widened,
 )
 from nvbackend.layout.algebra.rules import COORDINATE, EXTENT, LIMIT, MODE, RUN_TIME
-from nvbackend.layout.drawing.svg import check_size, table
 
 MOST_INDICES = 1 << 22
 """How many indices are listed: shared memory has fewer bits."""
@@ -188,6 +187,8 @@ def _plain(number: Any) -> Any:
 
 def drawn(title: str, shape: IntTuple, offsets: Callable[[], list[int]]) -> str:
     """The picture of the indices of all coordinates of a shape. Raises picture.size."""
+    from nvbackend.layout.drawing.svg import check_size, table
+
     rows = product(modes(shape)[0]) if modes(shape) else 1
     check_size(rows, product(shape) // rows)
     indices = offsets()

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from nvbackend.diagnostics import Rule, missing_name, record, user_facing
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.layout.algebra.rules import ELEMENT_WIDTH
 from nvbackend.layout.algebra.swizzle import BYTE_BITS, AnyLayout, ComposedLayout, SmemPtr
-from nvbackend.layout.drawing.svg import GROUP, Axis, GridCell, grid, numbered, palette
+
+if TYPE_CHECKING:
+    from nvbackend.layout.drawing.svg import GridCell
 
 BANKS = 32
 BANK_BYTES = 4
@@ -133,6 +136,8 @@ class BankAccess:
 
     def svg(self) -> str:
         """A picture, as an SVG document: a row for each wavefront, banks to the right, the threads in the cells."""
+        from nvbackend.layout.drawing.svg import GROUP, Axis, grid, numbered, palette
+
         schedule, colours = self.schedule(), palette()
         cells = [[_cell(wavefront.words.get(bank), colours) for bank in range(BANKS)] for wavefront in schedule]
         labels = tuple(
@@ -159,6 +164,8 @@ class BankAccess:
 
 
 def _cell(served: tuple[int, tuple[int, ...]] | None, colours: Sequence[str]) -> GridCell:
+    from nvbackend.layout.drawing.svg import GridCell
+
     if served is None:
         return GridCell()
     word, threads = served
