@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nvbackend.codegen.mixed_halves import fenced, has_both
+from nvbackend.codegen.stages.accumulators import held
 from nvbackend.codegen.stages.clamps import parted
 from nvbackend.codegen.stages.inlined import with_callers
 from nvbackend.codegen.stages.long_chains import cut
@@ -176,6 +177,7 @@ def _parsed(ir_text: str, context: Any) -> Any:
     """The module of `ir_text`, in a form that LLVM compiles."""
     import llvmlite.binding as llvm
 
+    ir_text = held(ir_text)
     if has_both(ir_text):
         with llvm.create_context() as own, _parse(ir_text, own) as module:
             _verify(module)

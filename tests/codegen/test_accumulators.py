@@ -1,0 +1,291 @@
+"""Accumulators that LLVM does not see: the numbers, and the machine code, are those of the kernel that it does see."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import nvbackend as nvb
+from nvbackend.codegen import llvm
+from nvbackend.codegen.llvm import compile_ir
+from nvbackend.codegen.ptxas import assemble
+from nvbackend.codegen.sass import disassemble
+from nvbackend.codegen.stages.accumulators import held
+from nvbackend.isel.target.target import Target
+from nvbackend.simulator import Simulator
+from samples import convolution, dynamic_gemm, flash_attention, hopper_gemm, w4a16_gemm
+
+SM_90A = Target.parse("sm_90a")
+VARIABLES, LANES = 4, 32
+SEEDS = range(150)
+
+KERNELS: dict[str, Callable[[], nvb.KernelDefinition]] = {
+    "hopper_gemm": lambda: hopper_gemm.gemm,
+    "dynamic_gemm": lambda: dynamic_gemm.problem(136, 264, 136).kernel,
+    "convolution": lambda: convolution.problem(2, 7, 72, 136).kernel,
+    "w4a16_gemm": lambda: w4a16_gemm.problem(72, 256, 256).kernel,
+    "flash_attention": lambda: flash_attention.problem("causal", 1, 136).kernel,
+}
+
+
+def code(ptx: str) -> list[str]:
+    """The instructions of a kernel, as they are disassembled, without padding."""
+    lines = disassemble(assemble(ptx, SM_90A).data).splitlines()
+    texts = [re.sub(r"\s+", " ", re.sub(r"/\*.*?\*/", "", line)).strip() for line in lines if ";" in line]
+    return [text for text in texts if text and "NOP" not in text]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_machine_code_is_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And none of LLVM's own instructions has what an accumulator was."""
+    ir = KERNELS[name]().build().ir
+    kept = compile_ir(ir, SM_90A)
+    monkeypatch.setattr(llvm, "held", lambda text: text)
+    seen = compile_ir(ir, SM_90A)
+    assert len(re.findall(r"phi float", kept.optimized_ir)) <= len(re.findall(r"phi float", seen.optimized_ir)) // 2
+    assert not re.search(r"wgmma\.mma_async.*\{\$0, ", kept.optimized_ir)
+    assert re.search(r"wgmma\.mma_async.*\{\$0, ", seen.optimized_ir)
+    assert code(kept.ptx) == code(seen.ptx)
+
+
+class Program:
+    """A random kernel in the builder's words, over variables that assembly adds to, moves, and leaves alone."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._count = 0
+        self._lines: list[str] = []
+        self._held: dict[str, list[str]] = {}
+
+    def text(self) -> str:
+        """The module."""
+        self._block(depth=2)
+        stores = [
+            line
+            for number in range(VARIABLES)
+            for line in (
+                f'  %"last.{number}" = load float, float* %"v.{number}"',
+                f'  %"at.{number}" = getelementptr float, ptr addrspace(1) %"mine", i32 {number * LANES}',
+                f'  store float %"last.{number}", ptr addrspace(1) %"at.{number}"',
+            )
+        ]
+        start = [
+            *(f'  %"v.{number}" = alloca float' for number in range(VARIABLES)),
+            '  %"turn" = alloca i32',
+            '  %"tid" = call i32 @"llvm.nvvm.read.ptx.sreg.tid.x"()',
+            '  %"mine" = getelementptr float, ptr addrspace(1) %"out", i32 %"tid"',
+            *(f'  store float {number + 1}.0, float* %"v.{number}"' for number in range(VARIABLES)),
+        ]
+        types = [f'%"{n} x float" = type {{{", ".join(["float"] * n)}}}' for n in range(2, VARIABLES + 1)]
+        head = 'define ptx_kernel void @"k"(ptr addrspace(1) %"out")'
+        body = [head, "{", "entry:", *start, *self._lines, *stores, "  ret void", "}"]
+        declared = 'declare i32 @"llvm.nvvm.read.ptx.sreg.tid.x"()'
+        return "\n".join(['target triple = "nvptx64-nvidia-cuda"', *types, *body, declared, ""])
+
+    def _name(self) -> str:
+        self._count += 1
+        return f'%".{self._count}"'
+
+    def _block(self, depth: int) -> None:
+        for _ in range(self._random.randint(2, 5)):
+            kinds = [self._assembly, self._assembly, self._arithmetic, self._restore, self._pass]
+            self._random.choice([*kinds, *([self._branch, self._loop] if depth else [])])(depth)
+
+    def _loaded(self, number: int) -> str:
+        """A variable's value: read now, or before, which may be another one."""
+        before = self._held.get(str(number), [])
+        if before and self._random.random() < 0.5:
+            return self._random.choice(before)
+        name = self._name()
+        self._lines.append(f'  {name} = load float, float* %"v.{number}"')
+        self._held.setdefault(str(number), []).append(name)
+        return name
+
+    def _stored(self, name: str, number: int) -> None:
+        self._lines.append(f'  store float {name}, float* %"v.{number}"')
+
+    def _restore(self, _depth: int) -> None:
+        """A variable gets a value that it had before."""
+        number = self._random.randrange(VARIABLES)
+        self._stored(self._loaded(number), number)
+
+    def _assembly(self, _depth: int) -> None:
+        """A run of additions to some variables, as an accumulator has it, whose results go there, elsewhere or lost."""
+        several = self._random.choices if self._random.random() < 0.1 else self._random.sample
+        numbers = several(range(VARIABLES), k=self._random.randint(2, VARIABLES))
+        values = [self._loaded(number) for number in numbers]
+        for _ in range(self._random.randint(1, 3)):
+            values = self._added(values)
+            for number, value in zip(numbers, values, strict=True):
+                if self._random.random() < 0.2:
+                    self._held.setdefault(str(number), []).append(value)
+        targets = numbers if self._random.random() < 0.7 else self._random.sample(range(VARIABLES), len(numbers))
+        for target, value in zip(targets, values, strict=True):
+            if self._random.random() < 0.9:
+                self._stored(value, target)
+        if self._random.random() < 0.2:  # a result that is taken when its variable may have another value
+            (name, line), number = self._late(), self._random.randrange(VARIABLES)
+            self._restore(0)
+            self._lines.append(line)
+            self._stored(name, number)
+
+    def _late(self) -> tuple[str, str]:
+        """A name, and the line that gives it the first result of the last assembly."""
+        name, line = self._name(), next(line for line in reversed(self._lines) if line.endswith(", 0"))
+        return name, f"  {name} = {line.split(' = ')[1]}"
+
+    def _added(self, values: list[str]) -> list[str]:
+        count, whole = len(values), self._name()
+        step = self._random.choice(["0f3F800000", "0f40000000"])
+        text = "/* wgmma. */ " + " ".join(f"add.rn.f32 ${n}, ${n}, {step};" for n in range(count))
+        letters = ",".join(["=f"] * count + [str(n) for n in range(count)] + ["~{memory}"])
+        given = ", ".join(f"float {value}" for value in values)
+        kind = f'%"{count} x float"'
+        self._lines.append(f'  {whole} = call {kind} asm sideeffect "{text}", "{letters}"({given}) convergent')
+        names = [self._name() for _ in values]
+        self._lines += [f"  {name} = extractvalue {kind} {whole}, {n}" for n, name in enumerate(names)]
+        return names
+
+    def _arithmetic(self, _depth: int) -> None:
+        source, target = (self._random.randrange(VARIABLES) for _ in range(2))
+        first, second, name = self._loaded(source), self._loaded(target), self._name()
+        self._lines.append(f"  {name} = fadd float {first}, {second}")
+        self._stored(name, target)
+
+    def _pass(self, _depth: int) -> None:
+        """A jump to a block that nothing else enters."""
+        label = f"next.{self._count}"
+        self._count += 1
+        self._lines += [f'  br label %"{label}"', f"{label}:"]
+
+    def _inside(self, depth: int) -> None:
+        """A block whose values are of no use after it."""
+        held = {number: [*values] for number, values in self._held.items()}
+        self._block(depth - 1)
+        self._held = held
+
+    def _branch(self, depth: int) -> None:
+        condition, masked, here = self._name(), self._name(), self._count
+        self._lines += [
+            f'  {masked} = and i32 %"tid", {1 << self._random.randrange(5)}',
+            f"  {condition} = icmp eq i32 {masked}, 0",
+            f'  br i1 {condition}, label %"then.{here}", label %"end.{here}"',
+            f"then.{here}:",
+        ]
+        self._inside(depth)
+        self._lines += [f'  br label %"end.{here}"', f"end.{here}:"]
+
+    def _loop(self, depth: int) -> None:
+        turn, more, after, here = self._name(), self._name(), self._name(), self._count
+        self._lines += ['  store i32 0, i32* %"turn"', f'  br label %"loop.{here}"', f"loop.{here}:"]
+        held = {number: [*values] for number, values in self._held.items()}
+        for _ in range(2):
+            self._assembly(0)
+        self._held = held
+        self._lines += [
+            f'  {turn} = load i32, i32* %"turn"',
+            f"  {after} = add i32 {turn}, 1",
+            f'  store i32 {after}, i32* %"turn"',
+            f"  {more} = icmp slt i32 {after}, 3",
+            f'  br i1 {more}, label %"loop.{here}", label %"over.{here}"',
+            f"over.{here}:",
+        ]
+
+
+def numbers(ptx: str) -> np.ndarray:
+    """What the kernel leaves, in the simulator."""
+    out = np.zeros(VARIABLES * LANES, np.float32)
+    Simulator("sm_90a").load(ptx).launch("k", block=(LANES,), args=[out])
+    return out
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_programs_compute_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    ir = Program(seed).text()
+    kept = compile_ir(ir, SM_90A, optimize=seed % 4)
+    monkeypatch.setattr(llvm, "held", lambda text: text)
+    np.testing.assert_array_equal(numbers(kept.ptx), numbers(compile_ir(ir, SM_90A, optimize=seed % 4).ptx))
+
+
+def test_random_programs_hold_registers() -> None:
+    """Most of them, some of their variables, and not all."""
+    texts = [held(Program(seed).text()) for seed in SEEDS]
+    counts = [int(match[1]) if (match := re.search(r"\.reg \.b32 %acc0_<(\d+)>", text)) else 0 for text in texts]
+    assert set(counts) == set(range(VARIABLES + 1))
+    assert sum(map(bool, counts)) > len(texts) // 3
+
+
+ADDED = """\
+target triple = "nvptx64-nvidia-cuda"
+%"2 x float" = type {float, float}
+define ptx_kernel void @"k"(ptr addrspace(1) %"out")
+{
+entry:
+  %"a" = alloca float
+  %"b" = alloca float
+  store float 0x3ff0000000000000, float* %"a"
+  store float 0x4000000000000000, float* %"b"
+  %".1" = load float, float* %"a"
+  %".2" = load float, float* %"b"
+  %".3" = call %"2 x float" asm sideeffect "/* wgmma. */ add.f32 $0, $0, $1;", "=f,=f,0,1"(float %".1", float %".2")
+  %".4" = extractvalue %"2 x float" %".3", 0
+  %".5" = extractvalue %"2 x float" %".3", 1
+  store float %".4", float* %"a"
+  store float %".5", float* %"b"
+  %".6" = load float, float* %"a"
+  store float %".6", ptr addrspace(1) %"out"
+  ret void
+}
+"""
+ANOTHER_USE = "  ret void"
+SEEN = {
+    "the whole result": (ANOTHER_USE, '  store %"2 x float" %".3", ptr addrspace(1) %"out"\n  ret void'),
+    "the variables": (
+        ANOTHER_USE,
+        '  store ptr %"a", ptr addrspace(1) %"out"\n  store ptr %"b", ptr addrspace(1) %"out"\n  ret void',
+    ),
+    "a dollar": ("add.f32 $0, $0, $1;", "add.f32 $0, $0, $1; // $$"),
+    "a modifier": ("add.f32 $0, $0, $1;", "add.f32 ${0:c}, $0, $1;"),
+    "another assembly": ("wgmma.", "mma."),
+    "results of another kind": ('"=f,=f,0,1"', '"=f,=d,0,1"'),
+    "an entry of another name": ("entry:", "start:"),
+    "a brace on a line of its own": ("add.f32 $0, $0, $1;", "{ add.f32 $0, $0, $1;\n}\n"),
+}
+
+
+def test_two_variables_are_held() -> None:
+    text = held(ADDED)
+    assert "alloca" not in text
+    assert "add.f32 %acc0_0, %acc0_0, %acc0_1;" in text
+    assert numbers(compile_ir(ADDED, SM_90A).ptx)[0] == 3
+
+
+@pytest.mark.parametrize("what", SEEN)
+def test_what_else_sees_them_keeps_them_as_they_are(what: str) -> None:
+    text = ADDED.replace(*SEEN[what])
+    assert text != ADDED
+    assert held(text) == text
+
+
+def test_a_variable_that_is_two_operands_stays() -> None:
+    """Only one of its two new values would be in a register."""
+    text = ADDED.replace('(float %".1", float %".2")', '(float %".1", float %".1")')
+    assert "add.f32 %acc0_0, %acc0_0, $0;" in held(text)
+    assert numbers(compile_ir(text, SM_90A).ptx)[0] == 2
+
+
+def test_names_of_the_assembly_are_not_taken_again() -> None:
+    text = ADDED.replace("/* wgmma. */", "{ .reg .f32 %acc; } /* wgmma. */")
+    assert ".reg .b32 %acc_0_<2>;" in held(text)
+    assert numbers(compile_ir(text, SM_90A).ptx)[0] == 3
+
+
+def test_one_result_is_not_taken_apart() -> None:
+    call = 'call float asm sideeffect "/* wgmma. */ add.f32 $0, $0, 0f3F800000;", "=f,0"(float %".1")'
+    text = re.sub(r'  %"\.3" = .*\n.*\n.*\n', f'  %".4" = {call}\n', ADDED).replace('float %".5"', 'float %".2"')
+    assert held(text) == text
+    assert numbers(compile_ir(text, SM_90A).ptx)[0] == 2
