@@ -151,11 +151,11 @@ class _Followed:
             self.names[result] = variable, self._now[variable]
 
     def _extract(self, result: str, whole: str, number: int) -> None:
-        found = self._results.get(whole, {}).get(number)
-        if found is not None:
-            self.names[result] = found
-            if self._now.get(found[0]) != found[1]:
-                self.unclear.add(found[0])
+        results = self._results.get(whole, {})
+        if number in results:
+            self.names[result] = variable, value = results[number]
+            if self._now.get(variable) != value:
+                self.unclear.add(variable)
 
     def _store(self, place: int, value: str, variable: str) -> None:
         if variable in self.variables:
@@ -213,7 +213,7 @@ def _kind(argument: str) -> str:
 
 
 def _value(argument: str) -> str:
-    """The value of an argument that stands after its type."""
+    """The value of an argument, which is written after its type."""
     return argument.rpartition(" ")[2] if argument[-1:] != '"' else argument[argument.rindex('%"', 0, -1) :]
 
 
@@ -225,7 +225,7 @@ class _Held:
     registers: dict[str, str]
     followed: _Followed
     results: dict[str, dict[int, tuple[int, str]]] = field(default_factory=dict)
-    """By the name of an assembly: its results that are none of these registers, with their new indices and types."""
+    """The results of each assembly that are not in these registers: their indices now, and types."""
 
     def text(self, statements: list[re.Match[str]], between: list[str]) -> str:
         """The function. What goes leaves an empty line, so that the lines of the others keep their numbers."""
