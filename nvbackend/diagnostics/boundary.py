@@ -25,6 +25,7 @@ from nvbackend.diagnostics.arguments import (
     truth_values,
     wrong_arguments,
 )
+from nvbackend.diagnostics.classes.dataclass import Late
 from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
 from nvbackend.diagnostics.own_methods import raising_method
@@ -114,6 +115,8 @@ _NAMED_BY_PYTHON = ("__setattr__", "__delattr__", "__getattr__")
 
 def _covered(member: object, *, named_by_python: bool = False) -> object:
     """`member` with its functions wrapped; itself if it holds none, or only wrapped ones."""
+    if isinstance(member, Late):
+        return member.then(_covered)
     if isinstance(member, staticmethod | classmethod):
         inner = _covered(member.__func__)
         return member if inner is member.__func__ else type(member)(cast("Callable[..., Any]", inner))

@@ -1,9 +1,9 @@
 """`dataclass` of Python, with less code to compile for a class: a fresh process makes hundreds of them.
 
 Python's own writes the text of each method, nine for some classes, and compiles them one by one. Here it finds the
-fields, and of the methods only `__init__` and `__hash__` are one text: the others are functions that are given the
-fields. The classes are dataclasses to all that asks: `fields`, `replace`, `inspect.signature`, `match`, `pickle`. Type
-checkers see Python's decorator.
+fields, and of the methods only `__init__` and `__hash__` are texts, compiled at their first use: the others are
+functions that are given the fields. The classes are dataclasses to all that asks: `fields`, `replace`,
+`inspect.signature`, `match`, `pickle`. Type checkers see Python's decorator.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dataclasses import dataclass
 
-__all__ = ["dataclass"]
+__all__ = ["Late", "dataclass"]
 
 _Method = Callable[..., Any]
 _Fields = Sequence[Field[Any]]
@@ -38,18 +38,46 @@ def _made(cls: Any, asked: dict[str, bool]) -> Any:
     parameters.order, parameters.unsafe_hash = asked.get("order", False), asked.get("unsafe_hash", False)
     parameters.frozen = frozen
     fields = dataclasses.fields(cls)
-    is_hashed = _is_hashed(cls, parameters)
-    for name, method in (*_compiled(cls, parameters, fields, is_hashed), *_methods(parameters, fields)):
-        if name not in vars(cls) or name == "__hash__":
+    if parameters.init and "__init__" not in vars(cls):
+        cls.__init__ = Late("__init__", lambda: _initialiser(cls, fields, frozen=frozen))
+    if _is_hashed(cls, parameters):
+        cls.__hash__ = Late("__hash__", lambda: _hash(cls, fields))
+    for name, method in _methods(parameters, fields):
+        if name not in vars(cls):
             _set(cls, name, method)
     if frozen:
         _freeze(cls, fields, with_state=asked.get("slots", False))
     return cls
 
 
-def _set(cls: Any, name: str, method: _Method) -> None:
+class Late:
+    """A method of a class that is made when it is first asked for, and takes this one's place then."""
+
+    __slots__ = ("_make", "_name")
+
+    def __init__(self, name: str, make: Callable[[], _Method]) -> None:
+        self._name = name
+        self._make = make
+
+    def __get__(self, thing: object, owner: type) -> Any:
+        method: Any = self._make()
+        for cls in owner.__mro__:
+            if vars(cls).get(self._name) is self:
+                setattr(cls, self._name, method)
+        return method.__get__(thing, owner)
+
+    def then(self, decorate: Callable[[Any], Any]) -> Late:
+        """The method that `decorate` makes of it."""
+        return Late(self._name, lambda: decorate(self._make()))
+
+
+def _named(cls: Any, name: str, method: _Method) -> _Method:
     method.__name__, method.__qualname__, method.__module__ = name, f"{cls.__qualname__}.{name}", cls.__module__
-    setattr(cls, name, method)
+    return method
+
+
+def _set(cls: Any, name: str, method: _Method) -> None:
+    setattr(cls, name, _named(cls, name, method))
 
 
 def _is_hashed(cls: Any, parameters: Any) -> bool:
@@ -65,32 +93,9 @@ def _is_hashed(cls: Any, parameters: Any) -> bool:
     return is_hashed
 
 
-def _compiled(cls: Any, parameters: Any, fields: _Fields, is_hashed: bool) -> Iterator[tuple[str, _Method]]:
-    """The methods that are a text, by their names."""
+def _initialiser(cls: Any, fields: _Fields, *, frozen: bool) -> _Method:
     outside: dict[str, object] = {"_set": object.__setattr__, "_FACTORY": _FACTORY}
     """What the text names, by its names."""
-    texts = []
-    if is_initialised := parameters.init and "__init__" not in vars(cls):
-        texts.append(_initialiser(cls, fields, outside, frozen=parameters.frozen))
-    if is_hashed:
-        hashed = (field.name for field in fields if (field.compare if field.hash is None else field.hash))
-        texts.append(f"def __hash__(self):\n  return hash(({''.join(f'self.{name}, ' for name in hashed)}))")
-    if not texts:
-        return
-    text = "\n ".join([f"def make({', '.join(outside)}):", *texts, "return locals()"])
-    made: dict[str, Any] = {}
-    exec(text, vars(sys.modules[cls.__module__]), made)
-    made = made["make"](**outside)
-    if is_initialised:
-        initialiser = made["__init__"]
-        initialiser.__annotations__ = {field.name: field.type for field in fields if field.init} | {"return": None}
-        yield "__init__", initialiser
-    if is_hashed:
-        yield "__hash__", made["__hash__"]
-
-
-def _initialiser(cls: Any, fields: _Fields, outside: dict[str, object], *, frozen: bool) -> str:
-    """The text of `__init__`, for which `outside` gets the defaults."""
     arguments, keywords, body = ["self"], ["*"], []
     for field in fields:
         argument = value = field.name
@@ -109,8 +114,26 @@ def _initialiser(cls: Any, fields: _Fields, outside: dict[str, object], *, froze
         body.append(f"_set(self, {field.name!r}, {value})" if frozen else f"self.{field.name} = {value}")
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
-    every = ", ".join([*arguments, *(keywords if len(keywords) > 1 else ())])
-    return "\n  ".join([f"def __init__({every}):", *(body or ["pass"])])
+    every = [*arguments, *(keywords if len(keywords) > 1 else ())]
+    method = _compiled(cls, "__init__", every, body or ["pass"], outside)
+    method.__annotations__ = {field.name: field.type for field in fields if field.init} | {"return": None}
+    return method
+
+
+def _hash(cls: Any, fields: _Fields) -> _Method:
+    hashed = (field.name for field in fields if (field.compare if field.hash is None else field.hash))
+    return _compiled(cls, "__hash__", ["self"], [f"return hash(({''.join(f'self.{name}, ' for name in hashed)}))"], {})
+
+
+def _compiled(
+    cls: Any, name: str, arguments: Iterable[str], body: Iterable[str], outside: Mapping[str, object]
+) -> _Method:
+    """A method of the class whose text names what is `outside`."""
+    lines = "\n  ".join([f" def {name}({', '.join(arguments)}):", *body])
+    made: dict[str, Any] = {}
+    exec(f"def make({', '.join(outside)}):\n{lines}\n return {name}", vars(sys.modules[cls.__module__]), made)
+    method: _Method = made["make"](**outside)
+    return _named(cls, name, method)
 
 
 def _methods(parameters: Any, fields: _Fields) -> Iterator[tuple[str, _Method]]:

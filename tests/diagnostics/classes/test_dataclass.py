@@ -132,6 +132,7 @@ def _objects(cls: Any) -> Iterator[Any]:
 
 def _facts(cls: Any) -> dict[str, object]:
     """What can be asked of a class and of its objects, by what was asked."""
+    cls.__init__, cls.__hash__  # noqa: B018, what is compiled at first use is then a function of the class
     facts: dict[str, object] = {
         "signature": str(inspect.signature(cls)),
         "annotations": cls.__init__.__annotations__ if "__init__" in vars(cls) else None,
@@ -239,7 +240,21 @@ def _texts_compiled(act: Callable[[], object]) -> int:
     return len(seen)
 
 
-def test_a_class_needs_one_compiled_text() -> None:
+def test_a_text_is_compiled_at_its_first_use() -> None:
     options = {"frozen": True, "slots": True, "order": True}
-    assert _texts_compiled(lambda: _points(OURS(**options))) == 1
+    made: list[Any] = []
+    assert _texts_compiled(lambda: made.append(_points(OURS(**options)))) == 0
+    for first in (1, 0):
+        assert _texts_compiled(lambda: made.append(made[0](1))) == first
+    for first in (1, 0):
+        assert _texts_compiled(lambda: hash(made[1])) == first
     assert _texts_compiled(lambda: _points(pythons(**options))) >= 5  # the witness counts
+
+
+def test_a_method_of_a_base_is_compiled_once() -> None:
+    base = _points(OURS)
+    child = type("Child", (base,), {})
+    assert _texts_compiled(lambda: child(1)) == 1
+    assert _texts_compiled(lambda: (child(1), base(1))) == 0
+    assert inspect.isfunction(vars(base)["__init__"])
+    assert "__init__" not in vars(child)
