@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field, replace
-from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
 
 _PACKAGE = __name__.partition(".")[0]
+_SITE = "site-packages"
 _GO_BETWEENS = frozenset({"contextlib", "functools", "typing"})
 """Standard modules whose frames come between the user's line and ours: with-blocks, partial calls, generic aliases."""
 _MOST_CALLERS = 256
@@ -338,16 +338,22 @@ def _packages(module: str) -> tuple[str, ...]:
 @functools.cache
 def _is_installed(file: str) -> bool:
     """Whether a file belongs to Python or to an installed package."""
-    return _is_pythons(file) or not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
+    return _is_pythons(file) or not {_SITE, "dist-packages"}.isdisjoint(_parts(file))
 
 
 @functools.cache
 def _is_pythons(file: str) -> bool:
     """Whether a file belongs to Python's own library."""
-    parts = Path(file).parts
-    return file.startswith("<frozen ") or (
-        Path(os.__file__).parent in Path(file).parents and "site-packages" not in parts
-    )
+    if file.startswith("<frozen "):
+        return True
+    library, parts = _parts(os.path.dirname(os.__file__)), _parts(file)
+    return parts[: len(library)] == library and _SITE not in parts
+
+
+def _parts(path: str) -> list[str]:
+    """Those of a path, as pathlib has them, which takes fifty times as long: the first is empty for an absolute one."""
+    first, *others = path.split(os.sep)
+    return [first, *(part for part in others if part not in ("", os.curdir))]
 
 
 def is_plumbing(frame: FrameType) -> bool:
