@@ -15,7 +15,6 @@ from typing import NoReturn
 
 from nvbackend.atoms import umma, warpgroup
 from nvbackend.atoms.atom import MmaAtom
-from nvbackend.atoms.foreign_names import foreign
 from nvbackend.atoms.rules import NAME, NOT_HERE, ROW
 from nvbackend.atoms.spellings import CPP_TYPES, upper
 from nvbackend.atoms.umma import KIND_NAMES, SPARSE_FP4, ULTRA, umma_atom, vector_size
@@ -33,24 +32,22 @@ from nvbackend.intrinsics.words.tcgen05_descriptor import FORMS, InstructionDesc
 
 _SHAPE = r"(?P<m>[0-9]{{1,9}}){}(?P<n>[0-9]{{1,9}}){}(?P<k>[0-9]{{1,9}})"
 _TYPES = r"(?P<{}>[a-z]+\d\w*?)_(?P<{}>[a-z]+\d\w*?)_(?P<{}>[a-z]+\d\w*?)"
-_LIKE_PTX = re.compile(f"sm90_wgmma_m{_SHAPE.format('n', 'k')}_{_TYPES.format('d', 'a', 'b')}")
+_LIKE_PTX = f"sm90_wgmma_m{_SHAPE.format('n', 'k')}_{_TYPES.format('d', 'a', 'b')}"
 _TYPE = r"(?:BF16|TF32|F16|F32|E4M3|E5M2|[SU](?:32|8|4|1))"
-_LIKE_CUTE = re.compile(
-    f"sm90_{_SHAPE.format('x', 'x')}_(?P<a>{_TYPE})(?P<b>{_TYPE})(?P<d>{_TYPE})_(?P<operands>SS|RS)"
-)
-_WRAPPED = re.compile(r"MMA_(?:Atom|Traits)<(.*)>")
+_LIKE_CUTE = f"sm90_{_SHAPE.format('x', 'x')}_(?P<a>{_TYPE})(?P<b>{_TYPE})(?P<d>{_TYPE})_(?P<operands>SS|RS)"
+_WRAPPED = r"MMA_(?:Atom|Traits)<(.*)>"
 
 
 def unwrapped(text: str) -> str:
     """What CuTe's MMA_Atom<...> and MMA_Traits<...> are made of."""
-    while (match := _WRAPPED.fullmatch(text)) is not None:
+    while (match := re.fullmatch(_WRAPPED, text)) is not None:
         text = match[1]
     return text
 
 
 def cute_name(text: str) -> str | None:
     """CuTe's name, without blanks, of an atom of wgmma that another compiler calls `text`; None for other texts."""
-    match = _LIKE_PTX.fullmatch(text) or _LIKE_CUTE.fullmatch(text)
+    match = re.fullmatch(_LIKE_PTX, text) or re.fullmatch(_LIKE_CUTE, text)
     if match is None:
         return None
     parts = match.groupdict()
@@ -68,12 +65,12 @@ def _element(text: str) -> ElementType | None:
 
 
 _KINDS = "|".join(dict.fromkeys((*KIND_NAMES.values(), SPARSE_FP4, ULTRA)))
-_NAME = re.compile(
+_NAME = (
     rf"SM(?:100_MMA|103)_(?P<kind>{_KINDS})(?P<group>_2x1SM|_WS)?_(?P<operands>SS|TS)(?P<end>_SPARSE|_VS)?"
     r"<(?P<parts>[^<>]*)>"
 )
 _MAJORS = ("Major::K", "Major::MN")
-_EXTENT = re.compile("[0-9]{1,9}")
+_EXTENT = "[0-9]{1,9}"
 _NAMED_VECTORS = KIND_NAMES["mxf4"]
 """CuTe's names of the kinds that say how many elements share a scale factor."""
 
@@ -83,7 +80,7 @@ def umma_named(text: str) -> MmaAtom | None:
 
     Raises tcgen05.types, tcgen05.modifier, tcgen05.m and tcgen05.n.
     """
-    match = _NAME.fullmatch(text)
+    match = re.fullmatch(_NAME, text)
     if match is None:
         return None
     sparse, ultra = match["end"] == "_SPARSE", match["kind"] == ULTRA
@@ -109,7 +106,7 @@ def _descriptor(kind: str, parts: list[str], *, sparse: bool, k96: bool) -> Inst
     scaled, named = tcgen05.KINDS[kind].block_scale, KIND_NAMES[kind] == _NAMED_VECTORS
     types, numbers = 4 if scaled else 3, 3 if named else 2
     texts, integers, majors = parts[:types], parts[types : types + numbers], parts[types + numbers :]
-    if not (all(text in CPP_TYPES for text in texts) and all(_EXTENT.fullmatch(integer) for integer in integers)):
+    if not (all(text in CPP_TYPES for text in texts) and all(re.fullmatch(_EXTENT, integer) for integer in integers)):
         return None
     if len(majors) != 2 or not set(majors) <= set(_MAJORS):
         return None
@@ -132,11 +129,11 @@ def _descriptor(kind: str, parts: list[str], *, sparse: bool, k96: bool) -> Inst
     )
 
 
-_NAMESPACES = re.compile(r"(?:cute::|UMMA::|SM103::|(?<!SM90::)GMMA::|SM120::(?:BLOCKSCALED::)?(?:SPARSE::)?)")
-_SHORT_NAMES = re.compile(r"SM90::(?:GMMA::)?MMA_")
-_USUAL_MODIFIERS = re.compile(r"(?:(?<=[<,])(?:ScaleIn::One|Saturate::False|SparseSel::Zero),?)+>$")
+_NAMESPACES = r"(?:cute::|UMMA::|SM103::|(?<!SM90::)GMMA::|SM120::(?:BLOCKSCALED::)?(?:SPARSE::)?)"
+_SHORT_NAMES = r"SM90::(?:GMMA::)?MMA_"
+_USUAL_MODIFIERS = r"(?:(?<=[<,])(?:ScaleIn::One|Saturate::False|SparseSel::Zero),?)+>$"
 """The parameters that CuTe's templates have after the majorness, with their defaults."""
-_EXTENTS = re.compile(r"([0-9]{1,9})x([0-9]{1,9})x([0-9]{1,9})")
+_EXTENTS = r"([0-9]{1,9})x([0-9]{1,9})x([0-9]{1,9})"
 _LONGEST, _QUOTED = 400, 60
 """The most letters of a name, twice as many as any has, and how many of a longer one are quoted."""
 _OF_SM75 = "SM75_"
@@ -186,9 +183,9 @@ def atom_of(
 
 def _canonical(name: str) -> str:
     """The name without blanks and namespaces, its parameters separated as in the printed form."""
-    text = unwrapped(_SHORT_NAMES.sub("SM90_", _NAMESPACES.sub("", "".join(name.split()))))
+    text = unwrapped(re.sub(_SHORT_NAMES, "SM90_", re.sub(_NAMESPACES, "", "".join(name.split()))))
     text = cute_name(text) or text
-    text = _USUAL_MODIFIERS.sub(">", text).replace(",>", ">")
+    text = re.sub(_USUAL_MODIFIERS, ">", text).replace(",>", ">")
     return text.removesuffix("<>").replace(",", ", ")
 
 
@@ -213,21 +210,23 @@ def known_atoms() -> tuple[MmaAtom, ...]:
 
 
 def _fail_unknown(name: str, text: str) -> NoReturn:
-    if (reason := foreign(text)) is not None:
-        NOT_HERE.fail(given=name, problem=reason.problem, instead=reason.instead)
     import difflib
 
+    from nvbackend.atoms.foreign_names import foreign
+
+    if (reason := foreign(text)) is not None:
+        NOT_HERE.fail(given=name, problem=reason.problem, instead=reason.instead)
     nearest = _of_nearest_shape(text) or next(iter(difflib.get_close_matches(text, _known(), n=1, cutoff=0.5)), None)
     NAME.fail(given=name, nearest=f"; the nearest is {nearest}" if nearest else "")
 
 
 def _of_nearest_shape(text: str) -> str | None:
     """The name that differs from this one in its shape alone, and whose shape is nearest; or None."""
-    asked = _EXTENTS.search(text)
+    asked = re.search(_EXTENTS, text)
     if asked is None:
         return None
-    rest = _EXTENTS.sub("", text)
-    alike = [match for name in _known() if (match := _EXTENTS.search(name)) and _EXTENTS.sub("", name) == rest]
+    rest = re.sub(_EXTENTS, "", text)
+    alike = [match for name in _known() if (match := re.search(_EXTENTS, name)) and re.sub(_EXTENTS, "", name) == rest]
     nearest = min(alike, default=None, key=lambda candidate: _distance(asked, candidate))
     return nearest and nearest.string
 

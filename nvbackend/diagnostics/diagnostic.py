@@ -158,16 +158,16 @@ AT_RUN_TIME = ("Value", "Variable")
 """The classes of run-time values, which have no text of their own in a format."""
 
 
-_COUNTED = re.compile(r"(?<![\w.])(\d+) ((?!of )(?:[a-z]+ )?[a-z]{3,}|CTA)\((s|es)\)")
+_COUNTED = r"(?<![\w.])(\d+) ((?!of )(?:[a-z]+ )?[a-z]{3,}|CTA)\((s|es)\)"
 """A number, what it counts, and the ending of more than one of them."""
-_LONG_NUMBER = re.compile(r"(?<![0-9A-Za-z.])[0-9]{41,}(?![0-9A-Za-z_.])")
+_LONG_NUMBER = r"(?<![0-9A-Za-z.])[0-9]{41,}(?![0-9A-Za-z_.])"
 """Of more digits than any number has that is meant."""
 
 
 def _filled(text: str, values: Mapping[str, object]) -> str:
     """`text` with `values` filled in: "{size} byte(s)" is "1 byte" or "4 bytes". Of a long number, how long it is."""
-    filled = _LONG_NUMBER.sub(lambda at: f"{at[0][:8]}... ({len(at[0])} digits)", _with(text, values))
-    return _COUNTED.sub(lambda at: f"{at[1]} {at[2]}{'' if at[1] == '1' else at[3]}", filled)
+    filled = re.sub(_LONG_NUMBER, lambda at: f"{at[0][:8]}... ({len(at[0])} digits)", _with(text, values))
+    return re.sub(_COUNTED, lambda at: f"{at[1]} {at[2]}{'' if at[1] == '1' else at[3]}", filled)
 
 
 def _with(text: str, values: Mapping[str, object]) -> str:
@@ -195,10 +195,10 @@ def printed(value: object) -> str:
 
 def with_article(noun: str) -> str:
     """`noun` with a or an, by its sound: an int, an f16, an MN-major tile, a u32."""
-    return f"{'an' if _VOWEL.match(noun) else 'a'} {noun}"
+    return f"{'an' if re.match(_VOWEL, noun) else 'a'} {noun}"
 
 
-_VOWEL = re.compile(r"[aeioAEIO]|[fs]\d|MN\b|ndarray|nvb|llvm")
+_VOWEL = r"[aeioAEIO]|[fs]\d|MN\b|ndarray|nvb|llvm"
 
 
 class _Shown:

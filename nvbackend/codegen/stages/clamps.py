@@ -16,27 +16,21 @@ from nvbackend.codegen.stages.opaque import same_half, same_word
 
 _ONE, _HALF_ONE = "0f3F800000", "0x3C00"
 _ZERO = "0f[08]0000000"
-_BELOW_ONE = re.compile(rf"\b(?:min(?:\.ftz)?|selp)\.f32\s+(%\w+), [^;]*\b{_ONE}\b[^;]*;")
-_ABOVE_ZERO = re.compile(
-    rf"^(?P<before>\s*(?:max(?:\.ftz)?\.f32\s+%\w+, |selp\.f32\s+%\w+, (?:{_ZERO}, )?))"
-    rf"(?P<value>%\w+)(?P<after>(?:, {_ZERO})?(?:, %p\d+)?;)$",
-    re.MULTILINE,
+_BELOW_ONE = rf"\b(?:min(?:\.ftz)?|selp)\.f32\s+(%\w+), [^;]*\b{_ONE}\b[^;]*;"
+_ABOVE_ZERO = (
+    rf"(?m)^(?P<before>\s*(?:max(?:\.ftz)?\.f32\s+%\w+, |selp\.f32\s+%\w+, (?:{_ZERO}, )?))"
+    rf"(?P<value>%\w+)(?P<after>(?:, {_ZERO})?(?:, %p\d+)?;)$"
 )
-_HALF_OF_ONE = re.compile(rf"\bmov\.b16\s+(%\w+), {_HALF_ONE};")
-_HALF_BELOW = re.compile(r"\b(?:min(?:\.ftz)?\.f16|selp\.b16)\s+(%\w+), ([^;]*);")
-_HALF_ABOVE = re.compile(
-    r"^(?P<before>\s*max(?:\.ftz)?\.f16\s+%\w+, |\s*selp\.b16\s+%\w+, (?:0x[08]000, )?)"
-    r"(?P<value>%\w+)(?P<after>, [^;]*;)$",
-    re.MULTILINE,
+_HALF_OF_ONE = rf"\bmov\.b16\s+(%\w+), {_HALF_ONE};"
+_HALF_BELOW = r"\b(?:min(?:\.ftz)?\.f16|selp\.b16)\s+(%\w+), ([^;]*);"
+_HALF_ABOVE = (
+    r"(?m)^(?P<before>\s*max(?:\.ftz)?\.f16\s+%\w+, |\s*selp\.b16\s+%\w+, (?:0x[08]000, )?)"
+    r"(?P<value>%\w+)(?P<after>, [^;]*;)$"
 )
-_OF_INTEGERS = re.compile(r"\bmax\.s32\s+(%\w+),")
-_WORD_ABOVE = re.compile(
-    rf"^(?P<before>\s*min(?:\.ftz)?\.f32\s+%\w+, )(?P<value>%\w+)(?P<after>, {_ONE};)$", re.MULTILINE
-)
-_CUT_INTEGERS = re.compile(r"\bcvt\.u16\.u32\s+(%\w+),")
-_HALF_OF_INTEGER = re.compile(
-    r"^(?P<before>\s*min(?:\.ftz)?\.f16\s+%\w+, )(?P<value>%\w+)(?P<after>, [^;]*;)$", re.MULTILINE
-)
+_OF_INTEGERS = r"\bmax\.s32\s+(%\w+),"
+_WORD_ABOVE = rf"(?m)^(?P<before>\s*min(?:\.ftz)?\.f32\s+%\w+, )(?P<value>%\w+)(?P<after>, {_ONE};)$"
+_CUT_INTEGERS = r"\bcvt\.u16\.u32\s+(%\w+),"
+_HALF_OF_INTEGER = r"(?m)^(?P<before>\s*min(?:\.ftz)?\.f16\s+%\w+, )(?P<value>%\w+)(?P<after>, [^;]*;)$"
 _WORD = f"{{{{ .reg .b32 %apart; {same_word('%apart', '{value}')} {{before}}%apart{{after}} }}}}"
 _HALF = f"{{{{ .reg .b32 %word; .reg .b16 %apart; {same_half('%apart', '{value}')} {{before}}%apart{{after}} }}}}"
 
@@ -49,20 +43,20 @@ def parted(ptx: str) -> str:
 def _parted_words(ptx: str) -> str:
     if _ONE not in ptx:
         return ptx
-    ptx = _with(ptx, _ABOVE_ZERO, set(_BELOW_ONE.findall(ptx)), _WORD)
-    return _with(ptx, _WORD_ABOVE, set(_OF_INTEGERS.findall(ptx)), _WORD)
+    ptx = _with(ptx, _ABOVE_ZERO, set(re.findall(_BELOW_ONE, ptx)), _WORD)
+    return _with(ptx, _WORD_ABOVE, set(re.findall(_OF_INTEGERS, ptx)), _WORD)
 
 
 def _parted_halves(ptx: str) -> str:
     if _HALF_ONE not in ptx:
         return ptx
-    ones = {_HALF_ONE, *_HALF_OF_ONE.findall(ptx)}
-    below = {result for result, operands in _HALF_BELOW.findall(ptx) if ones & set(operands.split(", "))}
+    ones = {_HALF_ONE, *re.findall(_HALF_OF_ONE, ptx)}
+    below = {result for result, operands in re.findall(_HALF_BELOW, ptx) if ones & set(operands.split(", "))}
     ptx = _with(ptx, _HALF_ABOVE, below, _HALF)
-    return _with(ptx, _HALF_OF_INTEGER, set(_CUT_INTEGERS.findall(ptx)), _HALF)
+    return _with(ptx, _HALF_OF_INTEGER, set(re.findall(_CUT_INTEGERS, ptx)), _HALF)
 
 
-def _with(ptx: str, pattern: re.Pattern[str], first_steps: set[str], replacement: str) -> str:
+def _with(ptx: str, pattern: str, first_steps: set[str], replacement: str) -> str:
     """The PTX, with `replacement` for a second step by `pattern` on a result of a first step."""
 
     def rewritten(step: re.Match[str]) -> str:
@@ -70,4 +64,4 @@ def _with(ptx: str, pattern: re.Pattern[str], first_steps: set[str], replacement
             return step[0]
         return replacement.format(value=step["value"], before=step["before"].strip() + " ", after=step["after"])
 
-    return pattern.sub(rewritten, ptx) if first_steps else ptx
+    return re.sub(pattern, rewritten, ptx) if first_steps else ptx

@@ -15,10 +15,8 @@ from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import ElementType, f32, f64, tf32
 
 MOST_ARGUMENTS = 32
-_SPEC = re.compile(
-    r"(?P<align>[<>])?(?P<sign>[+\- ])?(?P<form>#)?(?P<zero>0)?(?P<width>\d+)?(?P<digits>\.\d+)?(?P<kind>\w)?"
-)
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SPEC = r"(?P<align>[<>])?(?P<sign>[+\- ])?(?P<form>#)?(?P<zero>0)?(?P<width>\d+)?(?P<digits>\.\d+)?(?P<kind>\w)?"
+_SURROGATE = "[\ud800-\udfff]"
 MOST_WIDTH = 1000
 """The greatest width and precision of a form."""
 _SHOWN = 20
@@ -38,7 +36,7 @@ class Piece:
 
 def check_letters(call: str, text: str, written: str) -> None:
     """Raises debug.format for letters of `written`, a part of what a call prints, that no bytes of a text are for."""
-    lone = _SURROGATE.search(written)
+    lone = re.search(_SURROGATE, written)
     if "\0" in written:
         problem, advice = "the text has a zero byte, which ends it", "leave the zero byte out"
     elif lone is not None:
@@ -100,7 +98,7 @@ def c_format(call: str, text: str, parts: Sequence[Piece], kinds: Sequence[Eleme
 
 
 def _of_value(call: str, text: str, spec: str, kind: ElementType) -> str:
-    match = _SPEC.fullmatch(spec)
+    match = re.fullmatch(_SPEC, spec)
     letters = _OF_FLOATS if is_float(kind) else _OF_INTEGERS
     if match is None or (match["kind"] or letters[0]) not in letters:
         known = ", ".join(letters)
