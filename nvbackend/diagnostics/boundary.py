@@ -25,7 +25,7 @@ from nvbackend.diagnostics.arguments import (
     truth_values,
     wrong_arguments,
 )
-from nvbackend.diagnostics.classes.dataclass import Late
+from nvbackend.diagnostics.classes.dataclass import LateMethod
 from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
 from nvbackend.diagnostics.own_methods import raising_method
@@ -115,7 +115,7 @@ _NAMED_BY_PYTHON = ("__setattr__", "__delattr__", "__getattr__")
 
 def _covered(member: object, *, named_by_python: bool = False) -> object:
     """`member` with its functions wrapped; itself if it holds none, or only wrapped ones."""
-    if isinstance(member, Late):
+    if isinstance(member, LateMethod):
         return member.then(_covered)
     if isinstance(member, staticmethod | classmethod):
         inner = _covered(member.__func__)

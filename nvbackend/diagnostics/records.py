@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from nvbackend.diagnostics.arguments import MARK, as_tuples, truth_values, was_compared, wrong_arguments, wrong_entries
 from nvbackend.diagnostics.boundary import around, cut, plain_numbers, refuse, refuse_changes, refuse_method
-from nvbackend.diagnostics.classes.dataclass import Late
+from nvbackend.diagnostics.classes.dataclass import LateMethod
 from nvbackend.diagnostics.diagnostic import DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
 
@@ -32,7 +32,7 @@ def record(decorated: _Class) -> _Class:
     `user_facing` are, without its check of every argument; properties are not.
     """
     for name, member in list(vars(decorated).items()):
-        if isinstance(member, Late):
+        if isinstance(member, LateMethod):
             if name == "__init__":
                 setattr(decorated, name, member.then(_checked))
             continue

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dataclasses import dataclass
 
-__all__ = ["Late", "dataclass"]
+__all__ = ["LateMethod", "dataclass"]
 
 _Method = Callable[..., Any]
 _Fields = Sequence[Field[Any]]
@@ -39,9 +39,9 @@ def _made(cls: Any, asked: dict[str, bool]) -> Any:
     parameters.frozen = frozen
     fields = dataclasses.fields(cls)
     if parameters.init and "__init__" not in vars(cls):
-        cls.__init__ = Late("__init__", lambda: _initialiser(cls, fields, frozen=frozen))
+        cls.__init__ = LateMethod("__init__", lambda: _initialiser(cls, fields, frozen=frozen))
     if _is_hashed(cls, parameters):
-        cls.__hash__ = Late("__hash__", lambda: _hash(cls, fields))
+        cls.__hash__ = LateMethod("__hash__", lambda: _hash(cls, fields))
     for name, method in _methods(parameters, fields):
         if name not in vars(cls):
             _set(cls, name, method)
@@ -50,7 +50,7 @@ def _made(cls: Any, asked: dict[str, bool]) -> Any:
     return cls
 
 
-class Late:
+class LateMethod:
     """A method of a class that is made when it is first asked for, and takes this one's place then."""
 
     __slots__ = ("_make", "_name")
@@ -66,9 +66,9 @@ class Late:
                 setattr(cls, self._name, method)
         return method.__get__(thing, owner)
 
-    def then(self, decorate: Callable[[Any], Any]) -> Late:
+    def then(self, decorate: Callable[[Any], Any]) -> LateMethod:
         """The method that `decorate` makes of it."""
-        return Late(self._name, lambda: decorate(self._make()))
+        return LateMethod(self._name, lambda: decorate(self._make()))
 
 
 def _named(cls: Any, name: str, method: _Method) -> _Method:
