@@ -26,7 +26,7 @@ from nvbackend.dry_run.scenario.choose import (
     Wanted,
     choose,
     halved,
-    rounds_of,
+    loop_code,
     special_of,
 )
 from nvbackend.dry_run.scenario.each_asks import takes_its_own_part
@@ -89,6 +89,9 @@ class Runs:
         self._places = naming_a_place(subject.function, program)
         self._promises = Promises(subject.function, subject.anchors, program.computed, subject.scalars)
         self._laps = Laps(subject.function, subject.anchors, program, lambda: self._rounds(MAIN).used)
+        self._loop_code = loop_code(subject.function, program)
+        self._known_rounds: dict[tuple[int, int, int], Rounds] = {}
+        """By the place of the cluster that runs, and how many come after it."""
         self._spent = 0
         self._went: list[Run] = []
         self._reached: set[int] = set()
@@ -364,7 +367,12 @@ class Runs:
         return UNJUDGED.diagnose(at=self._subject.assumed, reason=reason, form=f"{{{form}}}")
 
     def _rounds(self, scale: Scale) -> Rounds:
-        return rounds_of(self._subject.function, self._program, self._launch(scale))
+        """The loops in the first thread that runs."""
+        launch = self._launch(scale)
+        place = launch.first, launch.row, launch.after
+        if place not in self._known_rounds:
+            self._known_rounds[place] = Rounds(self._loop_code, special_of(launch))
+        return self._known_rounds[place]
 
     def _run(
         self,

@@ -10,6 +10,7 @@ from llvmlite import ir
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.anchors import Anchor
+from nvbackend.dry_run.program.uses import Uses
 from nvbackend.dry_run.values.arithmetic import Operation
 from nvbackend.dry_run.when import Counter
 from nvbackend.isel.machine.function import MachineInstr, MemoryUse
@@ -108,6 +109,7 @@ class Program:
     """The offset of each variable in shared memory, by its name."""
     computed: Mapping[ir.Value, Anchor]
     """The recorded instructions that give values, by these."""
+    uses: Uses
     slots: Mapping[ir.Value, int]
     """The register of each LLVM value that is computed."""
     formats: Mapping[str, str]

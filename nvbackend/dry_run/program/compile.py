@@ -17,6 +17,7 @@ from nvbackend.dry_run.program.needed import inputs as inputs_of
 from nvbackend.dry_run.program.needed import is_of_protocols, needed, pointers, results
 from nvbackend.dry_run.program.operations import is_pure, operation_of
 from nvbackend.dry_run.program.registers import Registers
+from nvbackend.dry_run.program.uses import Uses
 from nvbackend.dry_run.targets import targets_of
 from nvbackend.dry_run.values.arithmetic import Operation
 from nvbackend.dry_run.values.floats import format_of
@@ -75,7 +76,8 @@ class _Compiler:
         }
         self._covered = _covered(anchors)
         self._computed = {value: one for several in self._anchors.values() for one in several for value in results(one)}
-        self._needed = needed(function, self._anchors, self._computed)
+        self._uses = Uses(function)
+        self._needed = needed(function, self._anchors, self._computed, self._uses.stores)
         self._places, self._shared = lay_out(function.module, dynamic_bytes)
         self._number = {block.name: index for index, block in enumerate(function.blocks)}
         self._known_loops = loops_of(machine)
@@ -117,6 +119,7 @@ class _Compiler:
             registers.addresses,
             self._places,
             self._computed,
+            self._uses,
             registers.slots,
             {one.name: name for one in self._function.args if (name := format_of(one.type)) is not None},
             self._opaque,

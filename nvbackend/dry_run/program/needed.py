@@ -47,23 +47,23 @@ def results(anchor: Anchor) -> list[ir.Instruction]:
 
 
 def needed(
-    function: ir.Function, anchors: Mapping[str, Sequence[Anchor]], computed: Mapping[ir.Value, Anchor]
+    function: ir.Function,
+    anchors: Mapping[str, Sequence[Anchor]],
+    computed: Mapping[ir.Value, Anchor],
+    stores: Mapping[ir.Value, Sequence[ir.Instruction]],
 ) -> set[ir.Value]:
     """The instructions whose values decide about branches, or are operands of recorded instructions.
 
     `computed` are the recorded instructions that give values, by their results: in place of the LLVM
-    instructions that define them.
+    instructions that define them. `stores` are what sets each variable.
     """
-    stores: dict[ir.Value, list[ir.Instruction]] = {}
     roots: list[ir.Value] = []
     others: list[ir.Instruction] = []
     for block in function.blocks:
         for one in block.instructions:
             if one.opname == "store":
                 pointer = one.operands[1]
-                if isinstance(pointer, ir.AllocaInstr):
-                    stores.setdefault(pointer, []).append(one)
-                elif _is_shared(pointer):
+                if _is_shared(pointer):
                     (roots if isinstance(one.operands[0].type, ir.IntType) else others).append(one)
             elif is_assumption(one):
                 roots.append(one)

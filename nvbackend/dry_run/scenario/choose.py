@@ -13,7 +13,7 @@ from nvbackend.dry_run.machine.threads import along
 from nvbackend.dry_run.program.code import MOST_BUFFERS, LoopOf, Program, buffers_of
 from nvbackend.dry_run.program.layout import constant
 from nvbackend.dry_run.scenario.relations import Relations
-from nvbackend.dry_run.scenario.rounds import Rounds
+from nvbackend.dry_run.scenario.rounds import LoopCode, Rounds
 from nvbackend.dry_run.seam import Launch
 from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.intrinsics.row.types import Scalar
@@ -110,12 +110,11 @@ def _half(scalar: Scalar, value: int) -> int:
     return min(value, max(least, half))
 
 
-def rounds_of(function: ir.Function, program: Program, launch: Launch) -> Rounds:
-    """The rounds of the loops of `function` in the first thread that runs."""
+def loop_code(function: ir.Function, program: Program) -> LoopCode:
+    """What decides the rounds of the loops of `function`."""
     names = [block.name for block in program.blocks]
     loops = {names[loop.header]: {names[number] for number in loop.blocks} for loop in program.loops}
-    special = special_of(launch)
-    return Rounds(function, loops, special, program.computed, lambda one: constant(one, program.places))
+    return LoopCode(function, loops, program.uses.stores, program.computed, lambda one: constant(one, program.places))
 
 
 def special_of(launch: Launch, cta: int = 0) -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import Any
 from llvmlite import ir
 
 from nvbackend.dry_run.program.code import Program
-from nvbackend.dry_run.scenario.few_steps import derived_from, given_by, registers
+from nvbackend.dry_run.scenario.few_steps import given_by, registers
 
 _RANKS = ("cluster_ctarank", "cluster_ctaid")
 _SUMS, _INDEX = ("add", "or"), "getelementptr"
@@ -26,21 +26,20 @@ def takes_its_own_part(function: ir.Function, program: Program) -> bool:
         return False
     answers = given_by(program, lambda row: row.family == "launch_control" and "ctaid" in str(row.axes.get("query")))
     ranks = registers(program, _RANKS)
-    answered, ranked = ({*each, *derived_from(function, each)} for each in (answers, ranks))
+    answered, ranked = ({*each, *program.uses.derived_from(each)} for each in (answers, ranks))
     alone = answered - ranked
     uses = [one for block in function.blocks for one in block.instructions if not alone.isdisjoint(one.operands)]
     met = [one for one in uses if one.opname in _SUMS or not ranked.isdisjoint(one.operands)]
     if not met or any(one.opname not in _SUMS for one in met) or any(one.opname == _INDEX for one in uses):
         return False
     own = all(_is_plain(other, ranks) for one in met for other in one.operands if other not in alone)
-    return own and not _goes_on(function, met)
+    return own and not _goes_on(program, met)
 
 
-def _goes_on(function: ir.Function, sums: Sequence[ir.Value]) -> bool:
+def _goes_on(program: Program, sums: Sequence[ir.Value]) -> bool:
     """Whether a variable is set to what is computed from one of `sums`: it may be the part of another rank."""
-    after = set(derived_from(function, sums))
-    stores = (one.operands for block in function.blocks for one in block.instructions if one.opname == "store")
-    held = (value for value, slot in stores if isinstance(slot, ir.AllocaInstr))
+    after = set(program.uses.derived_from(sums))
+    held = (store.operands[0] for stores in program.uses.stores.values() for store in stores)
     return any(isinstance(one.type, ir.IntType) and one in after and not _is_plain(one, sums) for one in held)
 
 

@@ -8,8 +8,7 @@ another way than it ever does with many steps. A prologue that just fills its bu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from llvmlite import ir
 
@@ -63,7 +62,7 @@ class FewSteps:
         said |= {name for name, scalar in self._scalars.items() if scalar.minimum is not None}
         tests = {id(block.terminator.operands[0]) for block in self._function.blocks if block.name in rounds.used}
         for name in rounds.parameters:
-            values = derived_from(self._function, [one for one in self._function.args if one.name == name])
+            values = self._program.uses.derived_from(one for one in self._function.args if one.name == name)
             if any(map(_takes_the_lesser, values)):
                 said.add(name)
             self._asked[name] = {slots[one] for one in values if one in slots and id(one) not in tests}
@@ -125,23 +124,6 @@ class FewSteps:
         return {slot for slot, _ in self._ways}
 
 
-def derived_from(function: ir.Function, roots: Iterable[ir.Value]) -> list[ir.Instruction]:
-    """The instructions whose values follow from `roots`, by arithmetic and variables."""
-    found: set[Any] = set(roots)
-    ordered: list[ir.Instruction] = []
-    for _ in range(2):  # a variable may be read before the line that sets it, in a loop
-        for block in function.blocks:
-            for one in block.instructions:
-                if one in found or found.isdisjoint(one.operands):
-                    continue
-                target = one.operands[1] if one.opname == "store" else one
-                if one.opname == "store" and not isinstance(target, ir.AllocaInstr):
-                    continue
-                found.add(target)
-                ordered.append(one)
-    return ordered
-
-
 def given_by(program: Program, is_one: Callable[[Row], bool]) -> list[ir.Value]:
     """The values that recorded instructions of some rows give."""
     rows = ((one, one.instr.row) for one in program.computed.values())
@@ -155,7 +137,7 @@ def registers(program: Program, names: tuple[str, ...]) -> list[ir.Value]:
 
 def asks_for_its_place(function: ir.Function, program: Program) -> bool:
     """Whether branches or predicates depend on the place of the CTA in the grid."""
-    derived = derived_from(function, registers(program, _PLACES))
+    derived = program.uses.derived_from(registers(program, _PLACES))
     conditions = {block.terminator.operands[0] for block in function.blocks if block.terminator.operands}
     recorded = [part.recorded for block in program.blocks for part in block.parts if part.recorded is not None]
     guards = {one.guard for one in recorded if one.guard is not None}

@@ -14,7 +14,6 @@ from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.layout import constant
 from nvbackend.dry_run.program.needed import results
 from nvbackend.dry_run.program.operations import is_pure, operation_of
-from nvbackend.dry_run.scenario.few_steps import derived_from
 from nvbackend.dry_run.values.arithmetic import Operation, signed
 from nvbackend.dry_run.values.unknown import UNKNOWN
 from nvbackend.intrinsics.row.types import Scalar
@@ -91,7 +90,7 @@ class OtherWays:
         ]
         if not counts:
             return False
-        derived = set(derived_from(self._function, counts))
+        derived = set(self._program.uses.derived_from(counts))
         return any(value in derived and len(seen(slot, ways)) == 1 for slot, value in self._values.items())
 
     def values(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -72,43 +72,22 @@ class Made:
 
 
 class Rounds:
-    """The counted loops of `function` whose rounds the parameters and the launch decide.
+    """The counted loops of `code` whose rounds the parameters and the launch decide.
 
-    `loops` are the blocks of each loop by its header, `special` the special registers of the thread that is looked at.
+    `special` are the special registers of the thread that is looked at.
     """
 
-    def __init__(
-        self,
-        function: ir.Function,
-        loops: Mapping[str, Collection[str]],
-        special: Mapping[str, int],
-        computed: Mapping[ir.Value, Anchor],
-        places: Callable[[Any], int | None],
-    ) -> None:
-        self._special = special
-        self._computed = computed
-        self._places = places
-        self._registers: list[Any] = [None]
-        self._slots: dict[ir.Value, int] = {}
-        self._operations: list[Operation] = []
-        self._stores: dict[ir.Value, list[ir.Instruction]] = {}
-        self._parameters: dict[str, int] = {}
-        self.used: dict[str, set[str]] = {}
-        """By header, the parameters on which the loop's rounds depend."""
-        for block in function.blocks:
-            for one in block.instructions:
-                if one.opname == "store" and isinstance(one.operands[1], ir.AllocaInstr):
-                    self._stores.setdefault(one.operands[1], []).append(one)
-        blocks = {block.name: block for block in function.blocks}
-        self._found: list[Counted] = []
-        for header, inside in loops.items():
-            self._named: set[str] = set()
-            counted = self._counted(header, blocks[header], inside)
-            if counted is not None:
-                self._found.append(counted)
-                if self._named:
-                    self.used[header] = self._named
-        self.assumptions = [self._assumption(one) for one in _assumed(function)]
+    def __init__(self, code: LoopCode, special: Mapping[str, int]) -> None:
+        self._code = code
+        self._cluster = special["cluster_nctarank"]
+        self.used = code.used
+        self.assumptions = code.assumptions
+        self._registers = list(code.registers)
+        for slot, name in code.special.items():
+            self._registers[slot] = special.get(name, UNKNOWN)
+        for operation in code.fixed:
+            operation(self._registers)
+        self._made: dict[tuple[Any, ...], Made] = {}
 
     @property
     def parameters(self) -> set[str]:
@@ -123,9 +102,9 @@ class Rounds:
     def _computed_from(self, parameters: Mapping[str, int]) -> list[Any]:
         """All registers."""
         registers = list(self._registers)
-        for name, slot in self._parameters.items():
+        for name, slot in self._code.parameters.items():
             registers[slot] = parameters.get(name, UNKNOWN)
-        for operation in self._operations:
+        for operation in self._code.operations:
             operation(registers)
         return registers
 
@@ -141,19 +120,66 @@ class Rounds:
 
     def of(self, parameters: Mapping[str, int]) -> Made:
         """What `parameters` make of the loops."""
+        key = tuple([parameters.get(name) for name in self._code.parameters])
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = self._make(parameters)
+        return found
+
+    def _make(self, parameters: Mapping[str, int]) -> Made:
         registers = self._computed_from(parameters)
         rounds, whole = {}, set()
-        for one in self._found:
+        for one in self._code.loops:
             start, bound, step = registers[one.start], registers[one.bound], registers[one.step]
             if type(start) is int and type(bound) is int and type(step) is int:
                 rounds[one.header] = _count(one, start, bound, step)
-                cluster = self._special["cluster_nctarank"]
                 # Of those that take turns the first makes the last step alone, unless they are CTAs of one cluster.
-                alone = not one.fixed and (cluster == 1 or step % cluster != 0)
+                alone = not one.fixed and (self._cluster == 1 or step % self._cluster != 0)
                 if step and not (bound - start - alone) % step:
                     whole.add(one.header)
         broken = tuple(one for one in self.assumptions if type(registers[one.slot]) is int and not registers[one.slot])
         return Made(rounds, frozenset(whole), broken)
+
+
+class LoopCode:
+    """What decides the rounds of the counted loops of `function`, and what is assumed, as operations on registers.
+
+    `loops` are the blocks of each loop by its header.
+    """
+
+    def __init__(
+        self,
+        function: ir.Function,
+        loops: Mapping[str, Collection[str]],
+        stores: Mapping[ir.Value, Sequence[ir.Instruction]],
+        computed: Mapping[ir.Value, Anchor],
+        places: Callable[[Any], int | None],
+    ) -> None:
+        self._computed = computed
+        self._places = places
+        self._stores = stores
+        self._slots: dict[ir.Value, int] = {}
+        self._differ: set[int] = set()
+        """The registers that follow from parameters."""
+        self.registers: list[Any] = [None]
+        self.special: dict[int, str] = {}
+        """The registers that hold special registers, and which."""
+        self.parameters: dict[str, int] = {}
+        self.fixed: list[Operation] = []
+        """What is computed of numbers and special registers alone, which comes first."""
+        self.operations: list[Operation] = []
+        self.used: dict[str, set[str]] = {}
+        """By header, the parameters on which the loop's rounds depend."""
+        blocks = {block.name: block for block in function.blocks}
+        self.loops: list[Counted] = []
+        for header, inside in loops.items():
+            self._named: set[str] = set()
+            counted = self._counted(header, blocks[header], inside)
+            if counted is not None:
+                self.loops.append(counted)
+                if self._named:
+                    self.used[header] = self._named
+        self.assumptions = [self._assumption(one) for one in _assumed(function)]
 
     # -- what a loop is -----------------------------------------------------------------------------------------------
 
@@ -203,8 +229,8 @@ class Rounds:
         found = self._slots.get(value) if isinstance(value, ir.Value) else None
         if found is not None:
             return found
-        self._registers.append(UNKNOWN)
-        slot = len(self._registers) - 1
+        self.registers.append(UNKNOWN)
+        slot = len(self.registers) - 1
         if isinstance(value, ir.Value):
             self._slots[value] = slot
         self._fill(value, slot)
@@ -230,26 +256,44 @@ class Rounds:
 
     def _fill(self, value: Any, slot: int) -> None:
         if isinstance(value, ir.Argument):
-            self._parameters[str(value.name)] = slot
+            self.parameters[str(value.name)] = slot
+            self._differ.add(slot)
         elif not isinstance(value, ir.Instruction):
             number = value if isinstance(value, int) else self._places(value)
-            self._registers[slot] = UNKNOWN if number is None else number
+            self.registers[slot] = UNKNOWN if number is None else number
         elif value in self._computed:
             self._of_row(self._computed[value], slot)
         elif value.opname == "load":
-            stores = self._stores.get(value.operands[0], [])
+            stores = self._stores.get(value.operands[0], ())
             if stores:
-                first = self._slot(stores[0].operands[0])
-                self._operations.append(copy(slot, first))
+                self._copy(slot, stores[0].operands[0])
         elif value.opname not in ("phi", "atomicrmw"):
-            self._operations.append(operation_of(value, lambda one: slot if one is value else self._slot(one)))
+            given: list[int] = []
+
+            def register(one: Any) -> int:
+                given.append(slot if one is value else self._slot(one))
+                return given[-1]
+
+            self._add(slot, operation_of(value, register), given)
 
     def _of_row(self, anchor: Anchor, slot: int) -> None:
         row = anchor.instr.row
         if row is not None and row.family == "special_registers":
-            self._registers[slot] = self._special.get(str(row.axes["register"]), UNKNOWN)
+            self.special[slot] = str(row.axes["register"])
         elif row is not None and row.opcode.startswith("shfl"):
-            self._operations.append(copy(slot, self._slot(anchor.registers["value"][0])))
+            self._copy(slot, anchor.registers["value"][0])
+
+    def _copy(self, slot: int, value: Any) -> None:
+        source = self._slot(value)
+        self._add(slot, copy(slot, source), (source,))
+
+    def _add(self, slot: int, operation: Operation, given: Sequence[int]) -> None:
+        """Compute a register from those that are given."""
+        if self._differ.isdisjoint(given):
+            self.fixed.append(operation)
+        else:
+            self._differ.add(slot)
+            self.operations.append(operation)
 
 
 def _assumed(function: ir.Function) -> list[ir.Value]:
