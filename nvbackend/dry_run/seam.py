@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.dry_run.facts import Facts
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
 from nvbackend.dry_run.when import When
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
@@ -132,6 +133,7 @@ class Step:
     lanes: int
     value: Callable[..., Value]
     rounds: Callable[[], When]
+    facts: Facts
     swaps: bool = False
     """Whether it is an atomic that leaves nothing of what was there."""
     decides: bool = False

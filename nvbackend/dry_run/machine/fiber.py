@@ -9,6 +9,7 @@ from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.program.code import SELF
 from nvbackend.dry_run.values.lanes import among, merge
 from nvbackend.dry_run.values.unknown import Unknown
+from nvbackend.dry_run.when import When
 
 if TYPE_CHECKING:
     from nvbackend.dry_run.machine.choices import Choices
@@ -64,6 +65,8 @@ class Fiber:
     meetings: tuple[Meeting, ...] = ()
     part: int = 0
     rounds: dict[int, int] = field(default_factory=dict)
+    when: When | None = None
+    """The rounds of the loops around its block, once they were asked for."""
     aside: Meeting | None = None
     """Where the lanes end that went by a guess: until then what they store says nothing to others."""
 

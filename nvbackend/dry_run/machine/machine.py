@@ -218,7 +218,7 @@ class Machine:
         group = self._gathered.setdefault(key, [])
         group.append(fiber)
         at = [one for one in group if one.block == fiber.block and one.part == fiber.part]
-        if len({one.warp.index for one in at}) < _WARPS:
+        if len(at) < _WARPS or len({one.warp.index for one in at}) < _WARPS:
             return False
         self._gathered[key] = [one for one in group if one not in at]
         together = tuple(sorted(at, key=lambda one: one.warp.index))
@@ -273,6 +273,7 @@ class Machine:
             lanes,
             partial(common, group, recorded, lanes),
             partial(self._rounds, first),
+            recorded.facts,
             recorded.swaps,
             recorded.decides,
             recorded.changes,
@@ -344,7 +345,7 @@ class Machine:
         if self._program.around[target]:
             self._count(fiber, target)
         self.reached.add(target)
-        fiber.block, fiber.part = target, 0
+        fiber.block, fiber.part, fiber.when = target, 0, None
         return self._meet(fiber) if fiber.meetings else True
 
     def _count(self, fiber: Fiber, target: int) -> None:
@@ -408,7 +409,9 @@ class Machine:
         return found
 
     def _rounds(self, fiber: Fiber) -> When:
-        around = self._program.around[fiber.block]
-        loops = [self._program.loops[loop].counter for loop in around]
-        numbers = tuple(fiber.rounds.get(loop, 0) for loop in around)
-        return When(tuple(one.name for one in loops), numbers, loops)
+        if fiber.when is None:
+            around = self._program.around[fiber.block]
+            loops = [self._program.loops[loop].counter for loop in around]
+            numbers = tuple([fiber.rounds.get(loop, 0) for loop in around])
+            fiber.when = When(tuple([one.name for one in loops]), numbers, loops)
+        return fiber.when

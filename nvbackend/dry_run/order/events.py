@@ -133,6 +133,11 @@ class Warp:
             self.apart[others, heard] &= ~(1 << event)
             self.apart[left, heard] = self.apart.get((left, heard), 0) | 1 << event
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether some lanes have fenced, waited for or done something that others have not."""
+        return bool(self.of_lanes or self.heard_by or self.apart)
+
     def meet(self) -> None:
         """All lanes of the warp have come together: what some fenced or waited for, all have."""
         if self.of_lanes:

@@ -25,6 +25,11 @@ class Extents:
         self.stop = launch.shared.stop
         self._known: dict[tuple[int, str], tuple[MemoryObject | None, range]] = {}
 
+    def holds(self, instr: MachineInstr, operand: str, first: int, size: int) -> bool:
+        """Whether an access stays in the allocation that it was computed from."""
+        _, inside = self.allocation(instr, operand)
+        return first >= inside.start and first + size <= inside.stop
+
     def leaves(self, part: Part) -> Outside | None:
         """Whether an access leaves the allocation that it was computed from, or the kernel's memory."""
         memory, inside = self.allocation(part.instr, part.operand)

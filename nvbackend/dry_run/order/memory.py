@@ -65,11 +65,11 @@ class Memory:
     ) -> None:
         """Lanes of a warp read or write, which do not know about the events `hidden`."""
         part, atomic = access.part, access.part.instr.semantics.atomic
-        mine = self._open.setdefault(id(warp), {})
-        record = mine.get((cta, access.writes, atomic, hidden))
+        mine, key = self._open.setdefault(id(warp), {}), (cta, access.writes, atomic, hidden)
+        record = mine.get(key)
         if record is None:
             record = Record(warp.event, warp.cta, warp.index, access.writes, rounds(), atomic=atomic, hidden=hidden)
-            mine[cta, access.writes, atomic, hidden] = record
+            mine[key] = record
             warp.used = True
         if not part.is_inside:
             outside = self.extents.leaves(part)
@@ -84,16 +84,20 @@ class Memory:
 
     def met(self, warp: Warp) -> None:
         """The lanes of a warp have met: what each did before comes before what any does from here on."""
-        self._unmet.pop(id(warp), None)
+        if self._unmet:
+            self._unmet.pop(id(warp), None)
         self.may_have_met(warp)
 
     def may_have_met(self, warp: Warp) -> None:
         """The lanes of a warp have met, or have waited for what each of them came to."""
-        if warp.used:
-            self._turns_of(warp).meet()
+        if warp.used and (turns := self._turns.get(id(warp))) is not None:
+            turns.meet()
 
     def _turns_of(self, warp: Warp) -> Turns:
-        return self._turns.setdefault(id(warp), Turns())
+        found = self._turns.get(id(warp))
+        if found is None:
+            found = self._turns[id(warp)] = Turns()
+        return found
 
     def tells(self, warp: Warp, lanes: int, instr: MachineInstr) -> int:
         """What these lanes tell of their own accesses, beside what their warp does: an event's bit, or 0.
@@ -225,8 +229,9 @@ class Memory:
     def _swizzled(self, record: Record, cta: int) -> None:
         """Copies that wrote with another swizzle. What a map without one brings may be swizzled in global memory."""
         shadow = self._shadows[cta]
+        is_one = len(self._spans) < 2
         for part in record.parts:
-            if part.swizzle is None or self._spans <= {part.swizzle}:
+            if part.swizzle is None or (is_one and (not self._spans or part.swizzle in self._spans)):
                 continue
             for writer, address in shadow.writers(part.granules(shadow.shift)):
                 earlier = self.records.records[writer]
@@ -252,7 +257,7 @@ class Memory:
 
     def issue_reads(self, record: Record, reads: Sequence[tuple[int, Part, Known]]) -> None:
         """An asynchronous operation reads memory of CTAs, each part after what is known then."""
-        several = [one for one in reads if self._is_inside(record, one[1])]
+        several = [one for one in reads if one[1].is_inside or self._is_inside(record, one[1])]
         if len(several) > 1 and len({cta for cta, _, _ in several}) == 1 and self._read_at_once(record, several):
             return
         for cta, part, (known, fenced) in several:
@@ -262,16 +267,16 @@ class Memory:
 
     def _read_at_once(self, record: Record, several: Sequence[tuple[int, Part, Known]]) -> bool:
         """Whether all parts of a read come after all writes, and the same is known of earlier reads."""
-        here = _with(record, [part for _, part, _ in several])
+        record.parts = [part for _, part, _ in several]
         shadow, event = self._shadows[several[0][0]], 1 << record.event
         every, some, hidden = -1, 0, 0
         for _, _, (known, fenced) in several:
             every, some, hidden = every & known, some | known, hidden | (known & ~fenced)
-        places = shadow.granules(here.parts)
-        self._swizzled(here, several[0][0])
-        self._meet_somewhere(here, several[0][0], every)
+        places = shadow.granules(record.parts)
+        self._swizzled(record, several[0][0])
+        self._meet_somewhere(record, several[0][0], every)
         return shadow.read_in_order(
-            places, self.records.add(here), (every | event, some | event), hidden if record.proxy else 0
+            places, self.records.add(record), (every | event, some | event), hidden if record.proxy else 0
         )
 
     def _is_inside(self, record: Record, part: Part) -> bool:

@@ -10,6 +10,7 @@ from llvmlite import ir
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.anchors import Anchor
+from nvbackend.dry_run.facts import Facts, facts_of
 from nvbackend.dry_run.program.uses import Uses
 from nvbackend.dry_run.values.arithmetic import Operation
 from nvbackend.dry_run.when import Counter
@@ -45,6 +46,14 @@ class Recorded:
     """Whether it may change numbers in shared memory."""
     word: int | None = None
     """The register of the address, where it loads from global memory what the kernel leaves alone."""
+    _facts: Facts | None = None
+
+    @property
+    def facts(self) -> Facts:
+        """What all of its steps have in common."""
+        if self._facts is None:
+            self._facts = facts_of(self.instr)
+        return self._facts
 
 
 @dataclass(slots=True)

@@ -438,6 +438,5 @@ def _in_peer(twin: Mbarrier, peer: int) -> str:
 
 def _wanted(step: Step) -> tuple[bool, int]:
     """Whether a wait is by parity, and for which, or for which phase."""
-    assert step.instr.row is not None
-    by_parity = step.instr.row.has_operand("parity")
+    by_parity = "parity" in step.facts.operands
     return by_parity, number(step.value("parity" if by_parity else "state"), step.lanes) or 0

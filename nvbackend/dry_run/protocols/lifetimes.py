@@ -15,7 +15,6 @@ from nvbackend.dry_run.order.words import after_rounds, in_rounds, instruction, 
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import RANK_SHIFT, Step, Unknown
 from nvbackend.dry_run.when import When
-from nvbackend.intrinsics.row.row import RegisterClass, Row
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion
 from nvbackend.isel.machine.function import MachineInstr, MemoryObject
 
@@ -44,19 +43,20 @@ class Lifetimes:
         """A step on an mbarrier, or with one, that may be a peer's. `event` is its bit where that is not the warp's."""
         if self._state.launch.cluster == 1:
             return
-        row = step.instr.row
-        if row is None or not row.has_operand(BARRIER):
+        if not step.facts.has_barrier:
             return
         value = lanes_of(step.value(BARRIER), step.lanes)
         if isinstance(value, Unknown):
             return
-        ranks = {value >> RANK_SHIFT} if isinstance(value, int) else set((value >> RANK_SHIFT).tolist())
-        mask = multicast_mask(step, self._state.launch.cluster)
-        if mask not in (None, -1):
-            ranks = {rank for rank in range(self._state.launch.cluster) if mask >> rank & 1}
-        for rank in ranks.intersection(range(self._state.launch.cluster)):
-            self.touch(step, self._state.cluster_of(step.cta) + rank, event)
-        if event and _sends(row):
+        mask, cluster = multicast_mask(step, self._state.launch.cluster), range(self._state.launch.cluster)
+        if mask is not None and mask != -1:
+            ranks = {rank for rank in cluster if mask >> rank & 1}
+        else:
+            ranks = {value >> RANK_SHIFT} if isinstance(value, int) else set((value >> RANK_SHIFT).tolist())
+        for rank in ranks.intersection(cluster) if len(ranks) > 1 else ranks:
+            if rank in cluster:
+                self.touch(step, self._state.cluster_of(step.cta) + rank, event)
+        if event and step.facts.sends:
             self._touched(step, step.cta, event)
 
     def touch(self, step: Step, peer: int, event: int = 0) -> None:
@@ -154,12 +154,6 @@ class Overwritten:
                     now=in_rounds(step.rounds()), instruction=instruction(step.instr), warp=step.warps[0],
                     barrier=barrier.name,
                 )  # fmt: skip
-
-
-def _sends(row: Row) -> bool:
-    """Whether it reads shared memory of its CTA while this goes on."""
-    operands = [row.operand(memory.name) for memory in row.semantics.memory if not memory.writes]
-    return any(operand.register is RegisterClass.SHARED for operand in operands)
 
 
 def _array(barrier: Mbarrier) -> tuple[int, str]:

@@ -13,13 +13,11 @@ from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.footprints import Access, multicast_mask, number
 from nvbackend.dry_run.order.record import Part, Record
-from nvbackend.dry_run.order.words import instruction
 from nvbackend.dry_run.protocols.exchanges import Exchanges
 from nvbackend.dry_run.protocols.signals import Signals
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import DONE, Outcome, Step
-from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse, Proxy
-from nvbackend.isel.machine.function import MachineInstr
+from nvbackend.intrinsics.row.semantics import Completion, Proxy
 
 _GROUPS = (
     Completion.MMA_GROUP,
@@ -48,13 +46,14 @@ class Operations:
         event = state.events.new()
         bit = 1 << event
         mask = self._mask(step)
-        if said.mbarrier is not None and MbarrierUse.COMPLETE in said.mbarrier:
+        if step.facts.completes:
             self._brings(step, warp, bit, known, mask, event)
         else:
             self._access(step, event, known, mask, None)
         if said.issues in _GROUPS:
+            rounds = step.rounds()
             for each in state.warps_of(step):
-                operation = state.groups_of(each, said.issues).add(bit, step.instr, step.lanes, step.rounds())
+                operation = state.groups_of(each, said.issues).add(bit, step.instr, step.lanes, rounds)
                 if said.issues is Completion.COPY_GROUP:
                     operation.writes += self._written(step)
         elif said.issues is Completion.COMMIT:
@@ -95,7 +94,7 @@ class Operations:
         base = state.cluster_of(step.cta)
         for writes, accesses in groupby(state.footprints.of(step), lambda one: one.writes):
             record = Record(
-                event, step.cta, step.warps[0], writes, step.rounds(), instruction(step.instr),
+                event, step.cta, step.warps[0], writes, step.rounds(), step.facts.name,
                 proxy=said.proxy is Proxy.ASYNC, barrier=barrier, phase=0 if barrier is None else barrier.phase,
                 guard=state.guards.get((step.cta, step.warps[0])), source=_source(step) if writes else None,
             )  # fmt: skip
@@ -128,7 +127,7 @@ class Operations:
     def _brings(self, step: Step, warp: Warp, bit: int, known: Known, mask: int | None, event: int) -> None:
         """A copy whose bytes complete on mbarriers."""
         state = self._state
-        places = self._signals.places(step, mask, of_pairs=_is_of_pairs(step.instr))
+        places = self._signals.places(step, mask, of_pairs=step.facts.of_pairs)
         if places is None:
             return
         reached = [(self._signals.at(step, place), times) for place, _, times in places]
@@ -149,8 +148,7 @@ class Operations:
 
     def _bytes(self, step: Step) -> int | None:
         """The bytes that each lane's copy brings to each CTA, where the instruction counts them."""
-        row = step.instr.row
-        if row is not None and row.has_operand("bytes"):
+        if "bytes" in step.facts.operands:
             return number(step.value("bytes"), step.lanes)
         return None
 
@@ -163,11 +161,10 @@ class Operations:
 
     def wait(self, step: Step) -> None:
         """The warps know what they have waited for."""
-        said, row = step.instr.semantics, step.instr.row
-        kind = said.awaits
+        kind = step.instr.semantics.awaits
         assert kind is not None
         leave: int | None = 0
-        if row is not None and row.has_operand("pending"):
+        if "pending" in step.facts.operands:
             leave = number(step.value("pending"), step.lanes)
         if leave is None:
             self._state.findings.lost = True
@@ -184,19 +181,10 @@ class Operations:
                 warp.learn((known, 0), step.lanes)
 
 
-def _is_of_pairs(instr: MachineInstr) -> bool:
-    """Whether a copy completes on one mbarrier for both CTAs of a pair."""
-    return instr.row is not None and instr.row.axes.get("cta_group") == 2
-
-
 def _source(step: Step) -> object:
     """The box of a tensor that a copy reads, by its coordinates; None where these are not known."""
-    row = step.instr.row
-    if row is None or not row.has_operand("coordinates"):
+    if "coordinates" not in step.facts.operands:
         return None
-    found = [number(step.value("coordinates", index), step.lanes) for index in range(_coordinates(step))]
+    count = step.instr.registers.get("coordinates", 0)
+    found = [number(step.value("coordinates", index), step.lanes) for index in range(count)]
     return None if None in found else tuple(found)
-
-
-def _coordinates(step: Step) -> int:
-    return step.instr.registers.get("coordinates", 0)

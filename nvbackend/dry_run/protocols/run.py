@@ -8,6 +8,7 @@ from functools import reduce
 from operator import or_
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.protocols.collisions import Collisions
 from nvbackend.dry_run.protocols.deadlocks import Deadlocks
 from nvbackend.dry_run.protocols.exchanges import Exchanges
@@ -20,8 +21,8 @@ from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.protocols.synchronise import ThreadBarriers
 from nvbackend.dry_run.protocols.tensor import Tensors
 from nvbackend.dry_run.seam import BLOCKED, DONE, Launch, Outcome, Step
-from nvbackend.intrinsics.row.row import Effect, RegisterClass
-from nvbackend.intrinsics.row.semantics import Budget, Completion, FenceOf, MbarrierUse, Scope, Semantics
+from nvbackend.intrinsics.row.row import Effect
+from nvbackend.intrinsics.row.semantics import Budget, Completion, FenceOf, Scope, Semantics
 from nvbackend.isel.machine.function import MachineInstr
 
 Handler = Callable[[Step], Outcome]
@@ -44,7 +45,6 @@ class Run:
         self._lifetimes = Lifetimes(self._state)
         self._deadlocks = Deadlocks(self._state, self._signals, self._threads)
         self._collisions = Collisions(self._state)
-        self._of_tensors: dict[int, bool] = {}
         self._executes: dict[int, _Executes] = {}
         self._is_stuck = False
         self._waiting: Sequence[Step] = ()
@@ -60,11 +60,11 @@ class Run:
         handler, may_learn, meets = known
         if meets:
             for one in self._state.warps_of(step):
-                self.met(one.cta, one.index)
+                self._meet(one)
         elif may_learn:
             for one in self._state.warps_of(step):
                 self._exchanges.may_have_met(one)
-        elif len(step.warps) == 1 and (warp := self._state.warp(step)).heard_by and _is_of_lanes(step.instr):
+        elif len(step.warps) == 1 and (warp := self._state.warp(step)).heard_by and _is_of_lanes(step):
             *parts, last = warp.alike(step.lanes)
             for lanes in parts:
                 handler(replace(step, lanes=lanes))
@@ -73,8 +73,12 @@ class Run:
 
     def met(self, cta: int, warp: int) -> None:
         """The lanes of a warp have reconverged."""
-        self._state.warps[cta, warp].meet()
-        self._exchanges.met(self._state.warps[cta, warp])
+        self._meet(self._state.warps[cta, warp])
+
+    def _meet(self, warp: Warp) -> None:
+        if warp.is_apart:
+            warp.meet()
+        self._exchanges.met(warp)
 
     def left_out(self) -> None:
         """There may be more writes than the steps show."""
@@ -144,13 +148,11 @@ class Run:
         return self._threads.execute(step)
 
     def _mbarrier(self, step: Step) -> Outcome:
-        commits = step.instr.semantics.tracks is Completion.COMMIT
-        event = 1 << self._state.events.new() if commits else 0
+        event = 1 << self._state.events.new() if step.facts.commits else 0
         if event:
             self._state.tensor_commits[step.cta, step.warps[0]] |= event
         self._lifetimes.reach(step, event)
-        use = step.instr.semantics.mbarrier
-        if use is not None and use & (MbarrierUse.WAIT | MbarrierUse.POLL):
+        if step.facts.waits:
             self._state.memory.may_have_met(self._state.warp(step))
         return self._signals.execute(step)
 
@@ -175,17 +177,14 @@ class Run:
 
     def _issue(self, step: Step) -> Outcome:
         self._signals.went_on(self._state.warp(step))
-        if step.instr.semantics.together is Scope.WARPGROUP:
+        if step.facts.together:
             several = list(self._state.warps_of(step))
             passed = reduce(or_, (warp.passed for warp in several))
             for warp in several:
                 warp.passed |= passed
         outcome, event, known = self._operations.issue(step)
         self._lifetimes.reach(step, 1 << event)
-        is_tensor = self._of_tensors.get(id(step.instr))
-        if is_tensor is None:
-            is_tensor = self._of_tensors[id(step.instr)] = _is_of_tensors(step.instr)
-        if is_tensor:
+        if step.facts.of_tensors:
             self._tensors.access(step, event, known)
         return outcome
 
@@ -231,25 +230,18 @@ class Run:
         return DONE
 
 
-def _is_of_lanes(instr: MachineInstr) -> bool:
+def _is_of_lanes(step: Step) -> bool:
     """Whether each lane does it for itself, by what it knows, and goes on at once with nothing that it gives."""
-    said, row = instr.semantics, instr.row
-    waits = said.mbarrier is not None and said.mbarrier & (MbarrierUse.WAIT | MbarrierUse.POLL)
+    said, row = step.instr.semantics, step.instr.row
     does = bool(said.memory) or said.mbarrier is not None or said.issues is not None
-    return does and not waits and said.awaits is None and not said.atomic and (row is None or not row.outputs)
+    return (
+        does and not step.facts.waits and said.awaits is None and not said.atomic and (row is None or not row.outputs)
+    )
 
 
 def _may_learn(said: Semantics) -> bool:
     """Whether lanes may learn by an access what others have done; of atomics, who decides by them."""
     return bool(said.memory) and said.issues is None and said.acquires is not Scope.THREAD and not said.atomic
-
-
-def _is_of_tensors(instr: MachineInstr) -> bool:
-    """Whether it accesses tensor memory."""
-    row = instr.row
-    return row is not None and any(
-        row.operand(said.name).register is RegisterClass.TMEM for said in instr.semantics.memory
-    )
 
 
 def _change_registers(state: State, step: Step) -> Outcome:

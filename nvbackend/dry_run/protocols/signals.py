@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-import numpy as np
-
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ACCOUNTING, EARLY, PARITY
-from nvbackend.dry_run.objects.mbarriers import Arrival, Invalidated, Mbarrier, Place, Wait, is_relaxed
+from nvbackend.dry_run.objects.mbarriers import Arrival, Invalidated, Mbarrier, Place, Wait
 from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.footprints import lanes_of, multicast_mask, number
 from nvbackend.dry_run.order.lane_order import numbers
@@ -42,15 +40,13 @@ class Signals:
 
     def execute(self, step: Step) -> Outcome:
         """A warp does something with an mbarrier."""
+        if step.facts.waits:
+            return self._wait(step)
         use = step.instr.semantics.mbarrier
         assert use is not None
         if MbarrierUse.INIT in use:
             return self._init(step)
-        if MbarrierUse.INVAL in use:
-            return self._invalidate(step)
-        if MbarrierUse.WAIT in use or MbarrierUse.POLL in use:
-            return self._wait(step)
-        return self._change(step)
+        return self._invalidate(step) if MbarrierUse.INVAL in use else self._change(step)
 
     def went_on(self, warp: Warp) -> None:
         """A warp does something other than polling."""
@@ -71,9 +67,10 @@ class Signals:
         if isinstance(value, int):
             found = [(value, step.lanes)]
         else:
-            addresses, where = np.unique(value, return_inverse=True)
-            bits = np.left_shift(1, numbers(step.lanes))
-            found = [(address, int(bits[where == at].sum())) for at, address in enumerate(addresses.tolist())]
+            uses: dict[int, int] = {}
+            for address, lane in zip(value.tolist(), numbers(step.lanes).tolist(), strict=True):
+                uses[address] = uses.get(address, 0) | 1 << lane
+            found = sorted(uses.items())
         if mask is None:
             return ((self._state.place(step, address), lanes, lanes.bit_count()) for address, lanes in found)
         ranks = [rank for rank in range(self._state.launch.cluster) if mask >> rank & 1]
@@ -85,7 +82,7 @@ class Signals:
                 place = base + (rank & keep | cta - base & odd), offset
                 others, times = reached.get(place, (0, 0))
                 reached[place] = others | lanes, times + lanes.bit_count()
-        return ((place, *uses) for place, uses in reached.items())
+        return ((place, *several) for place, several in reached.items())
 
     def at(self, step: Step, place: Place) -> Mbarrier | None:
         """The mbarrier at a place, known to be initialised to the warp of the step."""
@@ -94,8 +91,10 @@ class Signals:
         if place[1] >> RANK_SHIFT and state.launch.cluster > 1:
             state.findings.lost = True  # it may be a peer's, of a rank computed from parameters that the run chose
             return None
-        outside = state.memory.extents.leaves(Part(step.instr, place[1], MBARRIER_BYTES, BARRIER))
-        if outside is not None:
+        extents = state.memory.extents
+        if not extents.holds(step.instr, BARRIER, place[1], MBARRIER_BYTES):
+            outside = extents.leaves(Part(step.instr, place[1], MBARRIER_BYTES, BARRIER))
+            assert outside is not None
             who = f"{instruction(step.instr)} of warp {warp.index}"
             leaves(state, step.instr, *outside, who, step.rounds())
             state.findings.lost = True
@@ -152,14 +151,11 @@ class Signals:
 
     def _change(self, step: Step) -> Outcome:
         """Arrivals, announced bytes, and bytes that a thread completes itself."""
-        said, use = step.instr.semantics, step.instr.semantics.mbarrier
-        assert use is not None
+        said, facts = step.instr.semantics, step.facts
         mask = multicast_mask(step, self._state.launch.cluster)
         places = None if mask == -1 else self.places(step, mask)
-        row = step.instr.row
-        assert row is not None
-        bytes = number(step.value("bytes"), step.lanes) if row.has_operand("bytes") else 0
-        count = number(step.value("count"), step.lanes) if row.has_operand("count") else 1
+        bytes = number(step.value("bytes"), step.lanes) if "bytes" in facts.operands else 0
+        count = number(step.value("count"), step.lanes) if "count" in facts.operands else 1
         if places is None or bytes is None or count is None:
             self._state.findings.lost = True
             return DONE
@@ -170,31 +166,31 @@ class Signals:
             if barrier is None:
                 return DONE
             states = barrier.phase
-            told = self._state.memory.tells(warp, lanes, step.instr) if MbarrierUse.ARRIVE in use else 0
+            told = self._state.memory.tells(warp, lanes, step.instr) if facts.arrives else 0
             told |= warp.order.tell(lanes, self._state.events.new)
             tracked = self._tracked(step, warp)
             arrival = Arrival(step.instr, step.rounds(), warp.cta, warp.index)
-            if MbarrierUse.ARRIVE in use:
+            if facts.arrives:
                 self._early(step, warp, barrier)
-                self._state.is_relaxed |= is_relaxed(step.instr)
-                known = warp.tell_relaxed() if is_relaxed(step.instr) else warp.tell(lanes)
+                self._state.is_relaxed |= facts.is_relaxed
+                known = warp.tell_relaxed() if facts.is_relaxed else warp.tell(lanes)
                 barrier.tell((known[0] | tracked | told, known[1]), warp.mark())
                 arrival.arrivals, arrival.at = times * count, self._state.events.count
                 arrival.seen = warp.told_by(lanes) | told
-            if MbarrierUse.EXPECT in use:
+            if facts.expects:
                 arrival.expected = bytes * times
-            if MbarrierUse.COMPLETE in use:
+            if facts.completes:
                 arrival.brought = bytes * times
                 known = warp.tell()
                 barrier.tell((known[0] | told, known[1]), warp.mark())
-            drops = MbarrierUse.RECOUNT in use and said.tracks is None
-            adds = MbarrierUse.RECOUNT in use and said.tracks is not None
+            drops = facts.recounts and said.tracks is None
+            adds = facts.recounts and said.tracks is not None
             self.apply(
                 *(step, warp, barrier, arrival),
                 drops=arrival.arrivals if drops else 0,
                 adds=arrival.arrivals if adds else 0,
             )
-        return {"state": states} if row.has_operand("state") else DONE
+        return {"state": states} if "state" in facts.operands else DONE
 
     def _tracked(self, step: Step, warp: Warp) -> int:
         """The events of the operations that the arrival waits for."""
@@ -317,19 +313,18 @@ class Signals:
         )  # fmt: skip
 
     def _wait(self, step: Step) -> Outcome:
-        use, row = step.instr.semantics.mbarrier, step.instr.row
-        assert use is not None and row is not None
-        self._state.warp(step).close()
+        by_parity, polls = "parity" in step.facts.operands, step.facts.polls
+        warp = self._state.warp(step)
+        warp.close()
         places = self.places(step)
-        wanted = number(step.value("parity" if row.has_operand("parity") else "state"), step.lanes)
+        wanted = number(step.value("parity" if by_parity else "state"), step.lanes)
         if places is None or wanted is None:
             self._state.findings.lost = True
-            return {"done": 1} if MbarrierUse.POLL in use else DONE
+            return {"done": 1} if polls else DONE
         found = [(self.at(step, place), lanes) for place, lanes, _ in places]
         barriers = [barrier for barrier, _ in found]
         if any(barrier is None for barrier in barriers):
-            return {"done": 1} if MbarrierUse.POLL in use else DONE
-        by_parity, warp = row.has_operand("parity"), self._state.warp(step)
+            return {"done": 1} if polls else DONE
         if step.instr is self._state.launch.inverted:
             wanted ^= 1
         if by_parity and wanted > 1:
@@ -341,7 +336,7 @@ class Signals:
         for barrier in barriers:
             assert barrier is not None
             barrier.waited = True
-        if MbarrierUse.POLL in use:
+        if polls:
             assert barriers[0] is not None
             key, poll = (warp.cta, warp.index), (id(step.instr), barriers[0].place)
             if self._polled.get(key) != poll:
@@ -360,7 +355,7 @@ class Signals:
             assert barrier is not None
             self._leave(step, warp, barrier, wanted, lanes)
         self._polled.pop((warp.cta, warp.index), None)
-        return {"done": 1} if MbarrierUse.POLL in use else DONE
+        return {"done": 1} if polls else DONE
 
     def _missed(self, step: Step, warp: Warp, barriers: Sequence[Mbarrier], parity: int) -> None:
         """A wait for a phase that is known to be over, while the next one is over too: it comes too late."""
@@ -380,14 +375,14 @@ class Signals:
                 )  # fmt: skip
 
     def _leave(self, step: Step, warp: Warp, barrier: Mbarrier, wanted: int, lanes: int) -> None:
-        over, by_parity = barrier.over(warp), step.instr.row is not None and step.instr.row.has_operand("parity")
+        over, by_parity = barrier.over(warp), "parity" in step.facts.operands
         guaranteed = (over if over & 1 != wanted & 1 else over + 1) if by_parity else wanted + 1
         guaranteed = min(guaranteed, barrier.phase)
         learnt = guaranteed > over
         if guaranteed:
             seen, fenced = barrier.known[guaranteed - 1]
             known: Known = seen, fenced
-            if is_relaxed(step.instr):
+            if step.facts.is_relaxed:
                 warp.heard = warp.heard[0] | seen, warp.heard[1] | fenced
                 known = seen & self._state.events.starts, 0
             warp.learn(known, lanes)

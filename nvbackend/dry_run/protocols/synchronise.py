@@ -58,7 +58,7 @@ class ThreadBarriers:
         key = warp.cta, warp.index
         if key not in self._joined:
             id = number(step.value("id"), step.lanes)
-            has_count = step.instr.row.has_operand("threads")
+            has_count = "threads" in step.facts.operands
             count = number(step.value("threads"), step.lanes) if has_count else None
             promised = has_count and self._state.launch.promised(step.instr, "threads")
             if id is None or (has_count and count is None) or promised:
@@ -69,7 +69,7 @@ class ThreadBarriers:
             self._check(barrier, warp, comer)
             if said.waits:
                 self._joined[key] = barrier, barrier.phase
-            if step.instr.row.has_operand("predicate"):
+            if "predicate" in step.facts.operands:
                 barrier.holding.append(_holding(step))
             barrier.arrive(warp, comer, warp.tell(), WARP_SIZE)
             self._advance(barrier)
@@ -80,7 +80,7 @@ class ThreadBarriers:
             return BLOCKED
         del self._joined[key]
         warp.learn(barrier.known[phase])
-        if not step.instr.row.has_operand("predicate"):
+        if "predicate" not in step.facts.operands:
             return DONE
         known = barrier.reduced(phase, str(step.instr.row.axes["operation"]))
         return {"result": Named(step.cta, barrier.number, phase) if known is None else known}

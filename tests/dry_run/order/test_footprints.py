@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nvbackend.dry_run.facts import facts_of
 from nvbackend.dry_run.order.footprints import Access, Footprints
 from nvbackend.dry_run.seam import Step
 from nvbackend.dry_run.when import When
@@ -32,7 +33,7 @@ def _row(ptx: str) -> Row:
 
 
 def _accesses(instr: MachineInstr, **values: Any) -> list[Access]:
-    step = Step(instr, 0, (0,), ALL_LANES, lambda name, _nth=0: values[name], When)
+    step = Step(instr, 0, (0,), ALL_LANES, lambda name, _nth=0: values[name], When, facts_of(instr))
     return [*Footprints(1).of(step)]
 
 

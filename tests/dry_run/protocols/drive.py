@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from nvbackend.diagnostics import Location
+from nvbackend.dry_run.facts import facts_of
 from nvbackend.dry_run.protocols.run import Run
 from nvbackend.dry_run.seam import ALL_LANES, BLOCKED, UNKNOWN, Launch, Step
 from nvbackend.dry_run.when import When
@@ -63,16 +64,14 @@ class Drive:
         """A warp executes an instruction."""
         instr = self.instr(ptx, line, values, **(about or {}))
         given = {**dict(instr.immediates), **values}
-        return self.run.execute(
-            Step(instr, cta, warps or (warp,), lanes, lambda name, _nth=0: given.get(name, UNKNOWN), lambda: rounds)
-        )
+        value = lambda name, _nth=0: given.get(name, UNKNOWN)  # noqa: E731
+        return self.run.execute(Step(instr, cta, warps or (warp,), lanes, value, lambda: rounds, facts_of(instr)))
 
     def stuck(self, warp: int, ptx: str, *, cta: int = 0, line: object = 0, **values: Any) -> Step:
         """The step that a warp waits in."""
         instr = self.instr(ptx, line, values)
-        return Step(
-            instr, cta, (warp,), 1, lambda name, _nth=0: values.get(name, UNKNOWN), lambda: When(("step",), (1,))
-        )
+        value = lambda name, _nth=0: values.get(name, UNKNOWN)  # noqa: E731
+        return Step(instr, cta, (warp,), 1, value, lambda: When(("step",), (1,)), facts_of(instr))
 
     def end(self) -> list[str]:
         """All warps end: the rules of what was found."""
