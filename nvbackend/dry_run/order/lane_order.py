@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.dry_run.order.record import Part
 from nvbackend.isel.machine.function import MachineInstr
 
 _LANES = 32
@@ -31,14 +32,14 @@ class Moments:
         self.count = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Note:
-    """An instruction that reads or writes places of a CTA's memory, which is that of a shadow."""
+    """What lanes read or write of a CTA's memory, which is that of a shadow."""
 
     shadow: object
-    instr: MachineInstr
+    part: Part
     writes: bool
-    places: Any
+    lanes: int
 
 
 class LaneOrder:
@@ -58,6 +59,8 @@ class LaneOrder:
         self._last = (0, 0)
         """The lanes that told last, and the event, if nothing has come since."""
         self._notes: dict[int, list[Note]] = {}
+        self._reach: dict[tuple[object, bool], tuple[int, int]] = {}
+        """Of each shadow, between which addresses the lanes have written or read since they met, and more."""
 
     def meet(self) -> None:
         """All lanes have met: what they did before is ordered."""
@@ -65,6 +68,7 @@ class LaneOrder:
             self._moments, self._now, self._known, self._last = [], 0, None, (0, 0)
             self._told.clear()
             self._notes.clear()
+            self._reach.clear()
 
     @property
     def now(self) -> int:
@@ -130,13 +134,29 @@ class LaneOrder:
     def note(self, note: Note) -> None:
         """What accesses memory now."""
         self._notes.setdefault(self.now, []).append(note)
+        key, part = (note.shadow, note.writes), note.part
+        first, end = self._reach.get(key, (part.first, part.end))
+        self._reach[key] = min(first, part.first), max(end, part.end)
 
-    def noted(self, shadow: object, moment: int, wrote: bool, place: int) -> MachineInstr | None:
-        """The last that accessed a place in a moment."""
+    @property
+    def has_notes(self) -> bool:
+        """Whether anything was accessed since the lanes met."""
+        return bool(self._reach)
+
+    def may_meet(self, shadow: object, part: Part, *, writes: bool) -> bool:
+        """Whether the lanes may have accessed, since they met, what they access now: not where both are reads."""
+        for wrote in (True, False) if writes else (True,):
+            first, end = self._reach.get((shadow, wrote), (0, 0))
+            if first < part.end and part.first < end:
+                return True
+        return False
+
+    def noted(self, shadow: object, moment: int, wrote: bool, address: int) -> MachineInstr | None:
+        """The last that accessed an address in a moment."""
         alike = (
             note for note in reversed(self._notes.get(moment, ())) if (note.shadow, note.writes) == (shadow, wrote)
         )
-        return next((note.instr for note in alike if (note.places == place).any()), None)
+        return next((note.part.instr for note in alike if note.part.covers(address, 1)), None)
 
 
 @lru_cache(maxsize=256)

@@ -8,6 +8,7 @@ import numpy as np
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.order.lane_order import SEVERAL, LaneOrder, Note, numbers
+from nvbackend.dry_run.order.record import Part
 from nvbackend.isel.machine.function import MachineInstr
 
 _SHIFT = 1
@@ -26,63 +27,71 @@ class Exchange:
 
 
 class LaneShadow:
-    """For each granule of one CTA's memory, the lanes that last read and wrote it, and in which moment of a warp."""
+    """For each granule of one CTA's memory, the lanes that last read and wrote it, and in which moment of a warp.
+
+    Accesses wait in their order until a warp comes to where it may have been since its lanes met: most never do.
+    """
 
     def __init__(self, size: int) -> None:
         self._size = size
         count = (size >> _SHIFT) + 1
         self._written = np.zeros(count, np.int32)
         self._read = np.zeros(count, np.int32)
+        self._waiting: list[tuple[Note, int]] = []
 
-    def access(
-        self, instr: MachineInstr, writes: bool, addresses: Any, size: int, lanes: int, order: LaneOrder
-    ) -> Exchange | None:
+    def access(self, writes: bool, part: Part, lanes: int, order: LaneOrder) -> Exchange | None:
         """Lanes of a warp access memory: what another lane did there that does not come before it."""
-        places = self._places(addresses, size, lanes)
-        if places is None:
+        if not self._follows(part, lanes):
             return None
-        found = self._found(places, writes, lanes, order)
-        self._note(instr, writes, places, lanes, order)
+        found = self._found(part, writes, lanes, order)
+        self._wait(part, writes, lanes, order)
         return found
 
-    def land(self, instr: MachineInstr, addresses: Any, size: int, lanes: int, order: LaneOrder) -> None:
+    def land(self, part: Part, lanes: int, order: LaneOrder) -> None:
         """Each of the lanes has waited for what it copied here: to the others that is a write of now."""
-        places = self._places(addresses, size, lanes)
-        if places is not None:
-            self._note(instr, True, places, lanes, order)
+        if self._follows(part, lanes):
+            self._wait(part, True, lanes, order)
 
-    def _note(self, instr: MachineInstr, writes: bool, places: Any, lanes: int, order: LaneOrder) -> None:
-        stamps = np.broadcast_to((order.now << _BITS | numbers(lanes))[:, None], places.shape)
-        if writes:
+    def look(self, writes: bool, part: Part, lanes: int, order: LaneOrder) -> Exchange | None:
+        """Each of the lanes issues an operation: what another lane did there that does not come before it."""
+        may = order.may_meet(self, part, writes=writes) and self._follows(part, lanes)
+        return self._found(part, writes, lanes, order) if may else None
+
+    def _follows(self, part: Part, lanes: int) -> bool:
+        """Whether each lane accesses granules of its own, all of them of this memory."""
+        is_one = isinstance(part.addresses, int) or len(part.addresses) == lanes.bit_count()
+        return is_one and not part.bits & ((1 << _SHIFT) - 1) and part.first >= 0 and part.end <= self._size
+
+    def _wait(self, part: Part, writes: bool, lanes: int, order: LaneOrder) -> None:
+        note = Note(self, part, writes, lanes)
+        self._waiting.append((note, order.now))
+        order.note(note)
+
+    def _note(self, note: Note, now: int) -> None:
+        """What is accessed in a moment."""
+        places = _places(note.part, note.lanes)
+        stamps = (now << _BITS | numbers(note.lanes))[:, None]
+        if note.writes:
             self._written[places] = stamps
             lost = self._written[places] != stamps
             if lost.any():
                 self._written[places[lost]] = 0  # who writes it last is another question
             self._read[places] = 0
-        else:
-            several = order.now << _BITS | SEVERAL
-            others = (self._read[places] >> _BITS == order.now) & (self._read[places] != stamps)
-            self._read[places] = marks = np.where(others, several, stamps)
-            together = self._read[places] != marks
-            if together.any():
-                self._read[places[together]] = several
-        order.note(Note(self, instr, writes, places))
+            return
+        several, before = now << _BITS | SEVERAL, self._read[places]
+        others = (before >> _BITS == now) & (before != stamps)
+        self._read[places] = marks = np.where(others, several, stamps)
+        together = self._read[places] != marks
+        if together.any():
+            self._read[places[together]] = several
 
-    def look(self, writes: bool, addresses: Any, size: int, lanes: int, order: LaneOrder) -> Exchange | None:
-        """Each of the lanes issues an operation: what another lane did there that does not come before it."""
-        places = self._places(addresses, size, lanes)
-        return None if places is None else self._found(places, writes, lanes, order)
-
-    def _places(self, addresses: Any, size: int, lanes: int) -> Any:
-        """The granules of each lane; None where they are not followed."""
-        first = np.full(lanes.bit_count(), addresses, np.int64) if isinstance(addresses, int) else addresses
-        if (size | int(np.bitwise_or.reduce(first))) & ((1 << _SHIFT) - 1) or len(first) != lanes.bit_count():
+    def _found(self, part: Part, writes: bool, lanes: int, order: LaneOrder) -> Exchange | None:
+        if not order.may_meet(self, part, writes=writes):
             return None
-        if first.min() < 0 or first.max() + size > self._size:
-            return None
-        return (first >> _SHIFT)[:, None] + np.arange(size >> _SHIFT)
-
-    def _found(self, places: Any, writes: bool, lanes: int, order: LaneOrder) -> Exchange | None:
+        for note, moment in self._waiting:
+            self._note(note, moment)
+        self._waiting.clear()
+        places = _places(part, lanes)
         found = self._other(self._written, places, lanes, True, order)
         return found or (self._other(self._read, places, lanes, False, order) if writes else None)
 
@@ -92,5 +101,12 @@ class LaneShadow:
         if not wrong.any():
             return None
         place, moment = int(places[wrong][0]), int(there[wrong][0]) >> _BITS
-        earlier = order.noted(self, moment, wrote, place)
+        earlier = order.noted(self, moment, wrote, place << _SHIFT)
         return None if earlier is None else Exchange(earlier, wrote, place << _SHIFT)
+
+
+def _places(part: Part, lanes: int) -> Any:
+    """The granules of each lane."""
+    one = isinstance(part.addresses, int)
+    first = np.full(lanes.bit_count(), part.addresses, np.int64) if one else part.addresses
+    return (first >> _SHIFT)[:, None] + np.arange(part.size >> _SHIFT)

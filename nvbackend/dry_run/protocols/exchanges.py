@@ -46,25 +46,24 @@ class Exchanges:
     def access(self, step: Step, cta: int, access: Access) -> None:
         """Lanes read or write memory of a CTA by ordinary instructions."""
         shadow, order = self._state.memory.lanes[cta], self._state.warp(step).order
-        found = shadow.access(step.instr, access.writes, access.part.addresses, access.part.size, step.lanes, order)
+        found = shadow.access(access.writes, access.part, step.lanes, order)
         if found is not None:
             self._report(step, access, found)
 
     def issue(self, step: Step, ctas: Sequence[int], access: Access) -> None:
         """Each of several lanes issues an operation, which accesses memory of CTAs."""
-        if step.lanes & step.lanes - 1 == 0:
+        order = self._state.warp(step).order
+        if step.lanes & step.lanes - 1 == 0 or not order.has_notes:
             return
-        part, order = access.part, self._state.warp(step).order
         for cta in ctas:
-            found = self._state.memory.lanes[cta].look(access.writes, part.addresses, part.size, step.lanes, order)
+            found = self._state.memory.lanes[cta].look(access.writes, access.part, step.lanes, order)
             if found is not None:
                 self._report(step, access, found)
 
     def land(self, warp: Warp, operation: Operation) -> None:
         """Each lane has waited for its part of an operation, about which an mbarrier has told nothing."""
         for cta, part in operation.writes if not operation.bit & warp.seen else ():
-            shadow = self._state.memory.lanes[cta]
-            shadow.land(operation.instr, part.addresses, part.size, operation.lanes, warp.order)
+            self._state.memory.lanes[cta].land(part, operation.lanes, warp.order)
 
     def _report(self, step: Step, access: Access, found: Exchange) -> None:
         touch = touch_of(step.instr, access.part.operand)
