@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
-from nvbackend.dry_run.order.record import Part
+from nvbackend.dry_run.order.lane_order import numbers
+from nvbackend.dry_run.order.record import Part, Span, span_of
 from nvbackend.dry_run.order.shared_matrix import CHUNK, SharedMatrix, of_tcgen05, of_wgmma
 from nvbackend.dry_run.order.words import touch_of
-from nvbackend.dry_run.seam import RANK_SHIFT, Step, Unknown, Value
+from nvbackend.dry_run.seam import ALL_LANES, RANK_SHIFT, Step, Unknown, Value
 from nvbackend.dry_run.values.ranges import bounds
 from nvbackend.dry_run.values.unknown import differs_by_data_alone
 from nvbackend.intrinsics.row.row import RegisterClass
@@ -27,6 +29,8 @@ _ROW_BYTES = 32
 """Bytes of K that one multiplication takes of each row of A and B, where neither is sparse."""
 _WARPS, _ROWS = 4, 16
 """Of a warpgroup, and the rows of A that each warp multiplies."""
+_KIND_BITS = {"f16": 16, "tf32": 32, "i8": 8}
+"""Bits of the elements of a tcgen05.mma, of the kinds whose matrices are followed."""
 _PATTERN = 0x7FF
 """The bits of an address within two rows of the longest swizzle's pattern."""
 
@@ -53,10 +57,9 @@ def lanes_of(value: Value, lanes: int, first: int = 32) -> Any:
     if isinstance(value, (int, Unknown)):
         return value
     every = np.asarray(value)
-    if lanes == 0xFFFF_FFFF:
+    if lanes == ALL_LANES:
         return every[:first].astype(np.int64)
-    active = [lane for lane in range(first) if lanes >> lane & 1]
-    return every[active].astype(np.int64)
+    return every[numbers(lanes & (1 << first) - 1)].astype(np.int64)
 
 
 def multicast_mask(step: Step, ctas: int) -> int | None:
@@ -67,7 +70,7 @@ def multicast_mask(step: Step, ctas: int) -> int | None:
     row = step.instr.row
     if row is None or not row.semantics.multicast:
         return None
-    if not row.has_operand(facts.MASK):
+    if facts.MASK not in step.facts.operands:
         return (1 << ctas) - 1
     mask = number(step.value(facts.MASK), step.lanes)
     return -1 if mask is None else mask
@@ -88,9 +91,9 @@ class Footprints:
 
     def __init__(self, cluster: int) -> None:
         self._cluster = cluster
-        self._matrices: dict[tuple[int, int, int, int, bool, bool, int], Any] = {}
         self._names: dict[int, tuple[str, ...]] = {}
-        self._shared: dict[int, tuple[MemoryOperand, ...]] = {}
+        self._shared: dict[int, tuple[tuple[MemoryOperand, bool], ...]] = {}
+        """Of each instruction, what it accesses that may be shared memory, and whether a descriptor says where."""
         self._known: dict[tuple[int | bytes, ...], tuple[Access, ...]] = {}
         self.unknown = False
         """Whether a write went to a place that is not known."""
@@ -100,8 +103,8 @@ class Footprints:
         instr = step.instr
         names = self._names.get(id(instr))
         if names is None:
-            self._shared[id(instr)] = tuple(_in_shared(instr))
-            names = self._names[id(instr)] = tuple(_deciding(instr, self._shared[id(instr)]))
+            self._shared[id(instr)] = shared = tuple(_in_shared(instr))
+            names = self._names[id(instr)] = tuple(_deciding(instr, [said for said, _ in shared]))
         key: list[int | bytes] = [id(instr), step.lanes, step.cta % self._cluster]
         for name in names:
             value = step.value(name)
@@ -114,12 +117,8 @@ class Footprints:
         return found
 
     def _accesses(self, step: Step) -> Iterator[Access]:
-        for said in self._shared[id(step.instr)]:
-            row = step.instr.row
-            if row is not None and row.operand(said.name).register is RegisterClass.B64:
-                yield from self._descriptor(step, said)
-            else:
-                yield from self._plain(step, said)
+        for said, is_descriptor in self._shared[id(step.instr)]:
+            yield from (self._descriptor if is_descriptor else self._plain)(step, said)
 
     def _plain(self, step: Step, said: MemoryOperand) -> Iterator[Access]:
         instr = step.instr
@@ -176,85 +175,88 @@ class Footprints:
         if word is None:
             return
         instr = step.instr
-        if instr.semantics.multiplies and "shape" in instr.row.axes:  # type: ignore[union-attr]
-            found = self._of_wgmma(instr, said, word)
-        elif instr.semantics.multiplies:
-            found = self._of_tcgen05(instr, said, word)
+        assert instr.row is not None
+        is_wgmma = "shape" in instr.row.axes
+        matrix = (of_wgmma if is_wgmma else of_tcgen05)(word)
+        if matrix is None or not instr.semantics.multiplies:
+            found, swizzle = None, None
         else:
-            found = (word & 0x3FFF) * CHUNK
-        matrix = (of_wgmma if "shape" in instr.row.axes else of_tcgen05)(word)  # type: ignore[union-attr]
-        swizzle = matrix.swizzle if instr.semantics.multiplies and matrix is not None else None
-        if isinstance(found, tuple):
-            for warp, rows in enumerate(found):
-                yield Access(-1, said.writes, Part(instr, rows, CHUNK, said.name, found, swizzle), warp)
-        elif found is not None:
-            yield Access(-1, said.writes, Part(instr, found, CHUNK, said.name, swizzle=swizzle))
+            found, swizzle = (_of_wgmma if is_wgmma else _of_tcgen05)(instr, said, matrix), matrix.swizzle
+        if found is None:
+            start = (word & 0x3FFF) * CHUNK
+            yield Access(-1, said.writes, Part(instr, start, CHUNK, said.name, swizzle=swizzle))
+            return
+        tile = tuple(one.addresses for one in found) if len(found) > 1 else ()
+        for warp, (addresses, span) in enumerate(found):
+            part = Part(instr, addresses, CHUNK, said.name, tile, swizzle, span)
+            yield Access(-1, said.writes, part, warp if tile else None)
 
-    def _of_wgmma(self, instr: MachineInstr, said: MemoryOperand, word: int) -> Any:
-        assert instr.row is not None
-        axes = instr.row.axes
-        if axes.get("sparse") or not isinstance(said.extent, int):
-            return (word & 0x3FFF) * CHUNK
-        bits = axes[said.name[0]].bits  # type: ignore[attr-defined]
-        transposed = bool(instr.immediates.get(f"trans_{said.name[0]}", 0))
-        rows = said.extent // _ROW_BYTES
-        matrix = of_wgmma(word)
-        if matrix is None:
-            return (word & 0x3FFF) * CHUNK
-        if said.name == "a_desc" and not transposed and rows == _WARPS * _ROWS:
-            return tuple(self._chunks(matrix, rows, True, bits, warp) for warp in range(_WARPS))
-        return self._chunks(matrix, rows, not transposed, bits)
 
-    def _of_tcgen05(self, instr: MachineInstr, said: MemoryOperand, word: int) -> Any:
-        assert instr.row is not None
-        axes, packed = instr.row.axes, instr.words.get(INSTRUCTION_DESCRIPTOR)
-        start = (word & 0x3FFF) * CHUNK
-        matrix = of_tcgen05(word)
-        if packed is None or matrix is None or axes.get("sparse") or axes.get("weight_stationary"):
-            return start
-        kind = str(axes["kind"])
-        if kind not in ("f16", "tf32", "i8"):
-            return start
-        said_of = instruction_descriptor(packed, kind=kind)
-        first = said.name[0]
-        rows = (said_of.m if first == "a" else said_of.n) // (instr.semantics.cta_group or 1)
-        transposed = said_of.transpose_a if first == "a" else said_of.transpose_b
-        return self._chunks(matrix, rows, not transposed, {"f16": 16, "tf32": 32, "i8": 8}[kind])
+class _Chunks(NamedTuple):
+    """The addresses of chunks of a matrix, and their span."""
 
-    def _chunks(self, matrix: SharedMatrix, rows: int, k_major: bool, bits: int, warp: int = -1) -> Any:
-        """The addresses of the chunks, by those of the same matrix near the start of the memory; of one warp's rows."""
-        low = matrix.start & _PATTERN
-        key = (
-            low,
-            matrix.leading,
-            matrix.stride,
-            matrix.width << 3 | matrix.base,
-            matrix.pairs,
-            k_major,
-            (warp + 1) << 24 | rows << 8 | bits,
-        )
-        near = self._matrices.get(key)
-        if near is None:
-            moved = replace(matrix, start=low)
-            made = (
-                moved.rows_of_k(rows, _ROW_BYTES)
-                if k_major
-                else moved.columns_of_k(rows * bits // 8, _ROW_BYTES * 8 // bits)
-            )
-            made = made if warp < 0 else made[_ROWS * warp : _ROWS * (warp + 1)]
-            near = self._matrices[key] = np.array(sorted(set(made.ravel().tolist())), np.int64)
-        return near + (matrix.start - low)
+    addresses: Any
+    span: Span
+
+
+def _of_wgmma(instr: MachineInstr, said: MemoryOperand, matrix: SharedMatrix) -> list[_Chunks] | None:
+    """What a wgmma reads of a matrix, where each warp reads rows of its own by warps; None where that is not known."""
+    assert instr.row is not None
+    axes = instr.row.axes
+    if axes.get("sparse") or not isinstance(said.extent, int):
+        return None
+    bits = axes[said.name[0]].bits  # type: ignore[attr-defined]
+    transposed = bool(instr.immediates.get(f"trans_{said.name[0]}", 0))
+    rows = said.extent // _ROW_BYTES
+    if said.name == "a_desc" and not transposed and rows == _WARPS * _ROWS:
+        return [_chunks(matrix, rows, bits, warp, k_major=True) for warp in range(_WARPS)]
+    return [_chunks(matrix, rows, bits, k_major=not transposed)]
+
+
+def _of_tcgen05(instr: MachineInstr, said: MemoryOperand, matrix: SharedMatrix) -> list[_Chunks] | None:
+    """What a tcgen05.mma reads of a matrix; None where that is not known."""
+    assert instr.row is not None
+    axes, packed = instr.row.axes, instr.words.get(INSTRUCTION_DESCRIPTOR)
+    kind = str(axes["kind"])
+    if packed is None or axes.get("sparse") or axes.get("weight_stationary") or kind not in _KIND_BITS:
+        return None
+    said_of = instruction_descriptor(packed, kind=kind)
+    is_a = said.name[0] == "a"
+    rows = (said_of.m if is_a else said_of.n) // (instr.semantics.cta_group or 1)
+    transposed = said_of.transpose_a if is_a else said_of.transpose_b
+    return [_chunks(matrix, rows, _KIND_BITS[kind], k_major=not transposed)]
+
+
+@lru_cache(maxsize=1024)
+def _chunks(matrix: SharedMatrix, rows: int, bits: int, warp: int = -1, *, k_major: bool) -> _Chunks:
+    """The chunks of a matrix, by those of the same one near the start of the memory; of one warp's rows alone."""
+    low = matrix.start & _PATTERN
+    near, by = _near(replace(matrix, start=low), rows, bits, warp, k_major), matrix.start - low
+    first, last, low_bits = near.span
+    return _Chunks(near.addresses + by, Span(first + by, last + by, low_bits | by))
+
+
+@lru_cache(maxsize=256)
+def _near(matrix: SharedMatrix, rows: int, bits: int, warp: int, k_major: bool) -> _Chunks:
+    if k_major:
+        made = matrix.rows_of_k(rows, _ROW_BYTES)
+    else:
+        made = matrix.columns_of_k(rows * bits // 8, _ROW_BYTES * 8 // bits)
+    made = made if warp < 0 else made[_ROWS * warp : _ROWS * (warp + 1)]
+    addresses = np.unique(made).astype(np.int64)
+    return _Chunks(addresses, span_of(addresses))
 
 
 def _has(instr: MachineInstr, operand: str) -> bool:
     return instr.row is not None and instr.row.has_operand(operand)
 
 
-def _in_shared(instr: MachineInstr) -> Iterator[MemoryOperand]:
-    """What an instruction accesses that may be shared memory."""
+def _in_shared(instr: MachineInstr) -> Iterator[tuple[MemoryOperand, bool]]:
+    """What an instruction accesses that may be shared memory, and whether a descriptor says where."""
     for said in instr.semantics.memory:
-        if instr.row is None or instr.row.operand(said.name).register in _SHARED:
-            yield said
+        register = None if instr.row is None else instr.row.operand(said.name).register
+        if register is None or register in _SHARED:
+            yield said, register is RegisterClass.B64
 
 
 def _deciding(instr: MachineInstr, shared: Sequence[MemoryOperand]) -> Iterator[str]:
@@ -280,25 +282,27 @@ def _split(
 
     What is beyond the memory of all CTAs of the cluster is an access of the own CTA, far from what it has.
     """
-    if (np.asarray(addresses) >> RANK_SHIFT >= cluster).any():
+    span = span_of(addresses)
+    if span.last >> RANK_SHIFT >= cluster:
         if instr.row is not None and cluster > 1:
             return  # it may be a peer's, of a rank computed from parameters that the run chose
         far = np.array([far_from(own, address) for address in np.atleast_1d(addresses).tolist()])
         yield Access(-1, said.writes, Part(instr, far, size, said.name))
         return
+    first = span.first >> RANK_SHIFT
     if isinstance(addresses, int):
         is_box = said.writes and _has(instr, "tensor_map")
         swizzle = instr.facts.get(facts.SWIZZLE) if is_box else None
-        part = Part(instr, addresses & _OFFSETS, size, said.name, swizzle=swizzle)
-        yield Access(addresses >> RANK_SHIFT, said.writes, part)
+        yield Access(first, said.writes, Part(instr, addresses & _OFFSETS, size, said.name, swizzle=swizzle))
         return
     if not len(addresses):
         return
-    ranks = addresses >> RANK_SHIFT
-    first = int(ranks[0])
-    if (ranks == first).all():
-        yield Access(first, said.writes, Part(instr, addresses & _OFFSETS if first else addresses, size, said.name))
+    if span.last >> RANK_SHIFT == first:
+        there = addresses & _OFFSETS if first else addresses
+        span = Span(*(each & _OFFSETS for each in span))
+        yield Access(first, said.writes, Part(instr, there, size, said.name, span=span))
         return
+    ranks = addresses >> RANK_SHIFT
     for rank in sorted(set(ranks.tolist())):
         part = Part(instr, addresses[ranks == rank] & _OFFSETS, size, said.name)
         yield Access(rank, said.writes, part)

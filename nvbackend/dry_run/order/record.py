@@ -6,7 +6,7 @@ import functools
 import operator
 from collections.abc import Sequence
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,26 @@ from nvbackend.isel.machine.function import MachineInstr
 
 Places = Any
 """Granules of a shadow: a slice, or an array of their numbers."""
+_FEW = 64
+"""Numbers that Python looks through faster than NumPy."""
+
+
+class Span(NamedTuple):
+    """The least and the greatest of several addresses, and the bits of all of them."""
+
+    first: int
+    last: int
+    bits: int
+
+
+def span_of(addresses: Any) -> Span:
+    """The span of a number, or of an array."""
+    if isinstance(addresses, int):
+        return Span(addresses, addresses, addresses)
+    if len(addresses) > _FEW:
+        return Span(int(addresses.min()), int(addresses.max()), int(np.bitwise_or.reduce(addresses)))
+    every = addresses.tolist()
+    return Span(min(every), max(every), functools.reduce(operator.or_, every)) if every else Span(0, 0, 0)
 
 
 @dataclass(eq=False)
@@ -34,6 +54,9 @@ class Part:
     swizzle: int | None = None
     """The bytes of the pattern by which it is read or written, 0 without one; None where that is not known."""
 
+    span: Span | None = None
+    """That of the addresses, where it is known already."""
+
     first: int = field(init=False)
     """The least address."""
     end: int = field(init=False)
@@ -44,13 +67,7 @@ class Part:
     """Whether it is known to stay in its allocation, whose name was learnt from it."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.addresses, int):
-            self.first = last = every = self.addresses
-        elif len(self.addresses):
-            addresses = self.addresses.tolist()
-            self.first, last, every = min(addresses), max(addresses), functools.reduce(operator.or_, addresses)
-        else:
-            self.first = last = every = 0
+        self.first, last, every = self.span or span_of(self.addresses)
         self.end, self.bits = last + self.size, every | self.size
         self._granules: dict[int, Places] = {}
 
@@ -84,7 +101,7 @@ class Part:
         return (self._of(among) if among.any() else None), self._of(~among)
 
     def _of(self, chosen: Any) -> Part:
-        return replace(self, addresses=self.addresses[chosen], is_inside=self.is_inside)
+        return replace(self, addresses=self.addresses[chosen], span=None, is_inside=self.is_inside)
 
     def covers(self, address: int, bytes: int) -> bool:
         """Whether it touches any of the bytes."""

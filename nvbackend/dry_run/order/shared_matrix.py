@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,7 @@ class SharedMatrix:
         return address ^ moved
 
 
+@lru_cache(maxsize=1024)
 def of_wgmma(word: int) -> SharedMatrix | None:
     """What the descriptor of a wgmma operand says, None for a word that says nothing."""
     try:
@@ -74,6 +76,7 @@ def of_wgmma(word: int) -> SharedMatrix | None:
     )
 
 
+@lru_cache(maxsize=1024)
 def of_tcgen05(word: int) -> SharedMatrix | None:
     """What the descriptor of a tcgen05 operand says, None for a word that says nothing or gives LBO as an address."""
     try:
