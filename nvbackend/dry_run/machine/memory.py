@@ -21,6 +21,11 @@ class SharedNumbers:
         self._cluster = cluster
         self._known: dict[tuple[int, int], tuple[int, Any]] = {}
 
+    @property
+    def has_known(self) -> bool:
+        """Whether any number is known."""
+        return bool(self._known)
+
     def fresh(self, bits: int) -> Expression:
         """A new value of so many bits, equal to no other."""
         self._values += 1

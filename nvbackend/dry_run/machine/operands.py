@@ -66,12 +66,13 @@ def give(fiber: Fiber, recorded: Recorded, outputs: Mapping[str, Any]) -> None:
         return
     row, is_atomic = recorded.instr.row, recorded.instr.semantics.atomic
     for name, slots in recorded.outputs.items():
-        for index, slot in enumerate(slots):
-            known = outputs.get(name, UNKNOWN) if index == 0 else UNKNOWN
-            if row is not None and (is_atomic or isinstance(known, Named)):
+        known = outputs.get(name, UNKNOWN)
+        for slot in slots:
+            if row is not None and (is_atomic or type(known) is Named):
                 bits = row.operand(name).register.element.bits
-                known = fiber.numbers.named(bits, known) if isinstance(known, Named) else fiber.fresh(bits)
+                known = fiber.numbers.named(bits, known) if type(known) is Named else fiber.fresh(bits)
             fiber.registers[slot] = known
+            known = UNKNOWN
 
 
 def _load(fiber: Fiber, recorded: Recorded, word: int) -> None:

@@ -134,9 +134,15 @@ def _elect(_axes: dict[str, object]) -> Own:
         there = members & mask if type(members) is int and members & mask else mask
         # Any lane may be elected (PTX ISA 9.7.13.9): the last one is not the lane 0 that programs may take it for.
         leader = there.bit_length() - 1
-        return {"leader": leader, "elected": np.equal(LANE, leader).astype(np.uint64)}
+        return {"leader": leader, "elected": _only(leader)}
 
     return run
+
+
+@lru_cache(maxsize=LANES)
+def _only(leader: int) -> Any:
+    """1 in one lane, 0 in the others."""
+    return np.equal(LANE, leader).astype(np.uint64)
 
 
 def _shuffle(axes: dict[str, object]) -> Own:

@@ -28,7 +28,7 @@ class Writes:
     def note(self, fiber: Fiber, recorded: Recorded, outcome: Outcome) -> None:
         """What an instruction with this outcome writes."""
         said, row = recorded.instr.semantics, recorded.instr.row
-        for operand in said.memory:
+        for operand in said.memory if self._numbers.has_known else ():
             if operand.writes and operand.name in recorded.inputs and row is not None:
                 address = fiber.registers[recorded.inputs[operand.name][0]]
                 size = bytes_written(fiber, recorded, operand)

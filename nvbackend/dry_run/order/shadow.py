@@ -218,9 +218,11 @@ class Shadow:
 
 
 def _different(values: Any) -> list[int]:
+    """The numbers among `values`, which are few."""
     if not len(values):
         return []
     if len(values) <= 64:
         return list(set(values.tolist()))
     first = int(values[0])
-    return [first] if (values == first).all() else sorted(set(values.tolist()))
+    found: list[int] = [first] if (values == first).all() else np.flatnonzero(np.bincount(values)).tolist()
+    return found
