@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import compress, pairwise
+from operator import add
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.row import GUARD, Effect, RegisterClass, Row
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE, Proxy, Scope
 from nvbackend.isel.flow.accesses import Run
+from nvbackend.isel.flow.finished import kept_of_text
 from nvbackend.isel.flow.memory_uses import dense_extent, symbol_terms
 from nvbackend.isel.flow.paths import everyone, thread_count
 from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryTouch, RunTimeValues
@@ -115,16 +117,30 @@ class Footprints:
         key = run.places, threads
         if key not in self._spans:
             placed = self._placed(run)
-            self._spans[key] = None if placed is None else (placed[0], _merged(self._spans_of(placed[1], threads)))
+            self._spans[key] = None if placed is None else (placed[0], self._spans_of(placed[1], threads))
         return self._spans[key]
 
-    def _spans_of(self, accesses: Iterable[tuple[MemoryTouch, int]], threads: int) -> Iterator[Span]:
-        """Where accesses of so many bytes a thread are; those of one symbol are looked for once."""
-        starts: dict[str, set[int]] = {}
+    def _spans_of(self, accesses: Iterable[tuple[MemoryTouch, int]], threads: int) -> list[Span]:
+        """Where accesses of so many bytes a thread are; what is alike at several offsets is looked for once."""
+        places: dict[int, set[tuple[str, int]]] = {}
         for touch, size in accesses:
-            if touch.symbol not in starts:
-                starts[touch.symbol] = {start for _, start in self._starts(touch.symbol, threads)}
-            yield from ((touch.offset + start, touch.offset + start + size) for start in starts[touch.symbol])
+            places.setdefault(touch.offset, set()).add((touch.symbol, size))
+        alike: dict[frozenset[tuple[str, int]], list[int]] = {}
+        for offset, symbols in places.items():
+            alike.setdefault(frozenset(symbols), []).append(offset)
+        spans: list[Span] = []
+        for symbols_there, offsets in alike.items():
+            starts: dict[int, set[int]] = {}
+            for symbol, size in symbols_there:
+                starts.setdefault(size, set()).update(self._numbers(symbol, threads))
+            near = [span for size, several in starts.items() for span in _runs(several, size)]
+            spans += [(offset + start, offset + end) for offset in offsets for start, end in near]
+        return _merged(spans)
+
+    def _numbers(self, symbol: str, threads: int) -> Iterator[int]:
+        """The numbers of a symbol, whose place is known, in some of the threads."""
+        place = self._offset(symbol)
+        return compress(() if place is None else place[0], map(int, reversed(f"{threads & self._everyone:b}")))
 
     def _of_each(self, run: Run, threads: int) -> tuple[Terms, Sequence[ByteAccess]] | None:
         """The bytes that each of the threads may access."""
@@ -184,16 +200,24 @@ class Footprints:
     def _evaluate(self, symbol: str) -> tuple[Sequence[int], Terms] | None:
         if self._values is None:
             return None
-        numbers, terms = [0] * self._threads, []
+        numbers: Sequence[int] = []
+        terms: list[tuple[str, int]] = []
         for name, factor in symbol_terms(symbol):
             known = self._values.numbers(name)
             if known is not None:
-                numbers = [number + factor * register for number, register in zip(numbers, known, strict=True)]
+                scaled = known if factor == 1 else [factor * register for register in known]
+                numbers = [*map(add, numbers, scaled)] if numbers else scaled
             elif self._values.is_same(name):
                 terms.append((name, factor))
             else:
                 return None
-        return numbers, tuple(terms)
+        return numbers or [0] * self._threads, tuple(terms)
+
+
+@kept_of_text
+def footprints_of(function: MachineFunction) -> Footprints:
+    """The footprints of the runs of a function, by its own values."""
+    return Footprints(function)
 
 
 def _accesses(instr: MachineInstr, touch: MemoryTouch, starts: Sequence[int], crew: Crew) -> Iterator[ByteAccess]:
@@ -235,6 +259,20 @@ def _most_bytes_of_a_thread(instr: MachineInstr, touch: MemoryTouch) -> int | No
         return _LEAST
     is_own = row is None or not (Effect.CONVERGENT in row.effects or _is_descriptor(row, touch))
     return touch.bytes if is_own else None
+
+
+def _runs(starts: Iterable[int], size: int) -> list[Span]:
+    """The bytes of so many at each start, in spans that have a gap between them."""
+    runs: list[Span] = []
+    first = last = None
+    for start in sorted(starts):
+        if last is None or first is None:
+            first = start
+        elif start - last > size:
+            runs.append((first, last + size))
+            first = start
+        last = start
+    return runs if first is None or last is None else [*runs, (first, last + size)]
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:

@@ -16,7 +16,7 @@ from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import FenceOf, MbarrierUse, Scope
 from nvbackend.isel.flow.accesses import AccessKind, Run
 from nvbackend.isel.flow.finished import with_successors
-from nvbackend.isel.flow.footprints import Footprints
+from nvbackend.isel.flow.footprints import footprints_of
 from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.machine import facts
 from nvbackend.isel.protocols.mbarrier import rules
@@ -75,7 +75,7 @@ class LifeAnalysis:
 
     def __init__(self, function: MachineFunction, uses: Uses, cluster: int) -> None:
         self._function = function
-        self._footprints = Footprints(function)
+        self._footprints = footprints_of(function)
         self._uses = {use.site.position: use for use in uses.all}
         self._known = uses
         self._cluster = cluster

@@ -16,7 +16,7 @@ from nvbackend.isel.flow.accesses import AccessKind, Relation, Run, shared_acces
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.exclusive import exclusions_of
 from nvbackend.isel.flow.finished import finished, kept, with_successors
-from nvbackend.isel.flow.footprints import Footprints
+from nvbackend.isel.flow.footprints import Footprints, footprints_of
 from nvbackend.isel.flow.paths import coming
 from nvbackend.isel.machine.function import (
     Crew,
@@ -277,7 +277,7 @@ def reduce_function(function: MachineFunction) -> Reduced:
         instructions = [_ENTERED if site is None else site.instr for _, site in steps]
         reduced.blocks[name] = MachineBlock(name, instructions, block.successors, block.branch)
     crews = {name: block.crew for name, block in function.blocks.items()}
-    return Reduced(finished(reduced), events, runs, Footprints(function), crews, coming(function))
+    return Reduced(finished(reduced), events, runs, footprints_of(function), crews, coming(function))
 
 
 def _events(

@@ -8,7 +8,9 @@ may lie outside; of the others, not all. What depends on any other run-time valu
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import field
 from functools import cached_property
+from itertools import compress
 from operator import add
 
 from nvbackend.diagnostics import Diagnostic
@@ -48,6 +50,8 @@ class _Start:
 
     lowest: Sequence[int]
     highest: Sequence[int]
+    known: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """The ends of those threads that were asked for."""
 
     @cached_property
     def least(self) -> int:
@@ -58,6 +62,14 @@ class _Start:
     def most(self) -> int:
         """The highest of all threads."""
         return max(self.highest)
+
+    def ends(self, threads: int) -> tuple[int, int]:
+        """The lowest and the highest of some of the threads, a bit each."""
+        if threads not in self.known:
+            flags = [*map(int, reversed(f"{threads:b}"))]
+            lowest, highest = [*compress(self.lowest, flags)], [*compress(self.highest, flags)]
+            self.known[threads] = min(lowest), max(highest)
+        return self.known[threads]
 
     def outside(self, first: int, last: int) -> list[int]:
         """The threads that begin before `first` or after `last`."""
@@ -122,6 +134,11 @@ class _Bounds:
             return None
         if touch.offset + start.least >= 0 and touch.offset + start.most <= last:
             return None
+        crew = 0 if block.crew is None else block.crew.bits & (1 << self._threads) - 1
+        if crew:
+            least, most = start.ends(crew)
+            if touch.offset + least >= 0 and touch.offset + most <= last:
+                return None
         leaving = start.outside(-touch.offset, last - touch.offset)
         thread = next(iter(self._certain(block, instr, touch, leaving)), None)
         if thread is None:

@@ -21,7 +21,7 @@ from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.flow.accesses import AccessKind, Run, shared_accesses
 from nvbackend.isel.flow.dataflow import Site
-from nvbackend.isel.flow.footprints import Footprints, Overlap
+from nvbackend.isel.flow.footprints import Overlap, footprints_of
 from nvbackend.isel.flow.loops import Loop
 from nvbackend.isel.machine.function import Crew, MachineFunction, MemoryObject
 from nvbackend.isel.machine.words import with_line
@@ -84,7 +84,7 @@ class _Races:
 
     def __init__(self, function: MachineFunction, memory: set[MemoryObject]) -> None:
         self._pairs = Pairs(function, memory, _HAZARDS, acquires)
-        self._footprints = Footprints(function)
+        self._footprints = footprints_of(function)
         self._syncs = Syncs(function, self._pairs.sites)
 
     def find(self) -> Iterator[Race]:
