@@ -62,17 +62,20 @@ def parameter_type(kernel_name: str, name: str, annotation: Any) -> ParameterTyp
 
 def _check_class(name: str, annotation: Any, kind: ParameterType | ElementType) -> None:
     """kernel.parameter-fact where type checkers would take the parameter for another class than what arrives."""
+    stated = annotation.__origin__
+    if stated in (type(kind), Any):
+        return
+    if isinstance(kind, Scalar) and stated is kind.element:
+        return
+    if isinstance(stated, Pointer) and isinstance(kind, Pointer) and stated.element is kind.element:
+        return
+    # Only a class of the builder is left, or a mistake: a kernel on disk does without the import of all of it.
     from nvbackend.builder.core.memory import Address
     from nvbackend.builder.core.parameters import TensorMapParameter
     from nvbackend.builder.values.values import Value
 
     arrives = {Pointer: Address, TensorMap: TensorMapParameter}.get(type(kind), Value)
-    stated = annotation.__origin__
-    if isinstance(kind, Scalar) and stated is kind.element:
-        return
-    if isinstance(stated, Pointer) and isinstance(kind, Pointer) and stated.element is kind.element:
-        return
-    if stated not in (arrives, type(kind), Any):
+    if stated is not arrives:
         needs = f"{kind} arrives as {arrives.__name__}"
         advice = f"write Annotated[nvb.{arrives.__name__}, ...]"
         rules.PARAMETER_FACT.fail(name=name, given=annotation, needs=needs, advice=advice)

@@ -350,7 +350,7 @@ class KernelDefinition(NotLoaded):
             self.name,
             self.target,
             bounds,
-            self.parameters(constants) if self._depends else (),
+            self._types(constants) if self._depends else (),
             self._bound,
             self.math,
         )
@@ -372,29 +372,37 @@ class KernelDefinition(NotLoaded):
 
         The builder's annotation is left alone: it imports all of the builder, for a kernel that may be on disk.
         """
-        builder = next(iter(inspect.signature(self._function).parameters))
-        return any(map(has_function, annotations_of(self._function, but=(builder,)).values()))
+        return any(map(has_function, annotations_of(self._function, but=(self._builder,)).values()))
 
     def parameters(self, constants: Mapping[str, Any] | None = None) -> tuple[Parameter, ...]:
         """The kernel's parameters from the function's annotations (kernel.parameter for any other annotation).
 
         Types that depend on constants of the build are those for `constants`, and the defaults of the others.
         """
-        described = list(inspect.signature(self._function).parameters.values())[1:]
-        hints = annotations_of(self._function)
-        if any(map(has_function, hints.values())):
-            known = self._constants(constants or {})
-            hints = {name: without_functions(self._function, name, hint, known) for name, hint in hints.items()}
-        first = next(iter(inspect.signature(self._function).parameters))
-        if is_parameter_type(hints.get(first)):
+        first = self._builder
+        if is_parameter_type(annotations_of(self._function).get(first)):
             problem = f"its first parameter, {first}, gets the builder and cannot be a parameter of the kernel"
             advice = f"write def {self._function.__name__}(k, {first}, ...)"
             raise DiagnosticError([_function_fault(self.name, problem, advice, first_line(self._function))])
+        return self._types(constants or {})
+
+    def _types(self, constants: Mapping[str, Any]) -> tuple[Parameter, ...]:
+        """As `parameters`, without a look at the builder's annotation."""
+        described = list(inspect.signature(self._function).parameters.values())[1:]
+        hints = annotations_of(self._function, but=(self._builder,))
+        if any(map(has_function, hints.values())):
+            known = self._constants(constants)
+            hints = {name: without_functions(self._function, name, hint, known) for name, hint in hints.items()}
         return tuple(
             Parameter(parameter.name, parameter_type(self.name, parameter.name, hints.get(parameter.name)))
             for parameter in described
             if parameter.kind is not inspect.Parameter.KEYWORD_ONLY
         )
+
+    @property
+    def _builder(self) -> str:
+        """The name of the function's first parameter."""
+        return next(iter(inspect.signature(self._function).parameters))
 
 
 def _function_fault(kernel: str, problem: str, advice: str, at: Location) -> Diagnostic:

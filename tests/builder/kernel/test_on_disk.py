@@ -342,12 +342,24 @@ def kernel(k, out: nvb.Pointer[f32], *, n=2):
 compiled = kernel.compile(assemble=False, cache=nvb.Cache(Path(sys.argv[1])))
 print(json.dumps({"cached": compiled.cached, "ptx": compiled.ptx, "modules": sorted(sys.modules)}))
 """
+TYPED = (  # text that names classes of the builder, and types that depend on constants
+    ("\nimport json", "from __future__ import annotations\nimport json"),
+    ("import f32\nSIZES", "import f32, i32\nfrom typing import Annotated\nSIZES"),
+    ("def helper", "def box(n): return nvb.TensorMap(f32, box=(n, 4), swizzle=0)\ndef helper"),
+    ("(k, out: nvb.Pointer[f32]", "(k: nvb.KernelBuilder, out: Annotated[nvb.Pointer, nvb.Pointer(f32)], x: X, m: M"),
+    ('@nvb.kernel("sm_80"', 'X = Annotated[nvb.TensorMap, box]\n@nvb.kernel("sm_90"'),
+    ("def helper", "M = Annotated[i32, nvb.Scalar(i32)]\ndef helper"),
+)
 
 
-def test_a_fresh_process_builds_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("changes", [(), TYPED], ids=["plain", "typed"])
+def test_a_fresh_process_builds_nothing(changes: tuple[tuple[str, str], ...], tmp_path: Path) -> None:
     """Nor does it load the builder or LLVM; names are hashed in another way in each."""
-    program = tmp_path / "program.py"
-    program.write_text(textwrap.dedent(PROGRAM))
+    program, text = tmp_path / "program.py", textwrap.dedent(PROGRAM)
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    program.write_text(text)
 
     def run(seed: str) -> Any:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed}
@@ -363,7 +375,7 @@ def test_a_fresh_process_builds_nothing(tmp_path: Path) -> None:
     loaded_before |= {f"nvbackend.{name}" for name in ("codegen.ptxas", "intrinsics.row.row", "isel.machine.function")}
     assert loaded_before <= set(first["modules"])
     assert loaded_before.isdisjoint(second["modules"])
-    program.write_text(textwrap.dedent(PROGRAM).replace("rows = 4", "rows = 5"))
+    program.write_text(text.replace("rows = 4", "rows = 5"))
     third = run("1")
     assert "build" not in third["cached"]
     assert third["ptx"] != first["ptx"]
