@@ -14,6 +14,9 @@ from llvmlite import ir
 _LONG = 16
 """How many members make a struct type long."""
 
+# llvmlite makes its table of escapes with the first text, without a lock, and another thread would read a part of it.
+str(ir.Constant(ir.ArrayType(ir.IntType(8), 0), bytearray()))
+
 
 class NamingModule(ir.Module):  # type: ignore[misc]
     """A module whose long struct types have names; they are its own, where those of llvmlite are its context's."""
