@@ -17,7 +17,7 @@ from nvbackend.codegen.toolchain import find_ptxas
 from nvbackend.intrinsics.row.types import ELEMENT_TYPES
 from nvbackend.layout import Layout
 from nvbackend.signature import Im2col
-from tests.support.process import ROOT
+from tests.support.process import ROOT, python_output
 from tests.support.runtime import broken
 
 
@@ -137,3 +137,56 @@ def test_values_that_cannot_go_become_their_text() -> None:
     made = pickle.loads(pickle.dumps(given))
     assert made.values == {"value": "a local", "number": 3}
     assert str(made) == str(given)
+
+
+@nvb.kernel("sm_80", threads=lambda warps: 32 * warps)
+def configured(k: Any, out: nvb.Pointer[f32], *, warps: int = 1, value: float = 1.0, scale: Any = None) -> None:
+    out[k.thread_id()] = scale(k, k.const(value, f32)) if scale else value
+
+
+@nvb.function
+def doubled(k: Any, x: f32) -> f32:
+    return x + x
+
+
+def at_another_target(k: Any, out: nvb.Pointer[f32]) -> None:
+    out[k.thread_id()] = 3.0
+
+
+DEFINITIONS = {
+    "as decorated": configured,
+    "with constants": configured.with_(warps=2, value=2.0, scale=doubled, name="called"),
+    "of a function": nvb.kernel("sm_90a", threads=64, math=nvb.MathPolicy(ftz=True))(at_another_target),
+}
+COMPILES = """
+import pickle, sys
+from pathlib import Path
+for compile_ in pickle.loads(Path(sys.argv[1]).read_bytes()):
+    print(repr(compile_(assemble=False).ptx))
+"""
+
+
+def test_a_definition_goes_to_another_process(tmp_path: Path) -> None:
+    """As a bound method does, which is what an executor of processes is given."""
+    (tmp_path / "pickled").write_bytes(pickle.dumps([one.compile for one in DEFINITIONS.values()]))
+    printed = python_output(COMPILES, str(tmp_path / "pickled"))
+    assert printed.splitlines() == [repr(one.compile(assemble=False).ptx) for one in DEFINITIONS.values()]
+    assert pickle.loads(pickle.dumps((configured, doubled))) == (configured, doubled)
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_a_copied_definition_builds_the_same(name: str) -> None:
+    given = DEFINITIONS[name]
+    for made in (copy.copy(given), copy.deepcopy(given), pickle.loads(pickle.dumps(given))):
+        assert (made.name, repr(made), made.build()) == (given.name, repr(given), given.build())
+        assert made.with_(**({"warps": 3} if given is not DEFINITIONS["of a function"] else {})).build()
+
+
+def test_a_definition_that_no_import_finds_has_no_pickle() -> None:
+    @nvb.kernel("sm_80", threads=32)
+    def inside(k: Any, out: nvb.Pointer[f32]) -> None:
+        out[k.thread_id()] = 1.0
+
+    with pytest.raises(nvb.DiagnosticError, match=r"call\.pickle.*nothing is called .*<locals>\.inside"):
+        pickle.dumps(inside)
+    assert copy.deepcopy(inside).build() == inside.build()

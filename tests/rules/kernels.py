@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 from llvmlite import ir
 
 import nvbackend as nvb
@@ -23,6 +25,20 @@ def noun_called_as_if_it_were_an_instruction():
     k.barrier()  # breaks
     k.barrier.sync()  # keeps
     return k.finish()
+
+
+def _of_a_module(k, x: nvb.Pointer[f32]):
+    x[k.thread_id()] = 1.0
+
+
+@program("call.pickle")
+def pickle_of_a_kernel_that_a_call_makes():
+    def of_a_call(k, x: nvb.Pointer[f32]):
+        x[k.thread_id()] = 1.0
+
+    made = nvb.kernel("sm_90a", threads=32)(of_a_call)  # breaks
+    made = nvb.kernel("sm_90a", threads=32)(_of_a_module)  # keeps
+    pickle.dumps(made)
 
 
 @kernel("call.not-called")

@@ -12,6 +12,7 @@ from nvbackend.builder.functions.called import call
 from nvbackend.builder.functions.expanded import Source, expand
 from nvbackend.builder.functions.exported import CompiledFunction, compile_function
 from nvbackend.builder.functions.parameters import Declared, check_alignment, check_argument, declared
+from nvbackend.builder.kernel.by_name import ByName
 from nvbackend.builder.kernel.python_function import function_problem
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.function_rules import CALL, DECLARATION, RECURSION
@@ -59,7 +60,7 @@ def function(
 
 
 @user_facing
-class FunctionDefinition:
+class FunctionDefinition(ByName):
     """A function of the device, which is called with a builder and its arguments."""
 
     def __init__(self, function: Callable[..., Any], inline: bool, name: str | None) -> None:
@@ -74,6 +75,9 @@ class FunctionDefinition:
         self.name: str = called
         self.inline = inline
         self._known: Declared | None = None
+
+    def _made_of(self) -> tuple[Any, ...]:
+        return self._function, self.inline, self.name
 
     def __call__(self, k: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call it at the present place of the builder `k`; returns its results."""

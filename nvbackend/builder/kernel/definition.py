@@ -21,6 +21,7 @@ from nvbackend.builder.kernel.annotations import (
     resolved,
     without_functions,
 )
+from nvbackend.builder.kernel.by_name import ByName
 from nvbackend.builder.kernel.check import Check, sizes_of
 from nvbackend.builder.kernel.garbage import rarely_collected
 from nvbackend.builder.kernel.not_called import not_called
@@ -97,7 +98,7 @@ def kernel(
 
 
 @user_facing
-class KernelDefinition(NotLoaded):
+class KernelDefinition(ByName, NotLoaded):
     """A function that builds a kernel, with its target and launch bounds."""
 
     def __init__(
@@ -197,10 +198,16 @@ class KernelDefinition(NotLoaded):
         """
         for constant in constants:
             self._check_constants({constant: None}, needed=False)
-        bound, chosen = {**self._bound, **constants}, self.name if name is None else name
+        return KernelDefinition(*self._with({**self._bound, **constants}, self.name if name is None else name))
+
+    def _made_of(self) -> tuple[Any, ...]:
+        return self._with(self._bound, self.name)
+
+    def _with(self, bound: dict[str, Any], name: str) -> tuple[Any, ...]:
+        """The arguments of a definition with these constants and this name."""
         bounds = self.threads, self.cluster, self.min_ctas, self.max_registers
-        more: dict[str, Any] = {"allow": self.allow, "math": self.math, "severity": self.severity, "rules": self.rules}
-        return KernelDefinition(self._function, self.target, *bounds, chosen, self.examples, bound, **more)
+        more = self.allow, self.math, self.severity, self.rules
+        return self._function, self.target, *bounds, name, self.examples, bound, *more
 
     def _bounds(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The launch bounds for constants of the build, each of its own or of its default."""
