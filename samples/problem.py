@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,10 +60,23 @@ def main(
     if forms:
         arguments.add_argument("form", choices=forms, nargs="?", default=forms[0], help=f"default {forms[0]}")
     gpu, simulator = (" ".join(map(str, one)) for one in (on_the_gpu, in_the_simulator))
-    arguments.add_argument("size", type=int, nargs="*", help=f"{sizes} (default {gpu}; {simulator} in the simulator)")
+
+    def number(word: str) -> int:
+        try:
+            return int(word)
+        except ValueError:
+            expected = f"; forms are: {', '.join(forms)}" if forms else ""
+            raise argparse.ArgumentTypeError(f"{word!r} is not a number{expected}") from None
+
+    arguments.add_argument(
+        "size", type=number, nargs="*", help=f"{sizes} (default {gpu}; {simulator} in the simulator)"
+    )
     arguments.add_argument("--show", choices=["machine", "ir", "ptx", "sass"], help="print this form of the kernel")
     arguments.add_argument("--simulate", action="store_true", help="run in the simulator, also where there is a GPU")
-    chosen = arguments.parse_args()
+    words = sys.argv[1:]
+    if forms and not set(words) & set(forms) and any(word.isdigit() for word in words):
+        words = [forms[0], *words]  # argparse would take the first number for the form
+    chosen = arguments.parse_args(words)
     if len(chosen.size) not in (0, len(on_the_gpu)):
         arguments.error(f"{sizes} are {len(on_the_gpu)} numbers, not {len(chosen.size)}")
     for extent, unit in zip(chosen.size, multiples or [1] * len(chosen.size), strict=False):

@@ -35,7 +35,11 @@ def problem(form: str, heads: int, rows: int) -> Problem:
 
     constants = FORMS[form].copy()
     length = constants.pop("long", rows)
-    depth, causal = constants.get("depth", 128), constants.get("causal", False)
+    depth, causal, share = constants.get("depth", 128), constants.get("causal", False), constants.get("share", 1)
+    if heads % share:
+        raise SystemExit(
+            f"{heads} heads of Q: each {share} share one of K and V, so there must be a multiple of {share}"
+        )
     chosen = choose(depth, length, causal=causal)
     one = problem_of(kernel(chosen, **constants), partial(launch, consumers=chosen.consumers), heads, rows, **constants)
     return replace(one, inputs=(*one.inputs, np.zeros(1, np.int32)))

@@ -41,8 +41,13 @@ FEW = 32
 def wide_ones(
     operand: nvb.ElementType = f16, result: nvb.ElementType = f16, *, batched: bool = False
 ) -> Iterator[Wide]:
-    """Tiles of 64 to 128 rows, as many stages as there is room for, with and without a cluster."""
+    """Tiles of 64 to 128 rows, as many stages as there is room for, with and without a cluster.
+
+    The epilogue stores whole lines, so of 8-bit results the least tiles are left out.
+    """
     for (consumers, columns), cluster in itertools.product(STEP, (1, 2)):
+        if columns * result.bits % LINE:
+            continue
         tile = 64 * consumers * columns * result.bits // 8
         parts = -(-tile // BUFFER)
         stage = (64 * consumers + columns) * LINE // 8

@@ -152,7 +152,14 @@ class Wide:
     def launch_of(
         self, m: int, n: int, depth: int, multiprocessors: int, *, batches: int = 1, scale: float = 1.0
     ) -> tuple[int, tuple[float, ...]]:
-        """The grid and the last arguments: no more CTAs than there are tiles, or multiprocessors."""
+        """The grid and the last arguments: no more CTAs than there are tiles, or multiprocessors.
+
+        Raises ValueError where the kernel is not for this depth, or has no place for the scale.
+        """
+        if 0 < self.tail < (self.for_depth(depth).tail or LINE // INSTRUCTION):
+            raise ValueError(f"the last step of K = {depth} is longer than this kernel's: use for_depth({depth})")
+        if scale != 1 and (self.operand.bits > 8 or self.operand.is_integer):
+            raise ValueError(f"products of {self.operand} are not scaled, by {scale}")
         tiles_m, tiles_n = self.tiles(m, n)
         grid = min(batches * tiles_m * tiles_n, multiprocessors // self.cluster * self.cluster)
         return grid, (scale, batches, tiles_m, tiles_n, -(-depth // self.depth))

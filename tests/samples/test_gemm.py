@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from nvbackend import e4m3, f16, s8, s32
 from samples.gemm import choice
-from samples.gemm.__main__ import FORMS, problem_for
+from samples.gemm.__main__ import FORMS, Form, problem_for, s8_matrix
 from samples.gemm.thin import Thin
 from samples.gemm.wide import Wide
 from samples.program import Device
@@ -21,6 +24,7 @@ EVERY = [
 ]
 
 
+COLUMNS = [columns for _, columns in choice.STEP]
 LITTLE, LARGE = (64, 64, 128), (8192, 8192, 8192)
 """Shapes with the least tile and the largest."""
 OTHERS = [
@@ -118,8 +122,53 @@ def test_few_tiles_share_the_depth():
     assert few.split > many.split
 
 
-def test_the_program_names_its_choice():
-    done = run_here(ROOT / "samples" / "gemm" / "__main__.py", "f16", "16", "144", "256", "--simulate")
+@pytest.mark.parametrize("result", [e4m3, s8, f16, s32], ids=str)
+def test_what_can_be_chosen_for_a_result_can_be_built(result):
+    """8-bit results have 128 of them in a line of the epilogue, so tiles of 64 and 192 columns cannot store them."""
+    operand = s8 if result.is_integer else e4m3
+    every = choice.candidates(200, 256, operand, result)
+    assert [one.columns for one in every[::2]] == ([128, 256, 128, 256] if result.bits == 8 else [*COLUMNS])
+    for one in every:
+        assert one.kernel.build(check=False).diagnostics == ()
+
+
+@pytest.mark.parametrize("result", [s8, s32], ids=str)
+def test_sums_of_integers_wrap_as_numpy_has_them(result):
+    form = Form(s8, result, s8_matrix, result.numpy_dtype().name)
+    problem = problem_for(choice.candidates(200, 256, s8, result)[0], 72, 144, 16, form)
+    wrapped = replace(problem, expected=problem.expected.astype("int64").astype(problem.output.dtype))
+    assert wrapped.error(problem.kernel.compile(assemble=False), Device("a test")) == 0
+
+
+def test_a_launch_that_the_kernel_is_not_for_is_refused():
+    one = Wide(64, 1, 1, 2).for_depth(80)
+    assert one.launch_of(64, 64, 80, 132) == one.launch_of(64, 64, 72, 132) == (1, (1.0, 1, 1, 1, 2))
+    with pytest.raises(ValueError, match=r"K = 128 is longer .*for_depth\(128\)"):
+        one.launch_of(64, 64, 128, 132)
+    with pytest.raises(ValueError, match=r"products of f16 are not scaled, by 0\.5"):
+        one.launch_of(64, 64, 80, 132, scale=0.5)
+    assert replace(one, operand=e4m3).for_depth(80).launch_of(64, 64, 80, 132, scale=0.5)[1][0] == 0.5
+
+
+@pytest.mark.parametrize("words", [("16", "144", "256"), ("f16", "16", "144", "256")], ids=" ".join)
+def test_the_program_names_its_choice(words):
+    done = run_here(ROOT / "samples" / "gemm" / "__main__.py", *words, "--simulate")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Thin(columns=16")
     assert ": equal to NumPy, largest error" in done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("sample", "words", "text"),
+    [
+        ("gemm", ("f8", "16", "144", "256"), "'f8' is not a number; forms are: f16, batch, e4m3, s8, tf32"),
+        ("gemm", ("100", "100", "100"), "of M, N and K, 100 should be a positive multiple of 16"),
+        ("gemm", ("16", "16"), "M, N and K are 3 numbers, not 2"),
+        ("attention", ("shared", "3", "100"), "3 heads of Q: each 2 share one of K and V"),
+    ],
+)
+def test_a_wrong_size_or_form_is_named(sample, words, text):
+    done = run_here(ROOT / "samples" / sample / "__main__.py", *words)
+    assert done.returncode != 0
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
