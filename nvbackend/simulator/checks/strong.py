@@ -31,6 +31,8 @@ _EVERYBODY = 3
 WEAK = ("weak", "", "nc")
 """The orders of accesses that order nothing."""
 Place = tuple[str, int, int]
+MOST_FLAGS = 16
+"""Of how many places two CTAs may have read each other's writes; of more the first are forgotten."""
 RELEASES_NOTHING = "it releases nothing, and no fence is between the write and it"
 ACQUIRES_NOTHING = "it acquires nothing, and no fence comes after it"
 
@@ -57,7 +59,6 @@ class _Hint:
     written: _Written
     read: Site
     readers: NDArray[np.int64]
-    place: Place
 
 
 def is_strong(access: Access) -> bool:
@@ -134,10 +135,10 @@ class Strong:
         self._clocks = clocks
         self._writers: dict[Place, dict[int, _Written]] = {}
         """Of each place: what the CTAs wrote there last."""
-        self._hints: dict[tuple[int, int], _Hint] = {}
-        """Of two CTAs, the later and the earlier: an access by which they met, without being ordered, and why not."""
-        self._met: dict[tuple[int, int], _Hint] = {}
-        """The same where it does order, for the warps of the two that access it."""
+        self._hints: dict[tuple[int, int], dict[Place, _Hint]] = {}
+        """Of two CTAs, the later and the earlier: accesses by which they met, without being ordered, and why not."""
+        self._met: dict[tuple[int, int], dict[Place, _Hint]] = {}
+        """The same where they do order, for the warps of the two that access it."""
 
     def before(self, access: Access) -> None:
         """What the access acquires. A reduction that gives nothing back reads nothing."""
@@ -175,7 +176,7 @@ class Strong:
     def have_met(self, first: int, second: int) -> bool:
         """Whether one of two CTAs has read what the other wrote, as a flag or in place of one."""
         pairs = (first, second), (second, first)
-        return any(pair in each for each in (self._hints, self._met) for pair in pairs)
+        return any(each.get(pair) for each in (self._hints, self._met) for pair in pairs)
 
     def hint(self, thread: int, warp: int, time: int) -> tuple[Rule, Site, str] | None:
         """An access by which a thread met the CTA of a source that did something at a time, and why it orders nothing.
@@ -184,14 +185,18 @@ class Strong:
         """
         earlier = self._clocks.cta_of(warp)
         ctas = thread // self._wave.cta_threads, earlier
-        hint = self._hints.get(ctas) or self._met.get(ctas)
         is_operation = warp >= self._clocks.warps
-        if hint is None or (hint.written.time < time and not is_operation):
-            return None  # a flag says nothing of what came later
+        known = (self._hints.get(ctas) or self._met.get(ctas) or {}).values()
+        # A flag says nothing of what came later. Of several the one is meant whose writer comes after the source.
+        hints = [each for each in reversed(known) if is_operation or each.written.time >= time]
+        if not hints:
+            return None
+        hint = max(hints, key=lambda each: (each.written.seen[warp] >= time, thread // WARP in each.readers))
         if is_operation:
             return (rules.FLAG_ORDER if hint.reason else rules.WRITE_IN_FLIGHT), hint.site, hint.reason
         published, is_other = hint.written.published, thread // self._wave.cta_threads != earlier
-        if is_other and published is not None and published[warp] < time and warp not in hint.written.warps:
+        seen = hint.written.seen[warp] >= time or warp in hint.written.warps
+        if is_other and published is not None and not seen:
             reason = "no barrier orders the access of the other warp before the release by the warp that writes it"
             return rules.FLAG_BARRIER, hint.written.site, reason
         acquired = self._clocks.rows[hint.readers, SEEN, warp]
@@ -208,10 +213,9 @@ class Strong:
 
     def hint_after_wait(self, cta: int, source: int, time: int) -> tuple[Rule, Site, str] | None:
         """An access by which a CTA met that of an operation, after a wait for its end, and why it orders nothing."""
-        hint = self._hints.get((cta, self._clocks.cta_of(source)))
-        if hint is None or hint.written.seen[source] < time:
-            return None
-        return rules.FLAG_ORDER, hint.site, hint.reason
+        hints = self._hints.get((cta, self._clocks.cta_of(source)), {}).values()
+        hint = next((each for each in reversed(hints) if each.written.seen[source] >= time), None)
+        return None if hint is None else (rules.FLAG_ORDER, hint.site, hint.reason)
 
     def _note_read(self, by: By, place: Place, cta: int, warps: NDArray[np.int64], acquires: bool) -> None:
         for writer, written in self._writers.get(place, {}).items():
@@ -220,11 +224,13 @@ class Strong:
             elif not acquires:
                 site, reason = by.site, ACQUIRES_NOTHING
             else:
-                self._met[cta, writer] = _Hint(by.site, "", written, by.site, warps, place)
-                if (before := self._hints.get((cta, writer))) is not None and before.place == place:
-                    del self._hints[cta, writer]
-                continue
-            self._hints[cta, writer] = _Hint(site, reason, written, by.site, warps, place)
+                site, reason = by.site, ""
+                self._hints.get((cta, writer), {}).pop(place, None)
+            of_two = (self._hints if reason else self._met).setdefault((cta, writer), {})
+            of_two.pop(place, None)
+            of_two[place] = _Hint(site, reason, written, by.site, warps)
+            if len(of_two) > MOST_FLAGS:
+                del of_two[next(iter(of_two))]
 
     def _places(self, access: Access, which: Mask | None = None) -> Iterator[tuple[Place, NDArray[np.int64], int]]:
         """The places, each with the warps of a CTA that access it; those of some of the addresses, where given."""

@@ -290,6 +290,45 @@ def test_one_warp_flags_for_the_others_where_a_barrier_is_between(changed: dict[
     assert _launched(BETWEEN_WARPS.format(**parts | changed), 2, 64) == wanted
 
 
+@pytest.mark.parametrize(
+    ("release", "acquire", "barrier", "wanted"),
+    [
+        ("release", "acquire", True, None),
+        ("relaxed", "acquire", True, r"simulator\.flag-order.* st\.relaxed\.gpu.*it releases nothing"),
+        ("release", "relaxed", True, r"simulator\.flag-order.* ld\.relaxed\.gpu.*it acquires nothing"),
+        ("release", "acquire", False, r"simulator\.flag-barrier.*no barrier orders the access of the other warp"),
+    ],
+)
+def test_of_the_flags_between_two_blocks_the_one_of_the_data_is_judged(release, acquire, barrier, wanted):
+    """Two pairs of warps hand over, each by a flag of its own and a barrier of its own, twice."""
+
+    @nvb.kernel("sm_90a", threads=128)
+    def pairs(k, data: nvb.Pointer[nvb.u32], flags: nvb.Pointer[nvb.u32], out: nvb.Pointer[nvb.u32]):
+        pair, thread = k.warp_id() // 2, k.thread_id() % 64
+        for turn in range(2):
+            mine, there = data + turn * 128 + pair * 64, flags + turn * 2 + pair
+            with k.if_(k.block_id() == 0):
+                mine[thread] = (thread + turn).to(nvb.u32)
+                if barrier:
+                    k.barrier.sync(1 + pair, 64)
+                with k.if_(thread == 0):
+                    there.store(1, order=release, scope="gpu")
+            with k.else_():
+                with k.if_(thread == 0), k.loop():
+                    k.break_if(there.load(order=acquire, scope="gpu")[0] == 1)
+                k.barrier.sync(1 + pair, 64)
+                out[turn * 128 + k.thread_id()] = mine[63 - thread]
+
+    loaded = nvb.runtime.load(pairs.compile(check=False), device="simulator")
+    arrays = [np.zeros(size, np.uint32) for size in (256, 4, 256)]
+    if wanted is None:
+        loaded.launch(2, *arrays)
+        assert (arrays[2] == np.add.outer([0, 0, 1, 1], np.arange(64)[::-1]).ravel()).all()
+        return
+    with pytest.raises(nvb.DiagnosticError, match=wanted):
+        loaded.launch(2, *arrays)
+
+
 LOCKED = """.version 9.0
 .target sm_90a
 .address_size 64
