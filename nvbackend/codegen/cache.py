@@ -72,6 +72,12 @@ class Cache:
     directory: Path | None
     limit: int = DEFAULT_LIMIT
 
+    def __post_init__(self) -> None:
+        if type(self.limit) is not int:
+            raise TypeError(self.limit)  # the boundary names the argument
+        if self.directory is not None:
+            object.__setattr__(self, "directory", Path(self.directory))
+
     @classmethod
     def default(cls) -> Cache:
         """The user's cache."""

@@ -42,7 +42,8 @@ PTX_TOO_NEW = Rule(
 CRASHED = Rule(
     id="ptxas.crash",
     message="ptxas {release} ended without an answer ({status}){said}",
-    fix="assemble with another opt_level (1 avoids a known crash of 13.5 on mbarrier.test_wait), or another ptxas",
+    fix="assemble with another ptxas_level, which is opt_level of nvb.codegen.assemble (1 avoids a known crash of 13.5 "
+    "on mbarrier.test_wait), or with another ptxas",
     why="An optimiser's bug ends ptxas on some valid PTX.",
     reference="ptxas 13.5 -O3, mbarrier.test_wait for sm_80, sm_86 and sm_89",
 )
@@ -63,7 +64,7 @@ LIMIT_IGNORED = Rule(
 )
 OPT_LEVEL_RANGE = Rule(
     id="ptxas.opt-level",
-    message="opt_level={given!r} is not one of ptxas's levels",
+    message="{argument}={given!r} is not one of ptxas's levels",
     fix="use 0, 1, 2 or 3",
     why="ptxas takes -O0 to -O3.",
     reference="ptxas --help (--opt-level)",
@@ -118,15 +119,18 @@ def assemble(
     come back as warnings.
     """
     tool = tool or find_ptxas()
-    check_request(opt_level, register_limit)
+    check_request(opt_level, register_limit, argument="opt_level")
     assembly = run_ptxas(ptx, target, tool, opt_level=opt_level, register_limit=register_limit)
     return interpret(assembly, ptx, tool, register_limit=register_limit)
 
 
-def check_request(opt_level: int, register_limit: int | None) -> None:
-    """What must hold before ptxas runs. Raises ptxas.opt-level, ptxas.register-limit-range."""
-    if type(opt_level) is not int or opt_level not in range(4):
-        OPT_LEVEL_RANGE.fail(given=opt_level)
+def check_request(level: int, register_limit: int | None, *, argument: str) -> None:
+    """What must hold before ptxas runs; `argument` is the level's name.
+
+    Raises ptxas.opt-level, ptxas.register-limit-range.
+    """
+    if type(level) is not int or level not in range(4):
+        OPT_LEVEL_RANGE.fail(argument=argument, given=level)
     if register_limit is not None and (type(register_limit) is not int or register_limit not in THREAD_REGISTERS):
         REGISTER_LIMIT_RANGE.fail(given=register_limit, lowest=THREAD_REGISTERS[0], highest=THREAD_REGISTERS[-1])
 

@@ -76,13 +76,18 @@ def full_grid(grid: Grid) -> tuple[int, int, int]:
     return x, y, z
 
 
+def is_argument(grid: object) -> bool:
+    """Whether it is an array, or the map of one, where a grid should be: the arguments after it are one too few."""
+    return hasattr(grid, "shape") or hasattr(grid, "arrays")
+
+
 def check_grid(signature: Signature, grid: Grid) -> Iterator[Diagnostic]:
     """What is wrong with `grid`, counted in CTAs: dimensions, range, and whether whole clusters fill it."""
     kernel, clusters = signature.name, signature.bounds.cluster_shape
     dimensions = grid_dimensions(grid)
     if dimensions is None:
         problem, advice = "a grid is an integer or one to three of them", "pass (x, y, z) in CTAs"
-        if hasattr(grid, "shape") or hasattr(grid, "arrays"):
+        if is_argument(grid):
             problem, advice = "the grid is missing: this is an argument of the kernel", "pass the grid first, in CTAs"
         yield GRID.diagnose(grid=reprlib.repr(grid), kernel=kernel, problem=problem, advice=advice)
         return

@@ -20,7 +20,7 @@ from nvbackend.runtime.arguments import Binder, Bound
 from nvbackend.runtime.arrays import describe
 from nvbackend.runtime.device import CudaDevice, Device, DeviceLimits, KernelLimits
 from nvbackend.runtime.driver import driver_errors, no_gpu_reason
-from nvbackend.runtime.launch import Grid, Launches, LaunchRecord, PreparedLaunch, watch
+from nvbackend.runtime.launch import Grid, Launches, LaunchRecord, PreparedLaunch, is_argument, watch
 from nvbackend.runtime.rules import (
     ARCHITECTURE,
     DEVICE_NAME,
@@ -165,6 +165,8 @@ class LoadedKernel(_Loaded, NoLaunches):
         launches = self._launches
         problems: list[Diagnostic] = []
         full, configuration = launches.shape(grid, problems)
+        if problems and is_argument(grid):
+            raise_all(problems)
         bound = self._binder.bind(arguments, handle)
         if problems or bound.problems:
             raise_all([*problems, *bound.problems])

@@ -186,6 +186,8 @@ def check_array(name: str, parameter: TensorMap, array: DeviceArray) -> Iterator
     for dimension, extent in enumerate(array.shape):
         if not 1 <= extent <= MAX_EXTENT:
             yield EXTENT.diagnose(name=name, extent=extent, dimension=dimension, most=MAX_EXTENT)
+    if 0 in array.shape:
+        return  # its strides mean nothing
     if parameter.im2col is not None:
         yield from check_area(name, parameter.im2col, array.shape)
     if array.pointer % ALIGNMENT:

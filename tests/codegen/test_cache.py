@@ -9,11 +9,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import nvbackend as nvb
 from nvbackend.codegen import cache as cache_module
 from nvbackend.codegen.cache import Cache, cache_key, default_directory, pack, unpack
 from tests.support.process import ROOT, python_output
@@ -103,6 +105,22 @@ def test_switched_off_it_keeps_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     cache.trim()
     cache.clear()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_may_be_a_text(tmp_path: Path) -> None:
+    cache: Any = Cache(str(tmp_path))  # type: ignore[arg-type]
+    assert cache == Cache(tmp_path)
+    cache.put(KEY, PAYLOAD)
+    assert Cache(tmp_path).get(KEY) == PAYLOAD
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [((False,), "directory"), ((3,), "directory"), ((None, "1GB"), "limit"), ((None, True), "limit")],
+)
+def test_what_is_no_directory_and_no_limit_is_refused_where_it_is_written(given: Any, named: str) -> None:
+    with pytest.raises(nvb.DiagnosticError, match=rf"call\.argument.*: Cache: {named} must be .*\n  at .*test_cache"):
+        nvb.Cache(*given)
 
 
 def test_a_directory_that_can_not_be_used_fails_no_build(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import nvbackend as nvb
 from nvbackend.codegen.cubin import Resources, is_cubin
 from nvbackend.codegen.ptxas import Assembly, assemble, interpret, parse_resources
 from nvbackend.codegen.toolchain import Tool, find_ptxas
@@ -281,6 +282,13 @@ def test_levels() -> None:
     with pytest.raises(DiagnosticError) as caught:
         assemble(CLEAN, HOPPER, opt_level=4)
     assert rules_of(caught) == ["ptxas.opt-level"]
+    assert "opt_level=4 is not" in str(caught.value)
+
+
+def test_a_level_is_called_as_the_caller_does() -> None:
+    k = nvb.KernelBuilder("k", "sm_90a", threads=32)
+    with pytest.raises(DiagnosticError, match=r"error\[ptxas\.opt-level\]: ptxas_level=4 is not"):
+        k.compile(ptxas_level=4)
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,9 @@ def test_an_argument_in_the_place_of_the_grid(argument: Any) -> None:
     message, fix = refused(argument)
     assert "the grid is missing: this is an argument of the kernel" in message
     assert fix == "pass the grid first, in CTAs"
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        LOADED.launch(argument)
+    assert [each.rule_id for each in caught.value.diagnostics] == ["launch.grid"], "no argument is missing besides"
 
 
 def refused(grid: Any) -> tuple[str, str | None]:

@@ -146,7 +146,7 @@ class _Stages:
         Its time leaves out what the caller does while ptxas runs.
         """
         start = time.perf_counter()
-        check_request(level, register_limit)
+        check_request(level, register_limit, argument="ptxas_level")
         key = cache_key(
             "ptxas",
             ptx=ptx,

@@ -18,5 +18,6 @@ def check_options(names: Iterable[str]) -> None:
             ARGUMENT.fail(
                 call="compile",
                 problem=f"got an unexpected keyword argument {name!r}",
-                advice=f"call it as compile({shown}), with those that are wanted",
+                advice=f"call it as compile({shown}), with those that are wanted; constants of the build come before: "
+                f"definition.with_({name}=...)",
             )

@@ -118,6 +118,8 @@ def test_what_is_refused() -> None:
     assert refused([first, 5]) == "module.kernels"
     assert refused(first) == "module.kernels"
     assert refused([first], unknown=1) == "call.argument"
+    with pytest.raises(DiagnosticError, match=r"constants .* before: definition\.with_\(factor=\.\.\.\)"):
+        nvb.compile_module([first], factor=2.0)
 
 
 @pytest.mark.parametrize("loaded", [False, True])
