@@ -11,9 +11,9 @@ from __future__ import annotations
 import dataclasses
 import operator
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError
-from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LateMethod", "dataclass"]
 
+_MAKING = threading.RLock()
 _Method = Callable[..., Any]
 _Fields = Sequence[Field[Any]]
 _ORDER = {"__lt__": operator.lt, "__le__": operator.le, "__gt__": operator.gt, "__ge__": operator.ge}
@@ -53,14 +54,19 @@ def _made(cls: Any, asked: dict[str, bool]) -> Any:
 class LateMethod:
     """A method of a class that is made when it is first asked for, and takes this one's place then."""
 
-    __slots__ = ("_make", "_name")
+    __slots__ = ("_make", "_name", "made")
 
     def __init__(self, name: str, make: Callable[[], _Method]) -> None:
         self._name = name
         self._make = make
+        self.made: _Method | None = None
+        """The method, after its first use."""
 
     def __get__(self, thing: object, owner: type) -> Any:
-        method: Any = self._make()
+        with _MAKING:
+            if self.made is None:
+                self.made = self._make()
+        method: Any = self.made
         for cls in owner.__mro__:
             if vars(cls).get(self._name) is self:
                 setattr(cls, self._name, method)
@@ -94,7 +100,7 @@ def _is_hashed(cls: Any, parameters: Any) -> bool:
 
 
 def _initialiser(cls: Any, fields: _Fields, *, frozen: bool) -> _Method:
-    outside: dict[str, object] = {"_set": object.__setattr__, "_FACTORY": _FACTORY}
+    outside: dict[str, object] = {"_object": object, "_FACTORY": _FACTORY}
     """What the text names, by its names."""
     arguments, keywords, body = ["self"], ["*"], []
     for field in fields:
@@ -111,7 +117,7 @@ def _initialiser(cls: Any, fields: _Fields, *, frozen: bool) -> _Method:
             continue
         if field.init:
             (keywords if field.kw_only else arguments).append(argument)
-        body.append(f"_set(self, {field.name!r}, {value})" if frozen else f"self.{field.name} = {value}")
+        body.append(f"_object.__setattr__(self, {field.name!r}, {value})" if frozen else f"self.{field.name} = {value}")
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     every = [*arguments, *(keywords if len(keywords) > 1 else ())]
@@ -159,9 +165,18 @@ _FACTORY = _Factory()
 
 
 def _printer(names: Sequence[str]) -> _Method:
-    @recursive_repr()
+    """As Python's, but for its decorator of another module, which says nothing of what it reads."""
+    printing: set[tuple[int, int]] = set()
+
     def printed(self: Any) -> str:
-        shown = ", ".join([f"{name}={getattr(self, name)!r}" for name in names])
+        key = id(self), threading.get_ident()
+        if key in printing:
+            return "..."
+        printing.add(key)
+        try:
+            shown = ", ".join([f"{name}={getattr(self, name)!r}" for name in names])
+        finally:
+            printing.discard(key)
         return f"{type(self).__qualname__}({shown})"
 
     return printed

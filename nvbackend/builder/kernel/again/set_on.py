@@ -15,6 +15,7 @@ from typing import Any
 
 from nvbackend.builder.kernel.again.constants import ATOMS, PACKAGE
 from nvbackend.builder.kernel.again.pure_names import NOT_SET, OF_EVERY_CLASS, is_trusted
+from nvbackend.diagnostics.classes.dataclass import LateMethod
 
 _OF_BUILDING = tuple(f"{PACKAGE}.{part}" for part in ("annotations", "builder", "math", "signature", "tiled"))
 _OF_COMPILING = f"{PACKAGE}.builder.kernel.definition"
@@ -39,7 +40,10 @@ def class_with_more() -> str:
 
 
 def _only_looked_at(members: types.MappingProxyType[str, Any], first: dict[str, Any]) -> bool:
-    """Whether the class differs only in what Python adds when it is inspected; `first` has that from then on."""
+    """Whether the class differs only in what is added when it is used or inspected; `first` has that from then on."""
+    for name, member in first.items():
+        if isinstance(member, LateMethod) and member.made is not None and members.get(name) is member.made:
+            first[name] = members[name]
     apart = members.keys() ^ first.keys()
     annotations = {**first, **members}.get("__annotations__") if "__annotations__" in apart else None
     same = {name: member for name, member in members.items() if name not in apart}
@@ -87,6 +91,8 @@ def _is_written(cls: type, is_field: bool, name: str, member: Any) -> bool:
     functions = list(_functions(member))
     if functions:
         return all(is_trusted(function.__globals__.get("__name__")) for function in functions)
+    if isinstance(member, LateMethod):
+        return True
     if isinstance(member, types.MemberDescriptorType | types.GetSetDescriptorType | types.WrapperDescriptorType):
         return True
     is_special = name.startswith("__") and name.endswith("__") and type(member) in ATOMS
