@@ -5,11 +5,13 @@ It multiplies on the GPU; without one that runs the kernel, or with `--simulate`
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nvbackend as nvb
+
+if TYPE_CHECKING:
+    import argparse
 
 Matrix = tuple[Any, Any]
 """A random matrix as the kernel reads it, an array or a tuple of them, and its elements in float32."""
@@ -136,6 +138,8 @@ def largest_error(result: Any, expected: Any) -> float:
 
 def _arguments(description: str | None, tile: Sequence[int]) -> argparse.Namespace:
     """`size` (M, N and K, or none), `show` (the form to print), `simulate`, and what is asked of the simulator."""
+    import argparse
+
     arguments = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     sizes = f"{ON_THE_GPU[0]} each, {' '.join(map(str, IN_THE_SIMULATOR))} in the simulator"
     arguments.add_argument("size", type=int, nargs="*", help=f"M N K (default {sizes})")

@@ -11,19 +11,21 @@ import operator
 from collections.abc import Callable
 from functools import cached_property
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.isel.machine.function import Crew
 from nvbackend.signature import Shape
 
-Numbers: TypeAlias = npt.NDArray[Any]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Numbers: TypeAlias = "npt.NDArray[Any]"
 """A number for each elected lane, rank and thread: np.uint64 or, of more than 64 bits, Python's integers."""
-Mask: TypeAlias = npt.NDArray[np.bool_]
+Mask: TypeAlias = "npt.NDArray[np.bool_]"
 Result: TypeAlias = "tuple[Numbers, Mask | None]"
 """Numbers, and where they are defined: None for everywhere."""
 
