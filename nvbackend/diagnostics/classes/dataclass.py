@@ -1,20 +1,22 @@
 """`dataclass` of Python, with less code to compile for a class: a fresh process makes hundreds of them.
 
 Python's own writes the text of each method, nine for some classes, and compiles them one by one. Here it finds the
-fields, and of the methods only `__init__` and `__hash__` are texts, compiled at their first use: the others are
-functions that are given the fields. The classes are dataclasses to all that asks: `fields`, `replace`,
-`inspect.signature`, `match`, `pickle`. Type checkers see Python's decorator.
+fields, and of the methods only `__init__` and `__hash__` are texts, compiled at their first use, one for all classes
+whose fields differ in names and defaults alone: the others are functions that are given the fields. The classes are
+dataclasses to all that asks: `fields`, `replace`, `inspect.signature`, `match`, `pickle`. Type checkers see Python's
+decorator.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import operator
-import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError
 from typing import TYPE_CHECKING, Any
+
+from nvbackend.diagnostics.classes.texts import compiled, numbered
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -101,45 +103,42 @@ def _is_hashed(cls: Any, parameters: Any) -> bool:
 
 def _initialiser(cls: Any, fields: _Fields, *, frozen: bool) -> _Method:
     outside: dict[str, object] = {"_object": object, "_FACTORY": _FACTORY}
-    """What the text names, by its names."""
-    arguments, keywords, body = ["self"], ["*"], []
-    for field in fields:
-        argument = value = field.name
-        default, factory = f"_default_{field.name}", f"_make_{field.name}"
-        if field.default is not MISSING:
-            outside[default] = field.default
-            argument, value = f"{argument}={default}", value if field.init else default
-        elif field.default_factory is not MISSING:
-            outside[factory] = field.default_factory
-            argument = f"{argument}=_FACTORY"
-            value = f"{factory}() if {value} is _FACTORY else {value}" if field.init else f"{factory}()"
+    defaults, keyword_defaults = list[object](), dict[str, object]()
+    places, keywords, body = list[str](), list[str](), list[str]()
+    for name, field in zip(numbered(len(fields)), fields, strict=True):
+        value, default = name, field.default
+        if field.default_factory is not MISSING:
+            outside[f"make{name}"], default = field.default_factory, _FACTORY
+            value = f"make{name}() if {name} is _FACTORY else {name}" if field.init else f"make{name}()"
+        elif not field.init and default is not MISSING:
+            outside[value := f"default{name}"] = default
         elif not field.init:
             continue
-        if field.init:
-            (keywords if field.kw_only else arguments).append(argument)
-        body.append(f"_object.__setattr__(self, {field.name!r}, {value})" if frozen else f"self.{field.name} = {value}")
+        if field.init and field.kw_only:
+            keywords.append(name)
+            if default is not MISSING:
+                keyword_defaults[field.name] = default
+        elif field.init:
+            places.append(name)
+            if default is not MISSING:
+                defaults.append(default)
+            elif defaults:
+                raise TypeError(f"non-default argument {field.name!r} follows default argument")
+        body.append(f"_object.__setattr__(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
-    every = [*arguments, *(keywords if len(keywords) > 1 else ())]
-    method = _compiled(cls, "__init__", every, body or ["pass"], outside)
+    arguments = ["self", *places, *(["*", *keywords] if keywords else [])]
+    own = [field.name for field in fields]
+    method: Any = compiled(cls, "__init__", arguments, body or ["pass"], own, outside)
+    method.__defaults__, method.__kwdefaults__ = tuple(defaults), keyword_defaults
     method.__annotations__ = {field.name: field.type for field in fields if field.init} | {"return": None}
-    return method
+    return _named(cls, "__init__", method)
 
 
 def _hash(cls: Any, fields: _Fields) -> _Method:
-    hashed = (field.name for field in fields if (field.compare if field.hash is None else field.hash))
-    return _compiled(cls, "__hash__", ["self"], [f"return hash(({''.join(f'self.{name}, ' for name in hashed)}))"], {})
-
-
-def _compiled(
-    cls: Any, name: str, arguments: Iterable[str], body: Iterable[str], outside: Mapping[str, object]
-) -> _Method:
-    """A method of the class whose text names what is `outside`."""
-    lines = "\n  ".join([f" def {name}({', '.join(arguments)}):", *body])
-    made: dict[str, Any] = {}
-    exec(f"def make({', '.join(outside)}):\n{lines}\n return {name}", vars(sys.modules[cls.__module__]), made)
-    method: _Method = made["make"](**outside)
-    return _named(cls, name, method)
+    hashed = [field.name for field in fields if (field.compare if field.hash is None else field.hash)]
+    values = "".join(f"self.{name}, " for name in numbered(len(hashed)))
+    return _named(cls, "__hash__", compiled(cls, "__hash__", ["self"], [f"return hash(({values}))"], hashed, {}))
 
 
 def _methods(parameters: Any, fields: _Fields) -> Iterator[tuple[str, _Method]]:

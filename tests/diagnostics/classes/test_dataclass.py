@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from nvbackend.diagnostics.classes import dataclass as module
+from nvbackend.diagnostics.classes import texts
 
 OURS: Any = vars(module)["dataclass"]
 Decorator = Callable[[Any], Any]
@@ -95,6 +96,18 @@ def _hashed(decorate: Decorator) -> Any:
     return decorate(Hashed)
 
 
+def _keyword(decorate: Decorator) -> Any:
+    class Keyword:
+        """Has a field with a default that is given by name, before one without."""
+
+        x: int = field(default=1, kw_only=True)
+        value: int
+        made: list[int] = field(default_factory=list, kw_only=True, hash=False)
+        last: int = 2
+
+    return decorate(Keyword)
+
+
 def _child(decorate: Decorator) -> Any:
     base = _points(decorate)
 
@@ -107,7 +120,7 @@ def _child(decorate: Decorator) -> Any:
     return decorate(Child)
 
 
-MAKERS = (_points, _empty, _single, _own, _hashed, _child)
+MAKERS = (_points, _empty, _single, _own, _hashed, _keyword, _child)
 ARGUMENTS: tuple[tuple[tuple[object, ...], dict[str, object]], ...] = (
     *(((), {}), ((1,), {}), ((2,), {}), ((float("nan"),), {}), ((1, "b"), {}), ((1, "a", 1.5, [2]), {})),
     *(((), {"x": 1}), ((), {"value": 1}), ((), {"x": 2, "tags": [1], "hidden": 4}), ((1, 2, 3, 4, 5, 6, 7), {})),
@@ -225,11 +238,11 @@ def test_an_object_in_itself_is_printed() -> None:
 
 
 def _texts_compiled(act: Callable[[], object]) -> int:
-    """How many texts Python compiles and runs for a call."""
+    """How many texts Python compiles for a call."""
     seen = []
 
     def note(_: object, event: str, function: object) -> None:
-        if event == "c_call" and function is exec:
+        if event == "c_call" and function in (exec, compile):
             seen.append(function)
 
     sys.setprofile(note)
@@ -243,6 +256,7 @@ def _texts_compiled(act: Callable[[], object]) -> int:
 def test_a_text_is_compiled_at_its_first_use() -> None:
     options = {"frozen": True, "slots": True, "order": True}
     made: list[Any] = []
+    texts._code.cache_clear()
     assert _texts_compiled(lambda: made.append(_points(OURS(**options)))) == 0
     for first in (1, 0):
         assert _texts_compiled(lambda: made.append(made[0](1))) == first
@@ -252,9 +266,51 @@ def test_a_text_is_compiled_at_its_first_use() -> None:
 
 
 def test_a_method_of_a_base_is_compiled_once() -> None:
+    texts._code.cache_clear()
     base = _points(OURS)
     child = type("Child", (base,), {})
     assert _texts_compiled(lambda: child(1)) == 1
     assert _texts_compiled(lambda: (child(1), base(1))) == 0
     assert inspect.isfunction(vars(base)["__init__"])
     assert "__init__" not in vars(child)
+
+
+def test_one_text_is_compiled_for_classes_that_differ_in_names() -> None:
+    @OURS(frozen=True)
+    class First:
+        """Its defaults and names are others than the next one's."""
+
+        a: int
+        b: str = "a"
+        c: list[int] = field(default_factory=list, kw_only=True)
+
+    @OURS(frozen=True)
+    class Second:
+        """Has a field called as a number that the text had for one."""
+
+        _1: int = 3
+        x: int = 4
+        c: set[int] = field(default_factory=set, kw_only=True)
+
+    texts._code.cache_clear()
+    assert _texts_compiled(lambda: First(1)) == 1
+    assert _texts_compiled(Second) == 0
+    assert (First(1), Second(2, c={1})) == (First(1, "a", c=[]), Second(_1=2, x=4, c={1}))
+    assert (repr(First(b="b", a=2)), repr(Second())) == (
+        f"{First.__qualname__}(a=2, b='b', c=[])",
+        f"{Second.__qualname__}(_1=3, x=4, c=set())",
+    )
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'a'"):
+        First()
+
+
+def test_a_field_without_a_default_after_one_with_it_is_refused() -> None:
+    @OURS
+    class Wrong:
+        """What type checkers refuse, too."""
+
+        a: int = 1
+        b: int  # type: ignore[misc]
+
+    with pytest.raises(TypeError, match="non-default argument 'b' follows default argument"):
+        Wrong(1, 2)
