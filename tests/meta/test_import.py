@@ -48,6 +48,30 @@ def test_types_and_targets_load_nothing_heavy() -> None:
     assert _heavy_after(f"from nvbackend import {', '.join(LIGHT_NAMES)}\nTarget.parse('sm_90a')") == set()
 
 
+FIRST_COMPILE = """
+import nvbackend as nvb
+from samples import hopper_gemm
+hopper_gemm.gemm.compile(assemble=False, cache=nvb.Cache.disabled())
+import sys
+print(*sys.modules)
+"""
+NOT_FOR_A_COMPILE = {
+    *("argparse", "difflib", "html", "numpy.ma", "numpy.typing"),
+    *(
+        f"{PACKAGE}.{part}"
+        for part in ("layout.pictures", "layout.drawing", "ptx", "simulator", "runtime", "lint", "cli")
+    ),
+    *(f"{PACKAGE}.codegen.{part}" for part in ("isolated", "register_hazards", "sass")),
+}
+"""What few programs need and takes long to import."""
+
+
+def test_a_compile_loads_nothing_that_it_does_not_need() -> None:
+    loaded = set(python_output(FIRST_COMPILE).split())
+    assert {"numpy", "llvmlite.binding", f"{PACKAGE}.dry_run.runs"} <= loaded  # the witness sees
+    assert loaded & NOT_FOR_A_COMPILE == set()
+
+
 def test_dataclasses_are_those_that_are_made_quickly() -> None:
     """Python's own decorator compiles several texts for a class, and a fresh process makes hundreds of classes."""
     makers = [

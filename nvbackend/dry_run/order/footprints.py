@@ -243,8 +243,14 @@ def _near(matrix: SharedMatrix, rows: int, bits: int, warp: int, k_major: bool) 
     else:
         made = matrix.columns_of_k(rows * bits // 8, _ROW_BYTES * 8 // bits)
     made = made if warp < 0 else made[_ROWS * warp : _ROWS * (warp + 1)]
-    addresses = np.unique(made).astype(np.int64)
+    addresses = _distinct(made.astype(np.int64))
     return _Chunks(addresses, span_of(addresses))
+
+
+def _distinct(addresses: Any) -> Any:
+    """Each once, in their order. `np.unique` imports the masked arrays of NumPy, which takes longer than a dry run."""
+    ordered = np.sort(addresses, axis=None)
+    return ordered[np.diff(ordered, prepend=-1) != 0]
 
 
 def _has(instr: MachineInstr, operand: str) -> bool:

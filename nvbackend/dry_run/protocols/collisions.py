@@ -68,7 +68,7 @@ class Collisions:
 
 def lost_sums(step: Step, access: Access) -> dict[str, Any]:
     """What is said of lanes that store sums of what they loaded where several store to one word; nothing if none do."""
-    words = len(np.unique(access.part.addresses))
+    words = len(set(np.ravel(access.part.addresses).tolist()))
     return _lost(step, step.lanes.bit_count(), words) if words < step.lanes.bit_count() else {}
 
 
