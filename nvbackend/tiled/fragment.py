@@ -5,7 +5,9 @@ That is registers, descriptors, or cells of tensor memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field, replace
+from functools import lru_cache
 from operator import index
 from typing import Any, NoReturn
 
@@ -13,7 +15,7 @@ from nvbackend.atoms import MmaAtom, Residency
 from nvbackend.diagnostics import printed, user_facing
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import ElementType, u8
-from nvbackend.intrinsics.words.smem_descriptor import UNIT, SmemDescriptor
+from nvbackend.intrinsics.words.smem_descriptor import UNIT, Major, SmemDescriptor
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor
 from nvbackend.layout import (
     AnyLayout,
@@ -31,9 +33,13 @@ from nvbackend.layout import (
     tiled_product,
 )
 from nvbackend.layout.algebra.inttuple import Dynamic, added, index_of, is_run_time, leaves, modes, nested_as
+from nvbackend.layout.algebra.layout import is_static
 from nvbackend.tiled.operand import MmaOperand
 from nvbackend.tiled.rules import FRAGMENT, THREAD
 from nvbackend.tiled.tensor_memory import tmem_cell, tmem_layout
+
+_TILES = 256
+"""So many tiles are remembered with their first descriptor: those of a kernel come again and again."""
 
 
 def check_thread(layout: Layout, thread: int, mma: object) -> None:
@@ -231,7 +237,7 @@ class Fragment:
         major = self.atom.a_major if self.operand is MmaOperand.A else self.atom.b_major
         # Elements of 4 and 6 bits with padding lie as those of a byte do.
         element = u8 if self.element.bits < memory_bits(self.atom) else self.element
-        first = smem_desc(major, self.tile, element, kind=kind).base if base is None else base
+        first = _first_descriptor(major, self.tile, element, kind) if base is None else base
         begun: DescriptorIterator = DescriptorIterator(first, self.layout, kind) + self.offset
         return begun
 
@@ -250,6 +256,27 @@ class Fragment:
 
     def __repr__(self) -> str:
         return f"Fragment({self.atom.name!r}, {self.operand}, {self.layout!r}, {self.offset!r})"
+
+
+def _first_descriptor(
+    major: Major, tile: AnyLayout, element: ElementType, kind: type[SmemDescriptor | Tcgen05SmemDescriptor]
+) -> SmemDescriptor | Tcgen05SmemDescriptor:
+    """That of the first operand of a partitioned tile. Raises what `smem_desc` raises."""
+    plain, offset = (tile.layout_b, tile.offset) if isinstance(tile, ComposedLayout) else (tile, 0)
+    find: Callable[..., SmemDescriptor | Tcgen05SmemDescriptor] = (
+        _descriptor_before if is_static(plain) and not isinstance(offset, Dynamic) else _descriptor
+    )
+    return find(major, tile, element, kind)
+
+
+def _descriptor(
+    major: Major, tile: AnyLayout, element: ElementType, kind: type[SmemDescriptor | Tcgen05SmemDescriptor]
+) -> SmemDescriptor | Tcgen05SmemDescriptor:
+    first: SmemDescriptor | Tcgen05SmemDescriptor = smem_desc(major, tile, element, kind=kind).base
+    return first
+
+
+_descriptor_before = lru_cache(maxsize=_TILES)(_descriptor)
 
 
 def memory_bits(atom: MmaAtom) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from nvbackend.diagnostics import user_facing
@@ -26,6 +27,7 @@ from nvbackend.layout import (
     size,
     zipped_divide,
 )
+from nvbackend.layout.algebra.layout import is_static
 from nvbackend.layout.algebra.simplify import flat_modes, from_flat
 from nvbackend.tiled.copy_atom import CopyAtom
 from nvbackend.tiled.copy_rules import FRAGMENT, THREADS, TILE
@@ -33,6 +35,9 @@ from nvbackend.tiled.fragment import Partition
 
 if TYPE_CHECKING:
     from nvbackend.layout.drawing.svg import Picture
+
+_CUTS = 256
+"""So many tiles are remembered with how they are cut: those of a kernel come again and again."""
 
 
 class Multiplier(Protocol):
@@ -197,6 +202,12 @@ class TiledCopy:
 
     def _cut(self, layout: Layout, tiler: tuple[int | Layout, ...], side: Layout) -> Layout:
         """The tile's threads and values as one side of the atom has them, composed with the layout."""
+        tilers = (each for each in tiler if isinstance(each, Layout))
+        if is_static(layout, side, self.layout_tv, self.atom.src_bits, self.atom.dst_bits, *tilers):
+            return _cut_before(self, layout, tiler, side)
+        return self._cut_anew(layout, tiler, side)
+
+    def _cut_anew(self, layout: Layout, tiler: tuple[int | Layout, ...], side: Layout) -> Layout:
         reference = self.atom.layout_ref_tv
         atoms = zipped_divide(self.layout_tv, (self.atom.threads, self.atom.values))
         own, rest = composition(atoms[0], _checked(composition(right_inverse(reference), side))), atoms[1]
@@ -268,6 +279,11 @@ class ThrCopy:
         if isinstance(layout, ComposedLayout):
             return Partition(layout.with_layout(lambda _: kept), offset)
         return Partition(kept, offset)
+
+
+@lru_cache(maxsize=_CUTS)
+def _cut_before(copy: TiledCopy, layout: Layout, tiler: tuple[int | Layout, ...], side: Layout) -> Layout:
+    return copy._cut_anew(layout, tiler, side)
 
 
 def _checked(layout: AnyLayout) -> Layout:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nvbackend.atoms import MmaAtom, Residency
@@ -27,6 +27,7 @@ from nvbackend.layout import (
     zipped_divide,
 )
 from nvbackend.layout.algebra.inttuple import leaves, modes, text
+from nvbackend.layout.algebra.layout import is_static
 from nvbackend.tiled.fragment import Fragment, Partition, make_fragment, place_of, thread_coordinate
 from nvbackend.tiled.operand import Beside, MmaOperand, operand_named
 from nvbackend.tiled.permutation import Permutation, permutations
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from nvbackend.layout.drawing.svg import Picture
 
 DIMENSIONS = "MNK"
+_CUTS = 256
+"""So many operands are remembered with how they are cut: those of a kernel come again and again."""
 AtomLayout: TypeAlias = "IntTuple | Layout"
 
 
@@ -226,6 +229,16 @@ class TiledMMA:
         return self._cut(operand, layout)
 
     def _cut(self, operand: MmaOperand, layout: Layout) -> Layout:
+        if self._is_static and is_static(layout):
+            return _cut_before(self, operand, layout)
+        return self._cut_anew(operand, layout)
+
+    @cached_property
+    def _is_static(self) -> bool:
+        permuted = (each for each in self.permutation_mnk if isinstance(each, Layout))
+        return is_static(self.atom_layout_mnk, *permuted)
+
+    def _cut_anew(self, operand: MmaOperand, layout: Layout) -> Layout:
         tv = operand.layout_of(self.atom)
         return self._cut_by(operand.value, layout, operand.places, self.atom_extents(operand), tv)
 
@@ -301,6 +314,11 @@ class TiledMMA:
 
     def __repr__(self) -> str:
         return f"make_tiled_mma({self.atom.name!r}, {self.atom_layout_mnk!r}, {self.permutation_mnk!r})"
+
+
+@lru_cache(maxsize=_CUTS)
+def _cut_before(mma: TiledMMA, operand: MmaOperand, layout: Layout) -> Layout:
+    return mma._cut_anew(operand, layout)
 
 
 def _part(cut: AnyLayout, layout: AnyLayout, places: tuple[int, int], vmnk: tuple[Any, Any, Any, Any]) -> Partition:

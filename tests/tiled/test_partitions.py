@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from nvbackend import DiagnosticError
 from nvbackend.atoms import Residency
-from nvbackend.layout import Layout, size
-from nvbackend.tiled import MmaOperand, TiledMMA, make_tiled_mma, reduction
+from nvbackend.intrinsics.row.types import f16
+from nvbackend.layout import Dynamic, Layout, size
+from nvbackend.tiled import MmaOperand, TiledMMA, make_tiled_copy_A, make_tiled_mma, reduction, universal_copy
 from nvbackend.tiled.fragment import Partition
 from nvbackend.tiled.operand import Beside
 from tests.tiled.simulation import atom_places, element, participants, product
@@ -240,3 +241,16 @@ def test_a_permutation_is_shown_where_there_is_one(permutation: Any, shown: str)
     mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 1, 1), permutation)
     assert str(mma) == f"SM80_16x8x16_F32F16F16F32_TN x (_2,_1,_1):(_1,_0,_0){shown}"
     assert str(make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (1, 1, 1))) == "SM80_16x8x16_F32F16F16F32_TN"
+
+
+@pytest.mark.parametrize("warps", [1, 2], ids=["known first", "known last"])
+def test_layouts_that_are_equal_and_print_differently_are_cut_apart(warps: int) -> None:
+    """What is known at run time only is equal to the number that it is near, and prints as what it is."""
+    known, unknown = Layout((64, 48), (48, 1)), Layout((64, 48), (Dynamic(48), 1))
+    mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (warps, 1, 1))  # one of its own for each order
+    copy = make_tiled_copy_A(universal_copy(f16, 16), mma)
+    for cut in (mma.get_slice(0).partition_A, copy.get_slice(0).partition_S):
+        order = (known, unknown) if warps == 1 else (unknown, known)
+        texts = {layout is known: str(cut(layout).plain) for layout in (*order, *order)}
+        assert texts[True].replace("_", "") == texts[False].replace("_", "")
+        assert texts[True].count("_") > texts[False].count("_")

@@ -169,6 +169,16 @@ def must_be_known(layout: Layout, operation: str) -> None:
         RUN_TIME.fail(operation=operation, layout=layout)
 
 
+def is_static(*layouts: Layout) -> bool:
+    """Whether all numbers are plain integers, so that layouts that are equal also print alike."""
+    return all(
+        type(number) is int
+        for layout in layouts
+        for numbers in (layout.shape, layout.stride)
+        for number in leaves(numbers)
+    )
+
+
 def check_count(layout: Layout) -> None:
     """Raises layout-algebra.limit where all indices together are too many to be listed."""
     count = product(layout.shape)
