@@ -147,7 +147,7 @@ class Address(Uncopied):
         offset = moved if self._offset is None else _plus(self._k, self._offset, moved)
         place = None if self._place is None else self._place.moved(self._k.places.step(moved.ir))
         if promised:
-            check_promise(self._k, offset.ir, self._root, align)
+            check_promise(self._k, offset.ir, self._root, align, self._alignment_after(step))
         return self._moved(self.element, align, offset, place)
 
     def _constant_step(self, step: float) -> Value:
@@ -322,8 +322,8 @@ def _plus(k: Core, a: Value, b: Value) -> Value:
     if y == 0:
         return a
     if x is not None and y is not None:
-        return k.wrap(wrapped_constant(x + y, a.type), a.type)
-    return k.wrap(k.llvm.add(a.ir, b.ir), a.type)
+        return k.wrap(wrapped_constant(x + y, a._type), a._type)
+    return k.wrap(k.llvm.add(a.ir, b.ir), a._type)
 
 
 def _number(value: ir.Value) -> int | None:

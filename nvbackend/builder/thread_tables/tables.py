@@ -281,7 +281,8 @@ class ThreadSet:
     @cached_property
     def of_cta(self) -> ThreadSet | None:
         """Those of one CTA; None where they are not the same in all."""
-        return self.in_cta(0) if (self.present == self.present[:, :1]).all() else None
+        same = self.present.shape[1] == 1 or (self.present == self.present[:, :1]).all()
+        return self.in_cta(0) if same else None
 
     def in_cta(self, rank: int) -> ThreadSet:
         """Those of the CTA of that rank."""
@@ -299,9 +300,10 @@ class ThreadSet:
     @cached_property
     def count(self) -> int | None:
         """How many they are; None where that depends on who is elected."""
-        return int(self._by_warp[0].sum()) if (self._by_warp == self._by_warp[:1]).all() else None
+        counts = self._by_warp
+        return int(counts[0].sum()) if len(counts) == 1 or (counts == counts[:1]).all() else None
 
-    @property
+    @cached_property
     def warps(self) -> int:
         """How many warps some of them may belong to."""
         return int((self._by_warp > 0).any(axis=0).sum())
@@ -315,9 +317,9 @@ class ThreadSet:
     @cached_property
     def is_exact(self) -> bool:
         """Whether they are the same threads whichever lane is elected."""
-        return bool((self.present == self.present[:1]).all())
+        return len(self.present) == 1 or bool((self.present == self.present[:1]).all())
 
-    @property
+    @cached_property
     def is_one_lane(self) -> bool:
         """Whether they are some, and no two of one warp."""
         return bool((self._by_warp <= 1).all()) and bool(self.present.any())
@@ -342,7 +344,7 @@ class ThreadSet:
     def values(self, numbers: Numbers) -> tuple[int, ...]:
         """Which of the `numbers`, by elected lane, rank and thread, some have for every elected lane, each once."""
         shape = np.broadcast_shapes(self.present.shape, numbers.shape)
-        present, wide = np.broadcast_to(self.present, shape)[:, 0], np.broadcast_to(numbers, shape)[:, 0]
+        present, wide = repeated(self.present, shape)[:, 0], repeated(numbers, shape)[:, 0]
         known: dict[int, None] = {}
         for start in range(0, shape[2], WARP_SIZE):
             warp = slice(start, start + WARP_SIZE)
@@ -351,7 +353,7 @@ class ThreadSet:
             known |= dict.fromkeys(number for number in rows[0] if number in certain)
         return tuple(known)
 
-    @property
+    @cached_property
     def candidates(self) -> list[list[int]] | None:
         """The threads of which each is one of those elected, or itself; None for other sets."""
         if not self.is_exact and not self.is_elected:
@@ -366,6 +368,11 @@ class ThreadSet:
         if not self.is_exact and not self.is_elected:
             return None
         return Crew(self.bits, not self.is_exact, anchor)
+
+
+def repeated(numbers: Numbers, shape: tuple[int, ...]) -> Numbers:
+    """`numbers` in this shape: along an axis where there is one of them, it is that of all places."""
+    return numbers if numbers.shape == shape else np.broadcast_to(numbers, shape)
 
 
 def bits_of(mask: Mask | np.bool_) -> int:

@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import and_, or_
 
-import numpy as np
 from llvmlite import ir
 
-from nvbackend.builder.thread_tables.tables import Cta, ThreadSet, signed
+from nvbackend.builder.thread_tables.tables import Cta, ThreadSet, repeated, signed
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import Completion, Scope, Semantics
@@ -53,7 +52,7 @@ class ClusterExecution:
         known = self._known(value)
         if known.numbers is None or known.where is not None or len(known.numbers) != 1:
             return None
-        table = np.broadcast_to(signed(known.numbers[0], value.type.width), (self.cluster, self._threads))
+        table = repeated(signed(known.numbers[0], value.type.width), (self.cluster, self._threads))
         return Numbers(lambda rank, thread: int(table[rank, thread]), known.certain < Scope.CTA)
 
     def _groups(self, guard: object) -> list[list[list[int]] | None]:
@@ -100,6 +99,8 @@ class ClusterExecution:
         """The mask of all threads of a CTA that execute it, None where they have several."""
         if mask is None:
             return None
+        if not mask.by_thread:
+            return mask.at(rank, 0) & _MASK
         targets = {number & _MASK for group in groups or [self._everyone] for number in mask.of(rank, group)}
         return targets.pop() if len(targets) == 1 else None
 
@@ -112,6 +113,9 @@ class ClusterExecution:
             return 0, 0, 0, (0,) * self.cluster
         if addressed is None:
             return count, None, 0, None
+        if not addressed.by_thread:
+            targets = self._inside(addressed.at(rank, 0))
+            return count, targets, targets, None if count is None else self._counted([addressed.at(rank, 0)], count)
         each = [addressed.of(rank, group) for group in groups or [self._everyone]]
         targets = self._inside(reduce(or_, set[int]().union(*each)))
         certain = self._inside(reduce(or_, (reduce(and_, by_group) for by_group in each)))
@@ -121,10 +125,10 @@ class ClusterExecution:
     def _inside(self, reached: int) -> int:
         return reached & (1 << self.cluster) - 1
 
-    def _counted(self, reached: Sequence[int]) -> tuple[int, ...]:
-        """How many times they reach each CTA."""
+    def _counted(self, reached: Sequence[int], times: int = 1) -> tuple[int, ...]:
+        """How many times they reach each CTA, where there are so many `times` as many."""
         return tuple(
-            sum((targets >> rank & 1) + (targets >> _TWICE + rank & 1) for targets in reached)
+            times * sum((targets >> rank & 1) + (targets >> _TWICE + rank & 1) for targets in reached)
             for rank in range(self.cluster)
         )
 

@@ -12,7 +12,7 @@ import numpy as np
 from llvmlite import ir
 
 from nvbackend.builder.scopes.blocks import Region
-from nvbackend.builder.thread_tables.tables import Cta, ThreadSet, bits_of, signed
+from nvbackend.builder.thread_tables.tables import Cta, ThreadSet, bits_of, repeated, signed
 from nvbackend.builder.value_tracking.cluster_execution import ClusterExecution
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.builder.value_tracking.results import constant_of, inputs, key_of, result_of, selected
@@ -252,7 +252,7 @@ class Execution:
         if never is None:
             return False
         leaders, ranks, _ = never.shape
-        wide = np.broadcast_to(~never, (leaders, ranks, self.cta.threads))
+        wide = repeated(~never, (leaders, ranks, self.cta.threads))
         return ThreadSet(wide.reshape(leaders * ranks, 1, self.cta.threads)).is_one_lane
 
     def count(self, rounds: Sequence[ir.Value], counter: ir.Value) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from nvbackend.builder.thread_tables.tables import Mask, Numbers, bits_of, signed
+from nvbackend.builder.thread_tables.tables import Mask, Numbers, bits_of, repeated, signed
 from nvbackend.builder.value_tracking.strides import Strided, joined, known_numbers, scope_of
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, Scope
 
@@ -118,13 +118,13 @@ class Known:
         """
         if self.numbers is None or not self.is_whole or self.numbers.shape[1] > 1:
             return None
-        true = np.broadcast_to(self.numbers[:, 0] != 0, (len(self.numbers), threads))
+        true = repeated(self.numbers[:, 0] != 0, (len(self.numbers), threads))
         return bits_of(true.all(axis=0)), bits_of(~true.any(axis=0))
 
     def never(self, threads: int, *, holds: bool) -> int:
         """The threads of a CTA, a bit each, for which a predicate certainly does not hold, or fail, in any CTA."""
         known = self.fails() if holds else self.holds()
-        return 0 if known is None else bits_of(np.broadcast_to(known, (*known.shape[:2], threads)).all(axis=(0, 1)))
+        return 0 if known is None else bits_of(repeated(known, (*known.shape[:2], threads)).all(axis=(0, 1)))
 
     def is_one_lane(self, threads: int) -> bool:
         """Whether a predicate holds in one lane of a warp at most."""
@@ -147,7 +147,7 @@ class Known:
             assert self.numbers is not None
             if self.numbers.shape[:2] == (1, 1):
                 numbers = self.numbers if width == 1 else signed(self.numbers, width)
-                self._signed = tuple(np.broadcast_to(numbers, (1, 1, threads))[0, 0].tolist())
+                self._signed = tuple(repeated(numbers, (1, 1, threads))[0, 0].tolist())
         return self._signed
 
 

@@ -27,7 +27,7 @@ _LARGEST = 1 << _BITS
 
 def scope_of(numbers: Numbers) -> Scope:
     """The largest scope over which these numbers, by elected lane, rank and thread, are the same."""
-    if (numbers == numbers[:1, :1, :1]).all():
+    if numbers.size == 1 or (numbers == numbers[:1, :1, :1]).all():
         return Scope.GRID
     if (numbers == numbers[:1, :, :1]).all():
         return Scope.CTA
@@ -59,7 +59,8 @@ class Strided:
     @property
     def constant(self) -> int | None:
         """The rest, where it is the same in all threads."""
-        return int(self.rest[0, 0, 0]) if (self.rest == self.rest[:1, :1, :1]).all() else None
+        same = self.rest.size == 1 or (self.rest == self.rest[:1, :1, :1]).all()
+        return int(self.rest[0, 0, 0]) if same else None
 
     @property
     def number(self) -> int | None:
@@ -76,7 +77,7 @@ class Strided:
 
     def within(self, scope: Scope) -> Strided:
         """The same where it is in common in groups of this `scope` alone."""
-        return replace(self, scope=min(self.scope, scope))
+        return self if self.scope <= scope else replace(self, scope=scope)
 
 
 _NONE = np.zeros((1, 1, 1), np.int64)
@@ -101,7 +102,7 @@ def strided(step: int, rest: Numbers | None, scope: Scope, *, positive: bool = F
     """The value of this step and rest, in the one way to write it; None where they are too large."""
     step = abs(step)
     rest = _NONE if rest is None else rest
-    if step >= _LARGEST or np.abs(rest).max() >= _LARGEST:
+    if step >= _LARGEST or (abs(int(rest[0, 0, 0])) if rest.size == 1 else np.abs(rest).max()) >= _LARGEST:
         return None
     return Strided(step, rest - step * (int(rest.min()) // step) if step else rest, scope, positive)
 
@@ -229,9 +230,9 @@ def computed(operation: str, left: Strided, right: Strided) -> Strided | None:
     result = _ARITHMETIC[operation](left, right)
     if result is None or operation == "sub":
         return result
-    if operation in _ONE_IS_ENOUGH:
-        return replace(result, positive=left.positive or right.positive)
-    return replace(result, positive=left.positive and right.positive)
+    either, both = left.positive or right.positive, left.positive and right.positive
+    positive = either if operation in _ONE_IS_ENOUGH else both
+    return result if result.positive is positive else replace(result, positive=positive)
 
 
 # -- comparisons ------------------------------------------------------------------------------------------------------

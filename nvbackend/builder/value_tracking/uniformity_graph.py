@@ -152,14 +152,12 @@ class Stores:
         for block in function.blocks:
             last = self._last[block.name] = {}
             for instruction in block.instructions:
-                slots = [used for used in instruction.operands if isinstance(used, ir.AllocaInstr)]
-                if slots:
-                    self._follow(instruction, slots, last)
+                self._follow(instruction, last)
 
-    def _follow(
-        self, instruction: ir.Instruction, slots: list[ir.AllocaInstr], last: dict[ir.AllocaInstr, ir.Value]
-    ) -> None:
-        """What an instruction does with the `slots` among its operands."""
+    def _follow(self, instruction: ir.Instruction, last: dict[ir.AllocaInstr, ir.Value]) -> None:
+        """What an instruction does with the slots among its operands."""
+        if isinstance(instruction, ir.ExtractValue):
+            return  # most instructions of a GEMM; no aggregate is a slot
         if isinstance(instruction, ir.StoreInstr):
             value, place = instruction.operands
             if isinstance(place, ir.AllocaInstr):
@@ -167,9 +165,11 @@ class Stores:
             if isinstance(value, ir.AllocaInstr):
                 self._escaped.add(value)
         elif isinstance(instruction, ir.LoadInstr):
-            self.before[instruction] = last.get(slots[0])
+            place = instruction.operands[0]
+            if isinstance(place, ir.AllocaInstr):
+                self.before[instruction] = last.get(place)
         else:
-            self._escaped.update(slots)
+            self._escaped.update([used for used in instruction.operands if isinstance(used, ir.AllocaInstr)])
 
     def last(self, block: str, slot: ir.AllocaInstr) -> ir.Value | None:
         """What `block` leaves in `slot`, None where it does not store there."""

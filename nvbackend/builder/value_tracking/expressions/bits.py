@@ -125,6 +125,9 @@ class Bits:
     def _sum(self, value: ir.Instruction, bit: int, depth: int) -> Form:
         left, right = value.operands
         negated = value.opname == "sub"
+        number = None if negated else _number(right)
+        if number is not None and not number & (2 << bit) - 1:
+            return self.at(left, bit, depth)  # nothing is added to this bit and those below it
         carries = self._carries.setdefault(value, [ONE if negated else ZERO])
 
         def terms(place: int) -> tuple[Form, Form]:
