@@ -31,9 +31,9 @@ MARK_OF_PLUMBING = "__nvbackend_plumbing__"
 _PLACES: ContextVar[tuple[Location, ...]] = ContextVar("places", default=())
 """The places that the code which is running was said to come from, innermost first."""
 
-_PASSED, _PASSED_INSTALLED, _ENTRANCE, _USERS, _INSTALLED, _PYTHONS, _COMPILERS = range(7)
-"""Whose a frame is: between the user's, also in an installed package; who runs the user's function; the user's; of an
-installed package, of Python's library, or of a compiler that says that its lines are not its user's."""
+_UNKNOWN, _PASSED, _PASSED_INSTALLED, _ENTRANCE, _USERS, _INSTALLED, _PYTHONS, _COMPILERS = range(8)
+"""Whose a frame is: not looked at; between the user's, also in an installed package; who runs the user's function; the
+user's; of an installed package, of Python's library, or of a compiler that says that its lines are not its user's."""
 _Line = tuple[str, int, str]
 """A file, the number of a line, and its function."""
 _Call = tuple[FrameType, TracebackType | None]
@@ -162,11 +162,13 @@ class CallerFrames:
 class CallerChain:
     """The user's frames that are running, for one place that asks again and again: whose code it is is kept."""
 
-    __slots__ = ("_kinds", "_locations")
+    __slots__ = ("_codes", "_kinds", "_locations")
 
     def __init__(self) -> None:
-        self._kinds: dict[int, tuple[int, CodeType]] = {}
-        """By the id of a frame's code, which is kept: another's would be the same after it."""
+        self._kinds: dict[int, int] = {}
+        """By the id of a frame's code."""
+        self._codes: list[CodeType] = []
+        """The codes, which are kept: another's id would be the same after one."""
         self._locations: dict[tuple[int, ...], Location] = {}
         """By the ids of the codes of the user's frames, each with its place in it."""
 
@@ -180,7 +182,7 @@ class CallerChain:
         in_users_program = False
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
-            kind, _ = kinds.get(id(frame.f_code)) or self._kind(frame)
+            kind = kinds.get(id(frame.f_code), _UNKNOWN) or self._kind(frame)
             if kind <= _ENTRANCE:
                 if (in_users_program and kind != _PASSED) or (kind == _ENTRANCE and lines):
                     break
@@ -213,11 +215,12 @@ class CallerChain:
         of_compiler = None
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
-            kind, _ = kinds.get(id(frame.f_code)) or self._kind(frame)
-            if kind in (_USERS, _INSTALLED):
-                break
-            if kind == _COMPILERS:
-                of_compiler = of_compiler or frame
+            kind = kinds.get(id(frame.f_code), _UNKNOWN) or self._kind(frame)
+            if kind > _ENTRANCE:
+                if kind in (_USERS, _INSTALLED):
+                    break
+                if kind == _COMPILERS:
+                    of_compiler = of_compiler or frame
             frame = frame.f_back
         frame = frame or of_compiler
         if frame is None:
@@ -225,7 +228,7 @@ class CallerChain:
         users = [frame]
         in_users_program = not _is_installed(frame.f_code.co_filename)
         while (frame := frame.f_back) is not None:
-            kind, _ = kinds.get(id(frame.f_code)) or self._kind(frame)
+            kind = kinds.get(id(frame.f_code), _UNKNOWN) or self._kind(frame)
             if kind == _ENTRANCE or (kind in (_INSTALLED, _PYTHONS) and in_users_program):
                 break
             if kind in (_USERS, _INSTALLED, _PYTHONS):
@@ -233,7 +236,7 @@ class CallerChain:
                 in_users_program = kind == _USERS
         return users
 
-    def _kind(self, frame: FrameType) -> tuple[int, CodeType]:
+    def _kind(self, frame: FrameType) -> int:
         module, code = frame.f_globals, frame.f_code
         if _is_passed_by(module):
             is_installed = _is_installed(code.co_filename)
@@ -244,8 +247,9 @@ class CallerChain:
             kind = _PYTHONS
         else:
             kind = _INSTALLED if _is_installed(code.co_filename) else _USERS
-        self._kinds[id(code)] = kind, code
-        return kind, code
+        self._codes.append(code)
+        self._kinds[id(code)] = kind
+        return kind
 
 
 def caller_line() -> Location | None:

@@ -45,7 +45,14 @@ from nvbackend.intrinsics.row.row import Effect, Row
 from nvbackend.intrinsics.row.semantics import BARRIER, Scope
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.facts import THREADS
-from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Touch
+from nvbackend.isel.machine.function import (
+    MachineBlock,
+    MachineFunction,
+    MachineInstr,
+    MemoryTouch,
+    Touch,
+    machine_instr,
+)
 from nvbackend.isel.machine.pseudo import ADDRESS, ARRAY, RETURN, STORE_GLOBAL, global_access
 from nvbackend.isel.protocols.convergence.convergence import needed_of
 from nvbackend.isel.select.rows import check_row
@@ -177,9 +184,9 @@ class Core(Uncopied):
         if is_counted and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
             self._shared_barriers[barrier] = Scope.GRID
         self.record(
-            MachineInstr(
-                opcode=row.opcode,
-                row=row,
+            machine_instr(
+                row.opcode,
+                row,
                 operands={name: shown(values) for name, values in operand_registers.items()},
                 registers={name: len(values) for name, values in operand_registers.items()},
                 immediates=immediates,
@@ -232,7 +239,8 @@ class Core(Uncopied):
     def record(self, instruction: MachineInstr, registers: Mapping[str, Sequence[ir.Value | int]] = NO_VALUES) -> None:
         """Append an instruction to the machine form of the current block, with the LLVM values of its operands."""
         block = self.llvm.block
-        self.machine.block(block.name).instructions.append(instruction)
+        recorded = self.machine.blocks.get(block.name) or self.machine.block(block.name)
+        recorded.instructions.append(instruction)
         self.allowances.note(instruction.location)
         after = block.instructions[-1] if block.instructions else None
         self.anchors.blocks.setdefault(block.name, []).append(Anchor(instruction, after, registers))

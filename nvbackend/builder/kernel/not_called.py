@@ -5,10 +5,14 @@ from __future__ import annotations
 import dis
 import inspect
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from nvbackend.builder.scopes import rules
 from nvbackend.diagnostics import Diagnostic, Location
+
+_FUNCTIONS = 64
+"""So many functions are remembered with their statements: one is built again and again."""
 
 
 def not_called(function: Callable[..., Any], k: object) -> list[Diagnostic]:
@@ -30,8 +34,13 @@ def _named(k: object, name: str) -> object:
     return k
 
 
-def _statements(code: Any, owner: str) -> Iterator[tuple[str, int]]:
+@lru_cache(maxsize=_FUNCTIONS)
+def _statements(code: Any, owner: str) -> tuple[tuple[str, int], ...]:
     """Each statement that only names something of `owner`, without that, and its line."""
+    return tuple(_found(code, owner))
+
+
+def _found(code: Any, owner: str) -> Iterator[tuple[str, int]]:
     names: list[str] | None = None
     for each in dis.get_instructions(code):
         if each.opname.startswith(("LOAD_FAST", "LOAD_DEREF")):

@@ -112,11 +112,12 @@ def not_a_value(number: Number, element: ElementType, allowed: str) -> NoReturn:
 
 def wrapped_constant(number: int, element: ElementType) -> ir.Constant:
     """`number` wrapped to the bits of an integer type, as a constant."""
+    return ir.Constant(llvm_type(element), _wrapped(number, element))
+
+
+def _wrapped(number: int, element: ElementType) -> int:
     number &= (1 << element.bits) - 1
-    return ir.Constant(
-        llvm_type(element),
-        number - (1 << element.bits) if element.is_signed and number >> (element.bits - 1) else number,
-    )
+    return number - (1 << element.bits) if element.is_signed and number >> (element.bits - 1) else number
 
 
 def wrapped(builder: ir.IRBuilder, value: ir.Value, element: ElementType) -> ir.Value:
@@ -137,7 +138,7 @@ def known_number(value: ir.Value, element: ElementType | None = None) -> Number 
     """The build-time constant that `value`, of `element`, is; None if it is not a constant."""
     number = value.constant if isinstance(value, ir.Constant) else None
     if isinstance(number, int) and element is not None and (element.is_integer or element is pred):
-        number = wrapped_constant(number, element).constant  # LLVM's constants of a type may be written either way
+        number = _wrapped(number, element)  # LLVM's constants of a type may be written either way
     return number if isinstance(number, (int, float)) else None
 
 

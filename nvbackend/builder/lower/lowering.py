@@ -130,7 +130,7 @@ def _fits(kind: ir.Type, register: RegisterClass) -> bool:
 def single_registers(operands: Operands) -> Operands:
     """`operands`, of which a list of one register is that register."""
     return {
-        name: operand[0] if isinstance(operand, Sequence) and len(operand) == 1 else operand
+        name: operand[0] if isinstance(operand, (list, tuple)) and len(operand) == 1 else operand
         for name, operand in operands.items()
     }
 
@@ -261,7 +261,7 @@ def _lower_intrinsic(
     arguments: list[ir.Value] = []
     for argument in lowering.arguments:
         if isinstance(argument, str):
-            operand = row.operand(argument)
+            operand = row._by_name[argument]
             values = [_as_argument(builder, value, operand.register) for value in _values(operands, operand)]
             arguments += [_as_vector(builder, values)] if lowering.vectors and len(values) > 1 else values
         else:
@@ -280,6 +280,7 @@ def _as_vector(builder: ir.IRBuilder, values: Sequence[ir.Value]) -> ir.Value:
     return vector
 
 
+@cache
 def _attributes(row: Row) -> tuple[str, ...]:
     """Attributes of the call: LLVM declares mma and wmma intrinsics as if each thread ran them alone."""
     return ("convergent",) if Effect.CONVERGENT in row.effects else ()

@@ -44,7 +44,10 @@ def _body(function: ir.Function) -> Iterator[str]:
         yield f"{block._format_name()}:\n"
         for instr in block.instructions:
             write = written(type(instr))
-            yield f"  {instr}\n" if write is None else f"  {write(instr)}{_metadata(instr)}\n"
+            if write is None:
+                yield f"  {instr}\n"
+            else:
+                yield f"  {write(instr)}{_metadata(instr) if instr.metadata else ''}\n"
 
 
 def _metadata(instr: Any) -> str:

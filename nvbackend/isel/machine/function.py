@@ -22,7 +22,7 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from functools import lru_cache, partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from nvbackend.diagnostics import DiagnosticError, Location, record
 from nvbackend.diagnostics.classes.brief import short_repr
@@ -193,6 +193,16 @@ class MachineInstr:
         if self.semantics is NOTHING:
             said = PSEUDO.get(self.opcode, NOTHING) if self.row is None else self.row.semantics
             object.__setattr__(self, "semantics", said)
+
+
+_fill: Callable[..., None] = MachineInstr.__init__.__wrapped__  # type: ignore[attr-defined]
+
+
+def machine_instr(opcode: str, row: Row | None, **fields: Any) -> MachineInstr:
+    """An instruction that this package makes: what it is made of is not looked at."""
+    instr = object.__new__(MachineInstr)
+    _fill(instr, opcode, row, **fields)
+    return instr
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,9 @@ def test_names_are_those_that_llvmlite_gives() -> None:
     for _ in range(500):
         name = chance.choice(["", "", "x", "x.1", ".2", ".40", "i"])
         assert quick.scope.register(name, deduplicate=True) == plain.scope.register(name, deduplicate=True)
+        count = chance.randrange(4)
+        several = [plain.scope.register(name, deduplicate=True) for _ in range(count)]
+        assert list(quick.scope.several(name, count)) == several
     quick.scope.register("once")
     with pytest.raises(NameError, match="once"):
         quick.scope.register("once")

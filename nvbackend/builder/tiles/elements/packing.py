@@ -44,7 +44,7 @@ def _has_pairs(target: Target, element: ElementType) -> bool:
 def _joined(parts: Sequence[Value], bits: int) -> list[Value]:
     """Parts of `bits` bits as registers of 32."""
     registers, count = [], REGISTER_BITS // bits
-    if count == 1 and all(part.type is u32 for part in parts):
+    if count == 1 and all(part._type is u32 for part in parts):
         return [*parts]
     for at in range(0, len(parts), count):
         register, *others = (part.to(u32) for part in parts[at : at + count])
