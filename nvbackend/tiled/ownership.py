@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 from nvbackend.atoms.atom import accumulator as accumulator_layout
@@ -15,6 +15,8 @@ from nvbackend.tiled.operand import MmaOperand
 from nvbackend.tiled.tiled_mma import TiledMMA
 
 Place = tuple[int, int]
+_TILES = 64
+"""So many tiles are remembered with who owns them: those of a kernel come again and again."""
 _AXES = ((1, 0), (0, 1))
 """Strides by which a tile's layout gives the row, and the column, of an element."""
 _LANE_BITS = tuple(1 << bit for bit in range(WARP_SIZE.bit_length() - 1))
@@ -104,7 +106,12 @@ class Ownership:
 
 def ownership_of_mma(mma: TiledMMA, operand: MmaOperand, shape: Place) -> Ownership:
     """What the threads of a tiled MMA have of a tile of an operand in registers. Raises tiled-mma.tile."""
+    if mma._is_static and all(type(extent) is int for extent in shape):
+        return _ownership_before(mma, operand, shape)
+    return _ownership_of_mma(mma, operand, shape)
 
+
+def _ownership_of_mma(mma: TiledMMA, operand: MmaOperand, shape: Place) -> Ownership:
     def split(strides: Place) -> Sequence[Layout]:
         cut = mma.thrfrg(operand, Layout(shape, strides))
         assert isinstance(cut, Layout)
@@ -113,6 +120,9 @@ def ownership_of_mma(mma: TiledMMA, operand: MmaOperand, shape: Place) -> Owners
     numbers = range(mma.size)
     coordinates = tuple(mma_coordinate(operand, mma.get_slice(number).vmnk) for number in numbers)
     return _ownership(shape, split, coordinates)
+
+
+_ownership_before = lru_cache(maxsize=_TILES)(_ownership_of_mma)
 
 
 def mma_coordinate(operand: MmaOperand, vmnk: tuple[Any, Any, Any, Any]) -> Any:
