@@ -45,14 +45,7 @@ from nvbackend.intrinsics.row.row import Effect, Row
 from nvbackend.intrinsics.row.semantics import BARRIER, Scope
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.facts import THREADS
-from nvbackend.isel.machine.function import (
-    MachineBlock,
-    MachineFunction,
-    MachineInstr,
-    MemoryTouch,
-    Touch,
-    machine_instr,
-)
+from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Touch, emitted
 from nvbackend.isel.machine.pseudo import ADDRESS, ARRAY, RETURN, STORE_GLOBAL, global_access
 from nvbackend.isel.protocols.convergence.convergence import needed_of
 from nvbackend.isel.select.rows import check_row
@@ -184,7 +177,7 @@ class Core(Uncopied):
         if is_counted and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
             self._shared_barriers[barrier] = Scope.GRID
         self.record(
-            machine_instr(
+            emitted(
                 row.opcode,
                 row,
                 operands={name: shown(values) for name, values in operand_registers.items()},

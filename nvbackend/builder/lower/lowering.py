@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from llvmlite import ir
+from llvmlite.ir.instructions import CallInstrAttributes, FastMathFlags
 
 from nvbackend.builder.lower.modules import struct_type
 from nvbackend.builder.lower.neighbours import kept_apart
@@ -214,6 +216,19 @@ class NamedAsm:
         return str(self.asm)
 
 
+class AsmCall(ir.CallInstr):  # type: ignore[misc]
+    """`call` of asm whose type was made of its arguments, so that none is of another type."""
+
+    def __init__(
+        self, block: ir.Block, asm: Any, arguments: list[ir.Value], name: str, attributes: tuple[str, ...]
+    ) -> None:
+        result = asm.function_type.return_type
+        ir.Instruction.__init__(self, block, result, "call", [asm, *arguments], name)
+        self.cconv, self.tail, self.fastmath = None, "", FastMathFlags()
+        self.attributes = CallInstrAttributes(attributes)
+        self.arg_attributes: dict[int, Any] = {}
+
+
 def lower(
     builder: ir.IRBuilder, row: Row, operands: Operands, name: str = "", *, in_asm: bool = False
 ) -> dict[str, list[ir.Value]]:
@@ -251,7 +266,8 @@ def _lower_asm(
     function = ir.FunctionType(result, [argument.type for argument in arguments])
     asm = ir.InlineAsm(function, row.asm, row.constraints, side_effect=not row.is_pure)
     callee = asm if intrinsic is None else NamedAsm(intrinsic, asm)
-    call = builder.call(callee, arguments, name=name, attrs=_attributes(row))
+    call = AsmCall(builder.block, callee, arguments, name, _attributes(row))
+    builder._insert(call)
     return _unpack(builder, row, call)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from nvbackend.builder.lower.lowering import AsmCall
 from nvbackend.builder.scopes.registers import Load, Member, Store
 
 
@@ -153,7 +154,7 @@ _WRITTEN: dict[type, Callable[[Any], str]] = {
     **dict.fromkeys((ir.LoadInstr, Load), _load),
     **dict.fromkeys((ir.StoreInstr, Store), _store),
     ir.AllocaInstr: _slot,
-    ir.CallInstr: _call,
+    **dict.fromkeys((ir.CallInstr, AsmCall), _call),
     **dict.fromkeys((ir.Branch, ir.ConditionalBranch), _branch),
 }
 """What writes an instruction, but for its metadata, by its class. Those of other classes, llvmlite writes."""

@@ -158,6 +158,21 @@ def _vanishes(instr: ir.Instruction) -> bool:
     )
 
 
+class _OfLine(AbstractContextManager[None]):
+    """Around instructions of one line of a builder's."""
+
+    __slots__ = ("_builder", "_line")
+
+    def __init__(self, builder: LiveBuilder, line: Any) -> None:
+        self._builder, self._line = builder, line
+
+    def __enter__(self) -> None:
+        self._builder._line = self._line
+
+    def __exit__(self, *_: object) -> None:
+        self._builder._line = None
+
+
 class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
     """An IRBuilder that gives each instruction the user's line that it comes from.
 
@@ -225,14 +240,9 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
             advice = "leave terminators to k: use k.return_(), k.if_ and k.loop in place of those of k.llvm"
             rules.ATTACH_BLOCK.fail(block=self.block.name, problem=problem, advice=advice)
 
-    @contextmanager
-    def of_line(self, place: Location | None) -> Iterator[None]:
+    def of_line(self, place: Location | None) -> AbstractContextManager[None]:
         """Around instructions that all come from `place`, where it is known."""
-        self._line = None if place is None else self._lines.at(place)
-        try:
-            yield
-        finally:
-            self._line = None
+        return _OfLine(self, None if place is None else self._lines.at(place))
 
 
 for _name, _method in vars(ir.IRBuilder).items():

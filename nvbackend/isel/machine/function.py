@@ -21,7 +21,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, Protocol
 
 from nvbackend.diagnostics import DiagnosticError, Location, record
@@ -195,13 +195,17 @@ class MachineInstr:
             object.__setattr__(self, "semantics", said)
 
 
-_fill: Callable[..., None] = MachineInstr.__init__.__wrapped__  # type: ignore[attr-defined]
+@cache
+def _fill() -> Callable[..., None]:
+    """What fills an instruction, without a look at what is given."""
+    fill: Callable[..., None] = MachineInstr.__init__.__wrapped__  # type: ignore[attr-defined]
+    return fill
 
 
-def machine_instr(opcode: str, row: Row | None, **fields: Any) -> MachineInstr:
+def emitted(opcode: str, row: Row | None, **fields: Any) -> MachineInstr:
     """An instruction that this package makes: what it is made of is not looked at."""
     instr = object.__new__(MachineInstr)
-    _fill(instr, opcode, row, **fields)
+    _fill()(instr, opcode, row, **fields)
     return instr
 
 

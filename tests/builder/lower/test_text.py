@@ -9,6 +9,7 @@ import pytest
 from llvmlite import ir
 
 import nvbackend as nvb
+from nvbackend.builder.lower.lowering import AsmCall
 from nvbackend.builder.lower.text import _WRITTEN, text_of_module
 from nvbackend.builder.scopes import registers
 from samples import hopper_gemm
@@ -71,8 +72,13 @@ def calling(k: ir.IRBuilder, a: ir.Value, x: ir.Value) -> Iterator[ir.Instructio
     yield k.call(nothing, [], attrs=("convergent", "nounwind"), tail=True)
     yield k.call(ir.Function(module, ir.FunctionType(INTEGER, [INTEGER], var_arg=True), "several"), [a, x, a])
     several = ir.FunctionType(ir.LiteralStructType([FLOAT, FLOAT, INTEGER]), [INTEGER])
-    results = k.call(ir.InlineAsm(several, "mov $0, $1;", "=f,=f,=r,r", side_effect=True), [a])
+    asm = ir.InlineAsm(several, "mov $0, $1;", "=f,=f,=r,r", side_effect=True)
+    results = k.call(asm, [a], name="results", attrs=("convergent",))
     yield results
+    alike = AsmCall(k.block, asm, [a], "results", ("convergent",))
+    k._insert(alike)
+    yield alike
+    assert set(vars(alike)) >= {name for name in vars(results) if "cached" not in name}
     yield from registers.members(k, results, range(3))
     yield k.asm(ir.FunctionType(ir.VoidType(), []), "bar.sync 0;", "~{memory}", [], True)
 
