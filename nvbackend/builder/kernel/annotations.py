@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, get_origin
 
-from nvbackend.builder.kernel.again.pure_names import unquoted
+from nvbackend.builder.kernel.again.pure_names import code_of, unquoted
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.parameter_types import Unresolved, not_a_type
 from nvbackend.diagnostics import DiagnosticError, parameter_names, printed, run_callback
@@ -19,25 +20,34 @@ def annotations_of(function: Callable[..., Any], *, but: Collection[str] = ()) -
 
     Those that are text (PEP 563) are evaluated in the function's scope.
     """
-    closure = inspect.getclosurevars(function)
-    names = {**closure.builtins, **closure.globals, **closure.nonlocals}
+    outside = _nonlocals(function)
     evaluated: dict[str, Any] = {}
     for name, annotation in function.__annotations__.items():
         if name in but:
             continue
         is_text = isinstance(annotation, str)
-        evaluated[name] = _evaluated(unquoted(annotation), function.__globals__, names) if is_text else annotation
+        evaluated[name] = _evaluated(annotation, function.__globals__, outside) if is_text else annotation
     return evaluated
 
 
-def _evaluated(text: str, namespace: dict[str, Any], names: dict[str, Any]) -> Any:
+def _nonlocals(function: Any) -> dict[str, Any]:
+    """The variables of enclosing functions that a function names, those that have a value."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    outside: dict[str, Any] = {}
+    for name, cell in cells:
+        with suppress(ValueError):
+            outside[name] = cell.cell_contents
+    return outside
+
+
+def _evaluated(text: str, namespace: dict[str, Any], outside: dict[str, Any]) -> Any:
     try:
-        return eval(text, namespace, names)
+        return eval(code_of(text), namespace, outside)
     except NameError as error:
-        return Unresolved(text, error.name) if error.name else text
+        return Unresolved(unquoted(text), error.name) if error.name else unquoted(text)
     except Exception:  # noqa: BLE001
         # It is not a parameter type; kernel.parameter says so and shows its text.
-        return text
+        return unquoted(text)
 
 
 def is_parameter_type(annotation: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import types
 
 PACKAGE = __name__.partition(".")[0]
 
@@ -63,6 +64,11 @@ def is_trusted(module: object) -> bool:
 
 
 @functools.lru_cache(256)
+def code_of(annotation: str) -> types.CodeType:
+    """The code of an annotation that is text. Raises what `compile` does."""
+    return compile(unquoted(annotation), "<annotation>", "eval")
+
+
 def unquoted(annotation: str) -> str:
     """The text of an annotation, also of one in quotes that PEP 563 quotes once more."""
     try:

@@ -34,8 +34,8 @@ from nvbackend.builder.kernel.again.pure_names import (
     OF_EVERY_CLASS,
     PACKAGE,
     PURE,
+    code_of,
     is_trusted,
-    unquoted,
 )
 from nvbackend.builder.kernel.again.set_on import class_with_more, registrations
 from nvbackend.diagnostics.arguments import MARK
@@ -241,7 +241,7 @@ class _Walk:
         for annotation in annotations.values():
             if isinstance(annotation, str):
                 try:
-                    code = _compiled(unquoted(annotation))
+                    code = code_of(annotation)
                 except (SyntaxError, ValueError):
                     continue
                 self._code(code, function.__globals__)
@@ -382,11 +382,6 @@ class _Walk:
             if not (ours and type(getattr(cls, name, None)) is functools.cached_property)  # worked out of the rest
             for part in (name, attribute)
         )
-
-
-@functools.lru_cache(maxsize=256)
-def _compiled(annotation: str) -> types.CodeType:
-    return compile(annotation, "<annotation>", "eval")
 
 
 def _partial(walk: _Walk, value: functools.partial[Any]) -> None:
