@@ -198,7 +198,9 @@ class KernelDefinition(ByName, NotLoaded):
         """
         for constant in constants:
             self._check_constants({constant: None}, needed=False)
-        return KernelDefinition(*self._with({**self._bound, **constants}, self.name if name is None else name))
+        made = KernelDefinition(*self._with({**self._bound, **constants}, self.name if name is None else name))
+        made._before = self._before  # by name and constants: what is asked for once more is not compiled once more
+        return made
 
     def _made_of(self) -> tuple[Any, ...]:
         return self._with(self._bound, self.name)

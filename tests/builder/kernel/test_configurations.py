@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import f16, i32, runtime
+from tests.support.compiled_again import Runs
 
 BUILT: list[int] = []
 
@@ -112,3 +114,29 @@ def test_a_bound_whose_parameters_have_no_names_is_to_be_wrapped(bound: Any) -> 
     assert found.rule_id == "kernel.function"
     assert "whose parameters have no names" in found.message
     assert found.fix == "wrap it in a lambda that names constants of the build: rows, columns"
+
+
+def test_a_configuration_that_is_made_again_is_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each `with_` is a definition of its own, and what one of them has compiled they all have."""
+
+    runs = Runs(monkeypatch)
+
+    @nvb.kernel("sm_80", threads=lambda warps: 32 * warps)
+    def kernel(k: Any, out: nvb.Pointer[nvb.f32], *, warps: int = 1, value: float = 1.0) -> None:
+        out[k.thread_id()] = value
+
+    options: Any = {"assemble": False, "cache": nvb.Cache(Path("/dev/null/nothing"))}
+    made = [kernel.with_(warps=2, value=3.0).compile(**options) for _ in range(2)]
+    assert made[0].ptx == made[1].ptx
+    assert made[0].signature.bounds.threads == 64
+    assert runs.count == 1
+    others = [
+        kernel.with_(value=3.0),
+        kernel.with_(warps=2),
+        kernel.with_(warps=2, value=3),
+        kernel.with_(warps=2, value=3.0, name="other"),
+        kernel.with_(warps=2).with_(value=3.0),  # the first once more
+    ]
+    texts = {other.compile(**options).ptx for other in others} | {kernel.compile(warps=4, **options).ptx}
+    assert runs.count == 1 + 5
+    assert len(texts) == 6 - 1, "an integer makes the same code as the float"
