@@ -85,6 +85,14 @@ ASSERTION = Rule(
     why="The hardware prints it and ends the launch with an error.",
     reference="CUDA C++ Programming Guide, Assertion",
 )
+ASKED_AGAIN = Rule(
+    id="simulator.asked-again",
+    message="{thread} asks for another cluster by try_cancel (PTX line {line}), and its warp has read an answer that "
+    "none is left",
+    fix="leave the loop at the first such answer: k.break_if(~canceled), before the next try_cancel",
+    why="What a CTA gets that has seen a request fail and asks once more is undefined.",
+    reference="PTX ISA 9.7.13 (clusterlaunchcontrol.try_cancel)",
+)
 LAUNCH = Rule(
     id="simulator.launch",
     message="{kernel} cannot be launched: {problem}",

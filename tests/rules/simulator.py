@@ -98,6 +98,21 @@ def a_trap_that_is_reached():
     run("mov.u32 %r0, %tid.x; setp.ge.u32 %p0, %r0, 32; @%p0 trap;", block=threads)
 
 
+@program("simulator.asked-again", located=False)
+def a_request_after_an_answer_that_was_no():
+    leaves = ""  # breaks
+    leaves = "@!%p1 bra END;"  # keeps
+    ask = """mbarrier.arrive.expect_tx.shared.b64 %rd3, [box+16], 16;
+clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [box], [box+16];
+WAIT{0}: mbarrier.try_wait.parity.shared.b64 %p0, [box+16], {0}; @!%p0 bra WAIT{0};"""
+    query = """.reg .b128 %answer; ld.shared.b128 %answer, [box];
+clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p1, %answer;"""
+    text = f"""{HEAD.replace("90a", "100a")}.entry k() {{ .reg .pred %p<2>; .reg .b64 %rd<4>;
+.shared .align 16 .b8 box[32]; mbarrier.init.shared.b64 [box+16], 1; {ask.format(0)} {query} {leaves} {ask.format(1)}
+END: ret; }}"""
+    Simulator().load(text).launch("k", block=(1,))
+
+
 @program("simulator.assertion", located=False)
 def an_assertion_that_fails():
     threads = 33  # breaks

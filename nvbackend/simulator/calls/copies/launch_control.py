@@ -7,21 +7,39 @@ bytes of zeros, written by the async proxy.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.ptx.syntax import Instruction
 from nvbackend.simulator.calls.copies.async_store import Sending
 from nvbackend.simulator.calls.copies.engines import Side, in_cta
-from nvbackend.simulator.events import Addresses, Bits, By
+from nvbackend.simulator.events import Addresses, Bits, By, Site
 from nvbackend.simulator.machine.compiling import Compiling
-from nvbackend.simulator.machine.lanes import Lanes
+from nvbackend.simulator.machine.lanes import WARP, Lanes
 from nvbackend.simulator.machine.wave import Step, Wave
+from nvbackend.simulator.rules import ASKED_AGAIN
 from nvbackend.simulator.sync.mbarriers import Mbarriers
 
 _ANSWER_BYTES = 16
 _ASK = ("clusterlaunchcontrol", "try_cancel", "async", "mbarrier::complete_tx::bytes", "b128")
 _ALL = "multicast::cluster::all"
 _FIRST = {"get_first_ctaid::x": 0, "get_first_ctaid::y": 1, "get_first_ctaid::z": 2}
+
+
+class _Refused:
+    """The warps of a wave that have read an answer that no cluster is left."""
+
+    def __init__(self, _wave: Wave) -> None:
+        self._warps: set[int] = set()
+
+    def note(self, threads: NDArray[np.int64]) -> None:
+        self._warps.update((threads // WARP).tolist())
+
+    def check(self, wave: Wave, threads: NDArray[np.int64], site: Site) -> None:
+        """Raises simulator.asked-again where one of them asks."""
+        for thread in threads.tolist():
+            if thread // WARP in self._warps:
+                ASKED_AGAIN.fail(at=site.location, thread=wave.thread_name(thread), line=site.line)
 
 
 @dataclass(eq=False)
@@ -43,6 +61,7 @@ def compile(instruction: Instruction, place: Compiling) -> Step:
     target, barrier = (place.address(one) for one in instruction.operands)
 
     def step(wave: Wave, lanes: Lanes) -> None:
+        wave.part(_Refused).check(wave, lanes.threads, place.site)
         count = wave.cluster_size if _ALL in parts else 1
         answers, barriers = (_in_each(count, one(wave, lanes)) for one in (target, barrier))
         threads = np.tile(lanes.threads, count)
@@ -70,7 +89,13 @@ def _query(instruction: Instruction, place: Compiling) -> Step:
     read = place.read(answer, "b128")
     if (asked, type, rest) == ("is_canceled", "pred", ["b128"]):
         write = place.write(target, "pred")
-        return lambda wave, lanes: write(wave, lanes, np.logical_or.reduce(read(wave, lanes), axis=1))
+
+        def is_canceled(wave: Wave, lanes: Lanes) -> None:
+            canceled = np.logical_or.reduce(read(wave, lanes), axis=1)
+            wave.part(_Refused).note(lanes.threads[~canceled])
+            write(wave, lanes, canceled)
+
+        return is_canceled
     if (asked, type, rest) == ("get_first_ctaid", "v4", ["b32", "b128"]):
         writes = place.writes(target, "b32")
         return lambda wave, lanes: writes(wave, lanes, _words(read(wave, lanes)))
