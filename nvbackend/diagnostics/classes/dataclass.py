@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError
@@ -41,10 +42,11 @@ def _made(cls: Any, asked: dict[str, bool]) -> Any:
     parameters.order, parameters.unsafe_hash = asked.get("order", False), asked.get("unsafe_hash", False)
     parameters.frozen = frozen
     fields = dataclasses.fields(cls)
+    scope = vars(sys.modules[cls.__module__])  # a program may end, or import the module again, before the first use
     if parameters.init and "__init__" not in vars(cls):
-        cls.__init__ = LateMethod("__init__", lambda: _initialiser(cls, fields, frozen=frozen))
+        cls.__init__ = LateMethod("__init__", lambda: _initialiser(cls, scope, fields, frozen=frozen))
     if _is_hashed(cls, parameters):
-        cls.__hash__ = LateMethod("__hash__", lambda: _hash(cls, fields))
+        cls.__hash__ = LateMethod("__hash__", lambda: _hash(cls, scope, fields))
     for name, method in _methods(parameters, fields):
         if name not in vars(cls):
             _set(cls, name, method)
@@ -101,7 +103,7 @@ def _is_hashed(cls: Any, parameters: Any) -> bool:
     return is_hashed
 
 
-def _initialiser(cls: Any, fields: _Fields, *, frozen: bool) -> _Method:
+def _initialiser(cls: Any, scope: dict[str, Any], fields: _Fields, *, frozen: bool) -> _Method:
     outside: dict[str, object] = {"_object": object, "_FACTORY": _FACTORY}
     defaults, keyword_defaults = list[object](), dict[str, object]()
     places, keywords, body = list[str](), list[str](), list[str]()
@@ -129,16 +131,16 @@ def _initialiser(cls: Any, fields: _Fields, *, frozen: bool) -> _Method:
         body.append("self.__post_init__()")
     arguments = ["self", *places, *(["*", *keywords] if keywords else [])]
     own = [field.name for field in fields]
-    method: Any = compiled(cls, "__init__", arguments, body or ["pass"], own, outside)
+    method: Any = compiled(scope, "__init__", arguments, body or ["pass"], own, outside)
     method.__defaults__, method.__kwdefaults__ = tuple(defaults), keyword_defaults
     method.__annotations__ = {field.name: field.type for field in fields if field.init} | {"return": None}
     return _named(cls, "__init__", method)
 
 
-def _hash(cls: Any, fields: _Fields) -> _Method:
+def _hash(cls: Any, scope: dict[str, Any], fields: _Fields) -> _Method:
     hashed = [field.name for field in fields if (field.compare if field.hash is None else field.hash)]
     values = "".join(f"self.{name}, " for name in numbered(len(hashed)))
-    return _named(cls, "__hash__", compiled(cls, "__hash__", ["self"], [f"return hash(({values}))"], hashed, {}))
+    return _named(cls, "__hash__", compiled(scope, "__hash__", ["self"], [f"return hash(({values}))"], hashed, {}))
 
 
 def _methods(parameters: Any, fields: _Fields) -> Iterator[tuple[str, _Method]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import Any
@@ -15,21 +14,21 @@ def numbered(count: int) -> list[str]:
 
 
 def compiled(
-    cls: type,
+    scope: dict[str, Any],
     name: str,
     arguments: Iterable[str],
     body: Iterable[str],
     fields: Sequence[str],
     outside: Mapping[str, object],
 ) -> Callable[..., Any]:
-    """The method `name` of a class, whose body calls `fields` by their numbers, and `outside` by its names.
+    """The method `name`, whose body calls `fields` by their numbers, and `outside` by its names.
 
-    It is as if it were written in the class's module.
+    It is as if it were written in the module whose names are `scope`.
     """
     lines = "\n  ".join([f" def {name}({', '.join(arguments)}):", *body])
     code = _code(f"def make({', '.join(outside)}):\n{lines}\n return {name}")
     names = dict(zip(numbered(len(fields)), fields, strict=True))
-    make = FunctionType(_renamed(code, names), vars(sys.modules[cls.__module__]))
+    make = FunctionType(_renamed(code, names), scope)
     method: Callable[..., Any] = make(**outside)
     return method
 

@@ -314,3 +314,10 @@ def test_a_field_without_a_default_after_one_with_it_is_refused() -> None:
 
     with pytest.raises(TypeError, match="non-default argument 'b' follows default argument"):
         Wrong(1, 2)
+
+
+def test_a_class_outlives_its_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As programs do that end, or import a module again."""
+    single = _single(OURS)
+    monkeypatch.delitem(sys.modules, single.__module__)
+    assert single(1) == single(1)
