@@ -20,7 +20,9 @@ from nvbackend.simulator import Simulator
 from samples import convolution, dynamic_gemm, flash_attention, hopper_gemm, w4a16_gemm
 
 SM_90A = Target.parse("sm_90a")
-VARIABLES, LANES = 4, 32
+VARIABLES, LANES = 6, 32
+OWN = 4
+"""Of the variables so many are set by assembly alone, unless a program is a wild one."""
 SEEDS = range(150)
 
 KERNELS: dict[str, Callable[[], nvb.KernelDefinition]] = {
@@ -41,14 +43,14 @@ def code(ptx: str) -> list[str]:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_machine_code_is_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And none of LLVM's own instructions has what an accumulator was."""
+    """Though LLVM has fewer values that a loop carries on."""
     ir = KERNELS[name]().build().ir
     kept = compile_ir(ir, SM_90A)
     monkeypatch.setattr(llvm, "held", lambda text: text)
     seen = compile_ir(ir, SM_90A)
-    assert len(re.findall(r"phi float", kept.optimized_ir)) <= len(re.findall(r"phi float", seen.optimized_ir)) // 2
-    assert not re.search(r"wgmma\.mma_async.*\{\$0, ", kept.optimized_ir)
-    assert re.search(r"wgmma\.mma_async.*\{\$0, ", seen.optimized_ir)
+    assert kept.optimized_ir.count("phi float") < seen.optimized_ir.count("phi float")
+    assert re.search(r"wgmma\.mma_async.*\{%acc0_0, ", kept.ptx)
+    assert not re.search(r"wgmma\.mma_async.*\{%acc", seen.ptx)
     assert code(kept.ptx) == code(seen.ptx)
 
 
@@ -60,9 +62,11 @@ class Program:
         self._count = 0
         self._lines: list[str] = []
         self._held: dict[str, list[str]] = {}
+        self._is_wild = self._random.random() < 0.3
 
     def text(self) -> str:
         """The module."""
+        self._begin()
         self._block(depth=2)
         stores = [
             line
@@ -78,13 +82,20 @@ class Program:
             '  %"turn" = alloca i32',
             '  %"tid" = call i32 @"llvm.nvvm.read.ptx.sreg.tid.x"()',
             '  %"mine" = getelementptr float, ptr addrspace(1) %"out", i32 %"tid"',
-            *(f'  store float {number + 1}.0, float* %"v.{number}"' for number in range(VARIABLES)),
         ]
         types = [f'%"{n} x float" = type {{{", ".join(["float"] * n)}}}' for n in range(2, VARIABLES + 1)]
         head = 'define ptx_kernel void @"k"(ptr addrspace(1) %"out")'
         body = [head, "{", "entry:", *start, *self._lines, *stores, "  ret void", "}"]
         declared = 'declare i32 @"llvm.nvvm.read.ptx.sreg.tid.x"()'
         return "\n".join(['target triple = "nvptx64-nvidia-cuda"', *types, *body, declared, ""])
+
+    def _begin(self) -> None:
+        """Every variable gets a number of its own, by assembly."""
+        values = [self._loaded(number) for number in range(VARIABLES)]
+        moves = " ".join(f"mov.b32 ${number}, 0f{0x3F800000 + (number << 20):08X};" for number in range(VARIABLES))
+        for number, value in enumerate(self._assembled(f"/* wgmma. */ {moves}", values)):
+            self._stored(value, number)
+        self._held = {}
 
     def _name(self) -> str:
         self._count += 1
@@ -97,7 +108,7 @@ class Program:
 
     def _loaded(self, number: int) -> str:
         """A variable's value: read now, or before, which may be another one."""
-        before = self._held.get(str(number), [])
+        before = self._held.get(str(number), []) if self._is_wild else []
         if before and self._random.random() < 0.5:
             return self._random.choice(before)
         name = self._name()
@@ -110,24 +121,32 @@ class Program:
 
     def _restore(self, _depth: int) -> None:
         """A variable gets a value that it had before."""
-        number = self._random.randrange(VARIABLES)
+        number = self._any()
         self._stored(self._loaded(number), number)
+
+    def _any(self) -> int:
+        """A variable that something else may set."""
+        return self._random.randrange(0 if self._is_wild else OWN, VARIABLES)
 
     def _assembly(self, _depth: int) -> None:
         """A run of additions to some variables, as an accumulator has it, whose results go there, elsewhere or lost."""
-        several = self._random.choices if self._random.random() < 0.1 else self._random.sample
+        is_odd = self._is_wild and self._random.random() < 0.1
+        several = self._random.choices if is_odd else self._random.sample
         numbers = several(range(VARIABLES), k=self._random.randint(2, VARIABLES))
         values = [self._loaded(number) for number in numbers]
         for _ in range(self._random.randint(1, 3)):
             values = self._added(values)
             for number, value in zip(numbers, values, strict=True):
-                if self._random.random() < 0.2:
+                if self._is_wild and self._random.random() < 0.2:
                     self._held.setdefault(str(number), []).append(value)
-        targets = numbers if self._random.random() < 0.7 else self._random.sample(range(VARIABLES), len(numbers))
+        is_moved = self._is_wild and self._random.random() < 0.3
+        targets = self._random.sample(range(VARIABLES), len(numbers)) if is_moved else numbers
         for target, value in zip(targets, values, strict=True):
-            if self._random.random() < 0.9:
+            if not self._is_wild or self._random.random() < 0.9:
                 self._stored(value, target)
-        if self._random.random() < 0.2:  # a result that is taken when its variable may have another value
+        if (
+            self._is_wild and self._random.random() < 0.2
+        ):  # a result that is taken when its variable may have another value
             (name, line), number = self._late(), self._random.randrange(VARIABLES)
             self._restore(0)
             self._lines.append(line)
@@ -139,19 +158,24 @@ class Program:
         return name, f"  {name} = {line.split(' = ')[1]}"
 
     def _added(self, values: list[str]) -> list[str]:
-        count, whole = len(values), self._name()
+        """Each one more, or twice as much; only what is waited for may be read."""
+        kind = self._random.choice(["wgmma.", "wgmma.wait_group"])
         step = self._random.choice(["0f3F800000", "0f40000000"])
-        text = "/* wgmma. */ " + " ".join(f"add.rn.f32 ${n}, ${n}, {step};" for n in range(count))
-        letters = ",".join(["=f"] * count + [str(n) for n in range(count)] + ["~{memory}"])
-        given = ", ".join(f"float {value}" for value in values)
+        adds = " ".join(f"add.rn.f32 ${number}, ${number}, {step};" for number in range(len(values)))
+        return self._assembled(f"/* {kind} */ {adds}", values)
+
+    def _assembled(self, text: str, values: list[str]) -> list[str]:
+        count, whole = len(values), self._name()
+        letters = ",".join(["=f"] * count + [str(number) for number in range(count)] + ["~{memory}"])
+        passed = ", ".join(f"float {value}" for value in values)
         kind = f'%"{count} x float"'
-        self._lines.append(f'  {whole} = call {kind} asm sideeffect "{text}", "{letters}"({given}) convergent')
+        self._lines.append(f'  {whole} = call {kind} asm sideeffect "{text}", "{letters}"({passed}) convergent')
         names = [self._name() for _ in values]
-        self._lines += [f"  {name} = extractvalue {kind} {whole}, {n}" for n, name in enumerate(names)]
+        self._lines += [f"  {name} = extractvalue {kind} {whole}, {number}" for number, name in enumerate(names)]
         return names
 
     def _arithmetic(self, _depth: int) -> None:
-        source, target = (self._random.randrange(VARIABLES) for _ in range(2))
+        source, target = self._random.randrange(VARIABLES), self._any()
         first, second, name = self._loaded(source), self._loaded(target), self._name()
         self._lines.append(f"  {name} = fadd float {first}, {second}")
         self._stored(name, target)
@@ -215,7 +239,7 @@ def test_random_programs_hold_registers() -> None:
     """Most of them, some of their variables, and not all."""
     texts = [held(Program(seed).text()) for seed in SEEDS]
     counts = [int(match[1]) if (match := re.search(r"\.reg \.b32 %acc0_<(\d+)>", text)) else 0 for text in texts]
-    assert set(counts) == set(range(VARIABLES + 1))
+    assert set(counts) >= set(range(OWN + 1))
     assert sum(map(bool, counts)) > len(texts) // 3
 
 
@@ -227,65 +251,75 @@ define ptx_kernel void @"k"(ptr addrspace(1) %"out")
 entry:
   %"a" = alloca float
   %"b" = alloca float
-  store float 0x3ff0000000000000, float* %"a"
-  store float 0x4000000000000000, float* %"b"
   %".1" = load float, float* %"a"
   %".2" = load float, float* %"b"
-  %".3" = call %"2 x float" asm sideeffect "/* wgmma. */ add.f32 $0, $0, $1;", "=f,=f,0,1"(float %".1", float %".2")
+  %".3" = call %"2 x float" asm sideeffect "/* wgmma.wait_group */ mov.f32 $0, 0f40400000;", "=f,=f,0,1"\
+(float %".1", float %".2")
   %".4" = extractvalue %"2 x float" %".3", 0
   %".5" = extractvalue %"2 x float" %".3", 1
   store float %".4", float* %"a"
   store float %".5", float* %"b"
   %".6" = load float, float* %"a"
+  store float %".5", ptr addrspace(1) %"out"
   store float %".6", ptr addrspace(1) %"out"
   ret void
 }
 """
-ANOTHER_USE = "  ret void"
+END, ASSEMBLY = "  ret void", "/* wgmma.wait_group */ mov.f32 $0, 0f40400000;"
 SEEN = {
-    "the whole result": (ANOTHER_USE, '  store %"2 x float" %".3", ptr addrspace(1) %"out"\n  ret void'),
+    "the whole result": (END, '  store %"2 x float" %".3", ptr addrspace(1) %"out"\n  ret void'),
     "the variables": (
-        ANOTHER_USE,
+        END,
         '  store ptr %"a", ptr addrspace(1) %"out"\n  store ptr %"b", ptr addrspace(1) %"out"\n  ret void',
     ),
-    "a dollar": ("add.f32 $0, $0, $1;", "add.f32 $0, $0, $1; // $$"),
-    "a modifier": ("add.f32 $0, $0, $1;", "add.f32 ${0:c}, $0, $1;"),
+    "others set them": (END, '  store float 1.0, float* %"a"\n  store float 1.0, float* %"b"\n  ret void'),
+    "one gets the value of the other": (
+        '  store float %".4", float* %"a"\n  store float %".5", float* %"b"',
+        '  store float %".5", float* %"a"\n  store float %".4", float* %"b"',
+    ),
+    "a merge, which is not there yet": (
+        END,
+        """  br label %"next"
+next:
+  %".7" = phi float [%".4", %"entry"]
+  %".8" = phi float [%".5", %"entry"]
+  store float %".7", ptr addrspace(1) %"out"
+  store float %".8", ptr addrspace(1) %"out"
+  ret void""",
+    ),
+    "a wgmma in flight": ("wgmma.wait_group", "wgmma.mma_async"),
+    "one variable twice": ('(float %".1", float %".2")', '(float %".1", float %".1")'),
+    "a dollar": (ASSEMBLY, f"{ASSEMBLY} // $$"),
+    "a modifier": ("mov.f32 $0", "mov.f32 ${0:c}"),
     "another assembly": ("wgmma.", "mma."),
     "results of another kind": ('"=f,=f,0,1"', '"=f,=d,0,1"'),
     "an entry of another name": ("entry:", "start:"),
-    "a brace on a line of its own": ("add.f32 $0, $0, $1;", "{ add.f32 $0, $0, $1;\n}\n"),
+    "a brace on a line of its own": (ASSEMBLY, f"{{ {ASSEMBLY}\n}}\n"),
 }
 
 
 def test_two_variables_are_held() -> None:
     text = held(ADDED)
     assert "alloca" not in text
-    assert "add.f32 %acc0_0, %acc0_0, %acc0_1;" in text
+    assert "mov.f32 %acc0_0, 0f40400000;" in text
     assert numbers(compile_ir(ADDED, SM_90A).ptx)[0] == 3
 
 
 @pytest.mark.parametrize("what", SEEN)
-def test_what_else_sees_them_keeps_them_as_they_are(what: str) -> None:
+def test_what_may_be_wrong_in_registers_stays_as_it_is(what: str) -> None:
     text = ADDED.replace(*SEEN[what])
     assert text != ADDED
     assert held(text) == text
 
 
-def test_a_variable_that_is_two_operands_stays() -> None:
-    """Only one of its two new values would be in a register."""
-    text = ADDED.replace('(float %".1", float %".2")', '(float %".1", float %".1")')
-    assert "add.f32 %acc0_0, %acc0_0, $0;" in held(text)
-    assert numbers(compile_ir(text, SM_90A).ptx)[0] == 2
-
-
 def test_names_of_the_assembly_are_not_taken_again() -> None:
-    text = ADDED.replace("/* wgmma. */", "{ .reg .f32 %acc; } /* wgmma. */")
+    text = ADDED.replace("/* wgmma.", "{ .reg .f32 %acc; } /* wgmma.")
     assert ".reg .b32 %acc_0_<2>;" in held(text)
     assert numbers(compile_ir(text, SM_90A).ptx)[0] == 3
 
 
 def test_one_result_is_not_taken_apart() -> None:
-    call = 'call float asm sideeffect "/* wgmma. */ add.f32 $0, $0, 0f3F800000;", "=f,0"(float %".1")'
+    call = 'call float asm sideeffect "/* wgmma.wait_group */ mov.f32 $0, 0f40000000;", "=f,0"(float %".1")'
     text = re.sub(r'  %"\.3" = .*\n.*\n.*\n', f'  %".4" = {call}\n', ADDED).replace('float %".5"', 'float %".2"')
     assert held(text) == text
     assert numbers(compile_ir(text, SM_90A).ptx)[0] == 2
