@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from llvmlite import ir
@@ -18,20 +18,13 @@ from nvbackend.builder.thread_tables import tables
 from nvbackend.builder.thread_tables.tables import NATIVE, Cta, Mask, Numbers, Result, signed
 from nvbackend.builder.value_tracking.calls import PURE, called
 from nvbackend.builder.value_tracking.known import Known
+from nvbackend.intrinsics.arithmetic.relations import RELATIONS
 from nvbackend.intrinsics.row.semantics import Scope
 
 Key: TypeAlias = "tuple[object, ...] | None"
 _PRECISION = {"half": 11, "bfloat": 8, "float": 24, "double": 53}
 """By LLVM's types: the bits up to which each integer is a number of the type."""
 _LEAST, _LARGEST = 2.0**-14, 2.0**15
-_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "gt": operator.gt,
-    "ge": operator.ge,
-    "lt": operator.lt,
-    "le": operator.le,
-}
 FLOAT_NAMES = ("sitofp", "uitofp", "fpext", "fcmp")
 
 
@@ -67,7 +60,7 @@ def float_result(instruction: ir.Instruction, operands: Sequence[Known]) -> Resu
 
 def _compared(instruction: ir.Instruction, left: Known, right: Known) -> Result | None:
     """A comparison: of what is known nothing is NaN, so ordered and unordered ones give the same."""
-    compare = _COMPARED.get(instruction.op[1:])
+    compare = RELATIONS.get(instruction.op[1:])
     if compare is None or left.numbers is None or right.numbers is None:
         return None
     return compare(left.numbers, right.numbers).astype(np.uint64), _together(left.where, right.where)

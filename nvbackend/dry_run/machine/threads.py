@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,6 +12,7 @@ import numpy as np
 from nvbackend.dry_run.seam import RANK_SHIFT, Launch
 from nvbackend.dry_run.values.lanes import ALL, LANE, LANES, among, bits, tidy
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
+from nvbackend.intrinsics.arithmetic.relations import RELATIONS
 from nvbackend.isel.machine.function import MachineInstr
 from nvbackend.signature import Shape
 
@@ -77,19 +77,10 @@ def along(register: str, axis: int, launch: Launch, cta: int = 0) -> int:
     }[register]
 
 
-_IS_IN: dict[str, Callable[[int, int], bool]] = {
-    "eq": operator.eq,
-    "le": operator.le,
-    "lt": operator.lt,
-    "ge": operator.ge,
-    "gt": operator.gt,
-}
-
-
-@lru_cache(maxsize=len(_IS_IN))
+@lru_cache(maxsize=len(RELATIONS))
 def _lane_mask(relation: str) -> Any:
     """For each lane a bit for each other that is in `relation` to it."""
-    is_in = _IS_IN[relation]
+    is_in = RELATIONS[relation]
     return np.array(
         [sum(1 << other for other in range(LANES) if is_in(other, lane)) for lane in range(LANES)], np.uint64
     )

@@ -12,6 +12,7 @@ import numpy as np
 
 from nvbackend.dry_run.values.lanes import tidy
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown, combine
+from nvbackend.intrinsics.arithmetic.relations import RELATIONS
 
 ELEMENT = "element"
 """What an element of an array of constants is called, at an unknown index."""
@@ -250,14 +251,6 @@ BINARY: dict[str, _Maker] = {
 }
 """Instructions and intrinsics of two operands, by name: `(destination, left, right, bits)`."""
 
-_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
-    "eq": lambda x, y: x == y,
-    "ne": lambda x, y: x != y,
-    "lt": lambda x, y: x < y,
-    "le": lambda x, y: x <= y,
-    "gt": lambda x, y: x > y,
-    "ge": lambda x, y: x >= y,
-}
 _OF_SAME = {"eq": 1, "ne": 0, "lt": 0, "le": 1, "gt": 0, "ge": 1}
 
 
@@ -266,7 +259,7 @@ def compare(d: int, a: int, b: int, predicate: str, bits: int) -> Operation:
     with_sign = predicate[0] == "s"
     kind = predicate if predicate in ("eq", "ne") else predicate[1:]
     said = f"icmp {predicate} i{bits}"
-    holds = _COMPARED[kind]
+    holds = RELATIONS[kind]
     sign = 1 << bits - 1 if with_sign else 0
 
     def run(r: Registers) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from nvbackend.dry_run.values.arithmetic import signed
+from nvbackend.intrinsics.arithmetic.relations import RELATIONS
 
 FORMATS = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 """The formats of numbers, by LLVM's names of the types."""
@@ -20,12 +21,7 @@ SIZES = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 _PACKED = {"f16": "<e", "f32": "<f", "f64": "<d"}
 _SCALARS: dict[str, Callable[[float], Any]] = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 _HOLDS: dict[str, Callable[[float, float], bool]] = {
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
+    **RELATIONS,
     "rd": lambda _a, _b: True,
     "no": lambda _a, _b: False,
 }

@@ -10,6 +10,8 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from nvbackend.intrinsics.arithmetic.relations import RELATIONS
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -180,12 +182,7 @@ def _extreme(parts: Sequence[str], sources: Sequence[Number]) -> Number | None:
 
 
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
+    **RELATIONS,
     "lo": operator.lt,
     "ls": operator.le,
     "hi": operator.gt,
