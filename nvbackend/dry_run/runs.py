@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.dry_run.inverted import told_where_it_is
+from nvbackend.dry_run.launches import FEW_VALUES, Launches, has_ends
 from nvbackend.dry_run.machine.machine import Machine, Ways
 from nvbackend.dry_run.machine.taking import is_taking
-from nvbackend.dry_run.not_judged import of_blocks, of_end
+from nvbackend.dry_run.not_judged import of_blocks
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.needed import is_of_protocols
 from nvbackend.dry_run.rules import BEYOND, EACH_ASKS, TENSOR_BOUNDS, UNINITIALISED, UNJUDGED, UNWRITTEN
-from nvbackend.dry_run.said import listed, with_data, with_values
+from nvbackend.dry_run.said import listed, with_values
 from nvbackend.dry_run.scenario.choose import (
     FEW,
     FIRST_OF_TWO,
@@ -23,25 +22,16 @@ from nvbackend.dry_run.scenario.choose import (
     MAIN,
     MORE,
     Scale,
-    Wanted,
-    choose,
-    halved,
-    loop_code,
     special_of,
 )
 from nvbackend.dry_run.scenario.each_asks import takes_its_own_part
 from nvbackend.dry_run.scenario.few_steps import FewSteps, asks_for_its_place
-from nvbackend.dry_run.scenario.laps import Laps
-from nvbackend.dry_run.scenario.other_places import OtherPlaces, Run, said
+from nvbackend.dry_run.scenario.other_places import OtherPlaces, said
 from nvbackend.dry_run.scenario.other_ways import OtherWays
-from nvbackend.dry_run.scenario.placed import naming_a_place
-from nvbackend.dry_run.scenario.promises import Promises
 from nvbackend.dry_run.scenario.rounds import Rounds
-from nvbackend.dry_run.seam import Exceeded, Launch, MakeProtocols
-from nvbackend.dry_run.subject import Subject, compiled, run
+from nvbackend.dry_run.seam import MakeProtocols
+from nvbackend.dry_run.subject import Subject, compiled
 from nvbackend.dry_run.values.arithmetic import signed
-from nvbackend.intrinsics.row.types import Scalar
-from nvbackend.isel.machine.function import MachineInstr
 
 ENOUGH = 2000
 """A further run does not start if it would take more recorded instructions than this."""
@@ -49,8 +39,6 @@ SHORT = 500
 """Further runs of a small kernel may take so many, and one for each LLVM instruction: translating it costs as much."""
 GROWTH = 2
 """Roughly how much longer the last run is than the first, where tiles follow one another."""
-FEW_VALUES = 8
-"""A parameter that declares at most so many values takes its ends, and the others where there is room for that."""
 ALONE = 700
 """The last run of a kernel without such tiles, which shows little more than the first, may bring the sum to this."""
 
@@ -79,23 +67,13 @@ def check(subject: Subject, make: MakeProtocols, sizes: Sequence[Mapping[str, in
 
 
 class Runs:
-    """The runs of one kernel, as many as the budget allows."""
+    """Which runs of one kernel are made, as many as the budget allows."""
 
     def __init__(self, subject: Subject, program: Program, make: MakeProtocols) -> None:
         self._subject = subject
         self._program = program
-        self._make = make
-        self._wanted = Wanted(subject.function, subject.machine, program, subject.scalars)
-        self._places = naming_a_place(subject.function, program)
-        self._promises = Promises(subject.function, subject.anchors, program.computed, subject.scalars)
-        self._laps = Laps(subject.function, subject.anchors, program, lambda: self._rounds(MAIN).used)
-        self._loop_code = loop_code(subject.function, program)
-        self._known_rounds: dict[tuple[int, int, int], Rounds] = {}
-        """By the place of the cluster that runs, and how many come after it."""
-        self._spent = 0
-        self._went: list[Run] = []
-        self._reached: set[int] = set()
-        """The blocks that some run executed."""
+        self._launches = Launches(subject, program, make)
+        self._wanted = self._launches.wanted
         size = sum(len(block.instructions) for block in subject.function.blocks)
         self._enough = min(ENOUGH, SHORT + size)
 
@@ -104,20 +82,20 @@ class Runs:
 
         Of runs of its own choice the first is the longest that must end.
         """
-        ends = [run.end for run in self._went[: 1 if own else None] if run.end]
-        return tuple(dict.fromkeys(ends)) or (of_blocks(self._program, self._reached) if own else ())
+        ends = [run.end for run in self._launches.went[: 1 if own else None] if run.end]
+        return tuple(dict.fromkeys(ends)) or (of_blocks(self._program, self._launches.reached) if own else ())
 
     def of_sizes(self, sizes: Sequence[Mapping[str, int]]) -> list[Diagnostic]:
         """With each of `sizes`; parameters that one leaves out are chosen."""
         for given in sizes:
-            rounds, chosen = self._choose(MAIN, given=given)
+            rounds, chosen = self._launches.choose(MAIN, given=given)
             if chosen is None:
                 return [self._unjudged(given)]
             negative = next((name for name in given if name in rounds.parameters and self._negative(given, name)), None)
             if negative is not None:
                 text = f"{negative} is {self._negative(given, negative)}, and no loop that it bounds makes a round"
                 return [self._unjudged(given, text)]
-            found, machine = self._run(MAIN, chosen, given)
+            found, machine = self._launches.run(MAIN, chosen, given)
             if machine.contradicted:
                 return [self._unjudged(chosen)]
             if found:
@@ -129,10 +107,10 @@ class Runs:
 
         The last run has another order of warps, and takes the other ways where data decides.
         """
-        rounds, chosen = self._choose(MAIN)
+        rounds, chosen = self._launches.choose(MAIN)
         if chosen is None:
             return [self._unjudged({})]
-        found, machine = self._run(MAIN, chosen)
+        found, machine = self._launches.run(MAIN, chosen)
         if machine.contradicted:
             return [self._unjudged(chosen)]
         if found or machine.is_over_budget:
@@ -163,23 +141,23 @@ class Runs:
             there, chosen_there = farthest if scale is FURTHER_ON[-1] else self._made(scale)
             if chosen_there is not None and all(there.get(header, 0) >= wanted[header] for header in longer):
                 growth = max(there[header] // max(1, made[header]) for header in longer)
-                if self._spent + growth * steps > self._enough:
+                if self._launches.spent + growth * steps > self._enough:
                     return []
-                found, _ = self._run(scale, chosen_there)
+                found, _ = self._launches.run(scale, chosen_there)
                 return [one for one in found if one.rule_id not in _OF_INDICES]
         return []
 
     def _made(self, scale: Scale) -> tuple[Mapping[str, int], dict[str, int] | None]:
         """The rounds of loops, and the parameters chosen for them."""
-        rounds, chosen = self._choose(scale)
+        rounds, chosen = self._launches.choose(scale)
         return ({} if chosen is None else rounds.of(chosen).rounds), chosen
 
     def _least(self, few: FewSteps, steps: int) -> list[Diagnostic]:
         """What a run shows with the least parameters that the kernel admits; `steps` is what the first run took."""
         chosen = few.least()
-        if self._spent + steps > ENOUGH or few.is_known(chosen):
+        if self._launches.spent + steps > ENOUGH or few.is_known(chosen):
             return []
-        found, _ = self._run(MAIN, chosen)
+        found, _ = self._launches.run(MAIN, chosen)
         return [with_values(one, few.changed(chosen)) for one in found if one.rule_id != UNWRITTEN.id]
 
     def _ends(self, few: FewSteps, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
@@ -188,14 +166,14 @@ class Runs:
         So do those that declare both ends and decide about no loop, as the bytes of a copy: they make no run longer.
         `chosen` are the parameters of the first run, `steps` is what it took. These runs take nothing from the others.
         """
-        spent, self._spent = self._spent, 0
+        spent, self._launches.spent = self._launches.spent, 0
         allowed = max(ENOUGH, 2 * steps)
         loops = few.loops
-        declared = ((name, scalar) for name, scalar in self._subject.scalars.items() if _has_ends(scalar))
+        declared = ((name, scalar) for name, scalar in self._subject.scalars.items() if has_ends(scalar))
         both = [(name, each.values) for name, each in declared if len(each.values) <= FEW_VALUES or name not in loops]
         ends = [(name, (each[0], each[-1])) for name, each in both]
         found = self._of_values(few, ends, chosen, allowed - steps)
-        self._spent = spent
+        self._launches.spent = spent
         return found
 
     def _others(self, rounds: Rounds, few: FewSteps, steps: int) -> list[Diagnostic]:
@@ -203,23 +181,23 @@ class Runs:
 
         These runs take nothing from the others; `steps` is what the first run took.
         """
-        spent, self._spent = self._spent, 0
+        spent, self._launches.spent = self._launches.spent, 0
         other = self._other_ways()
         found: list[Diagnostic] = []
         tried: set[int] = set()
-        while not found and self._spent + steps <= ENOUGH:
-            went = [(one.values, one.ways) for one in self._went]
+        while not found and self._launches.spent + steps <= ENOUGH:
+            went = [(one.values, one.ways) for one in self._launches.went]
             one, given = next(other.values(went, rounds.parameters, tried), (None, {}))
             if one is None:
                 break
             tried.add(one.slot)
-            _, chosen = self._choose(MAIN, given=given)
+            _, chosen = self._launches.choose(MAIN, given=given)
             if chosen is not None and not few.is_known(chosen):
-                found = [with_values(each, self._said(given)) for each in self._run(MAIN, chosen, given)[0]]
-        if not found and self._spent + steps <= ENOUGH and other.asks_for_more_ctas(self._all_ways()):
-            _, chosen = self._choose(FIRST_OF_TWO)
-            found = [] if chosen is None else self._run(FIRST_OF_TWO, chosen)[0]
-        self._spent = spent
+                found = [with_values(each, self._said(given)) for each in self._launches.run(MAIN, chosen, given)[0]]
+        if not found and self._launches.spent + steps <= ENOUGH and other.asks_for_more_ctas(self._all_ways()):
+            _, chosen = self._launches.choose(FIRST_OF_TWO)
+            found = [] if chosen is None else self._launches.run(FIRST_OF_TWO, chosen)[0]
+        self._launches.spent = spent
         return [one for one in found if one.rule_id != UNWRITTEN.id]
 
     def _elsewhere(self, rounds: Rounds, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
@@ -228,21 +206,23 @@ class Runs:
         Not at a place where a loop has no work that it has at the first one, nor where an index leaves its memory: a
         kernel may rule out such places by its grid.
         """
-        self._spent, tried = 0, set[int]()
-        places = OtherPlaces(self._program, self._other_ways(), self._launch)
-        while self._spent + steps <= ENOUGH:
-            several = places.places(self._went, self._reached, rounds.parameters)
+        self._launches.spent, tried = 0, set[int]()
+        places = OtherPlaces(self._program, self._other_ways(), self._launches.launch)
+        while self._launches.spent + steps <= ENOUGH:
+            several = places.places(self._launches.went, self._launches.reached, rounds.parameters)
             one, there = next(((one, there) for one, there in several if one.slot not in tried), (None, iter(())))
             if one is None:
                 return []
             tried.add(one.slot)
             scale, given = next(((scale, given) for scale, given in there if self._has_work(scale, given)), (MAIN, {}))
             given = {name: number for name, number in given.items() if number != chosen[name]}
-            values = self._choose(MAIN, given=given)[1] if scale is not MAIN else None
+            values = self._launches.choose(MAIN, given=given)[1] if scale is not MAIN else None
             if values is None:
                 continue
-            where = {**self._said(given), **said(scale, self._launch(MAIN).cluster_shape)}
-            if found := [each for each in self._run(scale, values, given)[0] if each.rule_id not in _OF_PLACES]:
+            where = {**self._said(given), **said(scale, self._launches.launch(MAIN).cluster_shape)}
+            if found := [
+                each for each in self._launches.run(scale, values, given)[0] if each.rule_id not in _OF_PLACES
+            ]:
                 return [with_values(each, where) for each in found]
         return []
 
@@ -256,26 +236,22 @@ class Runs:
 
     def _has_work(self, scale: Scale, chosen: Mapping[str, int]) -> bool:
         """Whether each loop that makes a round at the first place makes one there."""
-        first, there = (self._rounds(each).of(chosen).rounds for each in (MAIN, scale))
+        first, there = (self._launches.rounds(each).of(chosen).rounds for each in (MAIN, scale))
         return all(number or not first.get(header, 0) for header, number in there.items())
 
     def _other_ways(self) -> OtherWays:
-        return OtherWays(self._subject.function, self._program, self._subject.scalars, special_of(self._launch(MAIN)))
+        return OtherWays(
+            self._subject.function, self._program, self._subject.scalars, special_of(self._launches.launch(MAIN))
+        )
 
     def _all_ways(self) -> Ways:
-        return set().union(*(one.ways for one in self._went))
+        return set().union(*(one.ways for one in self._launches.went))
 
     def _between(self, few: FewSteps, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
         """The same with the values between them, where there is room."""
-        return self._of_values(few, [(name, each[1:-1]) for name, each in self._few_values()], chosen, ENOUGH - steps)
-
-    def _few_values(self) -> list[tuple[str, Sequence[int]]]:
-        """The parameters that declare a few values, with these."""
-        return [
-            (name, scalar.values)
-            for name, scalar in self._subject.scalars.items()
-            if _has_ends(scalar) and len(scalar.values) <= FEW_VALUES
-        ]
+        return self._of_values(
+            few, [(name, each[1:-1]) for name, each in self._launches.few_values()], chosen, ENOUGH - steps
+        )
 
     def _of_values(
         self, few: FewSteps, values: Sequence[tuple[str, Sequence[int]]], chosen: Mapping[str, int], room: int
@@ -283,13 +259,13 @@ class Runs:
         """What runs show with each of the values of parameters; none starts where more than `room` is spent."""
         for name, each in values:
             for number in each:
-                if number == chosen[name] or self._spent > room:
+                if number == chosen[name] or self._launches.spent > room:
                     continue
                 given = {name: number}
-                _, others = self._choose(MAIN, given=given)
+                _, others = self._launches.choose(MAIN, given=given)
                 if others is None or few.is_known(others):
                     continue
-                found = self._run(MAIN, others, given)[0]
+                found = self._launches.run(MAIN, others, given)[0]
                 if kept := [with_values(one, given) for one in found if one.rule_id != UNWRITTEN.id]:
                     return kept
         return []
@@ -298,54 +274,39 @@ class Runs:
         """What a last run shows, if there is room for one; `steps` is what the first run took."""
         larger, other = MORE
         if not self._wanted.has_tiles:
-            return self._more(larger) if self._spent + steps <= ALONE else []
-        if self._spent + GROWTH * steps <= ENOUGH:
+            return self._more(larger) if self._launches.spent + steps <= ALONE else []
+        if self._launches.spent + GROWTH * steps <= ENOUGH:
             return self._more(larger)
-        if self._spent + steps <= self._enough and asks_for_its_place(self._subject.function, self._program):
+        if self._launches.spent + steps <= self._enough and asks_for_its_place(self._subject.function, self._program):
             return self._more(other)
         return []
 
     def _more(self, scale: Scale) -> list[Diagnostic]:
         """What a run at another place of the grid shows, or at the first place where the other has no work."""
-        rounds, chosen = self._choose(scale)
+        rounds, chosen = self._launches.choose(scale)
         if chosen is None:
             return []
-        first = self._rounds(replace(scale, place=0)).of(chosen).rounds
+        first = self._launches.rounds(replace(scale, place=0)).of(chosen).rounds
         if any(number < min(1, first.get(header, 0)) for header, number in rounds.of(chosen).rounds.items()):
             scale = replace(scale, place=0)
-            chosen = self._choose(scale)[1] or chosen
-        return self._run(scale, chosen, latest_first=True, first_way=False)[0]
+            chosen = self._launches.choose(scale)[1] or chosen
+        return self._launches.run(scale, chosen, latest_first=True, first_way=False)[0]
 
     def _few(self, few: FewSteps, scale: Scale, steps: int) -> list[Diagnostic]:
         """What a run of few steps shows, where that may be judged; `steps` is what the first run took.
 
         Kernels that read a step ahead read stages that few steps do not fill, and use nothing of them.
         """
-        rounds, chosen = self._choose(scale, few)
-        if chosen is None or self._spent + steps * few.share(rounds, chosen) > self._enough:
+        rounds, chosen = self._launches.choose(scale, few)
+        if chosen is None or self._launches.spent + steps * few.share(rounds, chosen) > self._enough:
             return []
         if few.is_known(chosen) or not few.may_be_judged():
             return []
-        found, machine = self._run(scale, chosen)
+        found, machine = self._launches.run(scale, chosen)
         if not found or not few.is_judged(chosen, machine.ways):
             return []
-        values = few.changed(chosen) | {name: chosen[name] for name in self._kept(few)}
+        values = few.changed(chosen) | {name: chosen[name] for name in self._launches.kept(few)}
         return [with_values(one, values) for one in found if one.rule_id != UNWRITTEN.id]
-
-    def _choose(
-        self, scale: Scale, few: FewSteps | None = None, given: Mapping[str, int] | None = None
-    ) -> tuple[Rounds, dict[str, int] | None]:
-        rounds = self._rounds(scale)
-        wished: dict[str, int] = {}
-        if few is not None:
-            wished = few.admitted(self._wanted.few(scale, rounds, few.many))
-            kept = self._kept(few)
-            wished |= kept if wished.keys() - kept else {}
-        return rounds, choose(rounds, self._subject.scalars, self._wanted.of(scale), given, wished, self._places)
-
-    def _kept(self, few: FewSteps) -> dict[str, int]:
-        """The parameters that declare a few values, as in the first run: steps are few beside many stages."""
-        return {name: few.many[name] for name, _ in self._few_values()}
 
     def _negative(self, values: Mapping[str, int], name: str) -> int:
         """The number of a parameter where it is negative, else 0."""
@@ -365,79 +326,3 @@ class Runs:
         reason = why or f"what the kernel assumes does not hold with {listed(values)}" if values else none
         form = ", ".join(f"{name!r}: ..." for name in self._subject.scalars)
         return UNJUDGED.diagnose(at=self._subject.assumed, reason=reason, form=f"{{{form}}}")
-
-    def _rounds(self, scale: Scale) -> Rounds:
-        """The loops in the first thread that runs."""
-        launch = self._launch(scale)
-        place = launch.first, launch.row, launch.after
-        if place not in self._known_rounds:
-            self._known_rounds[place] = Rounds(self._loop_code, special_of(launch))
-        return self._known_rounds[place]
-
-    def _run(
-        self,
-        scale: Scale,
-        scalars: Mapping[str, int],
-        given: Mapping[str, int] | None = None,
-        *,
-        latest_first: bool = False,
-        first_way: bool = True,
-    ) -> tuple[list[Diagnostic], Machine]:
-        """A run with parameters as `scalars`, or smaller ones that the kernel's arrays admit."""
-        launch = replace(self._launch(scale), promised=self._promised(given or {}))
-        less = dict(scalars)
-        order: dict[str, bool] = {"latest_first": latest_first, "first_way": first_way}
-        while True:
-            try:
-                found, machine = run(self._program, launch, self._make, less, **order)
-            except Exceeded as error:
-                smaller = halved(self._rounds(scale), self._subject.scalars, less, error.names)
-                if smaller is None:
-                    launch = replace(launch, promised=lambda _instr, _operand: frozenset())
-                else:
-                    less = smaller
-                continue
-            self._spent += machine.steps
-            self._went.append(Run(scale, less, machine.ways, of_end(machine)))
-            self._reached |= machine.reached
-            if found and machine.is_of_memory:
-                other_found, other = run(self._program, launch, self._make, less, **order, whole=True)
-                found = found if other_found or other.is_over_budget else []
-            again = partial(run, self._program, make=self._make, scalars=less)
-            found = told_where_it_is(found, machine.protocols, launch, partial(again, **order))
-            return [with_data(one, machine.choices.of_memory()) for one in found], machine
-
-    def _promised(self, given: Mapping[str, int]) -> Callable[[MachineInstr, str], frozenset[str]]:
-        """The parameters that decide how far an index goes, but for those that the author gave, and for one that
-        decides it alone and declares how large it may be.
-
-        None where some of them make the laps of a ring too, so that they are larger than it is.
-        """
-
-        def promised(instr: MachineInstr, operand: str) -> frozenset[str]:
-            names = self._promises.of(instr, operand).difference(given)
-            if len(names) == 1 and _has_ends(self._subject.scalars[next(iter(names))]):
-                return frozenset()
-            return names if names.isdisjoint(self._laps.of(instr, operand)) else frozenset()
-
-        return promised
-
-    def _launch(self, scale: Scale) -> Launch:
-        subject, bounds = self._subject, self._subject.bounds
-        base = Launch(
-            subject.machine.target,
-            bounds.threads,
-            bounds.cluster,
-            bounds.cluster,
-            self._program.shared,
-            subject.registers,
-            places=self._program.places,
-            bounds=bounds,
-            function=subject.machine,
-        )
-        return scale.launch(base)
-
-
-def _has_ends(scalar: Scalar) -> bool:
-    """Whether a parameter declares its least and its greatest value."""
-    return scalar.minimum is not None and scalar.maximum is not None

@@ -8,7 +8,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import Pointer, f32, i32, u32
-from nvbackend.dry_run import runs
+from nvbackend.dry_run import launches
 from tests.support.runtime import broken, rules
 
 WIDTH = 128
@@ -18,13 +18,13 @@ OUT = Pointer[f32]
 def tried(build: Any) -> list[dict[str, int]]:
     """The parameters of each run that `build` makes."""
     seen: list[dict[str, int]] = []
-    run = runs.run
+    run = launches.run
 
     def note(program: Any, launch: Any, make: Any, scalars: dict[str, int], **options: Any) -> Any:
         seen.append(dict(scalars))
         return run(program, launch, make, scalars, **options)
 
-    with mock.patch.object(runs, "run", note):
+    with mock.patch.object(launches, "run", note):
         build()
     return seen
 

@@ -1,0 +1,159 @@
+"""One run of a kernel after the other: the launch, the parameters, and what each has found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from nvbackend.diagnostics import Diagnostic
+from nvbackend.dry_run.inverted import told_where_it_is
+from nvbackend.dry_run.machine.machine import Machine
+from nvbackend.dry_run.not_judged import of_end
+from nvbackend.dry_run.program.code import Program
+from nvbackend.dry_run.said import with_data
+from nvbackend.dry_run.scenario.choose import MAIN, Scale, Wanted, choose, halved, loop_code, special_of
+from nvbackend.dry_run.scenario.few_steps import FewSteps
+from nvbackend.dry_run.scenario.laps import Laps
+from nvbackend.dry_run.scenario.other_places import Run
+from nvbackend.dry_run.scenario.placed import naming_a_place
+from nvbackend.dry_run.scenario.promises import Promises
+from nvbackend.dry_run.scenario.rounds import Rounds
+from nvbackend.dry_run.seam import Exceeded, Launch, MakeProtocols
+from nvbackend.dry_run.subject import Subject, run
+from nvbackend.intrinsics.row.types import Scalar
+from nvbackend.isel.machine.function import MachineInstr
+
+FEW_VALUES = 8
+"""A parameter that declares at most so many values takes its ends, and the others where there is room for that."""
+
+
+class Launches:
+    """The runs of one kernel: `went` are those that were made, which `spent` so many recorded instructions.
+
+    `reached` are the blocks that some run executed.
+    """
+
+    def __init__(self, subject: Subject, program: Program, make: MakeProtocols) -> None:
+        self._subject = subject
+        self._program = program
+        self._make = make
+        self.wanted = Wanted(subject.function, subject.machine, program, subject.scalars)
+        self._places = naming_a_place(subject.function, program)
+        self._promises = Promises(subject.function, subject.anchors, program.computed, subject.scalars)
+        self._laps = Laps(subject.function, subject.anchors, program, lambda: self.rounds(MAIN).used)
+        self._loop_code = loop_code(subject.function, program)
+        self._known_rounds: dict[tuple[int, int, int], Rounds] = {}
+        """By the place of the cluster that runs, and how many come after it."""
+        self.spent = 0
+        self.went: list[Run] = []
+        self.reached: set[int] = set()
+
+    def few_values(self) -> list[tuple[str, Sequence[int]]]:
+        """The parameters that declare a few values, with these."""
+        return [
+            (name, scalar.values)
+            for name, scalar in self._subject.scalars.items()
+            if has_ends(scalar) and len(scalar.values) <= FEW_VALUES
+        ]
+
+    def choose(
+        self, scale: Scale, few: FewSteps | None = None, given: Mapping[str, int] | None = None
+    ) -> tuple[Rounds, dict[str, int] | None]:
+        """The loops, and the parameters that suit a scale; None for these where there are none."""
+        rounds = self.rounds(scale)
+        wished: dict[str, int] = {}
+        if few is not None:
+            wished = few.admitted(self.wanted.few(scale, rounds, few.many))
+            kept = self.kept(few)
+            wished |= kept if wished.keys() - kept else {}
+        return rounds, choose(rounds, self._subject.scalars, self.wanted.of(scale), given, wished, self._places)
+
+    def kept(self, few: FewSteps) -> dict[str, int]:
+        """The parameters that declare a few values, as in the first run: steps are few beside many stages."""
+        return {name: few.many[name] for name, _ in self.few_values()}
+
+    def rounds(self, scale: Scale) -> Rounds:
+        """The loops in the first thread that runs."""
+        launch = self.launch(scale)
+        place = launch.first, launch.row, launch.after
+        if place not in self._known_rounds:
+            self._known_rounds[place] = Rounds(self._loop_code, special_of(launch))
+        return self._known_rounds[place]
+
+    def launch(self, scale: Scale) -> Launch:
+        """The launch of a run."""
+        subject, bounds = self._subject, self._subject.bounds
+        base = Launch(
+            subject.machine.target,
+            bounds.threads,
+            bounds.cluster,
+            bounds.cluster,
+            self._program.shared,
+            subject.registers,
+            places=self._program.places,
+            bounds=bounds,
+            function=subject.machine,
+        )
+        return scale.launch(base)
+
+    def run(
+        self,
+        scale: Scale,
+        scalars: Mapping[str, int],
+        given: Mapping[str, int] | None = None,
+        *,
+        latest_first: bool = False,
+        first_way: bool = True,
+    ) -> tuple[list[Diagnostic], Machine]:
+        """A run with parameters as `scalars`, or smaller ones that the kernel's arrays admit."""
+        launch = replace(self.launch(scale), promised=self._promised(given or {}))
+        less = dict(scalars)
+        order: dict[str, bool] = {"latest_first": latest_first, "first_way": first_way}
+        while True:
+            try:
+                found, machine = run(self._program, launch, self._make, less, **order)
+            except Exceeded as error:
+                smaller = halved(self.rounds(scale), self._subject.scalars, less, error.names)
+                if smaller is None:
+                    launch = replace(launch, promised=lambda _instr, _operand: frozenset())
+                else:
+                    less = smaller
+                continue
+            self.spent += machine.steps
+            self.went.append(Run(scale, less, machine.ways, of_end(machine)))
+            self.reached |= machine.reached
+            if found and machine.is_of_memory:
+                other_found, other = run(self._program, launch, self._make, less, **order, whole=True)
+                found = found if other_found or other.is_over_budget else []
+            again = partial(run, self._program, make=self._make, scalars=less)
+            found = told_where_it_is(found, machine.protocols, launch, partial(again, **order))
+            return [with_data(one, machine.choices.of_memory()) for one in found], machine
+
+    def _promised(self, given: Mapping[str, int]) -> Callable[[MachineInstr, str], frozenset[str]]:
+        """The parameters that decide how far an index goes, but for those that the author gave, and for one that
+        decides it alone and declares how large it may be.
+
+        None where some of them make the laps of a ring too, so that they are larger than it is.
+        """
+
+        known: dict[tuple[int, str], frozenset[str]] = {}
+
+        def promised(instr: MachineInstr, operand: str) -> frozenset[str]:
+            found = known.get((id(instr), operand))
+            if found is None:
+                found = known[id(instr), operand] = deciding(instr, operand)
+            return found
+
+        def deciding(instr: MachineInstr, operand: str) -> frozenset[str]:
+            names = self._promises.of(instr, operand).difference(given)
+            if len(names) == 1 and has_ends(self._subject.scalars[next(iter(names))]):
+                return frozenset()
+            return names if names.isdisjoint(self._laps.of(instr, operand)) else frozenset()
+
+        return promised
+
+
+def has_ends(scalar: Scalar) -> bool:
+    """Whether a parameter declares its least and its greatest value."""
+    return scalar.minimum is not None and scalar.maximum is not None
