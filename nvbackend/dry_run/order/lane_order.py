@@ -131,12 +131,14 @@ class LaneOrder:
             found &= self._known[lanes, others] <= moments
         return found
 
-    def note(self, note: Note) -> None:
-        """What accesses memory now."""
-        self._notes.setdefault(self.now, []).append(note)
+    def note(self, note: Note) -> int:
+        """What accesses memory now. Returns the moment."""
+        now = self.now
+        self._notes.setdefault(now, []).append(note)
         key, part = (note.shadow, note.writes), note.part
         first, end = self._reach.get(key, (part.first, part.end))
         self._reach[key] = min(first, part.first), max(end, part.end)
+        return now
 
     @property
     def has_notes(self) -> bool:

@@ -64,8 +64,7 @@ class LaneShadow:
 
     def _wait(self, part: Part, writes: bool, lanes: int, order: LaneOrder) -> None:
         note = Note(self, part, writes, lanes)
-        self._waiting.append((note, order.now))
-        order.note(note)
+        self._waiting.append((note, order.note(note)))
 
     def _note(self, note: Note, now: int) -> None:
         """What is accessed in a moment."""

@@ -224,5 +224,7 @@ def _different(values: Any) -> list[int]:
     if len(values) <= 64:
         return list(set(values.tolist()))
     first = int(values[0])
-    found: list[int] = [first] if (values == first).all() else np.flatnonzero(np.bincount(values)).tolist()
+    if not np.count_nonzero(values != first):
+        return [first]
+    found: list[int] = np.bincount(values).nonzero()[0].tolist()
     return found

@@ -76,6 +76,8 @@ def access(record: Record, part: Part) -> str:
 
 def touch_of(instr: MachineInstr, operand: str) -> MemoryTouch | None:
     """The allocation that an operand of an instruction points to, where that is known."""
+    if len(instr.memory) == 1:
+        return instr.memory[0]
     for touch in instr.memory:
         if touch.operand == operand:
             return touch
