@@ -58,6 +58,7 @@ _USES = {
 }
 """By the proxy, and whether it writes."""
 _WRITES = (MemoryUse.WRITE, MemoryUse.ASYNC_WRITE)
+_OPERATOR = re.compile(r"[ *+\\]")
 _SYMBOLS = 1024
 """So many symbols are remembered with what they mean: those of a kernel come again and again."""
 DEFINED_IN = "@"
@@ -119,7 +120,7 @@ def symbol_text(terms: Mapping[str, int]) -> str:
 
     A value's name is followed by the block that defines it.
     """
-    return " + ".join(f"{_escaped(name)}*{factor}" for name, factor in sorted(terms.items()) if factor)
+    return " + ".join(f"{symbol_part(name)}*{factor}" for name, factor in sorted(terms.items()) if factor)
 
 
 @lru_cache(maxsize=_SYMBOLS)
@@ -129,6 +130,7 @@ def symbol_terms(symbol: str) -> tuple[tuple[str, int], ...]:
     return tuple((name, int(factor)) for name, _, factor in (part.rpartition("*") for part in parts))
 
 
-def _escaped(name: str) -> str:
-    """LLVM's names without quotes; what could be taken for an operator of the text is spelled by its code."""
-    return re.sub(r"[ *+\\]", lambda match: f"\\{ord(match[0]):02x}", name.replace('"', ""))
+def symbol_part(name: str) -> str:
+    """LLVM's name without quotes; what could be taken for an operator of the text is spelled by its code."""
+    plain = name.replace('"', "")
+    return _OPERATOR.sub(lambda match: f"\\{ord(match[0]):02x}", plain) if _OPERATOR.search(plain) else plain

@@ -17,6 +17,7 @@ from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_MASK, ADDRESS_SHI
 from nvbackend.isel.flow.memory_uses import (
     DEFINED_IN,
     PEER_SPACE,
+    symbol_part,
     symbol_text,
 )
 from nvbackend.isel.machine.function import MemoryObject, MemoryTouch, MemoryUse
@@ -188,7 +189,7 @@ def _product(left: LinearSum, right: LinearSum, bits: int) -> LinearSum | None:
 
 def symbol_name(value: ir.Value) -> str:
     """The name of a run-time value in symbols."""
-    return symbol_text({_name(value): 1}).removesuffix("*1")
+    return symbol_part(_name(value))
 
 
 def _name(value: ir.Value) -> str:
