@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.program.code import SELF
 from nvbackend.dry_run.values.lanes import among, merge
@@ -75,10 +77,7 @@ class Fiber:
         registers = list(self.registers)
         if mask & (mask - 1) == 0:
             lane = mask.bit_length() - 1
-            registers = [
-                one if type(one) is int or isinstance(one, (Unknown, Fiber)) or one is None else int(one[lane])
-                for one in registers
-            ]
+            registers = [int(one[lane]) if type(one) is np.ndarray else one for one in registers]
         other = Fiber(self.warp, mask, block, registers, self.numbers, self.choices, meetings, aside=self.aside)
         other.rounds = dict(self.rounds)
         registers[SELF] = other

@@ -37,6 +37,8 @@ _ADDRESSES = (
     *_BITS,
     *_QUOTIENTS,
 )
+_LOOKED_AT = ("call", "store")
+"""Instructions that are looked at although nothing needs a value of theirs."""
 _PROTOCOLS = ("barrier", "async", "wgmma", "tcgen05", "fence", "setmaxnreg", "exit")
 
 
@@ -148,9 +150,10 @@ class _Compiler:
         for anchor in at.get(-1, ()):
             record(anchor)
         for index, one in enumerate(block.instructions):
-            operation = self._operation(one, code)
-            if operation is not None:
-                registers.operations.append(operation)
+            if one in self._needed or one.opname in _LOOKED_AT:
+                operation = self._operation(one, code)
+                if operation is not None:
+                    registers.operations.append(operation)
             for anchor in at.get(index, ()):
                 record(anchor)
         self._end(block, code)

@@ -65,7 +65,7 @@ def needed(
                 pointer = one.operands[1]
                 if _is_shared(pointer):
                     (roots if isinstance(one.operands[0].type, ir.IntType) else others).append(one)
-            elif is_assumption(one):
+            elif one.opname == "call" and is_assumption(one):
                 roots.append(one)
         if block.terminator is not None:
             roots += block.terminator.operands

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,15 +16,16 @@ class Uses:
         self.stores: dict[ir.Value, list[ir.Instruction]] = {}
         """What sets each variable."""
         self._instructions = [one for block in function.blocks for one in block.instructions]
-        self._of: dict[ir.Value, list[int]] = {}
+        self._of: defaultdict[ir.Value, list[int]] = defaultdict(list)
+        uses, followed = self._of, (ir.Instruction, ir.Argument)
         for place, one in enumerate(self._instructions):
             if one.opname == "store":
                 if not isinstance(one.operands[1], ir.AllocaInstr):
                     continue
                 self.stores.setdefault(one.operands[1], []).append(one)
             for each in one.operands:
-                if isinstance(each, (ir.Instruction, ir.Argument)):
-                    self._of.setdefault(each, []).append(place)
+                if isinstance(each, followed):
+                    uses[each].append(place)
 
     def derived_from(self, roots: Iterable[ir.Value]) -> list[ir.Instruction]:
         """The instructions whose values follow from `roots`, by arithmetic and variables."""

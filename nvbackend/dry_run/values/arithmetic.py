@@ -272,7 +272,9 @@ def compare(d: int, a: int, b: int, predicate: str, bits: int) -> Operation:
             else:
                 r[d] = combine(said, x, y)
         else:
-            r[d] = tidy(holds(x ^ sign, y ^ sign).astype(np.uint64))
+            there = holds(x ^ sign, y ^ sign) if sign else holds(x, y)
+            count = np.count_nonzero(there)
+            r[d] = there.astype(np.uint64) if 0 < count < len(there) else int(count > 0)
 
     return run
 
