@@ -158,6 +158,7 @@ if TYPE_CHECKING:
         Scalar as Scalar,
         Signature as Signature,
     )
+    from nvbackend.tuning.tune import Tuned as Tuned, tune as tune
     from nvbackend.intrinsics.row.types import ElementType as ElementType
 
 __version__ = "0.1.0"
@@ -221,6 +222,7 @@ _NAMES: dict[str, str] = {
         "isel.target.target": "Target",
         "isel.verify.verify": "verify",
         "layout.descriptors.smem_layout": "SmemLayout",
+        "tuning.tune": "Tuned tune",
         "signature": "BoundTensorMap Im2col LaunchBounds Parameter Pointer Scalar Signature TensorMap",
         "intrinsics.row.types": _TYPES,
     }.items()

@@ -54,6 +54,11 @@ def error_text(status: Any) -> str:
     return f"{status.name}: {text.decode()}" if text else str(status.name)
 
 
+def driver_version() -> int:
+    """The driver's version, 1000 times the major one and 10 times the minor one of the CUDA that it supports."""
+    return int(call("cuDriverGetVersion"))
+
+
 @user_facing
 def no_gpu_reason() -> str | None:
     """Why no kernel can be launched on this machine, in a few words; None where one can. Never raises."""

@@ -349,7 +349,7 @@ def _load(compiled: Compiled, device: Device | str | None, options: Mapping[str,
     """One kernel."""
     if not all(hasattr(compiled, name) for name in ("signature", "target", "ptx", "cubin")):
         NOT_COMPILED.fail(given=with_article(describe(compiled)))
-    device = _chosen(device, compiled, options)
+    device = chosen_device(device, compiled, options)
     if hasattr(compiled, "variants") and not isinstance(device, SimulatedDevice):
         compiled = _suited(compiled, device.limits.capability)
     signature, target = compiled.signature, compiled.target
@@ -375,7 +375,7 @@ def _suited(saved: Any, capability: tuple[int, int]) -> Any:
     return max(cubins or texts, key=lambda each: (each.target.number, each.target.suffix), default=saved)
 
 
-def _chosen(device: Device | str | None, compiled: Any, options: Mapping[str, Any]) -> Device:
+def chosen_device(device: Device | str | None, compiled: Any, options: Mapping[str, Any]) -> Device:
     """The requested device; by default the simulator where there is no GPU."""
     signature = compiled.signature
     chosen = {name: value for name, value in options.items() if value is not None}

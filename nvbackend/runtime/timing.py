@@ -71,6 +71,12 @@ class EventClock:
             call("cuEventDestroy", self._events.pop())
 
 
+def check_rounds(rounds: int, repeats: int, warmup: int) -> None:
+    """launch.timing unless these measure something."""
+    if min(rounds, repeats) < 1 or warmup < 0:
+        TIMING.fail(problem=f"{rounds} rounds of {repeats} repeats, {warmup} to warm up")
+
+
 @user_facing
 def time_launches(
     functions: Mapping[str, Callable[[], object]],
@@ -90,8 +96,7 @@ def time_launches(
     """
     if not isinstance(functions, Mapping) or not functions:
         TIMING.fail(problem=f"{functions!r} to time")
-    if min(rounds, repeats) < 1 or warmup < 0:
-        TIMING.fail(problem=f"{rounds} rounds of {repeats} repeats, {warmup} to warm up")
+    check_rounds(rounds, repeats, warmup)
     own = EventClock(stream) if clock is None else None
     used = own or clock
     assert used is not None

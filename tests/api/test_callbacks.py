@@ -124,6 +124,9 @@ def scenes() -> dict[str, Callable[[Any], object]]:
         "scan operation": lambda f: k.warp.scan(f, thread),
         "cta.scan operation": lambda f: k.cta.scan(f, thread, exclusive=True, initial=0),
         "time_launches functions": lambda f: nvb.runtime.time_launches({"one": f}, clock=Clock()),
+        "tune prepare": lambda f: _tuned(prepare=f),
+        "tune check": lambda f: _tuned(check=f),
+        "tune progress": lambda f: _tuned(progress=f),
         "kernel": nvb.kernel("sm_90a", threads=32),
         "kernel threads": lambda f: _built(threads=f),
         "kernel cluster": lambda f: _built(threads=32, cluster=f),
@@ -140,6 +143,17 @@ def _built(annotation: Any = nvb.Pointer[f32], **bounds: Any) -> object:
 
     kernel.__annotations__ |= {"k": Any, "x": annotation}
     return nvb.kernel("sm_90a", **bounds)(kernel).build()
+
+
+def _tuned(**functions: Any) -> object:
+    usual: dict[str, Any] = {"prepare": lambda name, loaded: loaded.prepare(1), "clock": Clock(), "key": None}
+    usual |= {"device": "simulator", "cache": nvb.Cache.disabled(), "assemble": False}
+    return nvb.tune({"one": empty}, **{**usual, **functions})
+
+
+@nvb.kernel("sm_90a", threads=32)
+def empty(k: nvb.KernelBuilder) -> None:
+    pass
 
 
 def _operator(results: dict[str, Any], grid: Any) -> Operator:

@@ -68,6 +68,7 @@ def things_of_the_runtime() -> Iterator[Any]:
     signature = nvb.Signature("scale", (nvb.Parameter("x", nvb.Pointer(f16)),), nvb.LaunchBounds(threads=32))
     loaded, array = nvb.runtime.load(FakeCompiled(signature), device=FakeDevice()), FakeArray((64, 64))
     yield nvb.runtime.load({"kernel": FakeCompiled(signature)}, device=FakeDevice())
+    yield nvb.Tuned("one", loaded, {"one": nvb.runtime.Timing((1.0,))}, {}, measured=True)
     yield from (loaded, loaded.prepare(1, array), nvb.runtime.read_array(array), nvb.runtime.DriverError("CUDA_ERROR"))
     yield from (nvb.runtime.Timing((1.0, 2.0) * 500), nvb.codegen.find_ptxas(), nvb.Cache.default())
     yield nvb.TensorMap(f16, box=(64, 64)).bind(np.zeros((64, 64), np.float16))

@@ -18,7 +18,7 @@ FOREIGN = re.compile(
 """What a native engineer does not write: say what a thing is, where it is, and who does what."""
 FINISHED = (
     *(f"nvbackend/{room}" for room in ("diagnostics", "intrinsics", "isel", "layout", "atoms", "tiled")),
-    *(f"nvbackend/{room}" for room in ("codegen", "ptx", "runtime", "cli", "lint")),
+    *(f"nvbackend/{room}" for room in ("codegen", "ptx", "runtime", "cli", "lint", "tuning")),
     *("nvbackend/builder", "nvbackend/tileiras", "samples", "benchmarks"),
 )
 PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md")

@@ -13,24 +13,25 @@ from tests.support.process import ROOT
 from tests.support.source import PACKAGE, imports, sources
 
 BRICKS = {
-    "diagnostics": (0, 10, 0, 0),
-    "intrinsics": (0, 10, 1, 1),
+    "diagnostics": (0, 11, 0, 0),
+    "intrinsics": (0, 11, 1, 1),
     "ptx": (0, 2, 2, 2),
     "isel": (3, 6, 2, 3),
-    "layout": (7, 10, 2, 3),
+    "layout": (7, 11, 2, 3),
     "lint": (0, 1, 3, 6),
     "simulator": (2, 2, 3, 3),
     "runtime": (2, 3, 4, 6),
     "requests": (4, 4, 4, 6),
     "codegen": (6, 7, 4, 5),
     "dry_run": (5, 5, 4, 5),
-    "atoms": (8, 10, 4, 4),
-    "tiled": (8, 9, 5, 5),
-    "tileiras": (10, 10, 5, 5),
-    "builder": (5, 8, 6, 6),
-    "cli": (9, 10, 6, 6),
+    "atoms": (8, 11, 4, 4),
+    "tiled": (8, 10, 5, 5),
+    "tileiras": (11, 11, 5, 5),
+    "builder": (5, 9, 6, 6),
+    "cli": (10, 11, 6, 6),
     "samples": (2, 5, 7, 7),
-    "frameworks": (6, 8, 7, 7),
+    "frameworks": (6, 7, 7, 7),
+    "tuning": (8, 9, 7, 7),
 }
 """The drawing's wall: first and last column of each layer, first and last row from the ground."""
 BESIDE = {
@@ -39,6 +40,7 @@ BESIDE = {
     "atoms": frozenset({"isel"}),
     "lint": frozenset({"isel"}),
     "frameworks": frozenset({"runtime"}),
+    "tuning": frozenset({"runtime"}),
 }
 """Layers that one imports and that cannot carry it in a wall of rectangles: the drawing names them."""
 COLUMN, ROW, JOINT, MARGIN = 140, 74, 4, 8
