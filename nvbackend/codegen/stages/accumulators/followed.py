@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import field
 
-from nvbackend.codegen.stages.accumulators.statements import AsmCall, Code
+from nvbackend.codegen.stages.accumulators.statements import Code, TiedAsm
 from nvbackend.diagnostics.classes.dataclass import dataclass
 
 _MOST_ROUNDS = 8
@@ -46,7 +46,7 @@ class Followed:
             for number, block in enumerate(code.blocks):
                 self._begin([ends[before] for before in block.before if before in ends])
                 for place, each in block.statements:
-                    self._call(place, each) if isinstance(each, AsmCall) else self._statement(place, each)
+                    self._call(place, each) if isinstance(each, TiedAsm) else self._statement(place, each)
                 ends[number] = self._now, frozenset(self._newer)
             if ends == earlier:
                 break
@@ -103,7 +103,7 @@ class Followed:
                 if place in self._in_flight:
                     self.unclear.add(variable)
 
-    def _call(self, place: int, call: AsmCall) -> None:
+    def _call(self, place: int, call: TiedAsm) -> None:
         """Operands that are registers keep them, and have new values after it."""
         self._read(call.read)
         tied: dict[int, tuple[str, int]] = {}

@@ -6,7 +6,7 @@ import re
 from dataclasses import field
 
 from nvbackend.codegen.stages.accumulators.followed import Followed, followed
-from nvbackend.codegen.stages.accumulators.statements import KINDS, LETTERS, AsmCall, Code, kind_of, read
+from nvbackend.codegen.stages.accumulators.statements import KINDS, LETTERS, Code, TiedAsm, kind_of, read
 from nvbackend.diagnostics.classes.dataclass import dataclass
 
 _FUNCTION = re.compile(r"^(define ptx_kernel\b.*?^\})$", re.MULTILINE | re.DOTALL)
@@ -98,7 +98,7 @@ class _Writer:
         whole = _result([kind for _, kind in left.values()])
         return f"  {each['result']} = extractvalue {whole} {each['whole']}, {index}{each['place'] or ''}"
 
-    def _call(self, place: int, call: AsmCall) -> str:
+    def _call(self, place: int, call: TiedAsm) -> str:
         """The assembly with registers for what is tied, and numbers as they are then for its other operands."""
         outputs, inputs, tied = call.outputs, call.inputs, self.followed.tied[place]
         in_registers = {argument for _, argument in tied.values()}

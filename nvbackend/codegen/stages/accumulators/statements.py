@@ -32,7 +32,7 @@ KINDS = {letter: kind for kind, letter in LETTERS.items()} | {"l": "i64"}
 
 
 @dataclass(frozen=True)
-class AsmCall:
+class TiedAsm:
     """A statement of assembly: its operands, and which of them are read and written.
 
     `tied` has the index of each such result, that of its argument, and the argument's name; `read` the names of other
@@ -64,7 +64,7 @@ class AsmCall:
 class FlowBlock:
     """A block: its statements by their places in the text, the blocks it may go to, and the numbers of those before."""
 
-    statements: list[tuple[int, re.Match[str] | AsmCall]] = field(default_factory=list)
+    statements: list[tuple[int, re.Match[str] | TiedAsm]] = field(default_factory=list)
     targets: set[str] = field(default_factory=set)
     before: list[int] = field(default_factory=list)
 
@@ -82,7 +82,7 @@ class Code:
     merged: frozenset[str]
 
     @functools.cached_property
-    def assembly(self) -> dict[int, AsmCall]:
+    def assembly(self) -> dict[int, TiedAsm]:
         """The assembly among the statements, by place."""
         return {
             place: _assembly(each)
@@ -131,7 +131,7 @@ def read(function: str) -> Code:
     return Code(statements, between, frozenset(_NAME.findall(rest)), merged)
 
 
-def _assembly(match: re.Match[str]) -> AsmCall:
+def _assembly(match: re.Match[str]) -> TiedAsm:
     letters = match["constraints"].split(",")
     inputs = tuple(each for each in letters if each[0] not in "=~")
     arguments = tuple(match["arguments"].split(", "))
@@ -139,7 +139,7 @@ def _assembly(match: re.Match[str]) -> AsmCall:
     pairs = [*enumerate(zip(inputs, names, strict=True))]
     tied = tuple((int(letter), index, name) for index, (letter, name) in pairs if letter.isdigit())
     others = tuple(name for _, (letter, name) in pairs if not letter.isdigit())
-    return AsmCall(match, tuple(each for each in letters if each[0] == "="), inputs, arguments, tied, others)
+    return TiedAsm(match, tuple(each for each in letters if each[0] == "="), inputs, arguments, tied, others)
 
 
 def value_of(argument: str) -> str:
