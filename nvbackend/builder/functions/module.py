@@ -92,7 +92,7 @@ def compile_module(
     call are in the PTX once where they are the same. `nvb.runtime.load` loads all of them, by name. Raises
     module.kernels, and what building and compiling raise.
     """
-    check_options(options)
+    check_options(options, of_definitions=True)
     if not isinstance(kernels, Sequence) or not kernels:
         _refuse(f"{printed(kernels)} is not a list of kernels", "pass one or more: nvb.compile_module([scale])")
     built = [_built(kernel, target) for kernel in kernels]

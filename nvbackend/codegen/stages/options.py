@@ -10,14 +10,14 @@ COMPILE_OPTIONS = ("cache", "optimize", "assemble", "tool", "ptxas_level", "regi
 """What compile_kernel takes by name."""
 
 
-def check_options(names: Iterable[str]) -> None:
-    """Raises call.argument for an option that a kernel's `compile` does not have."""
+def check_options(names: Iterable[str], *, of_definitions: bool = False) -> None:
+    """Raises call.argument for an option that a kernel's `compile` does not have; definitions have constants too."""
     for name in names:
         if name not in COMPILE_OPTIONS:
+            constants = f"; constants of the build come before: definition.with_({name}=...)" if of_definitions else ""
             shown = ", ".join(f"{option}=..." for option in COMPILE_OPTIONS)
             ARGUMENT.fail(
                 call="compile",
                 problem=f"got an unexpected keyword argument {name!r}",
-                advice=f"call it as compile({shown}), with those that are wanted; constants of the build come before: "
-                f"definition.with_({name}=...)",
+                advice=f"call it as compile({shown}), with those that are wanted{constants}",
             )
