@@ -201,12 +201,9 @@ class CallerChain:
     def _location(self, frames: list[FrameType]) -> Location | None:
         if not frames:
             return None
-        steps: list[int] = []
-        for frame in frames:
-            steps += id(frame.f_code), frame.f_lasti  # to ask a frame for its line is slow
-        location = self._locations.get(step := tuple(steps))
+        location = self._locations.get(steps := steps_of(frames))
         if location is None:
-            location = self._locations[step] = _location(*[_line(frame, None) for frame in frames])
+            location = self._locations[steps] = _location(*[_line(frame, None) for frame in frames])
         return location
 
     def frames(self) -> list[FrameType]:
@@ -250,6 +247,14 @@ class CallerChain:
         self._codes.append(code)
         self._kinds[id(code)] = kind
         return kind
+
+
+def steps_of(frames: Iterable[FrameType]) -> tuple[int, ...]:
+    """The ids of the codes of frames, each with its place in it: to ask a frame for its line is slow."""
+    steps: list[int] = []
+    for frame in frames:
+        steps += id(frame.f_code), frame.f_lasti
+    return tuple(steps)
 
 
 def caller_line() -> Location | None:

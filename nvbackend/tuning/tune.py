@@ -18,7 +18,6 @@ from nvbackend.runtime.device import Device
 from nvbackend.runtime.driver import no_gpu_reason
 from nvbackend.runtime.launch import PreparedLaunch
 from nvbackend.runtime.module import SIMULATOR, LoadedKernel
-from nvbackend.runtime.rules import NO_GPU
 from nvbackend.runtime.simulated import SimulatedDevice
 from nvbackend.runtime.timing import Clock, Timing, check_rounds
 from nvbackend.tuning.measuring import CALL, Measuring, built, in_order
@@ -79,7 +78,7 @@ def tune(
     `executor` is one of concurrent.futures, in which candidates compile at the same time. `progress` is True for a line
     on standard error, or a function of the steps done, the steps in all, and a text. `device` is that of
     `nvb.runtime.load`; the simulator needs a `clock`, for it has no time. `options` are those of a kernel's `compile`.
-    Raises tune.no-candidate where all fail, launch.no-gpu without a GPU unless a `clock` is given, launch.timing, and
+    Raises tune.no-candidate where all fail, call.argument without a GPU unless a `clock` is given, launch.timing, and
     what `time_launches` raises.
     """
     _check_candidates(candidates)
@@ -138,7 +137,7 @@ def _is_plain(key: object) -> bool:
 
 
 def _check_clock(device: Device | str | None, clock: Clock | None) -> None:
-    """call.argument and launch.no-gpu where nothing tells the time."""
+    """Raises call.argument where nothing tells the time."""
     if clock is not None:
         return
     if isinstance(device, SimulatedDevice) or (isinstance(device, str) and device == SIMULATOR):
@@ -146,4 +145,5 @@ def _check_clock(device: Device | str | None, clock: Clock | None) -> None:
         ARGUMENT.fail(call=CALL, problem="the simulator has no time to measure", advice=advice)
     reason = no_gpu_reason()
     if reason is not None:
-        NO_GPU.fail(reason=reason)
+        advice = f'run on a machine with an NVIDIA GPU and its driver; to try it, pass device="{SIMULATOR}" and a clock'
+        ARGUMENT.fail(call=CALL, problem=f"there is no GPU to measure on: {reason}", advice=advice)

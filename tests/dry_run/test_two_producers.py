@@ -54,7 +54,7 @@ def test_bytes_that_are_announced_for_the_next_stage() -> None:
 
 
 def test_one_of_two_that_does_not_wait_for_the_readers() -> None:
-    """No stage is told to be waited for by what fills it."""
+    """The advice is for the producer that does not wait, by its warp."""
     (found,) = broken(ring(wrong="no wait").build)
     assert found.rule_id == "proxy.refill"
     assert (found.fix or "").startswith("let warp 3 wait for its stage of empty too before line ")

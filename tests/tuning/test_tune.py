@@ -290,7 +290,7 @@ def test_a_device_that_is_not() -> None:
 @pytest.mark.parametrize("device", [None, "gpu"])
 def test_without_a_gpu_nothing_has_a_time(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "no_gpu_reason", lambda: "there is no CUDA driver")
-    with pytest.raises(nvb.DiagnosticError, match=r"launch\.no-gpu.*there is no CUDA driver"):
+    with pytest.raises(nvb.DiagnosticError, match=r"call\.argument.*no GPU to measure on: there is no CUDA driver"):
         Bench().tune({"a": fill}, device=device, clock=None)
 
 

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from nvbackend.codegen.stages.inlined import FIRST_KEY, LAST_KEY, OUTERMOST, TABLE
 from nvbackend.diagnostics.ascii_paths import ascii_path
-from nvbackend.diagnostics.location import CallerChain, Location, StatedLocation, stated_places
+from nvbackend.diagnostics.location import CallerChain, Location, StatedLocation, stated_places, steps_of
 
 _KIND = "DebugDirectivesOnly"
 """LLVM prints only `.loc` for it. For LineTablesOnly it writes `.target ..., debug`, and ptxas spills."""
@@ -51,14 +51,11 @@ class Lines:
         frames = self._chain.frames()
         if not frames:
             return None
-        steps: list[int] = []
-        for frame in frames:
-            steps += id(frame.f_code), frame.f_lasti  # to ask a frame for its line is slow
-        known = self._steps.get(step := tuple(steps))
+        known = self._steps.get(steps := steps_of(frames))
         if known is None:
             codes = [frame.f_code for frame in frames]
             lines = [(each.f_code.co_filename, each.f_lineno or 0, 0, each.f_code.co_name) for each in frames]
-            known = self._steps[step] = codes, self._node_of(self._inside(lines))
+            known = self._steps[steps] = codes, self._node_of(self._inside(lines))
         return known[1]
 
     def at(self, place: Location) -> Any:
