@@ -329,7 +329,7 @@ class PreparedLaunch(Uncopied, NoLaunches):
     ordered before the launch when it is prepared, not at each run.
     """
 
-    __slots__ = ("_launch", "_launched", "_launches", "_owners", "record")
+    __slots__ = ("_launch", "_launched", "_launches", "_owners", "handle", "record")
     _uncopied_for = "is of arrays and a stream of this process"
     _uncopied_advice = "prepare the launch again"
 
@@ -346,6 +346,7 @@ class PreparedLaunch(Uncopied, NoLaunches):
         self._launch = functools.partial(launches.device.launch, stream, configuration, launches.kernel, *arguments)
         self._launches = launches
         self._owners = owners
+        self.handle = handle
         self.record = record
 
     def __repr__(self) -> str:

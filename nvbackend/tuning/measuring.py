@@ -15,12 +15,13 @@ from nvbackend.diagnostics import DiagnosticError, Rule, printed, run_callback
 from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.runtime.device import Device
-from nvbackend.runtime.launch import PreparedLaunch
 from nvbackend.runtime.module import LoadedKernel, chosen_device, load
+from nvbackend.runtime.streams import same_stream, stream_handle
 from nvbackend.runtime.timing import Clock, time_launches
 from nvbackend.tuning.kept import Measured, keep, kept, key_of
 from nvbackend.tuning.progress import Steps
 from nvbackend.tuning.rules import NO_CANDIDATE, WRONG_NUMBERS
+from nvbackend.tuning.turns import Launches, each_of, per_launch, run_all, timed
 
 CALL = "tune"
 """What its messages call it."""
@@ -33,7 +34,7 @@ _Outcome = TypeVar("_Outcome")
 class Measuring:
     """Candidates, and how they are run and measured."""
 
-    prepare: Callable[[str, LoadedKernel], PreparedLaunch]
+    prepare: Callable[[str, LoadedKernel], Launches]
     check: Callable[[str], object] | None
     device: Device | str | None
     stream: Any
@@ -57,41 +58,51 @@ class Measuring:
         kernels, launches, failed = self._tried(compiled)
         if not launches:
             _fail({**unbuilt, **failed})
-        runs = {name: launch.run for name, launch in launches.items()}
-        measured = Measured(time_launches(runs, stream=self.stream, clock=self.clock, **self.how), failed)
+        with timed(launches, device, stream_handle(self.stream)) as runs:
+            timings = time_launches(runs, stream=self.stream, clock=self.clock, **self.how)
+        measured = Measured(per_launch(timings, launches), failed)
         keep(self.cache, place, measured)
         self.steps.finish(f"{measured.best} is the best")
         return measured, kernels[measured.best], True
 
-    def _tried(self, compiled: Compiled) -> tuple[dict[str, LoadedKernel], dict[str, PreparedLaunch], Failed]:
+    def _tried(self, compiled: Compiled) -> tuple[dict[str, LoadedKernel], dict[str, Launches], Failed]:
         """The candidates on the device, the launches of those that run right, and why the others do not."""
         kernels: dict[str, LoadedKernel] = {}
-        launches: dict[str, PreparedLaunch] = {}
+        launches: dict[str, Launches] = {}
         failed: Failed = {}
         for name, kernel in compiled.items():
             try:
                 kernels[name] = load(kernel, device=self.device)
                 launch = run_callback(CALL, self.prepare, name, kernels[name])
-                if isinstance(launch, PreparedLaunch):
-                    launch.run()
+                self._check_launches(name, launch)
+                run_all(each_of(launch))
             except DiagnosticError as error:
                 _raise_if(error, ARGUMENT)
                 failed[name] = error
             else:
-                self._finish(name, kernels[name], launch, failed)
+                self._finish(name, kernels[name], failed)
                 if name not in failed:
                     launches[name] = launch
             self.steps.say(f"{name} {'fails' if name in failed else 'runs'}")
         return kernels, launches, failed
 
-    def _finish(self, name: str, kernel: LoadedKernel, launch: object, failed: Failed) -> None:
+    def _check_launches(self, name: str, launch: object) -> None:
+        """Raises call.argument for what is not a launch, and for launches on another stream than the one timed."""
+        launches = each_of(launch)
+        if not launches:
+            advice = "let prepare return loaded.prepare(grid, ...)"
+            ARGUMENT.fail(call=CALL, problem=f"prepare({name!r}, loaded) gives {printed(launch)}", advice=advice)
+        handle = stream_handle(self.stream)
+        if len(launches) > 1 and not all(same_stream(each.handle, handle) for each in launches):
+            advice = "pass one stream= to loaded.prepare(...) and to tune(...)"
+            problem = f"prepare({name!r}, loaded) gives launches on another stream than the one that is timed"
+            ARGUMENT.fail(call=CALL, problem=problem, advice=advice)
+
+    def _finish(self, name: str, kernel: LoadedKernel, failed: Failed) -> None:
         """Wait for the run, and add the candidate to `failed` where its numbers are wrong.
 
         What a synchronisation raises is raised: after it no other candidate runs in this process.
         """
-        if not isinstance(launch, PreparedLaunch):
-            advice = "let prepare return loaded.prepare(grid, ...)"
-            ARGUMENT.fail(call=CALL, problem=f"prepare({name!r}, loaded) gives {printed(launch)}", advice=advice)
         kernel.synchronize(self.stream)
         if self.check is None:
             return

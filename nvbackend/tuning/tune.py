@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import field
 from typing import Any
@@ -50,7 +50,7 @@ class Tuned:
 def tune(
     candidates: Mapping[str, KernelDefinition],
     *,
-    prepare: Callable[[str, LoadedKernel], PreparedLaunch],
+    prepare: Callable[[str, LoadedKernel], PreparedLaunch | Sequence[PreparedLaunch]],
     key: object,
     check: Callable[[str], object] | None = None,
     executor: Executor | None = None,
@@ -71,9 +71,13 @@ def tune(
     candidate that cannot be built, loaded, prepared or run, or whose numbers are wrong, is in `failed` of the result.
     `rounds`, `repeats`, `warmup` and `clock` are those of `nvb.runtime.time_launches`.
 
+    Or `prepare` gives a list of launches, each over operands of its own, which run in turns: of more bytes than L2 has,
+    none finds its operands there. On a `stream` other than the default ones they are a CUDA graph, so that no time of
+    the host counts. Times are of one launch.
+
     The result is kept in `cache` (None: the user's) by the candidates' code, the device, the driver, the version of
-    nvbackend, how it was measured, and `key`: what else the times depend on, such as sizes, as None, numbers, texts,
-    and tuples of these. With a result on disk the best is loaded, and nothing is run.
+    nvbackend, how it was measured, and `key`: what else the times depend on, such as sizes and the number of launches,
+    as None, numbers, texts, and tuples of these. With a result on disk the best is loaded, and nothing is run.
 
     `executor` is one of concurrent.futures, in which candidates compile at the same time. `progress` is True for a line
     on standard error, or a function of the steps done, the steps in all, and a text. `device` is that of

@@ -61,6 +61,12 @@ class CUevent_wait_flags(enum.IntEnum):
     CU_EVENT_WAIT_DEFAULT = 0
 
 
+class CUstreamCaptureMode(enum.IntEnum):
+    CU_STREAM_CAPTURE_MODE_GLOBAL = 0
+    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1
+    CU_STREAM_CAPTURE_MODE_RELAXED = 2
+
+
 class HOST_MEMORY(enum.IntFlag):
     CU_MEMHOSTALLOC_PORTABLE = 1
     CU_MEMHOSTALLOC_DEVICEMAP = 2
@@ -69,7 +75,10 @@ class HOST_MEMORY(enum.IntFlag):
 
 DEVICE_OFFSET = 1 << 44
 """How far the device sees host memory from where the host does."""
-ENUMS = (CUresult, CUdevice_attribute, CUfunction_attribute, CUpointer_attribute, CUevent_flags, CUevent_wait_flags)
+ENUMS = (
+    *(CUresult, CUdevice_attribute, CUfunction_attribute, CUpointer_attribute, CUevent_flags, CUevent_wait_flags),
+    CUstreamCaptureMode,
+)
 
 
 class FakeCUDAError(Exception):
@@ -130,6 +139,10 @@ class FakeCuda:
     core_version: str = "1.2.2"
     host: Any = None
     """The memory of the host that was asked for last."""
+    captured: dict[int, list[Any]] = field(default_factory=dict)
+    """What was launched on a stream since its capture began."""
+    graphs: list[tuple[Any, ...]] = field(default_factory=list)
+    """Graphs that were instantiated and not destroyed: their launches."""
     globals: dict[Any, bytes] = field(default_factory=dict)
     """What was copied to variables, by library and name."""
 
@@ -260,6 +273,30 @@ class FakeCuda:
         self.events.discard(event)
         return (CUresult.CUDA_SUCCESS,)
 
+    def _cuStreamBeginCapture(self, stream: int, mode: CUstreamCaptureMode) -> tuple[Any, ...]:
+        if stream < 2 or not isinstance(mode, CUstreamCaptureMode):
+            return (CUresult.CUDA_ERROR_INVALID_VALUE,)
+        self.captured[stream] = []
+        return (CUresult.CUDA_SUCCESS,)
+
+    def _cuStreamEndCapture(self, stream: int) -> tuple[Any, ...]:
+        return CUresult.CUDA_SUCCESS, tuple(self.captured.pop(stream))
+
+    def _cuGraphInstantiate(self, graph: tuple[Any, ...], _flags: int) -> tuple[Any, ...]:
+        self.graphs.append(graph)
+        return CUresult.CUDA_SUCCESS, graph
+
+    def _cuGraphDestroy(self, _graph: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (CUresult.CUDA_SUCCESS,)
+
+    def _cuGraphExecDestroy(self, graph: tuple[Any, ...]) -> tuple[Any, ...]:
+        self.graphs.remove(graph)
+        return (CUresult.CUDA_SUCCESS,)
+
+    def _cuGraphLaunch(self, graph: tuple[Any, ...], _stream: int) -> tuple[Any, ...]:
+        self.launches.extend(graph)
+        return (CUresult.CUDA_SUCCESS,)
+
     def _core(self) -> Any:
         return SimpleNamespace(
             __version__=self.core_version,
@@ -296,4 +333,4 @@ class FakeCuda:
             raise FakeCUDAError("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
         if "launch" in self.fails:
             raise FakeCUDAError(self.fails["launch"].name)
-        self.launches.append((stream.handle, config, kernel, arguments))
+        self.captured.get(stream.handle, self.launches).append((stream.handle, config, kernel, arguments))
