@@ -1,23 +1,31 @@
 """GEMMs of the shapes that people run, each by the kernel that the model chooses, against cuBLAS, in turns in one run.
 
-    PYTHONPATH=. python -m benchmarks.gemm_shapes [--rounds N] [--all] [SIZE ...]        SIZE is MxNxK
+    PYTHONPATH=. python -m benchmarks.gemm_shapes [--rounds N] [--all | --tuned] [--most N] [SIZE ...]   SIZE is MxNxK
 
-Both launch from a CUDA graph, so that no host time counts, over so many sets of matrices that none stays in L2. With
-`--all`, every candidate is measured, and the best ones are printed: what the model's rates come from. A star marks the
-model's choice. Needs a Hopper GPU and PyTorch (whose f16 `matmul` is cuBLAS). A ratio is cuBLAS's time over ours.
+Both launch from a CUDA graph, so that no host time counts, over so many sets of matrices that none stays in L2. A
+ratio is cuBLAS's time over ours. Needs a Hopper GPU and PyTorch (whose f16 `matmul` is cuBLAS).
+
+With `--all`, every candidate is measured, and the best ones are printed: what the model's rates come from. A star marks
+the model's choice. With `--tuned` they are measured as well, and a line for each shape has the model's choice beside
+the best candidate: what the choice loses, its place among all, what the model says that it takes, and how far that is
+off. `--most N` leaves out all but the model's first N.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import multiprocessing
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
 from typing import Any
 
 import nvbackend as nvb
 from benchmarks.turns import graph_of, microseconds, turns_for
-from samples.gemm.choice import Choice, candidates, choose
+from samples.gemm.choice import Choice, candidates
+from samples.tuning import JOBS
 
 CUBES = tuple("x".join([str(extent)] * 3) for extent in (1024, 2048, 4096, 8192, 16384))
 SIZES = (
@@ -32,6 +40,13 @@ SIZES = (
 )
 SHOWN = 5
 """Candidates that `--all` prints for each shape."""
+
+HEADS = {
+    False: f"{'ours':>9} {'ratio':>6}",
+    True: f"{'choice':>9} {'best':>9} {'loss':>7} {'place':>10} {'model':>9} {'off':>7}",
+}
+
+Compiled = Mapping[Choice, nvb.CompiledKernel]
 
 
 class Matrices:
@@ -64,15 +79,28 @@ class Matrices:
             assert error < 2**-9, f"{name}: an error of {error:.1e} of the largest value"
 
 
-def measure(size: str, rounds: int, *, every: bool) -> dict[Choice, tuple[float, float]]:
-    """Microseconds of cuBLAS and of each choice that was measured."""
+def extents(size: str) -> tuple[int, int, int]:
+    m, n, k = (int(extent) for extent in size.split("x"))
+    return m, n, k
+
+
+def compiled(choices: Iterable[Choice], jobs: int, *, check: bool) -> Compiled:
+    """The kernels, compiled in several processes."""
+    every = list(dict.fromkeys(choices))
+    with ProcessPoolExecutor(min(jobs, len(every)), mp_context=multiprocessing.get_context("spawn")) as executor:
+        futures = [executor.submit(choice.kernel.compile, check=check) for choice in every]
+        return {choice: future.result() for choice, future in zip(every, futures, strict=True)}
+
+
+def measure(size: str, rounds: int, kernels: Compiled) -> tuple[float, dict[Choice, float]]:
+    """Microseconds of cuBLAS and of each kernel, the fastest first."""
     import torch
 
-    m, n, k = (int(extent) for extent in size.split("x"))
+    m, n, k = extents(size)
     matrices = Matrices(m, n, k)
     graphs: dict[Any, Any] = {"cuBLAS": matrices.graph(lambda a, b, c, _: torch.matmul(a, b.T, out=c))}
-    for choice in candidates(m, k) if every else [choose(m, n, k)]:
-        loaded = nvb.runtime.load(choice.kernel.compile(check=not every))
+    for choice, kernel in kernels.items():
+        loaded = nvb.runtime.load(kernel)
         grid, last = choice.launch_of(m, n, k, loaded.device.limits.multiprocessors)
 
         def launch(a: Any, b: Any, c: Any, stream: Any, loaded=loaded, grid=grid, last=last) -> None:  # type: ignore[no-untyped-def]
@@ -82,31 +110,61 @@ def measure(size: str, rounds: int, *, every: bool) -> dict[Choice, tuple[float,
     for name, graph in graphs.items():
         matrices.check(name, graph)
     took = microseconds({str(name): graph for name, graph in graphs.items()}, matrices.turns, rounds)
-    return {name: (took["cuBLAS"], took[str(name)]) for name in graphs if name != "cuBLAS"}
+    ours = {choice: took[str(choice)] for choice in kernels}
+    return took["cuBLAS"], dict(sorted(ours.items(), key=lambda item: item[1]))
+
+
+def rows(size: str, cublas: float, ours: Mapping[Choice, float], model: Choice) -> Iterable[str]:
+    """The best ones that were measured, and the model's choice."""
+    for place, (choice, time) in enumerate(ours.items()):
+        if place < SHOWN or choice == model:
+            mark = "*" if choice == model else " "
+            yield f"{size:>18} {cublas:9.1f} {time:9.1f} {cublas / time:6.3f} {mark} {choice.label}"
+
+
+def row(size: str, cublas: float, ours: Mapping[Choice, float], model: Choice, said: float) -> str:
+    """The model's choice beside the best one."""
+    best, took = next(iter(ours)), ours[model]
+    place, loss = list(ours).index(model) + 1, took / ours[best] - 1
+    wrong = "the same" if best == model else f"best: {best.label}"
+    return (
+        f"{size:>18} {cublas:9.1f} {took:9.1f} {ours[best]:9.1f} {loss:+7.1%} {place:>4} of {len(ours):<2} "
+        f"{said:9.1f} {said / took - 1:+7.1%}  {model.label}; {wrong}"
+    )
+
+
+def mean(ratios: Sequence[float]) -> float:
+    """The geometric mean."""
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("sizes", nargs="*", default=SIZES, metavar="SIZE")
     arguments.add_argument("--rounds", type=int, default=20)
-    arguments.add_argument("--all", action="store_true", help="measure every candidate")
+    which = arguments.add_mutually_exclusive_group()
+    which.add_argument("--all", action="store_true", help="measure every candidate")
+    which.add_argument("--tuned", action="store_true", help="the same, with the model's choice beside the best one")
+    arguments.add_argument("--most", type=int, metavar="N", help="of those only the N that the model has first")
+    arguments.add_argument("--jobs", type=int, default=JOBS, metavar="N", help="processes that compile them")
     chosen = arguments.parse_args()
-    print(f"{'M x N x K':>18} {'cuBLAS':>9} {'ours':>9} {'ratio':>6}  (microseconds, medians)")
+    every = chosen.all or chosen.tuned
+    said = {size: candidates(*extents(size)) for size in chosen.sizes}
+    taken = {size: list(islice(ranked, chosen.most if every else 1)) for size, ranked in said.items()}
+    kernels = compiled((choice for choices in taken.values() for choice in choices), chosen.jobs, check=not every)
+    print(f"{'M x N x K':>18} {'cuBLAS':>9} {HEADS[chosen.tuned]}  (microseconds, medians)")
     ratios: dict[str, list[float]] = {"the model's choices": [], "the best candidates": []}
-    for size in chosen.sizes:
-        measured = measure(size, chosen.rounds, every=chosen.all)
-        model = choose(*(int(extent) for extent in size.split("x")))
-        ranked = sorted(measured, key=lambda choice: measured[choice][1])
-        for choice in [*ranked[:SHOWN], *([model] if model in ranked[SHOWN:] else [])]:
-            theirs, ours = measured[choice]
-            mark = "*" if choice == model else " "
-            print(f"{size:>18} {theirs:9.1f} {ours:9.1f} {theirs / ours:6.3f} {mark} {choice}", flush=True)
-        for name, choice in zip(ratios, (model, ranked[0]), strict=True):
-            ratios[name].append(math.log(measured[choice][0] / measured[choice][1]))
-    for name, logarithms in list(ratios.items())[: 1 + chosen.all]:
-        print(
-            f"geometric mean of {len(logarithms)} ratios of {name}: {math.exp(sum(logarithms) / len(logarithms)):.3f}"
-        )
+    for size, choices in taken.items():
+        model = choices[0]
+        cublas, ours = measure(size, chosen.rounds, {choice: kernels[choice] for choice in choices})
+        if chosen.tuned:
+            print(row(size, cublas, ours, model, said[size][model]), flush=True)
+        else:
+            print("\n".join(rows(size, cublas, ours, model)), flush=True)
+        for name, time in zip(ratios, (ours[model], min(ours.values())), strict=True):
+            ratios[name].append(cublas / time)
+    for name, each in list(ratios.items())[: 1 + every]:
+        print(f"geometric mean of {len(each)} ratios of {name}: {mean(each):.3f}")
     return 0
 
 

@@ -7,15 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import nvbackend as nvb
+from samples.turns import turns_for
 
-BEYOND_L2 = 160_000_000
-"""Bytes of all operands together."""
-MOST = 24
-
-
-def turns_for(size: int) -> int:
-    """How many sets of operands of `size` bytes do not fit L2."""
-    return max(2, min(MOST, -(-BEYOND_L2 // size)))
+__all__ = ["graph_of", "microseconds", "turns_for"]
 
 
 def graph_of(turns: int, launch: Callable[[int, Any], object]) -> Any:

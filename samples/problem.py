@@ -50,11 +50,13 @@ def main(
     in_the_simulator: Sequence[int],
     multiples: Sequence[int] = (),
     forms: Sequence[str] = (),
+    tune: Callable[..., int] | None = None,
 ) -> int:
     """The program's exit status: 0 where the numbers are right.
 
     `make(*size)` gives the problem of a size, which is the numbers that `sizes` names, each a multiple of what
-    `multiples` has; where a sample has several `forms`, `make(form, *size)`.
+    `multiples` has; where a sample has several `forms`, `make(form, *size)`. With `tune` there is `--tune`: it takes
+    the same and what was asked for by name, as `samples.tuning.How` has it, and gives the status.
     """
     arguments = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     if forms:
@@ -73,6 +75,8 @@ def main(
     )
     arguments.add_argument("--show", choices=["machine", "ir", "ptx", "sass"], help="print this form of the kernel")
     arguments.add_argument("--simulate", action="store_true", help="run in the simulator, also where there is a GPU")
+    if tune is not None:
+        _add_tuning(arguments)
     words = sys.argv[1:]
     if forms and not set(words) & set(forms) and any(word.isdigit() for word in words):
         words = [forms[0], *words]  # argparse would take the first number for the form
@@ -84,6 +88,9 @@ def main(
             arguments.error(f"of {sizes}, {extent} should be a positive multiple of {unit}")
 
     form = [chosen.form] if forms else []
+    if tune is not None and chosen.tune:
+        how = {"most": chosen.most, "jobs": chosen.jobs, "device": "simulator" if chosen.simulate else None}
+        return _measured(tune, *form, *(chosen.size or on_the_gpu), **how)
     kernel = make(*form, *in_the_simulator).kernel
     target, reason = (None, "--simulate asks for it") if chosen.simulate else target_here(kernel)
     size = chosen.size or (on_the_gpu if reason is None else in_the_simulator)
@@ -92,8 +99,35 @@ def main(
     print(compiled.report())
     if chosen.show:
         print(compiled.sass() if chosen.show == "sass" else getattr(compiled, chosen.show))
+    return _verdict(problem, compiled, device, size)
+
+
+def _verdict(problem: Problem, compiled: nvb.CompiledKernel, device: Device, size: Sequence[int]) -> int:
+    """Run it and say whether the numbers are right: 0 where they are."""
     error = problem.error(compiled, device)
     right = error < problem.tolerance
     verdict = "equal to" if right else "DIFFERS from"
     print(f"{'x'.join(map(str, size))}{device.told}: {verdict} NumPy, largest error {error:.1e} of the largest value")
     return 0 if right else 1
+
+
+def _add_tuning(arguments: argparse.ArgumentParser) -> None:
+    def positive(word: str) -> int:
+        if not word.isdecimal() or int(word) < 1:
+            raise argparse.ArgumentTypeError(f"{word!r} is not a positive number")
+        return int(word)
+
+    measuring = arguments.add_argument_group("choosing by measuring")
+    measuring.add_argument("--tune", action="store_true", help="measure all candidates, on a GPU; print the best ones")
+    measuring.add_argument("--most", type=positive, metavar="N", help="only the N candidates that the model has first")
+    measuring.add_argument("--jobs", type=positive, metavar="N", help="compile in so many processes")
+
+
+def _measured(tune: Callable[..., int], *problem: Any, **how: Any) -> int:
+    """The status of `tune`, 1 where it cannot measure, with the reason on standard error."""
+    try:
+        return tune(*problem, **how)
+    except nvb.DiagnosticError as error:
+        for one in error.diagnostics:
+            print(f"error[{one.rule_id}]: {one.message}\n  fix: {one.fix}", file=sys.stderr)
+        return 1

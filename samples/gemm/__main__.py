@@ -1,78 +1,20 @@
 """C = A @ B^T on Hopper, by the kernel that the model chooses for the shape: `python -m samples.gemm [FORM] M N K`.
 
 It prints the choice and what was built, multiplies random matrices (on a machine without a GPU in the simulator), and
-compares with NumPy. A form names the types; sums are in f32 or s32. K and N are multiples of 16.
+compares with NumPy. A form names the types; sums are in f32 or s32. K and N are multiples of 16. With `--tune` it
+measures every kernel that the model ranks, and says how far the model was off.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-import nvbackend as nvb
-from nvbackend import e4m3, f16, f32, s8, s32, tf32
-from samples.gemm.choice import Choice, choose
-from samples.gemm.wide import Wide
+from samples.gemm.choice import Choice, candidates, choose
+from samples.gemm.forms import FORMS, launch_of, problem_for
 from samples.problem import Problem
 from samples.problem import main as solve
-from samples.program import Matrix, e4m3_matrix, f16_matrix
-
-
-def s8_matrix(random: Any, rows: int, columns: int) -> Matrix:
-    """All integers of 8 bits."""
-    made = random.integers(-128, 128, (rows, columns)).astype("int8")
-    return made, made.astype("float64")
-
-
-def tf32_matrix(random: Any, rows: int, columns: int) -> Matrix:
-    """Multiples of a quarter, which tf32 has too."""
-    made = random.integers(-8, 9, (rows, columns)).astype("float32") / 4
-    return made, made
-
-
-class Form(NamedTuple):
-    """The types of operands and result, random operands, the result's type in NumPy, the matrices of a batch."""
-
-    operand: nvb.ElementType = f16
-    result: nvb.ElementType = f16
-    matrix: Callable[[Any, int, int], Matrix] = f16_matrix
-    storage: str = "float16"
-    batches: int | None = None
-    scale: float = 1.0
-    tolerance: float = 2**-10
-
-
-FORMS = {
-    "f16": Form(),
-    "batch": Form(batches=3),
-    # Tensor cores add products of fp8 with fewer bits than f32 has: 0.0026 is off over 2,064 of them (H200).
-    "e4m3": Form(e4m3, f16, e4m3_matrix, scale=0.5, tolerance=2**-8),
-    "s8": Form(s8, s32, s8_matrix, "int32", tolerance=2**-30),
-    "tf32": Form(tf32, f32, tf32_matrix, "float32", tolerance=2**-20),
-}
-
-
-def problem_for(choice: Choice, m: int, n: int, depth: int, form: Form = FORMS["f16"]) -> Problem:
-    """Random matrices for one of the kernels."""
-    import numpy as np
-
-    random, batches = np.random.default_rng(m + n + depth), form.batches or 1
-    (a, a_values), (b, b_values) = (form.matrix(random, batches * rows, depth) for rows in (m, n))
-    expected = form.scale * a_values.reshape(batches, m, depth) @ b_values.reshape(batches, n, depth).transpose(0, 2, 1)
-    front = (batches,) if form.batches else ()
-    output = np.full((*front, m, n), 77, form.storage)
-
-    def launch(loaded: nvb.runtime.LoadedKernel, a: Any, b: Any, c: Any) -> None:
-        multiprocessors = loaded.device.limits.multiprocessors
-        if isinstance(choice, Wide):
-            grid, last = choice.launch_of(m, n, depth, multiprocessors, batches=batches, scale=form.scale)
-        else:
-            grid, last = choice.launch_of(m, n, depth, multiprocessors)
-        loaded.launch(grid, a, b, c, *last)
-
-    inputs = a.reshape(*front, m, depth), b.reshape(*front, n, depth)
-    return Problem(choice.kernel, launch, inputs, expected.reshape(output.shape), output, form.tolerance)
+from samples.tuning import Candidate, How, tune
 
 
 def problem(name: str, m: int, n: int, depth: int) -> Problem:
@@ -81,6 +23,24 @@ def problem(name: str, m: int, n: int, depth: int) -> Problem:
     choice = choose(m, n, depth, form.operand, form.result, batches=form.batches)
     print(choice)
     return problem_for(choice, m, n, depth, form)
+
+
+def tuned(name: str, m: int, n: int, depth: int, **how: Any) -> int:
+    """Measure all candidates; the exit status."""
+    form = FORMS[name]
+    said = candidates(m, n, depth, form.operand, form.result, batches=form.batches)
+    first = next(iter(said))
+
+    def candidate(choice: Choice) -> Candidate:
+        launch = lambda multiprocessors: launch_of(choice, m, n, depth, multiprocessors, form)  # noqa: E731
+        return Candidate(choice.kernel, launch, said[choice])
+
+    return tune(
+        f"{name} {m} x {n} x {depth}",
+        {choice.label: candidate(choice) for choice in said},
+        lambda: problem_for(first, m, n, depth, form),
+        How(**{option: value for option, value in how.items() if value is not None}),
+    )
 
 
 def main() -> int:
@@ -92,6 +52,7 @@ def main() -> int:
         on_the_gpu=(1024, 1024, 1024),
         in_the_simulator=(16, 144, 512),
         forms=tuple(FORMS),
+        tune=tuned,
     )
 
 

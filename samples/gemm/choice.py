@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import nvbackend as nvb
 from nvbackend import bf16, f16
@@ -34,6 +35,8 @@ ALONE = 1.01
 """What CTAs lose that do not share their tiles of B."""
 AGAIN = 0.1
 """How much of the time that the L2 cache needs is added where the memory needs more."""
+GROUPS = (16, 8, 32)
+"""Rows of wide tiles that go together. The model does not tell them apart, and takes the first."""
 FEW = 32
 """Up to so many rows of A most of a wide tile would be empty."""
 
@@ -89,20 +92,34 @@ def microseconds(choice: Choice, m: int, n: int, depth: int, multiprocessors: in
     return ENDS + max(memory + AGAIN * l2, busiest) + 0.25 * choice.split
 
 
+def orders(one: Wide, m: int) -> Iterator[Wide]:
+    """The same tile in each order that is another one where there are so many rows of tiles."""
+    bands = one.tiles(m, 1)[0] // one.cluster
+    together = {min(max(1, group // one.cluster), bands): group for group in reversed(GROUPS)}
+    return (replace(one, group=group) for group in GROUPS if group in together.values())
+
+
 def candidates(
     m: int,
+    n: int,
     depth: int,
     operand: nvb.ElementType = f16,
     result: nvb.ElementType | None = None,
     *,
-    batched: bool = False,
-) -> list[Choice]:
-    """All choices for a shape with `m` rows of A and this depth; without a `result`, it has the operands' type."""
+    batches: int | None = None,
+    multiprocessors: int = 132,
+) -> dict[Choice, float]:
+    """All choices for a shape, each with the microseconds that the model says, least first; of equal ones the first.
+
+    Without a `result`, it has the operands' type.
+    """
     result = operand if result is None else result
-    is_thin = operand is result and operand in (f16, bf16) and not batched
+    is_thin = operand is result and operand in (f16, bf16) and batches is None
     thin = list(thin_ones(m, operand)) if is_thin else []
-    wide = wide_ones(operand, result, batched=batched) if m > FEW or not thin else ()
-    return [*(one.for_depth(depth) for one in wide), *thin]
+    wide = wide_ones(operand, result, batched=batches is not None) if m > FEW or not thin else ()
+    every: list[Choice] = [*(order for one in wide for order in orders(one.for_depth(depth), m)), *thin]
+    said = {one: microseconds(one, m, n, depth, multiprocessors, batches or 1) for one in every}
+    return dict(sorted(said.items(), key=lambda item: item[1]))
 
 
 def choose(
@@ -116,5 +133,4 @@ def choose(
     multiprocessors: int = 132,
 ) -> Choice:
     """The candidate that takes least time, as the model has it; of equal ones the first."""
-    every = candidates(m, depth, operand, result, batched=batches is not None)
-    return min(every, key=lambda choice: microseconds(choice, m, n, depth, multiprocessors, batches or 1))
+    return next(iter(candidates(m, n, depth, operand, result, batches=batches, multiprocessors=multiprocessors)))

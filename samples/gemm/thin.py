@@ -105,6 +105,12 @@ class Thin:
     operand: nvb.ElementType = f16
 
     @property
+    def label(self) -> str:
+        """The tile and how the depth is shared, in words."""
+        split = f", depth shared by {self.split}" if self.split > 1 else ""
+        return f"{self.rows} rows of B x {self.columns}{split}, {self.stages} stages, {self.ctas} a multiprocessor"
+
+    @property
     def rows(self) -> int:
         """Rows of B in a tile."""
         return WARPGROUP_ROWS * self.consumers

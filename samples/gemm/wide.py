@@ -125,6 +125,13 @@ class Wide:
     result: nvb.ElementType = f16
     batched: bool = False
     tail: int = 0
+    group: int = 16
+
+    @property
+    def label(self) -> str:
+        """The tile and its order, in words."""
+        cluster = f", cluster of {self.cluster}" if self.cluster > 1 else ""
+        return f"{self.rows} x {self.columns}{cluster}, {self.stages} stages, {self.group} rows at a time"
 
     @property
     def rows(self) -> int:

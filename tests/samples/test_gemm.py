@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
 from nvbackend import e4m3, f16, s8, s32
 from samples.gemm import choice
-from samples.gemm.__main__ import FORMS, Form, problem_for, s8_matrix
+from samples.gemm.forms import FORMS, Form, problem_for, s8_matrix
 from samples.gemm.thin import Thin
 from samples.gemm.wide import Wide
 from samples.program import Device
@@ -126,8 +127,9 @@ def test_few_tiles_share_the_depth():
 def test_what_can_be_chosen_for_a_result_can_be_built(result):
     """8-bit results have 128 of them in a line of the epilogue, so tiles of 64 and 192 columns cannot store them."""
     operand = s8 if result.is_integer else e4m3
-    every = choice.candidates(200, 256, operand, result)
-    assert [one.columns for one in every[::2]] == ([128, 256, 128, 256] if result.bits == 8 else [*COLUMNS])
+    every = choice.candidates(200, 192, 256, operand, result)
+    columns = [128, 256, 128, 256] if result.bits == 8 else COLUMNS
+    assert sorted((one.columns, one.cluster) for one in every) == sorted(product(columns, (1, 2)))
     for one in every:
         assert one.kernel.build(check=False).diagnostics == ()
 
@@ -135,7 +137,7 @@ def test_what_can_be_chosen_for_a_result_can_be_built(result):
 @pytest.mark.parametrize("result", [s8, s32], ids=str)
 def test_sums_of_integers_wrap_as_numpy_has_them(result):
     form = Form(s8, result, s8_matrix, result.numpy_dtype().name)
-    problem = problem_for(choice.candidates(200, 256, s8, result)[0], 72, 144, 16, form)
+    problem = problem_for(choice.choose(200, 192, 256, s8, result), 72, 144, 16, form)
     wrapped = replace(problem, expected=problem.expected.astype("int64").astype(problem.output.dtype))
     assert wrapped.error(problem.kernel.compile(assemble=False), Device("a test")) == 0
 

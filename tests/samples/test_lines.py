@@ -14,7 +14,7 @@ from nvbackend.codegen.sass import disassemble
 from nvbackend.ptx.syntax import Instruction, Loc, flattened
 from samples import flash_attention
 from samples.gemm import choice
-from samples.gemm.__main__ import FORMS
+from samples.gemm.forms import FORMS
 from samples.gemm.thin import Thin
 from samples.gemm.wide import Wide
 from samples.tensor_dsl.__main__ import TARGETS, layer, totals
@@ -32,7 +32,7 @@ GEMMS = (
     "hopper_gemm",
     "turing_gemm",
 )
-HELPERS = {"__init__", "problem", "program", "warp_tiles"}
+HELPERS = {"__init__", "problem", "program", "tuning", "turns", "warp_tiles"}
 _OF_LINES = re.compile(r"\s*(?:\.loc|\.file|\.section|\$L__(?:func|tmp|inlined)|\.b8|[{}]?$)")
 _CODE = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(.*?)\s*$", re.MULTILINE)
 

@@ -1,0 +1,10 @@
+"""How many sets of operands are taken in turns, so that no launch finds its own in L2."""
+
+BEYOND_L2 = 160_000_000
+"""Bytes of all operands together."""
+MOST = 24
+
+
+def turns_for(size: int) -> int:
+    """How many sets of operands of `size` bytes do not fit L2."""
+    return max(2, min(MOST, -(-BEYOND_L2 // size)))

@@ -1,0 +1,87 @@
+"""What the GEMM's model ranks: every candidate of any shape is built and right, and each order is another one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from samples.gemm import choice
+from samples.gemm.forms import FORMS, problem_for
+from samples.gemm.wide import Wide
+from samples.program import Device
+
+SHAPES = st.tuples(st.integers(1, 9000), st.integers(1, 600).map((16).__mul__), st.integers(1, 600).map((16).__mul__))
+
+
+def ranked(name, shape):
+    form = FORMS[name]
+    return choice.candidates(*shape, form.operand, form.result, batches=form.batches)
+
+
+@pytest.mark.parametrize("name", FORMS)
+@given(shape=SHAPES)
+@settings(deadline=None, max_examples=40)
+def test_the_choice_is_the_least_of_all_that_are_ranked(name, shape):
+    """Of every tile in its first order, which is how the model was fitted; and each candidate is there once."""
+    form, said = FORMS[name], ranked(name, shape)
+    assert choice.choose(*shape, form.operand, form.result, batches=form.batches) == next(iter(said))
+    assert list(said.values()) == sorted(said.values())
+    assert len({one.label for one in said}) == len(said)
+    m, n, depth = shape
+    tiles = [one.for_depth(depth) for one in choice.wide_ones(form.operand, form.result, batched=bool(form.batches))]
+    wide = {replace(one, group=16) for one in said if isinstance(one, Wide)}
+    assert wide == (set(tiles) if m > choice.FEW or len(wide) == len(said) else set())
+    least = min(choice.microseconds(one, m, n, depth, 132, form.batches or 1) for one in said)
+    assert next(iter(said.values())) == least
+
+
+def tiles_in_order(one, m):
+    """The rows of tiles of the first column in the order of `k.grouped`, by its definition: a band is a cluster's."""
+    bands = -(-m // (one.rows * one.cluster))
+    group = max(1, one.group // one.cluster)
+    columns = 3
+    starts = range(0, bands, group)
+    return [(row, column) for first in starts for column in range(columns) for row in range(bands)[first:][:group]]
+
+
+@given(m=st.integers(1, 9000))
+@settings(deadline=None, max_examples=60)
+def test_each_order_is_another_one_and_none_is_left_out(m):
+    for tile in choice.wide_ones():
+        kept = [tiles_in_order(one, m) for one in choice.orders(tile, m)]
+        every = [tiles_in_order(replace(tile, group=group), m) for group in choice.GROUPS]
+        assert all(kept.count(order) == 1 for order in every)
+        assert all(order in every for order in kept)
+        assert next(iter(choice.orders(tile, m))) == tile
+
+
+@given(data=st.data(), name=st.sampled_from(sorted(FORMS)), shape=SHAPES)
+@settings(deadline=None, max_examples=8)
+def test_candidates_are_built_and_verified(data, name, shape):
+    one = data.draw(st.sampled_from(list(ranked(name, shape))))
+    assert one.kernel.build().diagnostics == ()
+    m, n, depth = shape
+    multiprocessors = data.draw(st.sampled_from([2, 78, 132]))
+    grid, _ = one.launch_of(m, n, depth, multiprocessors)
+    assert grid >= 1
+    assert grid % (one.cluster if isinstance(one, Wide) else one.split) == 0
+
+
+@pytest.mark.exhaustive(seconds=50)
+@given(shape=SHAPES, name=st.sampled_from(sorted(FORMS)))
+@settings(deadline=None, max_examples=4)
+def test_all_candidates_of_a_shape_are_built_and_verified(shape, name):
+    for one in ranked(name, shape):
+        assert one.kernel.build().diagnostics == ()
+
+
+@pytest.mark.parametrize("group", [1, 2, 4])
+def test_other_orders_multiply_in_the_simulator(group):
+    """More rows of tiles than go together, and of the last ones fewer."""
+    one = Wide(64, 1, 1, 2, group=group).for_depth(16)
+    problem = problem_for(one, 64 * 5 - 8, 136, 16)
+    compiled = problem.kernel.compile(assemble=False, check=False)
+    assert problem.error(compiled, Device("a test")) < problem.tolerance
