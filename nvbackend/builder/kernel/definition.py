@@ -362,6 +362,7 @@ class KernelDefinition(ByName, NotLoaded):
             self._types(constants) if self._depends else (),
             self._bound,
             self.math,
+            (self.allow, self.severity, self.examples),
         )
 
         def compile_() -> CompiledKernel:
