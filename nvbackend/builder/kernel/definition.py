@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, cast
 
-from nvbackend.builder.kernel.again.compiled_again import CompiledBefore
+from nvbackend.builder.kernel.again.compiled_again import CompiledBefore, CompileRequest
 from nvbackend.builder.kernel.ahead import Ahead
 from nvbackend.builder.kernel.annotations import (
     annotations_of,
@@ -347,6 +347,9 @@ class KernelDefinition(ByName, NotLoaded):
         be compared (files, the clock, random numbers), prints, or changes what it reads is run each time, as is every
         function with Cache.disabled() or with rules of your own.
         """
+        request = self._request(target, constants, check, debug, options)
+        if request is not None and (kernel := self._before.unchanged(request, options)) is not None:
+            return kernel
         constants = self._together(
             constants, {name: options.pop(name) for name in list(options) if name not in COMPILE_OPTIONS}
         )
@@ -354,16 +357,13 @@ class KernelDefinition(ByName, NotLoaded):
             constants, f"; options of compile are: target, constants, check, debug, {', '.join(COMPILE_OPTIONS)}"
         )
         self._check_options(constants, check, debug=debug)
-        bounds = tuple(self._bounds(constants).values())
-        facts = (
-            self.name,
-            self.target,
-            bounds,
-            self._types(constants) if self._depends else (),
-            self._bound,
-            self.math,
-            (self.allow, self.severity, self.examples),
-        )
+
+        def inputs() -> tuple[object, ...]:
+            types = self._types(constants) if self._depends else ()
+            named = self.name, self.target, tuple(self._bounds(constants).values()), types, self._bound, self.math
+            return (*named, self.allow, self.severity, self.examples), target, constants, check, debug
+
+        facts = inputs()
 
         def compile_() -> CompiledKernel:
             from nvbackend.builder.kernel.kernel import completed
@@ -374,7 +374,20 @@ class KernelDefinition(ByName, NotLoaded):
         with rarely_collected():
             if self.rules:  # what their analyses read is not known
                 return compile_()
-            return self._before.get(self._function, (facts, target, constants, check, debug), options, compile_)
+            return self._before.get(self._function, facts, options, compile_, request, inputs)
+
+    def _request(
+        self, target: object, constants: object, check: object, debug: object, options: dict[str, Any]
+    ) -> CompileRequest | None:
+        """All that `compile` is given, here and there; None where its constants are not a dictionary."""
+        if constants is None:
+            constants = {}
+        if type(constants) is not dict:
+            return None
+        bounds = self.threads, self.cluster, self.min_ctas, self.max_registers
+        diagnosed = self.allow, self.severity, self.examples, self.rules
+        own = self._function, self.name, self.target, self.math, *diagnosed
+        return CompileRequest(bounds, (*own, target, check, debug), self._bound, constants, options)
 
     @functools.cached_property
     def _depends(self) -> bool:

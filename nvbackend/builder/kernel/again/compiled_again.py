@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from nvbackend.builder.kernel.again.constants import ATOMS
+from nvbackend.builder.kernel.again.content import Content, UnknownRead, Unread
 from nvbackend.builder.kernel.again.on_disk import KernelsOnDisk
-from nvbackend.builder.kernel.again.reads import Content, Reads, UnknownRead, Unread
+from nvbackend.builder.kernel.again.reads import Reads
+from nvbackend.builder.kernel.again.set_on import class_with_more
+from nvbackend.builder.kernel.again.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from nvbackend.codegen.compiled import CompiledKernel
@@ -15,10 +20,28 @@ MOST_KERNELS = 64
 """How many kernels a definition keeps; with one more it forgets them all."""
 
 
-class CompiledBefore(Unread):
-    """The kernels that a definition has compiled."""
+class CompileRequest:
+    """All that `compile` is called with: the values of words and whole numbers, and which objects the others are.
 
-    __slots__ = ("_known", "_on_disk", "_ptxas", "_reads")
+    `bounds` may be functions of the user's, which are called with the constants.
+    """
+
+    __slots__ = ("bounds", "key", "values")
+
+    def __init__(self, bounds: tuple[object, ...], values: tuple[object, ...], *named: dict[str, Any]) -> None:
+        self.bounds = bounds
+        self.values = (*bounds, *values, *(value for each in named for value in each.values()))
+        objects = [value if type(value) in ATOMS else id(value) for value in self.values]
+        self.key = tuple(map(tuple, named)), tuple(map(id, map(type, self.values))), tuple(objects)
+
+
+class CompiledBefore(Unread):
+    """The kernels that a definition has compiled.
+
+    By the content of all that they were compiled from, and by the call, with a snapshot of what that was read from.
+    """
+
+    __slots__ = ("_known", "_on_disk", "_ptxas", "_reads", "_snapshots")
 
     def __init__(self) -> None:
         from nvbackend.codegen.toolchain import PtxasSearch
@@ -27,6 +50,18 @@ class CompiledBefore(Unread):
         self._on_disk = KernelsOnDisk()
         self._ptxas = PtxasSearch()
         self._known: dict[tuple[object, ...], tuple[CompiledKernel, Content]] = {}
+        self._snapshots: dict[object, tuple[CompiledKernel, CompileRequest, object, Snapshot]] = {}
+
+    def unchanged(self, request: CompileRequest, options: dict[str, Any]) -> CompiledKernel | None:
+        """The kernel that the same call had, if nothing has changed since; else None."""
+        known = self._snapshots.get(request.key)
+        if known is None:
+            return None
+        kernel, _, program, snapshot = known
+        if program == self._program(options) and not class_with_more() and snapshot.is_unchanged():
+            return kernel
+        self._snapshots.pop(request.key, None)
+        return None
 
     def get(
         self,
@@ -34,37 +69,72 @@ class CompiledBefore(Unread):
         inputs: tuple[object, ...],
         options: dict[str, Any],
         compile_: Callable[[], CompiledKernel],
+        request: CompileRequest | None = None,
+        inputs_now: Callable[[], tuple[object, ...]] | None = None,
     ) -> CompiledKernel:
         """The kernel that `compile_` returned for the same function, inputs and options, or what it returns now.
 
         `function` is the kernel's; all that it reads must be as it was. It is kept only where building it changed
-        nothing of that: a function that writes what it reads, a counter, is run each time.
+        nothing of that: a function that writes what it reads, a counter, is run each time. With `request`, `unchanged`
+        has the kernel too. `inputs_now` works the inputs out again.
         """
         content = self._content(function, inputs, options)
         if content is None:
             return compile_()
+
+        def now() -> Content | None:
+            return self._content(function, inputs if inputs_now is None else inputs_now(), options)
+
         known = self._known.get(content.parts)
         if known is not None:
+            self._remember(request, known[0], content, self._snapshot(request, content, now))
             return known[0]
-        ptxas = self._program(options)
-        key = self._on_disk.key(function, content, ptxas)
-        kernel = None if key is None else self._on_disk.get(key, options)
-        if kernel is not None:
-            self._keep(content, kernel)
-            return kernel
+        key = self._on_disk.key(function, content, content.program)
+        if key is not None:
+            snapshot = self._snapshot(request, content, now)  # before warnings are given, which may run any code
+            kernel = self._on_disk.get(key, options)
+            if kernel is not None:
+                self._keep(content, kernel)
+                self._remember(request, kernel, content, snapshot)
+                return kernel
         compiled = compile_()
-        after = self._content(function, inputs, options)
+        after = now()
         if after is not None and after.parts == content.parts:
             kernel = compiled.again()
             self._keep(after, kernel)
-            if key is not None and key == self._on_disk.key(function, after, ptxas):
+            self._remember(request, kernel, after, self._snapshot(request, after, now))
+            if key is not None and key == self._on_disk.key(function, after, after.program):
                 self._on_disk.put(key, options, kernel)
         return compiled
 
     def _keep(self, content: Content, kernel: CompiledKernel) -> None:
         if len(self._known) >= MOST_KERNELS:
             self._known.clear()
+            self._snapshots.clear()
         self._known[content.parts] = kernel, content
+
+    def _snapshot(
+        self, request: CompileRequest | None, content: Content, now: Callable[[], Content | None]
+    ) -> Snapshot | None:
+        """A snapshot of what `content` was read from a moment ago, and of what else counts for the request.
+
+        Where another thread may have changed something in that moment, the content of `now` is compared.
+        """
+        snapshot = None if request is None else self._reads.snapshot(content, request.bounds)
+        if snapshot is not None and len(sys._current_frames()) > 1:
+            again = now()
+            if again is None or again.parts != content.parts or not snapshot.is_unchanged():
+                return None
+        return snapshot
+
+    def _remember(
+        self, request: CompileRequest | None, kernel: CompiledKernel, content: Content, snapshot: Snapshot | None
+    ) -> None:
+        if request is None or snapshot is None:
+            return
+        if len(self._snapshots) >= MOST_KERNELS:
+            self._snapshots.clear()
+        self._snapshots[request.key] = kernel, request, content.program, snapshot
 
     def _content(
         self, function: Callable[..., Any], inputs: tuple[object, ...], options: dict[str, Any]
@@ -74,10 +144,13 @@ class CompiledBefore(Unread):
         if cache is not None and getattr(cache, "directory", None) is None:
             return None
         chosen = {name: value for name, value in options.items() if name != "cache"}
+        program = self._program(options)
         try:
-            return self._reads.of(function, inputs, (chosen, self._program(options)), cache)
+            content = self._reads.of(function, inputs, (chosen, program), cache)
         except UnknownRead:
             return None
+        content.program = program
+        return content
 
     def _program(self, options: dict[str, Any]) -> tuple[str, object] | None:
         """The ptxas that is found, where compiling with `options` takes that (`assemble` None: where there is one)."""

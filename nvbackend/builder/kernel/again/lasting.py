@@ -9,7 +9,7 @@ import types
 from collections.abc import Iterable, Iterator
 
 from nvbackend.builder.kernel.again.constants import ATOMS, bits_of
-from nvbackend.builder.kernel.again.reads import Content, UnknownRead
+from nvbackend.builder.kernel.again.content import Content, UnknownRead
 
 _OF_CODE = (
     *("co_code", "co_exceptiontable", "co_linetable", "co_firstlineno", "co_name", "co_qualname", "co_flags"),

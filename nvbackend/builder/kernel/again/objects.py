@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import functools
 import struct
 import types
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from nvbackend.builder.kernel.again.pure_names import PACKAGE
+from nvbackend.diagnostics.arguments import MARK
 
 _Slot = types.MemberDescriptorType
+HEAP_TYPE = 1 << 9
+"""Py_TPFLAGS_HEAPTYPE: the class was made by a class statement, or by a C module in the same way."""
+
+
+def builtins_of(module: dict[str, Any]) -> dict[str, Any]:
+    """Where names are sought that the globals `module` do not have."""
+    outside = module.get("__builtins__", builtins)
+    return vars(outside) if isinstance(outside, types.ModuleType) else outside
+
+
+def is_boundary(function: types.FunctionType) -> bool:
+    """Whether it is a wrapper of this package around what a user calls."""
+    members, module = vars(function), function.__globals__.get("__name__")
+    return MARK in members and "__wrapped__" in members and str(module).partition(".")[0] == PACKAGE
 
 
 @functools.lru_cache(maxsize=256)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from nvbackend.builder.kernel.again import programs
+from nvbackend.builder.kernel.again.content import Content, UnknownRead
 from nvbackend.builder.kernel.again.lasting import lasting_key
-from nvbackend.builder.kernel.again.reads import Content, UnknownRead
 from nvbackend.builder.kernel.again.users_files import users_files
 from nvbackend.diagnostics.announce import announce
 from nvbackend.diagnostics.location import is_of_compiler

@@ -8,7 +8,6 @@ be said, and the kernel has to be built.
 
 from __future__ import annotations
 
-import builtins
 import collections
 import enum
 import functools
@@ -27,52 +26,29 @@ from nvbackend.builder.kernel.again.constants import (
     is_trusted_class,
     may_be_constant,
 )
-from nvbackend.builder.kernel.again.objects import attributes_of, hides, is_part, slots_of
+from nvbackend.builder.kernel.again.content import Content, UnknownRead, Unread, Visited
+from nvbackend.builder.kernel.again.objects import (
+    HEAP_TYPE,
+    attributes_of,
+    builtins_of,
+    hides,
+    is_boundary,
+    is_part,
+    slots_of,
+)
 from nvbackend.builder.kernel.again.pure_names import (
     BY_NAME,
     NOT_FOLLOWED,
     OF_EVERY_CLASS,
-    PACKAGE,
     PURE,
     code_of,
     is_trusted,
 )
 from nvbackend.builder.kernel.again.set_on import class_with_more, registrations
-from nvbackend.diagnostics.arguments import MARK
+from nvbackend.builder.kernel.again.snapshot import NoSnapshot, Snapshot
 
-_HEAP_TYPE = 1 << 9
-"""Py_TPFLAGS_HEAPTYPE: the class was made by a class statement, or by a C module in the same way."""
 MOST_VALUES = 5000
 """How many values are followed: with more, looking costs as much as building."""
-
-
-class UnknownRead(Exception):
-    """Something is read whose content cannot be compared; says what."""
-
-
-class Unread:
-    """The base of reads outside their owner's content."""
-
-
-def _builtins_of(module: dict[str, Any]) -> dict[str, Any]:
-    outside = module.get("__builtins__", builtins)
-    return vars(outside) if isinstance(outside, types.ModuleType) else outside
-
-
-class Content:
-    """All that a function reads: `parts` are equal where it is. Objects of which only the identity counts are among
-    them by that, which means something while they live: they are `named`, each with its place among the parts.
-
-    The parts from `lasts` on count in this process alone. `kept` are objects that the parts depend on.
-    """
-
-    __slots__ = ("kept", "lasts", "named", "parts")
-
-    def __init__(self, walk: _Walk, lasts: int | None = None) -> None:
-        self.parts = tuple(walk.content)
-        self.lasts = len(self.parts) if lasts is None else lasts
-        self.named = walk.named
-        self.kept = walk.kept
 
 
 class Reads:
@@ -105,7 +81,20 @@ class Reads:
             walk.value(place)
         except RecursionError:
             raise UnknownRead("values in values in values") from None
-        return Content(walk, lasts)
+        return walk.result(lasts)
+
+    def snapshot(self, content: Content, more: object) -> Snapshot | None:
+        """What the objects hold now that `content` was read from, and those to which `more` leads.
+
+        While they hold the same, the content is the same. None for objects of which that is not known.
+        """
+        walk = _Walk(self)
+        try:
+            walk.value(more)
+            walk.finish()
+            return Snapshot(content.visited, walk.visited)
+        except (RecursionError, UnknownRead, NoSnapshot):
+            return None
 
     def constant(self, value: object) -> Content | None:
         """The content of an object of ours that never changes; None for others."""
@@ -117,7 +106,7 @@ class Reads:
                 self._constants.clear()
             walk = _Walk(self)
             walk.members(value)
-            known = self._constants[id(value)] = value, Content(walk)
+            known = self._constants[id(value)] = value, walk.result()
         return known[1]
 
     def names(self, code: types.CodeType) -> Names:
@@ -133,28 +122,21 @@ class Reads:
 class _Walk:
     """One look at everything: `content` is what was found, in the order in which it was."""
 
-    __slots__ = (
-        "_attributes",
-        "_by_name",
-        "_modules",
-        "_reads",
-        "_seen",
-        "content",
-        "kept",
-        "named",
-        "paths_are_names",
-    )
+    __slots__ = ("_by_name", "_reads", "_seen", "content", "kept", "named", "paths_are_names", "visited")
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
         self._seen: dict[int, int] = {}
-        self._attributes: dict[str, None] = {}
-        self._modules: list[types.ModuleType] = []
         self._by_name = False
         self.content: list[object] = []
         self.kept: list[object] = []
         self.named: list[tuple[int, object]] = []
         self.paths_are_names = False
+        self.visited = Visited()
+
+    def result(self, lasts: int | None = None) -> Content:
+        """The content of all that was looked at."""
+        return Content(self.content, self.named, self.kept, self.visited, lasts)
 
     def value(self, value: Any) -> None:
         """Take down `value`."""
@@ -175,14 +157,16 @@ class _Walk:
         self._seen[id(value)] = len(self._seen)
         self.kept.append(value)
         take = _TAKERS.get(kind)
+        if take is None and may_be_constant(kind) and (constant := self._reads.constant(value)) is not None:
+            self.named.append((len(content), constant))
+            content.append(constant.parts)
+            return
+        self.visited.objects.append(value)
         if take is not None:
             content.append(kind)
             take(self, value)
         elif issubclass(kind, type):
             self._class(value)
-        elif may_be_constant(kind) and (constant := self._reads.constant(value)) is not None:
-            self.named.append((len(content), constant))
-            content.append(constant.parts)
         else:
             self._instance(value)
 
@@ -209,7 +193,7 @@ class _Walk:
         self.value(function.__module__)
         module = function.__globals__
         name = module.get("__name__")
-        if MARK in vars(function) and "__wrapped__" in vars(function) and str(name).partition(".")[0] == PACKAGE:
+        if is_boundary(function):
             self.value(vars(function)["__wrapped__"])  # the closure grows with the kinds of arguments that passed
             return
         for cell in function.__closure__ or ():
@@ -237,6 +221,7 @@ class _Walk:
             annotations = dict(function.__annotations__)
         except NameError as error:  # Python 3.14 evaluates them now
             raise UnknownRead(f"annotations: {error}") from None
+        self.visited.followed.append(function)
         self.mapping(annotations)
         for annotation in annotations.values():
             if isinstance(annotation, str):
@@ -253,46 +238,48 @@ class _Walk:
         if names.unknown:
             raise UnknownRead(names.unknown)
         self._by_name |= names.by_name
-        self._attributes.update(names.attributes)
+        self.visited.attributes.update(names.attributes)
+        self.visited.scopes.append((module, names.globals))
         for name in names.globals:
             if name in module:
                 self.value(module[name])
-            elif name in (outside := _builtins_of(module)):
+            elif name in (outside := builtins_of(module)):
                 self.value(outside[name])
             else:
                 self.content.append("missing")
         for name in names.imports:
             if name not in sys.modules:
                 raise UnknownRead(f"module {name}, not imported yet")
-            self.value(sys.modules[name])
-            if "." in name:
-                self.value(sys.modules[name.partition(".")[0]])
+            for each in dict.fromkeys((name, name.partition(".")[0])):
+                self.visited.imports[each] = None
+                self.value(sys.modules[each])
 
     def module(self, module: types.ModuleType) -> None:
         """Note a module: what is read of it are the attributes that any code names."""
         self.identity(module)
-        self._modules.append(module)
+        self.visited.modules.append(module)
         if not is_trusted(module.__name__):
             self.value(vars(module).get("__getattr__"))
 
     def finish(self) -> None:
         """Take down what is read of modules, by every name that some code has for an attribute."""
+        modules, attributes = self.visited.modules, self.visited.attributes
         done_modules = done_names = 0
-        while done_modules < len(self._modules) or done_names < len(self._attributes):
-            names = list(self._attributes)
+        while done_modules < len(modules) or done_names < len(attributes):
+            names = list(attributes)
             todo = [
                 (place, module, members, name)
-                for place, module in enumerate(self._modules)
+                for place, module in enumerate(modules)
                 for members in (vars(module),)
                 for name in names[done_names if place < done_modules else 0 :]
                 if name in members
             ]
-            done_modules, done_names = len(self._modules), len(names)
+            done_modules, done_names = len(modules), len(names)
             for place, module, members, name in todo:
                 if not is_part(module, members[name]):
                     self.content += (place, name)
                     self.value(members[name])
-        if self._by_name and (users := [each for each in self._modules if not is_trusted(each.__name__)]):
+        if self._by_name and (users := [each for each in modules if not is_trusted(each.__name__)]):
             raise UnknownRead(f"module {users[0].__name__}, by names made at run time")
 
     def builtin(self, function: types.BuiltinFunctionType) -> None:
@@ -322,7 +309,7 @@ class _Walk:
         self._registrations(cls)
         for base in cls.__mro__:
             self.identity(base)
-            if base.__flags__ & _HEAP_TYPE and not is_trusted_class(base):
+            if base.__flags__ & HEAP_TYPE and not is_trusted_class(base):
                 self.content += (base.__name__, base.__qualname__)
                 self.value(base.__module__)
                 self._members(base)
