@@ -248,3 +248,25 @@ def test_a_map_in_memory_is_in_global_memory_on_64_bytes(align: int, is_global: 
     else:
         with pytest.raises(nvb.DiagnosticError, match=r"tma\.map-address"):
             k.tensormap.at(address, nvb.TensorMap(f16, box=(8, 64)))
+
+
+@pytest.mark.parametrize("multicast", [False, True])
+def test_copies_of_a_tile_take_a_policy(multicast):
+    k, source, barrier = builder(nvb.TensorMap(f16, box=(32, 64)), cluster=2)
+    tile = k.shared_tile(layout(64, 64))
+    with k.one_thread():
+        policy = k.cache.policy("L2::evict_first")
+        k.tma.prefetch(tile, source, (0, 0), multicast=multicast, cache_policy=policy)
+        k.tma.load(tile, source, (0, 0), barrier, multicast=multicast, cache_policy=policy)
+        k.mbarrier.wait(barrier, 0)
+        k.tma.store(source, (0, 0), tile, cache_policy=policy)
+        k.tma.commit_group()
+        k.tma.wait_group(reading=True)
+    text = k.finish(check=False).compile(assemble=False).ptx
+    assert set(re.findall(r"cp\.async\.bulk\S*?2d\S+", text)) == {
+        "cp.async.bulk.prefetch.tensor.2d.L2.global.tile.L2::cache_hint",
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+        + (".multicast::cluster" if multicast else "")
+        + ".L2::cache_hint",
+        "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group.L2::cache_hint",
+    }

@@ -157,6 +157,7 @@ class Tma(Noun):
         barrier: Address,
         *,
         multicast: bool = False,
+        cache_policy: Operand | None = None,
     ) -> None:
         """Copy the operand's tile at (row, column) `at`, (m, k) or (n, k); its bytes complete on `barrier`.
 
@@ -167,9 +168,10 @@ class Tma(Noun):
         64) of heads; their coordinates, outermost first, come before row and column.
 
         One thread executes it. With `multicast`, every CTA of the cluster loads its share of each panel into all of
-        them; all must load the same tile. The coordinate along the map's innermost dimension must be a multiple of 16
-        bytes, or the kernel stops with an error. Raises tma.start if it certainly is not, tma.map-mode, tma.tile-rank,
-        tma.place, tma.box, tma.swizzle, tma.element, tma.multicast, tma.multicast-target.
+        them; all must load the same tile. `cache_policy`, of `k.cache.policy`, says what the L2 cache keeps. The
+        coordinate along the map's innermost dimension must be a multiple of 16 bytes, or the kernel stops with an
+        error. Raises tma.start if it certainly is not, tma.map-mode, tma.tile-rank, tma.place, tma.box, tma.swizzle,
+        tma.element, tma.multicast, tma.multicast-target.
         """
         if multicast:
             check_multicast_target(self._k.target)
@@ -177,14 +179,13 @@ class Tma(Noun):
         boxes = tile_boxes(tile, source, "k.tma.load", instead)
         completes = mbarrier_address(self._k, barrier).ir
         first, share, mask = self._share(boxes, multicast=multicast)
-        row = tma_tensor.load_tensor(source.type.rank, multicast=mask is not None)
+        row = tma_tensor.load_tensor(source.type.rank, multicast=mask is not None, cache_hint=cache_policy is not None)
         for panel in range(tile.layout.panels):
             for box in range(share):
                 place, coordinates = boxes.place(self._k, at, panel, first + box)
                 operands: dict[str, Any] = {"coordinates": coordinates, "multicast_mask": mask}
-                self._copy(
-                    row, source, "destination", boxes.alignment, **operands, destination=place, barrier=completes
-                )
+                operands |= {"cache_policy": cache_policy, "destination": place, "barrier": completes}
+                self._copy(row, source, "destination", boxes.alignment, **operands)
 
     def _share(self, boxes: TileBoxes, *, multicast: bool) -> tuple[Operand, int, int | None]:
         """Of each panel's boxes the first that this CTA loads, how many, and the mask of the CTAs that get them."""
@@ -197,12 +198,18 @@ class Tma(Noun):
         return self._cluster.rank() * share, share, (1 << ctas) - 1
 
     def prefetch(
-        self, tile: SharedTile, source: TensorMapParameter, at: Sequence[Operand], *, multicast: bool = False
+        self,
+        tile: SharedTile,
+        source: TensorMapParameter,
+        at: Sequence[Operand],
+        *,
+        multicast: bool = False,
+        cache_policy: Operand | None = None,
     ) -> None:
         """Bring the boxes that `load` copies to `tile` at (row, column) `at` to the L2 cache, and nothing to the tile.
 
-        What `load` says of `at`, of the map and of `multicast`, with which each CTA brings its share, holds here too.
-        One thread executes it. Raises what `load` raises.
+        What `load` says of `at`, of the map, of `cache_policy` and of `multicast`, with which each CTA brings its
+        share, holds here too. One thread executes it. Raises what `load` raises.
         """
         if multicast:
             check_multicast_target(self._k.target)
@@ -211,23 +218,32 @@ class Tma(Noun):
         first, share, _ = self._share(boxes, multicast=multicast)
         for panel in range(tile.layout.panels):
             for box in range(share):
-                self.prefetch_box(source, boxes.coordinates(self._k, at, panel, first + box))
+                coordinates = boxes.coordinates(self._k, at, panel, first + box)
+                self.prefetch_box(source, coordinates, cache_policy=cache_policy)
 
-    def store(self, target: TensorMapParameter, at: Sequence[Operand], tile: SharedTile) -> None:
+    def store(
+        self,
+        target: TensorMapParameter,
+        at: Sequence[Operand],
+        tile: SharedTile,
+        *,
+        cache_policy: Operand | None = None,
+    ) -> None:
         """Copy `tile` to the matrix at (row, column) `at`, in this thread's open bulk group. One thread executes it.
 
-        Of a map of more dimensions, `at` and the box are as for `load`.
+        Of a map of more dimensions, `at` and the box are as for `load`, and so is `cache_policy`.
         The coordinate along the map's innermost dimension must be a multiple of 16 bytes, and none may be negative, or
         the kernel stops with an error. Raises tma.start and tma.before if that is certain, tma.box, tma.swizzle,
         tma.element.
         """
         instead = f"k.tma.store_box({target.name}, coordinates, address)"
         boxes = tile_boxes(tile, target, "k.tma.store", instead)
-        row = tma_tensor.store_tensor(target.type.rank)
+        row = tma_tensor.store_tensor(target.type.rank, cache_hint=cache_policy is not None)
         for panel in range(tile.layout.panels):
             for box in range(boxes.a_panel):
                 place, coordinates = boxes.place(self._k, at, panel, box)
-                self._copy(row, target, "source", boxes.alignment, coordinates=coordinates, source=place)
+                operands: dict[str, Any] = {"coordinates": coordinates, "cache_policy": cache_policy, "source": place}
+                self._copy(row, target, "source", boxes.alignment, **operands)
 
     def _copy(
         self, row: Row, tensor_map: TensorMapParameter, place: str, align: int, /, **operands: Given | Sequence[Given]
