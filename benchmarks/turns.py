@@ -11,17 +11,24 @@ from samples.turns import turns_for
 
 __all__ = ["graph_of", "microseconds", "turns_for"]
 
+LEAST = 16
+"""Launches of a graph: what one graph after another costs counts little then."""
+
+
+def _launches(turns: int) -> int:
+    return -(-LEAST // turns) * turns
+
 
 def graph_of(turns: int, launch: Callable[[int, Any], object]) -> Any:
-    """A CUDA graph with `launch(turn, stream)` for each set of operands."""
+    """A CUDA graph with `launch(turn, stream)` for each set of operands, again and again."""
     import torch
 
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
     launch(0, torch.cuda.current_stream())  # what libraries allocate at the first call cannot be captured
     torch.cuda.synchronize()
     with torch.cuda.graph(graph, stream=stream):
-        for turn in range(turns):
-            launch(turn, stream)
+        for launched in range(_launches(turns)):
+            launch(launched % turns, stream)
     return graph
 
 
@@ -31,4 +38,4 @@ def microseconds(graphs: Mapping[str, Any], turns: int, rounds: int) -> dict[str
 
     ways = {name: graph.replay for name, graph in graphs.items()}
     timings = nvb.runtime.time_launches(ways, rounds=rounds, repeats=2, warmup=8, stream=torch.cuda.current_stream())
-    return {name: statistics.median(timing.samples) * 1e3 / turns for name, timing in timings.items()}
+    return {name: statistics.median(timing.samples) * 1e3 / _launches(turns) for name, timing in timings.items()}
