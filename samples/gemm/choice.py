@@ -1,7 +1,8 @@
 """Which kernel multiplies a shape: a model of waves, steps and bytes, without running anything.
 
 A launch takes as long as the memory needs for its bytes, or as the busiest multiprocessor for its tiles, and a little
-more to begin and to end. The rates are those of an H200, measured over all candidates and seven shapes.
+more to begin and to end. The rates are those of an H200, measured over all candidates of twelve shapes of large results
+and of forty with few rows of A.
 """
 
 from __future__ import annotations
@@ -13,20 +14,28 @@ from dataclasses import replace
 
 import nvbackend as nvb
 from nvbackend import bf16, f16
-from samples.gemm.thin import TILE_K, Thin
+from samples.gemm.thin import STORED, TILE_K, Thin
 from samples.gemm.wide import LINE, Wide
 
 Choice = Wide | Thin
 
 SHARED, WIDE_SHARED, BUFFER = 220_000, 213_000, 65_536
 """Bytes of a multiprocessor's shared memory for rings and sums, those of wide tiles, and of the epilogue at most."""
-MOST_STAGES = 7
+LEAST_STAGES, MOST_STAGES, MOST_THIN_STAGES = 3, 7, 20
 ENDS, TOGETHER = 2.0, 0.6
 """Microseconds of a launch before its first and after its last step, and what clusters take longer to start."""
 MEMORY, L2 = 4.0e6, 14.5e6
 """Bytes a microsecond from memory, and from the L2 cache to all multiprocessors."""
-IN_FLIGHT = 60e3
-"""Bytes a microsecond that a ring brings to one CTA."""
+LATENCY = 1.4
+"""Microseconds until a stage comes from memory: a ring of as many stages brings one each time this goes by once."""
+SHARE = 174e3
+"""Bytes a microsecond that one multiprocessor gets."""
+FEWEST = 66
+"""Fewer multiprocessors do not ask for bytes as fast as the memory gives them."""
+NEXT_WAVE = 1.7
+"""Microseconds until a CTA begins where another one ended."""
+SPLIT, PARTS = 0.15, 0.055
+"""Microseconds that a cluster takes to add its sums, and more for each part and the root of a tile's columns."""
 STEP = {(1, 64): 0.13, (1, 128): 0.186, (1, 256): 0.365, (2, 128): 0.36, (2, 192): 0.53, (2, 256): 0.69}
 """Microseconds of a step of 64 columns, by consumers and columns of a tile."""
 STORE = {64: 0.15, 128: 0.25, 192: 0.42, 256: 0.7}
@@ -37,8 +46,8 @@ AGAIN = 0.1
 """How much of the time that the L2 cache needs is added where the memory needs more."""
 GROUPS = (16, 8, 32)
 """Rows of wide tiles that go together. The model does not tell them apart, and takes the first."""
-FEW = 32
-"""Up to so many rows of A most of a wide tile would be empty."""
+FEW = 64
+"""Up to so many rows of A thin tiles are faster throughout."""
 
 
 def wide_ones(
@@ -63,11 +72,11 @@ def thin_ones(m: int, operand: nvb.ElementType = f16) -> Iterator[Thin]:
     columns = next((columns for columns in (8, 16, 32, 64, 128) if m <= columns), None)
     if columns is None:
         return
-    few = columns <= FEW
-    ctas = 2 if few else 1
-    for consumers, split in itertools.product((1,) if few else (1, 2), (1, 2, 4, 8) if few else (4, 8)):
-        stage, sums = (columns + 64 * consumers) * 2 * TILE_K, columns * consumers * 256
-        yield Thin(columns, consumers, split, min(8, (SHARED // ctas - sums) // stage), ctas, operand)
+    for consumers, split, ctas in itertools.product((1, 2), (1, 2, 4, 8), (1, 2)):
+        stage, sums = 2 * TILE_K * (columns + 64 * consumers), 4 * columns * (64 * consumers + STORED)
+        stages = min(MOST_THIN_STAGES, (SHARED // ctas - sums) // stage)
+        if stages >= LEAST_STAGES and consumers * ctas <= 2:
+            yield Thin(columns, consumers, split, stages, ctas, operand)
 
 
 def microseconds(choice: Choice, m: int, n: int, depth: int, multiprocessors: int, batches: int = 1) -> float:
@@ -80,16 +89,25 @@ def microseconds(choice: Choice, m: int, n: int, depth: int, multiprocessors: in
         alone = choice.cluster == 1
         loaded = LINE // 8 * (choice.rows + choice.columns // choice.cluster)
         step = STEP[choice.consumers, choice.columns] * (ALONE if alone else 1)
+        if choice.tiles(m, n)[0] <= 2:  # no tile of B is in L2 already
+            step = max(step, LATENCY / choice.stages)
         busiest = waves * (steps * step + STORE[choice.columns])
         l2 = tiles * steps * loaded / L2
         return ENDS + (0 if alone else TOGETHER) + max(memory + AGAIN * l2, busiest, l2)
-    steps, memory = -(-depth // TILE_K), 2 * (m * depth + n * depth + m * n) / MEMORY
-    grid, _ = choice.launch_of(m, n, depth, multiprocessors)
-    waves = -(-grid // (multiprocessors * choice.ctas))
+    return _thin_microseconds(choice, m, n, depth, multiprocessors)
+
+
+def _thin_microseconds(choice: Thin, m: int, n: int, depth: int, multiprocessors: int) -> float:
+    steps, (grid, _) = -(-depth // TILE_K), choice.launch_of(m, n, depth, multiprocessors)
     loaded = 2 * TILE_K * (choice.rows + choice.columns)
-    busiest = waves * -(-steps // choice.split) * loaded / IN_FLIGHT
+    busy, together = min(multiprocessors, grid), min(choice.ctas, -(-grid // multiprocessors))
+    memory = 2 * (m * depth + n * depth + m * n) / MEMORY * max(1, FEWEST / busy)
     l2 = grid // choice.split * steps * loaded / L2
-    return ENDS + max(memory + AGAIN * l2, busiest) + 0.25 * choice.split
+    waves = -(-grid // (multiprocessors * choice.ctas))
+    busiest = waves * -(-steps // choice.split) * max(LATENCY / choice.stages, together * loaded / SHARE)
+    added = choice.split * math.sqrt(choice.columns * choice.consumers)
+    sums = SPLIT + PARTS * added if choice.split > 1 else 0
+    return ENDS + max(memory + AGAIN * l2, busiest) + sums + NEXT_WAVE * (waves - 1)
 
 
 def orders(one: Wide, m: int) -> Iterator[Wide]:

@@ -1,7 +1,7 @@
 """For few rows of A: C^T = B @ A^T, so that B, which is most of the bytes, has the rows of the tensor core.
 
-A cluster splits the depth: each of its CTAs multiplies a part of it, and they add their sums through distributed
-shared memory. So there are CTAs enough to read B at the speed of the memory.
+Where there are few tiles, a cluster splits the depth: each of its CTAs multiplies a part of it, and they add their sums
+through distributed shared memory. So there are CTAs enough to read B at the speed of the memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from nvbackend import f16, f32, i32
 from nvbackend.layout import Layout
 
 WARPGROUP_ROWS, TILE_K = 64, 64
-PRODUCER_REGISTERS, REGISTERS = 40, 96
+PRODUCER_REGISTERS, REGISTERS = 40, {1: 200, 2: 96}
+STORED = 4
+"""Neighbours of a row of C that a thread stores. A column of the sums has so many elements more: no bank conflicts."""
 
 
 def map_of_a(columns: int, operand: nvb.ElementType) -> nvb.TensorMap:
@@ -32,6 +34,7 @@ def pointer_to_c(operand: nvb.ElementType) -> nvb.Pointer:
 A = Annotated[nvb.TensorMap, map_of_a]
 B = Annotated[nvb.TensorMap, map_of_b]
 C = Annotated[nvb.Pointer, pointer_to_c]
+Columns = Annotated[i32, nvb.Scalar(i32, multiple_of=STORED)]
 
 
 @nvb.kernel(
@@ -43,14 +46,14 @@ def thin(
     b: B,
     c: C,
     m: i32,
-    n: i32,
+    n: Columns,
     steps: i32,
     *,
     operand: nvb.ElementType = f16,
     columns: int = 16,
     consumers: int = 1,
-    split: int = 4,
-    stages: int = 6,
+    split: int = 1,
+    stages: int = 10,
     ctas: int = 2,  # noqa: ARG001  the launch bounds depend on it
 ) -> None:
     """A tile has 64 rows of B for each consumer and `columns` rows of A. A cluster's CTAs take every `split`-th step.
@@ -60,12 +63,13 @@ def thin(
     rows = WARPGROUP_ROWS * consumers
     mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{columns}k16", operand, operand, f32), warpgroups=(consumers, 1))
     ring = k.pipeline(stages, consumers, b=mma.smem_a(TILE_K), a=mma.smem_b(TILE_K))
-    sums = k.shared(f32, columns * rows, name="sums")
+    sums = k.shared(f32, columns * (rows + STORED), name="sums")
     k.tma.prefetch_maps(a, b)
     k.mbarrier.ready()
     tiles_n = (n + rows - 1) // rows
     row, column = k.cluster.id() // tiles_n * columns, k.cluster.id() % tiles_n * rows
-    mine = lambda: k.range(k.cluster.rank(), steps, split, name="step")  # noqa: E731
+    rank = k.cluster.rank()
+    mine = lambda: k.range(rank, steps, split, name="step")  # noqa: E731
 
     with k.producer(registers=PRODUCER_REGISTERS):
         k.griddepcontrol("launch_dependents")
@@ -74,23 +78,27 @@ def thin(
             k.tma.load(stage.b, b, (column, step * TILE_K), stage.full)
             k.tma.load(stage.a, a, (row, step * TILE_K), stage.full)
 
-    with k.consumers(registers=REGISTERS) as warpgroup:
+    with k.consumers(registers=REGISTERS[consumers]) as warpgroup:
         acc = mma.accumulator()
         acc.clear()
         with mine(), ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
             mma.accumulate(acc, stage.b, stage.a, warpgroup)
         k.wgmma.wait_group(0, drains=[acc])
-        acc.elements(warpgroup).store(k.tensor(sums, Layout((rows, columns), (1, rows))))
+        acc.elements(warpgroup).store(k.tensor(sums, Layout((rows, columns), (1, rows + STORED))))
 
-    k.cluster.sync()
+    meet = k.cluster.sync if split > 1 else k.barrier.sync
+    meet()
     share = columns * rows // split
-    with k.range(k.thread_id(), share, k.threads) as index:
-        place = k.cluster.rank() * share + index
-        parts = [k.cluster.map_shared_rank(sums, rank)[place] for rank in range(split)]
-        i, j = row + place // rows, column + place % rows
-        with k.if_((i < m) & (j < n)):
-            c[i * n + j] = sum(parts[1:], parts[0]).to(operand)
-    k.cluster.sync()
+    with k.range(STORED * k.thread_id(), share, STORED * k.threads) as index:
+        place = rank * share + index
+        i, j = place // rows, place % rows
+        parts = [k.cluster.map_shared_rank(sums, each) if split > 1 else sums for each in range(split)]
+        loaded = [(part + i * (rows + STORED) + j).load(STORED) for part in parts]
+        with k.if_((row + i < m) & (column + j < n)):
+            total = [sum(four[1:], four[0]).to(operand) for four in zip(*loaded, strict=True)]
+            (c + (row + i) * n + column + j).store(*total)
+    if split > 1:
+        k.cluster.sync()
 
 
 @dataclass(frozen=True)
@@ -99,8 +107,8 @@ class Thin:
 
     columns: int = 16
     consumers: int = 1
-    split: int = 4
-    stages: int = 6
+    split: int = 1
+    stages: int = 10
     ctas: int = 2
     operand: nvb.ElementType = f16
 

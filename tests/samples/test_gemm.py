@@ -17,7 +17,7 @@ from tests.support.process import ROOT, run_here
 
 WIDE = list(choice.wide_ones())
 THIN = [one for m in (8, 16, 32, 64, 128) for one in choice.thin_ones(m)]
-USUAL = [Wide(128, 1, 1, 7), Thin(16, 1, 2, 8), Thin(64, 2, 4, 7, 1)]
+USUAL = [Wide(128, 1, 1, 7), Thin(16, 1, 2, 10), Thin(64, 1, 1, 12, 1), Thin(64, 2, 4, 7, 1)]
 """Some of both, for the ordinary run."""
 EVERY = [
     pytest.param(one, marks=() if one in USUAL else pytest.mark.exhaustive(seconds=6), id=repr(one))
@@ -108,7 +108,10 @@ def test_the_usual_ones_can_be_chosen():
         ((5000, 3000, 2000), Wide(192, 2, 2, 4, tail=1)),
         ((8192, 8192, 1024), Wide(192, 2, 2, 4)),
         ((128, 8192, 8192), Wide(128, 1, 2, 7)),
-        ((16, 8192, 8192), Thin(16, 1, 1, 8)),
+        ((16, 4096, 14336), Thin(16, 1, 2, 20, 1)),
+        ((32, 28672, 8192), Thin(32, 2, 1, 9, 1)),
+        ((64, 1024, 8192), Thin(64, 1, 4, 12, 1)),
+        ((128, 4096, 4096), Thin(128, 1, 2, 7, 1)),
     ],
     ids=str,
 )

@@ -101,20 +101,20 @@ def test_every_candidate_is_measured_and_found_again(simulated, capsys):
     out = capsys.readouterr().out
     every = choice.candidates(*SIZE)
     assert out.startswith("f16 8 x 64 x 64 on ")
-    assert "4 candidates, measured now\n" in out
-    assert all(f" {one.label}\n" in out for one in every)
+    assert f"{len(every)} candidates, measured now\n" in out
+    assert sum(f" {one.label}\n" in out for one in every) in (tuning.SHOWN, tuning.SHOWN + 1)
     assert f"* {choice.choose(*SIZE).label}\n" in out
     assert "left out" not in out
     assert gemm.tuned("f16", *SIZE) == 0
-    assert "4 candidates, as measured before" in capsys.readouterr().out
+    assert f"{len(every)} candidates, as measured before" in capsys.readouterr().out
 
 
 def test_the_model_leaves_out_all_but_its_first(simulated, capsys):
     assert gemm.tuned("f16", *SIZE, most=2) == 0
     out = capsys.readouterr().out
-    assert "2 candidates, the first of 4" in out
-    shown = [one.label in out for one in choice.candidates(*SIZE)]
-    assert shown == [True, True, False, False]
+    every = choice.candidates(*SIZE)
+    assert f"2 candidates, the first of {len(every)}" in out
+    assert [one for one in every if f" {one.label}\n" in out] == list(every)[:2]
 
 
 @pytest.mark.parametrize("last", [(M, N, 0), (0, N, 1)], ids=["no step: sums are 0", "no row: nothing is written"])
