@@ -83,7 +83,8 @@ def _fail(launches: Sequence[PreparedLaunch], error: Exception) -> NoReturn:
 
 def _captured(launches: Sequence[PreparedLaunch], handle: int) -> object:
     """The driver's graph of the launches. Raises an error of the driver."""
-    call("cuStreamBeginCapture", handle, bindings().CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+    # The other modes end a capture where this thread frees memory meanwhile, as Python may at any line.
+    call("cuStreamBeginCapture", handle, bindings().CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
     try:
         run_all(launches)
     finally:

@@ -13,7 +13,7 @@ from nvbackend.runtime.launch import PreparedLaunch
 from nvbackend.runtime.module import LoadedKernel
 from nvbackend.runtime.streams import stream_handle
 from nvbackend.tuning.turns import timed
-from tests.support.cuda import CUresult, FakeCuda
+from tests.support.cuda import CUresult, CUstreamCaptureMode, FakeCuda
 from tests.support.runtime import FakeCompiled, broken, signature
 from tests.tuning.kernels import Bench, costing, fill
 
@@ -83,6 +83,7 @@ def test_on_a_stream_of_its_own_they_are_a_graph(monkeypatch: pytest.MonkeyPatch
         assert [len(graph) for graph in cuda.graphs] == [2]
     assert cuda.graphs == [], "graphs that nobody destroys stay until the context ends"
     assert [(handle, config.grid[0]) for handle, config, *_ in cuda.launches] == [(STREAM, 3), (STREAM, 5)] * 2
+    assert cuda.named("cuStreamBeginCapture") == [(STREAM, CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)]
     assert len(cuda.named("cuGraphLaunch")) == 2
     assert len(cuda.named("cuGraphDestroy")) == 1
 
