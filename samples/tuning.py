@@ -1,4 +1,4 @@
-"""What `--tune` does: measures every kernel that a model ranks, and says how far the model was off.
+"""What `--tune` does: measures every kernel that a sample chooses from, and says how far off its choice is.
 
 Launches are those of `nvb.tune`: over so many sets of operands that none is in L2, from a CUDA graph. What is measured
 is on disk afterwards.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import statistics
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -29,20 +30,25 @@ JOBS = min(16, os.cpu_count() or 1)
 
 @dataclass(frozen=True)
 class Candidate:
-    """A kernel, the grid and last arguments of its launch on so many multiprocessors, and the model's microseconds."""
+    """A kernel, its launch over a problem's inputs and output on a stream, and the microseconds of a model, if any."""
 
     kernel: nvb.KernelDefinition
-    launch_of: Callable[[int], tuple[int, tuple[float, ...]]]
-    microseconds: float
+    prepare: Callable[[nvb.runtime.LoadedKernel, tuple[Any, ...], Any], nvb.runtime.PreparedLaunch]
+    microseconds: float | None = None
 
 
 @dataclass(frozen=True)
 class How:
-    """What the user may ask for: so many candidates as the model ranks them, and processes that compile."""
+    """What the user may ask for: only so many candidates, the first ones, and processes that compile."""
 
     most: int | None = None
     jobs: int = JOBS
     device: str | None = None
+
+    @classmethod
+    def asked(cls, **how: Any) -> How:
+        """What was asked for by name; None is nothing."""
+        return cls(**{name: value for name, value in how.items() if value is not None})
 
 
 def on_the_gpu(array: Any) -> Any:
@@ -82,10 +88,9 @@ class Operands:
 
     def prepare(self, candidate: Candidate, loaded: nvb.runtime.LoadedKernel) -> list[nvb.runtime.PreparedLaunch]:
         """A launch over each set, with outputs that are wrong before."""
-        grid, last = candidate.launch_of(loaded.device.limits.multiprocessors)
         for *_, output in self.sets:
             output.copy_to_device(self.problem.output)
-        return [loaded.prepare(grid, *arrays, *last, stream=self.stream) for arrays in self.sets]
+        return [candidate.prepare(loaded, arrays, self.stream) for arrays in self.sets]
 
     def are_right(self) -> bool:
         """Whether the output of every set is NumPy's."""
@@ -106,7 +111,7 @@ def bytes_equal(a: Any, b: Any) -> bool:
 
 
 def tune(what: str, candidates: Mapping[str, Candidate], make: Callable[[], Problem], how: How) -> int:
-    """Measure the candidates, which are in the model's order, and print a table; 0 where all of them are right.
+    """Measure the candidates, of which the first is the sample's choice, and print a table; 0 where all are right.
 
     `what` names the problem that `make` makes, with all that times depend on. Raises what `nvb.tune` raises.
     """
@@ -114,7 +119,7 @@ def tune(what: str, candidates: Mapping[str, Candidate], make: Callable[[], Prob
     operands = Operands(make)
     workers = max(1, min(how.jobs, len(taken)))
     # A fork of a process with a CUDA context has a broken one.
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as executor:
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _be_silent) as executor:
         tuned = nvb.tune(
             {name: candidate.kernel for name, candidate in taken.items()},
             prepare=lambda name, loaded: operands.prepare(taken[name], loaded),
@@ -135,8 +140,13 @@ def tune(what: str, candidates: Mapping[str, Candidate], make: Callable[[], Prob
     return 1 if tuned.failed else 0
 
 
-def table(tuned: nvb.Tuned, model: Mapping[str, float]) -> Iterator[str]:
-    """The fastest candidates, the model's choice, which it has first, and how far the model was off."""
+def _be_silent() -> None:
+    """A candidate that spills is slow, which its time says: warnings would be in the midst of the progress."""
+    warnings.simplefilter("ignore", nvb.DiagnosticWarning)
+
+
+def table(tuned: nvb.Tuned, model: Mapping[str, float | None]) -> Iterator[str]:
+    """The fastest candidates, the choice, which the model has first, and how far off they were."""
     took = {name: 1e3 * timing.median for name, timing in tuned.timings.items()}
     ranked, choice = sorted(took, key=lambda name: took[name]), next(iter(model))
     for name, error in tuned.failed.items():
@@ -145,15 +155,16 @@ def table(tuned: nvb.Tuned, model: Mapping[str, float]) -> Iterator[str]:
     yield f"{'us':>9} {'of choice':>10} {'model, us':>10}"
     for place, name in enumerate(ranked):
         if place < SHOWN or name == choice:
-            ratio = f"{took[name] / against:10.3f}" if against else f"{'':10}"
-            yield f"{took[name]:9.1f} {ratio} {model[name]:10.1f} {'*' if name == choice else ' '} {name}"
+            ratio = "" if against is None else f"{took[name] / against:.3f}"
+            said = model[name]
+            shown = "" if said is None else f"{said:.1f}"
+            yield f"{took[name]:9.1f} {ratio:>10} {shown:>10} {'*' if name == choice else ' '} {name}"
     if against is None:
-        yield f"The model's choice, {choice}, is left out."
+        yield f"The choice, {choice}, is left out."
         return
     place, best = ranked.index(choice) + 1, took[ranked[0]]
-    off = [model[name] / took[name] - 1 for name in ranked]
-    yield (
-        f"The model's choice (*) is number {place} of {len(ranked)}: it takes {against / best:.3f} of the least time. "
-        f"The model says {model[choice]:.1f} us for it, {model[choice] / against - 1:+.1%}; "
-        f"over all candidates it is {statistics.median(map(abs, off)):.1%} off, {max(off, key=abs):+.1%} at most."
-    )
+    yield f"The choice (*) is number {place} of {len(ranked)}: it takes {against / best:.3f} of the least time."
+    off = {name: said / took[name] - 1 for name in ranked if (said := model[name]) is not None}
+    if off:
+        half, most = statistics.median(map(abs, off.values())), max(off.values(), key=abs)
+        yield f"The model is off by {off[choice]:+.1%} for it, by {half:.1%} or less for half, by {most:+.1%} at most."

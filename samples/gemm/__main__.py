@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import nvbackend as nvb
 from samples.gemm.choice import Choice, candidates, choose
 from samples.gemm.forms import FORMS, launch_of, problem_for
 from samples.problem import Problem
@@ -32,14 +33,17 @@ def tuned(name: str, m: int, n: int, depth: int, **how: Any) -> int:
     first = next(iter(said))
 
     def candidate(choice: Choice) -> Candidate:
-        launch = lambda multiprocessors: launch_of(choice, m, n, depth, multiprocessors, form)  # noqa: E731
-        return Candidate(choice.kernel, launch, said[choice])
+        def prepare(loaded: nvb.runtime.LoadedKernel, arrays: Any, stream: Any) -> nvb.runtime.PreparedLaunch:
+            grid, last = launch_of(choice, m, n, depth, loaded.device.limits.multiprocessors, form)
+            return loaded.prepare(grid, *arrays, *last, stream=stream)
+
+        return Candidate(choice.kernel, prepare, said[choice])
 
     return tune(
         f"{name} {m} x {n} x {depth}",
         {choice.label: candidate(choice) for choice in said},
         lambda: problem_for(first, m, n, depth, form),
-        How(**{option: value for option, value in how.items() if value is not None}),
+        How.asked(**how),
     )
 
 

@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from samples.attention.choice import Form as AttentionForm
+from samples.attention.choice import candidates, choose
+from samples.attention.forward import kernel
 from samples.gemm import choice
 from samples.gemm.forms import FORMS, problem_for
 from samples.gemm.wide import Wide
@@ -85,3 +88,34 @@ def test_other_orders_multiply_in_the_simulator(group):
     problem = problem_for(one, 64 * 5 - 8, 136, 16)
     compiled = problem.kernel.compile(assemble=False, check=False)
     assert problem.error(compiled, Device("a test")) < problem.tolerance
+
+
+@pytest.mark.parametrize(
+    ("depth", "rows", "causal", "form"),
+    [
+        (256, 4096, False, AttentionForm(block=64, q_stages=1, turns=True, patient=True)),
+        (128, 4096, True, AttentionForm()),
+        (64, 2048, False, AttentionForm(3, 128, 3, 1, patient=True)),
+        (64, 2047, False, AttentionForm(stages=3)),
+        (64, 8192, True, AttentionForm(3, 96, 3, 1, turns=True, patient=True)),
+        (64, 8191, True, AttentionForm(stages=3, turns=True, polynomial=4)),
+    ],
+    ids=str,
+)
+def test_what_attention_chooses_is_the_first_of_its_candidates(depth, rows, causal, form):
+    every = candidates(depth, rows, causal=causal)
+    assert choose(depth, rows, causal=causal) == every[0] == form
+    assert len(every) == len({one.label for one in every}) == (16 if depth == 64 else 8)
+
+
+ATTENTION = [
+    pytest.param(depth, causal, one, marks=() if number % 8 == 3 else pytest.mark.exhaustive(seconds=4))
+    for depth in (64, 128, 256)
+    for causal in (False, True)
+    for number, one in enumerate(candidates(depth, 1, causal=causal))
+]
+
+
+@pytest.mark.parametrize(("depth", "causal", "one"), ATTENTION)
+def test_candidates_of_attention_are_built_and_verified(depth, causal, one):
+    assert kernel(one, depth, causal=causal).build().diagnostics == ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +12,8 @@ import nvbackend as nvb
 from nvbackend.runtime import Timing
 from nvbackend.tuning import tune as measuring
 from samples import tuning, turns
+from samples.attention import __main__ as attention
+from samples.attention.choice import candidates as candidates_of_attention
 from samples.gemm import __main__ as gemm
 from samples.gemm import choice
 from samples.gemm.forms import FORMS, problem_for
@@ -31,22 +32,26 @@ def rows(timings, model, failed=()):
 
 
 def test_the_table_has_the_fastest_first_and_times_over_that_of_the_models_choice():
-    head, *lines, last = rows({"a": 10.0, "b": 8.0, "c": 12.0}, {"a": 9.0, "b": 10.0, "c": 12.0})
+    head, *lines, last, off = rows({"a": 10.0, "b": 8.0, "c": 12.0}, {"a": 9.0, "b": 10.0, "c": 12.0})
     assert head.split() == ["us", "of", "choice", "model,", "us"]
     assert [line.split() for line in lines] == [
         ["8.0", "0.800", "10.0", "b"],
         ["10.0", "1.000", "9.0", "*", "a"],
         ["12.0", "1.200", "12.0", "c"],
     ]
-    assert last == (
-        "The model's choice (*) is number 2 of 3: it takes 1.250 of the least time. "
-        "The model says 9.0 us for it, -10.0%; over all candidates it is 10.0% off, +25.0% at most."
-    )
+    assert last == "The choice (*) is number 2 of 3: it takes 1.250 of the least time."
+    assert off == "The model is off by -10.0% for it, by 10.0% or less for half, by +25.0% at most."
+
+
+def test_without_a_model_there_are_no_times_of_it():
+    _, *lines, last = rows({"a": 10.0, "b": 8.0}, {"a": None, "b": None})
+    assert [line.split() for line in lines] == [["8.0", "0.800", "b"], ["10.0", "1.000", "*", "a"]]
+    assert last == "The choice (*) is number 2 of 2: it takes 1.250 of the least time."
 
 
 def test_the_models_choice_is_in_the_table_wherever_it_is():
     timings = {f"n{number}": 100.0 - number for number in range(tuning.SHOWN + 4)}
-    _, *lines, last = rows(timings, dict.fromkeys(timings, 100.0))
+    _, *lines, last, _ = rows(timings, dict.fromkeys(timings, 100.0))
     assert [line.split()[-1] for line in lines] == [*list(timings)[::-1][: tuning.SHOWN], "n0"]
     assert f"number {len(timings)} of {len(timings)}" in last
 
@@ -56,7 +61,7 @@ def test_what_is_left_out_is_named_also_where_it_is_the_models_choice():
     assert first == "left out: a: it is wrong"
     assert head
     assert [line.split() for line in lines] == [["8.0", "10.0", "b"]]
-    assert last == "The model's choice, a, is left out."
+    assert last == "The choice, a, is left out."
 
 
 class OnTheHost(np.ndarray):
@@ -109,6 +114,16 @@ def test_every_candidate_is_measured_and_found_again(simulated, capsys):
     assert f"{len(every)} candidates, as measured before" in capsys.readouterr().out
 
 
+def test_attention_is_measured_too(simulated, capsys):
+    assert attention.tuned("narrow", 1, 72, most=2) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("narrow attention 1 x 72 on ")
+    assert "2 candidates, the first of 16, measured now\n" in out
+    first, second = (one.label for one in candidates_of_attention(64, 72, causal=False)[:2])
+    assert f"* {first}\n" in out
+    assert f"  {second}\n" in out
+
+
 def test_the_model_leaves_out_all_but_its_first(simulated, capsys):
     assert gemm.tuned("f16", *SIZE, most=2) == 0
     out = capsys.readouterr().out
@@ -119,12 +134,16 @@ def test_the_model_leaves_out_all_but_its_first(simulated, capsys):
 
 @pytest.mark.parametrize("last", [(M, N, 0), (0, N, 1)], ids=["no step: sums are 0", "no row: nothing is written"])
 def test_a_candidate_of_wrong_numbers_is_left_out(last, simulated, capsys):
-    form = FORMS["f16"]
     right, half = (choice.Thin(8, 1, split, 2) for split in (1, 2))
-    launch = partial(right.launch_of, M, N, K)
-    wrong = Candidate(half.kernel, lambda multiprocessors: (2, last), 3.0)
-    candidates = {"right": Candidate(right.kernel, launch, 2.0), "wrong": wrong}
-    assert tuning.tune("a test", candidates, lambda: problem_for(right, *SIZE, form), How(jobs=1)) == 1
+
+    def candidate(one, numbers):
+        def prepare(loaded, arrays, stream):
+            return loaded.prepare(one.split, *arrays, *numbers, stream=stream)
+
+        return Candidate(one.kernel, prepare, 2.0)
+
+    candidates = {"right": candidate(right, (M, N, 1)), "wrong": candidate(half, last)}
+    assert tuning.tune("a test", candidates, lambda: problem_for(right, *SIZE), How(jobs=1)) == 1
     out = capsys.readouterr().out
     assert "left out: wrong: candidate 'wrong' gives wrong numbers" in out
     assert "number 1 of 1" in out
@@ -183,4 +202,15 @@ def test_all_candidates_are_right_on_a_gpu(form, monkeypatch, tmp_path, capsys):
         out = capsys.readouterr().out
         assert when in out
         assert "left out" not in out
-        assert "The model's choice (*) is number" in out
+        assert "The choice (*) is number" in out
+
+
+@pytest.mark.gpu((9, 0))
+@pytest.mark.parametrize("form", attention.FORMS)
+def test_all_candidates_of_attention_are_right_on_a_gpu(form, monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("NVBACKEND_CACHE", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["attention", form, "4", "520", "--tune"])
+    assert attention.main() == 0
+    out = capsys.readouterr().out
+    assert "left out" not in out
+    assert "The choice (*) is number" in out
