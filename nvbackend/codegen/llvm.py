@@ -236,7 +236,7 @@ def _close(passes: Any) -> None:
 
 
 def _refuse_unknown_intrinsics(ptx: str) -> None:
-    names = sorted(set(_EXTERNAL_INTRINSIC.findall(ptx)))
+    names = sorted(set(_EXTERNAL_INTRINSIC.findall(ptx))) if ".extern .func" in ptx else []
     if names:
         raise DiagnosticError([UNKNOWN_INTRINSIC.diagnose(name=name, llvm=_llvm_release()) for name in names])
 

@@ -13,6 +13,7 @@ from nvbackend import f16, f32, runtime, s32, u32
 from nvbackend.codegen.llvm import compile_ir
 from nvbackend.codegen.ptxas import assemble
 from nvbackend.codegen.sass import disassemble
+from nvbackend.codegen.stages.truth_values import apart_from_truth
 from nvbackend.isel.target.target import Target
 from tests.support.devices import on_devices
 
@@ -144,3 +145,10 @@ def test_a_truth_value_made_a_float_keeps_its_sign_and_its_type():
     expected = np.concatenate([np.where(mask, np.float32(-1), np.float32(-0.0)) for mask in (low, both, both)])
     np.testing.assert_array_equal(np.asarray(numbers.copy_to_host()).view(np.uint32), expected.view(np.uint32))
     assert not np.asarray(integers.copy_to_host()).any()
+
+
+def test_constants_are_chosen_by_their_bits_where_nothing_is_converted():
+    text = "define float @f(i1 %p) {\n  %r = select i1 %p, float -1.0, float -0.0\n  ret float %r\n}\n"
+    assert "i32 bitcast (float -1.0 to i32)" in apart_from_truth(text)
+    integers = text.replace("float -1.0, float -0.0", "i32 1, i32 0").replace("float", "i32")
+    assert apart_from_truth(integers + "; , float ") == integers + "; , float "

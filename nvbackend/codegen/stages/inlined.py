@@ -110,7 +110,7 @@ def moved(ir_text: str, distance: int) -> tuple[str, int]:
 def _table(ir_text: str) -> dict[int, _Entry]:
     if f"!{TABLE} = " not in ir_text:
         return {}
-    nodes = {match[1]: match for match in _ENTRY.finditer(ir_text)}
+    nodes = {match[1]: match for match in _ENTRY.finditer(ir_text, _first_metadata(ir_text))}
     entries = {}
     for name in _nodes(ir_text):
         _, key, line, column, caller, file, function = nodes[name].groups()
@@ -120,8 +120,13 @@ def _table(ir_text: str) -> dict[int, _Entry]:
 
 def _nodes(ir_text: str) -> Iterator[str]:
     """The numbers of the table's nodes."""
-    for table in _TABLE.finditer(ir_text):
+    for table in _TABLE.finditer(ir_text, _first_metadata(ir_text)):
         yield from re.findall(r"!(\d+)", table[1])
+
+
+def _first_metadata(ir_text: str) -> int:
+    """Where the first line of metadata begins: most of a text comes before it."""
+    return 0 if ir_text.startswith("!") else ir_text.find("\n!") + 1
 
 
 def _plain(text: str) -> str:

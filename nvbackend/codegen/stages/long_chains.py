@@ -12,6 +12,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
+from nvbackend.codegen.stages.functions import split_functions
 from nvbackend.codegen.stages.names import NAME, unused_prefix
 
 MOST_OF_A_BLOCK, MOST_OF_A_FUNCTION = 128, 512
@@ -19,7 +20,6 @@ MOST_OF_A_BLOCK, MOST_OF_A_FUNCTION = 128, 512
 PIECE = 16
 """The additions and products of a piece, which share no operand with those of another."""
 
-_FUNCTION = re.compile(r"^(define\b.*?^\})$", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"^(?=[\w.$-]+:|\"[^\"]*\":)", re.MULTILINE)
 _STEP = re.compile(
     rf"^(?P<head>  (?P<result>{NAME}) = (?P<operation>add|sub|mul|shl) (?:nuw |nsw )*(?P<type>i\d+) )"
@@ -27,11 +27,14 @@ _STEP = re.compile(
     re.MULTILINE,
 )
 _MULTIPLES = ("mul", "shl")
+_OPERATIONS = (" = add ", " = sub ", " = mul ", " = shl ")
 
 
 def cut(ir: str) -> str:
     """The IR, with the operands of long runs frozen at the start of each piece; short ones are left as they are."""
-    parts = _FUNCTION.split(ir)
+    if sum(map(ir.count, _OPERATIONS)) <= MOST_OF_A_BLOCK:
+        return ir
+    parts = split_functions(ir, "define")
     prefix = unused_prefix(ir, "frozen")
     parts[1::2] = [_cut_function(part, prefix) for part in parts[1::2]]
     return "".join(parts)

@@ -32,6 +32,8 @@ _OF_HALVES = re.compile(
     r"\b(?:cvt\.[\w.]*\.(?:f16|bf16)\.\w+|(?:add|sub|mul|fma|neg|abs|min|max)\.(?:\w+\.)*(?:f16|bf16))\s+(%\w+),"
 )
 _BYTES = re.compile(r"^(\s*)(st\.[\w.:]*\bb8\s+\[[^]]*\], )([^;]*;)$", re.MULTILINE)
+_STORE_OF_BYTES = re.compile(r"st\.[\w.:]*b8\s")
+"""What a line of bytes has; declarations have bytes as well."""
 _REGISTER = re.compile(r"%\w+")
 _HALF_BITS = 16
 
@@ -40,9 +42,13 @@ def in_words(ptx: str) -> str:
     """The PTX, with words in place of the 16-bit integers of these operations."""
     if "16" not in ptx:
         return ptx
-    ptx = _EXTREME.sub(_extreme_of_words, ptx)
-    ptx = _SIGN.sub(_sign_of_a_word, ptx)
-    ptx = _PAIR.sub(lambda pair: f"{pair[1]} {same_word(pair[2], pair[2])}", ptx)
+    # A plain search costs next to nothing, and most kernels have none of these.
+    if any(name in ptx for name in ("min.s16", "min.u16", "max.s16", "max.u16")):
+        ptx = _EXTREME.sub(_extreme_of_words, ptx)
+    if "neg.s16" in ptx or "abs.s16" in ptx:
+        ptx = _SIGN.sub(_sign_of_a_word, ptx)
+    if "max.s16x2" in ptx:
+        ptx = _PAIR.sub(lambda pair: f"{pair[1]} {same_word(pair[2], pair[2])}", ptx)
     return _bytes_of_halves(_masked_apart(ptx))
 
 
@@ -78,7 +84,7 @@ def _masked_apart(ptx: str) -> str:
 
 def _bytes_of_halves(ptx: str) -> str:
     """The PTX, whose floats of 16 bits pass a `prmt` before a byte of them is stored."""
-    halves = set(_OF_HALVES.findall(ptx)) if ".b8" in ptx else set()
+    halves = set(_OF_HALVES.findall(ptx)) if _STORE_OF_BYTES.search(ptx) else set()
 
     def stored(store: re.Match[str]) -> str:
         indent, address, values = store.groups()

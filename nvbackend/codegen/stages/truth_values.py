@@ -44,8 +44,19 @@ def apart_from_truth(ir: str) -> str:
     """The optimised IR, whose truth values become floats where ptxas leaves them as they are."""
     if "itofp " not in ir and "= bitcast i" not in ir and ", float " not in ir and " x float> " not in ir:
         return ir
+    if "itofp " not in ir and "= bitcast " not in ir and not any(" float" in line for line in _selects(ir)):
+        return ir
     prefix, functions = unused_prefix(ir, "truth"), _BOUNDARY.split(ir)
     return "".join(_function_apart(text, f"%{prefix}.{number}") for number, text in enumerate(functions))
+
+
+def _selects(ir: str) -> Iterator[str]:
+    """What comes after the word in the lines that have one."""
+    at = ir.find("= select ")
+    while at >= 0:
+        end = ir.find("\n", at)
+        yield ir[at:end]
+        at = ir.find("= select ", at + 1)
 
 
 def _function_apart(text: str, prefix: str) -> str:
