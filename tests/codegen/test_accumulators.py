@@ -321,6 +321,28 @@ def test_what_may_be_wrong_in_registers_stays_as_it_is(what: str) -> None:
     assert held(text) == text
 
 
+def test_a_store_on_one_path_says_nothing_of_another() -> None:
+    """One block gets the value into the variable, and its sibling reads the variable as it was."""
+    branch = '  br i1 %"more", label %"stored", label %"read"\nstored:'
+    load = '  %".6" = load float, float* %"a"'
+    text = ADDED.replace(
+        'float %".4", float* %"a"\n',
+        f'float 0.0, ptr addrspace(1) %"out"\n{branch}\n  store float %".4", float* %"a"\n',
+    )
+    text = text.replace(load, f"  ret void\nread:\n{load}")
+    assert text.count('"a"') == ADDED.count('"a"')
+    assert re.search(r'load float, float\* %"a"\n  store', held(text))
+
+
+def test_llvm_reads_the_type_of_many_copies_once() -> None:
+    load = '  %".6" = load float, float* %"a"\n'
+    text = ADDED.replace(load, f'{load}  %".7" = load float, float* %"b"\n')
+    text = text.replace(END, '  store float %".7", ptr addrspace(1) %"out"\n' + END)
+    assert '%acc0.type0 = type {float, float} define ptx_kernel void @"k"' in held(text)
+    assert held(text).count("{float, float}") == 2  # the builder has one
+    assert re.search(r"mov\.b32 \S+ %acc0_0;\n\s*mov\.b32 \S+ %acc0_1;", compile_ir(text, SM_90A).ptx)
+
+
 def test_names_of_the_assembly_are_not_taken_again() -> None:
     text = ADDED.replace("/* wgmma.", "{ .reg .f32 %acc; } /* wgmma.")
     assert ".reg .b32 %acc_0_<2>;" in held(text)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import field
 
-from nvbackend.codegen.stages.accumulators.statements import Code, TiedAsm
+from nvbackend.codegen.stages.accumulators.statements import (
+    Code,
+    ResultTakes,
+    TiedAsm,
+    Value,
+    VariableLoads,
+    VariableStores,
+)
 from nvbackend.diagnostics.classes.dataclass import dataclass
 
 _MOST_ROUNDS = 8
 """Blocks that it takes longer to follow are rare, and stay as they are."""
 
-_Value = tuple[int, int]
-"""What a register holds: the place of the statement that put it there, and which of its results it is."""
-_State = tuple[dict[str, _Value], frozenset[str]]
-"""What registers hold, and the variables whose own values may be older."""
+_State = tuple[dict[str, Value], frozenset[str]]
+"""What registers hold, and the variables whose own values may be older. It is shared, and never changed."""
 
 
 @dataclass
@@ -29,12 +33,12 @@ class Followed:
 
     variables: dict[str, str]
     tied: dict[int, dict[int, tuple[str, int]]] = field(default_factory=dict)
-    names: dict[str, tuple[str, _Value]] = field(default_factory=dict)
+    names: dict[str, tuple[str, Value]] = field(default_factory=dict)
     copied: set[str] = field(default_factory=set)
     unclear: set[str] = field(default_factory=set)
-    _now: dict[str, _Value] = field(default_factory=dict)
-    _newer: set[str] = field(default_factory=set)
-    _results: dict[str, dict[int, tuple[str, _Value]]] = field(default_factory=dict)
+    _now: dict[str, Value] = field(default_factory=dict)
+    _newer: frozenset[str] = frozenset()
+    _results: dict[str, dict[int, tuple[str, Value]]] = field(default_factory=dict)
     _in_flight: set[int] = field(default_factory=set)
 
     def follow(self, code: Code) -> None:
@@ -45,9 +49,9 @@ class Followed:
             earlier = dict(ends)
             for number, block in enumerate(code.blocks):
                 self._begin([ends[before] for before in block.before if before in ends])
-                for place, each in block.statements:
-                    self._call(place, each) if isinstance(each, TiedAsm) else self._statement(place, each)
-                ends[number] = self._now, frozenset(self._newer)
+                for each in block.statements:
+                    self._statement(each)
+                ends[number] = self._now, self._newer
             if ends == earlier:
                 break
         else:
@@ -57,38 +61,51 @@ class Followed:
 
     def _begin(self, before: list[_State]) -> None:
         """A block after those that end so; what differs between them is not known."""
-        self._now = dict(before[0][0]) if before else {}
-        for values, _ in before[1:]:
-            self._now = {name: value for name, value in self._now.items() if values.get(name) == value}
-        self._newer = set().union(*(newer for _, newer in before))
+        self._now, self._newer = before[0] if before else ({}, frozenset())
+        for values, newer in before[1:]:
+            if values is not self._now and values != self._now:
+                self._now = {name: value for name, value in self._now.items() if values.get(name) == value}
+            self._newer = self._newer.union(newer)
 
-    def _statement(self, place: int, each: re.Match[str]) -> None:
-        if each["number"]:
-            self._take(each["result"], each["whole"], int(each["number"]))
-        elif each["source"] in self.variables:
-            self._load(place, each["result"], each["source"])
-        elif each["target"]:
-            self._store(each["value"], each["target"])
-
-    def _take(self, result: str, whole: str, number: int) -> None:
-        results = self._results.get(whole, {})
-        if number in results:
-            self.names[result] = variable, value = results[number]
-            if self._now.get(variable) != value:
-                self.unclear.add(variable)
-
-    def _load(self, place: int, result: str, variable: str) -> None:
-        if variable in self._newer:
-            self.unclear.add(variable)
-        self.names[result] = variable, self._now.setdefault(variable, (place, 0))
-
-    def _store(self, value: str, variable: str) -> None:
-        """The variable gets what its register holds. What goes elsewhere may not be there yet."""
-        if variable in self.variables and self.names.get(value) == (variable, self._now.get(variable)):
-            self._newer.discard(variable)
+    def _statement(self, each: TiedAsm | ResultTakes | VariableLoads | VariableStores) -> None:
+        if isinstance(each, ResultTakes):
+            self._take(each)
+        elif isinstance(each, VariableLoads):
+            self._load(each)
+        elif isinstance(each, VariableStores):
+            self._store(each)
         else:
-            self.unclear |= {variable} & self.variables.keys()
-            self._move(value)
+            self._call(each)
+
+    def _take(self, run: ResultTakes) -> None:
+        results, now, names = self._results.get(run.whole, {}), self._now, self.names
+        for name, number in zip(run.names, run.numbers, strict=True) if results else ():
+            if number in results:
+                names[name] = variable, value = results[number]
+                if now.get(variable) != value:
+                    self.unclear.add(variable)
+
+    def _load(self, run: VariableLoads) -> None:
+        now, first = self._now, dict[str, Value]()
+        for place, (name, variable) in enumerate(zip(run.names, run.variables, strict=True), run.place):
+            if variable in self.variables:
+                if variable in self._newer:
+                    self.unclear.add(variable)
+                self.names[name] = variable, now.get(variable) or first.setdefault(variable, (place, 0))
+        if first:
+            self._now = now | first
+
+    def _store(self, run: VariableStores) -> None:
+        """A variable gets what its register holds. What goes elsewhere may not be there yet."""
+        now, names, in_step = self._now, self.names, set[str]()
+        for value, variable in zip(run.values, run.variables, strict=True):
+            held, value_held = names.get(value, ("", None))
+            if variable in self.variables and held == variable and value_held == now.get(variable):
+                in_step.add(variable)
+            else:
+                self.unclear |= {variable} & self.variables.keys()
+                self._move(value)
+        self._newer = self._newer.difference(in_step)
 
     def _move(self, name: str) -> None:
         if name in self.names:
@@ -103,27 +120,28 @@ class Followed:
                 if place in self._in_flight:
                     self.unclear.add(variable)
 
-    def _call(self, place: int, call: TiedAsm) -> None:
+    def _call(self, call: TiedAsm) -> None:
         """Operands that are registers keep them, and have new values after it."""
         self._read(call.read)
         tied: dict[int, tuple[str, int]] = {}
-        taken: set[str] = set()
-        for output, argument, name in call.tied:
-            if name in self.names:
-                variable, value = self.names[name]
-                if call.can_name_registers and self._now.get(variable) == value and variable not in taken:
+        results: dict[int, tuple[str, Value]] = {}
+        after: dict[str, Value] = {}
+        now, names, can_name_registers = self._now, self.names, call.can_name_registers
+        for value_after, argument, name in call.tied:
+            if name in names:
+                variable, value = names[name]
+                if can_name_registers and now.get(variable) == value and variable not in after:
+                    output = value_after[1]
                     tied[output] = variable, argument
-                    taken.add(variable)
+                    results[output] = variable, value_after
+                    after[variable] = value_after
                 else:
                     self._move(name)
         if tied:
-            self.tied[place] = tied
-            results = self._results[call.match["call"]] = {}
-            for output, (variable, _) in tied.items():
-                self._now[variable] = value = place, output
-                results[output] = variable, value
-            self._newer |= taken
-            self._in_flight |= set() if call.waits else {place}
+            self.tied[call.place], self._results[call.name] = tied, results
+            self._now = self._now | after
+            self._newer = self._newer.union(after)
+            self._in_flight |= set() if call.waits else {call.place}
 
 
 def followed(code: Code) -> Followed:

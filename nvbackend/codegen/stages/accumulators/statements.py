@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator
 from dataclasses import field
+from typing import TypeVar
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
 
 _QUOTED = r'%"[^"]*"'
 _STATEMENT = re.compile(
-    rf"^(?:  (?:(?P<result>{_QUOTED}) = (?:"
-    rf"extractvalue (?:{_QUOTED}|\{{[^}}]*\}}) (?P<whole>{_QUOTED}), (?P<number>\d+)"
-    rf"|load (?P<loaded>float|i32), \w+\* (?P<source>{_QUOTED})"
-    r"|alloca (?P<kind>float|i32)"
+    rf"^((?:  (?:({_QUOTED}) = (?:"  # line, result
+    rf"extractvalue (?:{_QUOTED}|\{{[^}}]*\}}) ({_QUOTED}), (\d+)"  # whole, number
+    rf"|load (?:float|i32), \w+\* ({_QUOTED})"  # source
+    r"|alloca (float|i32)"  # kind
     r")"
-    rf"|store (?P<stored>float|i32) (?P<value>[^\s,]+), \w+\* (?P<target>{_QUOTED})"
-    rf"|(?:(?P<call>{_QUOTED}) = )?call (?P<returned>[^\n@]*?) asm sideeffect "
-    r'"(?P<text>[^"]*)", "(?P<constraints>[^"]*)"\s*\((?P<arguments>[^()\n]*)\)(?P<attributes>[a-z ]*)'
-    r")(?P<place>, !dbg !\d+)?|(?P<label>[\w.$-]+|\"[^\"]*\"):)$",
+    rf"|store (?:float|i32) ([^\s,]+), \w+\* ({_QUOTED})"  # value, target
+    rf'|((?:{_QUOTED} = )?call [^\n@]*? asm sideeffect "[^"]*", "[^"]*"\s*\([^()\n]*\)[a-z ]*)'  # assembly
+    r")(, !dbg !\d+)?|([\w.$-]+|\"[^\"]*\"):))$",  # location, label
     re.MULTILINE,
 )
+_ASSEMBLY = re.compile(
+    rf'(?:(?P<name>{_QUOTED}) = )?[^\n]*? asm sideeffect "(?P<text>[^"]*)", "(?P<constraints>[^"]*)"\s*'
+    r"\((?P<arguments>[^()\n]*)\)(?P<attributes>[a-z ]*)"
+)
+_WIDTH = 1 + _STATEMENT.groups
+"""The parts that splitting by it gives for a statement: what is before it, and its groups."""
 _NAME = re.compile(_QUOTED)
 _TARGET = re.compile(r'label %"?([^"\s,]+)')
+_LOADS, _STORES = "load", "store"
 _MERGE = re.compile(r"^  .* = phi .*$", re.MULTILINE)
 
 LETTERS = {"float": "f", "i32": "r"}
@@ -30,121 +38,228 @@ LETTERS = {"float": "f", "i32": "r"}
 KINDS = {letter: kind for kind, letter in LETTERS.items()} | {"l": "i64"}
 """The types of results, by these letters."""
 
+Value = tuple[int, int]
+"""What a register holds: the place of the statement that put it there, and which of its results it is."""
+
+_Kind = TypeVar("_Kind", "TiedAsm", "ResultTakes", "VariableLoads", "VariableStores")
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """The constraints of assembly: those of its results, of its arguments, and the rest.
+
+    `tied` has the index of each result that an argument is tied to, and that argument's; `untied` the other arguments.
+    """
+
+    outputs: list[str]
+    inputs: list[str]
+    clobbers: list[str]
+    tied: list[tuple[int, int]]
+    untied: list[int]
+
 
 @dataclass(frozen=True)
 class TiedAsm:
-    """A statement of assembly: its operands, and which of them are read and written.
+    """A statement of assembly, and which of its operands are read and written.
 
-    `tied` has the index of each such result, that of its argument, and the argument's name; `read` the names of other
-    arguments.
+    `tied` has each such result, the index of its argument, and the argument's name; `read` the names of the others.
     """
 
-    match: re.Match[str]
-    outputs: tuple[str, ...]
-    inputs: tuple[str, ...]
-    arguments: tuple[str, ...]
-    tied: tuple[tuple[int, int, str], ...]
-    read: tuple[str, ...]
+    place: int
+    parts: re.Match[str]
+    constraints: Constraints
+    location: str
+    tied: list[tuple[Value, int, str]]
+    read: list[str]
+
+    @functools.cached_property
+    def name(self) -> str:
+        """What it gives."""
+        return self.parts["name"]
 
     @functools.cached_property
     def can_name_registers(self) -> bool:
         """Whether it is assembly of wgmma that can be written again with other operands."""
-        text = self.match["text"]
+        text, outputs = self.parts["text"], self.constraints.outputs
         is_plain = not any(word in text for word in ("$$", "${"))
-        letters_known = all(letter[-1] in KINDS for letter in self.outputs)
-        return "wgmma." in text and is_plain and letters_known and len(self.outputs) > 1
+        letters_known = all(letter[-1] in KINDS for letter in {*outputs})
+        return "wgmma." in text and is_plain and letters_known and len(outputs) > 1
 
     @property
     def waits(self) -> bool:
         """Whether what it gives back is there."""
-        return "wgmma.wait_group" in self.match["text"]
+        return "wgmma.wait_group" in self.parts["text"]
 
 
-@dataclass
+@dataclass(frozen=True)
+class ResultTakes:
+    """Statements in a row that take results of `whole` apart, the first at `place`: their names, and the indices."""
+
+    place: int
+    whole: str
+    names: list[str]
+    numbers: list[int]
+
+
+@dataclass(frozen=True)
+class VariableLoads:
+    """Loads in a row, the first at `place`: their names, and the variables."""
+
+    place: int
+    names: list[str]
+    variables: list[str]
+
+
+@dataclass(frozen=True)
+class VariableStores:
+    """Stores in a row, the first at `place`: the values, and the variables."""
+
+    place: int
+    values: list[str]
+    variables: list[str]
+
+
+@dataclass(frozen=True)
 class FlowBlock:
-    """A block: its statements by their places in the text, the blocks it may go to, and the numbers of those before."""
+    """A block: its statements, the blocks it may go to, and the numbers of those before."""
 
-    statements: list[tuple[int, re.Match[str] | TiedAsm]] = field(default_factory=list)
+    statements: list[TiedAsm | ResultTakes | VariableLoads | VariableStores] = field(default_factory=list)
     targets: set[str] = field(default_factory=set)
     before: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Code:
-    """A kernel's function in parts: its `statements`, and the text before each and after the last.
+    """A kernel's function in parts: the lines of its statements, and the text before each and after the last.
 
-    `others` are the names in the text between them, and `merged` the names that a phi has.
+    `results` has what each statement gives, assembly left out, `numbers` which result of assembly it takes, and
+    `locations` how it ends; `declared` the place, name and type of each variable; `others` the names in the text
+    between statements, and `merged` the names that a phi has.
     """
 
-    statements: tuple[re.Match[str], ...]
-    between: tuple[str, ...]
+    lines: list[str]
+    between: list[str]
+    results: list[str | None]
+    numbers: list[str | None]
+    locations: list[str | None]
+    declared: list[tuple[int, str, str]]
+    blocks: list[FlowBlock]
     others: frozenset[str]
     merged: frozenset[str]
 
-    @functools.cached_property
-    def assembly(self) -> dict[int, TiedAsm]:
-        """The assembly among the statements, by place."""
-        return {
-            place: _assembly(each)
-            for place, each in enumerate(self.statements)
-            if each["constraints"] is not None and "%" in each["arguments"]
-        }
+    def every(self, kind: type[_Kind]) -> Iterator[_Kind]:
+        """The statements of one kind."""
+        return (each for block in self.blocks for each in block.statements if isinstance(each, kind))
 
     @functools.cached_property
     def variables(self) -> dict[str, str]:
         """The variables that assembly of wgmma alone may set, with their types."""
-        wholes = {each.match["call"] for each in self.assembly.values() if each.can_name_registers} - self.others
-        taken = {each["result"] for each in self.statements if each["number"] and each["whole"] in wholes}
-        set_by_others = {each["target"] for each in self.statements if each["target"] and each["value"] not in taken}
-        kinds = {each["result"]: each["kind"] for each in self.statements if each["kind"]}
-        return {name: kind for name, kind in kinds.items() if name not in self.others and name not in set_by_others}
-
-    @functools.cached_property
-    def blocks(self) -> list[FlowBlock]:
-        """The blocks, in the order of the text."""
-        blocks, numbers = [FlowBlock()], {}
-        for place, each in enumerate(self.statements):
-            if " label " in self.between[place]:
-                blocks[-1].targets |= set(_TARGET.findall(self.between[place]))
-            if each["label"]:
-                numbers[each["label"].strip('"')] = len(blocks)
-                blocks.append(FlowBlock())
-            elif not each["kind"]:
-                blocks[-1].statements.append((place, self.assembly.get(place, each)))
-        blocks[-1].targets |= set(_TARGET.findall(self.between[-1]))
-        for number, block in enumerate(blocks):
-            for target in block.targets & numbers.keys():
-                blocks[numbers[target]].before.append(number)
-        # What comes before the first label is the beginning of its block.
-        blocks[1].before.append(0) if len(blocks) > 1 else None
-        return blocks
+        wholes = {each.name for each in self.every(TiedAsm) if each.can_name_registers} - self.others
+        taken = {name for run in self.every(ResultTakes) if run.whole in wholes for name in run.names}
+        not_own = {*self.others}
+        for run in self.every(VariableStores):
+            not_own |= {name for value, name in zip(run.values, run.variables, strict=True) if value not in taken}
+        return {name: kind for _, name, kind in self.declared if name not in not_own}
 
 
 def read(function: str) -> Code:
     """The function in parts."""
-    statements = tuple(_STATEMENT.finditer(function))
-    ends = [0, *(each.end() for each in statements)]
-    starts = [*(each.start() for each in statements), len(function)]
-    between = tuple(function[end:start] for end, start in zip(ends, starts, strict=True))
-    rest = "\n".join(between)
-    merged = frozenset(_NAME.findall("\n".join(_MERGE.findall(rest))))
-    return Code(statements, between, frozenset(_NAME.findall(rest)), merged)
+    parts = _STATEMENT.split(function)
+    columns = [parts[column::_WIDTH] for column in range(_WIDTH)]
+    between, lines, results, _, numbers, *_, locations, _ = columns
+    rest = "\n".join(each for each in between if each != "\n")
+    merged = _NAME.findall("\n".join(_MERGE.findall(rest))) if " = phi " in rest else ()
+    names = frozenset(_NAME.findall(rest))
+    reader = _StatementReader(columns)
+    reader.read()
+    blocks = reader.linked()
+    return Code(lines, between, results, numbers, locations, reader.declared, blocks, names, frozenset(merged))
 
 
-def _assembly(match: re.Match[str]) -> TiedAsm:
-    letters = match["constraints"].split(",")
-    inputs = tuple(each for each in letters if each[0] not in "=~")
-    arguments = tuple(match["arguments"].split(", "))
-    names = [value_of(argument) for argument in arguments]
-    pairs = [*enumerate(zip(inputs, names, strict=True))]
-    tied = tuple((int(letter), index, name) for index, (letter, name) in pairs if letter.isdigit())
-    others = tuple(name for _, (letter, name) in pairs if not letter.isdigit())
-    return TiedAsm(match, tuple(each for each in letters if each[0] == "="), inputs, arguments, tied, others)
+@dataclass
+class _StatementReader:
+    """Puts statements into blocks. `columns` has the text before each and after the last, and what each group has."""
+
+    columns: list[list[str]]
+    declared: list[tuple[int, str, str]] = field(default_factory=list)
+    _blocks: list[FlowBlock] = field(default_factory=lambda: [FlowBlock()])
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _constraints: dict[str, Constraints] = field(default_factory=dict)
+
+    def read(self) -> None:
+        """Read the statements."""
+        between, _, results, wholes, _, sources, kinds, _, targets, assembly, locations, labels = self.columns
+        begin, last = 0, ""
+        groups = zip(between, wholes, sources, kinds, targets, assembly, labels, strict=False)
+        for place, (before, whole, source, kind, target, called, label) in enumerate(groups):
+            if before != "\n" and " label " in before:
+                self._blocks[-1].targets.update(_TARGET.findall(before))
+            run = whole or (source and _LOADS) or (target and _STORES) or ""
+            if run != last:
+                self._end(last, slice(begin, place))
+                begin, last = place, run
+            if kind:
+                self.declared.append((place, results[place], kind))
+            elif label:
+                self._numbers[label.strip('"')] = len(self._blocks)
+                self._blocks.append(FlowBlock())
+            elif called:
+                self._assembly(place, called, locations[place] or "")
+        self._end(last, slice(begin, len(labels)))
+        self._blocks[-1].targets.update(_TARGET.findall(between[-1]))
+
+    def _end(self, run: str, places: slice) -> None:
+        """The end of statements in a row that take results of this name, or are loads or stores."""
+        if not run:
+            return
+        _, _, results, _, numbers, sources, _, values, targets, *_ = self.columns
+        statements = self._blocks[-1].statements
+        if run == _LOADS:
+            statements.append(VariableLoads(places.start, results[places], sources[places]))
+        elif run == _STORES:
+            statements.append(VariableStores(places.start, values[places], targets[places]))
+        else:
+            statements.append(ResultTakes(places.start, run, results[places], [*map(int, numbers[places])]))
+
+    def linked(self) -> list[FlowBlock]:
+        """The blocks, in the order of the text, which know where they may come from."""
+        for number, block in enumerate(self._blocks):
+            for target in block.targets & self._numbers.keys():
+                self._blocks[self._numbers[target]].before.append(number)
+        # What comes before the first label is the beginning of its block.
+        if len(self._blocks) > 1:
+            self._blocks[1].before.append(0)
+        return self._blocks
+
+    def _assembly(self, place: int, called: str, location: str) -> None:
+        parts = _ASSEMBLY.fullmatch(called)
+        if parts is None or "%" not in parts["arguments"]:
+            return
+        letters = self._constraints.get(parts["constraints"])
+        if letters is None:  # the same ones are those of many statements
+            letters = self._constraints[parts["constraints"]] = _constraints(parts["constraints"].split(","))
+        names = [value_of(argument) for argument in parts["arguments"].split(", ")]
+        if len(names) != len(letters.inputs):
+            raise ValueError(called)
+        tied = [((place, output), index, names[index]) for output, index in letters.tied]
+        read = [names[index] for index in letters.untied]
+        self._blocks[-1].statements.append(TiedAsm(place, parts, letters, location, tied, read))
+
+
+def _constraints(letters: list[str]) -> Constraints:
+    inputs = [each for each in letters if each[0] not in "=~"]
+    return Constraints(
+        outputs=[each for each in letters if each[0] == "="],
+        inputs=inputs,
+        clobbers=[each for each in letters if each[0] == "~"],
+        tied=[(int(letter), index) for index, letter in enumerate(inputs) if letter.isdigit()],
+        untied=[index for index, letter in enumerate(inputs) if not letter.isdigit()],
+    )
 
 
 def value_of(argument: str) -> str:
     """An argument of assembly without its type."""
-    return argument.rpartition(" ")[2] if argument[-1:] != '"' else argument[argument.rindex('%"', 0, -1) :]
+    return argument[argument.rindex('%"', 0, -1) :] if argument[-1:] == '"' else argument.rpartition(" ")[2]
 
 
 def kind_of(argument: str) -> str:
