@@ -25,6 +25,7 @@ from typing import Any
 import nvbackend as nvb
 from benchmarks.turns import graph_of, microseconds, turns_for
 from samples.gemm.choice import Choice, candidates
+from samples.problem import positive
 from samples.tuning import JOBS
 
 CUBES = tuple("x".join([str(extent)] * 3) for extent in (1024, 2048, 4096, 8192, 16384))
@@ -141,12 +142,12 @@ def mean(ratios: Sequence[float]) -> float:
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("sizes", nargs="*", default=SIZES, metavar="SIZE")
-    arguments.add_argument("--rounds", type=int, default=20)
+    arguments.add_argument("--rounds", type=positive, default=20)
     which = arguments.add_mutually_exclusive_group()
     which.add_argument("--all", action="store_true", help="measure every candidate")
     which.add_argument("--tuned", action="store_true", help="the same, with the model's choice beside the best one")
-    arguments.add_argument("--most", type=int, metavar="N", help="of those only the N that the model has first")
-    arguments.add_argument("--jobs", type=int, default=JOBS, metavar="N", help="processes that compile them")
+    arguments.add_argument("--most", type=positive, metavar="N", help="of those only the N that the model has first")
+    arguments.add_argument("--jobs", type=positive, default=JOBS, metavar="N", help="processes that compile them")
     chosen = arguments.parse_args()
     every = chosen.all or chosen.tuned
     said = {size: candidates(*extents(size)) for size in chosen.sizes}

@@ -111,12 +111,14 @@ def _verdict(problem: Problem, compiled: nvb.CompiledKernel, device: Device, siz
     return 0 if right else 1
 
 
-def _add_tuning(arguments: argparse.ArgumentParser) -> None:
-    def positive(word: str) -> int:
-        if not word.isdecimal() or int(word) < 1:
-            raise argparse.ArgumentTypeError(f"{word!r} is not a positive number")
-        return int(word)
+def positive(word: str) -> int:
+    """An argument's value."""
+    if not word.isdecimal() or int(word) < 1:
+        raise argparse.ArgumentTypeError(f"{word!r} is not a positive number")
+    return int(word)
 
+
+def _add_tuning(arguments: argparse.ArgumentParser) -> None:
     measuring = arguments.add_argument_group("choosing by measuring")
     measuring.add_argument("--tune", action="store_true", help="measure all candidates, on a GPU; print the best ones")
     measuring.add_argument("--most", type=positive, metavar="N", help="only the N candidates that the model has first")
