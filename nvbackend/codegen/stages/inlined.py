@@ -108,11 +108,12 @@ def moved(ir_text: str, distance: int) -> tuple[str, int]:
 
 
 def _table(ir_text: str) -> dict[int, _Entry]:
-    if f"!{TABLE} = " not in ir_text:
+    metadata = _metadata(ir_text)
+    if f"!{TABLE} = " not in metadata:
         return {}
-    nodes = {match[1]: match for match in _ENTRY.finditer(ir_text, _first_metadata(ir_text))}
+    nodes = {match[1]: match for match in _ENTRY.finditer(metadata)}
     entries = {}
-    for name in _nodes(ir_text):
+    for name in _nodes(metadata):
         _, key, line, column, caller, file, function = nodes[name].groups()
         entries[int(key)] = _Entry(_plain(file), int(line), int(column), _plain(function), int(caller))
     return entries
@@ -120,13 +121,14 @@ def _table(ir_text: str) -> dict[int, _Entry]:
 
 def _nodes(ir_text: str) -> Iterator[str]:
     """The numbers of the table's nodes."""
-    for table in _TABLE.finditer(ir_text, _first_metadata(ir_text)):
+    for table in _TABLE.finditer(ir_text):
         yield from re.findall(r"!(\d+)", table[1])
 
 
-def _first_metadata(ir_text: str) -> int:
-    """Where the first line of metadata begins: most of a text comes before it."""
-    return 0 if ir_text.startswith("!") else ir_text.find("\n!") + 1
+def _metadata(ir_text: str) -> str:
+    """The text from its first line of metadata on: most of a text comes before that."""
+    first = ir_text.find("\n!")
+    return ir_text if ir_text.startswith("!") else ir_text[first + 1 :] * (first >= 0)
 
 
 def _plain(text: str) -> str:
