@@ -10,9 +10,11 @@ import pickle
 from collections.abc import Mapping
 
 from nvbackend.codegen.compiled import PACKED_FORMS, CompiledKernel
-from nvbackend.codegen.pickled import loaded
+from nvbackend.codegen.pickled import loaded, short
 
 _FORMS = ("machine", "ir", "optimized_ir", "ptx", "cubin")
+_SHORT = ("machine", "ir", "optimized_ir", "ptx")
+"""The forms that become much shorter, and that a launch does not ask for."""
 _OTHERS = "others"
 
 
@@ -22,6 +24,7 @@ def packed(kernel: CompiledKernel) -> dict[str, bytes] | None:
     parts = {form: fields.pop(form) for form in _FORMS} | {_OTHERS: fields}
     try:
         entry = {name: pickle.dumps(part) for name, part in parts.items()}
+        entry |= {name: short(entry[name]) for name in _SHORT}
         for part in entry.values():
             loaded(part)
     except Exception:  # noqa: BLE001 (what an object that cannot be pickled raises is its own affair)

@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 
 import nvbackend as nvb
-from nvbackend.codegen.pickled import loaded
+from nvbackend.codegen.pickled import loaded, short
 from nvbackend.intrinsics.row.row import RegisterClass
 
 
@@ -37,7 +37,14 @@ OBJECTS = [
 @pytest.mark.parametrize("each", OBJECTS, ids=lambda each: type(each).__name__)
 @pytest.mark.parametrize("protocol", range(4, pickle.HIGHEST_PROTOCOL + 1))
 def test_objects_of_this_package_and_plain_ones_come_back(each: object, protocol: int) -> None:
-    assert loaded(pickle.dumps(each, protocol)) == each
+    content = pickle.dumps(each, protocol)
+    assert loaded(content) == loaded(short(content)) == each
+    assert not content.startswith(short(content)[:1])
+
+
+def test_a_long_text_takes_less_room() -> None:
+    text = pickle.dumps("add.f32 %f1, %f2, %f3;\n" * 1000)
+    assert len(short(text)) < len(text) // 10
 
 
 @pytest.mark.parametrize(

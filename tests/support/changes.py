@@ -6,6 +6,24 @@ from tests.support.compiled_again import BODY, HEAD
 
 KERNEL = HEAD + "def kernel(k, out: nvb.Pointer[f32]):\n"
 CHANGES: dict[str, tuple[str, str]] = {
+    "a partial's dictionary": (
+        "import functools\nP = functools.partial(len)\nP.x = 1.0\n" + BODY + "P.x",
+        "P.__dict__ = {'x': 2.0}",
+    ),
+    "what a class calls its attribute": (
+        "class C:\n    a = 1.0\n"
+        + KERNEL
+        + "    try:\n        out[0] = C.a\n    except AttributeError:\n        out[0] = C.b + 1.0",
+        "C.b = C.a; del C.a",
+    ),
+    "a property's docstring": (
+        "class C:\n    x = property(len, doc='a')\n" + BODY + "float(len(C.x.__doc__))",
+        "C.x.__doc__ = 'ab'",
+    ),
+    "what a module does for names that it has not": (
+        "import types\nM = types.ModuleType('M')\nM.__getattr__ = lambda name: 1.0\n" + BODY + "M.x",
+        "M.__getattr__ = lambda name: 2.0",
+    ),
     "an attribute two modules away": (
         "import types\nA, B = types.ModuleType('A'), types.ModuleType('B')\nA.B = B\nclass C: x = 1.0\n"
         "B.C = C\n" + BODY + "A.B.C.x",

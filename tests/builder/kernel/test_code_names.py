@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nvbackend.builder.kernel.again.code_names import named_by_dis, named_instructions, names_of
+from nvbackend.builder.kernel.again.code_names import named_by_dis, named_instructions, names_of, names_of_text
+from nvbackend.builder.kernel.again.pure_names import code_of
 from tests.support.process import ROOT
 
 
@@ -57,3 +58,17 @@ def test_a_pattern_of_a_class_reads_by_name() -> None:
     matching = "def f(x):\n    match x:\n        case int(real=1): pass"
     assert names_of(compile(matching, "match.py", "exec")).by_name
     assert not names_of(compile(matching.replace("int(real=1)", "1"), "match.py", "exec")).by_name
+
+
+ANNOTATIONS = ("a", "a.b.c", "a.b.a", "a.__dict__", "a.getattr", "a.format", "len", "match.type", "_", "None")
+MORE = ("__debug__", "a.", ".a", "a..b", "a.1", "a b", "a|b", "f(a)", "'a.b'", '"a"', "'\"a\"'", "lambda: a", "not")
+MOST = ("a.not", "\ufb01.a", "")
+
+
+@pytest.mark.parametrize("text", [*ANNOTATIONS, *MORE, *MOST])
+def test_names_of_text_are_those_of_its_code(text: str) -> None:
+    try:
+        expected = names_of(code_of(text))
+    except SyntaxError:
+        expected = None
+    assert names_of_text(text) == expected

@@ -326,6 +326,39 @@ def test_keys_of_different_content_differ() -> None:
     assert len({digest_of(each) for each in given}) == len(given)
 
 
+def coded(x: float, *more: int) -> list[float]:
+    def inner() -> float:
+        return x + 0.0
+
+    return [inner(), *more]
+
+
+CODE = coded.__code__
+REPLACED: dict[str, object] = {
+    "co_code": CODE.co_code + CODE.co_code[-2:],
+    "co_linetable": CODE.co_linetable[:-1],
+    "co_exceptiontable": b"a",
+    "co_firstlineno": CODE.co_firstlineno + 1,
+    "co_name": "other",
+    "co_qualname": "other",
+    "co_flags": CODE.co_flags | 0x100,
+    "co_names": ("other", *CODE.co_names),
+    "co_filename": "other.py",
+    "co_consts": tuple(
+        each.replace(co_consts=(*each.co_consts[:-1], -0.0)) if hasattr(each, "co_consts") else each
+        for each in CODE.co_consts
+    ),
+}
+
+
+def test_codes_that_differ_in_anything_have_other_names() -> None:
+    assert 0.0 in next(each for each in CODE.co_consts if hasattr(each, "co_consts")).co_consts
+    codes = [CODE, *(CODE.replace(**{name: value}) for name, value in REPLACED.items())]  # type: ignore[arg-type]
+    codes.append(CODE.replace(co_exceptiontable=CODE.co_linetable[-1:], co_linetable=CODE.co_linetable[:-1]))
+    assert len({digest_of(each) for each in codes}) == len({lasting_name(each) for each in codes}) == len(codes)
+    assert digest_of(CODE.replace()) == digest_of(CODE)
+
+
 PROGRAM = """
 import json, sys, time
 from pathlib import Path

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import io
+import operator
 import os
+import pickle
 import types
-from collections.abc import Iterable, Iterator
+from typing import Any
 
 from nvbackend.builder.kernel.again.constants import ATOMS, bits_of
 from nvbackend.builder.kernel.again.content import Content, UnknownRead
 
-_OF_CODE = (
-    *("co_code", "co_exceptiontable", "co_linetable", "co_firstlineno", "co_name", "co_qualname", "co_flags"),
-    *("co_names", "co_varnames", "co_freevars", "co_cellvars"),
+_BYTES_OF_CODE = operator.attrgetter("co_code", "co_exceptiontable", "co_linetable")
+_OF_CODE = operator.attrgetter(
+    *("co_firstlineno", "co_name", "co_qualname", "co_flags", "co_names", "co_varnames", "co_freevars", "co_cellvars"),
     *("co_argcount", "co_posonlyargcount", "co_kwonlyargcount"),
 )
 """What a code object is besides its file and its constants: also the lines that diagnostics and debug lines name."""
@@ -23,7 +26,7 @@ def lasting_name(value: object) -> object:
     """A name that means the object `value` in every process. Raises UnknownRead for an object without one."""
     match value:
         case types.CodeType():
-            return f"code {_digest(_parts(_of_code(value)))}"
+            return f"code {digest_of(value)}"
         case types.ModuleType():
             return f"module {value.__name__}"
         case enum.Enum():
@@ -45,40 +48,42 @@ def _lasting(content: Content) -> tuple[object, ...]:
     parts = list(content.parts[: content.lasts])
     for place, value in content.named:
         if place < content.lasts:
-            parts[place] = _lasting(value) if type(value) is Content else lasting_name(value)
+            if type(value) is not types.CodeType:
+                parts[place] = _lasting(value) if type(value) is Content else lasting_name(value)
+            else:
+                parts[place] = value
     return tuple(parts)
 
 
 def digest_of(parts: object) -> str:
     """A digest of plain values in tuples: of equal ones alone it is the same. Raises UnknownRead for others."""
-    return _digest(_parts(parts))
+    digested = io.BytesIO()
+    pickler = pickle.Pickler(digested, 4)
+    pickler.fast = True  # what is there twice is written twice, whichever object it is
+    pickler.dump(_plain(parts))
+    return hashlib.sha256(digested.getbuffer()).hexdigest()
 
 
-def _digest(parts: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+def _of_code(code: types.CodeType) -> list[object]:
+    file, texts = code.co_filename, _BYTES_OF_CODE(code)
+    place = file if os.path.isabs(file) else os.path.abspath(file)
+    digest = hashlib.sha256(b"".join(texts)).digest()
+    return ["code", place, *map(len, texts), digest, _plain(code.co_consts), *_OF_CODE(code)]
 
 
-def _of_code(code: types.CodeType) -> tuple[object, ...]:
-    return (os.path.abspath(code.co_filename), code.co_consts, *(getattr(code, name) for name in _OF_CODE))
-
-
-def _parts(value: object) -> Iterator[str]:
-    """Texts that are the same for equal values of equal kinds alone: none has a line break."""
+def _plain(value: Any) -> object:
+    """What has one pickle for equal values of equal kinds alone: a list, which no value is, begins with a kind."""
     kind = type(value)
-    if kind in ATOMS or (kind is tuple and ATOMS.issuperset(map(type, value))):  # type: ignore[call-overload]
-        yield f"{kind.__name__} {value!r}"
-    elif kind is tuple:
-        yield f"tuple {len(value)}"  # type: ignore[arg-type]
-        for each in value:  # type: ignore[attr-defined]
-            yield from _parts(each)
-    elif kind is frozenset:  # of constants, in no order of its own
-        yield from sorted(_digest(_parts(each)) for each in value)  # type: ignore[attr-defined]
-        yield "frozenset"
-    elif kind is float or kind is complex:
-        yield f"{kind.__name__} {bits_of(value).hex()}"  # type: ignore[arg-type]
-    elif kind is types.CodeType:
-        yield from _parts(_of_code(value))  # type: ignore[arg-type]
-    elif isinstance(value, type):
-        yield str(lasting_name(value))
-    else:
-        raise UnknownRead(f"a {kind.__qualname__}, which has no text")
+    if kind is tuple:
+        return tuple([each if type(each) in ATOMS else _plain(each) for each in value])
+    if kind in ATOMS:
+        return value
+    if kind is type or isinstance(value, type):
+        return ["class", value.__module__, value.__qualname__]
+    if kind is frozenset:  # of constants, in no order of its own
+        return ["frozenset", *sorted(map(digest_of, value))]
+    if kind is float or kind is complex:
+        return [kind.__name__, bits_of(value)]
+    if kind is types.CodeType:
+        return _of_code(value)
+    raise UnknownRead(f"a {kind.__qualname__}, which has no text")

@@ -71,6 +71,8 @@ def code_of(annotation: str) -> types.CodeType:
 
 def unquoted(annotation: str) -> str:
     """The text of an annotation, also of one in quotes that PEP 563 quotes once more."""
+    if "'" not in annotation and '"' not in annotation:
+        return annotation
     try:
         inside = ast.literal_eval(annotation)
     except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -17,7 +17,7 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
-from nvbackend.builder.kernel.again.code_names import Names, names_of
+from nvbackend.builder.kernel.again.code_names import Names, names_of, names_of_text
 from nvbackend.builder.kernel.again.constants import (
     ATOMS,
     bits_of,
@@ -41,7 +41,6 @@ from nvbackend.builder.kernel.again.pure_names import (
     NOT_FOLLOWED,
     OF_EVERY_CLASS,
     PURE,
-    code_of,
     is_trusted,
 )
 from nvbackend.builder.kernel.again.set_on import class_with_more, registrations
@@ -213,7 +212,7 @@ class _Walk:
         self.value(function.__kwdefaults__)
         self.mapping(vars(function))
         self.annotations(function)
-        self._code(function.__code__, module)
+        self._names(self._reads.names(function.__code__), module)
 
     def annotations(self, function: Callable[..., Any]) -> None:
         """Take down what annotations say; those that are text are read in the function's scope."""
@@ -225,16 +224,13 @@ class _Walk:
         self.mapping(annotations)
         for annotation in annotations.values():
             if isinstance(annotation, str):
-                try:
-                    code = code_of(annotation)
-                except (SyntaxError, ValueError):
-                    continue
-                self._code(code, function.__globals__)
+                names = names_of_text(annotation)
+                if names is not None:
+                    self._names(names, function.__globals__)
 
-    def _code(self, code: types.CodeType, module: dict[str, Any]) -> None:
+    def _names(self, names: Names, module: dict[str, Any]) -> None:
         if type(module) is not dict:
             raise UnknownRead("globals that are not a dictionary")
-        names = self._reads.names(code)
         if names.unknown:
             raise UnknownRead(names.unknown)
         self._by_name |= names.by_name

@@ -23,6 +23,10 @@ _ABSTRACT = (
     *(getattr(collections.abc, name) for name in collections.abc.__all__),
     *(numbers.Number, numbers.Complex, numbers.Real, numbers.Rational, numbers.Integral),
 )
+_BASES_FIRST = tuple(
+    (each, [base for base in each.__bases__ if base in _ABSTRACT])
+    for each in sorted(_ABSTRACT, key=lambda each: len(each.__mro__))
+)
 _MADE_BY_LOOKING = {"__annotations__", "__annotations_cache__", "__slotnames__"}
 """Python makes the first two when they are read, empty where the class says nothing, and copyreg the third."""
 _Seen = tuple[str, types.MappingProxyType[str, Any], dict[str, Any]]
@@ -122,8 +126,12 @@ def registrations(cls: type) -> tuple[list[type], list[type]]:
 @functools.lru_cache(maxsize=256)
 def _registrations(cls: type, _token: object) -> tuple[list[type], list[type]]:
     below = {entry: None for each in _below(cls) for entry in _registered(each)}
-    above = [each for each in _ABSTRACT if issubclass(cls, each)]
-    return sorted(below, key=lambda each: f"{each.__module__}.{each.__qualname__}"), above
+    above: dict[type, None] = {}
+    for each, bases in _BASES_FIRST:  # what is of no base of an abstract class is not of that class
+        if all(map(above.__contains__, bases)) and issubclass(cls, each):
+            above[each] = None
+    named = sorted(below, key=lambda each: f"{each.__module__}.{each.__qualname__}")
+    return named, [each for each in _ABSTRACT if each in above]
 
 
 def _below(cls: type) -> Iterator[type]:

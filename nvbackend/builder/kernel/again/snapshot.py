@@ -43,7 +43,6 @@ _FIXED = frozenset(
     }
 )
 """Kinds whose objects always hold the same."""
-_DICTIONARIES = ("__dict__", "keywords")
 _CONTENTS = operator.attrgetter("cell_contents")
 _GONE = (AttributeError, LookupError, RuntimeError, ValueError)
 """What reading an attribute, a name, a dictionary that grows, or a cell raises where it is not as it was."""
@@ -78,7 +77,7 @@ class Snapshot:
                 self._value(value)
             for function in visited.followed:
                 self._read(_OF_FOLLOWED, function)
-                self._dictionary(function.__annotations__, function.__kwdefaults__ or {})
+                self._dictionary(function.__annotations__)
         for scope, names in _scopes(looks):
             self._scope(scope, names)
         imports = {name: None for visited in looks for name in visited.imports}
@@ -143,7 +142,10 @@ class Snapshot:
             self._collections.append(vars(value))  # a name that comes or goes is a change: code may ask for any
         elif kind in _OF_KINDS:
             self._read(_OF_KINDS[kind], value)
-            self._dictionary(*(getattr(value, name) for name in _DICTIONARIES if hasattr(value, name)))
+            if kind is functools.partial:
+                self._dictionary(value.keywords)
+            if kind is not property:
+                self._dictionary(vars(value))
         elif issubclass(kind, type):
             self._class(value)
         elif kind not in _FIXED:
