@@ -99,6 +99,14 @@ def test_a_step_computes_what_numpy_does(step: Step, tmp_path: Path) -> None:
     assert done.stdout.endswith(": equal to NumPy\n")
 
 
+@pytest.mark.gpu((9, 0))
+def test_ping_pong_consumers_compute_what_numpy_does(tmp_path: Path) -> None:
+    program, *_ = BLOCK.findall(GUIDE[GUIDE.index("\n## Ping-pong consumers\n") :])
+    done = run(tmp_path, program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "pingpong: equal to NumPy\n"
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_a_mistake_draws_what_the_guide_prints(step: Step, tmp_path: Path) -> None:

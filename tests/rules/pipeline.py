@@ -158,3 +158,16 @@ def parts_drained_together(k, a: A):
             pass  # breaks
         with ring.key.drain():  # keeps
             pass  # keeps
+
+
+@kernel("pipeline.turn", threads=384)
+def stage_drained_out_of_turn(k, a: A, tiles: nvb.i32):
+    ring = k.pipeline(2, consumers=2, pingpong=True, a=TILE)
+    k.mbarrier.ready()
+    with k.producer(40), k.range(tiles) as tile, ring.fill() as stage:
+        k.tma.load(stage.a, a, (tile * 64, 0), stage.full)
+    with k.consumers(232) as warpgroup, k.range(warpgroup, tiles, 2):
+        with ring.drain():  # breaks
+            k.barrier.sync(warpgroup + 1, 128)  # breaks
+        with ring.turn(warpgroup), ring.drain():  # keeps
+            k.barrier.sync(warpgroup + 1, 128)  # keeps

@@ -145,6 +145,7 @@ class Operations(FunctionBuilder):
         *,
         copies: str = "tma",
         multicast: bool = False,
+        pingpong: bool = False,
         apart: Literal[False] = False,
         **tiles: SmemLayout,
     ) -> Ring[SharedTile]: ...
@@ -157,6 +158,7 @@ class Operations(FunctionBuilder):
         *,
         copies: str = "tma",
         multicast: bool = False,
+        pingpong: bool = False,
         apart: Literal[False] = False,
         **tiles: tuple[ElementType, AnyLayout],
     ) -> Ring[Tensor]: ...
@@ -169,6 +171,7 @@ class Operations(FunctionBuilder):
         *,
         copies: str = "tma",
         multicast: bool = False,
+        pingpong: bool = False,
         apart: Literal[False] = False,
         **tiles: TileLayout,
     ) -> Ring[Any]: ...
@@ -181,6 +184,7 @@ class Operations(FunctionBuilder):
         *,
         copies: str = "tma",
         multicast: bool = False,
+        pingpong: bool = False,
         apart: Literal[True] | Sequence[str | Sequence[str]],
         **tiles: TileLayout,
     ) -> RingParts: ...
@@ -192,6 +196,7 @@ class Operations(FunctionBuilder):
         *,
         copies: str = "tma",
         multicast: bool = False,
+        pingpong: bool = False,
         apart: bool | Sequence[str | Sequence[str]] = False,
         **tiles: TileLayout,
     ) -> Ring[Any] | RingParts:
@@ -201,14 +206,16 @@ class Operations(FunctionBuilder):
         producer fills the stages and `consumers` warpgroups read them; without a number, all threads of the CTA do
         both, at least two stages (`Ring.steps`). `copies` is "tma" for copies that one thread starts and that complete
         on an mbarrier (`k.tma`, `k.bulk`, `k.copy` of a TmaCopy), or "cp.async" for copies of each thread. `multicast`:
-        some go to all CTAs of the cluster. `apart`, the names of tiles or True for all, makes parts that are filled and
-        released on their own: `ring.key.drain()`, see `RingParts`. Call `k.mbarrier.ready` before the first use, unless
-        all threads copy by cp.async. Raises pipeline.stages, pipeline.tiles, pipeline.bytes, pipeline.apart,
-        pipeline.consumers.
+        some go to all CTAs of the cluster. `pingpong`: a stage is for one consumer, and they drain the ring in turns,
+        each the steps of a tile of its own: see `Ring.turn`. `apart`, the names of tiles or True for all, makes parts
+        that are filled and released on their own: `ring.key.drain()`, see `RingParts`. Call `k.mbarrier.ready` before
+        the first use, unless all threads copy by cp.async. Raises pipeline.stages, pipeline.tiles, pipeline.bytes,
+        pipeline.apart, pipeline.consumers, pipeline.turn.
         """
 
         def ring(part: Mapping[str, TileLayout]) -> Ring[Any]:
-            return Ring(self, self._roles, stages, consumers, part, copies=copies, multicast=multicast)
+            place = self, self._roles, stages, consumers, part
+            return Ring(*place, copies=copies, multicast=multicast, pingpong=pingpong)
 
         if isinstance(apart, int):
             return part_ring(tiles, list(tiles), ring) if apart else ring(tiles)

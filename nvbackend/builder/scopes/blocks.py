@@ -257,7 +257,7 @@ class PendingBlocks:
         self.waiting: dict[object, tuple[str, Location | None]] = {}
 
 
-_OF_RINGS = ("fill", "drain", "feed", "steps")
+_OF_RINGS = ("fill", "drain", "turn", "feed", "steps")
 
 
 class _Block(AbstractContextManager[Yielded]):

@@ -15,6 +15,7 @@ from nvbackend.builder.tiles import ring_rules
 from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.tiles.stage_uses import multiply_in_flight
 from nvbackend.builder.tiles.stages import Stage, Tile, TileLayout, Walk, announced, lay_out
+from nvbackend.builder.tiles.turns import Turns, fail_turn
 from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import printed, user_facing
@@ -41,7 +42,8 @@ class Ring(KnownAttributes, Generic[Tile]):
     With `consumers` one role fills the stages and another drains them. A stage has a `full` mbarrier (its copies have
     arrived) and an `empty` one (all have read it). Every role walks the stages in order, and the parity that it waits
     for flips when the stage index wraps. `empty` completes with one arrival of each consumer warpgroup of each CTA that
-    the copies are multicast to. Without `consumers` all threads fill and read the stages together: see `steps`.
+    the copies are multicast to. With `pingpong` consumers take turns, and one drains a stage for all: see `turn`.
+    Without `consumers` all threads fill and read the stages together: see `steps`.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Ring(KnownAttributes, Generic[Tile]):
         *,
         copies: str,
         multicast: bool,
+        pingpong: bool,
     ) -> None:
         if copies not in COPIES:
             VARIANT.fail(instruction="copies of k.pipeline", reason=f"{copies!r} is not one of {', '.join(COPIES)}")
@@ -66,11 +69,16 @@ class Ring(KnownAttributes, Generic[Tile]):
         warpgroups = k.threads // WARPGROUP_SIZE
         if consumers is not None and not 1 <= consumers <= warpgroups:
             _fail_consumers(consumers, warpgroups)
+        if pingpong and consumers is None:
+            advice = "say how many there are: k.pipeline(stages, 2, pingpong=True, ...)"
+            fail_turn("k.pipeline(pingpong=True)", "has no consumers that take turns", advice)
         self._k = k
         self._roles = roles
         self._by_threads = copies == "cp.async"
         self.stages = stages
         self.consumers = consumers
+        self._readers = 1 if pingpong else consumers or 0
+        """How many warpgroups of a CTA read a stage."""
         self.peers = k.cluster_size if multicast else 1
         unit = 1 if self._by_threads else BULK_ALIGNMENT
         self._tiles = {name: lay_out(k, name, tile, stages, unit) for name, tile in tiles.items()}
@@ -81,10 +89,11 @@ class Ring(KnownAttributes, Generic[Tile]):
         """How many steps there were before, by which the phase of `full` is known."""
         if consumers is not None:
             self._full = full = k.mbarrier.array(stages, WARPGROUP_SIZE if self._by_threads else 1, name="full")
-            self._walk = Walk(k, stages, full, consumers * self.peers)
+            self._walk = Walk(k, stages, full, self._readers * self.peers)
         elif not self._by_threads:
             self._full = k.mbarrier.array(stages, 1, name="full")
             self._done = k.var(0, s32, name="done")
+        self._turns = Turns(k, consumers) if pingpong and consumers is not None else None
         self._drained_from = 0
         """How many instructions there were where the last drain began."""
 
@@ -187,6 +196,9 @@ class Ring(KnownAttributes, Generic[Tile]):
             ring_rules.RING.fail(stages=self.stages, problem=problem, advice=advice, because=because)
         walk = self._role("drain", "all threads of a consumer warpgroup", wrong=k.core.alone() is not None)
         index = walk.index.value
+        if self._turns is not None and not self._turns.is_open:
+            advice = "put all steps of a tile in `with ring.turn(warpgroup):`"
+            fail_turn("ring.drain()", "is outside of a turn, and the consumers of this ring take turns", advice)
         self._drained_from = sum(1 for _ in k.machine.instructions())
         k.mbarrier.wait(walk.full + index, walk.phase)
         with holding(k.core, "ring.drain"):
@@ -200,6 +212,35 @@ class Ring(KnownAttributes, Generic[Tile]):
         walk.advance()
 
     @with_block
+    def turn(self, warpgroup: Operand) -> Iterator[None]:
+        """For every thread of a consumer `warpgroup` of a ring with pingpong=True: its turn to drain stages.
+
+        It waits until the consumer before has had its turn, and goes on in the ring where that one has stopped. After
+        the block it is the turn of the next one. So the block has the steps of a tile, any number of them. What comes
+        after it, the wait for the last mma, `release` and the epilogue, runs beside the steps of the next consumer;
+        `release` comes before this consumer's next turn. Turns go round, from 0 on: tiles that are dealt one by one are
+        in order, and a consumer without a tile, where a later one still has one, takes an empty turn:
+        `with ring.turn(warpgroup): pass`. Raises pipeline.turn.
+        """
+        turns = self._turns
+        if turns is None:
+            advice = "make the ring with k.pipeline(..., pingpong=True), or leave the turn out"
+            fail_turn("ring.turn()", "is of a ring each of whose stages all consumers drain", advice)
+        if turns.is_open:
+            fail_turn("ring.turn()", "is inside of a turn of the same ring", "end the one before the next begins")
+        alone = self._k.core.alone() is not None
+        walk = self._role("turn", "all threads of a consumer warpgroup", wrong=alone)
+        consumer = turns.number(warpgroup)
+        turns.take(consumer, walk)
+        turns.is_open = True
+        try:
+            with holding(self._k.core, "ring.turn"):
+                yield
+        finally:
+            turns.is_open = False
+        turns.hand_on(consumer, walk)
+
+    @with_block
     def feed(self) -> Iterator[Stage[Tile]]:
         """For one thread that issues tcgen05.mma: wait until the next stage is full and yield it to multiply.
 
@@ -207,6 +248,9 @@ class Ring(KnownAttributes, Generic[Tile]):
         `empty` barrier, of every CTA that the copies are multicast to. The ring has consumers=1.
         """
         k = self._k
+        if self._turns is not None:
+            advice = "make the ring with consumers=1, without pingpong=True"
+            fail_turn("ring.feed()", "is for one thread, and the consumers of this ring are warpgroups", advice)
         many = self._several_here() is not None
         walk = self._role("feed", "one thread that issues tcgen05.mma", wrong=many or self._roles.consuming is not None)
         index = walk.index.value
@@ -241,7 +285,7 @@ class Ring(KnownAttributes, Generic[Tile]):
         k = self._k
         thread = k.thread_id("linear") % WARPGROUP_SIZE
         chosen = thread < self.peers if when is None else (thread < self.peers) & when
-        known = {} if self._roles.consuming is None else {facts.ARRIVALS: self._roles.consuming * self.peers}
+        known = {} if self._roles.consuming is None else {facts.ARRIVALS: self._readers * self.peers}
         barrier, space = mbarrier_address(k.core, walk.empty + index), "cta"
         if self.peers > 1:
             barrier, space = k.cluster.map_to_peer(barrier, thread), "cluster"

@@ -69,6 +69,14 @@ RING_NOT_READY = Rule(
     why="A thread may wait at a barrier before it is initialised, and wait forever.",
     reference="PTX ISA 9.7.13.15 (mbarrier.init), 9.7.13.4 (fence.mbarrier_init)",
 )
+RING_TURN = Rule(
+    id="pipeline.turn",
+    message="{call} {problem}",
+    fix="{advice}",
+    why="Each stage is drained by one ping-pong consumer. Out of turn it would take the stage of another, or wait for "
+    "a phase two ahead of the one in progress, which a parity cannot tell from the last one.",
+    reference="PTX ISA 9.7.13.15 (mbarrier phases)",
+)
 ROLES = Rule(
     id="pipeline.roles",
     message="a producer and its consumers are whole warpgroups of {warpgroup} threads; the kernel has {threads}",
