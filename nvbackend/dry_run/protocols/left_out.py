@@ -11,8 +11,10 @@ from nvbackend.dry_run.findings import ACCOUNTING
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.words import counted, in_rounds, line, warps
 from nvbackend.dry_run.protocols.state import State
+from nvbackend.dry_run.seam import Step
 from nvbackend.dry_run.when import When
 from nvbackend.intrinsics.row.semantics import MbarrierUse
+from nvbackend.isel.machine import facts
 
 _Line = int
 """An instruction, by its id."""
@@ -202,6 +204,28 @@ class Astray:
             now=in_rounds(one.rounds), warp=f"{one.warp}{self._state.of_cta(one.cta)}", barrier=barrier.name,
             bytes=one.expected, copy=there, other=other.name, line=here,
         )  # fmt: skip
+
+
+def turn_left_out(waits: Iterable[tuple[Step, Mbarrier]]) -> tuple[Step, Mbarrier] | None:
+    """A ping-pong consumer's wait for its turn, where all that wait beside it are such ones and single threads.
+
+    So no consumer is in its turn: the one before has not taken it.
+    """
+    first: tuple[Step, Mbarrier] | None = None
+    for step, barrier in waits:
+        if facts.TURN in step.instr.facts:
+            first = first if first is not None and first[1].phase <= barrier.phase else (step, barrier)
+        elif step.lanes.bit_count() > 1:
+            return None
+    return first
+
+
+def of_turns(step: Step) -> str:
+    """What makes the turn come that a step waits for."""
+    return (
+        f"let the consumer before take its turn too, as in {line(step.instr)}: turns go round, and one that has no "
+        "tile takes an empty turn, `with ring.turn(warpgroup): pass`"
+    )
 
 
 def _total(several: Iterable[Arrival]) -> int:
