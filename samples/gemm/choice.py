@@ -15,7 +15,7 @@ from dataclasses import replace
 import nvbackend as nvb
 from nvbackend import bf16, f16
 from samples.gemm.thin import STORED, TILE_K, Thin
-from samples.gemm.wide import LINE, Wide
+from samples.gemm.wide import LINE, Wide, rows_of
 
 Choice = Wide | Thin
 
@@ -38,6 +38,8 @@ SPLIT, PARTS = 0.15, 0.055
 """Microseconds that a cluster takes to add its sums, and more for each part and the root of a tile's columns."""
 STEP = {(1, 64): 0.13, (1, 128): 0.186, (1, 256): 0.365, (2, 128): 0.36, (2, 192): 0.53, (2, 256): 0.69}
 """Microseconds of a step of 64 columns, by consumers and columns of a tile."""
+PINGPONG = {256: 0.36}
+"""Microseconds of a step of ping-pong consumers, by columns: one multiplies 64 rows while another stores."""
 STORE = {64: 0.15, 128: 0.25, 192: 0.42, 256: 0.7}
 """Microseconds between the last step of a tile and the first one of the next, by columns."""
 ALONE = 1.01
@@ -53,18 +55,20 @@ FEW = 64
 def wide_ones(
     operand: nvb.ElementType = f16, result: nvb.ElementType = f16, *, batched: bool = False
 ) -> Iterator[Wide]:
-    """Tiles of 64 to 128 rows, as many stages as there is room for, with and without a cluster.
+    """Tiles of 64 to 128 rows, as many stages as there is room for, with and without a cluster; of 16 bits in turns.
 
     The epilogue stores whole lines, so of 8-bit results the least tiles are left out.
     """
-    for (consumers, columns), cluster in itertools.product(STEP, (1, 2)):
+    alike = [(consumers, columns, False) for consumers, columns in STEP]
+    turns = [(2, columns, True) for columns in PINGPONG if operand.bits == 16]
+    for (consumers, columns, pingpong), cluster in itertools.product((*alike, *turns), (1, 2)):
         if columns * result.bits % LINE:
             continue
         tile = 64 * consumers * columns * result.bits // 8
-        parts = -(-tile // BUFFER)
-        stage = (64 * consumers + columns) * LINE // 8
+        parts = -(-tile // BUFFER) * (2 if pingpong else 1)  # as small a buffer as leaves room for a stage more
+        stage = (rows_of(consumers, pingpong) + columns) * LINE // 8
         stages = min(MOST_STAGES, (WIDE_SHARED - tile // parts) // stage)
-        yield Wide(columns, consumers, cluster, stages, parts, operand, result, batched)
+        yield Wide(columns, consumers, cluster, stages, parts, operand, result, batched, pingpong=pingpong)
 
 
 def thin_ones(m: int, operand: nvb.ElementType = f16) -> Iterator[Thin]:
@@ -88,10 +92,12 @@ def microseconds(choice: Choice, m: int, n: int, depth: int, multiprocessors: in
         waves = -(-tiles // (multiprocessors // choice.cluster * choice.cluster))
         alone = choice.cluster == 1
         loaded = LINE // 8 * (choice.rows + choice.columns // choice.cluster)
-        step = STEP[choice.consumers, choice.columns] * (ALONE if alone else 1)
+        step = PINGPONG[choice.columns] if choice.pingpong else STEP[choice.consumers, choice.columns]
+        step *= ALONE if alone else 1
         if choice.tiles(m, n)[0] <= 2:  # no tile of B is in L2 already
             step = max(step, LATENCY / choice.stages)
-        busiest = waves * (steps * step + STORE[choice.columns])
+        stores = 1 if choice.pingpong else waves  # all but the last one are beside steps
+        busiest = waves * steps * step + stores * STORE[choice.columns]
         l2 = tiles * steps * loaded / L2
         return ENDS + (0 if alone else TOGETHER) + max(memory + AGAIN * l2, busiest, l2)
     return _thin_microseconds(choice, m, n, depth, multiprocessors)

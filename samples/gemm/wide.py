@@ -5,6 +5,7 @@ The types of operands and result, the tile, and whether there is a batch of matr
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -20,8 +21,13 @@ REGISTERS = {1: 240, 2: 232}
 """Registers of a thread of the consumers, by their number: what is left of the CTA's."""
 
 
-def map_of_a(consumers: int, operand: nvb.ElementType, batched: bool) -> nvb.TensorMap:
-    return nvb.TensorMap(operand, box=(*[1] * batched, WARPGROUP_ROWS * consumers, LINE // operand.bits))
+def rows_of(consumers: int, pingpong: bool) -> int:
+    """Rows of a tile: those of all consumers, or of one where each has tiles of its own."""
+    return WARPGROUP_ROWS * (1 if pingpong else consumers)
+
+
+def map_of_a(consumers: int, operand: nvb.ElementType, batched: bool, pingpong: bool) -> nvb.TensorMap:
+    return nvb.TensorMap(operand, box=(*[1] * batched, rows_of(consumers, pingpong), LINE // operand.bits))
 
 
 def map_of_b(columns: int, cluster: int, operand: nvb.ElementType, batched: bool) -> nvb.TensorMap:
@@ -37,10 +43,19 @@ B = Annotated[nvb.TensorMap, map_of_b]
 C = Annotated[nvb.TensorMap, map_of_c]
 
 
+def tiles_of(
+    k: nvb.KernelBuilder, count: nvb.Value, consumer: nvb.Operand = 0, consumers: int = 1
+) -> AbstractContextManager[nvb.Value]:
+    """The tiles of this cluster, or those that one of so many consumers multiplies in its turns."""
+    clusters = k.cluster.count()
+    return k.range(k.cluster.id() + consumer * clusters, count, clusters * consumers, name="tile")
+
+
 def multiply(
-    k: nvb.KernelBuilder, mma: Any, ring: Any, acc: nvb.Accumulator, steps: nvb.Value, warpgroup: nvb.Value, tail: int
+    k: nvb.KernelBuilder, mma: Any, ring: Any, acc: nvb.Accumulator, steps: nvb.Value, warpgroup: nvb.Operand, tail: int
 ) -> None:
-    """Add the products of so many steps, of the last one those of the first `tail` instructions if that is not 0."""
+    """Sum the products of so many steps, of the last one those of the first `tail` instructions if that is not 0."""
+    acc.clear()
     with k.range(steps - 1 if tail else steps), ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
         mma.accumulate(acc, stage.a, stage.b, warpgroup)
     if tail:
@@ -72,18 +87,18 @@ def wide(
     group: int = 16,
     parts: int = 1,
     tail: int = 0,
+    pingpong: bool = False,
 ) -> None:
     """`tiles_m` is a multiple of the cluster, `group` tile rows go together; `scale` is that of 8-bit floats."""
-    rows, depth, sums = WARPGROUP_ROWS * consumers, LINE // operand.bits, s32 if operand.is_integer else f32
+    rows, depth, sums = rows_of(consumers, pingpong), LINE // operand.bits, s32 if operand.is_integer else f32
     instruction = nvb.wgmma.mma_async(f"m64n{columns}k{INSTRUCTION // operand.bits}", operand, operand, sums)
-    mma = k.tiled_mma(instruction, warpgroups=(consumers, 1))
-    ring = k.pipeline(stages, consumers, a=mma.smem_a(depth), b=mma.smem_b(depth), multicast=True)
+    mma = k.tiled_mma(instruction, warpgroups=(rows // WARPGROUP_ROWS, 1))
+    ring = k.pipeline(stages, consumers, a=mma.smem_a(depth), b=mma.smem_b(depth), multicast=True, pingpong=pingpong)
     output = k.tma_epilogue(c, columns, consumers, parts=parts)
     k.tma.prefetch_maps(a, b, c)
     k.mbarrier.ready()
     bands, each = tiles_m // cluster, tiles_m // cluster * tiles_n
     count = batches * each if batched else each
-    tiles = lambda: k.range(k.cluster.id(), count, k.cluster.count(), name="tile")  # noqa: E731
 
     def place(tile: nvb.Value) -> tuple[list[nvb.Value], nvb.Value, nvb.Value]:
         band, n = k.grouped(tile % each if batched else tile, bands, tiles_n, max(1, group // cluster))
@@ -92,7 +107,7 @@ def wide(
     with k.producer(registers=PRODUCER_REGISTERS):
         k.griddepcontrol("launch_dependents")
         k.griddepcontrol("wait")
-        with tiles() as tile:
+        with tiles_of(k, count) as tile:
             batch, row, column = place(tile)
             with k.range(steps) as step, ring.fill() as stage:
                 k.tma.load(stage.a, a, (*batch, row, step * depth), stage.full)
@@ -101,11 +116,12 @@ def wide(
 
     with k.consumers(registers=REGISTERS[consumers]) as warpgroup:
         acc = mma.accumulator()
-        with tiles() as tile:
-            acc.clear()
-            multiply(k, mma, ring, acc, steps, warpgroup, tail)
+        part, own = (0, (warpgroup, consumers)) if pingpong else (warpgroup, ())
+        with tiles_of(k, count, *own) as tile:
+            with ring.turn(warpgroup) if pingpong else nullcontext():
+                multiply(k, mma, ring, acc, steps, part, tail)
             batch, row, column = place(tile)
-            reserved = output.reserve((*batch, row + warpgroup * WARPGROUP_ROWS, column), warpgroup)
+            reserved = output.reserve((*batch, row + part * WARPGROUP_ROWS, column), warpgroup)
             k.wgmma.wait_group(0, drains=[acc])
             ring.release()
             reserved.store(acc.elements(warpgroup) * scale if operand.bits == 8 and sums is f32 else acc)
@@ -126,17 +142,19 @@ class Wide:
     batched: bool = False
     tail: int = 0
     group: int = 16
+    pingpong: bool = False
 
     @property
     def label(self) -> str:
         """The tile and its order, in words."""
         cluster = f", cluster of {self.cluster}" if self.cluster > 1 else ""
-        return f"{self.rows} x {self.columns}{cluster}, {self.stages} stages, {self.group} rows at a time"
+        turns = ", in turns" if self.pingpong else ""
+        return f"{self.rows} x {self.columns}{turns}{cluster}, {self.stages} stages, {self.group} rows at a time"
 
     @property
     def rows(self) -> int:
         """Rows of a tile."""
-        return WARPGROUP_ROWS * self.consumers
+        return rows_of(self.consumers, self.pingpong)
 
     @property
     def depth(self) -> int:

@@ -19,6 +19,7 @@ WIDE = list(choice.wide_ones())
 THIN = [one for m in (8, 16, 32, 64, 128) for one in choice.thin_ones(m)]
 USUAL = [Wide(128, 1, 1, 7), Thin(16, 1, 2, 10), Thin(64, 1, 1, 12, 1), Thin(64, 2, 4, 7, 1)]
 """Some of both, for the ordinary run."""
+PINGPONG = Wide(256, 2, 2, 4, 2, pingpong=True)
 EVERY = [
     pytest.param(one, marks=() if one in USUAL else pytest.mark.exhaustive(seconds=6), id=repr(one))
     for one in (*WIDE, *THIN)
@@ -79,6 +80,34 @@ def test_other_types_and_batches_multiply_in_the_simulator(name, size):
     assert problem.error(compiled, Device("a test")) < problem.tolerance
 
 
+def in_turns(one, size, multiprocessors):
+    """A problem for so many multiprocessors, where consumers have several tiles, or none."""
+    problem = problem_for(one, *size)
+
+    def launch(loaded, *matrices):
+        grid, last = one.launch_of(*size, multiprocessors)
+        loaded.launch(grid, *matrices, *last)
+
+    return replace(problem, launch=launch)
+
+
+@pytest.mark.parametrize(("cluster", "size"), [(1, (72, 520, 136)), (1, (320, 256, 64)), (2, (648, 256, 80))], ids=str)
+def test_ping_pong_consumers_have_tiles_of_their_own(cluster, size):
+    one = replace(PINGPONG, cluster=cluster).for_depth(size[2])
+    problem = in_turns(one, size, cluster)
+    assert problem.error(problem.kernel.compile(assemble=False), Device("a test")) < problem.tolerance
+
+
+@pytest.mark.gpu((9, 0))
+@pytest.mark.parametrize("multiprocessors", [2, 6, 132])
+@pytest.mark.parametrize("size", [(8, 16, 16), (200, 144, 272), (1000, 1040, 2064), (5000, 3000, 80)], ids=str)
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_ping_pong_consumers_multiply_odd_shapes_on_a_gpu(cluster, size, multiprocessors):
+    one = replace(PINGPONG, cluster=cluster).for_depth(size[2])
+    problem = in_turns(one, size, multiprocessors)
+    assert problem.error(problem.kernel.compile(), Device(None)) < problem.tolerance
+
+
 @pytest.mark.gpu((9, 0))
 @pytest.mark.parametrize("size", [(200, 144, 272), (1000, 1040, 2064)], ids=str)
 @pytest.mark.parametrize("name", FORMS)
@@ -106,7 +135,7 @@ def test_the_usual_ones_can_be_chosen():
         ((1024, 1024, 1024), Wide(128, 1, 1, 7)),
         ((4096, 4096, 4096), Wide(256, 2, 2, 3)),
         ((5000, 3000, 2000), Wide(192, 2, 2, 4, tail=1)),
-        ((8192, 8192, 1024), Wide(192, 2, 2, 4)),
+        ((8192, 8192, 1024), PINGPONG),
         ((128, 8192, 8192), Wide(128, 1, 2, 7)),
         ((16, 4096, 14336), Thin(16, 1, 2, 20, 1)),
         ((32, 28672, 8192), Thin(32, 2, 1, 9, 1)),
