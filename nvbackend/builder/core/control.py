@@ -198,6 +198,7 @@ class Control:
         self._check_held("continue_", loop)
         self._leave("continue_", loop.next_block)
         self._k.execution.leave(loop)
+        loop.skipped = True
 
     def return_(self) -> None:
         """End the function, or else the kernel, for the threads that reach this line."""
@@ -278,6 +279,7 @@ class Control:
         self._check_held("continue_if", loop)
         self._leave_if(condition, loop.next_block)
         self._k.execution.leave(loop)
+        loop.skipped = True
 
     def return_if(self, condition: Operand) -> None:
         """End the kernel for the threads where `condition` holds."""

@@ -54,6 +54,7 @@ class Region:
         "next_block",
         "open",
         "rounds",
+        "skipped",
         "written",
     )
 
@@ -66,6 +67,8 @@ class Region:
         self.next_block: ir.Block | None = None
         self.left = False
         """Whether some thread leaves it by break or return."""
+        self.skipped = False
+        """Whether some thread leaves out the rest of a round."""
         self.rounds: tuple[ir.Value, ...] = ()
         """Of a counted loop its start, end and step."""
         self.alone = False

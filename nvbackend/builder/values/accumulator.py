@@ -9,13 +9,14 @@ from llvmlite import ir
 
 from nvbackend.builder.scopes.blocks import Region, Storage
 from nvbackend.builder.scopes.rules import ACCUMULATOR_REGISTERS
-from nvbackend.builder.values.from_memory import is_from_memory
+from nvbackend.builder.values.certainly_written import CertainlyWritten
 from nvbackend.builder.values.placed import Placed, TilePlaces
 from nvbackend.builder.values.read_value import ReadValue
 from nvbackend.builder.values.values import Emitter, Operand, Value, as_value, constant
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.fragments.warpgroup import accumulator_position, check_index
-from nvbackend.intrinsics.row.row import RegisterClass
+from nvbackend.intrinsics.mma import wgmma
+from nvbackend.intrinsics.row.row import RegisterClass, Row
 from nvbackend.intrinsics.row.types import ElementType, f16, f32, s32, u16, u32
 from nvbackend.isel.machine.facts import UNUSED
 from nvbackend.isel.machine.function import Access, RegisterBlock, Touch
@@ -44,6 +45,9 @@ class Registers(Emitter, Protocol):
     def pseudo(self, opcode: str, touches: Sequence[Touch] = (), *, facts: Mapping[str, int] | None = None) -> None:
         """Record what no machine instruction expresses."""
 
+    def emit(self, row: Row, operands: Mapping[str, object]) -> dict[str, list[ir.Value]]:
+        """Emit one machine instruction."""
+
     def read(self, storage: Storage) -> list[ir.Value]:
         """The current values of the registers."""
 
@@ -56,10 +60,8 @@ class Accumulator(Placed):
     """D of one `wgmma` instruction: M x N elements over the 128 threads of a warpgroup, `registers` a thread.
 
     A fresh or cleared accumulator is overwritten by the next mma (scale-D 0); every mma after that adds (scale-D 1).
-    Until that mma its registers are undefined: if no mma may follow (a loop with no iterations), `fill` it instead,
-    which costs a move per register. A loop after either keeps its mma in flight. Where a number in memory decides
-    whether any mma follows (the steps of a group, of a row of blocks), a read gives 0 if none did, for a select per
-    register.
+    Where no mma may have followed, such as in a loop that may have no iterations, a read sets the registers to 0 first
+    if none did, for a branch. `fill` moves a number to each register. A loop after either keeps its mma in flight.
     Reading is legal only after a wait has drained the group that wrote it; the verifier reports other reads.
     """
 
@@ -83,9 +85,7 @@ class Accumulator(Placed):
         self.element = element
         self.places = places
         """What knows the rows and columns of its elements."""
-        self._is_cleared = False
-        self.multiplied: list[tuple[Region, ...]] = []
-        """The regions around each mma since it was cleared."""
+        self._written = CertainlyWritten()
 
     @property
     def name(self) -> str:
@@ -109,8 +109,13 @@ class Accumulator(Placed):
 
     def clear(self) -> None:
         """Let the next mma overwrite the accumulator. It costs no instruction per register."""
+        if self._written.clear(self._k.regions):
+            self.fill(0)
         self._k.write(self.scale, [constant(self._k, 0, s32).ir])
-        self._is_cleared, self.multiplied = True, []
+
+    def _note_mma(self) -> None:
+        """An mma writes to it here."""
+        self._written.write(self._k.regions)
 
     def fill(self, number: Operand) -> None:
         """Set every element to `number`, a Python number or a value of the element's type; the next mma adds to it."""
@@ -131,7 +136,7 @@ class Accumulator(Placed):
         self._k.pseudo(WRITE_REGISTERS, [Touch(self.block, Access.WRITE)])
         self._k.write(self.storage, registers)
         self._k.write(self.scale, [constant(self._k, 1, s32).ir])
-        self._is_cleared = False
+        self._written.write(self._k.regions)
 
     def values(self) -> list[Value]:
         """The thread's registers, in order. Register i is at `position(thread, i)`."""
@@ -142,25 +147,29 @@ class Accumulator(Placed):
         """The thread's registers, and the facts of the instruction that reads them: UNUSED until one of them is."""
         facts = {UNUSED: 1}
         self._k.pseudo(READ_REGISTERS, [Touch(self.block, Access.READ)], facts=facts)
-        kind, registers = self.register_type, self._k.read(self.storage)
-        if self._may_be_empty():
-            zero, builder = ir.Constant(registers[0].type, 0), self._k.llvm
-            is_written = builder.icmp_signed("!=", self._k.read(self.scale)[0], constant(self._k, 0, s32).ir)
-            registers = [builder.select(is_written, register, zero) for register in registers]
-        return [self._k.wrap(register, kind) for register in registers], facts
+        registers = self._k.read(self.storage) if self._is_written() else self._or_zeros()
+        return [self._k.wrap(register, self.register_type) for register in registers], facts
+
+    def _is_written(self) -> bool:
+        """Whether something certainly was written to it here since it was cleared."""
+        return self._written.at(self._k.regions)
+
+    def _or_zeros(self) -> list[ir.Value]:
+        """Its registers, which are 0 from here on where nothing was written to them since it was cleared."""
+        registers, scale = self._k.read(self.storage), self._k.read(self.scale)[0]
+        if isinstance(scale, ir.Constant) and scale.constant == 0:
+            return [ir.Constant(register.type, 0) for register in registers]
+        row = wgmma.zero_unwritten(self.register_class, self.registers)
+        registers = self._k.emit(row, {"d": registers, "scale_d": scale})["d"]
+        self._k.write(self.storage, registers)
+        self._written.write(self._k.regions)
+        return registers
 
     def _places(self) -> TilePlaces | None:
         return self.places
 
     def _elements(self) -> Sequence[Value]:
         return elements_of(self)
-
-    def _may_be_empty(self) -> bool:
-        """Whether each mma since it was cleared is in a loop, now over, of which memory decides how often it runs."""
-        if not self._is_cleared or not self.multiplied:
-            return False
-        over = [[region for region in around if region not in self._k.regions] for around in self.multiplied]
-        return all(any(is_from_memory(*region.rounds) for region in each) for each in over)
 
     def __len__(self) -> int:
         return self.registers

@@ -303,6 +303,34 @@ def wait_group(registers: RegisterBlocks = (), fragments: int = 0) -> Row:
     return _protocol("wgmma.wait_group", "9.7.15.7.3", "Waits for groups of wgmma.", semantics, registers, operands)
 
 
+WRITTEN = "WGMMA_WROTE"
+"""The label in the text of `zero_unwritten` that is reached where nothing is to be done."""
+
+
+@cache
+def zero_unwritten(register: RegisterClass, count: int) -> Row:
+    """Not one instruction: moves of 0 to the registers of an accumulator that no wgmma has written to.
+
+    They are jumped over where `scale_d`, that of the next wgmma on this accumulator, is not 0. All threads of a warp
+    agree on it.
+    """
+    zeros = (f"mov.b32 {{d[{index}]}}, 0;" for index in range(count))
+    lines = (".reg .pred p;", "setp.ne.b32 p, {scale_d}, 0;", f"@p bra.uni {WRITTEN};", *zeros, f"{WRITTEN}:")
+    return Row(
+        family="wgmma",
+        opcode="mov",
+        ptx="mov.b32",
+        operands=(
+            output("d", register, count, tied=True, meaning="accumulator"),
+            operand("scale_d", RegisterClass.B32, meaning="0: no wgmma has written to it"),
+        ),
+        lowering=Asm("\n".join(("{{", *lines, "}}"))),
+        effects=Effect.CONVERGENT,
+        section="9.7.15.5.2",
+        summary="Sets an accumulator to 0 that no wgmma has written to.",
+    )
+
+
 def _protocol(
     opcode: str,
     section: str,

@@ -200,7 +200,7 @@ def immediate(name: str, values: Legal, *, meaning: str = "") -> RowOperand:
 class Asm:
     """Lower by inline asm. `{name}` in the template becomes that operand's registers, separated by commas.
 
-    Braces of PTX itself are doubled. `{ptx}` becomes the row's spelling.
+    `{name[2]}` is the third of them alone. Braces of PTX itself are doubled. `{ptx}` becomes the row's spelling.
     """
 
     template: str
@@ -216,6 +216,15 @@ class Intrinsic:
     name: str
     arguments: tuple[str | tuple[str, int], ...] = ()
     vectors: bool = False
+
+
+class _References(tuple[str, ...]):
+    """The registers of an operand in the text of asm, all of them or one."""
+
+    __slots__ = ()
+
+    def __format__(self, _: str, /) -> str:
+        return ", ".join(self)
 
 
 _NARROWS = r"cvt\.[\w.]*\.(?:e4m3x2|e5m2x2|e2m3x2|e3m2x2|ue8m0x2)\.(?:f32|f16x2|bf16x2)"
@@ -322,7 +331,7 @@ class Row:
         inputs = {operand.name for operand in self.inputs}
         written = False
         for statement in self.lowering.template.split(";"):
-            names = {name for _, name, _, _ in Formatter().parse(statement) if name}
+            names = {name.partition("[")[0] for _, name, _, _ in Formatter().parse(statement) if name}
             if written and names & inputs:
                 return True
             written = written or bool(names & outputs)
@@ -356,10 +365,10 @@ class Row:
         """
         if not isinstance(self.lowering, Asm):
             raise TypeError(f"{self.ptx} lowers through {self.lowering.name}, not through asm")
-        references: dict[str, str] = {"ptx": self.ptx}
+        references: dict[str, str | _References] = {"ptx": self.ptx}
         position = 0
         for operand in (*self.outputs, *self.inputs, *self.immediates):
-            references[operand.name] = ", ".join(f"${position + index}" for index in range(operand.count))
+            references[operand.name] = _References(f"${position + index}" for index in range(operand.count))
             position += operand.count
         return self.lowering.template.format(**references).replace("\\", r"\5C").replace('"', r"\22")
 

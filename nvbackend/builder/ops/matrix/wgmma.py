@@ -295,7 +295,7 @@ class Wgmma(Noun):
         results = self._k.emit(row, operands, touches=touches, words=words, facts=facts, extents=extents)
         self._k.write(accumulator.storage, results["d"])
         self._k.write(accumulator.scale, results["scale_out"])
-        accumulator.multiplied.append(tuple(self._k.regions))
+        accumulator._note_mma()
         if isinstance(a, WgmmaFragment):
             self._in_flight.multiply([register.ir for register in a._registers])
 
@@ -313,7 +313,10 @@ class Wgmma(Noun):
             return self._k.read(accumulator.scale)[0], {}
         predicate = as_value(self._k, accumulate, pred)
         known = {} if predicate.constant is None else {SCALE_D: int(bool(predicate.constant))}
-        return predicate.to(s32).ir, known
+        scale = predicate.to(s32).ir
+        if predicate.constant != 0 and not accumulator._is_written():
+            scale = self._k.llvm.and_(scale, self._k.read(accumulator.scale)[0])
+        return scale, known
 
     def _operand_descriptor(
         self,

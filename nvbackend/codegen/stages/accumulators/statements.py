@@ -9,6 +9,7 @@ from dataclasses import field
 from typing import TypeVar
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.intrinsics.mma.wgmma import WRITTEN
 
 _QUOTED = r'%"[^"]*"'
 _STATEMENT = re.compile(
@@ -83,12 +84,12 @@ class TiedAsm:
         text, outputs = self.parts["text"], self.constraints.outputs
         is_plain = not any(word in text for word in ("$$", "${"))
         letters_known = all(letter[-1] in KINDS for letter in {*outputs})
-        return "wgmma." in text and is_plain and letters_known and len(outputs) > 1
+        return ("wgmma." in text or WRITTEN in text) and is_plain and letters_known and len(outputs) > 1
 
     @property
     def waits(self) -> bool:
         """Whether what it gives back is there."""
-        return "wgmma.wait_group" in self.parts["text"]
+        return any(word in self.parts["text"] for word in ("wgmma.wait_group", WRITTEN))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ UNWRITTEN = Rule(
     id="wgmma.unwritten",
     message="accumulator {name} is {use} here, and no path to this line writes to it",
     fix="{fix}",
-    why="A cleared accumulator is only marked to be overwritten by its first mma; its registers hold what was there.",
+    why="Nothing was multiplied: a cleared accumulator reads as 0, and an mma that is to add overwrites it.",
     reference="PTX ISA 9.7.15.5.2 (wgmma.mma_async: scale-d)",
 )
 Written = frozenset[RegisterBlock]
