@@ -359,8 +359,8 @@ class KernelDefinition(ByName, NotLoaded):
         self._check_options(constants, check, debug=debug)
 
         def inputs() -> tuple[object, ...]:
-            types = self._types(constants) if self._depends else ()
-            named = self.name, self.target, tuple(self._bounds(constants).values()), types, self._bound, self.math
+            bounds, types = tuple(self._bounds(constants).values()), self._dependent_types(constants)
+            named = self.name, self.target, bounds, types, self._bound, self.math
             return (*named, self.allow, self.severity, self.examples), target, constants, check, debug
 
         facts = inputs()
@@ -389,13 +389,13 @@ class KernelDefinition(ByName, NotLoaded):
         own = self._function, self.name, self.target, self.math, *diagnosed
         return CompileRequest(bounds, (*own, target, check, debug), self._bound, constants, options)
 
-    @functools.cached_property
-    def _depends(self) -> bool:
-        """Whether types of parameters depend on constants of the build.
+    def _dependent_types(self, constants: Mapping[str, Any]) -> tuple[Parameter, ...]:
+        """The types of parameters where some depend on constants of the build; those of others are read with the rest.
 
         The builder's annotation is left alone: it imports all of the builder, for a kernel that may be on disk.
         """
-        return any(map(has_function, annotations_of(self._function, but=(self._builder,)).values()))
+        hints = annotations_of(self._function, but=(self._builder,))
+        return self._types(constants, hints) if any(map(has_function, hints.values())) else ()
 
     def parameters(self, constants: Mapping[str, Any] | None = None) -> tuple[Parameter, ...]:
         """The kernel's parameters from the function's annotations (kernel.parameter for any other annotation).
@@ -409,10 +409,11 @@ class KernelDefinition(ByName, NotLoaded):
             raise DiagnosticError([_function_fault(self.name, problem, advice, first_line(self._function))])
         return self._types(constants or {})
 
-    def _types(self, constants: Mapping[str, Any]) -> tuple[Parameter, ...]:
-        """As `parameters`, without a look at the builder's annotation."""
+    def _types(self, constants: Mapping[str, Any], hints: dict[str, Any] | None = None) -> tuple[Parameter, ...]:
+        """As `parameters`, without a look at the builder's annotation; `hints` are the others."""
         described = list(inspect.signature(self._function).parameters.values())[1:]
-        hints = annotations_of(self._function, but=(self._builder,))
+        if hints is None:
+            hints = annotations_of(self._function, but=(self._builder,))
         if any(map(has_function, hints.values())):
             known = self._constants(constants)
             hints = {name: without_functions(self._function, name, hint, known) for name, hint in hints.items()}
