@@ -6,6 +6,30 @@ from tests.support.compiled_again import BODY, HEAD
 
 KERNEL = HEAD + "def kernel(k, out: nvb.Pointer[f32]):\n"
 CHANGES: dict[str, tuple[str, str]] = {
+    "an attribute of a class of Python's library": (
+        "import fractions\nfractions.Fraction.users = 1.0\n" + BODY + "fractions.Fraction.users",
+        "fractions.Fraction.users = 2.0",
+    ),
+    "a list of a class of Python's library": (
+        "import fractions\nfractions.Fraction.users = [1.0]\n" + BODY + "fractions.Fraction.users[0]",
+        "fractions.Fraction.users[0] = 2.0",
+    ),
+    "a method of a class of Python's library": (
+        "import fractions\nF = fractions.Fraction\nF.users = lambda self: 1.0\n" + BODY + "F(1).users()",
+        "F.users = lambda self: 2.0",
+    ),
+    "a method of Python's in the place of another": (
+        "import fractions\nF = fractions.Fraction\nF.users = F.__pos__\n" + BODY + "float(F(1).users())",
+        "F.users = F.__neg__",
+    ),
+    "the name of a class of Python's library": (
+        "import contextlib\nC = contextlib.ContextDecorator\nC.__name__ = 'users'\n" + BODY + "float(len(C.__name__))",
+        "C.__name__ = 'ContextDecorator'",
+    ),
+    "an attribute of a metaclass of Python's library": (
+        "import enum\nclass E(enum.Enum):\n    A = 1\nenum.EnumMeta.users = 1.0\n" + BODY + "E.users",
+        "enum.EnumMeta.users = 2.0",
+    ),
     "a partial's dictionary": (
         "import functools\nP = functools.partial(len)\nP.x = 1.0\n" + BODY + "P.x",
         "P.__dict__ = {'x': 2.0}",

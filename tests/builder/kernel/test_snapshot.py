@@ -5,6 +5,8 @@ The witness is the build itself: whatever was changed, `compile` gives the IR of
 
 from __future__ import annotations
 
+import enum
+import fractions
 import itertools
 import pathlib
 import sys
@@ -33,6 +35,9 @@ NOT_HELD = {"which cell is empty"}
 def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
     yield Runs(monkeypatch)
     sys.modules.pop("users_c", None)
+    for cls in (fractions.Fraction, enum.EnumMeta):
+        if "users" in vars(cls):
+            delattr(cls, "users")
 
 
 def held(definition: KernelDefinition) -> list[Snapshot]:

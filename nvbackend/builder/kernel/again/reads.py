@@ -43,7 +43,7 @@ from nvbackend.builder.kernel.again.pure_names import (
     PURE,
     is_trusted,
 )
-from nvbackend.builder.kernel.again.set_on import class_with_more, registrations
+from nvbackend.builder.kernel.again.set_on import class_with_more, is_ours_by_name, registrations, set_on_library
 from nvbackend.builder.kernel.again.snapshot import NoSnapshot, Snapshot
 
 MOST_VALUES = 5000
@@ -303,13 +303,16 @@ class _Walk:
             self.identity(cls)
             return
         self._registrations(cls)
+        self._set_on_library(type(cls))
         for base in cls.__mro__:
             self.identity(base)
             if base.__flags__ & HEAP_TYPE and not is_trusted_class(base):
                 self.content += (base.__name__, base.__qualname__)
                 self.value(base.__module__)
                 self._members(base)
-            elif not issubclass(base, BaseException):
+                continue
+            self._set_on_library(base)
+            if not issubclass(base, BaseException):
                 self._of_c(base.__module__, base.__name__)
 
     def _registrations(self, cls: type) -> None:
@@ -321,6 +324,14 @@ class _Walk:
                     self.identity(each)
         except Exception as error:  # noqa: BLE001  (a hook of the user's may raise anything)
             raise UnknownRead(f"whether class {cls.__qualname__} is of another: {error}") from None
+
+    def _set_on_library(self, cls: type) -> None:
+        """Take down what a program may have set on a class of Python's library."""
+        if cls.__flags__ & HEAP_TYPE and not is_ours_by_name(cls):
+            self.content += (cls.__name__, cls.__qualname__)
+            for name, member in set_on_library(cls):
+                self.content.append(name)
+                self.value(member)
 
     def _members(self, cls: type) -> None:
         slots = vars(cls).get("__slots__", ())

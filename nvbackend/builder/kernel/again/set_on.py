@@ -8,6 +8,7 @@ import enum
 import functools
 import importlib
 import numbers
+import re
 import sys
 import types
 from collections.abc import Iterator, Mapping
@@ -27,6 +28,11 @@ _BASES_FIRST = tuple(
     (each, [base for base in each.__bases__ if base in _ABSTRACT])
     for each in sorted(_ABSTRACT, key=lambda each: len(each.__mro__))
 )
+_OF_LIBRARY = (
+    *(types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType),
+    *(types.ClassMethodDescriptorType, types.BuiltinFunctionType, re.Pattern, re.RegexFlag, enum.property),
+)
+"""What classes of the library have besides, which reads nothing that changes."""
 _MADE_BY_LOOKING = {"__annotations__", "__annotations_cache__", "__slotnames__"}
 """Python makes the first two when they are read, empty where the class says nothing, and copyreg the third."""
 _Seen = tuple[str, types.MappingProxyType[str, Any], dict[str, Any]]
@@ -116,6 +122,31 @@ def _functions(member: Any) -> Iterator[types.FunctionType]:
             yield from _functions(part)
     if isinstance(member, types.FunctionType):
         yield member
+
+
+def set_on_library(cls: type) -> Iterator[tuple[str, Any]]:
+    """What a program may have set on a class of Python's library: data, and functions from elsewhere.
+
+    Of what is private to the library, plain values alone.
+    """
+    for name, member in list(vars(cls).items()):
+        if name in OF_EVERY_CLASS or name in NOT_SET or isinstance(member, _OF_LIBRARY):
+            continue
+        if type(member) in ATOMS or type(member) is float:
+            yield name, member
+        elif isinstance(member, types.FunctionType):
+            if not _is_of_library(member):
+                yield name, member
+            elif (member.__qualname__, member.__module__) != (f"{cls.__qualname__}.{name}", cls.__module__):
+                yield name, member.__code__.co_qualname  # another name of a method, as a rule
+        elif not (name.startswith("_") and name.endswith("_")):
+            functions = [*_functions(member)]
+            if not functions or not all(map(_is_of_library, functions)):
+                yield name, member
+
+
+def _is_of_library(function: types.FunctionType) -> bool:
+    return str(function.__globals__.get("__name__")).partition(".")[0] in sys.stdlib_module_names
 
 
 def registrations(cls: type) -> tuple[list[type], list[type]]:

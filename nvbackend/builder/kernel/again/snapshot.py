@@ -20,7 +20,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any
 
-from nvbackend.builder.kernel.again.constants import is_ours, is_trusted_class
+from nvbackend.builder.kernel.again.constants import is_ours
 from nvbackend.builder.kernel.again.content import Visited
 from nvbackend.builder.kernel.again.objects import HEAP_TYPE, builtins_of, is_boundary, slots_of
 
@@ -83,7 +83,7 @@ class Snapshot:
         imports = {name: None for visited in looks for name in visited.imports}
         self._imports = _getter(imports) if imports else None
         self._read(_OF_CLASSES, *self._classes)
-        self._members = [vars(cls) for cls in self._classes if not is_trusted_class(cls)]
+        self._members = [*map(vars, self._classes)]
         try:
             self._token = abc.get_cache_token()
             self._sizes = self._counted()
