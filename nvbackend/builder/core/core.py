@@ -164,8 +164,7 @@ class Core(Uncopied):
             self._available.add(row)
         check_operands(self.function, row, operands)
         operands = single_registers(operands)
-        for value in values_of(operands):
-            self.check_scope(value)
+        self.check_scope(*values_of(operands))
         is_tracked = is_checked(row)
         reach = self.tracking.check(row, operands) if is_tracked else None
         with self.llvm.of_line(location := self.here()):
@@ -397,17 +396,17 @@ class Core(Uncopied):
         """Mutable registers: stack slots, which LLVM turns into registers and phis."""
         self.check_live()
         check_name(name)
-        slots = []
+        names = [name] if len(types) == 1 else [f"{name}.{index}" for index in range(len(types))]
         with self.llvm.goto_entry_block():
-            for index, kind in enumerate(types):
-                slots.append(self.llvm.alloca(kind, name=name if len(types) == 1 else f"{name}.{index}"))
+            slots = registers.slots(self.llvm, types, names)
         return Storage(name, tuple(slots), self.regions[-1])
 
-    def check_scope(self, value: ir.Value) -> None:
-        """Raises value.scope for a value defined in a block that has ended."""
-        home = self.homes.get(value.parent) if isinstance(value, ir.Instruction) else None
-        if home is not None and not home.open:
-            rules.OUT_OF_SCOPE.fail(block=home.describe())
+    def check_scope(self, *values: ir.Value) -> None:
+        """Raises value.scope for one of `values`, defined in a block that has ended."""
+        for block in dict.fromkeys([value.parent for value in values if isinstance(value, ir.Instruction)]):
+            home = self.homes.get(block)
+            if home is not None and not home.open:
+                rules.OUT_OF_SCOPE.fail(block=home.describe())
 
     def _check_storage(self, storage: Storage) -> None:
         self.check_live()

@@ -12,7 +12,7 @@ from llvmlite.ir.instructions import CallInstrAttributes, FastMathFlags
 from nvbackend.builder.lower.modules import struct_type
 from nvbackend.builder.lower.neighbours import kept_apart
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.scopes.blocks import owner_of
+from nvbackend.builder.scopes.blocks import foreign_owner
 from nvbackend.builder.scopes.registers import members
 from nvbackend.diagnostics import Diagnostic, WrongKind, printed, raise_all, with_article
 from nvbackend.intrinsics.row.asm_form import asm_form
@@ -83,7 +83,7 @@ def _is_right(function: ir.Function, operand: RowOperand, value: object) -> bool
             kind = each.type
             if not _fits(kind, operand.register):
                 return False
-    return all(owner is None or owner is function for owner in map(owner_of, values))
+    return foreign_owner(function, values) is None
 
 
 def _faults(function: ir.Function, row: Row, operand: RowOperand, operand_value: object) -> Iterator[Diagnostic]:
@@ -116,11 +116,8 @@ def _faults(function: ir.Function, row: Row, operand: RowOperand, operand_value:
     if len(values) != operand.count or strange is not None:
         shown = _counted(len(values), str((strange if strange is not None else values[0]).type)) if values else "none"
         yield _diagnose(row, operand.name, f"it takes {_described(operand)}", shown)
-    for value in values:
-        owner = owner_of(value)
-        if owner is not None and owner is not function:
-            yield rules.FOREIGN_VALUE.diagnose(owner=owner.name, user=function.name)
-            return
+    if (owner := foreign_owner(function, values)) is not None:
+        yield rules.FOREIGN_VALUE.diagnose(owner=owner.name, user=function.name)
 
 
 def _fits(kind: ir.Type, register: RegisterClass) -> bool:
@@ -140,9 +137,10 @@ def single_registers(operands: Operands) -> Operands:
 def values_of(operands: Mapping[str, object]) -> Iterator[ir.Value]:
     """The LLVM values among operands."""
     for operand in operands.values():
-        for value in operand if isinstance(operand, (list, tuple)) else (operand,):
-            if isinstance(value, ir.Value):
-                yield value
+        if isinstance(operand, (list, tuple)):
+            yield from [value for value in operand if isinstance(value, ir.Value)]
+        elif isinstance(operand, ir.Value):
+            yield operand
 
 
 def _described(operand: RowOperand) -> str:
@@ -388,7 +386,10 @@ def _unpack(builder: ir.IRBuilder, row: Row, call: ir.Value) -> dict[str, list[i
 
 def _are(struct: ir.Type, places: range, scalar: ir.Type) -> bool:
     """Whether these members of a struct are registers of this type already."""
-    return isinstance(struct, ir.BaseStructType) and all(struct.elements[place] == scalar for place in places)
+    if not isinstance(struct, ir.BaseStructType):
+        return False
+    members = struct.elements[places.start : places.stop]
+    return all(member == scalar for member in {id(member): member for member in members}.values())
 
 
 def _element(builder: ir.IRBuilder, results: ir.Value, index: int) -> ir.Value:

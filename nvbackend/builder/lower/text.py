@@ -6,13 +6,14 @@ class and its bases; here a line is one formatted string, for the instructions t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 from llvmlite import ir
 
 from nvbackend.builder.lower.lowering import AsmCall
-from nvbackend.builder.scopes.registers import Load, Member, Store
+from nvbackend.builder.scopes.registers import Load, Member, Register, Slot, Store
 
 
 def text_of_module(module: ir.Module) -> str:
@@ -39,16 +40,36 @@ def _global(value: ir.GlobalValue) -> str:
     return "".join([*head, "{\n", *_body(value), "}\n"])
 
 
-def _body(function: ir.Function) -> Iterator[str]:
-    written = _WRITTEN.get
+def _body(function: ir.Function) -> list[str]:
+    lines: list[str] = []
     for block in function.blocks:
-        yield f"{block._format_name()}:\n"
-        for instr in block.instructions:
-            write = written(type(instr))
-            if write is None:
-                yield f"  {instr}\n"
+        lines.append(f"{block._format_name()}:\n")
+        for kind, run in groupby(block.instructions, type):
+            if kind is Member:
+                lines += _members(run)
+            elif issubclass(kind, Register):
+                write = _WRITTEN[kind]
+                lines += [f"  {write(instr)}{_metadata(instr) if instr._metadata else ''}\n" for instr in run]
+            elif kind in _WRITTEN:
+                write = _WRITTEN[kind]
+                lines += [f"  {write(instr)}{_metadata(instr) if instr.metadata else ''}\n" for instr in run]
             else:
-                yield f"  {write(instr)}{_metadata(instr) if instr.metadata else ''}\n"
+                lines += [f"  {instr}\n" for instr in run]
+    return lines
+
+
+def _members(run: Iterable[Any]) -> Iterator[str]:
+    """The lines of members, of which many of one struct follow each other."""
+    struct: Any = None
+    shared = ""
+    for instr in run:
+        if instr._metadata:
+            yield f"  {_member(instr)}{_metadata(instr)}\n"
+            continue
+        if instr.aggregate is not struct:
+            struct = instr.aggregate
+            shared = f" = extractvalue {struct.type!s} {struct.get_reference()}, "
+        yield f"  {instr.get_reference()}{shared}{instr.indices[0]}\n"
 
 
 def _metadata(instr: Any) -> str:
@@ -153,7 +174,7 @@ _WRITTEN: dict[type, Callable[[Any], str]] = {
     ir.GEPInstr: _step,
     **dict.fromkeys((ir.LoadInstr, Load), _load),
     **dict.fromkeys((ir.StoreInstr, Store), _store),
-    ir.AllocaInstr: _slot,
+    **dict.fromkeys((ir.AllocaInstr, Slot), _slot),
     **dict.fromkeys((ir.CallInstr, AsmCall), _call),
     **dict.fromkeys((ir.Branch, ir.ConditionalBranch), _branch),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
@@ -113,10 +113,22 @@ Yielded = TypeVar("Yielded")
 
 def owner_of(value: ir.Value) -> ir.Function | None:
     """The function that a value belongs to; None for constants."""
-    parent = getattr(value, "parent", None)
+    return _function_of(getattr(value, "parent", None))
+
+
+def _function_of(parent: object) -> ir.Function | None:
     if isinstance(parent, ir.Block):
         return parent.parent
     return parent if isinstance(parent, ir.Function) else None
+
+
+def foreign_owner(own: ir.Function, values: Iterable[ir.Value]) -> ir.Function | None:
+    """The first function other than `own` that one of `values` belongs to; None where there is none."""
+    for parent in dict.fromkeys([getattr(value, "parent", None) for value in values]):  # most are of one block
+        owner = _function_of(parent)
+        if owner is not None and owner is not own:
+            return owner
+    return None
 
 
 def _taken(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -212,10 +224,8 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
         """Insert instructions that need no line: `_vanishes` holds for all of them."""
         if self._anchor == len(self.block.instructions):
             self._check_open()
-        for operand in {id(operand): operand for instr in instrs for operand in instr.operands}.values():
-            owner = owner_of(operand)
-            if owner is not None and owner is not self._own:
-                self._refuse_owner(owner)
+        if (owner := foreign_owner(self._own, [operand for instr in instrs for operand in instr.operands])) is not None:
+            self._refuse_owner(owner)
         if self.debug_metadata is None:
             self.block.instructions[self._anchor : self._anchor] = instrs
             self._anchor += len(instrs)

@@ -6,7 +6,7 @@ here the checks are made once for all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -35,71 +35,113 @@ class FunctionNames(NameScope):  # type: ignore[misc]
         used.add(name)
         return name
 
-    def several(self, name: str, count: int) -> Iterator[str]:
+    def several(self, name: str, count: int) -> list[str]:
         """The next `count` of these names, each with a number where it is in use."""
         used, own = self._useset, name
         number = self._basenamemap[name]
+        if name in used:
+            numbered = [f"{name}.{each}" for each in range(number + 1, number + 1 + count)]
+            if used.isdisjoint(numbered):
+                used.update(numbered)
+                self._basenamemap[name] = number + count
+                return numbered
+        names = []
         for _ in range(count):
             while own in used:
                 number += 1
                 own = f"{name}.{number}"
             used.add(own)
-            yield own
+            names.append(own)
         self._basenamemap[name] = number
+        return names
 
 
-def _names(block: ir.Block, name: str, count: int) -> Iterator[str]:
+def _names(block: ir.Block, name: str, count: int) -> list[str]:
     """So many names, as the values of `block` get them one after another."""
     scope = block.scope
     if isinstance(scope, FunctionNames):
         return scope.several(name, count)
-    return (scope.register(name, deduplicate=True) for _ in range(count))
+    return [scope.register(name, deduplicate=True) for _ in range(count)]
 
 
-def _begin(instr: Any, block: ir.Block, kind: ir.Type, opname: str, operands: list[ir.Value], name: str) -> None:
-    """What the constructors of `ir.Instruction` and its bases do."""
-    instr.parent = block
-    instr.type = kind
-    instr.opname = opname
-    instr.operands = operands
-    instr.flags = []
-    instr.metadata = {}
-    instr._name = name
+class Register(ir.Instruction):  # type: ignore[misc]
+    """What is the same of instructions that are made many at once: few of them are ever marked, or renamed."""
+
+    flags: Sequence[str] = ()
+    align = None
+    _metadata: dict[str, Any] | None = None
+    _reference: str | None = None
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Nodes by their names, as those of llvmlite's instructions; made when they are asked for."""
+        if self._metadata is None:
+            self._metadata = {}
+        return self._metadata
+
+    def get_reference(self) -> str:
+        """What operands are called in the text: the name that it has when it is first asked for, as llvmlite has it."""
+        if self._reference is None:
+            self._reference = self._get_reference()
+        return self._reference
 
 
-class Member(ir.ExtractValue):  # type: ignore[misc]
+class Member(Register, ir.ExtractValue):  # type: ignore[misc]
     """`extractvalue` of one member of a struct."""
 
-    def __init__(self, block: ir.Block, struct: ir.Value, index: int, name: str) -> None:
-        _begin(self, block, struct.type.elements[index], "extractvalue", [struct], name)
-        self.aggregate = struct
-        self.indices = [index]
+    opname = "extractvalue"
+
+    def __init__(self, block: ir.Block, struct: ir.Value, operands: tuple[ir.Value], index: int, name: str) -> None:
+        self.parent, self.type, self.operands, self._name = block, struct.type.elements[index], operands, name
+        self.aggregate, self.indices = struct, (index,)
 
     def _get_reference(self) -> str:
         return f'%"{self._name}"'  # a number, which needs no escape
 
 
-class Load(ir.LoadInstr):  # type: ignore[misc]
+class Slot(Register, ir.AllocaInstr):  # type: ignore[misc]
+    """`alloca` of one register."""
+
+    opname, operands = "alloca", ()
+
+    def __init__(self, block: ir.Block, kind: ir.Type, pointer: ir.Type, name: str) -> None:
+        self.parent, self.type, self._name = block, pointer, name
+        self.allocated_type = kind
+
+
+class Load(Register, ir.LoadInstr):  # type: ignore[misc]
     """`load` of a slot."""
 
+    opname = "load"
+
     def __init__(self, block: ir.Block, slot: ir.AllocaInstr, name: str) -> None:
-        _begin(self, block, slot.allocated_type, "load", [slot], name)
-        self.align = None
+        self.parent, self.type, self.operands, self._name = block, slot.allocated_type, (slot,), name
 
 
-class Store(ir.StoreInstr):  # type: ignore[misc]
+class Store(Register, ir.StoreInstr):  # type: ignore[misc]
     """`store` to a slot."""
 
+    opname, type = "store", _VOID
+
     def __init__(self, block: ir.Block, value: ir.Value, slot: ir.AllocaInstr, name: str) -> None:
-        _begin(self, block, _VOID, "store", [value, slot], name)
-        self.align = None
+        self.parent, self.operands, self._name = block, (value, slot), name
 
 
 def members(builder: ir.IRBuilder, struct: ir.Value, places: range) -> list[ir.Instruction]:
     """Members of a struct, as `extract_value` gives each."""
     block = builder.block
-    names = zip(places, _names(block, "", len(places)), strict=True)
-    return _inserted(builder, [Member(block, struct, place, name) for place, name in names])
+    names, operands = zip(places, _names(block, "", len(places)), strict=True), (struct,)
+    return _inserted(builder, [Member(block, struct, operands, place, name) for place, name in names])
+
+
+def slots(builder: ir.IRBuilder, kinds: Sequence[ir.Type], names: Iterable[str]) -> list[ir.Instruction]:
+    """A stack slot for each of `kinds`, as `alloca` makes it."""
+    block = builder.block
+    register = block.scope.register
+    pointers = {key: kind.as_pointer() for key, kind in {id(kind): kind for kind in kinds}.items()}
+    named = zip(kinds, names, strict=True)
+    made = [Slot(block, kind, pointers[id(kind)], register(name, deduplicate=True)) for kind, name in named]
+    return _inserted(builder, made)
 
 
 def loads(builder: ir.IRBuilder, slots: Sequence[ir.AllocaInstr], name: str) -> list[ir.Instruction]:

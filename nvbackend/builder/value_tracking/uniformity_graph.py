@@ -7,6 +7,7 @@ Side effects do not matter here, so calls are included.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -137,6 +138,22 @@ def reads_slot(node: ir.Value) -> bool:
     return isinstance(node, ir.LoadInstr) and isinstance(node.operands[0], ir.AllocaInstr)
 
 
+class _Use(Enum):
+    """What instructions of a class do with the slots among their operands."""
+
+    NONE, MAKE, STORE, LOAD, OTHER = range(5)
+
+
+def _use_of(kind: type) -> _Use:
+    if issubclass(kind, ir.ExtractValue):
+        return _Use.NONE  # most instructions of a GEMM; no aggregate is a slot
+    if issubclass(kind, ir.AllocaInstr):
+        return _Use.MAKE
+    if issubclass(kind, ir.StoreInstr):
+        return _Use.STORE
+    return _Use.LOAD if issubclass(kind, ir.LoadInstr) else _Use.OTHER
+
+
 class Stores:
     """The stores to stack slots: which one a load reads, and which is the last of a block."""
 
@@ -145,31 +162,27 @@ class Stores:
         """The value that a load in the same block as its store reads; None where the block did not store before."""
         self._last: dict[str, dict[ir.AllocaInstr, ir.Value]] = {}
         self._escaped: set[ir.Value] = set()
-        if not any(
-            isinstance(instruction, ir.AllocaInstr) for block in function.blocks for instruction in block.instructions
-        ):
+        kinds = {kind: _use_of(kind) for block in function.blocks for kind in set(map(type, block.instructions))}
+        if _Use.MAKE not in kinds.values():
             return
         for block in function.blocks:
             last = self._last[block.name] = {}
             for instruction in block.instructions:
-                self._follow(instruction, last)
-
-    def _follow(self, instruction: ir.Instruction, last: dict[ir.AllocaInstr, ir.Value]) -> None:
-        """What an instruction does with the slots among its operands."""
-        if isinstance(instruction, ir.ExtractValue):
-            return  # most instructions of a GEMM; no aggregate is a slot
-        if isinstance(instruction, ir.StoreInstr):
-            value, place = instruction.operands
-            if isinstance(place, ir.AllocaInstr):
-                last[place] = value
-            if isinstance(value, ir.AllocaInstr):
-                self._escaped.add(value)
-        elif isinstance(instruction, ir.LoadInstr):
-            place = instruction.operands[0]
-            if isinstance(place, ir.AllocaInstr):
-                self.before[instruction] = last.get(place)
-        else:
-            self._escaped.update([used for used in instruction.operands if isinstance(used, ir.AllocaInstr)])
+                use = kinds[type(instruction)]
+                if use is _Use.OTHER:
+                    for used in instruction.operands:
+                        if isinstance(used, ir.AllocaInstr):
+                            self._escaped.add(used)
+                elif use is _Use.STORE:
+                    value, place = instruction.operands
+                    if isinstance(place, ir.AllocaInstr):
+                        last[place] = value
+                    if isinstance(value, ir.AllocaInstr):
+                        self._escaped.add(value)
+                elif use is _Use.LOAD:
+                    place = instruction.operands[0]
+                    if isinstance(place, ir.AllocaInstr):
+                        self.before[instruction] = last.get(place)
 
     def last(self, block: str, slot: ir.AllocaInstr) -> ir.Value | None:
         """What `block` leaves in `slot`, None where it does not store there."""

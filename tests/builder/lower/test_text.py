@@ -45,6 +45,7 @@ def in_memory(k: ir.IRBuilder, a: ir.Value, x: ir.Value) -> Iterator[ir.Instruct
     slot = k.alloca(FLOAT, name="slot")
     yield slot
     yield k.alloca(INTEGER, size=a)
+    yield from registers.slots(k, [INTEGER], ["slot"])
     yield from registers.loads(k, [slot], "x")
     registers.stores(k, [x], [slot])
     yield k.load(slot)

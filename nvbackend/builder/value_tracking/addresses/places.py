@@ -197,6 +197,10 @@ def _name(value: ir.Value) -> str:
 
     An operation by a constant has the name of its operand with it, so many of them as a sum is followed back.
     """
+    if not isinstance(value, ir.Instruction):
+        return str(value.get_reference())
+    if value.opname not in _STRUCTURAL:
+        return f"{value.get_reference()}{DEFINED_IN}{value.parent.name}"
     around: list[str] = []
     while (
         len(around) < _DEPTH

@@ -5,7 +5,7 @@ The answers come from the LLVM IR, on demand: most kernels need none of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from llvmlite import ir
@@ -52,7 +52,11 @@ class ThreadValues:
     def _values(self) -> dict[str, ir.Value]:
         """All values, by their names in symbols and, as instructions are, by their own names as well."""
         named: dict[str, ir.Value] = {}
-        for value in (*self._function.args, *(each for block in self._function.blocks for each in block.instructions)):
-            if isinstance(value.type, ir.IntType):
-                named[symbol_name(value)] = named[value.get_reference()] = value
+        for value in self._integers():
+            named[symbol_name(value)] = named[value.get_reference()] = value
         return named
+
+    def _integers(self) -> Iterator[ir.Value]:
+        yield from (value for value in self._function.args if isinstance(value.type, ir.IntType))
+        for block in self._function.blocks:
+            yield from [value for value in block.instructions if type(value.type) is ir.IntType]
