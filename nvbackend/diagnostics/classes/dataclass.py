@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 from nvbackend.diagnostics.classes.texts import compiled, numbered
@@ -126,7 +127,10 @@ def _initialiser(cls: Any, scope: dict[str, Any], fields: _Fields, *, frozen: bo
                 defaults.append(default)
             elif defaults:
                 raise TypeError(f"non-default argument {field.name!r} follows default argument")
-        body.append(f"_object.__setattr__(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+        slot = _slot(cls, field.name) if frozen else None
+        if slot is not None:
+            outside[f"set{name}"] = slot.__set__  # half the time of object.__setattr__
+        body.append(f"set{name}(self, {value})" if slot else _assignment(name, value, frozen=frozen))
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     arguments = ["self", *places, *(["*", *keywords] if keywords else [])]
@@ -135,6 +139,16 @@ def _initialiser(cls: Any, scope: dict[str, Any], fields: _Fields, *, frozen: bo
     method.__defaults__, method.__kwdefaults__ = tuple(defaults), keyword_defaults
     method.__annotations__ = {field.name: field.type for field in fields if field.init} | {"return": None}
     return _named(cls, "__init__", method)
+
+
+def _assignment(name: str, value: str, *, frozen: bool) -> str:
+    return f"_object.__setattr__(self, {name!r}, {value})" if frozen else f"self.{name} = {value}"
+
+
+def _slot(cls: type, name: str) -> MemberDescriptorType | None:
+    """The slot that holds the attribute in objects of the class, if one does."""
+    member = next((vars(each)[name] for each in cls.__mro__ if name in vars(each)), None)
+    return member if isinstance(member, MemberDescriptorType) else None
 
 
 def _hash(cls: Any, scope: dict[str, Any], fields: _Fields) -> _Method:
