@@ -180,7 +180,7 @@ class CallerChain:
         of_compilers: list[FrameType] = []
         kinds = self._kinds
         in_users_program = False
-        frame: FrameType | None = sys._getframe(1)
+        frame = self._inmost()
         while frame is not None:
             kind = kinds.get(id(frame.f_code), _UNKNOWN) or self._kind(frame)
             if kind <= _ENTRANCE:
@@ -210,7 +210,7 @@ class CallerChain:
         """Those whose lines `caller_location` gives, innermost first; empty if only this package is running."""
         kinds = self._kinds
         of_compiler = None
-        frame: FrameType | None = sys._getframe(1)
+        frame = self._inmost()
         while frame is not None:
             kind = kinds.get(id(frame.f_code), _UNKNOWN) or self._kind(frame)
             if kind > _ENTRANCE:
@@ -232,6 +232,14 @@ class CallerChain:
                 users.append(frame)
                 in_users_program = kind == _USERS
         return users
+
+    def _inmost(self) -> FrameType | None:
+        """The innermost frame, after this package's, that was not seen before or whose line counts."""
+        kind = self._kinds.get
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and kind(id(frame.f_code), _USERS) <= _ENTRANCE:
+            frame = frame.f_back
+        return frame
 
     def _kind(self, frame: FrameType) -> int:
         module, code = frame.f_globals, frame.f_code
