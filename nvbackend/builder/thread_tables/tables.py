@@ -350,7 +350,10 @@ class ThreadSet:
             warp = slice(start, start + WARP_SIZE)
             rows = [row[here].tolist() for here, row in zip(present[:, warp], wide[:, warp], strict=True)]
             certain = set[int].intersection(*map(set, rows))
-            known |= dict.fromkeys(number for number in rows[0] if number in certain)
+            if len(certain) == 1:
+                known[certain.pop()] = None
+            else:
+                known |= dict.fromkeys([number for number in rows[0] if number in certain])
         return tuple(known)
 
     @cached_property

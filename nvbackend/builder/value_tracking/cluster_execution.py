@@ -28,10 +28,22 @@ class Numbers:
 
     at: Callable[[int, int], int]
     by_thread: bool = False
+    of_several: Callable[[int, Sequence[int]], set[int]] | None = None
+    """The same of several threads of a CTA, where that is quicker than one after another."""
 
     def of(self, rank: int, threads: Sequence[int]) -> set[int]:
         """What it is in these threads of a CTA."""
+        if self.by_thread and self.of_several is not None:
+            return self.of_several(rank, threads)
         return {self.at(rank, thread) for thread in (threads if self.by_thread else threads[:1])}
+
+    def then(self, function: Callable[[int], int]) -> Numbers:
+        """What a function makes of it."""
+        return Numbers(
+            lambda rank, thread: function(self.at(rank, thread)),
+            self.by_thread,
+            lambda rank, threads: {function(number) for number in self.of(rank, threads)},
+        )
 
 
 class ClusterExecution:
@@ -53,7 +65,11 @@ class ClusterExecution:
         if known.numbers is None or known.where is not None or len(known.numbers) != 1:
             return None
         table = repeated(signed(known.numbers[0], value.type.width), (self.cluster, self._threads))
-        return Numbers(lambda rank, thread: int(table[rank, thread]), known.certain < Scope.CTA)
+        return Numbers(
+            lambda rank, thread: int(table[rank, thread]),
+            known.certain < Scope.CTA,
+            lambda rank, threads: set(table[rank, threads].tolist()),
+        )
 
     def _groups(self, guard: object) -> list[list[list[int]] | None]:
         """The threads of each CTA that execute something with this `guard`: one of each list, it is not known which."""
@@ -139,11 +155,11 @@ def _addressed(said: Semantics, mask: Numbers | None, owner: Numbers | None, *, 
     `owner` has the CTA of the barrier's address.
     """
     if not said.multicast:
-        return None if owner is None else Numbers(lambda *place: 1 << (owner.at(*place) & 15), owner.by_thread)
+        return None if owner is None else owner.then(lambda rank: 1 << (rank & 15))
     if mask is None:
         return None
     if not paired or said.issues is not Completion.BYTES:
-        return Numbers(lambda *place: mask.at(*place) & _MASK, mask.by_thread)
+        return mask.then(lambda targets: targets & _MASK)
     if owner is None:
         return None
     # PTX ISA 9.7.9 (cp.async.bulk.tensor): of each pair it is the CTA whose rank has the parity of the barrier's CTA.

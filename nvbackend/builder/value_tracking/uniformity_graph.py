@@ -7,7 +7,6 @@ Side effects do not matter here, so calls are included.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from enum import Enum
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -138,22 +137,6 @@ def reads_slot(node: ir.Value) -> bool:
     return isinstance(node, ir.LoadInstr) and isinstance(node.operands[0], ir.AllocaInstr)
 
 
-class _Use(Enum):
-    """What instructions of a class do with the slots among their operands."""
-
-    NONE, MAKE, STORE, LOAD, OTHER = range(5)
-
-
-def _use_of(kind: type) -> _Use:
-    if issubclass(kind, ir.ExtractValue):
-        return _Use.NONE  # most instructions of a GEMM; no aggregate is a slot
-    if issubclass(kind, ir.AllocaInstr):
-        return _Use.MAKE
-    if issubclass(kind, ir.StoreInstr):
-        return _Use.STORE
-    return _Use.LOAD if issubclass(kind, ir.LoadInstr) else _Use.OTHER
-
-
 class Stores:
     """The stores to stack slots: which one a load reads, and which is the last of a block."""
 
@@ -162,27 +145,32 @@ class Stores:
         """The value that a load in the same block as its store reads; None where the block did not store before."""
         self._last: dict[str, dict[ir.AllocaInstr, ir.Value]] = {}
         self._escaped: set[ir.Value] = set()
-        kinds = {kind: _use_of(kind) for block in function.blocks for kind in set(map(type, block.instructions))}
-        if _Use.MAKE not in kinds.values():
+        kinds = {kind for block in function.blocks for kind in set(map(type, block.instructions))}
+        if not any(issubclass(kind, ir.AllocaInstr) for kind in kinds):
             return
+        # Most instructions of a GEMM are parts of aggregates, and no aggregate is a slot.
+        parts, stores, loads = (
+            {kind for kind in kinds if issubclass(kind, base)}
+            for base in (ir.ExtractValue, ir.StoreInstr, ir.LoadInstr)
+        )
         for block in function.blocks:
             last = self._last[block.name] = {}
             for instruction in block.instructions:
-                use = kinds[type(instruction)]
-                if use is _Use.OTHER:
-                    for used in instruction.operands:
-                        if isinstance(used, ir.AllocaInstr):
-                            self._escaped.add(used)
-                elif use is _Use.STORE:
+                kind = type(instruction)
+                if kind in parts:
+                    continue
+                if kind in stores:
                     value, place = instruction.operands
                     if isinstance(place, ir.AllocaInstr):
                         last[place] = value
                     if isinstance(value, ir.AllocaInstr):
                         self._escaped.add(value)
-                elif use is _Use.LOAD:
-                    place = instruction.operands[0]
+                elif kind in loads:
+                    (place,) = instruction.operands
                     if isinstance(place, ir.AllocaInstr):
                         self.before[instruction] = last.get(place)
+                else:
+                    self._escaped.update([used for used in instruction.operands if isinstance(used, ir.AllocaInstr)])
 
     def last(self, block: str, slot: ir.AllocaInstr) -> ir.Value | None:
         """What `block` leaves in `slot`, None where it does not store there."""

@@ -255,11 +255,14 @@ def is_compatible(coarse: IntTuple, fine: IntTuple) -> bool:
 
 def leaves(a: IntTuple) -> Iterator[int]:
     """The integers, left to right."""
-    if isinstance(a, tuple):
-        for each in a:
-            yield from leaves(each)
-    else:
+    if not isinstance(a, tuple):
         yield a
+        return
+    for each in a:
+        if isinstance(each, tuple):
+            yield from leaves(each)
+        else:
+            yield each
 
 
 def modes(a: IntTuple) -> tuple[IntTuple, ...]:

@@ -161,7 +161,8 @@ class Peers:
                 sources = [(each, shift) for each in reaching(origin)] if origin.operands[0] in self._slots else []
             else:
                 sources = [(each, shift + shifted_left(origin)) for each in origins(origin, shift)]
-            fresh = [each for each in sources if each not in seen]
+            # Constants are not mapped, and slow to compare.
+            fresh = [each for each in sources if not isinstance(each[0], ir.Constant) and each not in seen]
             seen.update(fresh)
             waiting += fresh
 

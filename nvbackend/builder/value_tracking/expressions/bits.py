@@ -44,13 +44,10 @@ class Bits:
 
     def at(self, value: ir.Value, bit: int, depth: int = _DEPTH) -> Form:
         """Bit number `bit` of an integer `value`."""
-        if bit < 0 or bit >= _width(value):
-            return ZERO
-        number = _number(value)
-        if number is not None:
-            return ONE if number >> bit & 1 else ZERO
         if not isinstance(value, ir.Instruction):
-            return ZERO if isinstance(value, ir.Constant) and bit < _BASE_BITS else frozenset({(value, bit)})
+            return _of_constant(value, bit)
+        if not 0 <= bit < _width(value):
+            return ZERO
         if not depth:
             return None
         key = value, bit
@@ -128,7 +125,9 @@ class Bits:
         number = None if negated else _number(right)
         if number is not None and not number & (2 << bit) - 1:
             return self.at(left, bit, depth)  # nothing is added to this bit and those below it
-        carries = self._carries.setdefault(value, [ONE if negated else ZERO])
+        if (carries := self._carries.get(value)) is None:
+            added = (number & -number).bit_length() if number else 1  # nothing is added below, so nothing carried
+            carries = self._carries[value] = [ONE if negated else ZERO] * added
 
         def terms(place: int) -> tuple[Form, Form]:
             b = self.at(right, place, depth)
@@ -139,6 +138,16 @@ class Bits:
             carries.append(_majority(a, b, carries[-1]))
         a, b = terms(bit)
         return _xor(_xor(a, b), carries[bit])
+
+
+def _of_constant(value: ir.Value, bit: int) -> Form:
+    """A bit of a value that no instruction makes: a constant, an address, a parameter."""
+    if not 0 <= bit < _width(value):
+        return ZERO
+    number = _number(value)
+    if number is not None:
+        return ONE if number >> bit & 1 else ZERO
+    return ZERO if isinstance(value, ir.Constant) and bit < _BASE_BITS else frozenset({(value, bit)})
 
 
 def _called(value: ir.CallInstr, bit: int) -> Form:
