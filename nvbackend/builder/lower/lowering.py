@@ -13,7 +13,7 @@ from nvbackend.builder.lower.modules import struct_type
 from nvbackend.builder.lower.neighbours import kept_apart
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import foreign_owner
-from nvbackend.builder.scopes.registers import members
+from nvbackend.builder.scopes.registers import Register, members
 from nvbackend.diagnostics import Diagnostic, WrongKind, printed, raise_all, with_article
 from nvbackend.intrinsics.row.asm_form import asm_form
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, RegisterClass, Role, Row, RowOperand
@@ -45,10 +45,12 @@ def check_operands(function: ir.Function, row: Row, operands: Mapping[str, objec
     Raises value.kernel for a register of another function than `function`.
     """
     wanted = _wanted(row)
-    if operands.keys() == wanted.keys() and all(
-        _is_right(function, operand, operands[name]) for name, operand in wanted.items()
-    ):
-        return
+    if operands.keys() == wanted.keys():
+        for name, operand in wanted.items():
+            if not _is_right(function, operand, operands[name]):
+                break
+        else:
+            return
     faults = [
         _diagnose(row, name, "it has no operand of that name", operands[name])
         for name in operands
@@ -214,17 +216,26 @@ class NamedAsm:
         return str(self.asm)
 
 
-class AsmCall(ir.CallInstr):  # type: ignore[misc]
-    """`call` of asm whose type was made of its arguments, so that none is of another type."""
+class TypedCall(Register, ir.CallInstr):  # type: ignore[misc]
+    """`call` with arguments of which none is of another type than `callee` takes."""
+
+    opname, tail, shown_as = "call", "", "CallInstr"
 
     def __init__(
-        self, block: ir.Block, asm: Any, arguments: list[ir.Value], name: str, attributes: tuple[str, ...]
+        self, block: ir.Block, callee: Any, arguments: list[ir.Value], name: str, attributes: tuple[str, ...]
     ) -> None:
-        result = asm.function_type.return_type
-        ir.Instruction.__init__(self, block, result, "call", [asm, *arguments], name)
-        self.cconv, self.tail, self.fastmath = None, "", FastMathFlags()
+        self.parent, self.type = block, callee.function_type.return_type
+        self.operands = [callee, *arguments]
+        self._name = block.scope.register(name, deduplicate=True)
+        self.cconv, self.fastmath = getattr(callee, "calling_convention", None), FastMathFlags()
         self.attributes = CallInstrAttributes(attributes)
         self.arg_attributes: dict[int, Any] = {}
+
+
+class AsmCall(TypedCall):
+    """`call` of asm, whose type was made of its arguments."""
+
+    shown_as = ""
 
 
 def lower(
@@ -264,9 +275,7 @@ def _lower_asm(
     function = ir.FunctionType(result, [argument.type for argument in arguments])
     asm = ir.InlineAsm(function, row.asm, row.constraints, side_effect=not row.is_pure)
     callee = asm if intrinsic is None else NamedAsm(intrinsic, asm)
-    call = AsmCall(builder.block, callee, arguments, name, _attributes(row))
-    builder._insert(call)
-    return _unpack(builder, row, call)
+    return _unpack(builder, row, _called(builder, AsmCall, callee, arguments, name, row))
 
 
 def _lower_intrinsic(
@@ -283,8 +292,20 @@ def _lower_intrinsic(
     result = _result_type(row, ir.LiteralStructType, of_intrinsic=True)
     if lowering.vectors and isinstance(result, ir.LiteralStructType):
         result = ir.VectorType(result.elements[0], len(result.elements))
-    function = declare(builder.module, lowering.name, result, [argument.type for argument in arguments])
+    types = [argument.type for argument in arguments]
+    function = declare(builder.module, lowering.name, result, types)
+    if all(given is taken or given == taken for given, taken in zip(types, function.function_type.args, strict=True)):
+        return _unpack(builder, row, _called(builder, TypedCall, function, arguments, name, row))
     return _unpack(builder, row, builder.call(function, arguments, name=name, attrs=_attributes(row)))
+
+
+def _called(
+    builder: ir.IRBuilder, kind: type[TypedCall], callee: Any, arguments: list[ir.Value], name: str, row: Row
+) -> ir.Value:
+    """The call of what takes arguments of just these types."""
+    call = kind(builder.block, callee, arguments, name, _attributes(row))
+    builder._insert(call)
+    return call
 
 
 def _as_vector(builder: ir.IRBuilder, values: Sequence[ir.Value]) -> ir.Value:

@@ -12,8 +12,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from nvbackend.builder.lower.lowering import AsmCall
-from nvbackend.builder.scopes.registers import Load, Member, Register, Slot, Store
+from nvbackend.builder.lower.lowering import AsmCall, TypedCall
+from nvbackend.builder.scopes.registers import Load, Member, Operation, Slot, Store
 
 
 def text_of_module(module: ir.Module) -> str:
@@ -42,20 +42,39 @@ def _global(value: ir.GlobalValue) -> str:
 
 def _body(function: ir.Function) -> list[str]:
     lines: list[str] = []
+    marked = _Marks().text
     for block in function.blocks:
         lines.append(f"{block._format_name()}:\n")
         for kind, run in groupby(block.instructions, type):
             if kind is Member:
                 lines += _members(run)
-            elif issubclass(kind, Register):
+            elif kind in _UNMARKED:
                 write = _WRITTEN[kind]
                 lines += [f"  {write(instr)}{_metadata(instr) if instr._metadata else ''}\n" for instr in run]
             elif kind in _WRITTEN:
                 write = _WRITTEN[kind]
-                lines += [f"  {write(instr)}{_metadata(instr) if instr.metadata else ''}\n" for instr in run]
+                lines += [f"  {write(instr)}{marked(instr) if instr.metadata else ''}\n" for instr in run]
             else:
                 lines += [f"  {instr}\n" for instr in run]
     return lines
+
+
+class _Marks:
+    """The texts of instructions' metadata: many instructions are of one line of the user's."""
+
+    def __init__(self) -> None:
+        self._of_lines: dict[int, str] = {}
+
+    def text(self, instr: Any) -> str:
+        """As `_metadata`."""
+        marks = instr.metadata
+        line = marks.get("dbg")
+        if line is None or len(marks) > 1:
+            return _metadata(instr)
+        known = self._of_lines.get(id(line))
+        if known is None:
+            known = self._of_lines[id(line)] = _metadata(instr)
+        return known
 
 
 def _members(run: Iterable[Any]) -> Iterator[str]:
@@ -166,7 +185,7 @@ def _branch(instr: Any) -> str:
 
 
 _WRITTEN: dict[type, Callable[[Any], str]] = {
-    ir.Instruction: _operation,
+    **dict.fromkeys((ir.Instruction, Operation), _operation),
     **dict.fromkeys((ir.ICMPInstr, ir.FCMPInstr), _comparison),
     ir.CastInstr: _cast,
     **dict.fromkeys((ir.ExtractValue, Member), _member),
@@ -175,7 +194,9 @@ _WRITTEN: dict[type, Callable[[Any], str]] = {
     **dict.fromkeys((ir.LoadInstr, Load), _load),
     **dict.fromkeys((ir.StoreInstr, Store), _store),
     **dict.fromkeys((ir.AllocaInstr, Slot), _slot),
-    **dict.fromkeys((ir.CallInstr, AsmCall), _call),
+    **dict.fromkeys((ir.CallInstr, TypedCall, AsmCall), _call),
     **dict.fromkeys((ir.Branch, ir.ConditionalBranch), _branch),
 }
 """What writes an instruction, but for its metadata, by its class. Those of other classes, llvmlite writes."""
+_UNMARKED = (Slot, Load, Store)
+"""Classes of instructions that are hardly ever marked: their metadata is not made to be looked at."""

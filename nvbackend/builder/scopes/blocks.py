@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
@@ -19,6 +19,7 @@ from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.lines import Lines
 from nvbackend.builder.scopes.python_exits import python_exit
 from nvbackend.builder.scopes.rebound import Holding, holdings, rebound
+from nvbackend.builder.scopes.registers import Operation
 from nvbackend.builder.thread_tables.tables import ThreadSet
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, caller_location
 from nvbackend.diagnostics.classes.dataclass import dataclass
@@ -204,10 +205,13 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
         self._own = function
 
     def _insert(self, instr: ir.Instruction) -> None:
-        if self._anchor == len(self.block.instructions):
+        block = self._block
+        if self._anchor == len(block.instructions):
             self._check_open()
         own = self._own
         for operand in instr.operands:
+            if isinstance(operand, ir.Instruction) and operand.parent is block:
+                continue  # most operands: the function is that of the block
             if not isinstance(operand, _TAKEN):
                 _refuse_value(instr.opname, operand)
             owner = owner_of(operand)
@@ -245,7 +249,7 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
 
     def _check_open(self) -> None:
         """Raises attach.block for more at the end of a block that the user's own terminator has ended."""
-        if self.block.is_terminated:
+        if self._block.terminator is not None:
             self._check_live()
             problem = (
                 f"it has ended already, by the terminator {str(self.block.terminator).strip().partition(',')[0]!r}"
@@ -258,9 +262,30 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
         return _OfLine(self, None if place is None else self._lines.at(place))
 
 
+def _operation(opname: str, otherwise: Callable[..., Any]) -> Callable[..., ir.Instruction]:
+    """The method of IRBuilder for an operation on two values: what llvmlite checks in each is asked once."""
+
+    @functools.wraps(otherwise)
+    def call(
+        self: LiveBuilder, lhs: ir.Value, rhs: ir.Value, name: str = "", flags: Sequence[str] = ()
+    ) -> ir.Instruction:
+        if not (isinstance(lhs, ir.Value) and isinstance(rhs, ir.Value) and lhs.type is rhs.type) or flags:
+            return otherwise(self, lhs, rhs, name, flags)
+        instr = Operation(self._block, opname, (lhs, rhs), name)
+        self._insert(instr)
+        return instr
+
+    return call
+
+
+_INTEGER = ("add", "sub", "mul", "udiv", "sdiv", "urem", "srem", "shl", "lshr", "ashr", "xor")
+_FLOATING = ("fadd", "fsub", "fmul", "fdiv", "frem")
+_OPERATIONS = {"and_": "and", "or_": "or", **{name: name for name in _INTEGER + _FLOATING}}
+"""What LLVM calls the operations of IRBuilder's methods."""
 for _name, _method in vars(ir.IRBuilder).items():
     if inspect.isfunction(_method) and not _name.startswith("_") and _name not in vars(LiveBuilder):
-        setattr(LiveBuilder, _name, _taken(_method))
+        _call = _taken(_method)
+        setattr(LiveBuilder, _name, _operation(_OPERATIONS[_name], _call) if _name in _OPERATIONS else _call)
 
 
 class PendingBlocks:

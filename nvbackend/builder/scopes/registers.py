@@ -69,6 +69,8 @@ class Register(ir.Instruction):  # type: ignore[misc]
 
     flags: Sequence[str] = ()
     align = None
+    shown_as = ""
+    """The class that messages show."""
     _metadata: dict[str, Any] | None = None
     _reference: str | None = None
 
@@ -85,14 +87,29 @@ class Register(ir.Instruction):  # type: ignore[misc]
             self._reference = self._get_reference()
         return self._reference
 
+    def __repr__(self) -> str:
+        shown = f"{self.name!r} of type '{self.type}', opname {self.opname!r}, operands {self.operands!r}"
+        return f"<ir.{self.shown_as or type(self).__name__} {shown}>"
+
+
+class Operation(Register):
+    """An operation on two values of one type."""
+
+    shown_as = "Instruction"
+
+    def __init__(self, block: ir.Block, opname: str, operands: tuple[ir.Value, ir.Value], name: str) -> None:
+        self.parent, self.type, self.opname, self.operands = block, operands[0].type, opname, operands
+        self.flags: list[str] = []
+        self._name = block.scope.register(name, deduplicate=True)
+
 
 class Member(Register, ir.ExtractValue):  # type: ignore[misc]
     """`extractvalue` of one member of a struct."""
 
     opname = "extractvalue"
 
-    def __init__(self, block: ir.Block, struct: ir.Value, operands: tuple[ir.Value], index: int, name: str) -> None:
-        self.parent, self.type, self.operands, self._name = block, struct.type.elements[index], operands, name
+    def __init__(self, block: ir.Block, struct: ir.Value, index: int, name: str) -> None:
+        self.parent, self.type, self.operands, self._name = block, struct.type.elements[index], [struct], name
         self.aggregate, self.indices = struct, (index,)
 
     def _get_reference(self) -> str:
@@ -102,7 +119,7 @@ class Member(Register, ir.ExtractValue):  # type: ignore[misc]
 class Slot(Register, ir.AllocaInstr):  # type: ignore[misc]
     """`alloca` of one register."""
 
-    opname, operands = "alloca", ()
+    opname, operands, shown_as = "alloca", (), "AllocaInstr"
 
     def __init__(self, block: ir.Block, kind: ir.Type, pointer: ir.Type, name: str) -> None:
         self.parent, self.type, self._name = block, pointer, name
@@ -115,7 +132,7 @@ class Load(Register, ir.LoadInstr):  # type: ignore[misc]
     opname = "load"
 
     def __init__(self, block: ir.Block, slot: ir.AllocaInstr, name: str) -> None:
-        self.parent, self.type, self.operands, self._name = block, slot.allocated_type, (slot,), name
+        self.parent, self.type, self.operands, self._name = block, slot.allocated_type, [slot], name
 
 
 class Store(Register, ir.StoreInstr):  # type: ignore[misc]
@@ -124,14 +141,14 @@ class Store(Register, ir.StoreInstr):  # type: ignore[misc]
     opname, type = "store", _VOID
 
     def __init__(self, block: ir.Block, value: ir.Value, slot: ir.AllocaInstr, name: str) -> None:
-        self.parent, self.operands, self._name = block, (value, slot), name
+        self.parent, self.operands, self._name = block, [value, slot], name
 
 
 def members(builder: ir.IRBuilder, struct: ir.Value, places: range) -> list[ir.Instruction]:
     """Members of a struct, as `extract_value` gives each."""
     block = builder.block
-    names, operands = zip(places, _names(block, "", len(places)), strict=True), (struct,)
-    return _inserted(builder, [Member(block, struct, operands, place, name) for place, name in names])
+    names = zip(places, _names(block, "", len(places)), strict=True)
+    return _inserted(builder, [Member(block, struct, place, name) for place, name in names])
 
 
 def slots(builder: ir.IRBuilder, kinds: Sequence[ir.Type], names: Iterable[str]) -> list[ir.Instruction]:

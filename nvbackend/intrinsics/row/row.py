@@ -101,6 +101,8 @@ class RegisterClass(enum.Enum):
         self.addrspace = addrspace
         self.intrinsic = intrinsic or llvm
 
+    __hash__ = object.__hash__  # quick: Enum's own is of the name, and written in Python
+
 
 class Role(enum.Enum):
     """What an operand is to the instruction."""

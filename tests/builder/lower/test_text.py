@@ -9,7 +9,7 @@ import pytest
 from llvmlite import ir
 
 import nvbackend as nvb
-from nvbackend.builder.lower.lowering import AsmCall
+from nvbackend.builder.lower.lowering import AsmCall, TypedCall
 from nvbackend.builder.lower.text import _WRITTEN, text_of_module
 from nvbackend.builder.scopes import registers
 from samples import hopper_gemm
@@ -39,6 +39,9 @@ def computing(k: ir.IRBuilder, a: ir.Value, x: ir.Value) -> Iterator[ir.Instruct
     vector = k.insert_element(ir.Constant(VECTOR, ir.Undefined), x, ir.Constant(INTEGER, 1))
     yield vector
     yield k.extract_element(vector, a)
+    difference = registers.Operation(k.block, "sub", (a, a), 'a "difference"')
+    k._insert(difference)
+    yield difference
 
 
 def in_memory(k: ir.IRBuilder, a: ir.Value, x: ir.Value) -> Iterator[ir.Instruction]:
@@ -79,8 +82,11 @@ def calling(k: ir.IRBuilder, a: ir.Value, x: ir.Value) -> Iterator[ir.Instructio
     alike = AsmCall(k.block, asm, [a], "results", ("convergent",))
     k._insert(alike)
     yield alike
-    assert set(vars(alike)) >= {name for name in vars(results) if "cached" not in name}
+    assert all(hasattr(alike, name) for name in vars(results) if "cached" not in name)
     yield from registers.members(k, results, range(3))
+    typed = TypedCall(k.block, plain, [a, there], "", ())
+    k._insert(typed)
+    yield typed
     yield k.asm(ir.FunctionType(ir.VoidType(), []), "bar.sync 0;", "~{memory}", [], True)
 
 

@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from nvbackend.builder.lower.text import text_of_module
 from nvbackend.builder.scopes import registers
-from nvbackend.builder.scopes.blocks import LiveBuilder
+from nvbackend.builder.scopes.blocks import _OPERATIONS, LiveBuilder
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.diagnostics.location import CallerChain
 
@@ -53,6 +53,8 @@ def test_they_are_those_of_llvmlite(make: Callable[[ir.Function], ir.IRBuilder])
     for mine, theirs in zip(one.entry_basic_block.instructions, other.entry_basic_block.instructions, strict=True):
         assert isinstance(mine, type(theirs))
         assert all(hasattr(mine, name) for name in vars(theirs) if "cached" not in name)
+        if isinstance(mine, ir.AllocaInstr):
+            assert repr(mine) == repr(theirs)
         assert (mine.type, mine.name, mine.opname) == (theirs.type, theirs.name, theirs.opname)
         assert [operand.name for operand in mine.operands] == [operand.name for operand in theirs.operands]
     assert [value.name for value in first] == [value.name for value in second]
@@ -135,3 +137,32 @@ def test_what_is_wrong_with_them_is_found() -> None:
     with pytest.raises(DiagnosticError) as caught:
         registers.loads(builder, [slot], "x")
     assert caught.value.diagnostics[0].rule_id == "attach.block"
+
+
+@pytest.mark.parametrize("method", [name for name in _OPERATIONS if not name.startswith("f")])
+def test_operations_are_those_of_llvmlite(method: str) -> None:
+    texts, shown = set(), set()
+    for make in (live, lambda of: ir.IRBuilder(of.entry_basic_block)):
+        made = function()
+        builder = make(made)
+        a = builder.extract_value(made.args[0], 1)
+        sum_ = getattr(builder, method)(a, getattr(builder, method)(a, ir.Constant(INTEGER, 3)), name="sum")
+        getattr(builder, method)(lhs=sum_, rhs=a, name="sum", flags=("nsw",))
+        sum_.flags.append("nsw")
+        shown.add(repr(sum_))
+        with pytest.raises(ValueError, match="same type"):
+            getattr(builder, method)(a, ir.Constant(FLOAT, 1.0))
+        texts.add(tuple(str(instr).partition(", !dbg")[0] for instr in made.entry_basic_block.instructions))
+    assert len(texts) == len(shown) == 1
+
+
+def test_operations_of_floats_are_those_of_llvmlite() -> None:
+    texts = set()
+    for make in (live, lambda of: ir.IRBuilder(of.entry_basic_block)):
+        made = function()
+        builder = make(made)
+        x = builder.extract_value(made.args[0], 0)
+        for method in ("fadd", "fsub", "fmul", "fdiv", "frem"):
+            x = getattr(builder, method)(getattr(builder, method)(x, x), x, flags=("fast",))
+        texts.add(tuple(str(instr).partition(", !dbg")[0] for instr in made.entry_basic_block.instructions))
+    assert len(texts) == 1
