@@ -6,6 +6,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from nvbackend.builder.kernel.again.code_names import Names
+
 
 class UnknownRead(Exception):
     """Something is read whose content cannot be compared; says what."""
@@ -28,8 +30,8 @@ class Visited:
         self.attributes: dict[str, None] = {}
         """The names that are sought in modules."""
         self.imports: dict[str, None] = {}
-        self.scopes: list[tuple[dict[str, Any], tuple[str, ...]]] = []
-        """Globals, and the names that are sought in them."""
+        self.scopes: dict[tuple[int, int], tuple[dict[str, Any], Names]] = {}
+        """Globals, and the names that are sought in them, by which objects these are."""
 
 
 class Content:

@@ -121,12 +121,13 @@ class Reads:
 class _Walk:
     """One look at everything: `content` is what was found, in the order in which it was."""
 
-    __slots__ = ("_by_name", "_reads", "_seen", "content", "kept", "named", "paths_are_names", "visited")
+    __slots__ = ("_by_name", "_of_library", "_reads", "_seen", "content", "kept", "named", "paths_are_names", "visited")
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
         self._seen: dict[int, int] = {}
         self._by_name = False
+        self._of_library: set[type] = set()
         self.content: list[object] = []
         self.kept: list[object] = []
         self.named: list[tuple[int, object]] = []
@@ -231,11 +232,14 @@ class _Walk:
     def _names(self, names: Names, module: dict[str, Any]) -> None:
         if type(module) is not dict:
             raise UnknownRead("globals that are not a dictionary")
+        scope = id(names), id(module)
+        if scope in self.visited.scopes:
+            return
         if names.unknown:
             raise UnknownRead(names.unknown)
         self._by_name |= names.by_name
         self.visited.attributes.update(names.attributes)
-        self.visited.scopes.append((module, names.globals))
+        self.visited.scopes[scope] = module, names
         for name in names.globals:
             if name in module:
                 self.value(module[name])
@@ -326,8 +330,9 @@ class _Walk:
             raise UnknownRead(f"whether class {cls.__qualname__} is of another: {error}") from None
 
     def _set_on_library(self, cls: type) -> None:
-        """Take down what a program may have set on a class of Python's library."""
-        if cls.__flags__ & HEAP_TYPE and not is_ours_by_name(cls):
+        """Take down, once, what a program may have set on a class of Python's library."""
+        if cls.__flags__ & HEAP_TYPE and cls not in self._of_library and not is_ours_by_name(cls):
+            self._of_library.add(cls)
             self.content += (cls.__name__, cls.__qualname__)
             for name, member in set_on_library(cls):
                 self.content.append(name)

@@ -211,9 +211,9 @@ def _scopes(looks: Iterable[Visited]) -> Iterable[tuple[dict[str, Any], Iterable
         for value in visited.objects:
             if type(value) is types.FunctionType:
                 seek(value.__globals__, ["__name__"])
-        for scope, names in visited.scopes:
-            seek(scope, ["__builtins__", *names])
-            seek(builtins_of(scope), [name for name in names if name not in scope])
+        for scope, names in visited.scopes.values():
+            seek(scope, ["__builtins__", *names.globals])
+            seek(builtins_of(scope), [name for name in names.globals if name not in scope])
     return sought.values()
 
 
