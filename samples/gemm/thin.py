@@ -14,7 +14,8 @@ from nvbackend import f16, f32, i32
 from nvbackend.layout import Layout
 
 WARPGROUP_ROWS, TILE_K = 64, 64
-PRODUCER_REGISTERS, REGISTERS = 40, {1: 200, 2: 96}
+PRODUCER_REGISTERS, REGISTERS = 56, 200
+"""Registers of a thread of the producer, which adds sums of a cluster too, and of the consumers."""
 STORED = 4
 """Neighbours of a row of C that a thread stores. A column of the sums has so many elements more: no bank conflicts."""
 
@@ -78,7 +79,7 @@ def thin(
             k.tma.load(stage.b, b, (column, step * TILE_K), stage.full)
             k.tma.load(stage.a, a, (row, step * TILE_K), stage.full)
 
-    with k.consumers(registers=REGISTERS[consumers]) as warpgroup:
+    with k.consumers(registers=REGISTERS) as warpgroup:
         acc = mma.accumulator()
         acc.clear()
         with mine(), ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
