@@ -294,7 +294,7 @@ def _lower_intrinsic(
         result = ir.VectorType(result.elements[0], len(result.elements))
     types = [argument.type for argument in arguments]
     function = declare(builder.module, lowering.name, result, types)
-    if all(given is taken or given == taken for given, taken in zip(types, function.function_type.args, strict=True)):
+    if all(kind is taken or kind == taken for kind, taken in zip(types, function.function_type.args, strict=True)):
         return _unpack(builder, row, _called(builder, TypedCall, function, arguments, name, row))
     return _unpack(builder, row, builder.call(function, arguments, name=name, attrs=_attributes(row)))
 

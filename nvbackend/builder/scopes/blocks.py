@@ -124,7 +124,7 @@ def _function_of(parent: object) -> ir.Function | None:
 
 
 def foreign_owner(own: ir.Function, values: Iterable[ir.Value]) -> ir.Function | None:
-    """The first function other than `own` that one of `values` belongs to; None where there is none."""
+    """The first function other than `own` that one of `values` belongs to; None if all are of it, or of no function."""
     for parent in dict.fromkeys([getattr(value, "parent", None) for value in values]):  # most are of one block
         owner = _function_of(parent)
         if owner is not None and owner is not own:

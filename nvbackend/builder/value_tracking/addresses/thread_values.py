@@ -64,12 +64,12 @@ class ThreadValues:
         """The integers that a block defines, by what operands call them."""
         if self._by_block is None:
             self._by_block = {block.name: block for block in self._function.blocks}
-        found = self._found.get(name)
-        if found is None:
+        values = self._found.get(name)
+        if values is None:
             block = self._by_block.get(name)
-            found = {} if block is None else {value.get_reference(): value for value in _integers(block.instructions)}
-            self._found[name] = found
-        return found
+            values = {} if block is None else {value.get_reference(): value for value in _integers(block.instructions)}
+            self._found[name] = values
+        return values
 
     @cached_property
     def _values(self) -> dict[str, ir.Value]:
