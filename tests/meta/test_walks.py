@@ -9,11 +9,11 @@ import pytest
 from tests.support.process import python_output
 
 MOST = {
-    "an operand of accumulate to the asm text": 8,
+    "an operand of accumulate to the asm text": 9,
     "the row of an mma through emit": 6,
     "the row of a TMA load through emit": 6,
     "a request through select": 2,
-    "the source of a TMA load": 5,
+    "the source of a TMA load": 6,
 }
 CROSSED = {
     "an operand of accumulate to the asm text": {"builder/core/memory.py", "builder/lower/lowering.py"},
