@@ -1,6 +1,6 @@
 """GEMMs of the shapes that people run, each by the kernel that the model chooses, against cuBLAS, in turns in one run.
 
-    PYTHONPATH=. python -m benchmarks.gemm_shapes [--rounds N] [--all | --tuned] [--most N] [SIZE ...]   SIZE is MxNxK
+    PYTHONPATH=. python -m benchmarks.gemm_shapes [--rounds N] [--all | --tuned] [--most N] [--few | MxNxK ...]
 
 Both launch from a CUDA graph, so that no host time counts, over so many sets of matrices that none stays in L2. A
 ratio is cuBLAS's time over ours. Needs a Hopper GPU and PyTorch (whose f16 `matmul` is cuBLAS).
@@ -8,7 +8,7 @@ ratio is cuBLAS's time over ours. Needs a Hopper GPU and PyTorch (whose f16 `mat
 With `--all`, every candidate is measured, and the best ones are printed: what the model's rates come from. A star marks
 the model's choice. With `--tuned` they are measured as well, and a line for each shape has the model's choice beside
 the best candidate: what the choice loses, its place among all, what the model says that it takes, and how far that is
-off. `--most N` leaves out all but the model's first N.
+off. `--most N` leaves out all but the model's first N. `--few` takes shapes with few rows of A, as in decoding.
 """
 
 from __future__ import annotations
@@ -39,6 +39,10 @@ SIZES = (
     "16x8192x8192",
     "5000x3000x2000",
 )
+FEW_ROWS = tuple(
+    f"{m}x{n}x{k}" for n, k in ((4096, 4096), (14336, 4096), (4096, 14336), (8192, 8192)) for m in (1, 16, 64, 128)
+)
+"""Shapes of decoding: a row of A for each token."""
 SHOWN = 5
 """Candidates that `--all` prints for each shape."""
 
@@ -148,7 +152,10 @@ def main() -> int:
     which.add_argument("--tuned", action="store_true", help="the same, with the model's choice beside the best one")
     arguments.add_argument("--most", type=positive, metavar="N", help="of those only the N that the model has first")
     arguments.add_argument("--jobs", type=positive, default=JOBS, metavar="N", help="processes that compile them")
+    arguments.add_argument("--few", action="store_true", help="shapes with few rows of A")
     chosen = arguments.parse_args()
+    if chosen.few:
+        chosen.sizes = FEW_ROWS
     every = chosen.all or chosen.tuned
     said = {size: candidates(*extents(size)) for size in chosen.sizes}
     taken = {size: list(islice(ranked, chosen.most if every else 1)) for size, ranked in said.items()}
