@@ -74,7 +74,6 @@ class FunctionDefinition(ByName):
         self._function = function
         self.name: str = called
         self.inline = inline
-        self._known: Declared | None = None
 
     def _made_of(self) -> tuple[Any, ...]:
         return self._function, self.inline, self.name
@@ -84,8 +83,8 @@ class FunctionDefinition(ByName):
         core = self._core(k)
         core.check_live()
         self._check_cycle(core)
-        wanted = self._declared()
-        passed, constants = self._bound(args, kwargs)
+        wanted = self._declared(core)
+        passed, constants = self._bound(wanted, args, kwargs)
         arguments = {
             name: check_argument(core, self.name, name, kind, passed[name]) for name, kind in wanted.parameters.items()
         }
@@ -157,15 +156,20 @@ class FunctionDefinition(ByName):
             if entered.definition is self:
                 RECURSION.fail(function=self.name, cycle=" -> ".join([*names[index:], self.name]))
 
-    def _declared(self) -> Declared:
-        """What it takes and returns; annotations are read at the first call, when all of their names are known."""
-        if self._known is None:
-            self._known = declared(self._function, self.name, inline=self.inline)
-        return self._known
+    def _declared(self, core: Core) -> Declared:
+        """What it takes and returns; annotations are read at the first call, when all of their names are known.
 
-    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        It is kept with what is built, not here: a kernel that calls this reads it, and it stays the same.
+        """
+        known = core.functions.declared
+        if id(self) not in known:
+            known[id(self)] = self, declared(self._function, self.name, inline=self.inline)
+        return cast("Declared", known[id(self)][1])
+
+    def _bound(
+        self, wanted: Declared, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """The arguments and the constants of a call, by name (function.call)."""
-        wanted = self._declared()
         try:
             bound = inspect.signature(self._function).bind(None, *args, **kwargs)
         except TypeError as error:

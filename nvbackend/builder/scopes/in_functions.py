@@ -68,6 +68,8 @@ class Functions:
     """The called functions of the module."""
     calls: list[Call] = field(default_factory=list)
     """The calls of this function, whose bodies are expanded."""
+    declared: dict[int, tuple[object, object]] = field(default_factory=dict)
+    """Each device function that was called, with what it takes and returns, by its identity."""
 
 
 def called_function(functions: Sequence[Entered]) -> Entered | None:

@@ -156,6 +156,26 @@ def test_constants_options_and_targets_are_compared(runs: Runs, compiled: Compil
     assert runs.count == len(asked) + 3
 
 
+@pytest.mark.parametrize("options", ["", "inline=False"])
+def test_a_kernel_that_calls_device_functions_is_kept(options: str, runs: Runs, compiled: Compile) -> None:
+    text = (
+        f"""
+@nvb.function({options})
+def scaled(k, x: nvb.f32) -> nvb.f32:
+    return x * FACTOR
+FACTOR = 2.0
+"""
+        + BODY
+        + "scaled(k, out[0])"
+    )
+    before = in_module(text)
+    first = compiled(before)
+    assert compiled(before).ptx == first.ptx
+    assert compiled(in_module(text)).ptx == first.ptx
+    assert runs.count == 1
+    assert compiled(in_module(text.replace("2.0", "3.0"))).ptx != first.ptx
+
+
 def test_what_comes_from_disk_is_the_kernel(runs: Runs, compiled: Compile) -> None:
     built = compiled(in_module(CONSTANT), assemble=True)
     found = compiled(in_module(CONSTANT), assemble=True)
