@@ -7,16 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import nvbackend as nvb
-from samples.turns import turns_for
+from samples.turns import rounds_for, turns_for
 
 __all__ = ["graph_of", "microseconds", "turns_for"]
-
-LEAST = 16
-"""Launches of a graph: what one graph after another costs counts little then."""
-
-
-def _launches(turns: int) -> int:
-    return -(-LEAST // turns) * turns
 
 
 def graph_of(turns: int, launch: Callable[[int, Any], object]) -> Any:
@@ -27,7 +20,7 @@ def graph_of(turns: int, launch: Callable[[int, Any], object]) -> Any:
     launch(0, torch.cuda.current_stream())  # what libraries allocate at the first call cannot be captured
     torch.cuda.synchronize()
     with torch.cuda.graph(graph, stream=stream):
-        for launched in range(_launches(turns)):
+        for launched in range(rounds_for(turns) * turns):
             launch(launched % turns, stream)
     return graph
 
@@ -38,4 +31,6 @@ def microseconds(graphs: Mapping[str, Any], turns: int, rounds: int) -> dict[str
 
     ways = {name: graph.replay for name, graph in graphs.items()}
     timings = nvb.runtime.time_launches(ways, rounds=rounds, repeats=2, warmup=8, stream=torch.cuda.current_stream())
-    return {name: statistics.median(timing.samples) * 1e3 / _launches(turns) for name, timing in timings.items()}
+    return {
+        name: statistics.median(timing.samples) * 1e3 / (rounds_for(turns) * turns) for name, timing in timings.items()
+    }

@@ -19,7 +19,7 @@ from typing import Any
 import nvbackend as nvb
 from samples.problem import Problem
 from samples.program import largest_error
-from samples.turns import BEYOND_L2, MOST, turns_for
+from samples.turns import BEYOND_L2, MOST, rounds_for, turns_for
 
 ROUNDS, REPEATS, WARMUP = 14, 2, 6
 SHOWN = 8
@@ -87,10 +87,11 @@ class Operands:
         return [tuple(map(on_the_gpu, arrays)) for _ in range(turns)]
 
     def prepare(self, candidate: Candidate, loaded: nvb.runtime.LoadedKernel) -> list[nvb.runtime.PreparedLaunch]:
-        """A launch over each set, with outputs that are wrong before."""
+        """A launch over each set, again and again, with outputs that are wrong before."""
         for *_, output in self.sets:
             output.copy_to_device(self.problem.output)
-        return [candidate.prepare(loaded, arrays, self.stream) for arrays in self.sets]
+        launches = [candidate.prepare(loaded, arrays, self.stream) for arrays in self.sets]
+        return launches * rounds_for(len(launches)) if self.stream else launches
 
     def are_right(self) -> bool:
         """Whether the output of every set is NumPy's."""
