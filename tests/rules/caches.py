@@ -19,6 +19,13 @@ def more_than_the_whole(k, out: nvb.Pointer[u8]):
     k.cache.policy_of_range(out, 128, 256, "L2::evict_last")  # keeps
 
 
+@kernel("cache.policy-fraction")
+def percent(k, x: nvb.Pointer[u8]):
+    policy = k.cache.policy("L2::evict_last", fraction=50)  # breaks
+    policy = k.cache.policy("L2::evict_last", fraction=0.5)  # keeps
+    x[0] = x.load(1, cache_policy=policy)[0]
+
+
 @kernel("cache.cleared", "sm_100a")
 def twelve_bytes(k):
     memory = k.shared(u8, 64)

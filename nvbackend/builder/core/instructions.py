@@ -103,7 +103,7 @@ def _registers(k: Core, row: Row, name: str, values: Register | Sequence[Registe
     operand = None if isinstance(values, ir.Value) else row._by_name.get(name)
     if operand is None or operand.role is Role.IMMEDIATE:
         return values  # `emit` refuses what the row does not have
-    if isinstance(values, (list, tuple, Sequence)):
+    if isinstance(values, (list, tuple, Sequence)) and not isinstance(values, str):
         return [_register(k, row, operand, value) for value in values]
     return _register(k, row, operand, values)
 

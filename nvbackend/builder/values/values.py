@@ -336,6 +336,8 @@ def _instead(operand: object) -> str:
         return operand.advice
     if inspect.ismethod(operand):
         return f"call it: {operand.__name__}(...)"
+    if isinstance(operand, str) and "evict" in operand:
+        return f'pass the policy that it names: k.cache.policy("L2::{operand.rpartition(":")[2]}")'
     if isinstance(operand, slice):
         count = "count"
         if isinstance(operand.start or 0, int) and isinstance(operand.stop, int):

@@ -42,6 +42,13 @@ POLICY = Rule(
     why="Only the chip knows what its bits mean; where ptxas sees a 0 it ends with an internal error (C7907).",
     reference="PTX ISA 9.7.9 (createpolicy; ld, cache-policy); ptxas 12.9 and 13.5",
 )
+POLICY_FRACTION = Rule(
+    id="cache.policy-fraction",
+    message="a policy for a fraction of {given} of the accesses: it must be more than 0 and at most 1",
+    fix="count in parts of 1: 0.5 is every second access, and without fraction= all have the policy",
+    why="ptxas refuses it where it sees the number; in a register it is another policy without a word.",
+    reference="PTX ISA 9.7.9 (createpolicy), fraction; ptxas 13.5",
+)
 _POLICY, _POLICY_AT = 1, 60
 """What is in the highest bits of a policy (the constants of CUTLASS, cute::TMA::CacheHintSm90)."""
 CLEARED = Rule(
@@ -129,6 +136,12 @@ def check_policy(number: int) -> None:
     """Raises cache.policy for a number that no createpolicy gives."""
     if number >> _POLICY_AT != _POLICY:
         POLICY.fail(given=hex(number) if number > 0 else number, problem="no createpolicy gives it")
+
+
+def check_policy_fraction(fraction: float) -> None:
+    """Raises cache.policy-fraction unless a policy can be for this `fraction` of the accesses."""
+    if not 0 < fraction <= 1:
+        POLICY_FRACTION.fail(given=fraction)
 
 
 def check_policy_type(element: ElementType) -> None:

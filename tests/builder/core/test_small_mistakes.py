@@ -55,6 +55,26 @@ MISTAKES: dict[str, tuple[str, str, Any]] = {
     "an s32 as a policy": ("cache.policy", "an s32 is not", lambda k, p, n, x: p.load(cache_policy=n)),
     "an s32 of a store": ("cache.policy", "an s32 is not", lambda k, p, n, x: p.store(n.to(u32), cache_policy=n)),
     "a bulk copy": ("cache.policy", "0x7 is not", lambda k, p, n, x: k.bulk.prefetch(x, 16, cache_policy=7)),
+    "a policy's name": (
+        "value.kind",
+        """'evict_first' cannot be used as a value of u64""",
+        lambda k, p, n, x: p.load(cache_policy="evict_first"),
+    ),
+    "a policy's name of a bulk copy": (
+        "value.kind",
+        'k.cache.policy("L2::evict_last")',
+        lambda k, p, n, x: k.bulk.prefetch(x, 16, cache_policy="L2::evict_last"),
+    ),
+    "a policy of no access": (
+        "cache.policy-fraction",
+        "a fraction of 0.0 of",
+        lambda k, p, n, x: k.cache.policy("L2::evict_first", fraction=0.0),
+    ),
+    "a policy in percent": (
+        "cache.policy-fraction",
+        "count in parts of 1",
+        lambda k, p, n, x: k.cache.policy("L2::evict_first", fraction=50),
+    ),
     "a table of 9 bits": ("value.constant", "0xAA", lambda k, p, n, x: k.integer.lop3(1, 2, 3, 0x1EA)),
     "rounded to itself": (
         "value.operation",

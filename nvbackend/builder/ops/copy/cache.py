@@ -5,9 +5,11 @@ from __future__ import annotations
 from nvbackend.builder.core.instructions import issue, result
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
-from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value
+from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import cache_control
+from nvbackend.intrinsics.row.types import f32
+from nvbackend.isel.operands.memory import check_policy_fraction
 from nvbackend.isel.target.target import variant
 
 
@@ -22,11 +24,15 @@ class CacheControl(Noun):
         """createpolicy.fractional: a cache policy (u64): `primary` for a `fraction` of the accesses.
 
         Priorities are L2::evict_last, L2::evict_normal, L2::evict_first, L2::evict_unchanged; the rest of the accesses
-        get `secondary`, L2::evict_unchanged or L2::evict_first.
+        get `secondary`, L2::evict_unchanged or L2::evict_first. Raises cache.policy-fraction, instruction.variant.
         """
         row = variant(
             "createpolicy", cache_control.policy_fractional, primary, secondary, fraction=fraction is not None
         )
+        if fraction is not None:
+            fraction = as_value(self._k, fraction, f32)
+            if fraction.constant is not None and not self._k.execution.is_unreached():
+                check_policy_fraction(fraction.constant)
         return result(self._k, row, fraction=fraction)
 
     def prefetch(self, address: Address | Value, level: str = "L2", *, space: str | None = None) -> None:
