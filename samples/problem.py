@@ -83,14 +83,15 @@ def main(
     chosen = arguments.parse_args(words)
     if len(chosen.size) not in (0, len(on_the_gpu)):
         arguments.error(f"{sizes} are {len(on_the_gpu)} numbers, not {len(chosen.size)}")
-    for extent, unit in zip(chosen.size, multiples or [1] * len(chosen.size), strict=False):
+    names = sizes.replace(" and ", ", ").split(", ")
+    for name, extent, unit in zip(names, chosen.size, multiples or [1] * len(chosen.size), strict=False):
         if extent < 1 or extent % unit:
-            arguments.error(f"of {sizes}, {extent} should be a positive multiple of {unit}")
+            needed = "number" if unit == 1 else f"multiple of {unit}"
+            arguments.error(f"{name} = {extent} is not a positive {needed}")
 
     form = [chosen.form] if forms else []
-    if tune is not None and chosen.tune:
-        how = {"most": chosen.most, "jobs": chosen.jobs, "device": "simulator" if chosen.simulate else None}
-        return _measured(tune, *form, *(chosen.size or on_the_gpu), **how)
+    if tune is not None and _is_to_measure(arguments, chosen):
+        return _measured(tune, *form, *(chosen.size or on_the_gpu), most=chosen.most, jobs=chosen.jobs)
     kernel = make(*form, *in_the_simulator).kernel
     target, reason = (None, "--simulate asks for it") if chosen.simulate else target_here(kernel)
     size = chosen.size or (on_the_gpu if reason is None else in_the_simulator)
@@ -125,8 +126,21 @@ def _add_tuning(arguments: argparse.ArgumentParser) -> None:
     measuring.add_argument("--jobs", type=positive, metavar="N", help="compile in so many processes")
 
 
+def _is_to_measure(arguments: argparse.ArgumentParser, chosen: argparse.Namespace) -> bool:
+    """Whether `--tune` is there. Ends the program where what does not go with it is, or what goes with it alone."""
+    if chosen.tune and chosen.simulate:
+        arguments.error("--tune measures on a GPU, and the simulator has no time to measure: leave one of them out")
+    if not chosen.tune and (chosen.most or chosen.jobs):
+        arguments.error("--most and --jobs are for --tune, which is not there")
+    return bool(chosen.tune)
+
+
 def _measured(tune: Callable[..., int], *problem: Any, **how: Any) -> int:
     """The status of `tune`, 1 where it cannot measure, with the reason on standard error."""
+    if (reason := nvb.runtime.no_gpu_reason()) is not None:
+        fix = "run it on a machine with a GPU, or leave --tune out"
+        print(f"error: --tune measures on a GPU: {reason}\n  fix: {fix}", file=sys.stderr)
+        return 1
     try:
         return tune(*problem, **how)
     except nvb.DiagnosticError as error:

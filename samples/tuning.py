@@ -43,7 +43,6 @@ class How:
 
     most: int | None = None
     jobs: int = JOBS
-    device: str | None = None
 
     @classmethod
     def asked(cls, **how: Any) -> How:
@@ -132,7 +131,6 @@ def tune(what: str, candidates: Mapping[str, Candidate], make: Callable[[], Prob
             repeats=REPEATS,
             warmup=WARMUP,
             stream=operands.stream,
-            device=how.device,
         )
     left_out = f", the first of {len(candidates)}" if len(taken) < len(candidates) else ""
     when = "measured now" if tuned.measured else "as measured before"

@@ -10,7 +10,6 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend.runtime import Timing
-from nvbackend.tuning import tune as measuring
 from samples import tuning, turns
 from samples.attention import __main__ as attention
 from samples.attention.choice import candidates as candidates_of_attention
@@ -169,20 +168,40 @@ def test_sets_of_operands_are_beyond_l2_or_many(size, count):
 
 
 def test_without_a_gpu_the_reason_is_said(monkeypatch):
-    monkeypatch.setattr(nvb.runtime, "gpu_available", lambda: False)
-    monkeypatch.setattr(measuring, "no_gpu_reason", lambda: "there is no CUDA driver")
+    monkeypatch.setattr(nvb.runtime, "no_gpu_reason", lambda: "there is no CUDA driver")
     done = run_here(PROGRAM, "f16", "200", "256", "256", "--tune")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(
-        "error[call.argument]: tune: there is no GPU to measure on: there is no CUDA driver\n"
+    assert done.stderr == (
+        "error: --tune measures on a GPU: there is no CUDA driver\n"
+        "  fix: run it on a machine with a GPU, or leave --tune out\n"
     )
-    assert "Traceback" not in done.stderr
 
 
 def test_the_simulator_has_no_time():
     done = run_here(PROGRAM, "f16", "200", "256", "256", "--tune", "--simulate")
-    assert done.returncode == 1
-    assert "error[call.argument]: tune: the simulator has no time to measure" in done.stderr
+    assert done.returncode == 2
+    assert "--tune measures on a GPU, and the simulator has no time to measure: leave one of them out" in done.stderr
+
+
+@pytest.mark.parametrize("word", ["--most", "--jobs"])
+def test_what_is_for_measuring_alone_is_refused_without_it(word):
+    done = run_here(PROGRAM, "200", "256", "256", word, "3")
+    assert done.returncode == 2
+    assert "--most and --jobs are for --tune, which is not there" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        (("0", "256", "256"), "M = 0 is not a positive number"),
+        (("200", "-16", "256"), "N = -16 is not a positive multiple of 16"),
+        (("200", "256", "77"), "K = 77 is not a positive multiple of 16"),
+    ],
+)
+def test_a_size_that_the_sample_does_not_take_is_named(size, said):
+    done = run_here(PROGRAM, *size)
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"error: {said}\n")
 
 
 @pytest.mark.parametrize("words", [("--most", "0"), ("--jobs", "-1"), ("--most", "few")])
