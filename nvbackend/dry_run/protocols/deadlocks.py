@@ -12,7 +12,7 @@ from nvbackend.dry_run.findings import ACCOUNTING, DEADLOCK, INVERTED, Notes
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.words import counted, in_rounds, instruction, line, listed, warps
-from nvbackend.dry_run.protocols.left_out import Astray, of_turns, turn_left_out
+from nvbackend.dry_run.protocols.left_out import Astray, cause_in_turns
 from nvbackend.dry_run.protocols.overruns import (
     arrivals_beside,
     as_many_rounds,
@@ -231,13 +231,13 @@ class Deadlocks:
         ordered = sorted(mbarriers, key=_first_to_tell)
         if any(self._repeated(barrier) for _, barrier in ordered):
             return
-        turn = turn_left_out([(one, at) for one in waiting for at in self._barriers(one)])
-        step, barrier = turn or ordered[0]
+        waits = [(one, at) for one in waiting for at in self._barriers(one)]
+        (step, barrier), fix = cause_in_turns(waits, _first_to_tell) or (ordered[0], "")
         if self._passed_by(step, barrier):
             return
         by_parity, wanted = _wanted(step)
         others = [other for other in waiting if other is not step]
-        fix = of_turns(step) if turn else self._arrive(step, barrier, wanted if by_parity else -1)
+        fix = fix or self._arrive(step, barrier, wanted if by_parity else -1)
         self._deadlock(DEADLOCK, step, barrier, others, fix)
 
     def _deadlock(self, class_: int, step: Step, barrier: Mbarrier, others: Sequence[Step], fix: str) -> None:

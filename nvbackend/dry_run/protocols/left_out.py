@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import Any
 
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ACCOUNTING
@@ -19,6 +20,8 @@ from nvbackend.isel.machine import facts
 _Line = int
 """An instruction, by its id."""
 _Warp = tuple[int, int]
+_Wait = tuple[Step, Mbarrier]
+"""A step that waits, and where."""
 
 
 class LeftOut:
@@ -206,26 +209,30 @@ class Astray:
         )  # fmt: skip
 
 
-def turn_left_out(waits: Iterable[tuple[Step, Mbarrier]]) -> tuple[Step, Mbarrier] | None:
-    """A ping-pong consumer's wait for its turn, where all that wait beside it are such ones and single threads.
+def cause_in_turns(waits: Sequence[_Wait], order: Callable[[_Wait], Any]) -> tuple[_Wait, str] | None:
+    """Where consumers of a ring wait for their turns, the wait that is the cause, and what ends it, if that is known.
 
-    So no consumer is in its turn: the one before has not taken it.
+    Where none of the consumers is in its turn, the one before has not taken it. Else it is the first by `order` of the
+    waits for stages; None where there are no such ones.
     """
-    first: tuple[Step, Mbarrier] | None = None
-    for step, barrier in waits:
-        if facts.TURN in step.instr.facts:
-            first = first if first is not None and first[1].phase <= barrier.phase else (step, barrier)
-        elif step.lanes.bit_count() > 1:
-            return None
-    return first
+    others = [pair for pair in waits if facts.TURN not in pair[0].instr.facts]
+    if len(others) == len(waits):
+        return None
+    if all(step.lanes.bit_count() == 1 for step, _ in others):
+        pair = min((pair for pair in waits if pair not in others), key=lambda pair: pair[1].phase)
+        return pair, _OF_TURNS.format(line=line(pair[0].instr))
+    pair = min(others, key=order)
+    return pair, _OF_UNRELEASED if pair[0].lanes.bit_count() == 1 else ""
 
 
-def of_turns(step: Step) -> str:
-    """What makes the turn come that a step waits for."""
-    return (
-        f"let the consumer before take its turn too, as in {line(step.instr)}: turns go round, and one that has no "
-        "tile takes an empty turn, `with ring.turn(warpgroup): pass`"
-    )
+_OF_TURNS = (
+    "let the consumer before take its turn too, as in {line}: turns go round, and one that has no "
+    "tile takes an empty turn, `with ring.turn(warpgroup): pass`"
+)
+_OF_UNRELEASED = (
+    "let each consumer give back the last stage of a turn before its next turn, k.wgmma.wait_group(0) and "
+    "ring.release(), and put all steps of a tile in one turn"
+)
 
 
 def _total(several: Iterable[Arrival]) -> int:

@@ -35,6 +35,8 @@ def _tiles(*launches: tuple[int, int, int]):
     releases_in_the_next_turn=Mistake("undrained", "release() begins the next turn, in another place of the ring."),
     skips_a_turn=Mistake("undrained", "The first consumer leaves out its second tile."),
     first_has_no_tile=Mistake("undrained", "The second consumer has all tiles, and the first takes no turn."),
+    a_turn_a_step=Mistake("undrained", "Each step is a turn, and its stage is not given back before the next one."),
+    two_turns_a_tile=Mistake("undrained", "The last step is a turn, and the stage before is still held."),
     leaves_a_step=Mistake("undrained", "The second consumer drains a step less than is filled."),
 )
 @nvb.kernel("sm_90a", threads=384, min_ctas=1)
@@ -63,6 +65,14 @@ def tiles_in_turns(k, a: MATRIX, b: MATRIX, c: OUT, tiles: COUNT, steps: COUNT, 
             less = k.select(warpgroup == 1, 1, 0) if wrong("leaves_a_step") else 0
             if wrong("empty_turns"):
                 less = k.select(warpgroup == 1, 0, steps)
+            if wrong("a_turn_a_step"):
+                with k.range(steps - 1), ring.turn(warpgroup):
+                    _multiply(k, wrong, mma, ring, acc)
+                less = steps - 1
+            if wrong("two_turns_a_tile"):
+                with ring.turn(warpgroup), k.range(steps - 1):
+                    _multiply(k, wrong, mma, ring, acc)
+                less = steps - 1
             with ring.turn(warpgroup):
                 if wrong("releases_in_the_next_turn"):
                     ring.release()
