@@ -96,6 +96,10 @@ class Region:
         return f"the {self.kind} block at {self.location}" if self.location else f"a {self.kind} block"
 
 
+LOOPS = ("range", "loop")
+"""The kinds of regions that run more than once."""
+
+
 class Storage:
     """Stack slots, one a register. The builder keeps the registers it knows and writes slots where blocks end."""
 

@@ -10,7 +10,7 @@ from nvbackend.builder.core.instructions import mbarrier_address
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.variables import Variable
 from nvbackend.builder.ops.function import FunctionBuilder
-from nvbackend.builder.scopes.blocks import with_block
+from nvbackend.builder.scopes.blocks import LOOPS, with_block
 from nvbackend.builder.tiles import ring_rules
 from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.tiles.stage_uses import multiply_in_flight
@@ -93,7 +93,7 @@ class Ring(KnownAttributes, Generic[Tile]):
         elif not self._by_threads:
             self._full = k.mbarrier.array(stages, 1, name="full")
             self._done = k.var(0, s32, name="done")
-        self._turns = Turns(k, consumers) if pingpong and consumers is not None else None
+        self._turns = Turns(k, roles, consumers) if pingpong and consumers is not None else None
         self._drained_from = 0
         """How many instructions there were where the last drain began."""
 
@@ -331,7 +331,7 @@ class Ring(KnownAttributes, Generic[Tile]):
         The stage is given back at the end of the last of `rounds` rounds, of which the first multiplies it.
         """
         k = self._k.core
-        if k.attached or not any(region.kind in _LOOPS for region in k.regions):
+        if k.attached or not any(region.kind in LOOPS for region in k.regions):
             return
         places = [k.places.of_address(tile.first.bytes.ir) for tile in self._tiles.values()]
         instructions = list(k.machine.instructions())[self._drained_from :]
@@ -351,8 +351,6 @@ _GIVEN_BACK = (
     ("ring.drain(in_flight=1)", "the stage before", "let the wait in the block leave at most one group in flight"),
 )
 """By how many groups stay in flight: the call, what it gives back, and what to do where that is still read."""
-_LOOPS = ("range", "loop")
-"""The kinds of blocks that run more than once."""
 
 
 def _synchronises(said: Semantics) -> bool:

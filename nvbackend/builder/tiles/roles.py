@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nvbackend.builder.ops.function import FunctionBuilder
-from nvbackend.builder.scopes.blocks import with_block
+from nvbackend.builder.scopes.blocks import LOOPS, Region, with_block
 from nvbackend.builder.tiles import ring_rules
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
@@ -22,6 +22,7 @@ class Roles:
         self._consumer: Value | None = None
         self.consuming: int | None = None
         """How many consumer warpgroups the open consumers block has."""
+        self._block: Region | None = None
         self._producer_registers: int | None = None
         """What the last producer block left its warpgroup."""
 
@@ -43,16 +44,22 @@ class Roles:
         with self._k.else_():
             self._check_registers(registers, consumers)
             self._k.setmaxnreg.inc(registers)
-            self.consuming = consumers
+            self.consuming, self._block = consumers, self._k.core.regions[-1]
             try:
                 self._consumer = self._k.warpgroup_id() - 1
                 yield self._consumer
             finally:
-                self.consuming = self._consumer = None
+                self.consuming = self._consumer = self._block = None
 
     def warpgroups(self, warpgroup: Operand) -> int | None:
         """How many warpgroups run a consumers block, where `warpgroup` is the number that the block yields."""
         return self.consuming if warpgroup is self._consumer else None
+
+    def all_consume(self) -> bool:
+        """Whether every consumer comes to this line of a consumers block, as often as it makes rounds of loops."""
+        regions = self._k.core.regions
+        inside = regions[regions.index(self._block) + 1 :] if self._block in regions else None
+        return inside is not None and all(region.kind in LOOPS for region in inside)
 
     def _check_registers(self, registers: int, consumers: int) -> None:
         """The pool is what the CTA has at launch: an equal share of the register file for each thread.

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from nvbackend.builder.scopes.blocks import Region
-
-_LOOPS = ("range", "loop")
-"""The kinds of blocks that run more than once."""
+from nvbackend.builder.scopes.blocks import LOOPS, Region
 
 
 class CertainlyWritten:
@@ -35,7 +32,7 @@ class CertainlyWritten:
             while tuple(regions[: len(around)]) != around and _certainly_runs(around[-1]):
                 around = around[:-1]
             if tuple(regions[: len(around)]) == around:
-                self._relied_on.update(each for each in regions[len(around) :] if each.kind in _LOOPS)
+                self._relied_on.update(each for each in regions[len(around) :] if each.kind in LOOPS)
                 return True
         return False
 

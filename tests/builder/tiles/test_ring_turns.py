@@ -205,6 +205,20 @@ def twice(made, warpgroup):
         yield
 
 
+def of_all(number):
+    """All consumers take turns by the number that this makes of theirs."""
+
+    def make(k):
+        made = ring(k)
+        k.mbarrier.ready()
+        with k.producer(40):
+            pass
+        with k.consumers(232) as warpgroup, k.range(3), made.turn(number(k, warpgroup)), made.drain():
+            pass
+
+    return make
+
+
 def by_the_producer(k):
     made = ring(k)
     k.mbarrier.ready()
@@ -255,11 +269,34 @@ WRONG = {
     "no consumers": (lambda k: ring(k, None), "pipeline.turn", "k.pipeline(stages, 2, pingpong=True"),
     "a number too large": (lambda k: drained(k, lambda one, _: one.turn(2)), "pipeline.turn", "numbered 0 to 1"),
     "a number below 0": (lambda k: drained(k, lambda one, _: one.turn(-1)), "pipeline.turn", "ring.turn(-1)"),
+    "the same number for all": (of_all(lambda *_: 0), "pipeline.turn", "two consumers, warpgroups 1 and 2"),
+    "one that both have": (of_all(lambda _, one: one // 2), "pipeline.turn", "ring.turn(0) is the turn of two"),
+    "the number of the warpgroup": (of_all(lambda k, _: k.warpgroup_id()), "pipeline.turn", "ring.turn(2) of warpgr"),
+    "one less": (of_all(lambda _, one: one - 1), "pipeline.turn", "ring.turn(-1) of warpgroup 1 is of no consumer"),
     "by the producer": (by_the_producer, "pipeline.role", "ring.turn() is for all threads of a consumer warpgroup"),
     "before the barriers are ready": (before_ready, "pipeline.not-ready", "ring.turn()"),
     "left early": (left_early, "pipeline.left", "leaves the ring.turn() block"),
     "a misspelt option": (lambda k: k.pipeline(2, 2, pingpog=True, a=16), "pipeline.bytes", "mean pingpong=True"),
 }
+
+
+@pytest.mark.parametrize("number", [lambda _, one: 1 - one, lambda k, one: k.select(one == 0, 1, 0)])
+def test_consumers_may_be_numbered_another_way(number):
+    of_all(number)(builder())
+
+
+def test_numbers_of_branches_are_not_compared():
+    """Which consumer comes to a line is only known there."""
+    k = builder(parameters=[nvb.Parameter("first", nvb.Pointer(i32))])
+    made, first = ring(k), k.arguments[0]
+    k.mbarrier.ready()
+    with k.producer(40):
+        pass
+    with k.consumers(232) as warpgroup:
+        with k.if_(first[warpgroup] == 1), made.turn(0), made.drain():
+            pass
+        with k.else_(), made.turn(1), made.drain():
+            pass
 
 
 @pytest.mark.parametrize("name", WRONG)
