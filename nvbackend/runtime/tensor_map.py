@@ -40,7 +40,7 @@ RANK = Rule(
 EXTENT = Rule(
     id="tensor-map.extent",
     message="tensor map {name}: extent {extent} of dimension {dimension} is not in 1 to {most}",
-    fix="pass an array whose every extent is in 1 to {most}",
+    fix="pass an array whose every extent is in 1 to {most}; where there is nothing to load, any array will do",
     why=SILENT,
     reference=_REFERENCE,
 )
