@@ -368,6 +368,11 @@ UNFOLLOWED: dict[str, tuple[str, str]] = {
         "import enum\nclass E(enum.IntEnum):\n    A = 1\n" + BODY + "float(E.A + 1)",
         "E.__add__ = lambda a, b: 7",
     ),
+    "what Python's names are in a dictionary of the user's": (
+        "class D(dict):\n    def __missing__(self, name): return N\nN = 1.0\nG = {'__builtins__': D()}\n"
+        "exec('def h(): return x', G)\nh = G['h']\n" + BODY + "h()",
+        "N = 2.0",
+    ),
     "globals that are a dictionary of the user's": (
         "class D(dict): pass\nG = D(x=1.0)\nexec('def h(): return x', G)\nh = G['h']\n" + BODY + "h()",
         "G['x'] = 2.0",

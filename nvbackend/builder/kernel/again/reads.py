@@ -230,7 +230,8 @@ class _Walk:
                     self._names(names, function.__globals__)
 
     def _names(self, names: Names, module: dict[str, Any]) -> None:
-        if type(module) is not dict:
+        outside = builtins_of(module)
+        if type(module) is not dict or type(outside) is not dict:
             raise UnknownRead("globals that are not a dictionary")
         scope = id(names), id(module)
         if scope in self.visited.scopes:
@@ -243,7 +244,7 @@ class _Walk:
         for name in names.globals:
             if name in module:
                 self.value(module[name])
-            elif name in (outside := builtins_of(module)):
+            elif name in outside:
                 self.value(outside[name])
             else:
                 self.content.append("missing")
