@@ -35,7 +35,7 @@ CHANGES: dict[str, tuple[str, str]] = {
         "P.__dict__ = {'x': 2.0}",
     ),
     "what a class calls its attribute": (
-        "class C:\n    a = 1.0\n"
+        "class C: pass\nC.a = 1.0\n"
         + KERNEL
         + "    try:\n        out[0] = C.a\n    except AttributeError:\n        out[0] = C.b + 1.0",
         "C.b = C.a; del C.a",
@@ -64,6 +64,36 @@ CHANGES: dict[str, tuple[str, str]] = {
     "a partial's keyword in place": (
         "import functools\ndef f(x): return x\nP = functools.partial(f, x=1.0)\n" + BODY + "P()",
         "P.keywords['x'] = 2.0",
+    ),
+    "a partial's function alone": (
+        "import functools\ndef f(x): return x\ndef g(x): return 2 * x\nP = functools.partial(f, 1.0)\n" + BODY + "P()",
+        "P.__setstate__((g, P.args, P.keywords, P.__dict__))",
+    ),
+    "a partial's arguments alone": (
+        "import functools\ndef f(x): return x\nP = functools.partial(f, 1.0)\n" + BODY + "P()",
+        "P.__setstate__((f, (2.0,), P.keywords, P.__dict__))",
+    ),
+    "what a static method is of": (
+        "def f(): return 1.0\nS = staticmethod(f)\n" + BODY + "S()",
+        "A = f.__annotations__\ndef f(): return 2.0\nf.__annotations__ = A\nS.__init__(f)",
+    ),
+    "the class of a class": (
+        "import abc, enum\nclass C(abc.ABC): pass\n" + BODY + "float(len(type(C).__name__))",
+        "C.__class__ = enum.EnumMeta",
+    ),
+    "a name of Python's": (
+        "G = {'__builtins__': {'x': 1.0}}\nexec('def h(): return x', G)\nh = G['h']\n" + BODY + "h()",
+        "G['__builtins__']['x'] = 2.0",
+    ),
+    "where an inner function has the names of Python": (
+        "G = {'__builtins__': {'x': 1.0}}\nexec('def h(): return (lambda: x)()', G)\nh = G['h']\n" + BODY + "h()",
+        "G['__builtins__'] = {'x': 2.0}",
+    ),
+    "a view of a chain of maps": (
+        "import collections, types\nE = {'a': 1.0}\nV = types.MappingProxyType(collections.ChainMap(E))\n"
+        + BODY
+        + "V['a']",
+        "E['a'] = 2.0",
     ),
     "a partial's state": (
         "import functools\ndef f(x): return x\nP = functools.partial(f, 1.0)\n" + BODY + "P()",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 import fractions
 import itertools
+import operator
 import pathlib
 import sys
 import threading
@@ -28,7 +29,7 @@ from tests.support.compiled_again import BODY, HEAD, OUT, Runs, compiled, define
 
 IN_THE_KEY = {"the threads", "the registers", "the name", "the target", "the CTAs of a multiprocessor"}
 """What belongs to the definition: it is asked for something else."""
-NOT_HELD = {"which cell is empty"}
+NOT_HELD = {"which cell is empty", "a view of a chain of maps"}
 
 
 @pytest.fixture
@@ -81,6 +82,50 @@ def test_no_look_is_taken_while_nothing_changes(runs: Runs, monkeypatch: pytest.
     assert compiled(module.kernel) == first
     assert compiled(module.kernel.with_()) == first
     assert runs.count == 1
+
+
+NAMED = {
+    "a module": ("import types\nM = types.ModuleType('M'); M.x = 1.0\n" + BODY + "M.x", "M.__name__ = 'math'"),
+    "globals": ("G = {}\nexec('def h(): return 1.0', G)\nh = G['h']\n" + BODY + "h()", "G['__name__'] = 'math'"),
+}
+
+
+@pytest.mark.parametrize("what", NAMED)
+def test_another_name_may_let_a_look_go_another_way(what: str) -> None:
+    text, change = NAMED[what]
+    module = in_module(text)
+    compiled(module.kernel)
+    (before,) = held(module.kernel)
+    assert before.is_unchanged()
+    exec(change, vars(module))
+    assert not before.is_unchanged()
+
+
+def test_a_set_that_grows_meanwhile_is_a_change(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As another thread may let it."""
+    module = in_module("S = {1}\n" + BODY + "float(len(S))")
+    compiled(module.kernel)
+    (before,) = held(module.kernel)
+    same, left = operator.is_, iter(range(1, 2**20))
+
+    def growing(a: object, b: object) -> bool:
+        module.S.add(next(left) + 1)
+        return same(a, b)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(operator, "is_", growing)
+        assert not before.is_unchanged()
+    assert compiled(module.kernel).ir == module.kernel.build().ir
+
+
+def test_a_first_call_of_what_checks_arguments_changes_nothing(runs: Runs) -> None:
+    """The wrapper keeps what it learns in cells."""
+    text = "from nvbackend.diagnostics import user_facing\n@user_facing\ndef h(*x): return 1.0\n"
+    module = in_module(text + BODY + "1.0 if h else 2.0")
+    compiled(module.kernel)
+    (before,) = held(module.kernel)
+    module.h()
+    assert before.is_unchanged()
 
 
 def test_a_change_that_is_taken_back_is_looked_at_once(runs: Runs) -> None:
@@ -167,7 +212,18 @@ class Place(pathlib.PurePosixPath):
     """A path of the user's, which may be somewhere else each time."""
 
 
-SETTINGS = {"a path": (pathlib.Path("a"), True), "a path of the user's": (Place("a"), False)}
+class Named:
+    """What the user opens as a path."""
+
+    def __fspath__(self) -> str:
+        return "a"
+
+
+SETTINGS: dict[str, tuple[object, bool]] = {
+    "a path": (pathlib.Path("a"), True),
+    "a path of the user's": (Place("a"), False),
+    "what has a path": (Named(), False),
+}
 
 
 @pytest.mark.parametrize("what", SETTINGS)

@@ -18,7 +18,7 @@ import pathlib
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Any
+from typing import Any
 
 from nvbackend.builder.kernel.again.constants import is_ours
 from nvbackend.builder.kernel.again.content import Visited
@@ -27,12 +27,10 @@ from nvbackend.builder.kernel.again.objects import HEAP_TYPE, builtins_of, is_bo
 _OF_FUNCTIONS = operator.attrgetter("__code__", "__dict__", "__name__", "__qualname__", "__module__")
 _OF_FOLLOWED = operator.attrgetter("__defaults__", "__kwdefaults__", "__annotations__", "__doc__")
 """Of functions of the user's: the annotations of others may name what is only there for type checkers."""
-_OF_CLASSES = operator.attrgetter("__mro__", "__name__", "__qualname__", "__module__")
+_OF_CLASSES = operator.attrgetter("__mro__", "__name__", "__qualname__")
 _OF_KINDS: dict[type, Callable[[Any], Any]] = {
     functools.partial: operator.attrgetter("func", "args", "keywords", "__dict__"),
     property: operator.attrgetter("fget", "fset", "fdel", "__doc__"),
-    type(Annotated[int, 0]): operator.attrgetter("__origin__", "__metadata__"),
-    type(functools.lru_cache(len)): operator.attrgetter("__wrapped__", "__dict__"),
     **dict.fromkeys((staticmethod, classmethod), operator.attrgetter("__func__", "__dict__")),
 }
 _FIXED = frozenset(
@@ -109,7 +107,7 @@ class Snapshot:
         return [*map(len, self._collections), *map(len, self._dictionaries), *map(len, self._members)]
 
     def _now(self) -> Iterator[object]:
-        """All that the objects hold, in one order, and an end."""
+        """All that the objects hold, in one order."""
         together = itertools.chain.from_iterable
         return itertools.chain(
             map(type, self._objects),
@@ -124,7 +122,6 @@ class Snapshot:
             together(map(types.MappingProxyType.values, self._members)),
             *[read(scope) for read, scope in self._scopes],
             self._imports(sys.modules) if self._imports is not None else (),
-            (Snapshot,),
         )
 
     def _value(self, value: Any) -> None:
@@ -188,8 +185,6 @@ class Snapshot:
         self._dictionary(attributes)
 
     def _scope(self, scope: dict[str, Any], names: Iterable[str]) -> None:
-        if type(scope) is not dict:
-            raise NoSnapshot
         there, absent = [name for name in names if name in scope], [name for name in names if name not in scope]
         if there:
             self._scopes.append((_getter(there), scope))
