@@ -55,6 +55,13 @@ def test_what_is_no_list_of_launches(given: Any) -> None:
     assert "prepare('a', loaded) gives" in diagnostic.message
 
 
+def test_a_list_has_nothing_but_launches() -> None:
+    bench = Bench()
+    given = lambda name, loaded: [bench.prepare(name, loaded), None]  # noqa: E731
+    [diagnostic] = broken(lambda: bench.tune({"a": fill}, prepare=given))
+    assert diagnostic.rule_id == "call.argument"
+
+
 def test_launches_on_another_stream_are_not_timed() -> None:
     bench = Bench()
 

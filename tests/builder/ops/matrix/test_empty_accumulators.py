@@ -224,11 +224,21 @@ def test_an_mma_that_is_to_add_adds_to_zero_where_none_was_before():
     assert [run(n)[:2] for n in (0, 1, 2, 9)] == [[16, 16], [32, 32], [48, 48], [160, 16]]
 
 
-def test_a_read_that_comes_again_after_a_clear_reads_zero():
+@contextlib.contextmanager
+def four_rounds(k):
+    turn = k.var(0, i32)
+    with k.loop():
+        k.break_if(turn == 4)
+        yield turn
+        turn.set(turn + 1)
+
+
+@pytest.mark.parametrize("rounds", [lambda k: k.range(4), four_rounds])
+def test_a_read_that_comes_again_after_a_clear_reads_zero(rounds):
     """The read comes before the clear in the text, and after it in the next round."""
 
     def body(k, acc, multiply, n, keep):
-        with k.range(4) as turn:
+        with rounds(k) as turn:
             keep(acc[0])
             acc.clear()
             with k.if_(turn == n):
