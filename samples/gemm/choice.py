@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import nvbackend as nvb
-from nvbackend import bf16, f16
+from nvbackend import bf16, e4m3, e5m2, f16, s8, tf32, u8
 from samples.gemm.thin import STORED, TILE_K, Thin
 from samples.gemm.wide import LINE, Wide, rows_of
 
 Choice = Wide | Thin
+OPERANDS = (f16, bf16, tf32, e4m3, e5m2, s8, u8)
+"""What wgmma multiplies, but for single bits."""
 
 SHARED, WIDE_SHARED, BUFFER = 220_000, 213_000, 65_536
 """Bytes of a multiprocessor's shared memory for rings and sums, those of wide tiles, and of the epilogue at most."""
@@ -123,6 +125,14 @@ def orders(one: Wide, m: int) -> Iterator[Wide]:
     return (replace(one, group=group) for group in GROUPS if group in together.values())
 
 
+def _check(operand: nvb.ElementType, **numbers: int) -> None:
+    if operand not in OPERANDS:
+        raise ValueError(f"these kernels multiply {', '.join(map(str, OPERANDS))}, not {operand}")
+    for name, number in numbers.items():
+        if not hasattr(number, "__index__") or number < 1:
+            raise ValueError(f"{name} is a positive integer, not {number!r}")
+
+
 def candidates(
     m: int,
     n: int,
@@ -135,13 +145,15 @@ def candidates(
 ) -> dict[Choice, float]:
     """All choices for a shape, each with the microseconds that the model says, least first; of equal ones the first.
 
-    Without a `result`, it has the operands' type.
+    Without a `result`, it has the operands' type. Raises ValueError for what is no shape, and types without a kernel.
     """
+    _check(operand, m=m, n=n, depth=depth, batches=1 if batches is None else batches, multiprocessors=multiprocessors)
     result = operand if result is None else result
     is_thin = operand is result and operand in (f16, bf16) and batches is None
     thin = list(thin_ones(m, operand)) if is_thin else []
     wide = wide_ones(operand, result, batched=batches is not None) if m > FEW or not thin else ()
-    every: list[Choice] = [*(order for one in wide for order in orders(one.for_depth(depth), m)), *thin]
+    fit = (one.for_depth(depth) for one in wide if one.cluster <= multiprocessors)
+    every: list[Choice] = [*(order for one in fit for order in orders(one, m)), *thin]
     said = {one: microseconds(one, m, n, depth, multiprocessors, batches or 1) for one in every}
     return dict(sorted(said.items(), key=lambda item: item[1]))
 

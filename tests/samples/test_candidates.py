@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nvbackend import f32
 from samples.attention.choice import Form as AttentionForm
 from samples.attention.choice import candidates, choose
 from samples.attention.forward import kernel
@@ -39,6 +40,31 @@ def test_the_choice_is_the_least_of_all_that_are_ranked(name, shape):
     assert wide == (set(tiles) if m > choice.FEW or len(wide) == len(said) else set())
     least = min(choice.microseconds(one, m, n, depth, 132, form.batches or 1) for one in said)
     assert next(iter(said.values())) == least
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"m": 0}, "m is a positive integer, not 0"),
+        ({"n": -16}, "n is a positive integer, not -16"),
+        ({"depth": 64.0}, "depth is a positive integer, not 64.0"),
+        ({"m": "16"}, "m is a positive integer, not '16'"),
+        ({"batches": 0}, "batches is a positive integer, not 0"),
+        ({"multiprocessors": 0}, "multiprocessors is a positive integer, not 0"),
+        ({"operand": f32}, "these kernels multiply f16, bf16, tf32, e4m3, e5m2, s8, u8, not f32"),
+        ({"operand": "f16"}, "not f16"),
+    ],
+)
+def test_what_is_no_shape_is_refused(changed, text):
+    for ask in (choice.candidates, choice.choose):
+        with pytest.raises(ValueError, match=text):
+            ask(**{"m": 300, "n": 64, "depth": 64} | changed)
+
+
+def test_one_multiprocessor_runs_no_cluster_of_wide_tiles():
+    every = choice.candidates(200, 200, 64, multiprocessors=1)
+    assert {one.cluster for one in every} == {1}
+    assert {one.launch_of(200, 200, 64, 1)[0] for one in every} == {1}
 
 
 def tiles_in_order(one, m):
