@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 from unittest import mock
 
 import pytest
@@ -13,6 +13,8 @@ from tests.dry_run.kernels.clusters import multicast
 from tests.support.runtime import broken, rules
 
 F32 = Pointer[f32]
+Box = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(64, 64))]
+HalfBox = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(32, 64))]
 
 
 def copied_a_row_ahead(meets: bool) -> nvb.KernelDefinition:
@@ -181,6 +183,34 @@ def test_an_arrival_that_one_cta_of_two_gets(given_back: bool) -> None:
     assert diagnostic.rule_id == "mbarrier.deadlock"
     assert "of CTA 1 too" in (diagnostic.fix or "")
     assert "rank=1" in (diagnostic.fix or "")
+
+
+def test_a_ring_that_peers_fill_says_so_where_it_is_made() -> None:
+    """Each of two CTAs loads half of B for both, into a ring whose stages only its own consumers give back."""
+
+    def shared(multicast: bool) -> nvb.KernelDefinition:
+        @nvb.kernel("sm_90a", threads=256, cluster=2)
+        def product(k, a: Box, b: HalfBox, out: F32, steps: i32):
+            mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
+            ring = k.pipeline(2, consumers=1, a=mma.smem_a(64), b=mma.smem_b(64), multicast=multicast)
+            k.mbarrier.ready()
+            with k.if_(k.warpgroup_id() == 0), k.one_thread():
+                with k.range(steps) as step, ring.fill() as stage:
+                    k.tma.load(stage.a, a, (k.block_id() * 64, step * 64), stage.full)
+                    k.tma.load(stage.b, b, (0, step * 64), stage.full, multicast=True)
+                ring.finish()
+            with k.else_():
+                acc = mma.accumulator()
+                with k.range(steps), ring.drain() as stage, k.wgmma.group():
+                    mma.accumulate(acc, stage.a, stage.b)
+                k.store_accumulator(acc, out + k.block_id() * 4096, stride=64)
+
+        return product
+
+    found = broken(shared(multicast=False).build)[0]
+    assert found.rule_id == "proxy.refill-in-flight"
+    assert (found.fix or "").endswith(" and count that, as k.pipeline(..., multicast=True) does it")
+    assert rules(shared(multicast=True).build) == []
 
 
 @pytest.mark.parametrize("missing", ["st", "ld"])

@@ -396,8 +396,10 @@ class Advice:
         arrival = barrier.by.get((self._first.cta, self._first.warp))
         if kind in _WAITS:
             if not any(cta == self._first.cta and warp // 4 == self._first.warp // 4 for cta, warp in barrier.by):
-                of = f" of CTA {barrier.place[0]}" if barrier.place[0] != self._first.cta else ""
-                return f"let {self._reader} arrive on {barrier.name}{of} too after {self._wait()}, and count that"
+                is_own = barrier.place[0] == self._first.cta
+                of = "" if is_own else f" of CTA {barrier.place[0]}"
+                by = "" if is_own else ", as k.pipeline(..., multicast=True) does it"
+                return f"let {self._reader} arrive on {barrier.name}{of} too after {self._wait()}, and count that{by}"
             self._released = barrier
             return f"put {self._wait()} in {self._reader} before it arrives on {barrier.name}" + (
                 f", in {line(arrival.instr)}" if arrival is not None else ""
