@@ -90,10 +90,10 @@ def wrong_arguments(
 
 def _instead(call: str, parameter: str, value: object) -> str:
     """The fix where it is not how the call is written."""
-    if call != "Address[...]" or parameter != "value":
-        return _ONE_INDEX if call == "Address[...]" else ""
+    if call != "Address[...]":
+        return "pass nvb.Cache(folder), or nvb.Cache.disabled() to keep nothing" if parameter == "cache" else ""
     several = "the call gives several results: store one of them, x[i] = results[0]"
-    return several if isinstance(value, tuple) else "store one value"
+    return _ONE_INDEX if parameter != "value" else several if isinstance(value, tuple) else "store one value"
 
 
 def wrong_entries(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:

@@ -53,8 +53,8 @@ NOT_COMPILED = Rule(
 )
 TIMING = Rule(
     id="launch.timing",
-    message="time_launches is given {problem}",
-    fix="give a dictionary of at least one name and function, at least one round, and at least one repeat a round",
+    message="launches cannot be timed with {problem}",
+    fix="give a dictionary of at least one name and function, one round, one repeat a round, and nothing below 0",
     why="There is nothing to take the mean of.",
     reference="CUDA driver API, cuEventElapsedTime",
 )

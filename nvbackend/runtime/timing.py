@@ -74,7 +74,7 @@ class EventClock:
 def check_rounds(rounds: int, repeats: int, warmup: int) -> None:
     """launch.timing unless these measure something."""
     if min(rounds, repeats) < 1 or warmup < 0:
-        TIMING.fail(problem=f"{rounds} rounds of {repeats} repeats, {warmup} to warm up")
+        TIMING.fail(problem=f"{rounds=}, {repeats=}, {warmup=}")
 
 
 @user_facing
@@ -95,7 +95,7 @@ def time_launches(
     measure, launch.no-gpu on a machine without a GPU unless a `clock` is given.
     """
     if not isinstance(functions, Mapping) or not functions:
-        TIMING.fail(problem=f"{functions!r} to time")
+        TIMING.fail(problem=f"{functions=}")
     check_rounds(rounds, repeats, warmup)
     own = EventClock(stream) if clock is None else None
     used = own or clock

@@ -60,6 +60,13 @@ def test_the_argument_is_named_at_the_users_line(call: Callable[..., object], sa
     assert all(frame.filename == __file__ for frame in traceback.extract_tb(caught.value.__traceback__))
 
 
+def test_a_folder_is_not_a_cache_and_the_fix_makes_one() -> None:
+    k, *_ = builder()
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        k.compile(cache="here")
+    assert caught.value.diagnostics[0].fix == "pass nvb.Cache(folder), or nvb.Cache.disabled() to keep nothing"
+
+
 def test_a_slice_is_not_an_index_of_a_pointer() -> None:
     _, out, _ = builder()
     with pytest.raises(nvb.DiagnosticError, match=r"value\.kind.*slice\(1, 2, None\)"):

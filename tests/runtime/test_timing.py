@@ -85,4 +85,4 @@ def test_what_is_timed_has_names(functions: Any) -> None:
         time_launches(functions, clock=Clock())
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.rule_id == "launch.timing"
-    assert f"{functions!r} to time" in diagnostic.message
+    assert f"with functions={functions!r}" in diagnostic.message
