@@ -235,6 +235,29 @@ def test_random_programs_compute_the_same(seed: int, monkeypatch: pytest.MonkeyP
     np.testing.assert_array_equal(numbers(kept.ptx), numbers(compile_ir(ir, SM_90A, optimize=seed % 4).ptx))
 
 
+def with_commas(ir: str) -> str:
+    """The module, whose variables and blocks have names with a comma and a space in them."""
+    ir = re.sub(r'%"(v|then|end|next|loop|over)\.(\d+)"', r'%"\1, \2"', ir)
+    return re.sub(r"^(then|end|next|loop|over)\.(\d+):$", r'"\1, \2":', ir, flags=re.MULTILINE)
+
+
+def test_names_may_have_what_separates_others() -> None:
+    for seed in SEEDS:
+        ir = Program(seed).text()
+        assert held(with_commas(ir)) == with_commas(held(ir))
+
+
+def test_a_constant_may_have_what_separates_arguments() -> None:
+    """And what LLVM refuses is left to it."""
+    pair = ADDED.replace('"=f,=f,0,1"', '"=f,=f,0,1,r"').replace('%".2")', '%".2", <2 x half> <half 0.0, half 0.0>)')
+    assert "(<2 x half> <half 0.0, half 0.0>)" in held(pair)
+    assert numbers(compile_ir(pair, SM_90A).ptx)[0] == 3
+    too_many = ADDED.replace('%".2")', '%".2", float 0.0)')
+    assert held(too_many) == too_many
+    with pytest.raises(nvb.DiagnosticError, match=r"llvm\.invalid-ir"):
+        compile_ir(too_many, SM_90A)
+
+
 def test_random_programs_hold_registers() -> None:
     """Most of them, some of their variables, and not all."""
     texts = [held(Program(seed).text()) for seed in SEEDS]

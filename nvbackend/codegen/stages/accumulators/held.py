@@ -14,7 +14,9 @@ from nvbackend.codegen.stages.accumulators.statements import (
     Code,
     ResultTakes,
     TiedAsm,
+    Unreadable,
     VariableStores,
+    arguments_of,
     kind_of,
     read,
 )
@@ -41,7 +43,10 @@ def _held_in(function: str, prefix: str) -> str:
     # What ends inside a text is not the whole.
     if "wgmma." not in function or _ENTRY not in function or function.count('"') % 2:
         return function
-    code = read(function)
+    try:
+        code = read(function)
+    except Unreadable:
+        return function
     if not code.variables:
         return function
     registers_of = followed(code)
@@ -141,7 +146,7 @@ class _Writer:
         order = [*left, *(len(outputs) + index for index in untied)]
         names = {old: f"${new}" for new, old in enumerate(order)}
         names |= {output: self.registers[variable] for output, (variable, _) in tied.items()}
-        arguments = call.parts["arguments"].split(", ")
+        arguments = arguments_of(call.parts["arguments"], len(inputs))
         kinds = {int(inputs[index]): kind_of(arguments[index]) for index in untied if inputs[index].isdigit()}
         results = [kinds.get(output) or KINDS[outputs[output][-1]] for output in left]
         self.left[call.name] = dict(zip(left, enumerate(results), strict=True))

@@ -30,7 +30,9 @@ _ASSEMBLY = re.compile(
 _WIDTH = 1 + _STATEMENT.groups
 """The parts that splitting by it gives for a statement: what is before it, and its groups."""
 _NAME = re.compile(_QUOTED)
-_TARGET = re.compile(r'label %"?([^"\s,]+)')
+_TARGET = re.compile(r'label %(?:"(?=[^"]*"))?((?<=")[^"]*|[^"\s,]+)')
+_ARGUMENT = re.compile(r'(?:"[^"]*"|<[^<>]*>|\{[^{}]*\}|\[[^\[\]]*\]|[^",<{\[])+')
+"""An argument whose name or type may have a comma."""
 _LOADS, _STORES = "load", "store"
 _MERGE = re.compile(r"^  .* = phi .*$", re.MULTILINE)
 
@@ -239,9 +241,7 @@ class _StatementReader:
         letters = self._constraints.get(parts["constraints"])
         if letters is None:  # the same ones are those of many statements
             letters = self._constraints[parts["constraints"]] = _constraints(parts["constraints"].split(","))
-        names = [value_of(argument) for argument in parts["arguments"].split(", ")]
-        if len(names) != len(letters.inputs):
-            raise ValueError(called)
+        names = [value_of(argument) for argument in arguments_of(parts["arguments"], len(letters.inputs))]
         tied = [((place, output), index, names[index]) for output, index in letters.tied]
         read = [names[index] for index in letters.untied]
         self._blocks[-1].statements.append(TiedAsm(place, parts, letters, location, tied, read))
@@ -256,6 +256,20 @@ def _constraints(letters: list[str]) -> Constraints:
         tied=[(int(letter), index) for index, letter in enumerate(inputs) if letter.isdigit()],
         untied=[index for index, letter in enumerate(inputs) if not letter.isdigit()],
     )
+
+
+class Unreadable(Exception):
+    """The text is not as LLVM has it, or as the builder writes it."""
+
+
+def arguments_of(text: str, count: int) -> list[str]:
+    """The arguments of assembly that takes so many. Raises Unreadable where it has others."""
+    arguments = text.split(", ")
+    if len(arguments) != count:
+        arguments = [argument.strip() for argument in _ARGUMENT.findall(text)]
+    if len(arguments) != count:
+        raise Unreadable
+    return arguments
 
 
 def value_of(argument: str) -> str:
