@@ -319,6 +319,23 @@ again:
     ),
     "a wgmma in flight": ("wgmma.wait_group", "wgmma.mma_async"),
     "one variable twice": ('(float %".1", float %".2")', '(float %".1", float %".1")'),
+    "other assembly has its results": (
+        END,
+        (
+            '  %".7" = call %"2 x float" asm sideeffect "neg.f32 $0, $0;", "=f,=f,0,1"(float %".4", float %".5")\n'
+            '  %".8" = extractvalue %"2 x float" %".7", 0\n  store float %".8", ptr addrspace(1) %"out"\n  ret void'
+        ),
+    ),
+    "results that are taken once more after the next": (
+        '  store float %".4", float* %"a"\n  store float %".5", float* %"b"',
+        (
+            f'  %".7" = call %"2 x float" asm sideeffect "{ASSEMBLY}", "=f,=f,0,1"(float %".4", float %".5")\n'
+            '  %".8" = extractvalue %"2 x float" %".3", 0\n  %".9" = extractvalue %"2 x float" %".3", 1\n'
+            '  store float %".8", ptr addrspace(1) %"out"\n  store float %".9", ptr addrspace(1) %"out"\n'
+            '  %".10" = extractvalue %"2 x float" %".7", 0\n  %".11" = extractvalue %"2 x float" %".7", 1\n'
+            '  store float %".10", float* %"a"\n  store float %".11", float* %"b"'
+        ),
+    ),
     "a dollar": (ASSEMBLY, f"{ASSEMBLY} // $$"),
     "a modifier": ("mov.f32 $0", "mov.f32 ${0:c}"),
     "another assembly": ("wgmma.", "mma."),
@@ -370,6 +387,16 @@ def test_names_of_the_assembly_are_not_taken_again() -> None:
     text = ADDED.replace("/* wgmma.", "{ .reg .f32 %acc; } /* wgmma.")
     assert ".reg .b32 %acc_0_<2>;" in held(text)
     assert numbers(compile_ir(text, SM_90A).ptx)[0] == 3
+
+
+def test_other_operands_attributes_and_locations_stay() -> None:
+    operands = '(float %".1", float %".2"'
+    text = ADDED.replace("{float, float}", "{float, float, <2 x half>}").replace('"=f,=f,0,1"', '"=f,=f,=r,0,1,2"')
+    text = text.replace(f"{operands})", f'{operands}, <2 x half> %"h") nounwind, !dbg !1')
+    text = text.replace('%"out")', '%"out", <2 x half> %"h")')
+    text = text.replace(END, f'  %".7" = extractvalue %"2 x float" %".3", 2, !dbg !2\n{END}')
+    assert re.search(r' = call <2 x half> asm .*, "=r,0"\(<2 x half> %"h"\) nounwind, !dbg !1\n', held(text))
+    assert '  %".7" = bitcast <2 x half> %".3" to <2 x half>, !dbg !2\n' in held(text)
 
 
 def test_one_result_is_not_taken_apart() -> None:

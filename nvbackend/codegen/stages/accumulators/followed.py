@@ -100,7 +100,7 @@ class Followed:
         now, names, in_step = self._now, self.names, set[str]()
         for value, variable in zip(run.values, run.variables, strict=True):
             held, value_held = names.get(value, ("", None))
-            if variable in self.variables and held == variable and value_held == now.get(variable):
+            if held == variable and value_held == now.get(variable):
                 in_step.add(variable)
             else:
                 self.unclear |= {variable} & self.variables.keys()
