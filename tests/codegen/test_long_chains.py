@@ -69,9 +69,19 @@ def test_a_cut_costs_no_instruction() -> None:
     assert long - short == few  # one mad a step
 
 
-def test_what_is_short_stays_as_it_is() -> None:
-    text = "".join(f"  %a{i + 1} = add nsw i32 %a{i}, 7\n" for i in range(MOST_OF_A_BLOCK))
-    function = f"define i32 @f(i32 %a0) {{\nentry:\n{text}  ret i32 %a1\n}}\n"
-    assert cut(function) == function
+def run_of(operation: str, count: int) -> str:
+    text = "".join(f"  %a{i + 1} = {operation} nsw i32 %a{i}, 7\n" for i in range(count))
+    return f"define i32 @f(i32 %a0) {{\nentry:\n{text}  ret i32 %a1\n}}\n"
+
+
+@pytest.mark.parametrize("operation", ["add", "sub", "mul", "shl"])
+def test_one_more_of_any_operation_is_cut(operation: str) -> None:
+    few, many = (run_of(operation, MOST_OF_A_BLOCK + more) for more in (0, 1))
+    assert cut(few) == few
+    assert " = freeze i32 " in cut(many)
+
+
+def test_a_name_that_is_taken_is_not_made_again() -> None:
+    function = run_of("add", MOST_OF_A_BLOCK)
     longer = function.replace("  ret", "  %b = mul i32 %a1, %frozen.0.0\n  ret")
     assert "%frozen_." in cut(longer)

@@ -81,7 +81,9 @@ def test_each_half_is_what_the_program_says(kind):
 
 OPERATIONS = {
     "max": ("call {t} @llvm.smax.{n}({t} %{value}, {t} {zero})", "max.s32"),
+    "smin": ("call {t} @llvm.smin.{n}({t} %{value}, {t} {zero})", "min.s32"),
     "umin": ("call {t} @llvm.umin.{n}({t} %{value}, {t} {power})", "min.u32"),
+    "umax": ("call {t} @llvm.umax.{n}({t} %{value}, {t} {power})", "max.u32"),
     "neg": ("sub {t} {zero}, %{value}", "neg.s32"),
     "abs": ("call {t} @llvm.abs.{n}({t} %{value}, i1 false)", "abs.s32"),
     "product": ("mul {t} %{value}, {power}", "neg.s32"),
@@ -98,7 +100,9 @@ def test_the_operation_is_one_on_words(operation, count, optimize):
     called, expected = OPERATIONS[operation]
     text = f"""target triple = "nvptx64-nvidia-cuda"
 declare {kind} @llvm.smax.{name}({kind}, {kind})
+declare {kind} @llvm.smin.{name}({kind}, {kind})
 declare {kind} @llvm.umin.{name}({kind}, {kind})
+declare {kind} @llvm.umax.{name}({kind}, {kind})
 declare {kind} @llvm.abs.{name}({kind}, i1)
 define ptx_kernel void @k(ptr addrspace(1) %out, {kind} %{value}) {{
   %r = {called.format(t=kind, n=name, value=value, zero=zero, power=power)}
@@ -109,8 +113,8 @@ define ptx_kernel void @k(ptr addrspace(1) %out, {kind} %{value}) {{
     ptx = compile_ir(text, Target.parse("sm_90a"), optimize=optimize).ptx
     if operation == "max" and count > 1:
         assert len(re.findall(r"max\.s16x2 \t(%\w+),.*; prmt\.b32 \1, \1, 0, 0x3210;", ptx)) == count // 2
-    elif operation == "umin" and count > 1:
-        assert len(re.findall(r"min\.u16x2", ptx)) == count // 2
+    elif operation in ("smin", "umin", "umax") and count > 1:
+        assert len(re.findall(rf"{expected[:5]}16x2", ptx)) == count // 2
     else:
         assert re.findall(r"(?:min|max|neg|abs)\.\w+", ptx) == [expected] * count
         assert "49152" in ptx or operation != "umin"

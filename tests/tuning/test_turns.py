@@ -43,7 +43,7 @@ def test_all_launches_run_and_the_time_is_of_one() -> None:
 def test_candidates_may_have_one_launch_and_several() -> None:
     bench = Bench()
     prepare, _ = several(bench)
-    mixed = lambda name, loaded: prepare(name, loaded) if name == "a" else bench.prepare(name, loaded)  # noqa: E731
+    mixed = lambda name, loaded: tuple(prepare(name, loaded)) if name == "a" else bench.prepare(name, loaded)  # noqa: E731
     tuned = bench.tune(costing(a=2.0, b=3.0), prepare=mixed, check=None)
     assert {name: timing.median for name, timing in tuned.timings.items()} == {"a": 2.0, "b": 3.0}
 
@@ -53,6 +53,13 @@ def test_what_is_no_list_of_launches(given: Any) -> None:
     [diagnostic] = broken(lambda: Bench().tune({"a": fill}, prepare=lambda name, loaded: given))
     assert diagnostic.rule_id == "call.argument"
     assert "prepare('a', loaded) gives" in diagnostic.message
+
+
+def test_the_simulator_has_no_graphs() -> None:
+    bench = Bench()
+    prepare = lambda name, loaded: [loaded.prepare(1, bench.ticks, bench.out, stream=STREAM)] * 2  # noqa: E731
+    tuned = bench.tune(costing(a=2.0), prepare=prepare, check=None, stream=STREAM)
+    assert tuned.timings["a"].median == 2.0
 
 
 def test_a_list_has_nothing_but_launches() -> None:
@@ -71,6 +78,12 @@ def test_launches_on_another_stream_are_not_timed() -> None:
     [diagnostic] = broken(lambda: bench.tune({"a": fill}, prepare=prepare, stream=STREAM))
     assert diagnostic.rule_id == "call.argument"
     assert "on another stream" in diagnostic.message
+
+
+def test_one_launch_may_be_on_another_stream() -> None:
+    bench = Bench()
+    prepare = lambda name, loaded: loaded.prepare(1, bench.ticks, bench.out, stream=OTHER)  # noqa: E731
+    assert bench.tune(costing(a=2.0), prepare=prepare, check=None, stream=STREAM).best == "a"
 
 
 def prepared(cuda: FakeCuda, stream: Any) -> tuple[CudaDevice, list[PreparedLaunch]]:

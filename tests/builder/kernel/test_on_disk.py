@@ -67,6 +67,17 @@ def test_what_is_read_is_compared(what: str, runs: Runs, compiled: Compile) -> N
     assert (after.ir, after.signature, after.target) != (before.ir, before.signature, before.target)
 
 
+def test_no_look_is_taken_after_a_kernel_came_from_disk(
+    runs: Runs, compiled: Compile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, cache = BODY + "1.0", nvb.Cache(tmp_path)
+    first, module = compiled(in_module(text), cache=cache), in_module(text)
+    assert compiled(module, cache=cache) == first
+    monkeypatch.setattr(Reads, "of", None)
+    assert compiled(module, cache=cache) == first
+    assert runs.count == 1
+
+
 @pytest.mark.parametrize("what", UNFOLLOWED)
 def test_what_cannot_be_followed_is_built_each_time(what: str, runs: Runs, compiled: Compile) -> None:
     text, _ = UNFOLLOWED[what]

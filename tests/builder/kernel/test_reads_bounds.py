@@ -11,6 +11,7 @@ import nvbackend as nvb
 from nvbackend import f16, f32
 from nvbackend.builder.kernel.again import reads
 from nvbackend.builder.kernel.again.reads import Reads
+from tests.support.compiled_again import OUT, Runs, compiled
 
 MOST = 3
 
@@ -44,6 +45,24 @@ def test_constants_are_those_of_ours_alone() -> None:
         number: int = 1
 
     assert Reads().constant(Own()) is None
+
+
+def test_bounds_are_worked_out_again_after_a_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those with which the kernel was built are not those with which it was asked for."""
+    runs, asked = Runs(monkeypatch), list[int]()
+
+    def threads(n: int) -> int:
+        asked.append(n)
+        return 32 if len(asked) == 1 else 64
+
+    @nvb.kernel("sm_80", threads=threads)
+    def kernel(k: nvb.KernelBuilder, out: OUT, *, n: int = 1) -> None:
+        out[0] = 1.0
+
+    for count in (1, 2):
+        asked.clear()
+        compiled(kernel)
+        assert runs.count == count
 
 
 RUN = nvb.runtime.PreparedLaunch.run

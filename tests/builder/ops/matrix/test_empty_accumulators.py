@@ -249,17 +249,18 @@ def test_a_read_that_comes_again_after_a_clear_reads_zero(rounds):
     assert run(9)[:4] == [5, 0, 0, 0]
 
 
-def test_a_read_changes_nothing_for_the_next_mma():
+def test_a_read_changes_nothing_for_the_next_read_and_mma():
     def body(k, acc, multiply, n, keep):
         acc.clear()
         with k.range(n):
             multiply()
         keep(acc[0])
+        keep(acc[0])
         multiply()
         keep(acc[0])
 
     run = multiplied(body)
-    assert [run(n)[:2] for n in (0, 1, 3)] == [[0, 16], [16, 32], [48, 64]]
+    assert [run(n)[:3] for n in (0, 1, 3)] == [[0, 0, 16], [16, 16, 32], [48, 48, 64]]
 
 
 def test_what_was_just_cleared_is_zero_whatever_it_held():
