@@ -14,7 +14,7 @@ from nvbackend.codegen.stages.accumulators.statements import (
     Code,
     ResultTakes,
     TiedAsm,
-    Unreadable,
+    UnreadableArguments,
     VariableStores,
     arguments_of,
     kind_of,
@@ -45,7 +45,7 @@ def _held_in(function: str, prefix: str) -> str:
         return function
     try:
         code = read(function)
-    except Unreadable:
+    except UnreadableArguments:
         return function
     if not code.variables:
         return function

@@ -258,17 +258,17 @@ def _constraints(letters: list[str]) -> Constraints:
     )
 
 
-class Unreadable(Exception):
+class UnreadableArguments(Exception):
     """The text is not as LLVM has it, or as the builder writes it."""
 
 
 def arguments_of(text: str, count: int) -> list[str]:
-    """The arguments of assembly that takes so many. Raises Unreadable where it has others."""
+    """The arguments of assembly that takes so many. Raises UnreadableArguments where it has others."""
     arguments = text.split(", ")
     if len(arguments) != count:
         arguments = [argument.strip() for argument in _ARGUMENT.findall(text)]
     if len(arguments) != count:
-        raise Unreadable
+        raise UnreadableArguments
     return arguments
 
 
