@@ -145,7 +145,7 @@ def candidates(
 ) -> dict[Choice, float]:
     """All choices for a shape, each with the microseconds that the model says, least first; of equal ones the first.
 
-    Without a `result`, it has the operands' type. Raises ValueError for what is no shape, and types without a kernel.
+    Without a `result`, it has the operands' type. Raises ValueError for sizes below 1 and types that no kernel has.
     """
     _check(operand, m=m, n=n, depth=depth, batches=1 if batches is None else batches, multiprocessors=multiprocessors)
     result = operand if result is None else result
