@@ -44,10 +44,10 @@ FORMS = {
 }
 
 
-def _ptx(kind: str, body: str) -> str:
+def _ptx(kind: str, body: str, name: str = "a") -> str:
     text = f"""target triple = "nvptx64-nvidia-cuda"
 define ptx_kernel void @k(ptr addrspace(1) %x, ptr addrspace(1) %sign.0) {{
-  %a = load {kind}, ptr addrspace(1) %x
+  %"{name}" = load {kind}, ptr addrspace(1) %x
   %next = getelementptr {kind}, ptr addrspace(1) %x, i32 1
   %b = load {kind}, ptr addrspace(1) %next
 {body}
@@ -67,6 +67,15 @@ def test_what_is_no_minimum_stays_a_select(kind):
             kind, f"  %c = fcmp {flags}olt {kind} %a, {other}\n  %r = select {bits} %c, {kind} %a, {kind} {other}"
         )
         assert "min." not in ptx and "selp" in ptx
+
+
+@pytest.mark.parametrize("name", ["a, b", "a!", ", !", "x = select i1", "<2 x", "%a"])
+@pytest.mark.parametrize("kind", FORMS)
+def test_names_may_have_what_separates_operands(kind, name):
+    bits, plus = "i1" if kind == "float" else "<2 x i1>", FORMS[kind][0]
+    body = f"  %c = fcmp olt {kind} %a, {plus}\n  %r = select {bits} %c, {kind} %a, {kind} {plus}"
+    ptx = _ptx(kind, body.replace("%a", f'%"{name}"').replace("%c", f'%"{name}c"'), name)
+    assert "min." not in ptx
 
 
 def test_what_is_a_minimum_is_one():

@@ -12,13 +12,14 @@ import re
 from nvbackend.codegen.stages.names import NAME, unused_prefix
 
 _TYPE = r"(?:float|double|half|bfloat|<\d+ x (?:float|double|half|bfloat)>)"
+_OPERAND = rf"(?:{NAME}|<[^>]*>|[^,!]+)"
 _COMPARED = re.compile(
     rf"^\s*(?P<name>{NAME}) = fcmp (?:\w+ )*[ou](?P<order>lt|gt) (?P<type>{_TYPE}) "
-    r"(?P<left>.+?), (?P<right>[^!]+?)(?:, !.*)?$"
+    rf"(?P<left>{_OPERAND}), (?P<right>{_OPERAND})(?:, !.*)?$"
 )
 _SELECTED = re.compile(
     rf"^(?P<before>\s*{NAME} = select (?P<flags>(?:\w+ )*)(?P<bits>i1|<\d+ x i1>) )(?P<condition>{NAME})"
-    rf"(?P<after>, (?P<type>{_TYPE}) (?P<yes>.+?), {_TYPE} (?P<no>[^!]+?)(?:, !.*)?)$"
+    rf"(?P<after>, (?P<type>{_TYPE}) (?P<yes>{_OPERAND}), {_TYPE} (?P<no>{_OPERAND})(?:, !.*)?)$"
 )
 _ZEROS = {
     "0.000000e+00": "+",
