@@ -81,6 +81,12 @@ OPTIMIZE_RANGE = Rule(
 )
 
 _PARSE_ERROR = re.compile(r"<string>:(?P<line>\d+):(?P<column>\d+): error: (?P<reason>[^\n]*)")
+_SYMBOL = re.compile(
+    r'^(?P<head>(?:define|declare) [^@\n]*)?@(?P<name>"[^"]*"|[\w.$]*-[\w.$-]*)(?P<rest>.*)', re.MULTILINE
+)
+"""What begins with a name that is no symbol of PTX."""
+_LOCAL = frozenset({"internal", "private"})
+"""What LLVM gives another name."""
 _EXTERNAL_INTRINSIC = re.compile(r"^\.extern \.func\s+(?:\([^)]*\)\s*)?(llvm\.[\w.$]+)", re.MULTILINE)
 
 
@@ -120,6 +126,7 @@ def compile_ir(ir_text: str, target: Target, *, optimize: int = 3) -> LlvmResult
         _optimize(module, machine, optimize)
         optimised = time.perf_counter()
         from_passes = str(module)
+        _refuse_symbols(from_passes)
         optimized_ir = _rewritten(from_passes)
         with module if optimized_ir == from_passes else _parse(optimized_ir, context) as chosen:
             ptx = with_callers(_safe(str(machine.emit_assembly(chosen))), ir_text, target.ptx_version)
@@ -195,6 +202,16 @@ def _verify(module: Any) -> None:
         module.verify()
     except RuntimeError as error:
         raise _invalid(str(error), "") from None
+
+
+def _refuse_symbols(ir_text: str) -> None:
+    """Raises llvm.invalid-ir for names of functions and variables at which LLVM's code generator ends the process."""
+    for symbol in _SYMBOL.finditer(ir_text):
+        name, words = symbol["name"], (symbol["head"] or symbol["rest"]).split()
+        is_unused = words[0] == "declare" and ir_text.count(f"@{name}") == 1
+        if _LOCAL.isdisjoint(words) and not is_unused:
+            reason = f"the name @{name} has characters that a symbol of PTX has not"
+            raise DiagnosticError([INVALID_IR.diagnose(reason=reason, quoted="")])
 
 
 def _invalid(text: str, ir_text: str) -> DiagnosticError:

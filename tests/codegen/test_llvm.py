@@ -161,6 +161,35 @@ def test_invalid_ir_quotes_llvm_and_the_line(text: str, said: str) -> None:
     assert said in str(caught.value)
 
 
+ODD = ["a b", "a@b", "a-b", "\u00e9", "a\\22b", "}\\0A"]
+"""Names at which LLVM's code generator ends the process."""
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize(
+    "text",
+    [
+        'define ptx_kernel void @"{}"() {{ ret void }}',
+        'define void @"{}"() {{ ret void }}',
+        'declare void @"{}"()\ndefine ptx_kernel void @k() {{ call void @"{}"()\nret void }}',
+        '@"{}" = addrspace(1) global i32 0',
+    ],
+)
+def test_names_that_are_no_symbols_are_refused(name: str, text: str) -> None:
+    with pytest.raises(DiagnosticError, match=r"has characters that a symbol of PTX has not") as caught:
+        compile_ir(text.format(name, name), HOPPER)
+    assert rules_of(caught) == ["llvm.invalid-ir"]
+
+
+@pytest.mark.parametrize("name", [*ODD, "a.b", "a$b"])
+def test_names_that_llvm_leaves_out_or_changes_may_be_any(name: str) -> None:
+    compile_ir(f'declare void @"{name}"()\ndefine ptx_kernel void @k(i32 %"{name}") {{ ret void }}', HOPPER)
+    called = f'call void @"{name}"()\n%"{name}" = alloca i32\nret void'
+    compile_ir(
+        f'define internal void @"{name}"() noinline {{ ret void }}\ndefine ptx_kernel void @k() {{ {called} }}', HOPPER
+    )
+
+
 def test_unknown_intrinsics_are_named_all_of_them() -> None:
     text = """
 declare i32 @llvm.nvvm.no.such.thing(i32)
