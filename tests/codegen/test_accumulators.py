@@ -399,6 +399,10 @@ def test_other_operands_attributes_and_locations_stay() -> None:
     assert '  %".7" = bitcast <2 x half> %".3" to <2 x half>, !dbg !2\n' in held(text)
 
 
+def test_names_may_have_spaces() -> None:
+    assert held(ADDED.replace('".1"', '"of a"').replace('".2"', '"of %a, %b"')) == held(ADDED)
+
+
 def test_one_result_is_not_taken_apart() -> None:
     call = 'call float asm sideeffect "/* wgmma.wait_group */ mov.f32 $0, 0f40000000;", "=f,0"(float %".1")'
     text = re.sub(r'  %"\.3" = .*\n.*\n.*\n', f'  %".4" = {call}\n', ADDED).replace('float %".5"', 'float %".2"')
