@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from nvbackend import e4m3, f16, s8, s32
+from nvbackend import e4m3, f16, f32, s8, s32
 from samples.gemm import choice
 from samples.gemm.forms import FORMS, Form, problem_for, s8_matrix
 from samples.gemm.thin import Thin
@@ -146,6 +146,11 @@ def test_the_usual_ones_can_be_chosen():
 )
 def test_the_model_finds_what_was_fastest_on_an_h200(shape, fastest):
     assert choice.choose(*shape) == fastest
+
+
+def test_thin_tiles_are_of_one_type():
+    assert any(isinstance(one, Thin) for one in choice.candidates(16, 256, 256, f16, f16))
+    assert not any(isinstance(one, Thin) for one in choice.candidates(16, 256, 256, f16, f32))
 
 
 def test_few_tiles_share_the_depth():

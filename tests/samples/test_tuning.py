@@ -42,6 +42,27 @@ def test_the_table_has_the_fastest_first_and_times_over_that_of_the_models_choic
     assert off == "The model is off by -10.0% for it, by 10.0% or less for half, by +25.0% at most."
 
 
+def test_the_model_is_off_most_where_it_says_too_little():
+    assert rows({"a": 10.0, "b": 8.0}, {"a": 11.0, "b": 2.0})[-1].endswith(", by -75.0% at most.")
+
+
+def test_what_is_asked_of_the_tuner(monkeypatch):
+    """Problems are told apart by their names, and processes that compile have no context of CUDA's."""
+
+    class Asked(Exception):
+        pass
+
+    def ask(_, **given):
+        raise Asked(given["key"][0], given["executor"]._mp_context.get_start_method())
+
+    monkeypatch.setattr(nvb, "tune", ask)
+    monkeypatch.setattr(nvb.runtime, "gpu_available", lambda: False)
+    with pytest.raises(Asked) as asked:
+        tuning.tune("a test", {}, dict, How.asked(most=None, jobs=1, device=None))
+    assert asked.value.args == ("a test", "spawn")
+    assert How.asked(jobs=None) == How()
+
+
 def test_without_a_model_there_are_no_times_of_it():
     _, *lines, last = rows({"a": 10.0, "b": 8.0}, {"a": None, "b": None})
     assert [line.split() for line in lines] == [["8.0", "0.800", "b"], ["10.0", "1.000", "*", "a"]]
