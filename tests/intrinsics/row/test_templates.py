@@ -45,3 +45,11 @@ def test_what_is_read_too_late() -> None:
     assert late("{{ .reg .u32 x; mov.u32 x, {a}; {ptx} {d}, x, {b}; }}") == []
     assert late("mov.b32 {{{d}}}, {a}; {ptx} {d}, {d}, {b};") == ["b"]
     assert late("mov.u32 {d}, 1; {ptx} {d}, {a}, {b};") == ["a", "b"]
+
+
+def test_a_register_of_several_is_read_late_too() -> None:
+    operands = (output("d", R.B32, 2), operand("a", R.B32, 2))
+    text = Asm("mov.b32 {d[0]}, {a[0]}; mov.b32 {d[1]}, {a[1]};")
+    row = Row(family="mine", opcode="mine", ptx="mov.b32", operands=operands, lowering=text, section="", summary="")
+    assert row.reads_late
+    assert row.asm == "mov.b32 $0, $2; mov.b32 $1, $3;"
