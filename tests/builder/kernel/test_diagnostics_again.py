@@ -61,3 +61,11 @@ def test_a_setting_that_is_changed_is_seen(what: str, runs: Runs) -> None:
         assert runs.count == 2
         built = kernel.build()
     assert (said.diagnostics, said.suppressed) == (built.diagnostics, built.suppressed)
+
+
+@pytest.mark.parametrize("option", [{"debug": False}, {"check": False}], ids=str)
+def test_another_option_is_another_kernel(option: dict[str, Any], runs: Runs) -> None:
+    kernel = made("allow", ())
+    for count, options in enumerate(({}, option, {}, option)):
+        compiled(kernel, **options)
+        assert runs.count == min(count + 1, 2)
