@@ -84,7 +84,7 @@ _PARSE_ERROR = re.compile(r"<string>:(?P<line>\d+):(?P<column>\d+): error: (?P<r
 _SYMBOL = re.compile(
     r'^(?P<head>(?:define|declare) [^@\n]*)?@(?P<name>"[^"]*"|[\w.$]*-[\w.$-]*)(?P<rest>.*)', re.MULTILINE
 )
-"""What begins with a name that is no symbol of PTX."""
+"""A line that declares or defines a symbol whose name PTX may not be able to spell."""
 _LOCAL = frozenset({"internal", "private"})
 """What LLVM gives another name."""
 _EXTERNAL_INTRINSIC = re.compile(r"^\.extern \.func\s+(?:\([^)]*\)\s*)?(llvm\.[\w.$]+)", re.MULTILINE)
