@@ -82,9 +82,10 @@ OPTIMIZE_RANGE = Rule(
 
 _PARSE_ERROR = re.compile(r"<string>:(?P<line>\d+):(?P<column>\d+): error: (?P<reason>[^\n]*)")
 _SYMBOL = re.compile(
-    r'^(?P<head>(?:define|declare) [^@\n]*)?@(?P<name>"[^"]*"|[\w.$]*-[\w.$-]*)(?P<rest>.*)', re.MULTILINE
+    r'^(?P<head>(?:define|declare) [^@\n]*)?@(?P<name>"[\w.$]*[^\w.$"][^"]*"|[\w.$]*-[\w.$-]*)(?P<rest>.*)',
+    re.MULTILINE | re.ASCII,
 )
-"""A line that declares or defines a symbol whose name PTX may not be able to spell."""
+"""A line that declares or defines a symbol whose name PTX cannot spell."""
 _LOCAL = frozenset({"internal", "private"})
 """What LLVM gives another name."""
 _EXTERNAL_INTRINSIC = re.compile(r"^\.extern \.func\s+(?:\([^)]*\)\s*)?(llvm\.[\w.$]+)", re.MULTILINE)
