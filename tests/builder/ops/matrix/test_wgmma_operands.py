@@ -225,4 +225,4 @@ def test_what_is_read_behind_a_fence_or_a_wait_comes_out_of_it(statement):
     assert len(registers) == 4 + 4 + 12
     (call,) = {register.operands[0] for register in registers}
     assert statement.partition("_")[0] in str(call.callee)
-    assert [register.indices for register in registers] == [[place] for place in range(len(registers))]
+    assert [[*register.indices] for register in registers] == [[place] for place in range(len(registers))]
