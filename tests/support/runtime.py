@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from nvbackend.diagnostics import Diagnostic, DiagnosticError
 from nvbackend.isel.target.target import Target
 from nvbackend.runtime.device import Configuration, DeviceLimits, KernelLimits
@@ -126,3 +128,12 @@ def broken(action: Callable[[], object]) -> tuple[Diagnostic, ...]:
 def rules(action: Callable[[], object]) -> list[str]:
     """The ids of the rules that `action` breaks, in the order found."""
     return [diagnostic.rule_id for diagnostic in broken(action)]
+
+
+def assert_refused(action: Callable[[], object], rule: str, text: str) -> None:
+    """`action` breaks this rule alone, and the message or the fix has this text."""
+    with pytest.raises(DiagnosticError) as caught:
+        action()
+    (only,) = caught.value.diagnostics
+    assert only.rule_id == rule
+    assert text in f"{only.message} {only.fix}"

@@ -217,7 +217,7 @@ class NamedAsm:
 
 
 class TypedCall(Register, ir.CallInstr):  # type: ignore[misc]
-    """`call` with arguments of which none is of another type than `callee` takes."""
+    """`call` with arguments of just the types that `callee` takes."""
 
     opname, tail, shown_as = "call", "", "CallInstr"
 

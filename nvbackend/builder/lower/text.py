@@ -78,7 +78,7 @@ class _Marks:
 
 
 def _members(run: Iterable[Any]) -> Iterator[str]:
-    """The lines of members, of which many of one struct follow each other."""
+    """The lines of members. Many members of one struct follow each other."""
     struct: Any = None
     shared = ""
     for instr in run:

@@ -12,6 +12,7 @@ from nvbackend import Major, SmemLayout, SwizzleMode, f16, f32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.tiles.stages import OPTIONS, lay_out
 from nvbackend.layout import Layout
+from tests.support.runtime import assert_refused
 
 TILE = SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)
 
@@ -149,11 +150,7 @@ def test_the_options_that_are_told_are_those_of_the_call():
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_is_refused(name):
     make, rule, text = WRONG[name]
-    with pytest.raises(nvb.DiagnosticError) as caught:
-        make(builder())
-    (only,) = caught.value.diagnostics
-    assert only.rule.id == rule
-    assert text in f"{only.message} {only.fix}"
+    assert_refused(lambda: make(builder()), rule, text)
 
 
 @pytest.mark.parametrize("copies", ["tma", "cp.async"])

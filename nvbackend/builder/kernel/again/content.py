@@ -35,8 +35,8 @@ class Visited:
 
 
 class Content:
-    """All that a function reads: `parts` are equal where it is. Objects of which only the identity counts are among
-    them by that, which means something while they live: they are `named`, each with its place among the parts.
+    """All that a function reads: `parts` are equal where it is. Some objects are in them by their identity alone, which
+    means something only while they live: they are `named`, each with its place among the parts.
 
     The parts from `lasts` on count in this process alone. `kept` are objects that the parts depend on. `program` is the
     ptxas that was found.

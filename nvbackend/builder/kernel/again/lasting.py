@@ -59,7 +59,7 @@ def digest_of(parts: object) -> str:
     """A digest of plain values in tuples: of equal ones alone it is the same. Raises UnknownRead for others."""
     digested = io.BytesIO()
     pickler = pickle.Pickler(digested, 4)
-    pickler.fast = True  # what is there twice is written twice, whichever object it is
+    pickler.fast = True  # equal values are written alike, whether or not they are one object
     pickler.dump(_plain(parts))
     return hashlib.sha256(digested.getbuffer()).hexdigest()
 
