@@ -54,8 +54,9 @@ NOT_COMPILED = Rule(
 TIMING = Rule(
     id="launch.timing",
     message="launches cannot be timed with {problem}",
-    fix="give a dictionary of at least one name and function, one round, one repeat a round, and nothing below 0",
-    why="There is nothing to take the mean of.",
+    fix="give a dictionary of at least one name and function, one round, one repeat a round, and nothing below 0; "
+    "a clock gives finite times of 0 or more",
+    why="There is nothing to take the mean of, or nothing that can be compared.",
     reference="CUDA driver API, cuEventElapsedTime",
 )
 ARGUMENT_COUNT = Rule(

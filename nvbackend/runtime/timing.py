@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from nvbackend.diagnostics import record, run_callback, user_facing
+from nvbackend.diagnostics import printed, record, run_callback, user_facing
+from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.diagnostics.classes.brief import short_repr
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.runtime.driver import bindings, call, no_gpu_reason
@@ -71,6 +73,36 @@ class EventClock:
             call("cuEventDestroy", self._events.pop())
 
 
+class CheckedClock:
+    """A user's clock, whose times are numbers that can be compared: of NaN the order of candidates would be chance."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def mark(self) -> Any:
+        return run_callback("clock", self._clock.mark)
+
+    def milliseconds(self, start: Any, end: Any) -> float:
+        result = run_callback("clock", self._clock.milliseconds, start, end)
+        try:
+            time = float(result)
+        except (TypeError, ValueError, OverflowError):
+            time = math.nan
+        if not 0 <= time < math.inf or isinstance(result, str | bytes):
+            TIMING.fail(problem=f"a clock whose milliseconds are {printed(result)}")
+        return time
+
+
+def check_clock(call: str, clock: object) -> None:
+    """call.argument for a class, and for an object that lacks one of the methods of a clock."""
+    if isinstance(clock, type):
+        problem, advice = f"clock is the class {clock.__name__}", f"pass an object of it: clock={clock.__name__}()"
+        ARGUMENT.fail(call=call, problem=problem, advice=advice)
+    if not all(callable(getattr(clock, method, None)) for method in ("mark", "milliseconds")):
+        advice = "pass an object with mark() and milliseconds(start, end)"
+        ARGUMENT.fail(call=call, problem=f"clock is {printed(clock)}", advice=advice)
+
+
 def check_rounds(rounds: int, repeats: int, warmup: int) -> None:
     """launch.timing unless these measure something."""
     if min(rounds, repeats) < 1 or warmup < 0:
@@ -92,14 +124,15 @@ def time_launches(
     Every round calls each function `repeats` times between two CUDA events and takes the mean. Each round has an order
     of its own, the same in every run, so that none always runs on a chip that the same other one has just heated.
     `warmup` rounds are not counted. Raises DriverError where a launch failed, launch.timing where there is nothing to
-    measure, launch.no-gpu on a machine without a GPU unless a `clock` is given.
+    measure or a clock gives no time, launch.no-gpu on a machine without a GPU unless a `clock` is given.
     """
     if not isinstance(functions, Mapping) or not functions:
         TIMING.fail(problem=f"{functions=}")
     check_rounds(rounds, repeats, warmup)
+    if clock is not None:
+        check_clock("time_launches", clock)
     own = EventClock(stream) if clock is None else None
-    used = own or clock
-    assert used is not None
+    used: Clock = own or CheckedClock(cast("Clock", clock))
     names = list(functions)
     marks: dict[str, list[tuple[Any, Any]]] = {name: [] for name in names}
     for turn in range(-warmup, rounds):

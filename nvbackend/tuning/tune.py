@@ -19,7 +19,7 @@ from nvbackend.runtime.driver import no_gpu_reason
 from nvbackend.runtime.launch import PreparedLaunch
 from nvbackend.runtime.module import SIMULATOR, LoadedKernel
 from nvbackend.runtime.simulated import SimulatedDevice
-from nvbackend.runtime.timing import Clock, Timing, check_rounds
+from nvbackend.runtime.timing import Clock, Timing, check_clock, check_rounds
 from nvbackend.tuning.measuring import CALL, Measuring, built, in_order
 from nvbackend.tuning.progress import Steps
 
@@ -143,6 +143,7 @@ def _is_plain(key: object) -> bool:
 def _check_clock(device: Device | str | None, clock: Clock | None) -> None:
     """Raises call.argument where nothing tells the time."""
     if clock is not None:
+        check_clock(CALL, clock)
         return
     if isinstance(device, SimulatedDevice) or (isinstance(device, str) and device == SIMULATOR):
         advice = "pass a clock, or leave the device out on a machine with a GPU"

@@ -86,3 +86,36 @@ def test_what_is_timed_has_names(functions: Any) -> None:
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.rule_id == "launch.timing"
     assert f"with functions={functions!r}" in diagnostic.message
+
+
+class Marks:
+    def __repr__(self) -> str:
+        return "marks"
+
+    def mark(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("clock", "problem"),
+    [(Clock, "clock is the class Clock"), (Marks(), "clock is marks"), (0, "clock is 0"), ("gpu", "clock is 'gpu'")],
+    ids=["class", "no-milliseconds", "number", "text"],
+)
+def test_what_is_no_clock(clock: Any, problem: str) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        time_launches({"a": lambda: None}, clock=clock)
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.rule_id == "call.argument"
+    assert problem in diagnostic.message
+
+
+@pytest.mark.parametrize("given", [float("nan"), float("inf"), -1.0, "1", None, 10**400])
+def test_a_clock_that_gives_no_time(given: Any) -> None:
+    """Of NaN the least median would be chance: no number is less."""
+
+    class Odd(Clock):
+        def milliseconds(self, start: float, end: float) -> Any:
+            return given
+
+    with pytest.raises(nvb.DiagnosticError, match=r"launch\.timing.*a clock whose milliseconds are"):
+        time_launches({"a": lambda: None}, clock=Odd())

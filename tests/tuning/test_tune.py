@@ -265,6 +265,7 @@ def test_candidates_are_definitions_by_name(candidates: Any, problem: str) -> No
         {"chek": None},
         {"rounds": "many"},
         {"clock": None},
+        {"clock": type},
     ],
     ids=lambda wrong: "-".join(map(str, wrong)),
 )
