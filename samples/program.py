@@ -130,9 +130,11 @@ def _show(report: Any, timeline: str | None) -> None:
 
 
 def largest_error(result: Any, expected: Any) -> float:
-    """The largest difference, as a part of the largest value."""
+    """The largest difference, as a part of the largest value; of integers, which are equal or wrong, 0 or infinity."""
     import numpy as np
 
+    if np.result_type(result, expected).kind in "iu":  # where differences would wrap around
+        return 0.0 if np.array_equal(result, expected) else np.inf
     return float(np.abs(result - expected).max() / np.abs(expected).max())
 
 

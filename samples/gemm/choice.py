@@ -13,13 +13,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import nvbackend as nvb
-from nvbackend import bf16, e4m3, e5m2, f16, s8, tf32, u8
+from nvbackend import bf16, e4m3, e5m2, f16, f32, s8, s16, s32, tf32, u8, u16, u32
+from samples.gemm.checks import among, positive
 from samples.gemm.thin import STORED, TILE_K, Thin
 from samples.gemm.wide import LINE, Wide, rows_of
 
 Choice = Wide | Thin
 OPERANDS = (f16, bf16, tf32, e4m3, e5m2, s8, u8)
 """What wgmma multiplies, but for single bits."""
+FLOATS, INTEGERS = (f16, bf16, tf32, f32, e4m3, e5m2), (s8, u8, s16, u16, s32, u32)
+"""What sums of floats are rounded to; those of integers go to both, and stop at the ends of an integer type."""
 
 SHARED, WIDE_SHARED, BUFFER = 220_000, 213_000, 65_536
 """Bytes of a multiprocessor's shared memory for rings and sums, those of wide tiles, and of the epilogue at most."""
@@ -86,7 +89,7 @@ def thin_ones(m: int, operand: nvb.ElementType = f16) -> Iterator[Thin]:
 
 
 def microseconds(choice: Choice, m: int, n: int, depth: int, multiprocessors: int, batches: int = 1) -> float:
-    """What the model says that a launch takes."""
+    """What the model says that a launch takes. Raises ValueError for tiles of other columns than have been measured."""
     if isinstance(choice, Wide):
         steps, operands = depth / choice.depth, (m + n) * depth * choice.operand.bits
         memory = batches * (operands + m * n * choice.result.bits) / 8 / MEMORY
@@ -94,8 +97,7 @@ def microseconds(choice: Choice, m: int, n: int, depth: int, multiprocessors: in
         waves = -(-tiles // (multiprocessors // choice.cluster * choice.cluster))
         alone = choice.cluster == 1
         loaded = LINE // 8 * (choice.rows + choice.columns // choice.cluster)
-        step = PINGPONG[choice.columns] if choice.pingpong else STEP[choice.consumers, choice.columns]
-        step *= ALONE if alone else 1
+        step = _step(choice) * (ALONE if alone else 1)
         if choice.tiles(m, n)[0] <= 2:  # no tile of B is in L2 already
             step = max(step, LATENCY / choice.stages)
         stores = 1 if choice.pingpong else waves  # all but the last one are beside steps
@@ -103,6 +105,15 @@ def microseconds(choice: Choice, m: int, n: int, depth: int, multiprocessors: in
         l2 = tiles * steps * loaded / L2
         return ENDS + (0 if alone else TOGETHER) + max(memory + AGAIN * l2, busiest, l2)
     return _thin_microseconds(choice, m, n, depth, multiprocessors)
+
+
+def _step(choice: Wide) -> float:
+    """Microseconds of a step. Raises ValueError for a tile that was not measured."""
+    among(
+        PINGPONG if choice.pingpong else [columns for consumers, columns in STEP if consumers == choice.consumers],
+        columns=choice.columns,
+    )
+    return PINGPONG[choice.columns] if choice.pingpong else STEP[choice.consumers, choice.columns]
 
 
 def _thin_microseconds(choice: Thin, m: int, n: int, depth: int, multiprocessors: int) -> float:
@@ -125,12 +136,12 @@ def orders(one: Wide, m: int) -> Iterator[Wide]:
     return (replace(one, group=group) for group in GROUPS if group in together.values())
 
 
-def _check(operand: nvb.ElementType, **numbers: int) -> None:
+def _check(operand: nvb.ElementType, result: nvb.ElementType | None, **numbers: int) -> None:
     if operand not in OPERANDS:
         raise ValueError(f"these kernels multiply {', '.join(map(str, OPERANDS))}, not {operand}")
-    for name, number in numbers.items():
-        if not hasattr(number, "__index__") or number < 1:
-            raise ValueError(f"{name} is a positive integer, not {number!r}")
+    if result is not None:
+        among((*FLOATS, *INTEGERS) if operand.is_integer else FLOATS, result=result)
+    positive(**numbers)
 
 
 def candidates(
@@ -147,7 +158,8 @@ def candidates(
 
     Without a `result`, it has the operands' type. Raises ValueError for sizes below 1 and types that no kernel has.
     """
-    _check(operand, m=m, n=n, depth=depth, batches=1 if batches is None else batches, multiprocessors=multiprocessors)
+    number = 1 if batches is None else batches
+    _check(operand, result, m=m, n=n, depth=depth, batches=number, multiprocessors=multiprocessors)
     result = operand if result is None else result
     is_thin = operand is result and operand in (f16, bf16) and batches is None
     thin = list(thin_ones(m, operand)) if is_thin else []

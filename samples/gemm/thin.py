@@ -12,6 +12,7 @@ from typing import Annotated
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
 from nvbackend.layout import Layout
+from samples.gemm.checks import positive
 
 WARPGROUP_ROWS, TILE_K = 64, 64
 PRODUCER_REGISTERS, REGISTERS = 56, 200
@@ -112,6 +113,11 @@ class Thin:
     stages: int = 10
     ctas: int = 2
     operand: nvb.ElementType = f16
+
+    def __post_init__(self) -> None:
+        positive(**{name: number for name, number in vars(self).items() if name != "operand"})
+        if self.columns * self.rows % (STORED * self.split):
+            raise ValueError(f"{self.split} CTAs cannot add equal parts of {self.rows} x {self.columns} sums")
 
     @property
     def label(self) -> str:

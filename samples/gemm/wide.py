@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32, s32
+from samples.gemm.checks import among, positive
 
 WARPGROUP_ROWS, LINE = 64, 1024
 """Rows of a warpgroup's part of a tile, and bits of a row of a tile in shared memory: what TMA swizzles."""
@@ -65,6 +66,15 @@ def multiply(
                 mma.issue(issue, acc, a, b)
 
 
+def finished(
+    acc: nvb.Accumulator, part: nvb.Operand, result: nvb.ElementType, scale: nvb.Value | None
+) -> nvb.Accumulator | nvb.TileValues:
+    """What the epilogue stores: sums of integers stop at the ends of a result, as those of cuBLASLt and CUTLASS do."""
+    if scale is not None:
+        return acc.elements(part) * scale
+    return acc.elements(part).to(result, saturate=True) if result.is_integer and result is not s32 else acc
+
+
 @nvb.kernel("sm_90a", threads=lambda consumers: 128 * (1 + consumers), cluster=lambda cluster: cluster, min_ctas=1)
 def wide(
     k: nvb.KernelBuilder,
@@ -78,7 +88,7 @@ def wide(
     steps: i32,
     *,
     operand: nvb.ElementType = f16,
-    result: nvb.ElementType = f16,  # noqa: ARG001  the map of C depends on it
+    result: nvb.ElementType = f16,
     batched: bool = False,
     columns: int = 256,
     consumers: int = 2,
@@ -124,7 +134,7 @@ def wide(
             reserved = output.reserve((*batch, row + part * WARPGROUP_ROWS, column), warpgroup)
             k.wgmma.wait_group(0, drains=[acc])
             ring.release()
-            reserved.store(acc.elements(warpgroup) * scale if operand.bits == 8 and sums is f32 else acc)
+            reserved.store(finished(acc, part, result, scale if operand.bits == 8 and sums is f32 else None))
         output.finish()
 
 
@@ -143,6 +153,11 @@ class Wide:
     tail: int = 0
     group: int = 16
     pingpong: bool = False
+
+    def __post_init__(self) -> None:
+        among(REGISTERS, consumers=self.consumers)
+        among(range(LINE // INSTRUCTION), tail=self.tail)
+        positive(columns=self.columns, cluster=self.cluster, stages=self.stages, parts=self.parts, group=self.group)
 
     @property
     def label(self) -> str:

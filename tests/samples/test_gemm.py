@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
+import numpy as np
 import pytest
 
-from nvbackend import e4m3, f16, f32, s8, s32
+import nvbackend as nvb
+from nvbackend import e3m2, e4m3, f16, f32, f64, s8, s16, s32, u8
 from samples.gemm import choice
 from samples.gemm.forms import FORMS, Form, problem_for, s8_matrix
 from samples.gemm.thin import Thin
@@ -171,12 +173,63 @@ def test_what_can_be_chosen_for_a_result_can_be_built(result):
         assert one.kernel.build(check=False).diagnostics == ()
 
 
-@pytest.mark.parametrize("result", [s8, s32], ids=str)
-def test_sums_of_integers_wrap_as_numpy_has_them(result):
-    form = Form(s8, result, s8_matrix, result.numpy_dtype().name)
-    problem = problem_for(choice.choose(200, 192, 256, s8, result), 72, 144, 16, form)
-    wrapped = replace(problem, expected=problem.expected.astype("int64").astype(problem.output.dtype))
-    assert wrapped.error(problem.kernel.compile(assemble=False), Device("a test")) == 0
+def of_integers(result, size):
+    return problem_for(choice.choose(*size, s8, result), *size, Form(s8, result, s8_matrix, result.numpy_dtype().name))
+
+
+def test_sums_of_integers_are_exact():
+    problem = of_integers(s32, (72, 144, 16))
+    assert problem.error(problem.kernel.compile(assemble=False), Device("a test")) == 0
+
+
+@pytest.mark.parametrize("result", [s8, u8, s16], ids=str)
+def test_sums_of_integers_stop_at_the_ends_of_a_result_as_those_of_cublaslt(result):
+    problem = of_integers(result, (72, 144, 48))
+    ends = np.iinfo(problem.output.dtype)
+    stopped = problem.expected.clip(ends.min, ends.max).astype(problem.output.dtype)
+    assert {ends.min, ends.max} <= set(stopped.flat)
+    output = problem.output.copy()
+    problem.launch(
+        nvb.runtime.load(problem.kernel.compile(assemble=False), device="simulator"), *problem.inputs, output
+    )
+    assert np.array_equal(output, stopped)
+
+
+@pytest.mark.parametrize(
+    ("operand", "result", "text"),
+    [
+        (f16, s8, "result is one of f16, bf16, tf32, f32, e4m3, e5m2, not s8"),
+        (s8, f64, "result is one of .*, s32, u32, not f64"),
+        (e4m3, e3m2, "not e3m2"),
+        (f16, "f16", "not 'f16'"),
+    ],
+    ids=str,
+)
+def test_results_that_no_kernel_has(operand, result, text):
+    with pytest.raises(ValueError, match=text):
+        choice.candidates(64, 64, 64, operand, result)
+
+
+@pytest.mark.parametrize(
+    ("kind", "constants", "text"),
+    [
+        (Wide, {"consumers": 3}, "consumers is one of 1, 2, not 3"),
+        (Wide, {"tail": -1}, "tail is one of 0, 1, 2, 3, not -1"),
+        (Wide, {"cluster": 0}, "cluster is a positive integer, not 0"),
+        (Wide, {"group": 0}, "group is a positive integer, not 0"),
+        (Thin, {"ctas": 0}, "ctas is a positive integer, not 0"),
+        (Thin, {"split": 5}, "5 CTAs cannot add equal parts of 64 x 16 sums"),
+    ],
+    ids=str,
+)
+def test_a_choice_that_would_multiply_wrong_numbers(kind, constants, text):
+    with pytest.raises(ValueError, match=text):
+        kind(**constants)
+
+
+def test_the_model_knows_what_was_measured():
+    with pytest.raises(ValueError, match="columns is one of 64, 128, 256, not 192"):
+        choice.microseconds(Wide(192, 1, 1), 64, 64, 64, 132)
 
 
 def test_a_launch_that_the_kernel_is_not_for_is_refused():

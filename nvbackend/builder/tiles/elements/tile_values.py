@@ -104,9 +104,9 @@ class TileValues(KnownAttributes, Entries[Value]):
         keeps = (run_callback("TileValues.where", keep, *place) for place, _ in self.items())
         return self._made([select(kept, value, other) for kept, value in zip(keeps, self._entries, strict=True)])
 
-    def to(self, element: ElementType) -> TileValues:
+    def to(self, element: ElementType, *, rounding: str | None = None, saturate: bool = False) -> TileValues:
         """Each converted to `element`, as `Value.to` does it."""
-        return self._made([value.to(element) for value in self._entries])
+        return self._made([value.to(element, rounding=rounding, saturate=saturate) for value in self._entries])
 
     def _made(self, values: Sequence[Operand]) -> TileValues:
         made = [as_value(self._held.core, value) for value in values]

@@ -1,0 +1,19 @@
+"""What the numbers of a choice may be: each is refused by name, before a kernel is built of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+
+def positive(**numbers: object) -> None:
+    """Raises ValueError unless all of them are integers of 1 or more."""
+    for name, number in numbers.items():
+        if not hasattr(number, "__index__") or number.__index__() < 1:
+            raise ValueError(f"{name} is a positive integer, not {number!r}")
+
+
+def among(legal: Collection[object], **chosen: object) -> None:
+    """Raises ValueError unless all of them are legal ones."""
+    for name, value in chosen.items():
+        if value not in legal:
+            raise ValueError(f"{name} is one of {', '.join(map(str, legal))}, not {value!r}")
