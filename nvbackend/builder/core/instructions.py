@@ -20,7 +20,7 @@ from nvbackend.intrinsics.row.types import ElementType, u64
 from nvbackend.isel.operands.memory import POLICY, SPACE, check_line
 from nvbackend.isel.select.rows import check_names, check_number, check_registers, check_row, checked_operands
 
-Given = Operand | Address
+Given: TypeAlias = Operand | Address
 Register: TypeAlias = "Given | ir.Value"
 """What a caller may pass for a register; an llvmlite value is used as it is."""
 
