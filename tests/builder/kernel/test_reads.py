@@ -5,10 +5,7 @@ The witness is the build itself: whatever was changed, `compile` gives the IR of
 
 from __future__ import annotations
 
-import abc
-import collections.abc
 import copyreg
-import numbers
 import sys
 import types
 from collections.abc import Callable
@@ -17,28 +14,11 @@ from typing import Any
 import pytest
 
 import nvbackend as nvb
-from nvbackend.builder.kernel.again.set_on import registrations
 from nvbackend.builder.kernel.definition import KernelDefinition
 from tests.support.compiled_again import BODY, HEAD, OUT, Runs, classes_as_they_are, compiled, defined, in_module
 
 Case = tuple[KernelDefinition, Callable[[], object]]
 """A kernel, and what changes something that it reads."""
-
-
-def test_registrations_are_told_from_both_classes() -> None:
-    class Above(abc.ABC):  # noqa: B024
-        pass
-
-    class Below:
-        pass
-
-    known = [collections.abc.Hashable]
-    assert registrations(Above) == registrations(Below) == ([], known)
-    Above.register(Below)
-    assert registrations(Above) == ([Below], known)
-    numbers.Rational.register(Below)
-    above = [numbers.Number, numbers.Complex, numbers.Real, numbers.Rational]
-    assert registrations(Below) == ([], [*known, *above])
 
 
 @pytest.fixture

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import abc
 import functools
 import types
-from collections.abc import Callable, Hashable, Sized
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from nvbackend.builder.kernel.again.set_on import (
-    _ABSTRACT,
-    _members,
-    _only_looked_at,
-    is_ours_by_name,
-    registrations,
-)
+from nvbackend.builder.kernel.again.set_on import _members, _only_looked_at, is_ours_by_name
 
 OURS, USERS = "nvbackend.made_here", "users"
 WRITTEN: dict[str, Any] = {"n": 3}
@@ -106,33 +99,3 @@ def test_a_class_with_something_of_the_users_is_not(what: str) -> None:
 @pytest.mark.parametrize(("module", "ours"), [(OURS, True), ("nvbackend", True), ("nvbackends.x", False), (3, False)])
 def test_whose_a_class_says_it_is(module: Any, ours: bool) -> None:
     assert is_ours_by_name(made(module)) is ours
-
-
-def classes_below(cls: type, found: dict[type, None]) -> dict[type, None]:
-    below: list[type] = type.__subclasses__(cls)
-    for each in below:
-        if each not in found:
-            found[each] = None
-            classes_below(each, found)
-    return found
-
-
-def test_each_class_is_of_those_that_issubclass_says() -> None:
-    """Those below another are asked only where that says yes."""
-
-    class Own(Sized):
-        """Everything is of it, and so of Python's class above it."""
-
-        @classmethod
-        def __subclasshook__(cls, other: type) -> bool:
-            return other is Counted
-
-    class Counted:
-        """Has no length."""
-
-    assert registrations(Counted)[1] == [Hashable, Sized]
-    classes = [each for each in classes_below(object, {}) if type(each) in (type, abc.ABCMeta)]
-    assert len(classes) > 500
-    for cls in classes:
-        assert registrations(cls)[1] == [each for each in _ABSTRACT if issubclass(cls, each)], cls
-    del Own

@@ -17,6 +17,7 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
+from nvbackend.builder.kernel.again.abstract import Registrations
 from nvbackend.builder.kernel.again.code_names import Names, names_of, names_of_text
 from nvbackend.builder.kernel.again.constants import (
     ATOMS,
@@ -43,7 +44,7 @@ from nvbackend.builder.kernel.again.pure_names import (
     PURE,
     is_trusted,
 )
-from nvbackend.builder.kernel.again.set_on import class_with_more, is_ours_by_name, registrations, set_on_library
+from nvbackend.builder.kernel.again.set_on import class_with_more, is_ours_by_name, set_on_library
 from nvbackend.builder.kernel.again.snapshot import NoSnapshot, Snapshot
 
 MOST_VALUES = 5000
@@ -95,7 +96,7 @@ class Reads:
         except (RecursionError, UnknownRead, NoSnapshot):
             return None
 
-    def constant(self, value: object) -> Content | None:
+    def constant(self, value: object, abstract: Registrations | None = None) -> Content | None:
         """The content of an object of ours that never changes; None for others."""
         known = self._constants.get(id(value))
         if known is None:
@@ -103,7 +104,7 @@ class Reads:
                 return None
             if len(self._constants) >= MOST_VALUES:
                 self._constants.clear()
-            walk = _Walk(self)
+            walk = _Walk(self, abstract)
             walk.members(value)
             known = self._constants[id(value)] = value, walk.result()
         return known[1]
@@ -121,13 +122,17 @@ class Reads:
 class _Walk:
     """One look at everything: `content` is what was found, in the order in which it was."""
 
-    __slots__ = ("_by_name", "_of_library", "_reads", "_seen", "content", "kept", "named", "paths_are_names", "visited")
+    __slots__ = (
+        *("_abstract", "_by_name", "_of_library", "_reads", "_seen"),
+        *("content", "kept", "named", "paths_are_names", "visited"),
+    )
 
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, reads: Reads, abstract: Registrations | None = None) -> None:
         self._reads = reads
         self._seen: dict[int, int] = {}
         self._by_name = False
         self._of_library: set[type] = set()
+        self._abstract = abstract or Registrations()
         self.content: list[object] = []
         self.kept: list[object] = []
         self.named: list[tuple[int, object]] = []
@@ -157,9 +162,10 @@ class _Walk:
         self._seen[id(value)] = len(self._seen)
         self.kept.append(value)
         take = _TAKERS.get(kind)
-        if take is None and may_be_constant(kind) and (constant := self._reads.constant(value)) is not None:
-            self.named.append((len(content), constant))
-            content.append(constant.parts)
+        known = self._reads.constant(value, self._abstract) if take is None and may_be_constant(kind) else None
+        if known is not None:
+            self.named.append((len(content), known))
+            content.append(known.parts)
             return
         self.visited.objects.append(value)
         if take is not None:
@@ -323,7 +329,7 @@ class _Walk:
     def _registrations(self, cls: type) -> None:
         """Take down what is registered on a class, and where it is: that decides what isinstance says."""
         try:
-            for classes in registrations(cls):
+            for classes in self._abstract.of(cls):
                 self.content.append(len(classes))
                 for each in classes:
                     self.identity(each)

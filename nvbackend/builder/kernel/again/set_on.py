@@ -1,13 +1,10 @@
-"""What a program has set on classes of this package, and what it has registered on classes that take that (abc)."""
+"""What a program has set on classes of this package and of Python's library."""
 
 from __future__ import annotations
 
-import abc
-import collections.abc
 import enum
 import functools
 import importlib
-import numbers
 import re
 import sys
 import types
@@ -20,14 +17,6 @@ from nvbackend.diagnostics.classes.dataclass import LateMethod
 
 _OF_BUILDING = tuple(f"{PACKAGE}.{part}" for part in ("annotations", "builder", "math", "signature", "tiled"))
 _OF_COMPILING = f"{PACKAGE}.builder.kernel.definition"
-_ABSTRACT = (
-    *(getattr(collections.abc, name) for name in collections.abc.__all__),
-    *(numbers.Number, numbers.Complex, numbers.Real, numbers.Rational, numbers.Integral),
-)
-_BASES_FIRST = tuple(
-    (each, [base for base in each.__bases__ if base in _ABSTRACT])
-    for each in sorted(_ABSTRACT, key=lambda each: len(each.__mro__))
-)
 _OF_LIBRARY = (
     *(types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType),
     *(types.ClassMethodDescriptorType, types.BuiltinFunctionType, re.Pattern, re.RegexFlag, enum.property),
@@ -147,34 +136,3 @@ def set_on_library(cls: type) -> Iterator[tuple[str, Any]]:
 
 def _is_of_library(function: types.FunctionType) -> bool:
     return str(function.__globals__.get("__name__")).partition(".")[0] in sys.stdlib_module_names
-
-
-def registrations(cls: type) -> tuple[list[type], list[type]]:
-    """The classes registered on `cls` and on the classes below it, and those of Python's on which `cls` is."""
-    return _registrations(cls, abc.get_cache_token())
-
-
-@functools.lru_cache(maxsize=256)
-def _registrations(cls: type, _token: object) -> tuple[list[type], list[type]]:
-    below = {entry: None for each in _below(cls) for entry in _registered(each)}
-    above: dict[type, None] = {}
-    for each, bases in _BASES_FIRST:  # what is of no base of an abstract class is not of that class
-        if all(map(above.__contains__, bases)) and issubclass(cls, each):
-            above[each] = None
-    named = sorted(below, key=lambda each: f"{each.__module__}.{each.__qualname__}")
-    return named, [each for each in _ABSTRACT if each in above]
-
-
-def _below(cls: type) -> Iterator[type]:
-    yield cls
-    below: list[type] = type.__subclasses__(cls)
-    for each in below:
-        yield from _below(each)
-
-
-def _registered(cls: type) -> list[type]:
-    """What `cls.register` was given: only CPython's own dump of the class says that."""
-    if not isinstance(cls, abc.ABCMeta):
-        return []
-    dump: Any = vars(abc)["_get_dump"]
-    return [entry for each in dump(cls)[0] if (entry := each()) is not None]
