@@ -15,7 +15,7 @@ import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -23,6 +23,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import f32
 from nvbackend.builder.kernel.again import on_disk, programs
+from nvbackend.builder.kernel.again.constants import ATOMS
 from nvbackend.builder.kernel.again.lasting import digest_of, lasting_key, lasting_name
 from nvbackend.builder.kernel.again.on_disk import KernelsOnDisk
 from nvbackend.builder.kernel.again.reads import Reads, UnknownRead
@@ -352,8 +353,10 @@ def test_what_counts_in_this_process_alone_is_in_no_key() -> None:
 def test_keys_of_different_content_differ() -> None:
     numbers = [(), (1,), (1, 2), ((1,), 2), ((1, 2),), (True,), (1.0,), (0.0,), (-0.0,), (1 + 2j,), (2 + 1j,)]
     texts = [("1",), (b"1",), ("",), ("a\nb",), ("a", "b"), ("tuple 0",)]
-    others = [(None,), (...,), (int,), (str,), (frozenset({1}),), (frozenset({1, 2}),), (frozenset(),)]
-    given: list[object] = [*numbers, *texts, *others]
+    others = [(None,), (...,), (frozenset({1}),), (frozenset({1, 2}),), (frozenset(),)]
+    own = type("int", (), {"__module__": "builtins.int", "__qualname__": "int"})
+    kinds = [(kind,) for kind in (*ATOMS, float, complex, tuple, list, dict, frozenset, FunctionType, own)]
+    given: list[object] = [*numbers, *texts, *others, *kinds, *[(kind.__name__,) for (kind,) in kinds[:-1]]]
     assert len({digest_of(each) for each in given}) == len(given)
 
 

@@ -14,7 +14,9 @@ from typing import Any
 from nvbackend.builder.kernel.again.pure_names import PACKAGE as PACKAGE  # noqa: PLC0414
 from nvbackend.builder.kernel.again.pure_names import is_trusted
 
-ATOMS = frozenset({int, str, bytes, bool, types.NoneType, types.EllipsisType, types.NotImplementedType})
+ATOMS: frozenset[type] = frozenset(
+    {int, str, bytes, bool, types.NoneType, types.EllipsisType, types.NotImplementedType}
+)
 
 
 def is_trusted_class(cls: type) -> bool:

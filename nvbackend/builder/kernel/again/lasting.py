@@ -21,6 +21,9 @@ _OF_CODE = operator.attrgetter(
 )
 """What a code object is besides its file and its constants: also the lines that diagnostics and debug lines name."""
 
+_OFTEN = {kind: [kind.__name__] for kind in (*ATOMS, *(float, tuple, dict, types.FunctionType))}
+"""Kinds of values, each as the only list of one part that has its name: content names them before most values."""
+
 
 def lasting_name(value: object) -> object:
     """A name that means the object `value` in every process. Raises UnknownRead for an object without one."""
@@ -79,7 +82,8 @@ def _plain(value: Any) -> object:
     if kind in ATOMS:
         return value
     if kind is type or isinstance(value, type):
-        return ["class", value.__module__, value.__qualname__]
+        often = _OFTEN.get(value) if kind is type else None
+        return often or ["class", value.__module__, value.__qualname__]
     if kind is frozenset:  # of constants, in no order of its own
         return ["frozenset", *sorted(map(digest_of, value))]
     if kind is float or kind is complex:
