@@ -31,9 +31,10 @@ from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.codegen.stages.options import COMPILE_OPTIONS
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, Severity, printed, raise_all, user_facing
 from nvbackend.diagnostics.location import placed
+from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import LAUNCH_CALL, NotLoaded
-from nvbackend.signature import Extents, Parameter, shape_of
+from nvbackend.signature import Extents, Parameter, ParameterType, shape_of
 
 if TYPE_CHECKING:
     from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
@@ -389,13 +390,13 @@ class KernelDefinition(ByName, NotLoaded):
         own = self._function, self.name, self.target, self.math, *diagnosed
         return CompileRequest(bounds, (*own, target, check, debug), self._bound, constants, options)
 
-    def _dependent_types(self, constants: Mapping[str, Any]) -> tuple[Parameter, ...]:
+    def _dependent_types(self, constants: Mapping[str, Any]) -> tuple[object, ...]:
         """The types of parameters where some depend on constants of the build; those of others are read with the rest.
 
         The builder's annotation is left alone: it imports all of the builder, for a kernel that may be on disk.
         """
         hints = annotations_of(self._function, but=(self._builder,))
-        return self._types(constants, hints) if any(map(has_function, hints.values())) else ()
+        return tuple(self._types(constants, hints)) if any(map(has_function, hints.values())) else ()
 
     def parameters(self, constants: Mapping[str, Any] | None = None) -> tuple[Parameter, ...]:
         """The kernel's parameters from the function's annotations (kernel.parameter for any other annotation).
@@ -403,25 +404,24 @@ class KernelDefinition(ByName, NotLoaded):
         Types that depend on constants of the build are those for `constants`, and the defaults of the others.
         """
         first = self._builder
-        if is_parameter_type(annotations_of(self._function).get(first)):
+        hints = annotations_of(self._function)
+        if is_parameter_type(hints.pop(first, None)):
             problem = f"its first parameter, {first}, gets the builder and cannot be a parameter of the kernel"
             advice = f"write def {self._function.__name__}(k, {first}, ...)"
             raise DiagnosticError([_function_fault(self.name, problem, advice, first_line(self._function))])
-        return self._types(constants or {})
+        return tuple(Parameter(*each) for each in self._types(constants or {}, hints))
 
-    def _types(self, constants: Mapping[str, Any], hints: dict[str, Any] | None = None) -> tuple[Parameter, ...]:
-        """As `parameters`, without a look at the builder's annotation; `hints` are the others."""
+    def _types(
+        self, constants: Mapping[str, Any], hints: dict[str, Any]
+    ) -> Iterator[tuple[str, ParameterType | ElementType]]:
+        """The types that the parameters have by `hints`, their annotations, each with the name of its parameter."""
         described = list(inspect.signature(self._function).parameters.values())[1:]
-        if hints is None:
-            hints = annotations_of(self._function, but=(self._builder,))
         if any(map(has_function, hints.values())):
             known = self._constants(constants)
             hints = {name: without_functions(self._function, name, hint, known) for name, hint in hints.items()}
-        return tuple(
-            Parameter(parameter.name, parameter_type(self.name, parameter.name, hints.get(parameter.name)))
-            for parameter in described
-            if parameter.kind is not inspect.Parameter.KEYWORD_ONLY
-        )
+        for parameter in described:
+            if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+                yield parameter.name, parameter_type(self.name, parameter.name, hints.get(parameter.name))
 
     @property
     def _builder(self) -> str:
