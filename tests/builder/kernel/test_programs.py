@@ -11,7 +11,7 @@ import pytest
 
 from nvbackend.builder.kernel.again import programs
 from nvbackend.builder.kernel.again.compiled_again import CompiledBefore
-from tests.support.process import ROOT, python_output
+from tests.support.process import python_output
 
 LONG_AGO = 10**9
 """A time in seconds, before this process began."""
@@ -107,9 +107,20 @@ def module(package: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path(found.__file__)
 
 
+NAME = os.path.join("inside", "code.py")
+
+
+@pytest.fixture(params=["by handles of folders", "by whole paths"])
+def stat_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How files of a folder are looked at: not each system has handles of folders."""
+    if request.param == "by whole paths":
+        monkeypatch.setattr(os, "supports_dir_fd", set())
+
+
+@pytest.mark.usefixtures("stat_by")
 def test_files_of_loaded_modules_are_compared_by_time_and_size(module: Path) -> None:
     files = programs.loaded()
-    assert files == ((str(module), LONG_AGO * 10**9, 0),)
+    assert files == ((NAME, LONG_AGO * 10**9, 0),)
     assert programs.are_as_then(files)
     write(module.with_name("other.py"))
     assert programs.are_as_then(files)
@@ -122,6 +133,33 @@ def test_files_of_loaded_modules_are_compared_by_time_and_size(module: Path) -> 
     module.unlink()
     assert not programs.are_as_then(files)
     assert programs.loaded() is None
+
+
+@pytest.mark.usefixtures("stat_by")
+def test_a_module_from_elsewhere_is_at_its_own_place(
+    module: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    elsewhere = write(tmp_path / "a_builder_of_another" / "code.py")
+    monkeypatch.setattr(sys.modules["a_builder.inside.code"], "__file__", str(elsewhere))
+    files = programs.loaded()
+    assert files == ((str(elsewhere), LONG_AGO * 10**9, 0),)
+    assert programs.are_as_then(files)
+    write(elsewhere, "1")
+    assert not programs.are_as_then(files)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs Linux")
+@pytest.mark.usefixtures("module")
+def test_no_handle_stays_open() -> None:
+    def handles() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    before = handles()
+    assert programs.are_as_then([(NAME, LONG_AGO * 10**9, 0)])
+    assert not programs.are_as_then([(NAME, LONG_AGO * 10**9, 1)])
+    assert not programs.are_as_then([("gone", LONG_AGO * 10**9, 0)])
+    assert handles() == before
 
 
 def test_a_file_that_changed_since_the_process_began_is_not_what_runs(module: Path) -> None:
@@ -138,7 +176,7 @@ def test_a_change_in_the_nanosecond_of_the_beginning_is_one_before(
     """The process began so many nanoseconds after the change."""
     stat = module.stat()
     monkeypatch.setattr(programs, "STARTED_NS", stat.st_mtime_ns + began)
-    files = ((str(module), stat.st_mtime_ns, stat.st_size),)
+    files = ((NAME, stat.st_mtime_ns, stat.st_size),)
     assert programs.loaded() == (files if is_old else None)
     assert programs.are_as_then(files) is is_old
     assert (programs.installed.__wrapped__() is not None) is is_old
@@ -163,7 +201,7 @@ print(*sorted({path for path, _, _ in programs.loaded()} - before), sep="\\n")
 def test_what_builds_verifies_and_prints_is_loaded_by_then(tmp_path: Path) -> None:
     script = write(tmp_path / "fill.py", BUILT)
     found = {
-        Path(line).relative_to(ROOT).as_posix()
+        Path("nvbackend", line).as_posix()
         for line in python_output(f"import runpy; runpy.run_path({str(script)!r})").split()
     }
     assert {
