@@ -74,11 +74,12 @@ class Cache:
     directory: Path | None
     limit: int = DEFAULT_LIMIT
 
-    def __post_init__(self) -> None:
-        if type(self.limit) is not int:
-            raise TypeError(self.limit)  # the boundary names the argument
-        if self.directory is not None:
-            object.__setattr__(self, "directory", Path(self.directory))
+    def __init__(self, directory: Path | None, limit: int = DEFAULT_LIMIT) -> None:
+        # Written out: each process that finds a kernel makes one, and would compile that of a dataclass for it.
+        if type(limit) is not int:
+            raise TypeError(limit)  # the boundary names the argument
+        object.__setattr__(self, "directory", None if directory is None else Path(directory))
+        object.__setattr__(self, "limit", limit)
 
     @classmethod
     def default(cls) -> Cache:
