@@ -28,6 +28,7 @@ VARIABLE = "NVBACKEND_CACHE"
 """The environment's word on where the user's cache is."""
 
 _OFF = ("off", "0")
+"""In any case."""
 _SUFFIX = ".bin"
 _TEMPORARY = ".tmp-"
 _ABANDONED_SECONDS = 3600.0
@@ -51,7 +52,7 @@ def default_directory() -> Path | None:
     """
     chosen = os.environ.get(VARIABLE, "")
     if chosen:
-        return None if chosen in _OFF else Path(os.path.abspath(os.path.expanduser(chosen)))
+        return None if chosen.lower() in _OFF else Path(os.path.abspath(os.path.expanduser(chosen)))
     base = os.environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(base):
         return Path(base) / "nvbackend"
