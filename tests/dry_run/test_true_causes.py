@@ -71,10 +71,9 @@ def test_rounds_that_end_whole_phases_may_be_meant() -> None:
 def test_rounds_that_nobody_fills_any_more() -> None:
     found = said(ring(rounds=1))
     assert found.rule_id == "mbarrier.deadlock"
-    assert (
-        found.fix.startswith("make as many rounds in line ") and "warp 2, which arrives there, has ended" in found.fix
-    )
-    assert "parity" not in found.fix
+    assert found.fix.startswith("make as many rounds in line ") and "parity" not in found.fix
+    assert "warp 2 has ended after 5 steps, and warps 0 and 1 begin another" in found.fix
+    assert "; 5 steps were filled in line " in found.message and " by warp 2, which has ended; " in found.message
 
 
 def test_a_stage_that_nobody_gives_to_begin_with() -> None:

@@ -19,7 +19,11 @@ from nvbackend.dry_run.protocols.overruns import (
     filled_again,
     given_to_itself,
     gone_to_peers,
+    in_peer,
+    larger_than_its_tile,
     of_bytes,
+    of_one_round,
+    steps_of_both,
     way_back,
 )
 from nvbackend.dry_run.protocols.signals import Signals
@@ -27,10 +31,7 @@ from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.protocols.synchronise import ThreadBarriers
 from nvbackend.dry_run.seam import Step
 from nvbackend.intrinsics.row.semantics import Budget, MbarrierUse, Scope
-from nvbackend.isel.machine.function import MachineInstr, MemoryUse
-
-_LARGEST_ELEMENT = 16
-"""Bytes of the largest element of an array; a tile, the part of an array of them, has more."""
+from nvbackend.isel.machine.function import MachineInstr
 
 
 class Deadlocks:
@@ -150,11 +151,11 @@ class Deadlocks:
                 continue
             if filled_again(self._state, step, barrier):
                 return
-            expected, brought = _of_one_round(barrier.arrivals)
+            expected, brought = of_one_round(barrier.arrivals)
             first = next((one for one in barrier.arrivals if one.expected), barrier.arrivals[0])
             fix = f"announce {brought} bytes: what the copies bring to this CTA in one phase"
             copy = next((one.instr for one in barrier.arrivals if one.brought), None)
-            if copy is not None and brought > expected and (tile := _larger_than_its_tile(barrier.arrivals)):
+            if copy is not None and brought > expected and (tile := larger_than_its_tile(barrier.arrivals)):
                 fix = f"mend the box of {line(copy)}, or the tile: {tile}; else {fix}"
             if not brought:
                 fix = f"let the copies complete on {barrier.name}, or announce no bytes: k.mbarrier.arrive"
@@ -232,15 +233,24 @@ class Deadlocks:
         if any(self._repeated(barrier) for _, barrier in ordered):
             return
         waits = [(one, at) for one in waiting for at in self._barriers(one)]
-        (step, barrier), fix = cause_in_turns(waits, _first_to_tell) or (ordered[0], "")
+        (step, barrier), fix = cause_in_turns(self._state, waits, _first_to_tell) or (ordered[0], "")
+        sides = steps_of_both(self._state, step, barrier)
+        if sides is None and not fix:
+            more = ((pair, steps_of_both(self._state, *pair)) for pair in ordered[1:])
+            (step, barrier), sides = next((one for one in more if one[1] is not None), ((step, barrier), None))
         if self._passed_by(step, barrier):
             return
         by_parity, wanted = _wanted(step)
         others = [other for other in waiting if other is not step]
-        fix = fix or self._arrive(step, barrier, wanted if by_parity else -1)
-        self._deadlock(DEADLOCK, step, barrier, others, fix)
+        if sides is None:
+            fix = fix or self._arrive(step, barrier, wanted if by_parity else -1)
+            self._deadlock(DEADLOCK, step, barrier, others, fix)
+        else:
+            self._deadlock(DEADLOCK, step, barrier, others, sides.fix, sides.reason)
 
-    def _deadlock(self, class_: int, step: Step, barrier: Mbarrier, others: Sequence[Step], fix: str) -> None:
+    def _deadlock(
+        self, class_: int, step: Step, barrier: Mbarrier, others: Sequence[Step], fix: str, steps: str = ""
+    ) -> None:
         by_parity, wanted = _wanted(step)
         who = f"warp {step.warps[0]}{self._state.of_cta(step.cta)}"
         words = f"parity {wanted & 1}" if by_parity else f"the token of phase {wanted}"
@@ -257,7 +267,7 @@ class Deadlocks:
         self._state.findings.add(
             *(class_, barrier.name, rules.DEADLOCK, step.instr, tuple(dict.fromkeys(notes))[:4]),
             now=in_rounds(step.rounds()), who=who, wanted=words, barrier=barrier.name,
-            reason=f"{state}; {self._whereabouts(others)}", fix=fix,
+            reason="; ".join([state, *([steps] if steps else []), self._whereabouts(others)]), fix=fix,
         )  # fmt: skip
 
     def _repeated(self, barrier: Mbarrier) -> bool:
@@ -326,7 +336,7 @@ class Deadlocks:
         twins = (one for one in self._state.mbarriers.values() if one.place[1] == barrier.place[1] and one.by)
         twin = None if barrier.by else next(twins, None)
         if twin is not None:
-            return gone_to_peers(self._state, barrier) or _in_peer(twin, barrier.place[0])
+            return gone_to_peers(self._state, barrier) or in_peer(twin, barrier.place[0])
         if barrier.pending and barrier.unannounced:
             return f"announce these bytes before {here} waits for them: k.mbarrier.arrive with expect_tx"
         if (rounds := as_many_rounds(self._state, step, barrier)) is not None:
@@ -343,12 +353,18 @@ class Deadlocks:
             )
         one = next(iter(barrier.by.values()))
         comers = sorted({warp for _, warp in barrier.by})
+        are_over = all(self._state.warps[who].ended for who in barrier.by)
+        ended = (
+            f" ({counted(barrier.phase, 'round')} so far, and no more: all who arrive there have ended)"
+            if are_over
+            else ""
+        )
         flip = (
             "" if wanted < 0 else f", or wait here for parity {1 - (wanted & 1)} if phase {barrier.phase - 1} is meant"
         )
         return (
             f"let {warps(comers)} arrive on {barrier.name}, as in {line(one.instr)}, once for each round that waits in "
-            f"{here}{flip}"
+            f"{here}{ended}{flip}"
         )
 
     def _named(self, named: Sequence[Step], waiting: Sequence[Step], *, explains: bool = False) -> None:
@@ -400,42 +416,10 @@ def _first_to_tell(waits: tuple[Step, Mbarrier]) -> tuple[bool, int, bool, bool]
     return not barrier.unannounced, barrier.phase, step.lanes.bit_count() > 1, bool(barrier.arrivals)
 
 
-def _of_one_round(arrivals: Sequence[Arrival]) -> tuple[int, int]:
-    """The bytes that one round announces in a phase, and those that its copies bring.
-
-    Bytes that are announced wrongly let the copies of the next round come in the same phase.
-    """
-    first: dict[tuple[int, int, int], Arrival] = {}
-    for one in arrivals:
-        first.setdefault((id(one.instr), one.cta, one.warp), one)
-    rounds = [one for one in arrivals if one.rounds == first[id(one.instr), one.cta, one.warp].rounds]
-    expected, brought = (sum(counts) for counts in zip(*((one.expected, one.brought) for one in rounds), strict=True))
-    if expected == brought:
-        return sum(one.expected for one in arrivals), sum(one.brought for one in arrivals)
-    return expected, brought
-
-
-def _larger_than_its_tile(arrivals: Sequence[Arrival]) -> str:
-    """The first copy that brings more than there is room for in its part of an array."""
-    for one in arrivals:
-        for touch in one.instr.memory if one.brought else ():
-            size = touch.object.element_bytes
-            if touch.use is MemoryUse.ASYNC_WRITE and _LARGEST_ELEMENT < size < one.brought:
-                return f"it brings {one.brought} bytes to {touch.object.name}, whose parts have {size}"
-    return ""
-
-
 def _adds(instr: MachineInstr) -> bool:
     """Whether an arrival is added to the phase in which it comes."""
     use = instr.semantics.mbarrier
     return use is not None and bool(use & MbarrierUse.RECOUNT) and instr.semantics.tracks is not None
-
-
-def _in_peer(twin: Mbarrier, peer: int) -> str:
-    """The fix of what arrives on one CTA's mbarrier and not on that of another CTA at the same place."""
-    arrival = next(iter(twin.by.values())).instr
-    how = f"rank={peer} in another arrival" if arrival.semantics.tracks is None else f"bit {peer} of its multicast_mask"
-    return f"let {line(arrival)} arrive on {twin.name} of CTA {peer} too, as on that of CTA {twin.place[0]}: {how}"
 
 
 def _wanted(step: Step) -> tuple[bool, int]:

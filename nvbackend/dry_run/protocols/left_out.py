@@ -209,7 +209,7 @@ class Astray:
         )  # fmt: skip
 
 
-def cause_in_turns(waits: Sequence[_Wait], order: Callable[[_Wait], Any]) -> tuple[_Wait, str] | None:
+def cause_in_turns(state: State, waits: Sequence[_Wait], order: Callable[[_Wait], Any]) -> tuple[_Wait, str] | None:
     """Where consumers of a ring wait for their turns, the wait that is the cause, and what ends it, if that is known.
 
     Where none of the consumers is in its turn, the one before has not taken it. Else it is the first by `order` of the
@@ -220,9 +220,21 @@ def cause_in_turns(waits: Sequence[_Wait], order: Callable[[_Wait], Any]) -> tup
         return None
     if all(step.lanes.bit_count() == 1 for step, _ in others):
         pair = min((pair for pair in waits if pair not in others), key=lambda pair: pair[1].phase)
-        return pair, _OF_TURNS.format(line=line(pair[0].instr))
+        return pair, _of_the_one_before(state, *pair)
     pair = min(others, key=order)
     return pair, _OF_UNRELEASED if pair[0].lanes.bit_count() == 1 else ""
+
+
+def _of_the_one_before(state: State, step: Step, turn: Mbarrier) -> str:
+    """What ends the wait for a turn that the consumer before has not taken."""
+    taken = _OF_TURNS.format(line=line(step.instr))
+    if not turn.by or not all(state.warps[who].ended for who in turn.by):
+        return taken
+    before, turns = warps(warp for _, warp in turn.by), counted(turn.phase, "turn")
+    return (
+        f"give each consumer the turn of the number by which its tiles are dealt: {before}, whose turn is before, have "
+        f"ended after {turns}, and {warps(step.warps)} begins another; or {taken}"
+    )
 
 
 _OF_TURNS = (

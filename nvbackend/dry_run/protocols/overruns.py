@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ACCOUNTING, MISSED, ORDER
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.events import Warp
-from nvbackend.dry_run.order.words import in_rounds, instruction, line, listed, warps
+from nvbackend.dry_run.order.words import counted, in_rounds, instruction, line, listed, warps
 from nvbackend.dry_run.protocols.explain import returns_early
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import Step
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
+from nvbackend.isel.machine.function import MemoryUse
+
+_GROUP = WARPGROUP_SIZE // WARP_SIZE
+_LARGEST_ELEMENT = 16
+"""Bytes of the largest element of an array; a tile, the part of an array of them, has more."""
+_Warp = tuple[int, int]
 
 
 def never_waits(state: State, step: Step, waiter: Warp, barrier: Mbarrier, phase: int) -> bool:
@@ -109,7 +118,7 @@ def given_to_itself(state: State, step: Step, barrier: Mbarrier) -> str:
 
     `step` waits for an mbarrier on which nobody has arrived.
     """
-    for other in _stages(state, barrier):
+    for other in stages(state, barrier):
         who = {(one.cta, one.warp): one for phase in (*other.ended, other.arrivals) for one in phase if one.arrivals}
         if not who or other.place[0] != barrier.place[0] or (step.cta, step.warps[0]) in who:
             continue
@@ -171,7 +180,7 @@ def _by_a_way_back(state: State, barrier: Mbarrier, filling: Arrival) -> str:
     return ""
 
 
-def _stages(state: State, barrier: Mbarrier) -> list[Mbarrier]:
+def stages(state: State, barrier: Mbarrier) -> list[Mbarrier]:
     """The mbarriers of a ring's array."""
     ring = barrier.name.partition("[")[0]
     return [one for one in state.mbarriers.values() if one.name.partition("[")[0] == ring]
@@ -179,7 +188,7 @@ def _stages(state: State, barrier: Mbarrier) -> list[Mbarrier]:
 
 def arrivals_beside(state: State, barrier: Mbarrier) -> str | None:
     """The fix of a wait for a stage on which nobody has arrived, where there are arrivals on another of its ring."""
-    other = next((one for one in _stages(state, barrier) if one.by and one.place[0] == barrier.place[0]), None)
+    other = next((one for one in stages(state, barrier) if one.by and one.place[0] == barrier.place[0]), None)
     if other is None:
         return None
     first = next(one for phase in (*other.ended, other.arrivals) for one in phase if one.arrivals)
@@ -204,7 +213,7 @@ def gone_to_peers(state: State, barrier: Mbarrier) -> str:
 
 def as_many_rounds(state: State, step: Step, barrier: Mbarrier) -> str | None:
     """The fix of a wait in a later round than those who arrive at any stage of its ring made before they ended."""
-    rounds, came = step.rounds(), [arrival for one in _stages(state, barrier) for arrival in one.by.values()]
+    rounds, came = step.rounds(), [arrival for one in stages(state, barrier) for arrival in one.by.values()]
     if not came or not all(state.warps[one.cta, one.warp].ended for one in came):
         return None
     last = max(came, key=lambda one: one.at)
@@ -224,3 +233,146 @@ def of_bytes(barrier: Mbarrier) -> str:
     if barrier.bytes < 0:
         return f", and its copies have brought {-barrier.bytes} bytes more than are announced"
     return f", with {barrier.bytes} bytes still to come" if barrier.bytes else ""
+
+
+def of_one_round(arrivals: Sequence[Arrival]) -> tuple[int, int]:
+    """The bytes that one round announces in a phase, and those that its copies bring.
+
+    Bytes that are announced wrongly let the copies of the next round come in the same phase.
+    """
+    first: dict[tuple[int, int, int], Arrival] = {}
+    for one in arrivals:
+        first.setdefault((id(one.instr), one.cta, one.warp), one)
+    rounds = [one for one in arrivals if one.rounds == first[id(one.instr), one.cta, one.warp].rounds]
+    expected, brought = (sum(counts) for counts in zip(*((one.expected, one.brought) for one in rounds), strict=True))
+    if expected == brought:
+        return sum(one.expected for one in arrivals), sum(one.brought for one in arrivals)
+    return expected, brought
+
+
+def larger_than_its_tile(arrivals: Sequence[Arrival]) -> str:
+    """The first copy that brings more than there is room for in its part of an array."""
+    for one in arrivals:
+        for touch in one.instr.memory if one.brought else ():
+            size = touch.object.element_bytes
+            if touch.use is MemoryUse.ASYNC_WRITE and _LARGEST_ELEMENT < size < one.brought:
+                return f"it brings {one.brought} bytes to {touch.object.name}, whose parts have {size}"
+    return ""
+
+
+def in_peer(twin: Mbarrier, peer: int) -> str:
+    """The fix of what arrives on one CTA's mbarrier and not on that of another CTA at the same place."""
+    arrival = next(iter(twin.by.values())).instr
+    how = f"rank={peer} in another arrival" if arrival.semantics.tracks is None else f"bit {peer} of its multicast_mask"
+    return f"let {line(arrival)} arrive on {twin.name} of CTA {peer} too, as on that of CTA {twin.place[0]}: {how}"
+
+
+class Unequal(NamedTuple):
+    """What both sides did, and a fix."""
+
+    reason: str
+    fix: str
+
+
+def steps_of_both(state: State, step: Step, barrier: Mbarrier) -> Unequal | None:
+    """The steps of both sides of a ring, where a step waits for more, and all who arrive there have ended."""
+    ring = stages(state, barrier)
+    last = _arrived(ring)
+    over, who = sum(one.phase for one in ring), (step.cta, step.warps[0])
+    waited = _waited(state, ring, who)
+    if state.launch.ctas > 1 or not over or not last or not waited.keys().isdisjoint(last):
+        return None
+    if not all(state.warps[one].ended for one in last):
+        return None
+    here, there = line(step.instr), line(next(iter(last.values()))[-1].instr)
+    if not _dealt_to(waited, over) and over not in (waited[who], waited[who] - len(ring)):
+        return None
+    came = _each({one: len(several) for one, several in last.items()}, over)
+    done, was = counted(over, "step"), "was" if over == 1 else "were"
+    if waited[who] <= over:
+        reason = f"{done} {was} filled in {there}{came}, which {_have(last)} ended"
+        return Unequal(reason, _of_drained(waited, last, over, here, there))
+    reason = f"{done} {was} given back in {there}{came}, which {_have(last)} ended"
+    rounds = _as_many_rounds(last, over, waited.keys(), there, here)
+    return Unequal(reason, _of_filled(state, who, last, here, there) or rounds)
+
+
+def _of_drained(
+    waited: Mapping[_Warp, int], last: Mapping[_Warp, Sequence[Arrival]], over: int, here: str, there: str
+) -> str:
+    """The fix of a ring whose readers begin a step more than is filled."""
+    several = _dealt_to(waited, over)
+    if not several:
+        return _as_many_rounds(last, over, waited.keys(), here, there)
+    return (
+        f"let {_named(waited)} take only steps of their own in {here}, where these took {over} together"
+        f"{_each(waited, over)}: deal the tiles, as by k.range(warpgroup, tiles, {several}), or fill as many in "
+        f"{there} as all of them take"
+    )
+
+
+def _of_filled(state: State, who: _Warp, last: Mapping[_Warp, Sequence[Arrival]], here: str, there: str) -> str:
+    """The fix of stages that readers have waited for and not given back; "" where they have given back all."""
+    filled = [one for one in state.mbarriers.values() if who in one.by]
+    taken = {one: sum(state.passed[one, each.place] for each in filled) for one in last}
+    kept = {one: taken[one] - len(several) for one, several in last.items() if taken[one] > len(several)}
+    if not kept:
+        return ""
+    more = sum(kept.values())
+    return (
+        f"give back in {there} each step that is filled in {here}: {counted(more, 'step')} "
+        f"{'was' if more == 1 else 'were'} kept{_each(kept, more)}"
+    )
+
+
+def _as_many_rounds(last: Collection[_Warp], over: int, others: Collection[_Warp], shorter: str, longer: str) -> str:
+    """That both loops shall make as many rounds."""
+    begin = "begins" if len(others) == 1 else "begin"
+    return (
+        f"make as many rounds in {shorter} as in {longer}: {_named(last)} {_have(last)} ended after "
+        f"{counted(over, 'step')}, and {_named(others)} {begin} another"
+    )
+
+
+def _arrived(ring: Sequence[Mbarrier]) -> dict[_Warp, list[Arrival]]:
+    """The arrivals of each warp at a ring."""
+    found: dict[_Warp, list[Arrival]] = {}
+    for one in ring:
+        for arrival in (arrival for phase in (*one.ended, one.arrivals) for arrival in phase if arrival.arrivals):
+            found.setdefault((arrival.cta, arrival.warp), []).append(arrival)
+    return found
+
+
+def _waited(state: State, ring: Sequence[Mbarrier], who: _Warp) -> dict[_Warp, int]:
+    """How many of the waits of each warp for a ring have passed; `who` waits there now."""
+    found = {one: sum(state.passed[one, each.place] for each in ring) for one in state.warps}
+    return {one: number for one, number in found.items() if number or one == who}
+
+
+def _dealt_to(waited: Mapping[_Warp, int], over: int) -> int:
+    """To how many warpgroups, or warps, the steps were dealt; 0 where several had the same one."""
+    groups = {(cta, warp // _GROUP): number for (cta, warp), number in waited.items()}
+    is_alike = all(groups[cta, warp // _GROUP] == number for (cta, warp), number in waited.items())
+    for numbers in (groups.values(), waited.values()) if is_alike else (waited.values(),):
+        if len(numbers) > 1 and sum(numbers) == over and max(numbers) < over:
+            return len(numbers)
+    return 0
+
+
+def _named(several: Iterable[_Warp]) -> str:
+    return warps(warp for _, warp in several)
+
+
+def _have(several: Collection[_Warp]) -> str:
+    return "has" if len(several) == 1 else "have"
+
+
+def _each(numbers: Mapping[_Warp, int], all_: int) -> str:
+    """How many of them each warp has, or each warpgroup whose warps have as many: ", 3 by warp 4 and 5 by warp 8"."""
+    by_warp = sum(numbers.values()) == all_  # else each number is of a whole warpgroup
+    groups: dict[tuple[int, int, int], list[int]] = {}
+    for (cta, warp), number in sorted(numbers.items()):
+        groups.setdefault((cta, warp if by_warp else warp // _GROUP, number), []).append(warp)
+    if len(groups) == 1 and all(number == all_ for _, _, number in groups):
+        return f" by {_named(numbers)}"
+    return ", " + listed([f"{number} by {warps(several)}" for (_, _, number), several in groups.items()])

@@ -391,6 +391,7 @@ class Signals:
         event, now = warp.mark_wait() if by_parity else 0, self._state.events.count
         wait = Wait(barrier, step.instr, step.rounds(), words, guaranteed, learnt, now, warp.index, event)
         self._state.waits[warp.cta, warp.index][barrier.place] = wait
+        self._state.passed[(warp.cta, warp.index), barrier.place] += 1
         self._state.guards[warp.cta, warp.index] = wait
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from nvbackend.dry_run.findings import Findings
@@ -36,6 +37,8 @@ class State:
         self.mbarriers: dict[Place, Mbarrier] = {}
         self.invalidated: dict[Place, Invalidated] = {}
         self.waits: dict[tuple[int, int], dict[Place, Wait]] = {key: {} for key in self.warps}
+        self.passed: Counter[tuple[tuple[int, int], Place]] = Counter()
+        """How many waits of a warp for an mbarrier have passed."""
         self.guards: dict[tuple[int, int], Wait] = {}
         """The last wait of each warp."""
         self.asked: set[tuple[int, int, Place]] = set()
