@@ -12,9 +12,10 @@ from nvbackend.dry_run.machine.machine import Machine
 from nvbackend.dry_run.not_judged import of_end
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.said import with_data
-from nvbackend.dry_run.scenario.choose import MAIN, Scale, Wanted, choose, halved, loop_code, special_of
+from nvbackend.dry_run.scenario.choose import MAIN, Scale, Wanted, choose, halved, special_of
 from nvbackend.dry_run.scenario.few_steps import FewSteps
 from nvbackend.dry_run.scenario.laps import Laps
+from nvbackend.dry_run.scenario.loop_code import loop_code
 from nvbackend.dry_run.scenario.other_places import Run
 from nvbackend.dry_run.scenario.placed import naming_a_place
 from nvbackend.dry_run.scenario.promises import Promises
@@ -42,7 +43,7 @@ class Launches:
         self._places = naming_a_place(subject.function, program)
         self._promises = Promises(subject.function, subject.anchors, program.computed, subject.scalars)
         self._laps = Laps(subject.function, subject.anchors, program, lambda: self.rounds(MAIN).used)
-        self._loop_code = loop_code(subject.function, program)
+        self._loop_code = loop_code(subject.function, subject.machine, program)
         self._known_rounds: dict[tuple[int, int, int], Rounds] = {}
         """By the place of the cluster that runs, and how many come after it."""
         self.spent = 0
@@ -67,7 +68,9 @@ class Launches:
             wished = few.admitted(self.wanted.few(scale, rounds, few.many))
             kept = self.kept(few)
             wished |= kept if wished.keys() - kept else {}
-        return rounds, choose(rounds, self._subject.scalars, self.wanted.of(scale), given, wished, self._places)
+        wanted, dealing = self.wanted.of(scale, rounds), self.wanted.dealing(rounds)
+        scalars, places = self._subject.scalars, self._places
+        return rounds, choose(rounds, scalars, wanted, given, wished, places, dealing=dealing, even=scale.even)
 
     def kept(self, few: FewSteps) -> dict[str, int]:
         """The parameters that declare a few values, as in the first run: steps are few beside many stages."""
@@ -78,7 +81,7 @@ class Launches:
         launch = self.launch(scale)
         place = launch.first, launch.row, launch.after
         if place not in self._known_rounds:
-            self._known_rounds[place] = Rounds(self._loop_code, special_of(launch))
+            self._known_rounds[place] = Rounds(self._loop_code, partial(special_of, launch, 0))
         return self._known_rounds[place]
 
     def launch(self, scale: Scale) -> Launch:

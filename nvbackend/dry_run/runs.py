@@ -131,7 +131,7 @@ class Runs:
         At the first place they may be too short for their rings; `steps` is what the run there took. Indices are not
         judged: a kernel may rule out such places by its grid.
         """
-        wanted, made = self._wanted.of(MAIN), rounds.of(chosen).rounds
+        wanted, made = self._wanted.of(MAIN, rounds), rounds.of(chosen).rounds
         short = {header for header, number in made.items() if number < wanted.get(header, 0)}
         if not short or not asks_for_its_place(self._subject.function, self._program):
             return []

@@ -9,6 +9,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import Pointer, f32, i32, u32
 from nvbackend.dry_run import launches
+from tests.dry_run.kernels.dealt_tiles import tiles_of_three, tiles_of_two, turns_by_barriers
 from tests.support.runtime import broken, rules
 
 WIDTH = 128
@@ -88,6 +89,15 @@ def test_which_steps_are_tried(name: str) -> None:
     seen = [one["steps"] for one in tried(kernel.build)]
     assert seen[: len(expected)] == expected
     assert len(seen) <= len(expected) + 1 and all(one >= max(expected) for one in seen[len(expected) :])
+
+
+def test_an_odd_and_an_even_number_of_tiles_are_dealt() -> None:
+    """The loops of consumers begin elsewhere in each: first one of them gets a tile more, and then all as many."""
+    two, three = ([one["tiles"] for one in tried(kernel.build)] for kernel in (tiles_of_two, tiles_of_three))
+    assert two == [3, 12]  # the second run is of every second tile
+    assert three == [4, 18]
+    counted = [one["tiles"] for one in tried(lambda: turns_by_barriers.build(mistake="counts_its_tiles"))]
+    assert counted[0] == 3 and counted[-1] == 12
 
 
 def test_an_unguarded_prologue_is_judged_only_where_the_kernel_says_so() -> None:

@@ -10,10 +10,10 @@ from tests.dry_run.kernels.rings_in_turns import tiles_in_turns
 TAKE = "let the consumer before take its turn too"
 RELEASE = "let each consumer give back the last stage of a turn before its next turn"
 WAITS = {
-    "skips_a_turn": ("turn[1]", TAKE),
+    "skips_a_turn": ("empty[2]", "warps 4 and 8 have ended after 8 steps, and warp 0 begins another"),
     "first_has_no_tile": ("turn[1]", TAKE),
-    "tiles_without_release": ("empty[0]", "as in line "),
-    "releases_in_the_next_turn": ("empty[0]", "as in line "),
+    "tiles_without_release": ("empty[0]", RELEASE),
+    "releases_in_the_next_turn": ("empty[0]", RELEASE),
     "a_turn_a_step": ("empty[0]", RELEASE),
     "two_turns_a_tile": ("empty[0]", RELEASE),
 }

@@ -11,11 +11,10 @@ from llvmlite import ir
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.machine.threads import along
 from nvbackend.dry_run.program.code import MOST_BUFFERS, LoopOf, Program, buffers_of
-from nvbackend.dry_run.program.layout import constant
 from nvbackend.dry_run.scenario.relations import Relations
-from nvbackend.dry_run.scenario.rounds import LoopCode, Rounds
+from nvbackend.dry_run.scenario.rounds import Rounds
 from nvbackend.dry_run.seam import Launch
-from nvbackend.intrinsics.row.semantics import MbarrierUse
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, MbarrierUse
 from nvbackend.intrinsics.row.types import Scalar
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 
@@ -37,14 +36,19 @@ def choose(
     fixed: Mapping[str, int] | None = None,
     wished: Mapping[str, int] | None = None,
     places: Collection[str] = (),
+    *,
+    dealing: Collection[str] = (),
+    even: bool = False,
 ) -> dict[str, int] | None:
     """The parameters for which each loop makes as many rounds as `wanted` by header; None if there are none.
 
     `fixed` parameters keep their values, and those that are `wished` too, or have the next greater ones that are
     assumed. The others keep to what the kernel asserts and assumes; those that decide about no loop and are `places`
     name the first thread or CTA. The least ones that leave no loop a part of a step are best, and of those with the
-    same number of rounds the one that the largest power of two divides: kernels ask for whole tiles.
+    same number of rounds the one that the largest power of two divides: kernels ask for whole tiles. Those that
+    are `dealing` rounds to warps give all as many where `even`, else some more than others.
     """
+    deals = dict.fromkeys(dealing, even)
     given, first = {**(fixed or {}), **(wished or {})}, set(places) - rounds.parameters
     relations = Relations(rounds, scalars, _candidates)
     chosen, least = None, {}
@@ -66,7 +70,8 @@ def choose(
     for name in [*decide, *(name for name in names if name in rounds.assumed and name not in decide)]:
         known.add(name)
         several = [one for one in relations.candidates[name] if one < chosen[name]]
-        chosen = _least(rounds, relations, chosen, (name, frozenset(known)), [*several, chosen[name]], least)
+        which, among = (name, frozenset(known)), [*several, chosen[name]]
+        chosen = _least(rounds, relations, chosen, which, among, least, deals)
     return chosen
 
 
@@ -110,20 +115,18 @@ def _half(scalar: Scalar, value: int) -> int:
     return min(value, max(least, half))
 
 
-def loop_code(function: ir.Function, program: Program) -> LoopCode:
-    """What decides the rounds of the loops of `function`."""
-    names = [block.name for block in program.blocks]
-    loops = {names[loop.header]: {names[number] for number in loop.blocks} for loop in program.loops}
-    return LoopCode(function, loops, program.uses.stores, program.computed, lambda one: constant(one, program.places))
-
-
-def special_of(launch: Launch, cta: int = 0) -> dict[str, int]:
-    """The special registers of the first thread that runs in a CTA."""
-    known = ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
+def special_of(launch: Launch, cta: int = 0, thread: int = 0) -> dict[str, int]:
+    """The special registers of a thread of a CTA that runs."""
+    known = ("ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
     special = {
         f"{name}.{letter}": along(name, axis, launch, cta) for name in known for axis, letter in enumerate("xyz")
     }
-    return special | {"cluster_ctarank": cta, "laneid": 0, "warpid": 0, "cluster_nctarank": launch.cluster}
+    before = 1
+    for letter, extent in zip("xyz", launch.shape, strict=True):
+        special[f"tid.{letter}"] = thread // before % extent
+        before *= extent
+    warp, lane = divmod(thread, WARP_SIZE)
+    return special | {"cluster_ctarank": cta, "laneid": lane, "warpid": warp, "cluster_nctarank": launch.cluster}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +134,8 @@ class Scale:
     """How many rounds a run makes: `outer` of loops around others, and `more` than rings need of those inside.
 
     `few` is how many steps there are in place of what rings need, less than 1 for so many less than there are
-    buffers. The cluster at `place`, in each dimension of the grid, runs, or at `row` in the others than x; so many come
-    `after` it.
+    buffers. Loops that deal their rounds give all warps as many where `even`. The cluster at `place`, in each dimension
+    of the grid, runs, or at `row` in the others than x; so many come `after` it.
     """
 
     outer: int
@@ -141,6 +144,7 @@ class Scale:
     few: int | None = None
     after: int = 0
     row: int | None = None
+    even: bool = False
 
     def launch(self, base: Launch) -> Launch:
         """The launch of a run."""
@@ -151,7 +155,7 @@ class Scale:
 MAIN = Scale(2, 0)
 FEW = (Scale(2, 0, few=1), Scale(2, 0, few=-1), Scale(2, 0, few=0))
 """A single step, one less than there are buffers, and as many."""
-MORE = (Scale(4, 1, place=1), Scale(2, 0, place=1))
+MORE = (Scale(4, 1, place=1, even=True), Scale(2, 0, place=1, even=True))
 """In another place of the grid: more than one tile for each of two consumers that take turns; or two."""
 FIRST_OF_TWO = Scale(2, 0, after=1)
 """Where another place of the grid comes after it."""
@@ -176,14 +180,26 @@ class Wanted:
         blocks = [machine.blocks[block.name].instructions for block in function.blocks]
         self._loops = [loop for loop in program.loops if not _only_asks(blocks[number] for number in loop.blocks)]
 
-    def of(self, scale: Scale) -> dict[str, int]:
-        """By the loops' headers. Loops around others make few rounds; others fill their ring once and more."""
+    def of(self, scale: Scale, rounds: Rounds) -> dict[str, int]:
+        """By the loops' headers. Loops around others make few rounds; others fill their ring once and more.
+
+        One that deals its rounds to warps makes two or more in one of them, and as many in all of them together.
+        """
         found = {}
         for loop, depth in zip(self._program.loops, self._depths, strict=True):
             nested = any(one is not loop and loop.header in one.blocks for one in self._program.loops)
-            is_around = self._is_around(loop)
-            found[self._name(loop)] = _rounds(scale, depth, is_around=is_around, nested=nested)
+            name, is_around = self._name(loop), self._is_around(loop)
+            number = _rounds(scale, depth, is_around=is_around, nested=nested)
+            if is_around and name in rounds.dealt:
+                number = max(2, -(-number // rounds.dealt[name])) + scale.more
+            found[name] = number
         return found
+
+    def dealing(self, rounds: Rounds) -> frozenset[str]:
+        """The headers of loops around others that deal their rounds to warps."""
+        return frozenset(
+            name for loop in self._program.loops if self._is_around(loop) and (name := self._name(loop)) in rounds.dealt
+        )
 
     def few(self, scale: Scale, rounds: Rounds, chosen: Mapping[str, int]) -> dict[str, int]:
         """The parameters that decide how many steps there are, for `few` of them; `chosen` are those for many."""
@@ -285,10 +301,12 @@ def _least(
     which: tuple[str, frozenset[str]],
     candidates: Sequence[int],
     least: Mapping[str, int],
+    deals: Mapping[str, bool],
 ) -> dict[str, int]:
     """`chosen` with the best value of a parameter for which loops make as many rounds as `least`.
 
-    `which` is its name, and those of the parameters that keep their values.
+    `which` is its name, and those of the parameters that keep their values; `deals` are the loops that deal rounds, and
+    whether all shall get as many.
     """
     name, known = which
     decided = {header for header, names in rounds.used.items() if name in names}
@@ -301,10 +319,13 @@ def _least(
         if any(made.rounds.get(header, 0) < rest for header, rest in least.items()):
             continue
         first = values if first is None else first
-        if not decided <= made.whole:
+        as_wished = {one for one, even in deals.items() if (one in made.even) is even}
+        if not decided <= made.whole - deals.keys() | as_wished:
             continue
         if best is not None and made.rounds != made_by:
             break
         if best is None or number & -number > best[name] & -best[name]:
             best, made_by = values, made.rounds
+    if best is None and not decided.isdisjoint(deals):
+        return _least(rounds, relations, chosen, which, candidates, least, {})
     return best or first or chosen

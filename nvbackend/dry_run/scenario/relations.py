@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
-from nvbackend.dry_run.scenario.rounds import Assumption, Rounds
+from nvbackend.dry_run.scenario.loop_code import Assumption
+from nvbackend.dry_run.scenario.rounds import Rounds
 from nvbackend.intrinsics.row.types import Scalar
 
 Values = dict[str, int]

@@ -2,55 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
-
-from llvmlite import ir
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
-from nvbackend.dry_run.anchors import Anchor
-from nvbackend.dry_run.program.needed import is_assumption
-from nvbackend.dry_run.program.operations import operation_of
-from nvbackend.dry_run.values.arithmetic import Operation, copy, signed
+from nvbackend.dry_run.scenario.loop_code import Assumption, Counted, LoopCode
+from nvbackend.dry_run.values.arithmetic import signed
 from nvbackend.dry_run.values.unknown import UNKNOWN
 
-_PREDICATES = {"slt": False, "ult": False, "sle": True, "ule": True, "ne": False}
-"""By the comparison under which a loop continues: whether the bound itself has a round."""
-_OPPOSITE = {"sge": "slt", "uge": "ult", "sgt": "sle", "ugt": "ule", "eq": "ne"}
-"""Of the comparisons under which a loop ends."""
-_LEAST, _MOST = ("gt", "ge", "ne"), ("lt", "le", "ne")
-"""The comparisons that say how small their left side is, and their right one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """A loop that goes on while its counter compares with `bound`: registers of its start, bound and step."""
-
-    header: str
-    start: int
-    bound: int
-    step: int
-    bits: int
-    has_sign: bool
-    inclusive: bool
-    fixed: bool
-    """Whether the step is a number of the build."""
-
-
-@dataclass(frozen=True, slots=True)
-class Assumption:
-    """A part of what is assumed, in the register `slot`: of the parameters `names`, with constant `numbers`.
-
-    Where it compares two values, `sides` are their registers, and `bits` is how wide they are; `is_least` is whether it
-    says how small a single parameter may be.
-    """
-
-    slot: int
-    names: frozenset[str]
-    numbers: frozenset[int]
-    sides: tuple[int, int] | None = None
-    bits: int = 1
-    is_least: bool = False
+_MANY = (4096, 4095, 4094, 4093)
+"""Numbers for all parameters with which it is seen to how many warps a loop deals its rounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +20,15 @@ class Made:
     """What parameters make of a kernel: the rounds of its loops by header; those that are not known are left out.
 
     `whole` are the loops whose last step is a whole one, or, where clusters take turns, is the first one's alone;
-    `broken` are the assumptions that do not hold.
+    `broken` are the assumptions that do not hold. Of loops whose rounds are dealt to warps `dealt` says to how many,
+    and `rounds` are the most that one of them makes; in `even` loops all make as many.
     """
 
     rounds: Mapping[str, int]
     whole: frozenset[str]
     broken: tuple[Assumption, ...]
+    dealt: Mapping[str, int]
+    even: frozenset[str]
 
     @property
     def admitted(self) -> bool:
@@ -74,20 +39,49 @@ class Made:
 class Rounds:
     """The counted loops of `code` whose rounds the parameters and the launch decide.
 
-    `special` are the special registers of the thread that is looked at.
+    `special` gives the special registers of a thread. The first thread is looked at, and of loops whose rounds are
+    other ones in other threads some thread of each kind that comes there.
     """
 
-    def __init__(self, code: LoopCode, special: Mapping[str, int]) -> None:
+    def __init__(self, code: LoopCode, special: Callable[[int], Mapping[str, int]]) -> None:
         self._code = code
-        self._cluster = special["cluster_nctarank"]
+        self._special = special
+        self._cluster = special(0)["cluster_nctarank"]
         self.used = code.used
         self.assumptions = code.assumptions
-        self._registers = list(code.registers)
-        for slot, name in code.special.items():
-            self._registers[slot] = special.get(name, UNKNOWN)
-        for operation in code.fixed:
-            operation(self._registers)
         self._made: dict[tuple[Any, ...], Made] = {}
+        self._fixed: dict[int, list[Any]] = {}
+        """The registers of threads as far as no parameter decides them."""
+        self._kinds = {header: self._kinds_of(header) for header in code.threads}
+        """Of loops that depend on the thread, a thread of each kind that comes there."""
+        self._threads = {0, *(thread for kinds in self._kinds.values() for thread in kinds)}
+
+    def _kinds_of(self, header: str) -> list[int]:
+        """Threads are of one kind where all that the loop takes of them is the same.
+
+        Where lanes of a warp differ the first thread stands for all: such loops deal nothing to whole warps.
+        """
+        found: dict[tuple[Any, ...], int] = {}
+        for first, last in self._code.threads[header]:
+            one, other = (
+                tuple([self._fixed_of(thread)[slot] for slot in self._code.of_thread[header]])
+                for thread in (first, last)
+            )
+            if one != other:
+                return [self._code.threads[header][0][0]]
+            found.setdefault(one, first)
+        return list(found.values())
+
+    def _fixed_of(self, thread: int) -> list[Any]:
+        registers = self._fixed.get(thread)
+        if registers is None:
+            registers, special = list(self._code.registers), self._special(thread)
+            for slot, name in self._code.special.items():
+                registers[slot] = special.get(name, UNKNOWN)
+            for operation in self._code.fixed:
+                operation(registers)
+            self._fixed[thread] = registers
+        return registers
 
     @property
     def parameters(self) -> set[str]:
@@ -99,9 +93,17 @@ class Rounds:
         """The parameters of which something is assumed."""
         return frozenset().union(*(one.names for one in self.assumptions))
 
-    def _computed_from(self, parameters: Mapping[str, int]) -> list[Any]:
+    @cached_property
+    def dealt(self) -> Mapping[str, int]:
+        """The loops whose rounds are dealt to warps, whose lanes make them together, and to how many."""
+        found: dict[str, int] = {}
+        for number in _MANY if self._code.threads or len(self._code.loops) > 1 else ():
+            found.update(self.of(dict.fromkeys(self._code.parameters, number)).dealt)
+        return found
+
+    def _computed_from(self, parameters: Mapping[str, int], thread: int = 0) -> list[Any]:
         """All registers."""
-        registers = list(self._registers)
+        registers = list(self._fixed_of(thread))
         for name, slot in self._code.parameters.items():
             registers[slot] = parameters.get(name, UNKNOWN)
         for operation in self._code.operations:
@@ -127,202 +129,57 @@ class Rounds:
         return found
 
     def _make(self, parameters: Mapping[str, int]) -> Made:
-        registers = self._computed_from(parameters)
-        rounds, whole = {}, set()
+        registers = {thread: self._computed_from(parameters, thread) for thread in self._threads}
+        made: dict[str, list[_OfThread]] = {}
+        whole = set[str]()
         for one in self._code.loops:
-            start, bound, step = registers[one.start], registers[one.bound], registers[one.step]
-            if type(start) is int and type(bound) is int and type(step) is int:
-                rounds[one.header] = _count(one, start, bound, step)
-                # Of those that take turns the first makes the last step alone, unless they are CTAs of one cluster.
-                alone = not one.fixed and (self._cluster == 1 or step % self._cluster != 0)
-                if step and not (bound - start - alone) % step:
-                    whole.add(one.header)
-        broken = tuple(one for one in self.assumptions if type(registers[one.slot]) is int and not registers[one.slot])
-        return Made(rounds, frozenset(whole), broken)
+            several = [_made_of(one, registers[thread]) for thread in self._kinds.get(one.header) or (0,)]
+            made[one.header] = known = [each for each in several if each is not None]
+            if len(known) < len(several):
+                del made[one.header]
+                continue
+            most = max(known, key=lambda each: each.rounds)
+            # Of those that take turns the first makes the last step alone, unless they are CTAs of one cluster.
+            alone = not one.fixed and (self._cluster == 1 or most.step % self._cluster != 0)
+            if most.step and not (most.bound - most.start - alone) % most.step:
+                whole.add(one.header)
+        together = _together(made)
+        rounds = {header: max(each.rounds for each in several) for header, several in together.items()}
+        dealt = {header: len(several) for header, several in together.items() if len(several) > 1}
+        even = frozenset(one for one, several in together.items() if len({each.rounds for each in several}) == 1)
+        first = registers[0]
+        broken = tuple(one for one in self.assumptions if type(first[one.slot]) is int and not first[one.slot])
+        return Made(rounds, frozenset(whole), broken, dealt, even)
 
 
-class LoopCode:
-    """What decides the rounds of the counted loops of `function`, and what is assumed, as operations on registers.
+class _OfThread(NamedTuple):
+    """What a loop is in one thread."""
 
-    `loops` are the blocks of each loop by its header.
-    """
-
-    def __init__(
-        self,
-        function: ir.Function,
-        loops: Mapping[str, Collection[str]],
-        stores: Mapping[ir.Value, Sequence[ir.Instruction]],
-        computed: Mapping[ir.Value, Anchor],
-        places: Callable[[Any], int | None],
-    ) -> None:
-        self._computed = computed
-        self._places = places
-        self._stores = stores
-        self._slots: dict[ir.Value, int] = {}
-        self._differ: set[int] = set()
-        """The registers that follow from parameters."""
-        self.registers: list[Any] = [None]
-        self.special: dict[int, str] = {}
-        """The registers that hold special registers, and which."""
-        self.parameters: dict[str, int] = {}
-        self.fixed: list[Operation] = []
-        """What is computed of numbers and special registers alone, which comes first."""
-        self.operations: list[Operation] = []
-        self.used: dict[str, set[str]] = {}
-        """By header, the parameters on which the loop's rounds depend."""
-        blocks = {block.name: block for block in function.blocks}
-        self.loops: list[Counted] = []
-        for header, inside in loops.items():
-            self._named: set[str] = set()
-            counted = self._counted(header, blocks[header], inside)
-            if counted is not None:
-                self.loops.append(counted)
-                if self._named:
-                    self.used[header] = self._named
-        self.assumptions = [self._assumption(one) for one in _assumed(function)]
-
-    # -- what a loop is -----------------------------------------------------------------------------------------------
-
-    def _counted(self, header: str, block: ir.Block, inside: Collection[str]) -> Counted | None:
-        end = block.terminator
-        if end is None or not isinstance(end, ir.ConditionalBranch):
-            return None
-        test = end.operands[0]
-        predicate = str(getattr(test, "op", "")) if getattr(test, "opname", "") == "icmp" else ""
-        if end.operands[1].name not in inside:
-            predicate = _OPPOSITE.get(predicate, "")
-        if predicate not in _PREDICATES:
-            return None
-        counter, bound = test.operands
-        if getattr(counter, "opname", "") != "load" or not isinstance(counter.operands[0], ir.AllocaInstr):
-            return None
-        stores = self._stores.get(counter.operands[0], [])
-        steps = [one for one in stores if _adds(one.operands[0], counter.operands[0])]
-        starts = [one for one in stores if one not in steps]
-        if len(steps) != 1 or len(starts) != 1:
-            return None
-        step = steps[0].operands[0].operands[1]
-        parts = (starts[0].operands[0], bound, step)
-        for one in parts:
-            self._decided_by(one, set())
-        start, limit, by = (self._slot(one) for one in parts)
-        has_sign, inclusive = predicate[0] == "s", _PREDICATES[predicate]
-        fixed = not isinstance(step, ir.Instruction)
-        return Counted(header, start, limit, by, int(bound.type.width), has_sign, inclusive, fixed)
-
-    def _assumption(self, value: Any) -> Assumption:
-        names, numbers, slot = self._names(value), _numbers(value), self._slot(value)
-        if getattr(value, "opname", "") != "icmp":
-            return Assumption(slot, names, numbers)
-        left, right = value.operands
-        is_least = len(names) == 1 and str(value.op).lstrip("su") in (_LEAST if self._names(left) else _MOST)
-        return Assumption(slot, names, numbers, (self._slot(left), self._slot(right)), int(left.type.width), is_least)
-
-    def _names(self, value: Any) -> frozenset[str]:
-        """The parameters that `value` is computed from."""
-        self._named = set()
-        self._decided_by(value, set())
-        return frozenset(self._named)
-
-    def _slot(self, value: Any) -> int:
-        """The register of a value, which is computed from the parameters where that is possible."""
-        found = self._slots.get(value) if isinstance(value, ir.Value) else None
-        if found is not None:
-            return found
-        self.registers.append(UNKNOWN)
-        slot = len(self.registers) - 1
-        if isinstance(value, ir.Value):
-            self._slots[value] = slot
-        self._fill(value, slot)
-        return slot
-
-    def _decided_by(self, value: Any, seen: set[Any]) -> None:
-        """Note the parameters that `value` is computed from."""
-        if isinstance(value, ir.Argument):
-            self._named.add(str(value.name))
-        if not isinstance(value, ir.Instruction) or value in seen:
-            return
-        seen.add(value)
-        anchor = self._computed.get(value)
-        given: list[Any] = list(value.operands)
-        if anchor is not None:
-            given = [*anchor.registers.get("value", ())] if anchor.registers.get("value") != [value] else []
-        elif value.opname == "atomicrmw":
-            given = []
-        elif value.opname == "load":
-            given = [one.operands[0] for one in self._stores.get(value.operands[0], [])[:1]]
-        for one in given:
-            self._decided_by(one, seen)
-
-    def _fill(self, value: Any, slot: int) -> None:
-        if isinstance(value, ir.Argument):
-            self.parameters[str(value.name)] = slot
-            self._differ.add(slot)
-        elif not isinstance(value, ir.Instruction):
-            number = value if isinstance(value, int) else self._places(value)
-            self.registers[slot] = UNKNOWN if number is None else number
-        elif value in self._computed:
-            self._of_row(self._computed[value], slot)
-        elif value.opname == "load":
-            stores = self._stores.get(value.operands[0], ())
-            if stores:
-                self._copy(slot, stores[0].operands[0])
-        elif value.opname not in ("phi", "atomicrmw"):
-            given: list[int] = []
-
-            def register(one: Any) -> int:
-                given.append(slot if one is value else self._slot(one))
-                return given[-1]
-
-            self._add(slot, operation_of(value, register), given)
-
-    def _of_row(self, anchor: Anchor, slot: int) -> None:
-        row = anchor.instr.row
-        if row is not None and row.family == "special_registers":
-            self.special[slot] = str(row.axes["register"])
-        elif row is not None and row.opcode.startswith("shfl"):
-            self._copy(slot, anchor.registers["value"][0])
-
-    def _copy(self, slot: int, value: Any) -> None:
-        source = self._slot(value)
-        self._add(slot, copy(slot, source), (source,))
-
-    def _add(self, slot: int, operation: Operation, given: Sequence[int]) -> None:
-        """Compute a register from those that are given."""
-        if self._differ.isdisjoint(given):
-            self.fixed.append(operation)
-        else:
-            self._differ.add(slot)
-            self.operations.append(operation)
+    rounds: int
+    start: int
+    bound: int
+    step: int
 
 
-def _assumed(function: ir.Function) -> list[ir.Value]:
-    """What is assumed where every thread comes: in the first block; of several conditions together each."""
-    waiting = [one.args[0] for one in function.blocks[0].instructions if is_assumption(one)][::-1]
-    found: list[ir.Value] = []
-    while waiting:
-        one = waiting.pop()
-        if getattr(one, "opname", "") == "and":
-            waiting += one.operands[::-1]
-        else:
-            found.append(one)
+def _together(made: Mapping[str, Sequence[_OfThread]]) -> dict[str, set[_OfThread]]:
+    """What each loop is in all threads: loops of other warps that begin elsewhere, and go on alike, are of one deal."""
+    deals: dict[tuple[int, int], set[_OfThread]] = {}
+    for one in (one for several in made.values() for one in several if one.step > 1):
+        deals.setdefault((one.bound, one.step), set()).add(one)
+    found = {}
+    for header, several in made.items():
+        deal = deals.get((several[0].bound, several[0].step), set())
+        places = {one.start % one.step for one in deal}
+        found[header] = {*several} | (deal if len(places) == len(deal) else set())
     return found
 
 
-def _numbers(value: Any) -> frozenset[int]:
-    """The constants from which a value is computed."""
-    if isinstance(value, ir.Instruction):
-        return frozenset().union(*map(_numbers, value.operands))
-    number = getattr(value, "constant", None)
-    return frozenset([number] if isinstance(number, int) else [])
-
-
-def _adds(value: Any, variable: ir.Value) -> bool:
-    return (
-        getattr(value, "opname", "") == "add"
-        and getattr(value.operands[0], "opname", "") == "load"
-        and value.operands[0].operands[0] is variable
-    )
+def _made_of(loop: Counted, registers: Sequence[Any]) -> _OfThread | None:
+    """None where something of it is not known."""
+    start, bound, step = registers[loop.start], registers[loop.bound], registers[loop.step]
+    if type(start) is not int or type(bound) is not int or type(step) is not int:
+        return None
+    return _OfThread(_count(loop, start, bound, step), start, bound, step)
 
 
 def _count(loop: Counted, start: int, bound: int, step: int) -> int:

@@ -9,6 +9,7 @@ from tests.dry_run.kernels import (
     cutlass_sm100,
     cutlass_sm100_turns,
     data_decides,
+    dealt_tiles,
     deep_gemm,
     few_steps,
     flash_attention3,
@@ -56,4 +57,5 @@ STYLES = (
     data_decides,
     flash_attention4,
     numbers_of_stages,
+    dealt_tiles,
 )
