@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from nvbackend.builder.kernel.again.builds_in_flight import BuildsInFlight
 from nvbackend.builder.kernel.again.constants import ATOMS
 from nvbackend.builder.kernel.again.content import Content, UnknownRead, Unread
 from nvbackend.builder.kernel.again.on_disk import KernelsOnDisk
@@ -41,13 +42,14 @@ class CompiledBefore(Unread):
     By the content of all that they were compiled from, and by the call, with a snapshot of what that was read from.
     """
 
-    __slots__ = ("_known", "_on_disk", "_ptxas", "_reads", "_snapshots")
+    __slots__ = ("_in_flight", "_known", "_on_disk", "_ptxas", "_reads", "_snapshots")
 
     def __init__(self) -> None:
         from nvbackend.codegen.toolchain import PtxasSearch
 
         self._reads = Reads()
         self._on_disk = KernelsOnDisk()
+        self._in_flight = BuildsInFlight()
         self._ptxas = PtxasSearch()
         self._known: dict[tuple[object, ...], tuple[CompiledKernel, Content]] = {}
         self._snapshots: dict[object, tuple[CompiledKernel, CompileRequest, object, Snapshot]] = {}
@@ -76,7 +78,8 @@ class CompiledBefore(Unread):
 
         `function` is the kernel's; all that it reads must be as it was. It is kept only where building it changed
         nothing of that: a function that writes what it reads, a counter, is run each time. With `request`, `unchanged`
-        has the kernel too. `inputs_now` works the inputs out again.
+        has the kernel too. `inputs_now` works the inputs out again. While another thread compiles the same, this one
+        waits for its kernel.
         """
         content = self._content(function, inputs, options)
         if content is None:
@@ -85,10 +88,35 @@ class CompiledBefore(Unread):
         def now() -> Content | None:
             return self._content(function, inputs if inputs_now is None else inputs_now(), options)
 
+        if (kernel := self._known_kernel(content, request, now)) is not None:
+            return kernel
+        with self._in_flight.build(content.parts) as has_waited:
+            latest = now() if has_waited else content
+            if latest is None:
+                return compile_()
+            kernel = self._known_kernel(latest, request, now)
+            return self._made(function, latest, options, compile_, request, now) if kernel is None else kernel
+
+    def _known_kernel(
+        self, content: Content, request: CompileRequest | None, now: Callable[[], Content | None]
+    ) -> CompiledKernel | None:
+        """The kernel that was made of such content here; None where none was."""
         known = self._known.get(content.parts)
-        if known is not None:
-            self._remember(request, known[0], content, self._snapshot(request, content, now))
-            return known[0]
+        if known is None:
+            return None
+        self._remember(request, known[0], content, self._snapshot(request, content, now))
+        return known[0]
+
+    def _made(
+        self,
+        function: Callable[..., Any],
+        content: Content,
+        options: dict[str, Any],
+        compile_: Callable[[], CompiledKernel],
+        request: CompileRequest | None,
+        now: Callable[[], Content | None],
+    ) -> CompiledKernel:
+        """The kernel from disk, or what `compile_` returns, kept here and there; `content` is read again by `now`."""
         key = self._on_disk.key(function, content, content.program)
         if key is not None:
             snapshot = self._snapshot(request, content, now)  # before warnings are given, which may run any code
