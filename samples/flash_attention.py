@@ -217,8 +217,32 @@ def attention(
             store(k, o, acc.elements(mine) / softmax.sums(), (head, first), rows)
 
 
-def launch(loaded: nvb.runtime.LoadedKernel, q: Any, keys: Any, values: Any, o: Any, *, causal: bool = False) -> None:
-    """Start the kernel on Q, K, V and O, each of heads x rows x depth; a head of a batch is a head."""
+def check_shapes(q: Any, keys: Any, values: Any, o: Any, depth: int, share: int) -> None:
+    """Raises ValueError for other shapes than the kernel takes: TMA reads zeros past the end of an array."""
+    if len(q.shape) != 3 or q.shape[2] != depth or share < 1 or q.shape[0] % share:
+        raise ValueError(f"Q is heads x rows x {depth}, of a multiple of {share} heads, not {tuple(q.shape)}")
+    of_keys = q.shape[0] // share, *q.shape[1:]
+    for name, array, shape in (("K", keys, of_keys), ("V", values, of_keys), ("O", o, q.shape)):
+        if tuple(array.shape) != tuple(shape):
+            raise ValueError(f"{name} is {tuple(shape)}, as Q is {tuple(q.shape)}, not {tuple(array.shape)}")
+
+
+def launch(
+    loaded: nvb.runtime.LoadedKernel,
+    q: Any,
+    keys: Any,
+    values: Any,
+    o: Any,
+    *,
+    depth: int = 128,
+    causal: bool = False,
+    share: int = 1,
+) -> None:
+    """Start the kernel of these constants on Q, K, V and O, of heads x rows x depth; a head of a batch is a head.
+
+    K and V have one head for each `share` of Q. Raises ValueError for other shapes.
+    """
+    check_shapes(q, keys, values, o, depth, share)
     heads, rows, _ = q.shape
     ctas = grid(heads, rows, loaded.device.limits.multiprocessors, causal=causal)
     loaded.launch(ctas, q, keys, values, o, heads, rows)
@@ -233,7 +257,9 @@ def grid(heads: int, rows: int, multiprocessors: int, *, causal: bool = False) -
 def kernel(
     depth: int = 128, *, causal: bool = False, share: int = 1, element: nvb.ElementType = f16
 ) -> nvb.KernelDefinition:
-    """The kernel for these constants, with as many keys a step as fit."""
+    """The kernel for these constants, with as many keys a step as fit. Raises ValueError for another depth."""
+    if depth not in BLOCKS:
+        raise ValueError(f"heads have {', '.join(map(str, BLOCKS))} columns, not {depth}")
     block = QUERIES if causal else BLOCKS[depth]
     return attention.with_(element=element, depth=depth, block=block, causal=causal, share=share)
 
@@ -251,8 +277,7 @@ FORMS: dict[str, dict[str, Any]] = {
 def problem(form: str, heads: int, rows: int) -> Problem:
     """Random Q, K and V, and O in f64."""
     chosen = FORMS[form]
-    start = partial(launch, causal=bool(chosen.get("causal")))
-    return problem_of(kernel(**chosen), start, heads, rows, **chosen)
+    return problem_of(kernel(**chosen), partial(launch, **chosen), heads, rows, **chosen)
 
 
 def problem_of(

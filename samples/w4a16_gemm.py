@@ -168,10 +168,17 @@ def gemm(
 
 
 def pack(numbers: Any) -> Any:
-    """W (N x K, 0 to 15) as the kernel reads it: by parts of 64 columns, 64 rows, threads, and 16 columns."""
+    """W (N x K, 0 to 15) as the kernel reads it: by parts of 64 columns, 64 rows, threads, and 16 columns.
+
+    Raises ValueError for other numbers, whose bits would go into those beside them, and for parts of a tile.
+    """
     import numpy as np
 
     n, k = numbers.shape
+    if n % ROWS or k % GROUP:
+        raise ValueError(f"W has a multiple of {ROWS} rows and of {GROUP} columns, not {n} x {k}")
+    if numbers.dtype.kind not in "iu" or not ((numbers >= 0) & (numbers < 2 * BIAS)).all():
+        raise ValueError(f"the numbers of W are integers from 0 to {2 * BIAS - 1}: add {BIAS} to those of a sign")
     # Rows are (block, warp, half, row), columns (part, word, half, pair, number): PTX ISA 9.7.15.5.1, A.
     parts = numbers.astype(np.uint32).reshape(n // 64, 4, 2, 8, k // PART, WORDS, 2, 4, 2)
     row_half, column_half, number = np.ogrid[:2, :2, :2]
@@ -216,8 +223,14 @@ def choose(m: int, n: int, multiprocessors: int = 132) -> Choice:
 
 
 def launch(loaded: nvb.runtime.LoadedKernel, x: Any, w: Any, scales: Any, y: Any, choice: Choice) -> None:
-    """Start the kernel on X (M x K), packed W, factors (K / GROUP x N) and Y (M x N), of whole tiles and groups."""
+    """Start the kernel on X (M x K), packed W, factors (K / GROUP x N) and Y (M x N), of whole tiles and groups.
+
+    Raises ValueError for other shapes: a part of a group would be left out.
+    """
     (m, k), n = x.shape, scales.shape[1]
+    if n % ROWS or k % GROUP or scales.shape[0] != k // GROUP or tuple(y.shape) != (m, n) or w.size != n * k // 8:
+        shapes = f"X {tuple(x.shape)}, W {w.size} words, factors {tuple(scales.shape)}, Y {tuple(y.shape)}"
+        raise ValueError(f"X is M x K, W N x K / 8 words, factors K / {GROUP} x N, Y M x N, N of {ROWS}, not {shapes}")
     loaded.launch(choice.grid(m, n), x, w, scales, y, m, n, k // GROUP)
 
 

@@ -48,7 +48,8 @@ def problem_for(chosen: Form, heads: int, rows: int, constants: Mapping[str, Any
     """Random Q, K and V, and O in f64."""
     import numpy as np
 
-    start = partial(launch, consumers=chosen.consumers)
+    shapes = {name: constants[name] for name in ("depth", "share") if name in constants}
+    start = partial(launch, consumers=chosen.consumers, **shapes)
     one = problem_of(kernel(chosen, **constants), start, heads, rows, **constants)
     return replace(one, inputs=(*one.inputs, np.zeros(1, np.int32)))
 

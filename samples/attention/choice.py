@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 WARPGROUP_ROWS, WARPGROUP_THREADS = 64, 128
 """Queries of a warpgroup, the rows of its instructions, and its threads."""
+DEPTHS = (64, 128, 256)
+"""Columns of a head."""
 POLYNOMIAL = 4
 """How seldom a power of two is made by multiplies, where one is."""
 
@@ -32,7 +34,9 @@ class Form:
 
 
 def tiles(depth: int, *, causal: bool) -> tuple[Form, ...]:
-    """What fits registers and shared memory, the most queries first."""
+    """What fits registers and shared memory, the most queries first. Raises ValueError for another depth."""
+    if depth not in DEPTHS:
+        raise ValueError(f"heads have {', '.join(map(str, DEPTHS))} columns, not {depth}")
     if depth == 256:
         return (Form(block=WARPGROUP_ROWS, q_stages=1),)
     if depth == 128:
@@ -51,7 +55,10 @@ def candidates(depth: int, rows: int, *, causal: bool) -> list[Form]:
 
 
 def choose(depth: int, rows: int, *, causal: bool) -> Form:
-    """The fastest of those that were measured: three warpgroups pay where a tile has many steps."""
+    """The fastest of those that were measured: three warpgroups pay where a tile has many steps.
+
+    Raises ValueError for a depth that no kernel has.
+    """
     every = tiles(depth, causal=causal)
     if depth == 256:
         return replace(every[0], turns=True, patient=True)

@@ -18,7 +18,7 @@ from nvbackend import Major, f16, f32, i32, u32
 from samples.attention.choice import WARPGROUP_ROWS, WARPGROUP_THREADS, Form
 from samples.attention.softmax import Softmax
 from samples.attention.tiles import QueryRing, Tiles
-from samples.flash_attention import PANEL, QUICK, Keys, Output, Rows, packed, store
+from samples.flash_attention import PANEL, QUICK, Keys, Output, Rows, check_shapes, packed, store
 
 TOGETHER = 65536  # rows of keys of the heads that are walked together, with 256 columns half as many
 FIRST_TURN = 1  # named barriers: the turn of each warpgroup
@@ -253,9 +253,22 @@ def attention(
 
 
 def launch(
-    loaded: nvb.runtime.LoadedKernel, q: Any, keys: Any, values: Any, counter: Any, o: Any, *, consumers: int = 2
+    loaded: nvb.runtime.LoadedKernel,
+    q: Any,
+    keys: Any,
+    values: Any,
+    counter: Any,
+    o: Any,
+    *,
+    depth: int = 128,
+    share: int = 1,
+    consumers: int = 2,
 ) -> None:
-    """Start the kernel on Q, K, V and O, each of heads x rows x depth, and a counter that is 0 and becomes 0 again."""
+    """Start the kernel of these constants on Q, K, V and O, and a counter that is 0 and becomes 0 again.
+
+    Q and O are of heads x rows x depth, K and V have one head for each `share` of Q. Raises ValueError for others.
+    """
+    check_shapes(q, keys, values, o, depth, share)
     heads, rows, _ = q.shape
     ctas = grid(heads, rows, loaded.device.limits.multiprocessors, consumers)
     loaded.launch(ctas, q, keys, values, o, heads, rows, counter)
@@ -269,5 +282,8 @@ def grid(heads: int, rows: int, multiprocessors: int, consumers: int = 2) -> int
 def kernel(
     form: Form, depth: int = 128, *, causal: bool = False, share: int = 1, element: nvb.ElementType = f16
 ) -> nvb.KernelDefinition:
-    """The kernel for these constants."""
+    """The kernel for these constants. Raises ValueError where a causal tile is not whole blocks of keys."""
+    queries = WARPGROUP_ROWS * form.consumers
+    if causal and queries % form.block:
+        raise ValueError(f"{queries} queries of a causal tile are not whole blocks of {form.block} keys")
     return attention.with_(element=element, depth=depth, causal=causal, share=share, **vars(form))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import reduce
+from functools import partial, reduce
 
 import nvbackend as nvb
 from nvbackend import f32, i32
@@ -21,14 +21,16 @@ class Softmax:
     def __init__(self, k: nvb.KernelBuilder, scores: nvb.TileValues, depth: int, form: Form) -> None:
         self._k, self._form = k, form
         self._scale = math.log2(math.e) / math.sqrt(depth)  # of scores, for powers of two
+        self._keeps_nan = bool(form.polynomial)  # powers by multiplies are numbers, of NaN too: the row's own is needed
+        self._max = partial(k.math.max, nan=self._keeps_nan)
         self.most = k.var(scores.rows(0.0), name="most")
         self.total = k.var(scores.rows(1.0), name="total")
 
     def _greatest(self, scores: nvb.TileValues) -> nvb.AxisValues:
         """Of each row, in two chains: a thread has pairs of columns, of its rows in turns."""
-        first, second, third, fourth = (reduce(self._k.math.max, scores[part::4]) for part in range(4))
-        own = iter((self._k.math.max(first, second), self._k.math.max(third, fourth)))
-        return scores.rows(0.0).map(lambda _: next(own)).reduce_lanes("max")
+        first, second, third, fourth = (reduce(self._max, scores[part::4]) for part in range(4))
+        own = iter((self._max(first, second), self._max(third, fourth)))
+        return scores.rows(0.0).map(lambda _: next(own)).reduce_lanes("max", nan=self._keeps_nan)
 
     def _weights(self, scores: nvb.TileValues, most: nvb.AxisValues) -> nvb.TileValues:
         """Powers of two, one of `polynomial` * 2 by multiplies: the unit that has them is the slowest of all."""
@@ -50,7 +52,7 @@ class Softmax:
 
     def begin(self, scores: nvb.TileValues) -> nvb.TileValues:
         """The weights of a tile's first scores. A row may have none that count."""
-        most = self._greatest(scores).map(lambda value: self._k.math.max(value, LEAST))
+        most = self._greatest(scores).map(lambda value: self._max(value, LEAST))
         weights = self._weights(scores, most)
         self.most.set(most)
         self.total.set(weights.reduce_rows("add", lanes=False))
@@ -60,7 +62,7 @@ class Softmax:
         """The weights of more scores, the factor for the weights before, and whether a row of the warp has one."""
         k, before = self._k, self.most.value
         limit = GROWTH / self._scale
-        above = (lambda old, new: k.select(new > old + limit, new, old)) if self._form.patient else k.math.max
+        above = (lambda old, new: k.select(new <= old + limit, old, new)) if self._form.patient else self._max
         most = before.map(above, self._greatest(scores))
         factor = before.map(lambda old, new: k.math.exp2((old - new) * self._scale), most)
         weights = self._weights(scores, most)
@@ -72,5 +74,6 @@ class Softmax:
         return weights, factor, k.warp.vote("any", (first[1] > first[0]) | (second[1] > second[0]))
 
     def sums(self) -> nvb.AxisValues:
-        """The sum of each row's weights, over the four lanes that have parts of it."""
-        return self.total.value.reduce_lanes("add")
+        """The sum of each row's weights, over the four lanes that have parts of it: NaN of an infinite or NaN score."""
+        sums = self.total.value.reduce_lanes("add")
+        return sums + (self.most.value - self.most.value) if self._keeps_nan else sums

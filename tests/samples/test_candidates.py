@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import nvbackend as nvb
 from nvbackend import f32
 from samples.attention.choice import Form as AttentionForm
 from samples.attention.choice import candidates, choose
 from samples.attention.forward import kernel
+from samples.attention.forward import launch as launch_attention
 from samples.gemm import choice
 from samples.gemm.forms import FORMS, problem_for
 from samples.gemm.wide import Wide
@@ -132,6 +135,31 @@ def test_what_attention_chooses_is_the_first_of_its_candidates(depth, rows, caus
     every = candidates(depth, rows, causal=causal)
     assert choose(depth, rows, causal=causal) == every[0] == form
     assert len(every) == len({one.label for one in every}) == (16 if depth == 64 else 8)
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf], ids=str)
+@pytest.mark.parametrize("patient", [False, True], ids=["", "patient"])
+def test_an_odd_key_of_attention_is_odd_in_every_row_that_sees_it(patient, odd):
+    """A power of two by multiplies is a number, also that of NaN: one key in eight would have no weight."""
+    one = AttentionForm(stages=3, polynomial=4, patient=patient)
+    loaded = nvb.runtime.load(kernel(one, 64, causal=True).compile(assemble=False, check=False), device="simulator")
+    random = np.random.default_rng(1)
+    q, keys, values = (random.uniform(0.5, 1.0, (1, 140, 64)).astype(np.float16) for _ in range(3))
+    keys[0, [1, 9, 17, 130], 5] = odd
+    o = np.zeros_like(q)
+    launch_attention(loaded, q, keys, values, np.zeros(1, np.int32), o, depth=64)
+    assert np.isfinite(o[0, :1]).all()
+    assert np.isnan(o[0, 1:]).all()
+
+
+@pytest.mark.parametrize("number", [1, 5, 8, 40, 64, 100])
+def test_each_odd_key_alone_is_seen(number):
+    one = AttentionForm(stages=3, polynomial=4)
+    loaded = nvb.runtime.load(kernel(one, 64).compile(assemble=False, check=False), device="simulator")
+    q, keys, values = (np.ones((1, 128, 64), np.float16) for _ in range(3))
+    keys[0, number] = np.nan
+    launch_attention(loaded, q, keys, values, np.zeros(1, np.int32), o := np.zeros_like(q), depth=64)
+    assert np.isnan(o).all()
 
 
 ATTENTION = [

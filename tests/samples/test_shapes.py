@@ -1,0 +1,74 @@
+"""Arrays of other shapes than a sample's kernel takes: TMA would read zeros past their ends, without a word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from samples import flash_attention, w4a16_gemm
+from samples.attention import forward
+from samples.attention.choice import Form, choose
+
+RIGHT = (4, 70, 64)
+
+
+@pytest.mark.parametrize(
+    ("q", "keys", "values", "o", "text"),
+    [
+        ((3, 70, 64), RIGHT, RIGHT, RIGHT, r"Q is heads x rows x 64, of a multiple of 2 heads, not \(3, 70, 64\)"),
+        ((4, 70, 128), RIGHT, RIGHT, RIGHT, "Q is heads x rows x 64"),
+        ((70, 64), RIGHT, RIGHT, RIGHT, "Q is heads x rows x 64"),
+        (RIGHT, RIGHT, (2, 70, 64), RIGHT, r"K is \(2, 70, 64\), as Q is \(4, 70, 64\), not \(4, 70, 64\)"),
+        (RIGHT, (2, 70, 64), (2, 50, 64), RIGHT, "V is "),
+        (RIGHT, (2, 70, 64), (2, 70, 64), (4, 80, 64), "O is "),
+    ],
+    ids=str,
+)
+def test_shapes_of_attention(q: Any, keys: Any, values: Any, o: Any, text: str) -> None:
+    arrays: list[Any] = [np.zeros(shape, np.float16) for shape in (q, keys, values, o)]
+    first: Any = arrays[:3]
+    loaded: Any = None  # nothing is asked of it
+    with pytest.raises(ValueError, match=text):
+        flash_attention.launch(loaded, *first, arrays[3], depth=64, share=2)
+    counter = np.zeros(1, np.int32)
+    with pytest.raises(ValueError, match=text):
+        forward.launch(loaded, *first, counter, arrays[3], depth=64, share=2)
+
+
+@pytest.mark.parametrize("depth", [0, 80, 512])
+def test_depths_that_no_kernel_of_attention_has(depth: int) -> None:
+    with pytest.raises(ValueError, match=f"heads have 64, 128, 256 columns, not {depth}"):
+        flash_attention.kernel(depth)
+    with pytest.raises(ValueError, match=f"heads have 64, 128, 256 columns, not {depth}"):
+        choose(depth, 100, causal=False)
+
+
+def test_a_causal_tile_is_whole_blocks() -> None:
+    with pytest.raises(ValueError, match="128 queries of a causal tile are not whole blocks of 96 keys"):
+        forward.kernel(Form(2, 96), 64, causal=True)
+
+
+@pytest.mark.parametrize("numbers", [np.full((128, 128), 16), np.full((128, 128), -1), np.full((128, 128), 1.5)])
+def test_numbers_of_more_than_four_bits(numbers: Any) -> None:
+    """Their bits would go into the number beside them."""
+    with pytest.raises(ValueError, match="integers from 0 to 15: add 8"):
+        w4a16_gemm.pack(numbers)
+
+
+def test_parts_of_a_tile_of_weights() -> None:
+    with pytest.raises(ValueError, match="128 rows and of 128 columns, not 64 x 128"):
+        w4a16_gemm.pack(np.zeros((64, 128), int))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"x": (5, 200)}, {"x": (5, 384)}, {"w": (100,)}, {"scales": (1, 128)}, {"scales": (2, 100)}, {"y": (128, 5)}],
+    ids=str,
+)
+def test_shapes_of_four_bit_weights(wrong: dict[str, Any]) -> None:
+    shapes = {"x": (5, 256), "w": (128 * 256 // 8,), "scales": (2, 128), "y": (5, 128)} | wrong
+    loaded: Any = None
+    with pytest.raises(ValueError, match="X is M x K, W N x K / 8 words"):
+        w4a16_gemm.launch(loaded, *(np.zeros(shapes[name]) for name in shapes), w4a16_gemm.choose(5, 128))  # type: ignore[arg-type]
