@@ -11,7 +11,7 @@ A second clock holds what has been published to the async proxy, by a proxy fenc
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
@@ -158,8 +158,7 @@ class Clocks:
         """Publish what the threads or the operation have done and seen."""
         known = self._tokens.get(token)
         if by.operation is not None:
-            sources = self._own(by.operation) if len(by.threads) == 1 else self.warps + np.unique(by.threads // WARP)
-            row = self._published(by.operation, sources)
+            row = self._of_operation(by, by.operation)
         else:
             warps = np.unique(by.threads // WARP)
             row = self.rows[warps].max(axis=0)
@@ -172,6 +171,21 @@ class Clocks:
             known = self._earlier_phase(token)
         self._tokens[token] = row if known is None else np.maximum(known, row)
         self.now += 1
+
+    def release_at(self, by: By, operation: Pending, tokens: Iterable[Hashable]) -> None:
+        """Publish what an operation has done and seen under the tokens of places, which share one row.
+
+        Copies write many places, and a row has the times of all warps.
+        """
+        row = self._of_operation(by, operation)
+        for token in tokens:
+            known = self._tokens.get(token)
+            self._tokens[token] = row if known is None else np.maximum(known, row)
+        self.now += 1
+
+    def _of_operation(self, by: By, operation: Pending) -> Times:
+        sources = self._own(operation) if len(by.threads) == 1 else self.warps + np.unique(by.threads // WARP)
+        return self._published(operation, sources)
 
     def _earlier_phase(self, token: Hashable) -> Times | None:
         """What the phase before this one published, which is before this phase; older ones are forgotten."""

@@ -159,12 +159,17 @@ class Strong:
         releases = by.order in _RELEASES or by.operation is not None
         # A compare-and-swap that finds another value writes nothing.
         swapped = None if access.kept is None or ".cas." not in by.site.text else ~access.kept
-        for place, warps, cta in self._places(access, swapped):
-            published, seen = None, self._clocks.rows[warps, SEEN].max(axis=0)
-            for token in self._tokens(place, cta, by):
-                if by.operation is not None:
-                    self._clocks.release(by, token)
-                else:
+        places = list(self._places(access, swapped))
+        if by.operation is not None:
+            tokens = (token for place, _, cta in places for token in self._tokens(place, cta, by))
+            self._clocks.release_at(by, by.operation, tokens)
+        seen_by: dict[tuple[int, ...], Times] = {}  # neighbouring places share what the same warps have seen
+        for place, warps, cta in places:
+            key, published = tuple(warps.tolist()), None
+            if (seen := seen_by.get(key)) is None:
+                seen = seen_by[key] = self._clocks.rows[warps, SEEN].max(axis=0)
+            if by.operation is None:
+                for token in self._tokens(place, cta, by):
                     published = self._clocks.write_flag(warps, token, releases=releases)
             self._writers.setdefault(place, {})[cta] = _Written(
                 by.site, releases, warps, published, self._clocks.now, seen
