@@ -14,11 +14,12 @@ _NODE = re.compile(r"^!(\d+) = ", re.MULTILINE)
 _NAMED = re.compile(r"^!nvvm\.annotations = !\{([^}]*)\}$", re.MULTILINE)
 
 
-def annotated(text: str, function: ir.Function, signature: Signature) -> str:
+def annotated(text: str, function: ir.Function, signature: Signature, *, clustered: bool = False) -> str:
     """The module's text with a kernel's bounds and tensor maps among its `nvvm.annotations` (NVVM IR, 12)."""
     free = max((int(number) for number in _NODE.findall(text)), default=-1) + 1
     kernel = f"ptr {function.get_reference()}"
-    notes = [f'{kernel}, !"{name}", i32 {number}' for name, number in _numbers(signature.bounds)]
+    numbers = _numbers(signature.bounds, clustered)
+    notes = [f'{kernel}, !"{name}", i32 {number}' for name, number in numbers]
     maps = [place for place, parameter in enumerate(signature.parameters, 1) if isinstance(parameter.type, TensorMap)]
     nodes = [f"!{free + place} = !{{ {note} }}" for place, note in enumerate(notes)]
     named = [f"!{free + place}" for place in range(len(notes))]
@@ -34,12 +35,12 @@ def annotated(text: str, function: ir.Function, signature: Signature) -> str:
     return "\n".join([whole.rstrip("\n"), *nodes, ""])
 
 
-def _numbers(bounds: LaunchBounds) -> Iterator[tuple[str, int]]:
+def _numbers(bounds: LaunchBounds, clustered: bool) -> Iterator[tuple[str, int]]:
     """As function attributes say them: along x alone the bound, of several axes what is required."""
     yield "kernel", 1
     if bounds.shape == (bounds.threads, 1, 1):
         yield "maxntidx", bounds.threads
     else:
         yield from ((f"reqntid{axis}", extent) for axis, extent in zip(_AXES, bounds.shape, strict=True))
-    if bounds.cluster > 1:
+    if bounds.cluster > 1 or clustered:
         yield from ((f"cluster_dim_{axis}", extent) for axis, extent in zip(_AXES, bounds.cluster_shape, strict=True))

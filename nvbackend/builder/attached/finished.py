@@ -10,6 +10,7 @@ from llvmlite import ir
 
 from nvbackend.builder.attached.annotations import annotated
 from nvbackend.builder.attached.arguments import PARAMETERS
+from nvbackend.builder.attached.clusters import stops_without_cluster
 from nvbackend.builder.attached.core import Owned, Verified
 from nvbackend.builder.attached.debug_places import KIND, LINES, unprintable_kinds
 from nvbackend.builder.attached.selectable import may_be_refused
@@ -113,6 +114,7 @@ def module_text(k: Owned) -> str:
         is_kernel = other.function.calling_convention == KERNEL
         if is_kernel and len(other.core.parameters) == len(other.function.args):
             signature, in_asm = signature_of(other), other.core.in_asm
-            text = with_kernel_line(text, other.function, signature, bounded=not in_asm)
-            text = annotated(text, other.function, signature) if in_asm else text
+            clustered = stops_without_cluster(other)
+            text = with_kernel_line(text, other.function, signature, bounded=not in_asm, clustered=clustered)
+            text = annotated(text, other.function, signature, clustered=clustered) if in_asm else text
     return text

@@ -40,6 +40,7 @@ from nvbackend.diagnostics.announce import Suppressed, announce
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import GridUse
 from nvbackend.intrinsics.sync.register_budget import launch_limit
+from nvbackend.isel.machine.clusters import needs_cluster
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.machine.register_room import LAUNCH_REGISTERS
 from nvbackend.isel.target.target import Target
@@ -242,7 +243,11 @@ def completed(finished: FinishedKernel, compiled: CompiledKernel) -> CompiledKer
 def kernel_text(module: ir.Module, kernel: KernelBuilder) -> str:
     """The module's text with the attributes of its kernel."""
     notes = [_FTZ] if kernel.core.math.ftz else []
-    text = with_kernel_line(text_of_module(module), kernel.function, kernel.signature, notes, kernel.max_registers)
+    signature = kernel.signature
+    clustered = needs_cluster(kernel.machine)
+    text = with_kernel_line(
+        text_of_module(module), kernel.function, signature, notes, kernel.max_registers, clustered=clustered
+    )
     return with_ftz(text, kernel.core) if kernel.core.math.ftz else text
 
 
@@ -254,11 +259,13 @@ def with_kernel_line(
     max_registers: int | None = None,
     *,
     bounded: bool = True,
+    clustered: bool = False,
 ) -> str:
     """The text of a module with the attributes of a kernel that llvmlite's IR layer has no names for.
 
     llvmlite checks parameter and function attributes against lists that lack NVPTX's; they are added to the text of
-    the one `define` line. Those with names of NVPTX's own are left out unless it is `bounded` by them.
+    the one `define` line. Those with names of NVPTX's own are left out unless it is `bounded` by them. Where it is
+    `clustered`, a launch is of clusters also where these have one CTA.
     """
     start, end = _definition(text, function)
     header, debug, subprogram = text[start:end].rstrip().partition(" !dbg ")
@@ -270,7 +277,7 @@ def with_kernel_line(
         elif isinstance(parameter.type, Pointer) and (parameter.type.const or parameter.type.restrict):
             read_only = " readonly" if parameter.type.const else ""
             header = _with_attributes(header, argument, f"noalias{read_only} align {parameter.type.align}")
-    every = [*_bounds_of(signature.bounds, max_registers), *notes] if bounded else [*notes]
+    every = [*_bounds_of(signature.bounds, max_registers, clustered), *notes] if bounded else [*notes]
     return f"{text[:start]}{' '.join([header, *every])}{debug}{subprogram}\n{text[end:]}"
 
 
@@ -281,7 +288,7 @@ def _definition(text: str, function: ir.Function) -> tuple[int, int]:
     return line.start(), text.index("\n{", line.start())  # a name may have a brace, and has no line break
 
 
-def _bounds_of(bounds: LaunchBounds, max_registers: int | None) -> Iterator[str]:
+def _bounds_of(bounds: LaunchBounds, max_registers: int | None, clustered: bool) -> Iterator[str]:
     """The bounds as function attributes of NVPTX's own."""
     # Along x alone the bound is enough, and a launch of fewer threads does no harm to indices.
     is_flat = bounds.shape == (bounds.threads, 1, 1)
@@ -290,7 +297,7 @@ def _bounds_of(bounds: LaunchBounds, max_registers: int | None) -> Iterator[str]
         yield f'"nvvm.minctasm"="{bounds.min_ctas}"'
     if max_registers is not None:
         yield f'"nvvm.maxnreg"="{max_registers}"'
-    if bounds.cluster > 1:
+    if bounds.cluster > 1 or clustered:
         yield f'"nvvm.cluster_dim"="{_listed(bounds.cluster_shape)}"'
 
 

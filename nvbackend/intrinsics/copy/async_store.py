@@ -6,7 +6,7 @@ By asm: LLVM has no intrinsic for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 from nvbackend.intrinsics.row.features import Feature
@@ -43,6 +43,8 @@ REDUCED: dict[str, tuple[str, ...]] = {
 GLOBAL_ADDED = ("u32", "s32", "u64", "s64")
 """Types of a value that red.async adds to global memory."""
 
+CLUSTER_COPY = "llvm.nvvm.cp.async.bulk.shared.cta.to.cluster"
+"""LLVM's one intrinsic for an instruction that stops a kernel without a cluster."""
 _PTX: PtxVersion = (8, 1)
 _GLOBAL_PTX: PtxVersion = (8, 7)
 _COMPLETES = "mbarrier::complete_tx::bytes"
@@ -52,6 +54,17 @@ _EFFECTS = Effect.WRITES_MEMORY
 _BYTE_STATEMENT = "{{ .reg .b8 byte; cvt.u8.u16 byte, {value}; {ptx} [{destination}], byte; }}"
 
 
+def stops_without_cluster(parts: Sequence[str]) -> bool:
+    """Whether an instruction of these `parts` is as one whose row is `in_cluster`, by its semantics.
+
+    Those are st.async and red.async that complete on an mbarrier (the others release to global memory), and bulk copies
+    from shared memory to that of the cluster, wherever their addresses are. Measured on an H200: docs/divergences.md.
+    """
+    if parts[0] in ("st", "red"):
+        return "async" in parts and "release" not in parts
+    return parts[0] == "cp" and "bulk" in parts and "shared::cluster" in parts and "shared::cta" in parts
+
+
 def _into_cluster(bytes: int) -> Semantics:
     return Semantics(
         mbarrier=MbarrierUse.COMPLETE,
@@ -59,6 +72,7 @@ def _into_cluster(bytes: int) -> Semantics:
         releases=Scope.CLUSTER,
         memory=(writes(_DESTINATION.name, bytes),),
         proxy=Proxy.ASYNC,
+        in_cluster=True,
     )
 
 

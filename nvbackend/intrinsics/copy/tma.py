@@ -101,10 +101,19 @@ def options(**used: bool) -> Options:
     )
 
 
-def counted(*memory: MemoryOperand, multicast: bool = False, peers: bool = False) -> Semantics:
+def counted(
+    *memory: MemoryOperand, multicast: bool = False, peers: bool = False, in_cluster: bool = False
+) -> Semantics:
     """What a copy is whose bytes complete on an mbarrier."""
-    use = MbarrierUse.COMPLETE
-    return Semantics(use, issues=Completion.BYTES, memory=memory, proxy=Proxy.ASYNC, multicast=multicast, peers=peers)
+    return Semantics(
+        MbarrierUse.COMPLETE,
+        issues=Completion.BYTES,
+        memory=memory,
+        proxy=Proxy.ASYNC,
+        multicast=multicast,
+        peers=peers,
+        in_cluster=in_cluster,
+    )
 
 
 def grouped(*memory: MemoryOperand) -> Semantics:

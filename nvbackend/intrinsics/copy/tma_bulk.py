@@ -138,7 +138,7 @@ def copy_bulk() -> Row:
         (DESTINATION, SHARED_SOURCE, BYTES, REMOTE_BARRIER),
         Asm("{ptx} [{destination}], [{source}], {bytes}, [{barrier}];"),
         "Copies bytes between the shared memories of a cluster.",
-        counted(*_MOVED),
+        counted(*_MOVED, in_cluster=True),
         direction="copy",
     )
 
@@ -165,7 +165,7 @@ def reduce_bulk(space: str, operation: str, element: str, cache_hint: bool = Fal
         (*operands, *(() if to_global else (REMOTE_BARRIER,)), *optional.operands),
         Asm("{ptx} [{destination}], [{source}], {bytes}" + (policy if to_global else ", [{barrier}];")),
         "Combines bytes of shared memory with those of global memory or of another CTA.",
-        grouped(*_MOVED) if to_global else counted(*_MOVED),
+        grouped(*_MOVED) if to_global else counted(*_MOVED, in_cluster=True),
         direction="reduce",
         space=space,
         operation=operation,

@@ -223,7 +223,8 @@ class Semantics:
     the one that it `releases` in; relaxed forms count. `memory` is accessed through `proxy`. `together`: the threads
     that execute a convergent instruction as one, THREAD for any lanes that are there. `multicast`: it concerns the same
     place of several CTAs. `peers`: its address may be that of another CTA although its register is for the own ones;
-    `in_peer`: its memory is that of another CTA.
+    `in_peer`: its memory is that of another CTA. `in_cluster`: a kernel that was launched without a cluster stops at it
+    with an illegal instruction (H200), and one with a cluster of one CTA does not.
     `cta_group`: the CTAs that share the tensor memory that it works on. `atomic`: it reads and writes in one step.
     `exits`: the thread ends. `computes`: its first result, of the numbers that its operands' bits are without a sign.
     """
@@ -250,6 +251,7 @@ class Semantics:
     multicast: bool = False
     peers: bool = False
     in_peer: bool = False
+    in_cluster: bool = False
     atomic: bool = False
     exits: bool = False
     computes: Callable[..., int] | None = field(default=None, compare=False)
