@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -117,7 +118,7 @@ class SimulatedDevice:
                 self._kernel,
                 grid=configuration.grid,
                 block=configuration.block,
-                cluster=configuration.cluster,
+                cluster=configuration.cluster if math.prod(configuration.cluster) > 1 else None,
                 shared=configuration.shared_bytes,
                 args=arguments,
                 seed=self.seed,

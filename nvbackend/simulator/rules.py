@@ -93,6 +93,14 @@ ASKED_AGAIN = Rule(
     why="What a CTA gets that has seen a request fail and asks once more is undefined.",
     reference="PTX ISA 9.7.13 (clusterlaunchcontrol.try_cancel)",
 )
+NO_CLUSTER = Rule(
+    id="simulator.no-cluster",
+    message="{thread} executes {what} in a kernel that is launched without a cluster",
+    fix="launch in clusters, of one CTA if there are no peers: .explicitcluster .reqnctapercluster 1, 1, 1 in the PTX, "
+    "or the launch attribute of the cluster's dimensions",
+    why="The hardware ends the launch with an illegal instruction, also where the address is the CTA's own.",
+    reference="docs/divergences.md, mbarriers and clusters",
+)
 LAUNCH = Rule(
     id="simulator.launch",
     message="{kernel} cannot be launched: {problem}",

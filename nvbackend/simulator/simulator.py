@@ -182,8 +182,8 @@ class SimulatedModule:
         limit: int,
     ) -> tuple[Launch, list[Heap]]:
         function = self._module.kernels[program.kernel]
-        asked = cluster if cluster is not None else function.directive("reqnctapercluster") or (1, 1, 1)
-        dims = _dim([one for one in asked if isinstance(one, int)])
+        asked = cluster if cluster is not None else function.directive("reqnctapercluster")
+        dims = _dim([one for one in asked or () if isinstance(one, int)])
         threads = block[0] * block[1] * block[2]
         if not 1 <= threads <= _MOST_THREADS_OF_A_CTA:
             self._refuse(program, f"a CTA of {threads} threads", f"launch 1 to {_MOST_THREADS_OF_A_CTA} threads a CTA")
@@ -213,6 +213,7 @@ class SimulatedModule:
             seed=seed,
             registers=_registers(function, threads),
             limit=limit,
+            clustered=bool(asked),
         )
         return launch, [heap, self._image.globals, self._image.constants, parameters]
 

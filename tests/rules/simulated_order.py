@@ -18,10 +18,10 @@ mov.u32 %r0, %tid.x; setp.eq.u32 %p0, %r0, 0; mov.b64 %rd0, map; cvta.param.u64 
 """
 
 
-def run(body: str, *, threads: int = 64) -> None:
+def run(body: str, *, threads: int = 64, **options: object) -> None:
     """Run a body with a map of 64 x 64 f16 in boxes of 16 x 64."""
     tensor_map = nvb.TensorMap(f16, box=(16, 64)).bind(np.zeros((64, 64), np.float16))
-    Simulator().load(f"{HEAD}{body} ret; }}").launch("k", block=(threads, 1, 1), args=[tensor_map])
+    Simulator().load(f"{HEAD}{body} ret; }}").launch("k", block=(threads, 1, 1), args=[tensor_map], **options)
 
 
 LOAD = "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes"
@@ -227,7 +227,7 @@ def half_a_unit():
     load = f"cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [tile], [tile+64], {size}, [full];"
     ready = "st.shared.v2.u64 [tile+64], {%rd0, %rd0}; st.shared.v2.u64 [tile+80], {%rd0, %rd0};"
     expect = f"mbarrier.arrive.expect_tx.shared.b64 _, [full], {size};"
-    run(f"{START} @!%p0 bra W; {ready} fence.proxy.async; {expect} {load} {FINISH}")
+    run(f"{START} @!%p0 bra W; {ready} fence.proxy.async; {expect} {load} {FINISH}", cluster=(1, 1, 1))
 
 
 COPY = "".join(

@@ -130,6 +130,17 @@ ret; }}"""
     Simulator().load(text).launch("k", block=(threads,))
 
 
+@program("simulator.no-cluster", located=False)
+def a_store_to_the_cluster_without_one():
+    directives = ""  # breaks
+    directives = ".explicitcluster .reqnctapercluster 1, 1, 1"  # keeps
+    store = "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [box+16], 7, [box];"
+    text = f"""{HEAD}.entry k() {directives} {{ .reg .pred %p; .shared .align 16 .b8 box[32];
+mbarrier.init.shared.b64 [box], 1; mbarrier.arrive.expect_tx.shared.b64 _, [box], 4; {store}
+WAIT: mbarrier.try_wait.parity.shared.b64 %p, [box], 0; @!%p bra WAIT; ret; }}"""
+    Simulator().load(text).launch("k", block=(1,))
+
+
 @program("simulator.launch", located=False)
 def an_argument_too_few():
     given = ()  # breaks

@@ -119,7 +119,7 @@ _PLAIN: dict[str, Callable[[Wave], Bits]] = {
     "%nwarpid": lambda wave: _everywhere(wave, 64),
     "%cluster_ctarank": lambda wave: (_ctas(wave) % wave.cluster_size).astype(np.uint32),
     "%cluster_nctarank": lambda wave: _everywhere(wave, wave.cluster_size),
-    "%is_explicit_cluster": lambda wave: np.full(wave.size, wave.cluster_size > 1),
+    "%is_explicit_cluster": lambda wave: np.full(wave.size, wave.launch.clustered),
     "%smid": lambda wave: _cta_numbers(wave) % np.uint32(multiprocessors(wave.launch.target)),
     "%nsmid": lambda wave: _everywhere(wave, multiprocessors(wave.launch.target)),
     "%gridid": lambda wave: np.ones(wave.size, np.uint64),

@@ -99,9 +99,11 @@ class Launch:
     registers: int = 0
     """Registers that ptxas may give a thread, by the directives of the kernel."""
     limit: int = LIMIT
+    """Instructions that a wave may execute, as `Wave.steps` counts them."""
     places: Sequence[tuple[str, int, int, int, str]] = ()
     """What the program calls its shared memory."""
-    """Instructions that a wave may execute, as `Wave.steps` counts them."""
+    clustered: bool = False
+    """Whether the launch or the PTX asks for clusters, also for some of one CTA."""
 
     @property
     def block_threads(self) -> int:

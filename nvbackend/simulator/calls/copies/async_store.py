@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.ptx.syntax import Instruction
-from nvbackend.simulator.calls.copies.engines import Engine, Reduction, Side
+from nvbackend.simulator.calls.copies.engines import Engine, Reduction, Side, must_have_cluster
 from nvbackend.simulator.calls.qualifiers import SCOPES, SHARED, chosen, only
 from nvbackend.simulator.copies.bulk import ST_BULK_UNIT, check_bulk
 from nvbackend.simulator.copies.reduction import can_reduce
@@ -71,6 +71,7 @@ def compile(instruction: Instruction, place: Compiling) -> Step:
             place.unknown(f".{reduction.operation}.{reduction.type}")
 
     def step(wave: Wave, lanes: Lanes) -> None:
+        must_have_cluster(wave, place.by(lanes))
         data = np.ascontiguousarray(values(wave, lanes).T).view(np.uint8).reshape(lanes.count, size)
         to = Side(space, target(wave, lanes), size)
         name = f"{parts[0]}.async"

@@ -6,7 +6,17 @@ import numpy as np
 
 from nvbackend.ptx.syntax import Instruction, Operand
 from nvbackend.simulator.calls.copies import groups
-from nvbackend.simulator.calls.copies.engines import Load, Reading, Reduction, Side, Store, in_cta, ranks, start_load
+from nvbackend.simulator.calls.copies.engines import (
+    Load,
+    Reading,
+    Reduction,
+    Side,
+    Store,
+    in_cta,
+    must_have_cluster,
+    ranks,
+    start_load,
+)
 from nvbackend.simulator.calls.qualifiers import chosen, only
 from nvbackend.simulator.copies.bulk import BULK_UNIT, check_bulk, copied_bytes
 from nvbackend.simulator.copies.reduction import can_reduce
@@ -65,8 +75,11 @@ def _load(instruction: Instruction, place: Compiling) -> Step:
     target, source = place.address(operands[0]), place.address(operands[1])
     size, barrier = place.read(operands[2], "u32"), place.address(operands[3])
     mask = _numbers(operands[4] if "multicast::cluster" in parts else None, place, "u16")
+    in_cluster = spaces[1] == "shared::cta"
 
     def step(wave: Wave, lanes: Lanes) -> None:
+        if in_cluster:
+            must_have_cluster(wave, place.by(lanes))
         masks = None if mask is None else mask(wave, lanes).tolist()
         rows = zip(*(each(wave, lanes).tolist() for each in (target, source, size, barrier)), strict=True)
         for number, (to, start, count, at) in enumerate(rows):

@@ -13,6 +13,8 @@ from nvbackend.simulator.copies.reduction import combined
 from nvbackend.simulator.events import Addresses, By, Mask, Pending
 from nvbackend.simulator.machine.wave import Wave
 from nvbackend.simulator.memory import windows
+from nvbackend.simulator.rules import NO_CLUSTER
+from nvbackend.simulator.sync.faults import fail
 from nvbackend.simulator.sync.mbarriers import Mbarriers
 from nvbackend.simulator.sync.swizzles import Swizzles
 
@@ -154,3 +156,9 @@ def rank_of(address: int) -> int:
 def ranks(mask: int) -> list[int]:
     """The CTAs of a multicast mask."""
     return [rank for rank in range(32) if mask >> rank & 1]
+
+
+def must_have_cluster(wave: Wave, by: By) -> None:
+    """Raises simulator.no-cluster where neither the launch nor the PTX asks for clusters."""
+    if not wave.launch.clustered:
+        fail(NO_CLUSTER, wave, by)
