@@ -13,6 +13,7 @@ from nvbackend.dry_run.seam import RANK_SHIFT, Launch
 from nvbackend.dry_run.values.lanes import ALL, LANE, LANES, among, bits, tidy
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
 from nvbackend.intrinsics.arithmetic.relations import RELATIONS
+from nvbackend.isel.machine.clusters import needs_cluster
 from nvbackend.isel.machine.function import MachineInstr
 from nvbackend.signature import Shape
 
@@ -98,10 +99,15 @@ def _rank(fiber: Fiber, launch: Launch) -> int:
     return fiber.warp.cta % launch.cluster
 
 
+def _is_explicit(_: Fiber, launch: Launch) -> int:
+    """A cluster of one CTA is explicit where an instruction needs it."""
+    return int(launch.cluster > 1 or (launch.function is not None and needs_cluster(launch.function)))
+
+
 _REGISTERS: dict[str, Callable[[Fiber, Launch], Any]] = {
     "cluster_ctarank": _rank,
     "cluster_nctarank": lambda _, launch: launch.cluster,
-    "is_explicit_cluster": lambda _, launch: int(launch.cluster > 1),
+    "is_explicit_cluster": _is_explicit,
     "laneid": lambda _fiber, _launch: LANE,
     "warpid": lambda fiber, _: fiber.warp.index,
     "lanemask_eq": lambda _fiber, _launch: _lane_mask("eq"),

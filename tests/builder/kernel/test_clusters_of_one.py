@@ -100,3 +100,24 @@ def test_a_function_that_is_called_counts(inline: bool) -> None:
     assert (".func" in kernel.ptx) is not inline
     assert ONE in kernel.ptx
     assert arrives(kernel)
+
+
+@pytest.mark.parametrize("opcode", [None, *SENDS])
+def test_the_dry_run_knows_that_it_is_explicit(opcode: str | None) -> None:
+    """A wait for an arrival that only a kernel in clusters makes."""
+
+    def body(k: Any, out: Any) -> None:
+        if opcode is not None:
+            send(k, opcode, out)
+        waited = k.mbarrier.array(1, 1, name="waited")
+        k.mbarrier.ready()
+        with k.if_(k.special_register("is_explicit_cluster") & (k.thread_id() == 0)):
+            k.mbarrier.arrive(waited)
+        k.mbarrier.wait(waited, 0)
+
+    if opcode is not None:
+        assert arrives(compiled(body))
+        return
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        compiled(body)
+    assert "waited" in caught.value.diagnostics[0].message
