@@ -14,6 +14,7 @@ from nvbackend import DiagnosticError, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.ops.inline import own_intrinsic
 from nvbackend.builder.ops.inline.intrinsic_rows import EARLIER, rows_by_intrinsic, unsaid
+from nvbackend.intrinsics.copy.async_store import CLUSTER_COPY
 from nvbackend.intrinsics.row.semantics import ThreadBarrier
 from nvbackend.rows import Asm, Effect, Intrinsic, RegisterClass, Row, Scope, Semantics, immediate, operand, output
 
@@ -44,6 +45,30 @@ def failure(row: Row) -> nvb.Diagnostic:
 @pytest.mark.parametrize("name", ["llvm.nvvm.barrier0", "llvm.nvvm.wgmma.fence.sync.aligned", "llvm.trap"])
 def test_an_intrinsic_with_effects_is_not_believed_to_be_pure(name: str) -> None:
     assert failure(row_of(name, out=False)).rule_id == "row.semantics"
+
+
+def test_the_intrinsic_that_stops_a_kernel_without_a_cluster() -> None:
+    kinds = {
+        "to": RegisterClass.SHARED_CLUSTER,
+        "barrier": RegisterClass.SHARED,
+        "source": RegisterClass.SHARED,
+        "bytes": B32,
+    }
+    operands = tuple(operand(name, register) for name, register in kinds.items())
+    effects = Effect.READS_MEMORY | Effect.WRITES_MEMORY | Effect.CONVERGENT
+    row = Row(
+        "mine",
+        "my.op",
+        "min.u32",
+        operands,
+        Intrinsic(CLUSTER_COPY, tuple(kinds)),
+        effects=effects,
+        summary="x",
+    )
+    fault = unsaid(row, row.lowering)
+    assert fault is not None
+    assert "stops a kernel without a cluster" in fault[0]
+    assert unsaid(replace(row, semantics=Semantics(in_cluster=True)), row.lowering) is None
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,7 @@ def test_a_brace_that_was_not_opened() -> None:
     assert failure(row_of(PLAIN + " }} {{")).rule_id == "ptx.syntax"
 
 
+SENDS = "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [{a}], {a}, [{a}]; "
 ACCESS = Effect.READS_MEMORY | Effect.WRITES_MEMORY
 
 
@@ -128,6 +129,7 @@ ACCESS = Effect.READS_MEMORY | Effect.WRITES_MEMORY
         (row_of("trap; " + PLAIN), "trap ends what the thread does"),
         (row_of("fence.proxy.async; " + PLAIN), "fence.proxy.async is part of a protocol"),
         (row_of("cp.async.wait_all; " + PLAIN), "cp.async.wait_all is part of a protocol"),
+        (row_of(SENDS + PLAIN, semantics=Semantics(issues=Completion.BYTES)), "stops a kernel without a cluster"),
         (row_of("mbarrier.init.shared.b64 [{a}], 1; " + PLAIN), "is part of a protocol"),
         (row_of("setmaxnreg.inc.sync.aligned.u32 160; " + PLAIN), "is part of a protocol"),
         (row_of("shfl.sync.bfly.b32 {d}, {a}, 1, 31, -1;"), "is of a whole warp"),
@@ -180,6 +182,7 @@ TOGETHER = Effect.CONVERGENT | Effect.ORDERS
         ("", Semantics(fence=FenceSemantics(FenceOf.MEMORY)), "a fence"),
         ("", Semantics(commits=Completion.COPY_GROUP), "a commit of a group"),
         ("cp.async.commit_group;", Semantics(awaits=Completion.COPY_GROUP), "a wait for groups"),
+        ("", Semantics(in_cluster=True), "what stops a kernel without a cluster"),
         ("", Semantics(mbarrier=MbarrierUse.ARRIVE), "an operation on an mbarrier"),
         ("wgmma.fence.sync.aligned;", Semantics(exits=True), "an exit"),
         ("wgmma.commit_group.sync.aligned;", Semantics(atomic=True), "an atomic access"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from nvbackend.intrinsics.copy.async_store import stops_without_cluster
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import Scope, ThreadBarrier
 from nvbackend.ptx.syntax import Instruction
@@ -60,6 +61,7 @@ _DOERS: Mapping[str, tuple[str, Callable[[_Parts], bool]]] = {
     "budget": ("setmaxnreg", _opcodes("setmaxnreg")),
     "exits": ("an exit", _opcodes("exit", "ret", "trap")),
     "atomic": ("an atomic access", lambda parts: parts[0] in _ATOMIC),
+    "in_cluster": ("what stops a kernel without a cluster", stops_without_cluster),
     "acquires": ("what acquires", _orders),
     "releases": ("what releases", _orders),
 }

@@ -10,6 +10,7 @@ from llvmlite import binding, ir
 from nvbackend.builder.lower.lowering import SCALARS, lower
 from nvbackend.builder.ops.inline.claims import unfounded
 from nvbackend.intrinsics.catalogue import rows
+from nvbackend.intrinsics.copy.async_store import CLUSTER_COPY
 from nvbackend.intrinsics.row.row import Effect, Intrinsic, Role, Row, RowOperand
 
 _TOUCHES = Effect.READS_MEMORY | Effect.WRITES_MEMORY | Effect.ORDERS
@@ -77,6 +78,8 @@ def _unsaid(row: Row, lowering: Intrinsic) -> Fault | None:
         return (f"its semantics say {lacks[0]}=, and {lowering.name} only computes", f"leave {lacks[0]}= out")
     if lowering.name == "llvm.nvvm.exit" and not row.semantics.exits:
         return ("llvm.nvvm.exit ends the thread", "use k.return_")
+    if lowering.name == CLUSTER_COPY and not row.semantics.in_cluster:
+        return (f"{lowering.name} stops a kernel without a cluster", "write semantics=Semantics(..., in_cluster=True)")
     return None
 
 

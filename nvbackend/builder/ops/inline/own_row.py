@@ -23,6 +23,7 @@ from nvbackend.builder.values.values import Value
 from nvbackend.codegen.ptxas_messages import ERROR as PTXAS_ERROR
 from nvbackend.diagnostics import DiagnosticError, caller_location, missing_name, printed
 from nvbackend.intrinsics.catalogue import is_of_own_family, lacks_axes
+from nvbackend.intrinsics.copy.async_store import stops_without_cluster
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, RegisterClass, Role, Row, RowOperand
 from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.select.rows import check_names, general_faults
@@ -240,6 +241,9 @@ def _check_protocol(row: Row, instruction: Instruction) -> None:
     if not computes and not holds(row):
         advice = f"write semantics=Semantics(...) with {wanted}, or use nvbackend's own call"
         _refuse(row, f"{instruction.opcode} is part of a protocol, and its semantics do not say so", advice)
+    if stops_without_cluster(instruction.parts) and not row.semantics.in_cluster:
+        problem = f"{instruction.opcode} stops a kernel without a cluster, and its semantics do not say so"
+        _refuse(row, problem, "write semantics=Semantics(..., in_cluster=True)")
     if (opcode == "bar" or "aligned" in parts) and Effect.CONVERGENT not in row.effects:
         _refuse_effect(row, instruction, "is of whole warps", Effect.CONVERGENT)
     if opcode in _TRAPS and Effect.ORDERS not in row.effects:
