@@ -31,6 +31,7 @@ from nvbackend.diagnostics import Diagnostic, DiagnosticError, raise_all, user_f
 from nvbackend.diagnostics.announce import announce
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.isel.machine.clusters import needs_cluster
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.machine.unknown_threads import judged_of_unknown_threads
 from nvbackend.isel.target.target import Target
@@ -151,7 +152,7 @@ def compile_function(
     text = made.text()
     wanted = source.wanted
     kinds: dict[str, Any] = dict(wanted.parameters)
-    unknown = _unknown(threads, kinds)
+    unknown = _unknown(threads, kinds, in_cluster=needs_cluster(made.core.machine))
     ptx = compile_ir(text, target).ptx
     announce(warnings, tuple(made.core.allowances.suppressed))
     return CompiledFunction(name, target, kinds, wanted.results, made.core.machine, text, ptx, unknown, warnings)
@@ -194,7 +195,7 @@ def _check_any_shape(made: _Built, again: Callable[[], _Built]) -> None:
         )
 
 
-def _unknown(threads: Extents | None, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
+def _unknown(threads: Extents | None, kinds: Mapping[str, Kind], *, in_cluster: bool) -> tuple[str, ...]:
     """What the verifier cannot know of the callers."""
     lines = [
         "which threads call it: barriers, shuffles and elections need all of the threads that they name",
@@ -202,6 +203,11 @@ def _unknown(threads: Extents | None, kinds: Mapping[str, Kind]) -> tuple[str, .
     ]
     if threads is not None:
         lines.append(f"whether the caller's CTA has {threads} threads")
+    if in_cluster:
+        lines.append(
+            "whether the kernel is launched in clusters, if only of one CTA: without, its stores and copies to shared "
+            "memory of the cluster end it with an illegal instruction"
+        )
     if any(isinstance(kind, Pointer) for kind in kinds.values()):
         lines.append("what the pointers point to: state space, alignment, extent and aliasing")
     if any(isinstance(kind, Scalar) and kind.asserts for kind in kinds.values()):

@@ -121,3 +121,27 @@ def test_the_dry_run_knows_that_it_is_explicit(opcode: str | None) -> None:
     with pytest.raises(nvb.DiagnosticError) as caught:
         compiled(body)
     assert "waited" in caught.value.diagnostics[0].message
+
+
+SHARED = nvb.Pointer(nvb.u32, space="shared", align=16)
+
+
+def stores_in_the_cluster(k, to: SHARED, barrier: nvb.Pointer(nvb.u64, space="shared", align=8)):
+    k.async_store.store(to, to[0], barrier, 0)
+
+
+def copies_in_the_cluster(k, to: SHARED, barrier: nvb.Pointer(nvb.u64, space="shared", align=8)):
+    k.bulk.store(to, to, 16, rank=0, barrier=barrier)
+
+
+def loads_from_the_cluster(k, to: SHARED):
+    to[0] = k.cluster.map_shared_rank(to, 0)[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "needs"), [(stores_in_the_cluster, 1), (copies_in_the_cluster, 1), (loads_from_the_cluster, 0)]
+)
+def test_that_the_caller_must_be_in_a_cluster(body, needs) -> None:
+    compiled = nvb.function(body).compile("sm_90")
+    assert sum("is launched in clusters, if only of one CTA" in each for each in compiled.unknown) == needs
+    assert compiled.c_header().count("is launched in clusters") == needs
