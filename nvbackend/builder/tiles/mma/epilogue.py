@@ -74,6 +74,11 @@ def _atom(columns: int) -> TiledMMA:
     return make_tiled_mma(atom_of(wgmma.mma_async(columns, f32, f16, f16)))
 
 
+def _swizzle(target: TensorMapParameter) -> SwizzleMode:
+    """The swizzle of the map; for a map without one the widest, which the map is then refused for."""
+    return next((mode for mode in SwizzleMode if mode.span == target.type.swizzle != 0), SwizzleMode.B128)
+
+
 @cache
 def _copy(columns: int, element: ElementType) -> TiledCopy:
     """What stores an accumulator of as many columns, converted to elements of 16 bits, by stmatrix."""
@@ -125,7 +130,8 @@ class TmaEpilogue(KnownAttributes):
     A group is a warpgroup, or the `threads` that hold a tile of `rows`. 16-bit elements of a wgmma go to the buffer by
     stmatrix, others by stores as wide as the layout allows. A store stays in flight: the next store waits for the
     buffer, and so does `finish` before the kernel ends. What lies past the end of the tensor is not written. In `parts`
-    the buffer has so many times fewer columns, and each part but the first waits for the one before it.
+    the buffer has so many times fewer columns, and each part but the first waits for the one before it. The buffer has
+    the swizzle of the map.
     """
 
     def __init__(
@@ -151,7 +157,7 @@ class TmaEpilogue(KnownAttributes):
         if parts < 1 or n // 8 % parts or (parts != 1 and not by_wgmma):
             EPILOGUE_PARTS.fail(rows=rows, columns=n, threads=threads, parts=printed(parts))
         self._columns, self._parts = n, parts
-        self._layout = SmemLayout(Major.K, SwizzleMode.B128, element, rows, n // parts)
+        self._layout = SmemLayout(Major.K, _swizzle(target), element, rows, n // parts)
         self._ownership = ownership_of_atom(n) if by_wgmma else None
         self._buffers = k.shared_tiles(self._layout, warpgroups, name="epilogue")
         tile_boxes(self._buffers.at(0), target, "k.tma_epilogue", f"k.tma.store_box({target.name}, ...)")

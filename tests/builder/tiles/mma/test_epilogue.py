@@ -1,4 +1,4 @@
-"""Where the TMA epilogue's stmatrix write, thread by thread: the 128-byte swizzle of rows, by a formula of its own."""
+"""Where the TMA epilogue's stmatrix write, thread by thread: the swizzle of rows, by a formula of its own."""
 
 from __future__ import annotations
 
@@ -10,22 +10,29 @@ from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.signature import Parameter, TensorMap
 from tests.support.ir_addresses import evaluate, instructions
 
-ROWS, ROW_BYTES, CHUNK = 64, 128, 16
-"""Rows of a warpgroup's tile, bytes of a row of a panel, and what stmatrix stores of a row at once."""
+ROWS, LINE, CHUNK = 64, 128, 16
+"""Rows of a warpgroup's tile, bytes after which a swizzle takes the next pattern, and what stmatrix stores at once."""
 
 
-def place(thread: int, store: int, columns: int) -> int:
-    """Where a thread's row of the `store`-th stmatrix begins: lanes 0-15 have its first 8 columns, others the rest."""
+def place(thread: int, store: int, columns: int, width: int) -> int:
+    """Where a thread's row of the `store`-th stmatrix begins: lanes 0-15 have its first 8 columns, others the rest.
+
+    A panel has `width` bytes of each row.
+    """
     warpgroup, row = thread // 128, thread % 128 // 32 * 16 + thread % 16
-    panel, chunk = divmod(2 * store + thread % 32 // 16, ROW_BYTES // CHUNK)
-    tile = warpgroup * ROWS * columns * 2 + panel * ROWS * ROW_BYTES
-    return tile + row * ROW_BYTES + (chunk ^ row % 8) * CHUNK
+    panel, chunk = divmod(2 * store + thread % 32 // 16, width // CHUNK)
+    tile = warpgroup * ROWS * columns * 2 + panel * ROWS * width
+    return tile + row * width + (chunk ^ row * width // LINE % (width // CHUNK)) * CHUNK
 
 
 @pytest.mark.parametrize("element", [f16, bf16], ids=str)
-@pytest.mark.parametrize("columns", [64, 256])
-def test_each_row_of_a_matrix_goes_to_its_place(columns: int, element: nvb.ElementType) -> None:
-    k = KernelBuilder("stores", "sm_90a", threads=256, parameters=[Parameter("c", TensorMap(element, (64, 64)))])
+@pytest.mark.parametrize(
+    ("columns", "width"), [(64, 128), (256, 128), (64, 64), (96, 64), (224, 64), (64, 32), (80, 32), (112, 32)]
+)
+def test_each_row_of_a_matrix_goes_to_its_place(columns: int, width: int, element: nvb.ElementType) -> None:
+    """By the swizzle of the map, so that a tile may have columns that are no whole lines of 128 bytes."""
+    described = Parameter("c", TensorMap(element, (64, width // 2), swizzle=width))
+    k = KernelBuilder("stores", "sm_90a", threads=256, parameters=[described])
     output = k.tma_epilogue(k.arguments[0], columns, 2)
     acc = k.wgmma.accumulator(columns, f32)
     acc.fill(0.0)
@@ -35,7 +42,17 @@ def test_each_row_of_a_matrix_goes_to_its_place(columns: int, element: nvb.Eleme
     assert len(stores) == columns // 16
     for thread in range(256):
         found = [evaluate(store.args[0], {"tid.x": thread}) for store in stores]
-        assert found == [place(thread, number, columns) for number in range(len(stores))]
+        assert found == [place(thread, number, columns, width) for number in range(len(stores))]
+
+
+@pytest.mark.parametrize(
+    ("columns", "swizzle", "rule"), [(80, 128, "layout.columns"), (80, 64, "layout.columns"), (64, 0, "tma.swizzle")]
+)
+def test_a_tile_is_whole_rows_of_the_swizzle_of_the_map(columns: int, swizzle: int, rule: str) -> None:
+    described = Parameter("c", TensorMap(f16, (64, 64), swizzle=swizzle))
+    k = KernelBuilder("stores", "sm_90a", threads=128, parameters=[described])
+    with pytest.raises(nvb.DiagnosticError, match=rf"\[{rule}\]"):
+        k.tma_epilogue(k.arguments[0], columns)
 
 
 def test_each_warpgroup_has_a_barrier_of_its_own() -> None:
