@@ -1,6 +1,6 @@
 """GEMMs of the shapes that people run, each by the kernel that the model chooses, against cuBLAS, in turns in one run.
 
-    PYTHONPATH=. python -m benchmarks.gemm_shapes [--rounds N] [--all | --tuned] [--most N] [--few | MxNxK ...]
+    PYTHONPATH=. python -m benchmarks.gemm_shapes [--rounds N] [--all | --tuned] [--few | --middle | MxNxK ...]
 
 Both launch from a CUDA graph, so that no host time counts, over so many sets of matrices that none stays in L2. A
 ratio is cuBLAS's time over ours. Needs a Hopper GPU and PyTorch (whose f16 `matmul` is cuBLAS).
@@ -8,7 +8,8 @@ ratio is cuBLAS's time over ours. Needs a Hopper GPU and PyTorch (whose f16 `mat
 With `--all`, every candidate is measured, and the best ones are printed: what the model's rates come from. A star marks
 the model's choice. With `--tuned` they are measured as well, and a line for each shape has the model's choice beside
 the best candidate: what the choice loses, its place among all, what the model says that it takes, and how far that is
-off. `--most N` leaves out all but the model's first N. `--few` takes shapes with few rows of A, as in decoding.
+off. `--most N` leaves out all but the model's first N. `--few` takes shapes with few rows of A, as in decoding, and
+`--middle` those of layers of language models with 64 to 1024 rows, whose tiles fill the multiprocessors once or twice.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ FEW_ROWS = tuple(
     f"{m}x{n}x{k}" for n, k in ((4096, 4096), (14336, 4096), (4096, 14336), (8192, 8192)) for m in (1, 16, 64, 128)
 )
 """Shapes of decoding: a row of A for each token."""
+LAYERS = ((4096, 4096), (5120, 5120), (7168, 7168), (14336, 4096))
+MIDDLE = tuple(f"{m}x{n}x{k}" for n, k in LAYERS for m in (64, 128, 256, 512, 1024))
+"""Shapes with tiles for one wave or two: those of another width may leave half of the multiprocessors idle."""
 SHOWN = 5
 """Candidates that `--all` prints for each shape."""
 
@@ -152,12 +156,13 @@ def main() -> int:
     which.add_argument("--tuned", action="store_true", help="the same, with the model's choice beside the best one")
     arguments.add_argument("--most", type=positive, metavar="N", help="of those only the N that the model has first")
     arguments.add_argument("--jobs", type=positive, default=JOBS, metavar="N", help="processes that compile them")
-    arguments.add_argument("--few", action="store_true", help="shapes with few rows of A")
+    of = arguments.add_mutually_exclusive_group()
+    of.add_argument("--few", dest="set", action="store_const", const=FEW_ROWS, help="shapes with few rows of A")
+    of.add_argument("--middle", dest="set", action="store_const", const=MIDDLE, help="shapes of a wave or two")
     chosen = arguments.parse_args()
-    if chosen.few:
-        chosen.sizes = FEW_ROWS
+    sizes = chosen.set or chosen.sizes
     every = chosen.all or chosen.tuned
-    said = {size: candidates(*extents(size)) for size in chosen.sizes}
+    said = {size: candidates(*extents(size)) for size in sizes}
     taken = {size: list(islice(ranked, chosen.most if every else 1)) for size, ranked in said.items()}
     kernels = compiled((choice for choices in taken.values() for choice in choices), chosen.jobs, check=not every)
     print(f"{'M x N x K':>18} {'cuBLAS':>9} {HEADS[chosen.tuned]}  (microseconds, medians)")

@@ -5,6 +5,7 @@ The types of operands and result, the tile, and whether there is a batch of matr
 
 from __future__ import annotations
 
+import math
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -35,8 +36,14 @@ def map_of_b(columns: int, cluster: int, operand: nvb.ElementType, batched: bool
     return nvb.TensorMap(operand, box=(*[1] * batched, columns // cluster, LINE // operand.bits))
 
 
-def map_of_c(result: nvb.ElementType, batched: bool) -> nvb.TensorMap:
-    return nvb.TensorMap(result, box=(*[1] * batched, WARPGROUP_ROWS, LINE // result.bits))
+def box_of_c(columns: int, result: nvb.ElementType) -> int:
+    """Columns of C that are stored as a line: 128 bytes, or 64 or 32 where these do not divide a row of a tile."""
+    return math.gcd(columns * result.bits, LINE) // result.bits
+
+
+def map_of_c(columns: int, result: nvb.ElementType, batched: bool) -> nvb.TensorMap:
+    line = box_of_c(columns, result)
+    return nvb.TensorMap(result, box=(*[1] * batched, WARPGROUP_ROWS, line), swizzle=line * result.bits // 8)
 
 
 A = Annotated[nvb.TensorMap, map_of_a]
