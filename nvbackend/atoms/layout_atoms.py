@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 from nvbackend.atoms.spellings import CPP_TYPES, cpp_type
 from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.layout import ComposedLayout, gmma_atom
 
 _SWIZZLES = {"INTER": SwizzleMode.NONE, "SW32": SwizzleMode.B32, "SW64": SwizzleMode.B64, "SW128": SwizzleMode.B128}
-_NAME = re.compile(r"(?:cute::)?(?:(?:SM90::)?GMMA::)?Layout_(MN|K)_(INTER|SW\d+)_Atom<(?:cute::|cutlass::)?(\w+)>")
+_NAME = late_pattern(r"(?:cute::)?(?:(?:SM90::)?GMMA::)?Layout_(MN|K)_(INTER|SW\d+)_Atom<(?:cute::|cutlass::)?(\w+)>")
 
 LAYOUT_NAME = Rule(
     id="atom.layout-name",

@@ -26,6 +26,7 @@ from nvbackend.codegen.stages.truth_values import apart_from_truth
 from nvbackend.diagnostics import DiagnosticError, Rule, record, user_facing
 from nvbackend.diagnostics.classes.brief import short_repr
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 from nvbackend.isel.target.target import Target
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -80,15 +81,15 @@ OPTIMIZE_RANGE = Rule(
     reference="LLVM 22.1 PassBuilder (OptimizationLevel)",
 )
 
-_PARSE_ERROR = re.compile(r"<string>:(?P<line>\d+):(?P<column>\d+): error: (?P<reason>[^\n]*)")
-_SYMBOL = re.compile(
+_PARSE_ERROR = late_pattern(r"<string>:(?P<line>\d+):(?P<column>\d+): error: (?P<reason>[^\n]*)")
+_SYMBOL = late_pattern(
     r'^(?P<head>(?:define|declare) [^@\n]*)?@(?P<name>"[\w.$]*[^\w.$"][^"]*"|[\w.$]*-[\w.$-]*)(?P<rest>.*)',
     re.MULTILINE | re.ASCII,
 )
 """A line that declares or defines a symbol whose name PTX cannot spell."""
 _LOCAL = frozenset({"internal", "private"})
 """What LLVM gives another name."""
-_EXTERNAL_INTRINSIC = re.compile(r"^\.extern \.func\s+(?:\([^)]*\)\s*)?(llvm\.[\w.$]+)", re.MULTILINE)
+_EXTERNAL_INTRINSIC = late_pattern(r"^\.extern \.func\s+(?:\([^)]*\)\s*)?(llvm\.[\w.$]+)", re.MULTILINE)
 
 
 @record

@@ -13,11 +13,12 @@ import re
 from collections.abc import Iterator
 
 from nvbackend.codegen.stages.names import NAME, unused_prefix
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 
 _NAMES = {"half": "f16", "bfloat": "bf16"}
 _TYPE = r"half|bfloat|<(?P<count>\d+) x (?P<element>half|bfloat)>"
-_COMPARISON = re.compile(rf"^  (?P<left>%.+ = fcmp (?:\w+ )+?)(?P<type>{_TYPE})(?P<right> .*)$")
-_REGISTER = re.compile(NAME)
+_COMPARISON = late_pattern(rf"^  (?P<left>%.+ = fcmp (?:\w+ )+?)(?P<type>{_TYPE})(?P<right> .*)$")
+_REGISTER = late_pattern(NAME)
 
 
 def has_both(text: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from nvbackend.codegen.toolchain import Tool, ToolVersion
 from nvbackend.diagnostics import DiagnosticError, Rule
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 from nvbackend.isel.target.target import Target
 
 RS_WGMMA_FIXED: ToolVersion = (13, 3, 0)
@@ -32,9 +33,9 @@ OLD_HINTED_COPY = Rule(
     reference="the SASS of ptxas 12.4 to 13.3 and from 13.4; CUDA_ERROR_ILLEGAL_INSTRUCTION on an H200 (13.0)",
 )
 
-_REGISTER_A = re.compile(r"wgmma\.mma_async(?:\.sp)?\.[\w.:]+\s*\{[^}]*\}\s*,\s*\{")
-_HINTED_COPY = re.compile(r"cp\.async\.c[ag]\.shared\S*\.L2::cache_hint")
-_NO_UNIFORM_REGISTER = re.compile(r"LDGSTS\S* \[(?:R\d+\+)?UR0(?:\+0x[0-9a-f]+)?\], desc\[UR1\]\[[^]]*\]")
+_REGISTER_A = late_pattern(r"wgmma\.mma_async(?:\.sp)?\.[\w.:]+\s*\{[^}]*\}\s*,\s*\{")
+_HINTED_COPY = late_pattern(r"cp\.async\.c[ag]\.shared\S*\.L2::cache_hint")
+_NO_UNIFORM_REGISTER = late_pattern(r"LDGSTS\S* \[(?:R\d+\+)?UR0(?:\+0x[0-9a-f]+)?\], desc\[UR1\]\[[^]]*\]")
 _UNIFORM_REGISTERS_SINCE = 90
 """The first chip on which such a copy adds a uniform register (ptxas 13.5)."""
 

@@ -19,6 +19,7 @@ from nvbackend.diagnostics import (
     user_facing,
 )
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 from nvbackend.intrinsics.row.features import PtxVersion
 from nvbackend.intrinsics.sync.register_budget import THREAD_REGISTERS
 from nvbackend.isel.target.target import LAST_IN_PTXAS_12, Target, dotted, lowest_ptx_version
@@ -89,14 +90,14 @@ _RELEASE_OF_PTX = {
     (9, 0): "13.0",
 }
 
-_UNKNOWN_GPU = re.compile(r"Value '\w+' is not defined for option 'gpu-name'")
-_UNSUPPORTED_VERSION = re.compile(r"Unsupported \.version (\S+); current version is '([\d.]+)'")
-_ENTRY = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)' for ")
-_PROPERTIES = re.compile(r"^ptxas info\s*: Function properties for (\S+)")
-_FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-_USED = re.compile(r"^ptxas info\s*: Used (\d+) registers")
-_BARRIERS = re.compile(r"used (\d+) barriers")
-_SHARED = re.compile(r"(\d+) bytes smem")
+_UNKNOWN_GPU = late_pattern(r"Value '\w+' is not defined for option 'gpu-name'")
+_UNSUPPORTED_VERSION = late_pattern(r"Unsupported \.version (\S+); current version is '([\d.]+)'")
+_ENTRY = late_pattern(r"^ptxas info\s*: Compiling entry function '([^']+)' for ")
+_PROPERTIES = late_pattern(r"^ptxas info\s*: Function properties for (\S+)")
+_FRAME = late_pattern(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = late_pattern(r"^ptxas info\s*: Used (\d+) registers")
+_BARRIERS = late_pattern(r"used (\d+) barriers")
+_SHARED = late_pattern(r"(\d+) bytes smem")
 
 
 @dataclass(frozen=True, slots=True)

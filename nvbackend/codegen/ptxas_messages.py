@@ -5,11 +5,11 @@ ptxas calls most of them "info" although a serialised WGMMA pipeline costs most 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from nvbackend.diagnostics import Diagnostic, Rule, Severity
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 
 _SERIALISED = (
     "ptxas then waits after every wgmma.mma_async, so that the tensor core idles while the next one is prepared; the "
@@ -123,11 +123,11 @@ RULE_OF_CODE: dict[str, Rule] = {
     "C7602": REGISTERS_INSUFFICIENT,
 }
 
-_LINE = re.compile(
+_LINE = late_pattern(
     r"^ptxas (?:(?P<file>\S.*?), line (?P<line>\d+); )?(?P<level>error|warning|info|fatal)\s*: "
     r"(?:\((?P<code>C\d+)\) )?(?P<text>.*)$"
 )
-_LINE_IN_TEXT = re.compile(r" (?:in|around|at) line (\d+)")
+_LINE_IN_TEXT = late_pattern(r" (?:in|around|at) line (\d+)")
 _ABORTED = "Ptx assembly aborted"
 _LOSS = "Potential Performance Loss"
 

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import importlib.util
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from nvbackend.diagnostics import DiagnosticError, Rule, user_facing
 from nvbackend.diagnostics.classes.brief import short_repr
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 
 if TYPE_CHECKING:
     import subprocess
@@ -59,7 +59,7 @@ DISASSEMBLERS = ("nvdisasm", "cuobjdump")
 
 _PATIENCE_SECONDS = 60
 """How long a program may take to state its version."""
-_VERSION = re.compile(r"release \d+\.\d+, V(\d+)\.(\d+)\.(\d+)")
+_VERSION = late_pattern(r"release \d+\.\d+, V(\d+)\.(\d+)\.(\d+)")
 
 
 @user_facing

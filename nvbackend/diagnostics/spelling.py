@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Iterable
+
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 
 _LETTERS_OF_A_SLIP = 5
 """A slip of a letter is one in so many letters of a name: names that are shorter have one."""
 _MOST_SLIPS = 2
 _MOST_ASKED = 3
 _NAMES = {"half": "f16", "float": "f32", "double": "f64", "int": "s32", "bool": "pred"}
-_OTHER_SPELLING = re.compile(r"(float|bfloat|int|uint|f|bf|s|i|u)(8|16|32|64)$")
+_OTHER_SPELLING = late_pattern(r"(float|bfloat|int|uint|f|bf|s|i|u)(8|16|32|64)$")
 _LETTER = {"float": "f", "bfloat": "bf", "int": "s", "uint": "u", "i": "s"}
 _FLOATS = ("f16", "f32", "f64", "bf16")
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable
 from typing import Any
 
 from nvbackend.builder.scopes import rules
 from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 from nvbackend.diagnostics.location import error_location
 
-_OF_THE_KERNEL = re.compile(r"\b(Value|Variable|Address|Accumulator|SharedTile|Tensor|RegisterTensor)\b")
+_OF_THE_KERNEL = late_pattern(r"\b(Value|Variable|Address|Accumulator|SharedTile|Tensor|RegisterTensor)\b")
 """The names in Python's messages for objects of a kernel that it cannot use."""
-_AS_AN_ARRAY = re.compile(r"'(Value|Variable)' object (is not subscriptable|does not support item)")
+_AS_AN_ARRAY = late_pattern(r"'(Value|Variable)' object (is not subscriptable|does not support item)")
 _NO_ARRAY = "a value of one element is indexed like memory"
 _DECLARE_MEMORY = (
     "annotate a parameter that is an array with Pointer: x: nvb.Pointer(nvb.f32), not x: nvb.f32; "

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from nvbackend.diagnostics import Diagnostic, Rule, caller_location, raise_all
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 
 LONGEST = 256
 """Characters of a name. LLVM cuts at 1024, after which two names may be one; a suffix makes them longer."""
@@ -33,9 +34,9 @@ RESERVED = Rule(
 _SHOWN = 40
 PREDEFINED = frozenset({"WARP_SZ"})
 """Names that PTX reserves (PTX ISA 4.4)."""
-_OF_CUDA = re.compile(r"vprintf|printf|malloc|free|__assertfail|__cuda\w*|__nvvm_reflect(_ocl)?")
-_OF_LLVM = re.compile(r"param\d+|(func_)?retval\d+|\w+_param_\d+|__local_depot\d+")
-_PTX_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+")
+_OF_CUDA = late_pattern(r"vprintf|printf|malloc|free|__assertfail|__cuda\w*|__nvvm_reflect(_ocl)?")
+_OF_LLVM = late_pattern(r"param\d+|(func_)?retval\d+|\w+_param_\d+|__local_depot\d+")
+_PTX_NAME = late_pattern(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+")
 
 
 def name_fault(name: object) -> Diagnostic | None:

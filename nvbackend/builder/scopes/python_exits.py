@@ -12,7 +12,6 @@ import ast
 import dis
 import functools
 import itertools
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
@@ -20,6 +19,7 @@ from enum import IntEnum
 from types import CodeType, FrameType
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 from nvbackend.diagnostics.location import source_lines
 
 Exit = ast.Return | ast.Break | ast.Continue
@@ -167,7 +167,7 @@ def _takes_all(case: ast.match_case) -> bool:
 
 Position = tuple[int | None, int | None, int | None, int | None]
 """The first and the last line, the first and the last column, as code objects have them."""
-_EXIT = re.compile(r"\b(return|break|continue)\b")
+_EXIT = late_pattern(r"\b(return|break|continue)\b")
 _SETUP = {"BEFORE_WITH", "LOAD_SPECIAL"}
 """The instructions that begin a with-block, in the versions of Python."""
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 
 TABLE = "nvbackend.inlined"
 """The name of the table."""
@@ -23,17 +24,17 @@ FIRST_KEY, LAST_KEY = 1 << 15, (1 << 16) - 1
 LEAST_PTX = (7, 2)
 """The version of PTX from which `.loc` names callers."""
 
-_TABLE = re.compile(rf"^!{re.escape(TABLE)} = !\{{(.*)\}}$", re.MULTILINE)
-_ENTRY = re.compile(
+_TABLE = late_pattern(rf"^!{re.escape(TABLE)} = !\{{(.*)\}}$", re.MULTILINE)
+_ENTRY = late_pattern(
     r'^!(\d+) = !\{ ?i32 (\d+), i32 (-?\d+), i32 (\d+), i32 (\d+), !"(.*?)", !"(.*?)" ?\}$', re.MULTILINE
 )
-_KEY_IN_IR = re.compile(r"(DILocation\([^)\n]*\bcolumn: )(\d+)")
-_ESCAPED = re.compile(r"\\([0-9A-Fa-f]{2})")
-_PLACED = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:,.*\binlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
-_LOC = re.compile(r"^(\t\.loc\t)(\d+) (\d+) (\d+)$", re.MULTILINE)
-_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"(.*?)"', re.MULTILINE)
+_KEY_IN_IR = late_pattern(r"(DILocation\([^)\n]*\bcolumn: )(\d+)")
+_ESCAPED = late_pattern(r"\\([0-9A-Fa-f]{2})")
+_PLACED = late_pattern(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:,.*\binlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
+_LOC = late_pattern(r"^(\t\.loc\t)(\d+) (\d+) (\d+)$", re.MULTILINE)
+_FILE = late_pattern(r'^\s*\.file\s+(\d+)\s+"(.*?)"', re.MULTILINE)
 _LABEL = "$L__inlined"
-_NO_LINE_FIRST = re.compile(
+_NO_LINE_FIRST = late_pattern(
     r"(\$L__func_begin\d+:\n)\t\.loc\t\d+ 0 \d+\n(?=(?:(?!\t\.loc\t).*\n)*\t\.loc\t.*\n\t\.loc\t.*\binlined_at\b)"
 )
 """A line 0 at the start of a function before its first caller: ptxas (13.5) then leaves out who called."""

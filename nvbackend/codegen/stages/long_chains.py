@@ -14,14 +14,15 @@ from collections.abc import Iterator
 
 from nvbackend.codegen.stages.functions import split_functions
 from nvbackend.codegen.stages.names import NAME, unused_prefix
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 
 MOST_OF_A_BLOCK, MOST_OF_A_FUNCTION = 128, 512
 """So much integer arithmetic stays as it is: it takes up to 0.3 s. Kernels by hand have up to 100 in a block."""
 PIECE = 16
 """The additions and products of a piece, which share no operand with those of another."""
 
-_BLOCK = re.compile(r"^(?=[\w.$-]+:|\"[^\"]*\":)", re.MULTILINE)
-_STEP = re.compile(
+_BLOCK = late_pattern(r"^(?=[\w.$-]+:|\"[^\"]*\":)", re.MULTILINE)
+_STEP = late_pattern(
     rf"^(?P<head>  (?P<result>{NAME}) = (?P<operation>add|sub|mul|shl) (?:nuw |nsw )*(?P<type>i\d+) )"
     r"(?P<operands>[^,\n]+, [^,\n]+)(?P<rest>.*)$",
     re.MULTILINE,

@@ -21,20 +21,21 @@ from __future__ import annotations
 import re
 
 from nvbackend.codegen.stages.opaque import same_half, same_word
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 
-_EXTREME = re.compile(r"^(\s*)(min|max)\.([su])16\s+(%\w+), (%\w+), (%\w+|-?\d+);$", re.MULTILINE)
-_SIGN = re.compile(r"^(\s*)(neg|abs)\.s16\s+(%\w+), (%\w+);$", re.MULTILINE)
-_PAIR = re.compile(r"^(\s*max\.s16x2\s+(%\w+), .*;)$", re.MULTILINE)
-_MASKED = re.compile(r"^(\s*and\.b16\s+(%\w+), (%\w+), -?\d+;)$", re.MULTILINE)
-_FROM_F32 = re.compile(r"\bcvt\.\w+\.[\w.]*\.f32\s+(%\w+),")
-_OF_A_WORD = re.compile(r"cvt\.u32\.u16 word, (%\w+); cvt\.u16\.u32 (%\w+), word;")
-_OF_HALVES = re.compile(
+_EXTREME = late_pattern(r"^(\s*)(min|max)\.([su])16\s+(%\w+), (%\w+), (%\w+|-?\d+);$", re.MULTILINE)
+_SIGN = late_pattern(r"^(\s*)(neg|abs)\.s16\s+(%\w+), (%\w+);$", re.MULTILINE)
+_PAIR = late_pattern(r"^(\s*max\.s16x2\s+(%\w+), .*;)$", re.MULTILINE)
+_MASKED = late_pattern(r"^(\s*and\.b16\s+(%\w+), (%\w+), -?\d+;)$", re.MULTILINE)
+_FROM_F32 = late_pattern(r"\bcvt\.\w+\.[\w.]*\.f32\s+(%\w+),")
+_OF_A_WORD = late_pattern(r"cvt\.u32\.u16 word, (%\w+); cvt\.u16\.u32 (%\w+), word;")
+_OF_HALVES = late_pattern(
     r"\b(?:cvt\.[\w.]*\.(?:f16|bf16)\.\w+|(?:add|sub|mul|fma|neg|abs|min|max)\.(?:\w+\.)*(?:f16|bf16))\s+(%\w+),"
 )
-_BYTES = re.compile(r"^(\s*)(st\.[\w.:]*\bb8\s+\[[^]]*\], )([^;]*;)$", re.MULTILINE)
-_STORE_OF_BYTES = re.compile(r"st\.[\w.:]*b8\s")
+_BYTES = late_pattern(r"^(\s*)(st\.[\w.:]*\bb8\s+\[[^]]*\], )([^;]*;)$", re.MULTILINE)
+_STORE_OF_BYTES = late_pattern(r"st\.[\w.:]*b8\s")
 """What a line of bytes has; declarations have bytes as well."""
-_REGISTER = re.compile(r"%\w+")
+_REGISTER = late_pattern(r"%\w+")
 _HALF_BITS = 16
 
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 
 from nvbackend.codegen.stages.names import NAME, unused_prefix
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 
 _TYPE = r"(?:float|double|half|bfloat|<\d+ x (?:float|double|half|bfloat)>)"
 _OPERAND = rf"(?:{NAME}|<[^>]*>|[^,!]+)"
-_COMPARED = re.compile(
+_COMPARED = late_pattern(
     rf"^\s*(?P<name>{NAME}) = fcmp (?:\w+ )*[ou](?P<order>lt|gt) (?P<type>{_TYPE}) "
     rf"(?P<left>{_OPERAND}), (?P<right>{_OPERAND})(?:, !.*)?$"
 )
-_SELECTED = re.compile(
+_SELECTED = late_pattern(
     rf"^(?P<before>\s*{NAME} = select (?P<flags>(?:\w+ )*)(?P<bits>i1|<\d+ x i1>) )(?P<condition>{NAME})"
     rf"(?P<after>, (?P<type>{_TYPE}) (?P<yes>{_OPERAND}), {_TYPE} (?P<no>{_OPERAND})(?:, !.*)?)$"
 )

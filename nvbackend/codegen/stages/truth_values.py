@@ -20,22 +20,23 @@ from collections.abc import Iterator
 
 from nvbackend.codegen.stages.names import NAME, unused_prefix
 from nvbackend.codegen.stages.opaque import same_word
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 
-_BOUNDARY = re.compile(r"^(?=define )", re.MULTILINE)
-_TO_FLOAT = re.compile(
+_BOUNDARY = late_pattern(r"^(?=define )", re.MULTILINE)
+_TO_FLOAT = late_pattern(
     rf"^(?P<before>  {NAME} = )(?P<operation>uitofp|sitofp|bitcast) (?:nneg )?(?P<type>i8|i16|i32|(?:<\d+ x )?i1>?) "
     rf"(?P<value>{NAME}) to (?P<float>(?:<\d+ x )?(?P<element>half|bfloat|float|double)>?)(?P<after>.*)$"
 )
 _CONSTANT = r"(?:-?\d[\w.+-]*|zeroinitializer|splat \([^)]*\)|<[^>]*>)"
-_OF_CONSTANTS = re.compile(
+_OF_CONSTANTS = late_pattern(
     rf"^(?P<before>  {NAME} = )select (?:\w+ )*(?P<condition>(?:<\d+ x i1>|i1) {NAME}), "
     rf"(?P<type>(?P<count><\d+ x )?float(?P<end>>?)) (?P<yes>{_CONSTANT}), (?P=type) (?P<no>{_CONSTANT})(?P<after>.*)$"
 )
-_TRUTH = re.compile(
+_TRUTH = late_pattern(
     rf"^  ({NAME}) = (?:[zs]ext (?:nneg )?i1 |select (?:\w+ )*i1 [^,]+, i\d+ (?:0|-?1), i\d+ (?:0|-?1)(?:,|$))"
 )
-_MAY_KEEP = re.compile(rf"^  ({NAME}) = (?:trunc|zext|sext|and|or|xor|sub|select|phi|freeze) ")
-_NAME = re.compile(NAME)
+_MAY_KEEP = late_pattern(rf"^  ({NAME}) = (?:trunc|zext|sext|and|or|xor|sub|select|phi|freeze) ")
+_NAME = late_pattern(NAME)
 _AS_IT_IS = f'call i32 asm "{same_word("$0", "$1")}", "=r,r"(i32 {{value}})'
 _WORD = "i32"
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule, Severity
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 
 NOT_UNROLLED = Rule(
     id="llvm.not-unrolled",
@@ -17,10 +18,10 @@ NOT_UNROLLED = Rule(
     reference="LLVM 22.1 LoopUnrollPass (convergent operations); LLVM Language Reference (convergent)",
 )
 _LINE = "nvbackend.line"
-_LOOP = re.compile(r"^!(?P<id>\d+) = distinct !\{!(?P=id), (?P<parts>[^}]*)\}$", re.MULTILINE)
-_PLACE = re.compile(rf'^!(\d+) = !\{{!"{_LINE}", !"([^"]*):(\d+)"\}}$', re.MULTILINE)
-_ASKED = re.compile(r'^!(\d+) = !\{!"llvm\.loop\.unroll\.(?:count|full)"', re.MULTILINE)
-_DONE = re.compile(r'^!(\d+) = !\{!"llvm\.loop\.unroll\.disable"\}$', re.MULTILINE)
+_LOOP = late_pattern(r"^!(?P<id>\d+) = distinct !\{!(?P=id), (?P<parts>[^}]*)\}$", re.MULTILINE)
+_PLACE = late_pattern(rf'^!(\d+) = !\{{!"{_LINE}", !"([^"]*):(\d+)"\}}$', re.MULTILINE)
+_ASKED = late_pattern(r'^!(\d+) = !\{!"llvm\.loop\.unroll\.(?:count|full)"', re.MULTILINE)
+_DONE = late_pattern(r'^!(\d+) = !\{!"llvm\.loop\.unroll\.disable"\}$', re.MULTILINE)
 
 
 def not_unrolled(optimized_ir: str) -> list[Diagnostic]:

@@ -6,17 +6,17 @@ again); 7.0 and 7.2 from the PTX ISA. Keyed on the spelling, so it holds for eve
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import cache
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, NumberKind, b1, f16, f64
 
 Shape = tuple[int, int, int]
 
-_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
+_SHAPE = late_pattern(r"m(\d+)n(\d+)k(\d+)")
 _TYPES_OF_MMA = 4
 """D, A, B, C; `wmma.mma` of f16 names only D and C."""
 _ORDERED = "::ordered_metadata"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 
 SHAPE_TEXT = Rule(
     id="mma.shape",
@@ -13,7 +12,7 @@ SHAPE_TEXT = Rule(
     why="Nothing can be selected for it.",
     reference="PTX ISA 9.7.14.1 (mma shapes), 9.7.15.2 (wgmma shapes)",
 )
-_SHAPE = re.compile(r"m([0-9]{1,9})n([0-9]{1,9})k([0-9]{1,9})")
+_SHAPE = late_pattern(r"m([0-9]{1,9})n([0-9]{1,9})k([0-9]{1,9})")
 
 
 def shape_extents(shape: str) -> tuple[int, int, int]:

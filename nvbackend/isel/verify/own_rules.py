@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, caller_location, printed
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 from nvbackend.diagnostics.declared import PACKAGE, declared
 from nvbackend.diagnostics.diagnostic import FORM
 from nvbackend.diagnostics.location import error_location
@@ -25,7 +25,7 @@ ANALYSIS = Rule(
     why="The kernel would count as one that the rule has nothing against.",
     reference=FORM.reference,
 )
-_ID = re.compile(r"[\w-]+(\.[\w-]+)+")
+_ID = late_pattern(r"[\w-]+(\.[\w-]+)+")
 
 
 class Finding:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from typing import NoReturn
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 from nvbackend.layout.algebra.inttuple import MOST_DEPTH, MOST_INTEGERS, Dynamic, IntTuple, is_congruent
 from nvbackend.layout.algebra.layout import Layout
 from nvbackend.layout.algebra.rules import PARSE
 from nvbackend.layout.algebra.swizzle import AnyLayout, ComposedLayout, SmemPtr, Swizzle
 
-_SPACE = re.compile(r"\s*")
-_NUMBER = re.compile(r"_?-?[0-9]+")
+_SPACE = late_pattern(r"\s*")
+_NUMBER = late_pattern(r"_?-?[0-9]+")
 _DIGITS = 20
 """More than any integer of 64 bits has."""
-_SMEM = re.compile(r"smem_ptr(?:\[([0-9]{1,4})b\])?(?:\(unset\))?")
+_SMEM = late_pattern(r"smem_ptr(?:\[([0-9]{1,4})b\])?(?:\(unset\))?")
 _SHOWN = 60
 """Characters that are quoted before and after the place of an error."""
 

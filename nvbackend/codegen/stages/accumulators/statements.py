@@ -9,10 +9,11 @@ from dataclasses import field
 from typing import TypeVar
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 from nvbackend.intrinsics.mma.wgmma import WRITTEN
 
 _QUOTED = r'%"[^"]*"'
-_STATEMENT = re.compile(
+_STATEMENT = late_pattern(
     rf"^((?:  (?:({_QUOTED}) = (?:"  # line, result
     rf"extractvalue (?:{_QUOTED}|\{{[^}}]*\}}) ({_QUOTED}), (\d+)"  # whole, number
     rf"|load (?:float|i32), \w+\* ({_QUOTED})"  # source
@@ -23,18 +24,18 @@ _STATEMENT = re.compile(
     r")(, !dbg !\d+)?|([\w.$-]+|\"[^\"]*\"):))$",  # location, label
     re.MULTILINE,
 )
-_ASSEMBLY = re.compile(
+_ASSEMBLY = late_pattern(
     rf'(?:(?P<name>{_QUOTED}) = )?[^\n]*? asm sideeffect "(?P<text>[^"]*)", "(?P<constraints>[^"]*)"\s*'
     r"\((?P<arguments>[^()\n]*)\)(?P<attributes>[a-z ]*)"
 )
 _WIDTH = 1 + _STATEMENT.groups
 """The parts that splitting by it gives for a statement: what is before it, and its groups."""
-_NAME = re.compile(_QUOTED)
-_TARGET = re.compile(r'label %(?:"(?=[^"]*"))?((?<=")[^"]*|[^"\s,]+)')
-_ARGUMENT = re.compile(r'(?:"[^"]*"|<[^<>]*>|\{[^{}]*\}|\[[^\[\]]*\]|[^",<{\[])+')
+_NAME = late_pattern(_QUOTED)
+_TARGET = late_pattern(r'label %(?:"(?=[^"]*"))?((?<=")[^"]*|[^"\s,]+)')
+_ARGUMENT = late_pattern(r'(?:"[^"]*"|<[^<>]*>|\{[^{}]*\}|\[[^\[\]]*\]|[^",<{\[])+')
 """An argument whose name or type may have a comma."""
 _LOADS, _STORES = "load", "store"
-_MERGE = re.compile(r"^  .* = phi .*$", re.MULTILINE)
+_MERGE = late_pattern(r"^  .* = phi .*$", re.MULTILINE)
 
 LETTERS = {"float": "f", "i32": "r"}
 """The letters of registers of these types in the constraints of assembly."""
