@@ -29,6 +29,8 @@ SHARED, WIDE_SHARED, BUFFER = 220_000, 213_000, 65_536
 PARTS = (1, 2, 3, 4, 6, 8)
 """In how many parts the epilogue may store a tile."""
 LEAST_STAGES, MOST_STAGES, MOST_THIN_STAGES = 3, 7, 20
+SMALL = 16
+"""Columns of thin tiles of which three CTAs may share a multiprocessor."""
 COLUMNS = (48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 256)
 """Widths of wide tiles: so many that there is one for which the tiles of a shape fill the multiprocessors."""
 SWIZZLED = 256
@@ -94,10 +96,11 @@ def thin_ones(m: int, operand: nvb.ElementType = f16) -> Iterator[Thin]:
     columns = next((columns for columns in (8, 16, 32, 64, 128) if m <= columns), None)
     if columns is None:
         return
-    for consumers, split, ctas in itertools.product((1, 2), (1, 2, 4, 8), (1, 2)):
+    together = 3 if columns <= SMALL else 2
+    for consumers, split, ctas in itertools.product((1, 2), (1, 2, 4, 8), (1, 2, 3)):
         stage, sums = 2 * TILE_K * (columns + 64 * consumers), 4 * columns * (64 * consumers + STORED)
         stages = min(MOST_THIN_STAGES, (SHARED // ctas - sums) // stage)
-        if stages >= LEAST_STAGES and consumers * ctas <= 2:
+        if stages >= LEAST_STAGES and consumers * ctas <= together:
             yield Thin(columns, consumers, split, stages, ctas, operand)
 
 

@@ -12,11 +12,12 @@ from typing import Annotated
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
 from nvbackend.layout import Layout
-from samples.gemm.checks import positive
+from samples.gemm.checks import among, positive
 
 WARPGROUP_ROWS, TILE_K = 64, 64
-PRODUCER_REGISTERS, REGISTERS = 56, 200
-"""Registers of a thread of the producer, which adds sums of a cluster too, and of the consumers."""
+REGISTERS = {1: (56, 200), 2: (56, 200), 3: (48, 112)}
+"""Registers of a thread of the producer, which adds sums of a cluster too, and of the consumers, by CTAs that share a
+multiprocessor."""
 STORED = 4
 """Neighbours of a row of C that a thread stores. A column of the sums has so many elements more: no bank conflicts."""
 
@@ -56,7 +57,7 @@ def thin(
     consumers: int = 1,
     split: int = 1,
     stages: int = 10,
-    ctas: int = 2,  # noqa: ARG001  the launch bounds depend on it
+    ctas: int = 2,
 ) -> None:
     """A tile has 64 rows of B for each consumer and `columns` rows of A. A cluster's CTAs take every `split`-th step.
 
@@ -73,14 +74,15 @@ def thin(
     rank = k.cluster.rank()
     mine = lambda: k.range(rank, steps, split, name="step")  # noqa: E731
 
-    with k.producer(registers=PRODUCER_REGISTERS):
+    of_producer, of_consumers = REGISTERS[ctas]
+    with k.producer(registers=of_producer):
         k.griddepcontrol("launch_dependents")
         k.griddepcontrol("wait")
         with mine() as step, ring.fill() as stage:
             k.tma.load(stage.b, b, (column, step * TILE_K), stage.full)
             k.tma.load(stage.a, a, (row, step * TILE_K), stage.full)
 
-    with k.consumers(registers=REGISTERS) as warpgroup:
+    with k.consumers(registers=of_consumers) as warpgroup:
         acc = mma.accumulator()
         acc.clear()
         with mine(), ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
@@ -115,6 +117,7 @@ class Thin:
     operand: nvb.ElementType = f16
 
     def __post_init__(self) -> None:
+        among(REGISTERS, ctas=self.ctas)
         positive(**{name: number for name, number in vars(self).items() if name != "operand"})
         if self.columns * self.rows % (STORED * self.split):
             raise ValueError(f"{self.split} CTAs cannot add equal parts of {self.rows} x {self.columns} sums")

@@ -220,7 +220,7 @@ def test_results_that_no_kernel_has(operand, result, text):
         (Wide, {"tail": -1}, "tail is one of 0, 1, 2, 3, not -1"),
         (Wide, {"cluster": 0}, "cluster is a positive integer, not 0"),
         (Wide, {"group": 0}, "group is a positive integer, not 0"),
-        (Thin, {"ctas": 0}, "ctas is a positive integer, not 0"),
+        (Thin, {"ctas": 0}, "ctas is one of 1, 2, 3, not 0"),
         (Thin, {"split": 5}, "5 CTAs cannot add equal parts of 64 x 16 sums"),
     ],
     ids=str,
