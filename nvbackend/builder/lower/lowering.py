@@ -11,6 +11,7 @@ from llvmlite.ir.instructions import CallInstrAttributes, FastMathFlags
 
 from nvbackend.builder.lower.modules import struct_type
 from nvbackend.builder.lower.neighbours import kept_apart
+from nvbackend.builder.lower.pointers import pointer_to
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import foreign_owner
 from nvbackend.builder.scopes.registers import Register, members
@@ -359,7 +360,7 @@ def _as_argument(builder: ir.IRBuilder, value: ir.Value, register: RegisterClass
         return value if register.intrinsic == register.llvm else builder.bitcast(value, SCALARS[register.intrinsic])
     if isinstance(value.type, ir.PointerType):
         return _in_space(builder, value, register)
-    return builder.inttoptr(value, ir.PointerType(addrspace=register.addrspace))
+    return pointer_to(builder, value, register.addrspace)
 
 
 def _in_space(builder: ir.IRBuilder, pointer: ir.Value, register: RegisterClass) -> ir.Value:

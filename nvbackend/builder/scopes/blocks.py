@@ -193,6 +193,10 @@ class _OfLine(AbstractContextManager[None]):
         self._builder._line = None
 
 
+Starts = dict[tuple[object, ...], tuple[ir.Value, int]]
+"""Values that others are a step from, each by what it is made of, and the constant that is added to that."""
+
+
 class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
     """An IRBuilder that gives each instruction the user's line that it comes from.
 
@@ -207,6 +211,16 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
         self._lines = Lines(function, callers)
         self._line: Any = None
         self._own = function
+        self._starts: tuple[ir.Block | None, Starts] = None, {}
+
+    def starts(self) -> Starts:
+        """What was made in the present block and is there for what comes now."""
+        block = self._block
+        if self._anchor != len(block.instructions):
+            return {}
+        if self._starts[0] is not block:
+            self._starts = block, {}
+        return self._starts[1]
 
     def _insert(self, instr: ir.Instruction) -> None:
         block = self._block

@@ -12,7 +12,7 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.ir._utils import DuplicatedNameError, NameScope
 
-_VOID = ir.VoidType()
+_VOID, _BYTE = ir.VoidType(), ir.IntType(8)
 
 
 class FunctionNames(NameScope):  # type: ignore[misc]
@@ -101,6 +101,17 @@ class Operation(Register):
         self.parent, self.type, self.opname, self.operands = block, operands[0].type, opname, operands
         self.flags: list[str] = []
         self._name = block.scope.register(name, deduplicate=True)
+
+
+class Step(Register, ir.GEPInstr):  # type: ignore[misc]
+    """`getelementptr` of a pointer and a constant number of bytes."""
+
+    opname, shown_as, source_etype, inbounds = "getelementptr", "GEPInstr", _BYTE, False
+
+    def __init__(self, block: ir.Block, pointer: ir.Value, bytes: ir.Constant) -> None:
+        self.parent, self.type, self.operands = block, pointer.type, [pointer, bytes]
+        self.pointer, self.indices = pointer, [bytes]
+        self._name = block.scope.register("", deduplicate=True)
 
 
 class Member(Register, ir.ExtractValue):  # type: ignore[misc]

@@ -10,6 +10,7 @@ from llvmlite import ir
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.core.tile import SharedTile
+from nvbackend.builder.lower.pointers import descriptor_of
 from nvbackend.builder.values.values import Arithmetic, Value
 from nvbackend.diagnostics import user_facing
 from nvbackend.diagnostics.classes.dataclass import dataclass
@@ -81,13 +82,21 @@ class OperandDescriptor(Arithmetic):
 
     def _value(self) -> Value:
         self.address._check_own("a descriptor")
+        k = self.address._k
+        word = descriptor_of(k.llvm, self.address._terms(), self.word, UNIT, self._packed)
+        if self.address._place is not None:
+            k.places.descriptors[word] = self.address._place
+        return k.wrap(word, u64)
+
+    def _packed(self) -> ir.Value:
+        """The word, with the address in it."""
         k, address = self.address._k, self.address.bytes.ir
         start = k.llvm.lshr(k.llvm.and_(address, _NUMBER(ADDRESS_MASK)), _NUMBER(ADDRESS_SHIFT))
         word = k.llvm.or_(k.llvm.zext(start, _WORD), _WORD(self.word))
-        place = k.places.addresses.get(address) or k.places.of_address(address)
+        place = k.places.of_address(address)
         if place is not None:
             k.places.descriptors[word] = place
-        return k.wrap(word, u64)
+        return word
 
     def __add__(self, units: Any) -> Any:
         known = isinstance(units, int)
