@@ -18,7 +18,7 @@ from pathlib import Path
 from nvbackend.diagnostics import user_facing
 from nvbackend.diagnostics.classes.dataclass import dataclass
 
-FORMAT = 10
+FORMAT = 11
 """The version of what is written into entries, and of how it is made from the inputs; part of every key."""
 
 DEFAULT_LIMIT = 512 << 20

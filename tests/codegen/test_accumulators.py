@@ -72,9 +72,9 @@ class Program:
             line
             for number in range(VARIABLES)
             for line in (
-                f'  %"last.{number}" = load float, float* %"v.{number}"',
+                *self._last(number),
                 f'  %"at.{number}" = getelementptr float, ptr addrspace(1) %"mine", i32 {number * LANES}',
-                f'  store float %"last.{number}", ptr addrspace(1) %"at.{number}"',
+                f'  store float %"sum.{number}", ptr addrspace(1) %"at.{number}"',
             )
         ]
         start = [
@@ -88,6 +88,18 @@ class Program:
         body = [head, "{", "entry:", *start, *self._lines, *stores, "  ret void", "}"]
         declared = 'declare i32 @"llvm.nvvm.read.ptx.sreg.tid.x"()'
         return "\n".join(['target triple = "nvptx64-nvidia-cuda"', *types, *body, declared, ""])
+
+    def _last(self, number: int) -> list[str]:
+        """What a variable and the next one hold at the end, added: one or both by assembly that does nothing else."""
+        names = [f'%"last.{number}.{each}"' for each in range(3)]
+        both = ", ".join(f"float {name}" for name in names[:2])
+        also = f"float {names[2]}" if self._count % 3 else both.split(", ")[0]  # of a value that another one takes
+        return [
+            *(f'  {name} = load float, float* %"v.{(number + each) % VARIABLES}"' for each, name in enumerate(names)),
+            f'  %"pair.{number}" = call float asm  "sub.rn.f32 $0, $2, $1;", "=f,f,f"({both})',
+            f'  %"more.{number}" = call float asm  "add.rn.f32 $0, $1, $1;", "=f,f"({also})',
+            f'  %"sum.{number}" = fadd float %"pair.{number}", %"more.{number}"',
+        ]
 
     def _begin(self) -> None:
         """Every variable gets a number of its own, by assembly."""
@@ -381,6 +393,48 @@ def test_llvm_reads_the_type_of_many_copies_once() -> None:
     assert '%acc0.type0 = type {float, float} define ptx_kernel void @"k"' in held(text)
     assert held(text).count("{float, float}") == 2  # the builder has one
     assert re.search(r"mov\.b32 \S+ %acc0_0;\n\s*mov\.b32 \S+ %acc0_1;", compile_ir(text, SM_90A).ptx)
+
+
+PURE = '  %"sum" = call float asm  "sub.rn.f32 $0, $2, $1;", "=f,f,f"(float %".6", float %".7"), !dbg !3\n'
+
+
+def read_by(pure: str, *more: str) -> str:
+    """A kernel in which assembly alone takes both variables at the end, unless `more` does."""
+    loads = """  %".6" = load float, float* %"a"\n  %".7" = load float, float* %"b"\n"""
+    text = ADDED.replace('  %".6" = load float, float* %"a"\n', loads + pure + "".join(more))
+    text = text.replace("$0, 0f40400000;", "$0, 0f40400000; mov.f32 $1, 0f3F800000;")
+    text = text.replace('  store float %".5", ptr addrspace(1) %"out"\n', "")
+    return text.replace('store float %".6"', 'store float %"sum"')
+
+
+def test_assembly_that_alone_takes_values_reads_their_registers() -> None:
+    text = held(read_by(PURE))
+    assert '%"sum" = call float asm sideeffect "sub.rn.f32 $0, %acc0_1, %acc0_0;", "=f"(), !dbg !3\n' in text
+    assert "mov.b32" not in text  # a copy
+    assert numbers(compile_ir(read_by(PURE.replace(", !dbg !3", "")), SM_90A).ptx)[0] == 1 - 3
+
+
+def test_what_others_take_too_is_copied() -> None:
+    text = held(read_by(PURE, '  store float %".7", ptr addrspace(1) %"out"\n'))
+    assert 'call float asm sideeffect "mov.b32 $0, %acc0_1;", "=f"()' in text
+    assert text.count("mov.b32") == 1
+    assert '"sub.rn.f32 $0, %acc0_1, %acc0_0;"' in text
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        PURE.replace("asm ", "asm sideeffect"),
+        PURE.replace("$0, $2", "${0:c}, $2"),
+        PURE.replace('float %".7")', "float 1.0)"),
+        PURE.replace('"=f,f,f"', '"=f,f,f,~{memory}"'),
+        PURE.replace('"=f,f,f"', '"=f,f,0"'),
+    ],
+)
+def test_other_assembly_takes_copies(written: str) -> None:
+    assert written != PURE
+    line = written.rstrip("\n")
+    assert line in held(read_by(written))
 
 
 def test_names_of_the_assembly_are_not_taken_again() -> None:

@@ -56,7 +56,7 @@ class Followed:
                 break
         else:
             self.unclear |= self.variables.keys()
-        self._read(code.others & self.names.keys())
+        self._read(code.others.keys() & self.names.keys())
         self.unclear |= {self.names[name][0] for name in code.merged & self.names.keys()}
 
     def _begin(self, before: list[_State]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import field
 
@@ -19,12 +21,15 @@ from nvbackend.codegen.stages.accumulators.statements import (
     arguments_of,
     kind_of,
     read,
+    value_of,
 )
 from nvbackend.codegen.stages.functions import split_functions
 from nvbackend.diagnostics.classes.dataclass import dataclass
 
 _ENTRY = "\nentry:\n"
 _OPERAND = re.compile(r"\$(\d+)")
+_PURE = re.compile(r'^(  %"[^"]*" = call \w+ asm) +"([^"]*)", "(=\w),[fr,]+"\(([^()\n]*)\)', re.MULTILINE)
+"""Assembly that does nothing but compute its one result of 32-bit registers."""
 
 
 def held(ir: str) -> str:
@@ -83,7 +88,8 @@ class _Writer:
         for place, line in self._taken(in_registers):
             lines[place] = line
         for place, copies in self._copies(held):
-            between[place] = self._copied(copies, place) + between[place]
+            left, after = self._read_in_place(copies, between[place])
+            between[place] = (self._copied(left, place) if left else "") + after
         text = "".join(itertools.chain.from_iterable(zip(between, lines, strict=False))) + between[-1]
         declared = f'  call void asm sideeffect ".reg .b32 {self.prefix}_<{len(self.registers)}>;", ""()\n'
         types = "".join(f"{name} = type {kind} " for kind, name in self.types.items())
@@ -107,6 +113,32 @@ class _Writer:
                 end += 1
             names = [name for name in code.results[start:end] if name in copied]
             yield end, [(name, self.followed.names[name][0]) for name in names if name]
+
+    def _read_in_place(self, copies: list[tuple[str, str]], after: str) -> tuple[list[tuple[str, str]], str]:
+        """The copies that are left, and the text after them, whose assembly reads the registers in place of copies.
+
+        Nothing in the text writes a register: it is none of the statements.
+        """
+        registers = {name: self.registers[variable] for name, variable in copies}
+        read = Counter[str]()
+
+        def reading(pure: re.Match[str]) -> str:
+            head, text, result, arguments = pure.groups()
+            names = [value_of(argument) for argument in arguments.split(", ")]
+            if not registers.keys() >= {*names} or any(word in text for word in ("$$", "${")):
+                return pure[0]
+            read.update(names)
+            operands = ["$0", *(registers[name] for name in names)]
+            text = _OPERAND.sub(lambda operand: operands[int(operand[1])], text)
+            return f'{head} sideeffect "{text}", "{result}"()'
+
+        after = _PURE.sub(reading, after)
+        return [copy for copy in copies if read[copy[0]] < self._uses[copy[0]]], after
+
+    @functools.cached_property
+    def _uses(self) -> Counter[str]:
+        """How often each name is taken by what is no statement, or passed to assembly that is."""
+        return self.code.others + Counter(name for call in self.code.every(TiedAsm) for name in call.read)
 
     def _copied(self, copies: list[tuple[str, str]], place: int) -> str:
         """The lines of copies."""

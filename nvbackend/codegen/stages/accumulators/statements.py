@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import field
 from typing import TypeVar
@@ -138,7 +139,7 @@ class Code:
 
     `results` has what each statement gives, assembly left out, `numbers` which result of assembly it takes, and
     `locations` how it ends; `declared` the place, name and type of each variable; `others` the names in the text
-    between statements, and `merged` the names that a phi has.
+    between statements, each with how often it is there, and `merged` the names that a phi has.
     """
 
     lines: list[str]
@@ -148,7 +149,7 @@ class Code:
     locations: list[str | None]
     declared: list[tuple[int, str, str]]
     blocks: list[FlowBlock]
-    others: frozenset[str]
+    others: Counter[str]
     merged: frozenset[str]
 
     def every(self, kind: type[_Kind]) -> Iterator[_Kind]:
@@ -158,7 +159,7 @@ class Code:
     @functools.cached_property
     def variables(self) -> dict[str, str]:
         """The variables that assembly of wgmma alone may set, with their types."""
-        wholes = {each.name for each in self.every(TiedAsm) if each.can_name_registers} - self.others
+        wholes = {each.name for each in self.every(TiedAsm) if each.can_name_registers} - self.others.keys()
         taken = {name for run in self.every(ResultTakes) if run.whole in wholes for name in run.names}
         not_own = {*self.others}
         for run in self.every(VariableStores):
@@ -173,7 +174,7 @@ def read(function: str) -> Code:
     between, lines, results, _, numbers, *_, locations, _ = columns
     rest = "\n".join(each for each in between if each != "\n")
     merged = _NAME.findall("\n".join(_MERGE.findall(rest))) if " = phi " in rest else ()
-    names = frozenset(_NAME.findall(rest))
+    names = Counter[str](_NAME.findall(rest))
     reader = _StatementReader(columns)
     reader.read()
     blocks = reader.linked()
