@@ -26,7 +26,7 @@ from nvbackend.dry_run.seam import DONE, Outcome, Step
 from nvbackend.intrinsics.row.row import RegisterClass
 from nvbackend.intrinsics.row.semantics import Completion, FenceOf, MemoryOperand, TensorMemory
 from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, TMEM, MachineInstr, instruction_descriptor
-from nvbackend.isel.machine.tensor_memory_uses import COLUMNS_OF_A, LANE_SHIFT
+from nvbackend.isel.machine.tensor_memory_uses import COLUMNS_OF_A, LANE_SHIFT, cells_of_result
 from nvbackend.isel.protocols.tmem.rules import MISSING_DEALLOC
 
 COLUMNS = 512
@@ -56,6 +56,10 @@ class Tensors:
         self._are_stored = False
         self._complete = True
         """Whether all writes were seen."""
+        self._has_halves = False
+        """Whether some product has 16 of each 32 lanes alone."""
+        self._has_upper = False
+        """Whether that of some product are the upper ones: beside those of another one, mostly."""
         self._allocated: dict[int, dict[int, int]] = {cta: {} for cta in range(state.launch.ctas)}
         self._by: dict[tuple[int, int], MachineInstr] = {}
         self._handed = HandOvers(state)
@@ -152,19 +156,28 @@ class Tensors:
             lane = self._lane(step, lane, lanes)
             self._is_allocated(step, [step.cta], column, said.extent)
             return [(step.cta, list(_cells(range(lane, lane + lanes), column, said.extent)))]
-        if (parts := self._parts(step, said, column)) is not None:
-            return parts
+        if (filled := self._parts(step, said, column)) is not None:
+            return filled
         packed = step.instr.words.get(INSTRUCTION_DESCRIPTOR)
         axes, group = row.axes, step.instr.semantics.cta_group or 1
-        if said.name not in _MATRICES or packed is None or axes.get("weight_stationary"):
+        if said.name not in _MATRICES or packed is None:
             return None
-        asked = instruction_descriptor(packed, kind=str(axes["kind"]))
-        if asked.m != _WHOLE[group]:
+        asked, is_stationary = instruction_descriptor(packed, kind=str(axes["kind"])), bool(axes["weight_stationary"])
+        if said.name == "d":
+            cells = cells_of_result(
+                asked.m, asked.n, group, is_sparse=bool(axes["sparse"]), is_stationary=is_stationary
+            )
+        else:
+            cells = None if is_stationary or asked.m != _WHOLE[group] else (True, COLUMNS_OF_A)
+        if cells is None or (lane and (cells[0] or lane != _LANES)):
             return None
-        columns = asked.n if said.name == "d" else COLUMNS_OF_A
+        in_all, columns = cells
+        self._has_halves |= not in_all
+        self._has_upper |= lane > 0
         ctas = [step.cta] if group == 1 else [step.cta & ~1, step.cta | 1]
         self._is_allocated(step, ctas, column, columns)
-        return [(cta, list(_cells(range(128), column, columns))) for cta in ctas]
+        parts = list(_cells(range(128), column, columns))
+        return [(cta, parts if in_all else parts[lane // _LANES :: 2]) for cta in ctas]
 
     def _begins(self, step: Step, said: MemoryOperand) -> None:
         """Check the first column of an access of which it is not known which cells it has."""
@@ -239,14 +252,20 @@ class Tensors:
             for one, address in [*found]:
                 earlier = self._state.memory.records.records[one]
                 if earlier is None and not record.writes and record.engine != _DEALLOC:
-                    self._unwritten(record, step, address)
+                    if not (self._has_halves and shadow.is_written(_of_other_lanes(address))):
+                        self._unwritten(record, step, address)
                 elif earlier is not None and known >> earlier.event & 1:
                     self._handed.judge(earlier, record, step, known, address % COLUMNS)
                 elif earlier is not None and not self._is_ordered(earlier, record, step):
                     self._conflict(earlier, record, step, address % COLUMNS)
 
     def _is_ordered(self, earlier: Record, record: Record, step: Step) -> bool:
-        """A warp's own loads are done before its stores, whatever it waits for."""
+        """A warp's own loads are done before its stores, whatever it waits for.
+
+        Loads of all lanes may use those of one product alone, beside which another one is in flight.
+        """
+        if self._has_upper and step.instr.semantics.issues is Completion.LOAD_WAIT:
+            return True
         own = (earlier.cta, earlier.warp) == (record.cta, record.warp)
         return own and not earlier.writes and step.instr.semantics.issues is Completion.STORE_WAIT
 
@@ -410,6 +429,12 @@ def _cells(lanes: range, column: int, columns: int) -> Iterator[slice]:
     for part in range(lanes.start // _LANES, -(-lanes.stop // _LANES)):
         if part < _PARTS and column + columns <= COLUMNS:
             yield slice(part * COLUMNS + column, part * COLUMNS + column + columns)
+
+
+def _of_other_lanes(address: int) -> int:
+    """The cell of the same column in the other half of 32 lanes: loads of all may use one half of what they get."""
+    part, column = divmod(address, COLUMNS)
+    return (part ^ 1) * COLUMNS + column
 
 
 def _numbers(parts: list[slice]) -> object:

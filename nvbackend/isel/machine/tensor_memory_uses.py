@@ -51,6 +51,20 @@ def _columns(row: Row, name: str, half_split: int, descriptor: InstructionDescri
     return {"d": descriptor.n, "a": COLUMNS_OF_A}.get(name)
 
 
+def cells_of_result(m: int, n: int, group: int, *, is_sparse: bool, is_stationary: bool) -> tuple[bool, int] | None:
+    """Whether D of M x N has all lanes of each CTA of the group, and its columns; None where there is no such product.
+
+    Where it has not all, it has 16 of each 32 (PTX ISA 9.7.16.10.5, layouts C and F).
+    """
+    if m == _WHOLE_LANES[group]:
+        return True, n
+    if is_stationary:
+        return (True, n * m // _WHOLE_LANES[group]) if group == 1 and m in (32, 64) else None
+    if m != _WHOLE_LANES[group] // 2:
+        return None
+    return (True, n // 2) if group == 2 and not is_sparse else (False, n)
+
+
 def accumulates(enable: str) -> bool | None:
     """Whether an mma whose `enable_d` is printed so adds to D; None where that is decided at run time."""
     return {"true": True, "1": True, "false": False, "0": False}.get(enable)
