@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.calls.tensor.tmem import TensorMemory
 from nvbackend.simulator.checks import ORDER, watchers
 from nvbackend.simulator.events import Observer, Site
-from nvbackend.simulator.machine.wave import Launch, Wave
+from nvbackend.simulator.machine.wave import Launch, NotStarted, Wave
 from nvbackend.simulator.memory import Failures, Heap, Memory, Private, Shape, windows
 from nvbackend.simulator.program.blocks import Program
 from nvbackend.simulator.program.scheduler import Scheduler, running_site
@@ -30,6 +31,7 @@ _MOST_BYTES = 1 << 29
 """Registers, shared and local memory of a wave."""
 _ALL_THREADS, _ALL_BYTES = 1 << 18, 1 << 31
 """The same where CTAs may wait for one another: about as many as run at once on a large GPU."""
+_TAKING = "clusterlaunchcontrol.try_cancel"
 _MEETING = re.compile(r"(ld|atom|fence)\.(?!proxy)(.*\.)?(acquire|acq_rel|sc)\.(gpu|sys)|ld\.volatile|membar\.(gl|sys)")
 
 
@@ -59,8 +61,10 @@ class Execution:
             shared_bytes=launch.shared_bytes - windows.SHARED_START,
             is_whole=watch.report,
         )
+        x, y, z = launch.clusters
+        self._not_started = NotStarted(0, x * y * z)
         self.done = 0
-        """CTAs of the waves that have ended."""
+        """CTAs of the waves that have ended, and those that they have taken over."""
         self.wave: Wave | None = None
         """The wave that runs, or ran last."""
 
@@ -87,10 +91,12 @@ class Execution:
 
     def waves(self) -> Iterator[Wave]:
         """Each wave, which is to be run to its end before the next."""
-        x, y, z = self.launch.clusters
-        total, each = x * y * z, _clusters_of_a_wave(self.program, self.launch)
-        for first in range(0, total, each):
-            self.wave = self._wave(range(first, min(first + each, total)))
+        rest = self._not_started
+        each = min(_clusters_of_a_wave(self.program, self.launch), _started(self.program, self.launch, rest.end))
+        while rest.first < rest.end:
+            clusters = range(rest.first, min(rest.first + each, rest.end))
+            rest.first = clusters.stop
+            self.wave = self._wave(clusters)
             yield self.wave
 
     @contextmanager
@@ -122,7 +128,8 @@ class Execution:
         wave = self.wave
         assert wave is not None
         wave.memory.failures.raise_held()
-        self.done += wave.cta_count
+        taken = self._not_started.first - wave.clusters.stop
+        self.done += wave.cta_count + taken * wave.cluster_size
         self._count(scheduler, wave)
 
     def _count(self, scheduler: Scheduler, wave: Wave) -> None:
@@ -165,7 +172,7 @@ class Execution:
         local = Private("local", Shape(ctas * threads, program.frame_bytes), watches_writes=checks)
         failures, observers = Failures(), list(self._watch.observers)
         memory = Memory(self._heaps, shared, local, failures, observers)
-        wave = Wave(launch, clusters, memory, observers, program.shared, partial(_sites, program))
+        wave = Wave(launch, clusters, memory, observers, self._not_started, program.shared, partial(_sites, program))
         if checks:
             observers += watchers(wave)
         failures.named = wave.thread_name
@@ -176,6 +183,21 @@ class Execution:
 def _sites(program: Program) -> list[Site]:
     """The instructions of a program, in the order of its text."""
     return sorted((site for code in program.codes for site in (*code.sites, code.end_site)), key=lambda one: one.line)
+
+
+def _started(program: Program, launch: Launch, clusters: int) -> int:
+    """How many clusters start together: a GPU may start few, and let these take over what is left, if they ask.
+
+    Where CTAs may wait for one another all start, unless the launch says how many.
+    """
+    opcodes = {opcode for code in program.codes for opcode in code.opcodes}
+    if not any(opcode.startswith(_TAKING) for opcode in opcodes):
+        return clusters
+    if launch.started is not None:
+        return launch.started
+    if _meets(program):
+        return clusters
+    return random.Random(launch.seed).randint(1, clusters) if launch.seed else -(-clusters // 2)
 
 
 def _clusters_of_a_wave(program: Program, launch: Launch) -> int:

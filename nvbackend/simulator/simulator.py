@@ -121,6 +121,7 @@ class SimulatedModule:
         checks: bool = True,
         report: bool = False,
         limit: int = LIMIT,
+        started: int | None = None,
         names: Sequence[str] = (),
         places: Sequence[tuple[str, int, int, int, str]] = (),
         observers: Sequence[Observer] = (),
@@ -132,6 +133,8 @@ class SimulatedModule:
         struct; tensor maps. `shared` is the dynamic shared memory in bytes. A `seed` other than 0 chooses another
         legal order. With `report` the result has bytes, bank conflicts, waits and a timeline too, which takes longer.
         More than `limit` instructions of the CTAs that run together raise simulator.limit, which says where they were.
+        Where the kernel asks for clusters that have not started (clusterlaunchcontrol), `started` of them run at first,
+        and the others go to who asks; None for half of them, or for a number that the `seed` chooses.
         Diagnostics call the arguments by `names`, and shared memory by `places` (a variable of the PTX, the first byte
         in it, the bytes of all and of each part, the name), or as the PTX does.
         On a terminal a long run shows how far it is. Ctrl-C raises KeyboardInterrupt, which says where it was; the
@@ -140,7 +143,9 @@ class SimulatedModule:
         """
         program = self._program(name)
         launch, heaps = self._prepare(program, _dim(grid), _dim(block), cluster, shared, seed, args, names, limit)
-        launch = replace(launch, places=places)
+        if started is not None and (isinstance(started, bool) or started < 1):
+            self._refuse(program, f"started={started!r}", "start 1 cluster or more")
+        launch = replace(launch, places=places, started=started)
         execution = Execution(program, launch, heaps, Watch(checks, report, observers))
         with Progress(execution):
             return execution.run()

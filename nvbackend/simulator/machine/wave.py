@@ -104,6 +104,8 @@ class Launch:
     """What the program calls its shared memory."""
     clustered: bool = False
     """Whether the launch or the PTX asks for clusters, also for some of one CTA."""
+    started: int | None = None
+    """How many clusters start before others are taken over from the launch, where the kernel asks for these."""
 
     @property
     def block_threads(self) -> int:
@@ -122,6 +124,21 @@ class Launch:
         return x, y, z
 
 
+@dataclass(slots=True)
+class NotStarted:
+    """The clusters of a launch from `first` on, up to `end`: they start later, or are taken over by who asks."""
+
+    first: int
+    end: int
+
+    def take(self) -> int | None:
+        """The next cluster, which does not start any more; None where none is left."""
+        if self.first == self.end:
+            return None
+        self.first += 1
+        return self.first - 1
+
+
 class Wave:
     """The CTAs that run together.
 
@@ -135,10 +152,12 @@ class Wave:
         clusters: range,
         memory: Memory,
         observers: list[Observer],
+        not_started: NotStarted,
         variables: tuple[Shared, ...] = (),
         sites: Callable[[], Iterable[Site]] = tuple,
     ) -> None:
         self.launch = launch
+        self.not_started = not_started
         self.clusters = clusters
         self.memory = memory
         self.observers = observers
@@ -250,9 +269,15 @@ class Wave:
 
     def cta_id(self, cta: int) -> Dim:
         """`%ctaid` of a CTA of the wave."""
-        cluster = _coordinates(self.clusters[cta // self.cluster_size], self.launch.clusters)
+        first = self.first_cta_id(self.clusters[cta // self.cluster_size])
         inner = _coordinates(cta % self.cluster_size, self.launch.cluster)
-        x, y, z = (a * each + b for a, each, b in zip(cluster, self.launch.cluster, inner, strict=True))
+        x, y, z = (a + b for a, b in zip(first, inner, strict=True))
+        return x, y, z
+
+    def first_cta_id(self, cluster: int) -> Dim:
+        """`%ctaid` of the first CTA of a cluster of the grid."""
+        place = _coordinates(cluster, self.launch.clusters)
+        x, y, z = (a * each for a, each in zip(place, self.launch.cluster, strict=True))
         return x, y, z
 
     def shared_name(self, offset: int) -> str:

@@ -220,8 +220,7 @@ def fail(
         notes[f"{wave.threads_name(cause.threads)}: {cause.text} (PTX {_text(site)})", site.location] = None
     for site, text in stores:
         notes[f"{text}: PTX {_text(site)}", site.location] = None
-    x, y, z = wave.launch.clusters
-    if later := (x * y * z - wave.clusters.stop) * wave.cluster_size:
+    if later := (wave.not_started.end - wave.not_started.first) * wave.cluster_size:
         notes[f"{later} CTAs of the grid have not begun; {wave.cta_count} run together here", None] = None
     LIVELOCK.fail(
         at=first.location,

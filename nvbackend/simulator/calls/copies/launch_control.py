@@ -1,7 +1,7 @@
 """clusterlaunchcontrol: to ask for the work of a cluster that has not started. PTX ISA 9.7.13 (clusterlaunchcontrol).
 
-The answer here is that all clusters have started, which may be so on any GPU: each then does its own work. It is 16
-bytes of zeros, written by the async proxy.
+The answer is the next cluster that has not started, or that there is none. It is 16 bytes, written by the async proxy:
+the place of the cluster's first CTA along x, y and z, and 1; all zeros for none.
 """
 
 from __future__ import annotations
@@ -66,13 +66,19 @@ def compile(instruction: Instruction, place: Compiling) -> Step:
         answers, barriers = (_in_each(count, one(wave, lanes)) for one in (target, barrier))
         threads = np.tile(lanes.threads, count)
         to = Side("shared::cluster" if _ALL in parts else "shared::cta", answers, _ANSWER_BYTES)
-        nothing = np.zeros((len(threads), _ANSWER_BYTES), np.uint8)
-        answering = Answering(place.site, threads, parts[0], wave, to, nothing, barriers)
+        given = np.tile(np.array([_taken(wave) for _ in lanes.threads], np.uint32), (count, 1)).view(np.uint8)
+        answering = Answering(place.site, threads, parts[0], wave, to, given, barriers)
         by = answering.by()
         wave.part(Mbarriers).must_exist(by, wave.locate(by, to.space, answering.barriers))
         wave.start(answering)
 
     return step
+
+
+def _taken(wave: Wave) -> tuple[int, int, int, int]:
+    """The words of one answer."""
+    cluster = wave.not_started.take()
+    return (0, 0, 0, 0) if cluster is None else (*wave.first_cta_id(cluster), 1)
 
 
 def _in_each(ctas: int, addresses: Addresses) -> Addresses:
