@@ -16,6 +16,7 @@ from nvbackend.dry_run.program.needed import is_of_protocols
 from nvbackend.dry_run.rules import BEYOND, EACH_ASKS, TENSOR_BOUNDS, UNINITIALISED, UNJUDGED, UNWRITTEN
 from nvbackend.dry_run.said import listed, with_values
 from nvbackend.dry_run.scenario.choose import (
+    EVEN,
     FEW,
     FIRST_OF_TWO,
     FURTHER_ON,
@@ -114,7 +115,7 @@ class Runs:
         if machine.contradicted:
             return [self._unjudged(chosen)]
         if found or machine.is_over_budget:
-            return found
+            return self._of_uneven(rounds, chosen, found)
         few = FewSteps(self._subject.function, self._program, self._subject.scalars, rounds, chosen, machine.ways)
         if found := self._ends(few, chosen, machine.steps) or self._further_on(rounds, chosen, machine.steps):
             return found
@@ -124,6 +125,17 @@ class Runs:
         found = self._others(rounds, few, machine.steps) or self._least(few, machine.steps)
         found = found or self._last(machine.steps) or self._between(few, chosen, machine.steps)
         return found or self._elsewhere(rounds, chosen, machine.steps) or self._each_asks(machine)
+
+    def _of_uneven(self, rounds: Rounds, chosen: Mapping[str, int], found: list[Diagnostic]) -> list[Diagnostic]:
+        """What was found, with the numbers for which one warp has more rounds than others, if that is the mistake."""
+        if not found or not self._wanted.dealing(rounds):
+            return found
+        _, even = self._launches.choose(EVEN)
+        if even is None or even == chosen or self._launches.run(EVEN, even)[0]:
+            return found
+        return [
+            with_values(one, {name: chosen[name] for name in chosen if chosen[name] != even[name]}) for one in found
+        ]
 
     def _further_on(self, rounds: Rounds, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
         """What shows further on in the grid, where loops are longer, as those of causal attention are.

@@ -100,6 +100,22 @@ def test_an_odd_and_an_even_number_of_tiles_are_dealt() -> None:
     assert counted[0] == 3 and counted[-1] == 12
 
 
+@pytest.mark.parametrize(("scalar", "said"), [(i32, " (with tiles = 3)"), (i32(multiple_of=2), None)])
+def test_a_number_of_tiles_that_cannot_be_shared_is_named(scalar: Any, said: str | None) -> None:
+    """Two consumers that meet after each tile are right where their numbers of tiles are the same."""
+
+    @nvb.kernel("sm_90a", threads=64)
+    def meeting(k, x: OUT, y: OUT, tiles: scalar):
+        with k.range(k.block_id() + k.warp_id() * k.block_count(), tiles, 2 * k.block_count()) as tile:
+            with k.range(4) as step:
+                y[tile * 32 + k.lane_id()] = x[(tile * 4 + step) * 32 + k.lane_id()]
+            k.barrier.sync(3, 64)
+
+    found = [one.message for one in broken(meeting.build)] if said else []
+    assert all(one.endswith(said) for one in found) and len(found) == (1 if said else 0)
+    assert said or rules(meeting.build) == []
+
+
 def test_an_unguarded_prologue_is_judged_only_where_the_kernel_says_so() -> None:
     """It fills two stages of which one step drains one."""
 

@@ -152,7 +152,7 @@ class Scale:
         return replace(base, grid=self.place + 1 + self.after, taken=self.outer - 1)
 
 
-MAIN = Scale(2, 0)
+MAIN, EVEN = Scale(2, 0), Scale(2, 0, even=True)
 FEW = (Scale(2, 0, few=1), Scale(2, 0, few=-1), Scale(2, 0, few=0))
 """A single step, one less than there are buffers, and as many."""
 MORE = (Scale(4, 1, place=1, even=True), Scale(2, 0, place=1, even=True))
