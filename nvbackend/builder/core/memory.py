@@ -115,11 +115,6 @@ class Address(Uncopied):
             k.places.addresses[address.ir] = self._place
         return address
 
-    def _terms(self) -> list[ir.Value]:
-        """What the number of this address is the sum of."""
-        self._k.check_scope(self._base)
-        return [self._base] if self._offset is None else [self._base, self._offset.ir]
-
     def __add__(self, elements: Operand) -> Address:
         if self.element.bits % 8:
             return self.byte_offset(whole_bytes(self.element, elements))

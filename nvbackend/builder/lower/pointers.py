@@ -11,7 +11,7 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from nvbackend.builder.scopes.blocks import LiveBuilder
-from nvbackend.builder.scopes.registers import Step
+from nvbackend.builder.scopes.registers import ByteStep
 
 _NUMBER, _WORD = ir.IntType(32), ir.IntType(64)
 _NUMBERS = 1 << _NUMBER.width
@@ -24,7 +24,7 @@ def pointer_to(builder: ir.IRBuilder, address: ir.Value, space: int) -> ir.Value
         return builder.inttoptr(address, ir.PointerType(addrspace=space))
 
     def step(pointer: ir.Value, bytes: int) -> ir.Value:
-        further = Step(builder.block, pointer, ir.Constant(_NUMBER, bytes))
+        further = ByteStep(builder.block, pointer, ir.Constant(_NUMBER, bytes))
         builder._insert(further)
         return further
 

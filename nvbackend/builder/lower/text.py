@@ -13,7 +13,7 @@ from typing import Any
 from llvmlite import ir
 
 from nvbackend.builder.lower.lowering import AsmCall, TypedCall
-from nvbackend.builder.scopes.registers import Load, Member, Operation, Slot, Step, Store
+from nvbackend.builder.scopes.registers import ByteStep, Load, Member, Operation, Slot, Store
 
 
 def text_of_module(module: ir.Module) -> str:
@@ -190,7 +190,7 @@ _WRITTEN: dict[type, Callable[[Any], str]] = {
     ir.CastInstr: _cast,
     **dict.fromkeys((ir.ExtractValue, Member), _member),
     ir.SelectInstr: _selection,
-    **dict.fromkeys((ir.GEPInstr, Step), _step),
+    **dict.fromkeys((ir.GEPInstr, ByteStep), _step),
     **dict.fromkeys((ir.LoadInstr, Load), _load),
     **dict.fromkeys((ir.StoreInstr, Store), _store),
     **dict.fromkeys((ir.AllocaInstr, Slot), _slot),

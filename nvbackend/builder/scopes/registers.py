@@ -103,7 +103,7 @@ class Operation(Register):
         self._name = block.scope.register(name, deduplicate=True)
 
 
-class Step(Register, ir.GEPInstr):  # type: ignore[misc]
+class ByteStep(Register, ir.GEPInstr):  # type: ignore[misc]
     """`getelementptr` of a pointer and a constant number of bytes."""
 
     opname, shown_as, source_etype, inbounds = "getelementptr", "GEPInstr", _BYTE, False

@@ -59,7 +59,7 @@ def in_memory(k: ir.IRBuilder, a: ir.Value, x: ir.Value) -> Iterator[ir.Instruct
     yield there
     yield k.gep(there, [a], source_etype=FLOAT)
     yield k.gep(there, [a, ir.Constant(INTEGER, 0)], inbounds=True, source_etype=ir.ArrayType(FLOAT, 4))
-    further = registers.Step(k.block, there, ir.Constant(INTEGER, -16))
+    further = registers.ByteStep(k.block, there, ir.Constant(INTEGER, -16))
     k._insert(further)
     yield further
     yield k.load(there, typ=VECTOR)

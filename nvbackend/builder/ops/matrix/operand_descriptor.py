@@ -83,7 +83,7 @@ class OperandDescriptor(Arithmetic):
     def _value(self) -> Value:
         self.address._check_own("a descriptor")
         k = self.address._k
-        word = descriptor_of(k.llvm, self.address._terms(), self.word, UNIT, self._packed)
+        word = descriptor_of(k.llvm, _terms(self.address), self.word, UNIT, self._packed)
         if self.address._place is not None:
             k.places.descriptors[word] = self.address._place
         return k.wrap(word, u64)
@@ -132,6 +132,12 @@ class OperandDescriptor(Arithmetic):
 
     def __repr__(self) -> str:
         return f"<descriptor of a {self.major} operand of {self.element} at {self.address}>"
+
+
+def _terms(address: Address) -> list[ir.Value]:
+    """What the number of an address is the sum of."""
+    address._k.check_scope(address._base)
+    return [address._base] if address._offset is None else [address._base, address._offset.ir]
 
 
 @user_facing
