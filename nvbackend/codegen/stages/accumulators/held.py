@@ -25,10 +25,11 @@ from nvbackend.codegen.stages.accumulators.statements import (
 )
 from nvbackend.codegen.stages.functions import split_functions
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 
 _ENTRY = "\nentry:\n"
-_OPERAND = re.compile(r"\$(\d+)")
-_PURE = re.compile(r'^(  %"[^"]*" = call \w+ asm) +"([^"]*)", "(=\w),[fr,]+"\(([^()\n]*)\)', re.MULTILINE)
+_OPERAND = late_pattern(r"\$(\d+)")
+_PURE = late_pattern(r'^(  %"[^"]*" = call \w+ asm) +"([^"]*)", "(=\w),[fr,]+"\(([^()\n]*)\)', re.MULTILINE)
 """Assembly that does nothing but compute its one result of 32-bit registers."""
 
 
