@@ -1,22 +1,17 @@
-"""Which kernel multiplies a shape: a model of waves, steps and bytes, without running anything.
-
-A launch takes as long as the memory needs for its bytes, or as the busiest multiprocessor for its tiles, and a little
-more to begin and to end. The rates are those of an H200, measured over candidates of forty shapes of up to 16384 rows
-of A, and of forty with few of them.
-"""
+"""Which kernel multiplies a shape: every tile that could, and of them the one that takes least time by the model."""
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 import nvbackend as nvb
 from nvbackend import bf16, e4m3, e5m2, f16, f32, s8, s16, s32, tf32, u8, u16, u32
 from samples.gemm.checks import among, positive
+from samples.gemm.model import microseconds
 from samples.gemm.thin import STORED, TILE_K, Thin
-from samples.gemm.wide import LINE, WARPGROUP_ROWS, Wide, box_of_c, rows_of
+from samples.gemm.wide import LINE, Wide, box_of_c, rows_of
 
 Choice = Wide | Thin
 OPERANDS = (f16, bf16, tf32, e4m3, e5m2, s8, u8)
@@ -29,6 +24,8 @@ SHARED, WIDE_SHARED, BUFFER = 220_000, 213_000, 65_536
 PARTS = (1, 2, 3, 4, 6, 8)
 """In how many parts the epilogue may store a tile."""
 LEAST_STAGES, MOST_STAGES, MOST_THIN_STAGES = 3, 7, 20
+IN_TURNS = 256
+"""Columns of the tiles of ping-pong consumers."""
 SMALL = 16
 """Columns of thin tiles of which three CTAs may share a multiprocessor."""
 COLUMNS = (48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 256)
@@ -39,33 +36,6 @@ USUAL = ((1, 64), (1, 128), (1, 256), (2, 128), (2, 192), (2, 256))
 """Consumers and columns of the tiles that are candidates for every shape."""
 NEAR, OTHERS = 1.1, 8
 """Of other tiles so many at most, those that the model has no further than this from the best."""
-ENDS, TOGETHER = 2.0, 0.6
-"""Microseconds of a launch before its first and after its last step, and what clusters take longer to start."""
-MEMORY, L2, WIDE_L2 = 4.0e6, 13.2e6, 17.1e6
-"""Bytes a microsecond from memory, and from the L2 cache to all multiprocessors, of thin and of wide tiles."""
-LATENCY = 1.3
-"""Microseconds until a stage comes from memory: a ring of as many stages brings one each time this goes by once."""
-NEXT_WAVE = 2.0
-"""Microseconds until a CTA of thin tiles begins where another one ended."""
-PART = 0.07
-"""Microseconds that a cluster takes to add its sums, for each part and the root of a tile's columns."""
-STEP, MULTIPLY, NARROW = 0.0175, 1.55e-3, 80
-"""Microseconds of a step: always, and for each column of a tile and 64 rows; fewer columns take as long as so many."""
-PORT, THIN_PORT, SHARED_COLUMNS, UNALIGNED = 97.8e3, 135e3, 0.78, 1.32
-"""Bytes a microsecond that come to a multiprocessor from L2, of wide and of thin tiles; what a column counts that two
-CTAs of a cluster share, and what bytes count where rows of the operands do not begin at whole lines."""
-ALONE = 1.01
-"""What steps of CTAs take more that do not share their tiles of B, where there are several waves of them."""
-READ_BY_ALL = 8e-4
-"""What a launch of thin tiles takes more for each of their columns, rows of A that every CTA reads."""
-TURNS, IN_TURNS = 1.04, 256
-"""What a step of ping-pong consumers takes more, and the columns of their tiles."""
-STORE, STORED_ROW, LINES = 0.265, 1e-6, 9.8e-4
-"""Microseconds between the last step of a tile and the first one of the next: always, for the square of its columns,
-and for each column and line of C beyond one, where a row of 128 bytes is stored as several."""
-NORM, THIN_NORM = 2.85, 5.0
-"""The memory and the busiest multiprocessor take as long as this norm of both, of thin tiles with the L2 cache: they
-wait for each other."""
 GROUPS = (16, 8, 32)
 """Rows of wide tiles that go together. The model does not tell them apart, and takes the first."""
 FEW = 32
@@ -102,48 +72,6 @@ def thin_ones(m: int, operand: nvb.ElementType = f16) -> Iterator[Thin]:
         stages = min(MOST_THIN_STAGES, (SHARED // ctas - sums) // stage)
         if stages >= LEAST_STAGES and consumers * ctas <= together:
             yield Thin(columns, consumers, split, stages, ctas, operand)
-
-
-def microseconds(choice: Choice, m: int, n: int, depth: int, multiprocessors: int, batches: int = 1) -> float:
-    """What the model says that a launch takes."""
-    if isinstance(choice, Wide):
-        return _wide_microseconds(choice, m, n, depth, multiprocessors, batches)
-    return _thin_microseconds(choice, m, n, depth, multiprocessors)
-
-
-def _wide_microseconds(choice: Wide, m: int, n: int, depth: int, multiprocessors: int, batches: int) -> float:
-    tiles, steps, alone = batches * math.prod(choice.tiles(m, n)), depth / choice.depth, choice.cluster == 1
-    waves = -(-tiles // (multiprocessors // choice.cluster * choice.cluster))
-    memory = batches * ((m + n) * depth * choice.operand.bits + m * n * choice.result.bits) / 8 / MEMORY
-    stores = 1 if choice.pingpong else waves  # in turns all but the last one are beside steps
-    more = UNALIGNED if depth * choice.operand.bits % LINE else 1
-    busiest = waves * steps * _step(choice, more) * (ALONE if alone and waves > 1 else 1) + stores * _store(choice)
-    l2 = tiles * steps * LINE // 8 * (choice.rows + choice.columns // choice.cluster) * more / WIDE_L2
-    return ENDS + (0 if alone else TOGETHER) + max(l2, (memory**NORM + busiest**NORM) ** (1 / NORM))
-
-
-def _step(choice: Wide, more: float) -> float:
-    """Microseconds of a step, which the tensor cores multiply and a multiprocessor gets: so many times its bytes."""
-    multiplied = STEP + MULTIPLY * max(NARROW, choice.columns) * choice.rows / WARPGROUP_ROWS
-    columns = choice.columns * (1 if choice.cluster == 1 else SHARED_COLUMNS)
-    return max(multiplied * (TURNS if choice.pingpong else 1), LINE // 8 * (choice.rows + columns) * more / PORT)
-
-
-def _store(choice: Wide) -> float:
-    more = LINE / (box_of_c(choice.columns, choice.result) * choice.result.bits) - 1
-    return STORE + STORED_ROW * choice.columns**2 + LINES * choice.columns * more
-
-
-def _thin_microseconds(choice: Thin, m: int, n: int, depth: int, multiprocessors: int) -> float:
-    steps, (grid, _) = -(-depth // TILE_K), choice.launch_of(m, n, depth, multiprocessors)
-    waves = -(-grid // (multiprocessors * choice.ctas))
-    memory = 2 * (m * depth + n * depth + m * n) / MEMORY
-    loaded, together = 2 * TILE_K * (choice.rows + choice.columns), min(choice.ctas, -(-grid // multiprocessors))
-    busiest = waves * -(-steps // choice.split) * max(LATENCY / choice.stages, together * loaded / THIN_PORT)
-    l2 = grid // choice.split * steps * loaded / L2
-    sums = PART * choice.split * math.sqrt(choice.columns * choice.consumers) if choice.split > 1 else 0
-    longest = sum(time**THIN_NORM for time in (memory, busiest, l2)) ** (1 / THIN_NORM)
-    return ENDS + longest * (1 + READ_BY_ALL * choice.columns) + sums + NEXT_WAVE * (waves - 1)
 
 
 def is_usual(one: Choice) -> bool:

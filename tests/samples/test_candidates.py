@@ -17,6 +17,7 @@ from samples.attention.forward import kernel
 from samples.attention.forward import launch as launch_attention
 from samples.gemm import choice
 from samples.gemm.forms import FORMS, problem_for
+from samples.gemm.model import microseconds
 from samples.gemm.wide import Wide
 from samples.program import Device
 
@@ -44,7 +45,7 @@ def test_the_choice_is_the_least_of_all_that_are_ranked(name, shape):
     if thin and m <= choice.FEW:
         assert not wide
         tiles = []
-    times = [choice.microseconds(one, m, n, depth, 132, form.batches or 1) for one in (*tiles, *thin)]
+    times = [microseconds(one, m, n, depth, 132, form.batches or 1) for one in (*tiles, *thin)]
     assert next(iter(said.values())) == min(times)
     usual = {one for one in tiles if (one.consumers, one.columns) in choice.USUAL}
     assert usual <= wide <= set(tiles)
