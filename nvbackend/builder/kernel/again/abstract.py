@@ -50,9 +50,7 @@ class Registrations:
             return _below(cls), _asked(cls, token)
         above = {abstract for base in cls.__mro__ for abstract in self._leads_to.get(base, ())}
         methods = _methods(cls)
-        for each, needed in _NEEDED:
-            if needed <= methods:
-                above.update(each.__mro__)
+        above.update(each for each, needed in _NEEDED if needed <= methods)
         return _below(cls), [each for each in ABSTRACT if each in above]
 
     def _look(self) -> None:
@@ -60,7 +58,6 @@ class Registrations:
         classes, todo = dict[type, None](), list[Any](ABSTRACT)
         leads_to: dict[type, tuple[type, ...]] = {}
         is_usual = _HOOKS_ARE_KNOWN
-        self._asked = set()
         while todo:
             cls = todo.pop()
             if cls in classes:
