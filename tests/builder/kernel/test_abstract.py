@@ -131,6 +131,30 @@ def test_registrations_are_told_from_both_classes() -> None:
     assert look.of(Below) == ([], [*known, *more])
 
 
+def test_registrations_on_classes_further_below_count() -> None:
+    """Of any metaclass that takes them."""
+
+    class Meta(abc.ABCMeta):
+        pass
+
+    class Above(metaclass=Meta):
+        pass
+
+    lowest, cls = made(made(Above)), made()
+    lowest.register(cls)  # type: ignore[attr-defined]
+    assert issubclass(cls, Above)
+    assert Registrations().of(Above) == ([cls], [Hashable])
+
+
+def test_one_look_is_enough_for_many_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, look = list[Registrations](), Registrations._look
+    monkeypatch.setattr(Registrations, "_look", lambda self: [looks.append(self), look(self)])
+    registrations = Registrations()
+    for cls in (made(), made(__len__=nothing)):
+        registrations.of(cls)
+    assert looks == [registrations]
+
+
 def hooked(base: Any, answer: Callable[[type], Any]) -> type:
     return made(base, __subclasshook__=classmethod(lambda _, other: answer(other)))
 

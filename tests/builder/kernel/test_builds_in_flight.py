@@ -14,8 +14,9 @@ import pytest
 import nvbackend as nvb
 from nvbackend.builder.kernel.again import builds_in_flight
 from nvbackend.builder.kernel.again.builds_in_flight import BuildsInFlight
+from nvbackend.builder.kernel.again.compiled_again import CompiledBefore
 from nvbackend.builder.kernel.definition import KernelDefinition
-from tests.support.compiled_again import OUT, Runs, compiled, defined
+from tests.support.compiled_again import BODY, OUT, Runs, compiled, defined, in_module
 
 PATIENCE = 20.0
 """Seconds in which what is to happen has happened."""
@@ -230,7 +231,70 @@ def test_a_build_inside_does_not_end_the_one_around_it() -> None:
     flight = BuildsInFlight()
     with flight.build("a"):
         around = dict(flight._builds)
-        with flight.build("a"):
-            pass
+        with flight.build("a") as has_waited:
+            assert not has_waited
         assert flight._builds == around
         assert not around["a"].ended.is_set()
+
+
+def test_a_thread_that_builds_waits_for_no_other_after_a_build_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(builds_in_flight, "LONGEST_SECONDS", 1)
+    flight, begun, ended = BuildsInFlight(), threading.Event(), threading.Event()
+
+    def build() -> None:
+        with flight.build("of another"):
+            begun.set()
+            ended.wait(PATIENCE)
+
+    thread = threading.Thread(target=build)
+    thread.start()
+    assert begun.wait(PATIENCE)
+    with flight.build("a"):
+        with flight.build("inside"):
+            pass
+        with flight.build("of another") as has_waited:
+            assert not has_waited
+    ended.set()
+    thread.join()
+
+
+def test_a_thread_that_has_built_waits_again() -> None:
+    flight, begun = BuildsInFlight(), threading.Event()
+
+    def build() -> None:
+        with flight.build("a"):
+            begun.set()
+            until(lambda: waiting(flight))
+
+    with flight.build("b"):
+        pass
+    thread = threading.Thread(target=build)
+    thread.start()
+    assert begun.wait(PATIENCE)
+    with flight.build("a") as has_waited:
+        assert has_waited
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("change", "builds"), [("N = lambda: [2.0]", 2), ("N = [2.0].copy", 3)], ids=["known", "not known"]
+)
+def test_what_changes_while_a_thread_waits_counts(
+    change: str, builds: int, runs: Runs, building: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one's kernel is of what was before; what cannot be followed is built each time."""
+    module = in_module("N = lambda: [1.0]\n" + BODY + "N()[0]")
+    before, keep = module.kernel.build().ir, CompiledBefore._keep
+    runs.count = 0
+
+    def kept(self: CompiledBefore, *given: Any) -> None:
+        keep(self, *given)
+        if runs.count == 1:
+            exec(change, vars(module))
+
+    monkeypatch.setattr(CompiledBefore, "_keep", kept)
+    building(lambda: until(lambda: runs.count > 0 or waiting(module.kernel._before._in_flight)))
+    made = together(*[lambda: compiled(module.kernel)] * 2)
+    after = compiled(module.kernel)
+    assert runs.count == builds
+    assert sorted(each.ir == before for each in (*made, after)) == [False, False, True]

@@ -337,6 +337,17 @@ def test_what_has_no_lasting_name_is_not_kept() -> None:
         digest_of(([],))
 
 
+def test_a_class_that_says_it_is_equal_to_another_has_a_name_of_its_own() -> None:
+    class Equal(type):
+        def __eq__(cls, other: object) -> bool:
+            return True
+
+        def __hash__(cls) -> int:
+            return hash(float)
+
+    assert digest_of(Equal("Own", (), {})) != digest_of(float)
+
+
 def test_what_counts_in_this_process_alone_is_in_no_key() -> None:
     """Whatever it is, also a class or an object, of which other parts have names."""
 

@@ -121,6 +121,13 @@ TEXTS = {
         "import numbers\nclass B: pass\n" + BODY + "float(isinstance(B(), numbers.Real))",
         "numbers.Real.register(B)",
     ),
+    "on what a class is registered, which nothing names": (
+        "import collections.abc\nclass B:\n    def __len__(self): return 0\nb = B()\n"
+        + HEAD
+        + "def kernel(k, out: nvb.Pointer[f32]):\n    match b:\n"
+        + "        case []:\n            out[0] = 2.0\n        case _:\n            out[0] = 1.0",
+        "collections.abc.Sequence.register(B)",
+    ),
     "a class that says it is of Python's": (
         "import types\nC = types.new_class('C', (), {}, lambda names: names.update(x=1.0))\n" + BODY + "C.x",
         "C.x = 2.0",

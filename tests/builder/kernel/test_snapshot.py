@@ -203,6 +203,22 @@ def test_beside_another_thread_everything_is_looked_at_twice(runs: Runs, monkeyp
             compiled(module.kernel)
         assert held(module.kernel) == []
         assert compiled(module.kernel).ir == module.kernel.build().ir
+        module = in_module("N = 1.0\n" + BODY + "N")
+        values = module.N, 2.0
+
+        def meanwhile(reads: Reads, *given: Any) -> Snapshot | None:
+            module.N = values[1]
+            try:
+                return note(reads, *given)
+            finally:
+                module.N = values[0]
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Reads, "snapshot", meanwhile)
+            compiled(module.kernel)
+        assert held(module.kernel) == []
+        module.N = values[1]
+        assert compiled(module.kernel).ir == module.kernel.build().ir
     finally:
         done.set()
         other.join()
