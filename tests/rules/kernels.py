@@ -305,6 +305,14 @@ def epilogue_of_three_parts_of_64_columns(k, c: nvb.TensorMap(f16, box=(64, 64))
     k.tma_epilogue(c, 128, parts=2)  # keeps
 
 
+@kernel("epilogue.columns")
+def epilogue_of_columns_that_are_no_whole_rows(
+    k, wide: nvb.TensorMap(f16, box=(64, 64)), narrow: nvb.TensorMap(f16, box=(64, 16), swizzle=32)
+):
+    k.tma_epilogue(wide, 80)  # breaks
+    k.tma_epilogue(narrow, 80)  # keeps
+
+
 @kernel("epilogue.threads")
 def epilogue_of_two_warpgroups_where_one_is(k, c: nvb.TensorMap(f16, box=(64, 64))):
     output = k.tma_epilogue(c, 64, 2)  # breaks

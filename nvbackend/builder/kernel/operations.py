@@ -322,7 +322,7 @@ class Operations(FunctionBuilder):
         Elements of other products, `acc.elements()` of mma.sync or `mma.load(...)` of tcgen05, are a tile of `rows` x
         `n` of as many `threads`: 128 rows of four warps of tensor memory, or a tile of all threads of the CTA. In
         `parts`, it takes so many times less shared memory, and stores the columns of an accumulator part by part.
-        Raises epilogue.threads, epilogue.parts, value.operation, and what `k.tma.store` raises.
+        Raises epilogue.threads, epilogue.parts, epilogue.columns, value.operation, and what `k.tma.store` raises.
         """
         return TmaEpilogue(self, target, n, warpgroups, rows, threads, parts)
 

@@ -68,15 +68,39 @@ EPILOGUE_PARTS = Rule(
 )
 
 
+EPILOGUE_COLUMNS = Rule(
+    id="epilogue.columns",
+    message="{columns} columns of {element} are not whole rows of {span} bytes, the swizzle of tensor map '{name}'",
+    fix="{fix}",
+    why="The buffer has the map's swizzle, in rows of so many bytes: TMA would store what lies past a part of one.",
+    reference="PTX ISA 5.5.7 (swizzling modes)",
+)
+
+
 @cache
 def _atom(columns: int) -> TiledMMA:
     """The wgmma whose accumulator has as many columns."""
     return make_tiled_mma(atom_of(wgmma.mma_async(columns, f32, f16, f16)))
 
 
-def _swizzle(target: TensorMapParameter) -> SwizzleMode:
-    """The swizzle of the map; for a map without one the widest, which the map is then refused for."""
-    return next((mode for mode in SwizzleMode if mode.span == target.type.swizzle != 0), SwizzleMode.B128)
+def _swizzle(target: TensorMapParameter, columns: int) -> SwizzleMode:
+    """The swizzle of the map; for a map without one the widest for these columns, which the map is then refused for.
+
+    Raises epilogue.columns where the columns are not whole rows of the map's swizzle.
+    """
+    element, span = target.type.element, target.type.swizzle
+    swizzles = sorted((mode for mode in SwizzleMode if mode.span), key=lambda mode: -mode.span)
+    widths = {mode: mode.span * BYTE_BITS // element.bits for mode in swizzles}
+    fitting = [mode for mode in swizzles if not columns % widths[mode]]
+    if not span:
+        return fitting[0] if fitting else swizzles[0]
+    swizzle = next(mode for mode in swizzles if mode.span == span)
+    if swizzle not in fitting and isinstance(columns, int):  # SmemLayout refuses other types
+        fix = f"use a multiple of {widths[swizzles[-1]]} columns"
+        if fitting:
+            fix = f"declare TensorMap(..., swizzle={fitting[0].span}), with a box of {widths[fitting[0]]} columns"
+        EPILOGUE_COLUMNS.fail(columns=columns, element=element, span=span, name=target.name, fix=fix)
+    return swizzle
 
 
 @cache
@@ -157,7 +181,7 @@ class TmaEpilogue(KnownAttributes):
         if parts < 1 or n // 8 % parts or (parts != 1 and not by_wgmma):
             EPILOGUE_PARTS.fail(rows=rows, columns=n, threads=threads, parts=printed(parts))
         self._columns, self._parts = n, parts
-        self._layout = SmemLayout(Major.K, _swizzle(target), element, rows, n // parts)
+        self._layout = SmemLayout(Major.K, _swizzle(target, n // parts), element, rows, n // parts)
         self._ownership = ownership_of_atom(n) if by_wgmma else None
         self._buffers = k.shared_tiles(self._layout, warpgroups, name="epilogue")
         tile_boxes(self._buffers.at(0), target, "k.tma_epilogue", f"k.tma.store_box({target.name}, ...)")

@@ -46,13 +46,23 @@ def test_each_row_of_a_matrix_goes_to_its_place(columns: int, width: int, elemen
 
 
 @pytest.mark.parametrize(
-    ("columns", "swizzle", "rule"), [(80, 128, "layout.columns"), (80, 64, "layout.columns"), (64, 0, "tma.swizzle")]
+    ("columns", "swizzle", "rule", "fix"),
+    [
+        (80, 128, "epilogue.columns", "declare TensorMap(..., swizzle=32), with a box of 16 columns"),
+        (80, 64, "epilogue.columns", "declare TensorMap(..., swizzle=32), with a box of 16 columns"),
+        (96, 128, "epilogue.columns", "declare TensorMap(..., swizzle=64), with a box of 32 columns"),
+        (72, 32, "epilogue.columns", "use a multiple of 16 columns"),
+        (64, 0, "tma.swizzle", "declare TensorMap(..., swizzle=128)"),
+        (80, 0, "tma.swizzle", "declare TensorMap(..., swizzle=32)"),
+    ],
 )
-def test_a_tile_is_whole_rows_of_the_swizzle_of_the_map(columns: int, swizzle: int, rule: str) -> None:
+def test_a_tile_is_whole_rows_of_the_swizzle_of_the_map(columns: int, swizzle: int, rule: str, fix: str) -> None:
     described = Parameter("c", TensorMap(f16, (64, 64), swizzle=swizzle))
     k = KernelBuilder("stores", "sm_90a", threads=128, parameters=[described])
-    with pytest.raises(nvb.DiagnosticError, match=rf"\[{rule}\]"):
+    with pytest.raises(nvb.DiagnosticError) as error:
         k.tma_epilogue(k.arguments[0], columns)
+    found = error.value.diagnostics[0]
+    assert found.rule_id == rule and found.fix is not None and found.fix.startswith(fix)
 
 
 def test_each_warpgroup_has_a_barrier_of_its_own() -> None:
