@@ -10,14 +10,15 @@ from tests.dry_run.kernels.dealt_tiles import tiles_by_a_loop, tiles_of_three, t
 from tests.dry_run.kernels.rings_of_ours import ring_of_roles
 from tests.support.runtime import broken, rules
 
+DEAL = "deal the tiles: of k.range(first, tiles, step) each takes k.range(first + warpgroup * step, tiles, "
 SAID = {
     "tiles_of_two": (
         *(tiles_of_two, "every_tile", "; 8 steps were filled in line ", " by warp 0, which has ended; "),
-        "where these took 8 together, 4 by warps 4 to 7 and 4 by warps 8 to 11: deal the tiles",
+        f"where these took 8 together, 4 by warps 4 to 7 and 4 by warps 8 to 11: {DEAL}2 * step); or",
     ),
     "tiles_of_three": (
         *(tiles_of_three, "every_tile", "; 8 steps were filled in line ", " by warp 0, which has ended; "),
-        "where these took 8 together, 4 by warp 1, 4 by warp 2 and 0 by warp 3: deal the tiles",
+        f"where these took 8 together, 4 by warp 1, 4 by warp 2 and 0 by warp 3: {DEAL}3 * step); or",
     ),
     "tiles_by_a_loop": (
         *(tiles_by_a_loop, "every_tile", "; 4 steps were filled in line ", " by warp 3, which has ended; "),

@@ -306,8 +306,8 @@ def _of_drained(
         return _as_many_rounds(last, over, waited.keys(), here, there)
     return (
         f"let {_named(waited)} take only steps of their own in {here}, where these took {over} together"
-        f"{_each(waited, over)}: deal the tiles, as by k.range(warpgroup, tiles, {several}), or fill as many in "
-        f"{there} as all of them take"
+        f"{_each(waited, over)}: deal the tiles: of k.range(first, tiles, step) each takes "
+        f"k.range(first + warpgroup * step, tiles, {several} * step); or fill as many in {there} as all of them take"
     )
 
 
