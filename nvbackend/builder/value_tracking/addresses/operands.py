@@ -177,7 +177,7 @@ class OperandTracking:
         size = cluster.cluster
         place = cluster.first(guard, lambda *place: not 0 <= numbers.at(*place) < size)
         if place is not None:
-            shown = f"{numbers.at(*place)}, in thread {place[1]} of the CTA of rank {place[0]},"
+            shown = f"{numbers.at(*place)}, in thread {place[1]} of the CTA of rank {place[0]}"
             RANK.fail(rank=shown, cluster=size, legal=f"0 to {size - 1}")
 
     def _check_same_cta(

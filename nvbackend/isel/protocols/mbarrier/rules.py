@@ -94,14 +94,15 @@ UNEXPECTED_IN_PEER = Rule(
     id="mbarrier.unexpected-in-peer",
     message="the CTA of rank {rank} gets bytes and announces none on {barrier}: {copies}",
     fix="announce the bytes in every CTA that gets them: take the expect_tx out of the branch over the CTA's rank, or "
-    "take the CTA out of the mask",
+    "send that CTA none: change the mask, or the rank, of the copy",
     why="Each CTA's own barrier counts its bytes: a phase completes early or never, or the CTA ends too soon.",
     reference=f"{PTX_MBARRIER} (expect-tx operation); {PTX_MULTICAST}",
 )
 MISSING_IN_PEER = Rule(
     id="mbarrier.missing-in-peer",
     message="the CTA of rank {rank} announces {bytes} bytes on {barrier}, and no copy brings it any: {copies}",
-    fix="put the CTA into the mask: bit {rank}; or announce bytes in the CTAs alone that a copy goes to",
+    fix="send bytes to that CTA: bit {rank} of a mask, or rank {rank} of st.async; or announce bytes only in the CTAs "
+    "that get some",
     why="Each CTA's own barrier counts its bytes: its phase never completes, and every waiter of that CTA hangs.",
     reference=f"{PTX_MBARRIER} (expect-tx operation, complete-tx operation); {PTX_MULTICAST}",
 )
@@ -109,8 +110,8 @@ WRONG_IN_PEER = Rule(
     id="mbarrier.wrong-in-peer",
     message="the CTA of rank {rank} announces {expected} bytes on {barrier} {when}, and the copies of the cluster "
     "bring it {brought}: {copies}",
-    fix="announce {brought} bytes in that CTA, or change the masks: each CTA that issues a copy brings its bytes to "
-    "every CTA of the mask",
+    fix="announce {brought} bytes in that CTA, or change the masks or ranks: each CTA that issues a copy brings its "
+    "bytes to every CTA that the copy names",
     why="Too many, and the phase never completes; too few, and it completes before the bytes are there.",
     reference=f"{PTX_MBARRIER} (expect-tx operation, complete-tx operation); {PTX_MULTICAST}",
 )

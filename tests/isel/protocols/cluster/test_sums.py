@@ -293,7 +293,7 @@ def test_ranks_of_single_threads_are_those_of_the_cluster(access, coming):
 
     found = of(kernel)
     assert [one.rule_id for one in found] == (["cluster.rank"] if coming > 2 else [])
-    assert all("rank 2, in thread 2 of the CTA of rank 0," in one.message for one in found)
+    assert all("rank 2, in thread 2 of the CTA of rank 0" in one.message for one in found)
 
 
 @pytest.mark.parametrize(
