@@ -97,7 +97,7 @@ NO_CLUSTER = Rule(
     id="simulator.no-cluster",
     message="{thread} executes {what} in a kernel that is launched without a cluster",
     fix="launch in clusters, of one CTA if there are no peers: .explicitcluster .reqnctapercluster 1, 1, 1 in the PTX, "
-    "or the launch attribute of the cluster's dimensions",
+    "or the launch attribute of the cluster's dimensions: here cluster=(1, 1, 1), or --cluster 1 on the command line",
     why="The hardware ends the launch with an illegal instruction, also where the address is the CTA's own.",
     reference="docs/divergences.md, mbarriers and clusters",
 )
