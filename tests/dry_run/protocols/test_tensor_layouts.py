@@ -85,3 +85,96 @@ def test_cells_are_those_of_the_simulator(group: int, m: int, stationary: bool, 
     in_all, number = found
     assert lanes.tolist() == [lane for lane in range(128) if in_all or lane % 32 < 16]
     assert columns.tolist() == [*range(number)]
+
+
+ROWS = SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)
+HALF = "16x64b"
+"""What a load or store of this shape has of each warp: 16 lanes."""
+
+
+def two_halves(then: str) -> nvb.KernelDefinition:
+    """Products of 64 rows in the lower lanes and in the upper ones of the same columns, and what comes `then`."""
+    shape = nvb.InstructionDescriptor(kind="f16", m=64, n=N, a=f16, b=f16, d=f32)
+
+    @nvb.kernel("sm_100a", threads=128)
+    def two_halves(k: Any, x: nvb.Pointer(f16, align=16), out: OUT) -> None:
+        a, b = k.shared_tile(ROWS, name="a"), k.shared_tile(COLUMNS, name="b")
+        full, lower, upper = (k.mbarrier.array(1, arrivals=1, name=name) for name in ("full", "lower", "upper"))
+        k.mbarrier.ready()
+        with k.tcgen05.tmem(128) as tmem:
+            d = tmem.columns(0, N)
+            with k.one_thread(0):
+                k.mbarrier.arrive(full, expect_tx=ROWS.bytes + COLUMNS.bytes)
+                k.bulk.load(a.address, x, ROWS.bytes, full)
+                k.bulk.load(b.address, x, COLUMNS.bytes, full)
+                k.mbarrier.wait(full, 0)
+                for half, done in ((d, lower), (d.lanes(16), upper)):
+                    k.tcgen05.mma(nvb.Tcgen05Request("f16"), half, a, b, shape, accumulate=False)
+                    k.tcgen05.commit(done)
+            k.mbarrier.wait(lower, 0)
+            k.tcgen05.fence_after_thread_sync()
+            first = tmem.columns(0, 32).lanes(k.warp_id() * 32)
+            if then == "load all":
+                load = k.tcgen05.ld(first, "32x32b", 32)
+                k.tcgen05.wait_ld(load)
+                out[k.thread_id()] = load.values[0]
+            else:
+                lanes = first if then == "store lower" else first.lanes(16)
+                k.tcgen05.st(lanes, HALF, [k.const(0, u32)] * 8)
+                k.tcgen05.wait_st()
+            k.mbarrier.wait(upper, 0)
+
+    return two_halves
+
+
+@pytest.mark.parametrize(
+    ("then", "found"), [("load all", []), ("store lower", []), ("store upper", ["tcgen05.write-in-flight"])]
+)
+def test_what_comes_while_the_upper_product_is_in_flight(then: str, found: list[str]) -> None:
+    assert refusals(two_halves(then)) == found
+
+
+def test_a_load_of_the_lower_lanes_where_the_upper_ones_alone_are_written() -> None:
+    """Where no product has half of the lanes, loads have the lanes that they say."""
+
+    @nvb.kernel("sm_100a", threads=128)
+    def stored(k: Any, out: OUT, *, at: int) -> None:
+        with k.tcgen05.tmem(32) as tmem:
+            lanes = tmem.columns(0, 32).lanes(k.warp_id() * 32)
+            k.tcgen05.st(lanes.lanes(16), HALF, [k.const(0, u32)] * 8)
+            k.tcgen05.wait_st()
+            load = k.tcgen05.ld(lanes.lanes(at), HALF, 8)
+            k.tcgen05.wait_ld(load)
+            out[k.thread_id()] = load.values[0]
+
+    assert refusals(stored, at=16) == []
+    assert refusals(stored, at=0) == ["dry-run.tensor-unwritten"]
+
+
+def test_a_load_that_does_not_wait_for_a_product_of_all_lanes() -> None:
+    shape = nvb.InstructionDescriptor(kind="f16", m=128, n=N, a=f16, b=f16, d=f32)
+    rows = SmemLayout(Major.K, SwizzleMode.B128, f16, 128, 64)
+
+    @nvb.kernel("sm_100a", threads=128)
+    def early(k: Any, x: nvb.Pointer(f16, align=16), out: OUT, *, waits: bool) -> None:
+        a, b = k.shared_tile(rows, name="a"), k.shared_tile(COLUMNS, name="b")
+        full, first, done = (k.mbarrier.array(1, arrivals=1, name=name) for name in ("full", "first", "done"))
+        k.mbarrier.ready()
+        with k.tcgen05.tmem(128) as tmem:
+            with k.one_thread(0):
+                k.mbarrier.arrive(full, expect_tx=rows.bytes + COLUMNS.bytes)
+                k.bulk.load(a.address, x, rows.bytes, full)
+                k.bulk.load(b.address, x, COLUMNS.bytes, full)
+                k.mbarrier.wait(full, 0)
+                for column, over in ((0, first), (N, done)):
+                    k.tcgen05.mma(nvb.Tcgen05Request("f16"), tmem.columns(column, N), a, b, shape, accumulate=False)
+                    k.tcgen05.commit(over)
+            k.mbarrier.wait(done if waits else first, 0)
+            k.tcgen05.fence_after_thread_sync()
+            load = k.tcgen05.ld(tmem.columns(N, 8).lanes(k.warp_id() * 32), "32x32b", 8)
+            k.tcgen05.wait_ld(load)
+            out[k.thread_id()] = load.values[0]
+            k.mbarrier.wait(done, 0)
+
+    assert refusals(early, waits=True) == []
+    assert refusals(early, waits=False) == ["tcgen05.missing-wait"]
