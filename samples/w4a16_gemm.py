@@ -67,26 +67,20 @@ class Sums:
     def __init__(self, k: nvb.KernelBuilder, columns: int, split: int) -> None:
         self._k, self._split = k, split
         self._all = columns // FRAGMENT[1] * SLOTS
-        self._mine = -(-self._all // split)
-        self._sent = k.shared(f32, 4 * self._mine * split, align=16, name="sums")  # a part of each CTA
+        self._mine = self._all // split
+        self._sent = k.shared(f32, 4 * self._all, align=16, name="sums")  # a part of each CTA
         self._full = k.mbarrier.array(1, arrivals=1, name="sent")
 
     def expect(self) -> None:
         """For one thread, which says how many bytes will come."""
-        self._k.mbarrier.arrive(self._full, expect_tx=16 * self._split * self._count())
-
-    def _count(self) -> nvb.Operand:
-        """How many this CTA adds: the last one has less where the parts are not equal."""
-        k, left = self._k, self._all - self._k.cluster.rank() * self._mine
-        return k.math.min(k.math.max(left, 0), self._mine) if self._all % self._split else self._mine
+        self._k.mbarrier.arrive(self._full, expect_tx=16 * self._all)
 
     def send(self, sums: nvb.TileValues, slot: nvb.Value) -> None:
         """Send all sums of a thread to the CTAs that add them."""
         k, mine = self._k, self._k.cluster.rank()
         for octet in range(self._all // SLOTS):
             number = octet * SLOTS + slot
-            first, last = octet * SLOTS // self._mine, ((octet + 1) * SLOTS - 1) // self._mine
-            to = first if first == last else number // self._mine
+            to = octet * SLOTS // self._mine if self._mine % SLOTS == 0 else number // self._mine
             place = (mine * self._mine + number - to * self._mine) * 4
             k.async_store.store(self._sent + place, sums[4 * octet : 4 * octet + 4], self._full, to)
 
@@ -96,7 +90,7 @@ class Sums:
         """Add this CTA's part, when all of it is there, and write it to rows of Y."""
         k, (row, column), (m, n) = self._k, at, extents
         k.mbarrier.wait(self._full, 0)
-        with k.range(thread, self._count(), SLOTS) as index:
+        with k.range(thread, self._mine, SLOTS) as index:
             parts = [(self._sent + (self._mine * source + index) * 4).load(4) for source in range(self._split)]
             total = [reduce(add, values).to(f16) for values in zip(*parts, strict=True)]
             number = k.cluster.rank() * self._mine + index
@@ -211,7 +205,7 @@ class Choice:
         return n // ROWS * -(-m // self.columns) * self.split
 
 
-COLUMNS, MOST_SPLIT = (8, 16, 32, 64, 96, 128), 8
+COLUMNS, SPLITS = (8, 16, 32, 64, 96, 128), (8, 4, 2, 1)
 
 
 def choice_of(columns: int, split: int) -> Choice:
@@ -225,7 +219,7 @@ def choose(m: int, n: int, multiprocessors: int = 132) -> Choice:
     """Tiles that have all rows of X, up to 128, and as many CTAs as run at once."""
     columns = next((columns for columns in COLUMNS if m <= columns), COLUMNS[-1])
     tiles = n // ROWS * -(-m // columns)
-    return choice_of(columns, min(MOST_SPLIT, max(1, multiprocessors // tiles)))
+    return choice_of(columns, next((split for split in SPLITS if tiles * split <= multiprocessors), 1))
 
 
 def launch(loaded: nvb.runtime.LoadedKernel, x: Any, w: Any, scales: Any, y: Any, choice: Choice) -> None:

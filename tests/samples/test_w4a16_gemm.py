@@ -7,11 +7,11 @@ import itertools
 import pytest
 
 from samples.program import Device
-from samples.w4a16_gemm import COLUMNS, GROUP, MOST_SPLIT, ROWS, choice_of, choose, problem_for
+from samples.w4a16_gemm import COLUMNS, GROUP, ROWS, SPLITS, choice_of, choose, problem_for
 
 pytestmark = pytest.mark.sampled(4)
 
-EVERY = [choice_of(columns, split) for columns, split in itertools.product(COLUMNS, range(1, MOST_SPLIT + 1))]
+EVERY = [choice_of(columns, split) for columns, split in itertools.product(COLUMNS, SPLITS)]
 
 
 @pytest.mark.parametrize("one", EVERY, ids=str)
