@@ -9,7 +9,7 @@ import pytest
 from tests.support.process import python_output
 
 MOST = {
-    "an operand of accumulate to the asm text": 9,
+    "an operand of accumulate to the asm text": 11,
     "the row of an mma through emit": 6,
     "the row of a TMA load through emit": 6,
     "a request through select": 2,

@@ -118,7 +118,7 @@ class _Writer:
     def _read_in_place(self, copies: list[tuple[str, str]], after: str) -> tuple[list[tuple[str, str]], str]:
         """The copies that are left, and the text after them, whose assembly reads the registers in place of copies.
 
-        Nothing in the text writes a register: it is none of the statements.
+        No statement is in the text, so nothing in it writes a register.
         """
         registers = {name: self.registers[variable] for name, variable in copies}
         read = Counter[str]()
@@ -138,7 +138,7 @@ class _Writer:
 
     @functools.cached_property
     def _uses(self) -> Counter[str]:
-        """How often each name is taken by what is no statement, or passed to assembly that is."""
+        """How often each name is taken by instructions, or passed to the assembly of a statement."""
         return self.code.others + Counter(name for call in self.code.every(TiedAsm) for name in call.read)
 
     def _copied(self, copies: list[tuple[str, str]], place: int) -> str:
