@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ def main(
     `multiples` has; where a sample has several `forms`, `make(form, *size)`. With `tune` there is `--tune`: it takes
     the same and what was asked for by name, as `samples.tuning.How` has it, and gives the status.
     """
-    arguments = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = _parser(description)
     if forms:
         arguments.add_argument("form", choices=forms, nargs="?", default=forms[0], help=f"default {forms[0]}")
     gpu, simulator = (" ".join(map(str, one)) for one in (on_the_gpu, in_the_simulator))
@@ -117,6 +118,14 @@ def positive(word: str) -> int:
     if not word.isdecimal() or int(word) < 1:
         raise argparse.ArgumentTypeError(f"{word!r} is not a positive number")
     return int(word)
+
+
+def _parser(description: str | None) -> argparse.ArgumentParser:
+    """A parser that names the program: one that is a package by how it is called, as its file has no name of its own."""
+    folder, _, name = sys.argv[0].rpartition(os.sep)
+    called = f"python -m samples.{os.path.basename(folder)}" if name == "__main__.py" else None
+    form = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(prog=called, description=description, formatter_class=form)
 
 
 def _add_tuning(arguments: argparse.ArgumentParser) -> None:

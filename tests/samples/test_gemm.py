@@ -253,7 +253,7 @@ def test_the_program_names_its_choice(words):
     [
         ("gemm", ("f8", "16", "144", "256"), "'f8' is not a number; forms are: f16, batch, e4m3, s8, tf32"),
         ("gemm", ("100", "100", "100"), "N = 100 is not a positive multiple of 16"),
-        ("gemm", ("16", "16"), "M, N and K are 3 numbers, not 2"),
+        ("gemm", ("16", "16"), "python -m samples.gemm: error: M, N and K are 3 numbers, not 2"),
         ("attention", ("shared", "3", "100"), "3 heads of Q: each 2 share one of K and V"),
     ],
 )
