@@ -11,6 +11,7 @@ import argparse
 import sys
 
 import nvbackend as nvb
+from benchmarks.arguments import end_without_pytorch
 from samples import hopper_gemm
 
 WARMUP = 40
@@ -23,6 +24,7 @@ def main() -> int:
     arguments.add_argument("sizes", nargs="*", default=SIZES, metavar="SIZE")
     arguments.add_argument("--rounds", type=int, default=20)
     chosen = arguments.parse_args()
+    end_without_pytorch()
     import torch
 
     loaded = nvb.runtime.load(hopper_gemm.gemm.compile())

@@ -24,6 +24,7 @@ from itertools import islice
 from typing import Any
 
 import nvbackend as nvb
+from benchmarks.arguments import end_without_pytorch, extents, product
 from benchmarks.turns import graph_of, microseconds, turns_for
 from samples.gemm.choice import Choice, candidates
 from samples.problem import positive
@@ -88,11 +89,6 @@ class Matrices:
             assert error < 2**-9, f"{name}: an error of {error:.1e} of the largest value"
 
 
-def extents(size: str) -> tuple[int, int, int]:
-    m, n, k = (int(extent) for extent in size.split("x"))
-    return m, n, k
-
-
 def compiled(choices: Iterable[Choice], jobs: int, *, check: bool) -> Compiled:
     """The kernels, compiled in several processes."""
     every = list(dict.fromkeys(choices))
@@ -149,7 +145,7 @@ def mean(ratios: Sequence[float]) -> float:
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("sizes", nargs="*", default=SIZES, metavar="SIZE")
+    arguments.add_argument("sizes", nargs="*", type=product, default=SIZES, metavar="MxNxK")
     arguments.add_argument("--rounds", type=positive, default=20)
     which = arguments.add_mutually_exclusive_group()
     which.add_argument("--all", action="store_true", help="measure every candidate")
@@ -160,8 +156,13 @@ def main() -> int:
     of.add_argument("--few", dest="set", action="store_const", const=FEW_ROWS, help="shapes with few rows of A")
     of.add_argument("--middle", dest="set", action="store_const", const=MIDDLE, help="shapes of a wave or two")
     chosen = arguments.parse_args()
-    sizes = chosen.set or chosen.sizes
     every = chosen.all or chosen.tuned
+    if chosen.set and chosen.sizes is not SIZES:
+        arguments.error("--few and --middle name shapes: leave out one of them or MxNxK")
+    if chosen.most and not every:
+        arguments.error("--most is for --all and --tuned, which are not there")
+    end_without_pytorch()
+    sizes = chosen.set or chosen.sizes
     said = {size: candidates(*extents(size)) for size in sizes}
     taken = {size: list(islice(ranked, chosen.most if every else 1)) for size, ranked in said.items()}
     kernels = compiled((choice for choices in taken.values() for choice in choices), chosen.jobs, check=not every)

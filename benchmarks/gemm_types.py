@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import nvbackend as nvb
+from benchmarks.arguments import end_without_pytorch
 from benchmarks.turns import graph_of, microseconds, turns_for
 from nvbackend import bf16, e4m3, f16, f32, s8, s32, tf32
 from samples import block_scaled_gemm, w4a16_gemm
@@ -172,6 +173,7 @@ def main() -> int:
     arguments.add_argument("names", nargs="*", default=list(CASES), metavar="NAME", help=", ".join(CASES))
     arguments.add_argument("--rounds", type=int, default=20)
     chosen = arguments.parse_args()
+    end_without_pytorch()
     print(f"{'':>24} {'PyTorch':>9} {'ours':>9} {'ratio':>6}  largest difference  (microseconds, medians)")
     for name in chosen.names:
         try:

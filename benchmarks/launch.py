@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import nvbackend as nvb
+from benchmarks.arguments import end_without_pytorch
 from nvbackend import f16, i32
 
 MOST_MICROSECONDS = 12.0
@@ -98,6 +99,7 @@ def main() -> int:
     parser.add_argument("--launches", type=int, default=400)
     parser.add_argument("--without-triton", action="store_true")
     chosen = parser.parse_args()
+    end_without_pytorch()
     import torch
 
     ways = contestants(not chosen.without_triton)
