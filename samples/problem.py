@@ -121,7 +121,7 @@ def positive(word: str) -> int:
 
 
 def _parser(description: str | None) -> argparse.ArgumentParser:
-    """A parser that names the program: one that is a package by how it is called, as its file has no name of its own."""
+    """A parser that names the program: a package by how it is called, as its file has no name of its own."""
     folder, _, name = sys.argv[0].rpartition(os.sep)
     called = f"python -m samples.{os.path.basename(folder)}" if name == "__main__.py" else None
     form = argparse.RawDescriptionHelpFormatter
