@@ -39,6 +39,7 @@ def test_what_others_take_too_is_copied() -> None:
     [
         PURE.replace("asm ", "asm sideeffect"),
         PURE.replace("$0, $2", "${0:c}, $2"),
+        PURE.replace("$2, $1;", "$2, $1; // $$1"),
         PURE.replace('float %".7")', "float 1.0)"),
         PURE.replace('"=f,f,f"', '"=f,f,f,~{memory}"'),
         PURE.replace('"=f,f,f"', '"=f,f,0"'),

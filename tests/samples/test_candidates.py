@@ -42,6 +42,8 @@ def test_the_choice_is_the_least_of_all_that_are_ranked(name, shape):
     tiles = [one.for_depth(depth) for one in choice.wide_ones(form.operand, form.result, batched=bool(form.batches))]
     wide = {replace(one, group=16) for one in said if isinstance(one, Wide)}
     thin = [one for one in said if not isinstance(one, Wide)]
+    if thin:
+        assert set(thin) == set(choice.thin_ones(m, form.operand))
     if thin and m <= choice.FEW:
         assert not wide
         tiles = []

@@ -19,7 +19,10 @@ from tests.support.process import ROOT, run_here
 
 WIDE = list(choice.wide_ones())
 THIN = [one for m in (8, 16, 32, 64, 128) for one in choice.thin_ones(m)]
-USUAL = [Wide(128, 1, 1, 7), Wide(80, 2, 1, 7), Thin(16, 1, 2, 10), Thin(64, 1, 1, 12, 1), Thin(64, 2, 4, 7, 1)]
+USUAL = [
+    *(Wide(128, 1, 1, 7), Wide(80, 2, 1, 7)),
+    *(Thin(8, 1, 2, 7, 3), Thin(16, 1, 2, 10), Thin(64, 1, 1, 12, 1), Thin(64, 2, 4, 7, 1)),
+]
 """Some of both, for the ordinary run."""
 PINGPONG = Wide(256, 2, 2, 4, 2, pingpong=True)
 EVERY = [
@@ -128,7 +131,7 @@ def test_every_choice_multiplies_on_a_gpu(one):
 
 
 def test_the_usual_ones_can_be_chosen():
-    assert all(one in (*WIDE, *THIN) for one in USUAL)
+    assert all(one in (*WIDE, *THIN) for one in (*USUAL, PINGPONG))
 
 
 @pytest.mark.parametrize(
@@ -153,6 +156,11 @@ def test_the_usual_ones_can_be_chosen():
 )
 def test_the_model_finds_what_was_fastest_on_an_h200(shape, fastest):
     assert choice.choose(*shape) == fastest
+
+
+def test_three_ctas_share_a_multiprocessor_where_their_sums_are_few():
+    """Each has 48 and 112 registers a thread, which hold those of so many columns."""
+    assert {one.columns for one in THIN if one.ctas == 3} == {8, choice.SMALL}
 
 
 def test_thin_tiles_are_of_one_type():
@@ -222,6 +230,8 @@ def test_results_that_no_kernel_has(operand, result, text):
         (Wide, {"group": 0}, "group is a positive integer, not 0"),
         (Thin, {"ctas": 0}, "ctas is one of 1, 2, 3, not 0"),
         (Thin, {"split": 5}, "5 CTAs cannot add equal parts of 64 x 16 sums"),
+        (Thin, {"columns": 8, "split": 256}, "256 CTAs cannot add equal parts of 64 x 8 sums"),
+        (Thin, {"stages": 0}, "stages is a positive integer, not 0"),
     ],
     ids=str,
 )

@@ -39,3 +39,8 @@ def test_a_kernel_that_no_cluster_shares_is_launched_in_clusters_of_one():
     ptx = choice_of(COLUMNS[0], 1).kernel.compile(assemble=False, check=False).ptx
     assert "st.async.shared::cluster" in ptx
     assert ".reqnctapercluster 1, 1, 1" in ptx
+
+
+def test_as_many_share_the_depth_as_run_at_once():
+    shapes = ((1, 128), (1, 44 * 128), (1, 133 * 128), (300, 44 * 128))
+    assert [choose(*shape).split for shape in shapes] == [MOST_SPLIT, 3, 1, 1]

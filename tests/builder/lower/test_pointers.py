@@ -12,7 +12,7 @@ from llvmlite import ir
 import nvbackend as nvb
 from nvbackend import f16, f32, i32, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.builder.lower.pointers import pointer_to
+from nvbackend.builder.lower.pointers import descriptor_of, pointer_to
 
 REQUEST = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)
 WORD = 4  # bytes of a u32, which the addresses step by
@@ -61,6 +61,26 @@ def test_pointers_to_two_variables_are_no_steps_from_each_other() -> None:
     pointers = [pointer_to(k.llvm, each.ptrtoint(ir.IntType(32)), 3) for each in (*variables, *variables)]
     assert pointers[0] is pointers[2] is not pointers[1] is pointers[3]
     assert (widened(k), steps(k)) == (2, [])
+
+
+def test_a_difference_is_no_sum_and_wider_numbers_are_not_followed() -> None:
+    k, shared, n = builder()
+    number = (shared + n * 4).bytes.ir
+    wide = k.llvm.zext(number, ir.IntType(64))
+    less = k.llvm.sub(number, ir.Constant(number.type, 16))
+    more = k.llvm.add(wide, ir.Constant(wide.type, 1 << 33))
+    for each, space in ((number, 3), (less, 3), (wide, 1), (more, 1)):
+        assert pointer_to(k.llvm, each, space).operands == [each]
+    assert steps(k) == []
+
+
+def test_a_descriptor_of_a_part_of_a_unit_is_packed() -> None:
+    k, shared, _ = builder()
+    base, packed = shared.bytes.ir, ir.Constant(ir.IntType(64), 7)
+    places = [[base, ir.Constant(base.type, more)] for more in (0, 8, 32)]
+    first, part, whole = (descriptor_of(k.llvm, place, 0, 16, lambda: packed) for place in places)
+    assert first is packed and part is packed
+    assert whole.opname == "add" and whole.operands[1].constant == 2
 
 
 def test_a_pointer_of_another_block_may_not_be_there() -> None:
