@@ -27,8 +27,8 @@ DEFAULT_LIMIT = 512 << 20
 VARIABLE = "NVBACKEND_CACHE"
 """The environment's word on where the user's cache is."""
 
-_OFF = ("off", "0")
-"""In any case."""
+_OFF = ("off", "0", "no", "none", "false", "disabled")
+"""In upper or lower case; a folder of such a name is `./no`."""
 _SUFFIX = ".bin"
 _TEMPORARY = ".tmp-"
 _ABANDONED_SECONDS = 3600.0

@@ -247,10 +247,12 @@ def test_the_environment_chooses_the_place(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NVBACKEND_CACHE", "relative")
     assert default_directory() == tmp_path / "relative"
-    for off in ("off", "OFF", "Off", "0"):
+    for off in ("off", "OFF", "Off", "0", "no", "None", "false", "disabled"):
         monkeypatch.setenv("NVBACKEND_CACHE", off)
         assert default_directory() is None
         assert Cache.default().get("k") is None
+    monkeypatch.setenv("NVBACKEND_CACHE", "./no")
+    assert default_directory() == tmp_path / "no"
     monkeypatch.setenv("NVBACKEND_CACHE", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert default_directory() == tmp_path / "nvbackend"
