@@ -66,7 +66,7 @@ class AsyncStore(Noun):
         issue(self._k, row, **self._peer(destination, barrier, rank), values=[value.ir for value in several])
 
     def reduce(self, destination: Address, operation: str, value: Value, barrier: Address, rank: Operand) -> None:
-        """red.async: combine `value` with `destination` in the CTA of rank `rank`; completes on its `barrier`."""
+        """red.async: combine an integer with `destination` in the CTA of rank `rank`; completes on its `barrier`."""
         bitwise = async_store.REDUCED.get(operation) == ("b32",) and value.type in (s32, u32)
         row = variant("red.async", async_store.reduce, operation, "b32" if bitwise else str(value.type))
         issue(self._k, row, **self._peer(destination, barrier, rank), value=value.ir)
