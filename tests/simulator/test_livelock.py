@@ -203,3 +203,12 @@ def test_a_launch_that_ends_early_refuses_numbers_that_cannot_be(option: dict[st
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.rule_id in ("simulator.launch", "call.argument")
     assert str(next(iter(option.values()))) in diagnostic.message
+
+
+def test_the_ctas_that_have_not_begun_are_counted() -> None:
+    module = Simulator().load(ptx("W: bra W;", []))
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        module.launch("k", grid=(10, 1, 1), block=(1024, 1, 1), cluster=(2, 1, 1))
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "simulator.livelock"
+    assert "2 CTAs of the grid have not begun; 8 run together here" in str(found)

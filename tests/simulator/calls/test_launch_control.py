@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 import nvbackend as nvb
 from nvbackend import DiagnosticError, i32, u32
 from nvbackend.codegen.cache import Cache
-from nvbackend.simulator import Simulator
+from nvbackend.simulator import Simulator, simulator
+from nvbackend.simulator.progress import Progress
 from tests.corpus.tensor_memory import work_of_clusters_that_have_not_started as persistent
 from tests.simulator.calls.bodies import ptx
 
@@ -26,7 +29,9 @@ def test_each_piece_of_work_is_done_once(started, seed):
     assert np.array_equal(x, 2 * np.arange(128 * CTAS, dtype=np.float32))
 
 
-def taking(times: int, shape: tuple[int, int, int] = (1, 1, 1), *, by_rank: bool = False) -> nvb.KernelDefinition:
+def taking(
+    times: int, shape: tuple[int, int, int] = (1, 1, 1), *, by_rank: bool = False, meets: bool = False
+) -> nvb.KernelDefinition:
     """Each CTA writes 1 and its place in the grid where its work is, and asks `times` times for more."""
 
     @nvb.kernel("sm_100a", threads=32, cluster=shape)
@@ -38,6 +43,8 @@ def taking(times: int, shape: tuple[int, int, int] = (1, 1, 1), *, by_rank: bool
         here = [k.var(one) for one in own]
         ranks = [k.cluster.rank(axis) for axis in "xyz"] if shape != (1, 1, 1) else [k.const(0, i32)] * 3
         done = k.var(0)
+        if meets:  # beside the numbers of all
+            k.atomic.add(owner + across * up, 0, order="acquire")
         with k.loop():
             (k.warp if shape == (1, 1, 1) else k.cluster).sync()
             place = lambda at: (at[2] * up + at[1]) * across + at[0]  # noqa: E731
@@ -64,14 +71,28 @@ def taking(times: int, shape: tuple[int, int, int] = (1, 1, 1), *, by_rank: bool
 
 def owners(grid, started, times, shape=(1, 1, 1), **options):
     text = taking(times, shape, **options).compile(cache=Cache.disabled(), assemble=False).ptx
-    module, owner = Simulator().load(text), np.zeros(grid[::-1], np.int32)
+    module, ctas = Simulator().load(text), math.prod(grid)
+    owner = np.zeros(ctas + options.get("meets", False), np.int32)
     args = [owner, np.int32(grid[0]), np.int32(grid[1])]
     module.launch("taking", grid=grid, block=(32,), shared=1024, args=args, started=started)
-    return owner.reshape(-1).tolist()
+    return owner[:ctas].tolist()
 
 
 def test_half_of_the_clusters_start():
     assert owners((5, 1, 1), None, 9) == [1, 2, 3, 1, 2]
+
+
+def test_all_start_where_ctas_may_wait_for_each_other():
+    """Unless the launch says how many."""
+    assert owners((5, 1, 1), None, 9, meets=True) == [1, 2, 3, 4, 5]
+    assert owners((5, 1, 1), 1, 9, meets=True) == [1] * 5
+
+
+def test_what_is_taken_over_counts_as_done(monkeypatch):
+    seen = []
+    monkeypatch.setattr(simulator, "Progress", lambda execution: seen.append(execution) or Progress(execution))
+    assert owners((8, 1, 1), 1, 2, (2, 1, 1)) == [1, 2, 1, 2, 1, 2, 7, 8]
+    assert seen[0].done == 8
 
 
 def test_what_nobody_takes_starts_later():
