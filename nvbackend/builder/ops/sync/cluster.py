@@ -109,10 +109,10 @@ class Cluster(Noun):
 
         Raises cluster.no-peer where the cluster's size is odd.
         """
-        if self._k.cluster_size % 2:
-            cluster_rules.NO_PEER.fail(
-                call="k.cluster.peer_rank()", cluster=self._k.cluster_size, instead=self._k.cluster_size + 1
-            )
+        size = self._k.cluster_size
+        if size % 2:
+            instead = "2" if size == 1 else f"{size + 1}; or name the next CTA: (k.cluster.rank() + 1) % {size}"
+            cluster_rules.NO_PEER.fail(call="k.cluster.peer_rank()", cluster=size, instead=instead)
         return self.rank() ^ 1
 
     def map_to_peer(self, address: Value, rank: Operand) -> Value:
