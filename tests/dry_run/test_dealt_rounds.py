@@ -5,9 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+from nvbackend.dry_run.protocols.overruns import _dealt_to
+from nvbackend.dry_run.scenario.choose import special_of
 from nvbackend.dry_run.scenario.loop_code import Counted, LoopCode
 from nvbackend.dry_run.scenario.rounds import Made, Rounds
+from nvbackend.dry_run.seam import Launch
 from nvbackend.dry_run.values.unknown import UNKNOWN
+from nvbackend.isel.target.target import Target
+from nvbackend.signature import LaunchBounds
 
 START, BOUND, STEP, OTHER = 1, 2, 3, 4
 """Registers: where a loop starts, its bound and its step, and where another loop starts."""
@@ -67,3 +72,17 @@ def test_loops_of_two_warps_that_go_on_alike_are_of_one_deal() -> None:
 def test_a_loop_that_starts_a_step_later_is_of_no_deal() -> None:
     found = made(START, OTHER, other=2, bound=6)
     assert (found.rounds, found.dealt) == ({"loop 1": 3, "loop 4": 2}, {})
+
+
+def test_steps_are_dealt_where_each_has_some_of_its_own() -> None:
+    """By warps or by warpgroups, whose warps have the same ones."""
+    assert _dealt_to({(0, 4): 4, (0, 5): 4, (0, 8): 4}, 8) == 2
+    assert _dealt_to({(0, 1): 3, (0, 2): 5}, 8) == 2
+    assert _dealt_to({(0, 4): 8, (0, 8): 0}, 8) == 0
+    assert _dealt_to({(0, 4): 1, (0, 5): 5, (0, 8): 3}, 8) == 0
+
+
+def test_places_of_a_thread_of_several_dimensions() -> None:
+    launch = Launch(Target.parse("sm_90a"), 96, 1, 1, range(0), bounds=LaunchBounds(96, shape=(8, 4, 3)))
+    special = special_of(launch, 0, 45)
+    assert [special[name] for name in ("tid.x", "tid.y", "tid.z", "laneid", "warpid")] == [5, 1, 1, 13, 1]
