@@ -43,4 +43,4 @@ def test_a_kernel_that_no_cluster_shares_is_launched_in_clusters_of_one():
 
 def test_as_many_share_the_depth_as_run_at_once():
     shapes = ((1, 128), (1, 44 * 128), (1, 133 * 128), (300, 44 * 128))
-    assert [choose(*shape).split for shape in shapes] == [MOST_SPLIT, 3, 1, 1]
+    assert [choose(*shape).split for shape in shapes] == [SPLITS[0], 2, 1, 1]
