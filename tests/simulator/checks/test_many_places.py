@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import tracemalloc
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pytest
 
 import nvbackend as nvb
 from nvbackend import f32
+from nvbackend.simulator.checks import clocks as checked
+from nvbackend.simulator.checks.clocks import SEEN, Clocks
 
 CTAS, EACH = 8, 4
 
@@ -39,3 +44,19 @@ def test_what_many_stores_publish_takes_little_memory() -> None:
         tracemalloc.stop()
     assert (out == (np.arange(CTAS)[:, None] - 1) % CTAS * 100 + EACH - 1).all()
     assert most < 300e6, f"{most / 1e6:.0f} MB"
+
+
+def test_what_is_published_at_a_place_is_added_to_what_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two operations, each of one thread of another warp."""
+    monkeypatch.setattr(checked, "LaneClocks", lambda *_: None)
+    wave: Any = SimpleNamespace(size=64, cta_count=1, cta_threads=64)
+    clocks = Clocks(wave)
+    of = {number: SimpleNamespace(rows=clocks.rows[[number]], source=4, warps=np.array([number])) for number in (0, 1)}
+    monkeypatch.setattr(Clocks, "of", lambda _, operation: of[operation])
+    began = clocks.now
+    for number, places in ((0, "ab"), (1, "b")):
+        by: Any = SimpleNamespace(threads=np.array([32 * number]), operation=number)
+        clocks.release_at(by, by.operation, places)
+    first, both = (clocks._tokens[place][SEEN, [2, 3]].tolist() for place in "ab")
+    assert first == [began, 0]
+    assert both == [began, began + 1]
