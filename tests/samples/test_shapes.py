@@ -57,9 +57,10 @@ def test_numbers_of_more_than_four_bits(numbers: Any) -> None:
         w4a16_gemm.pack(numbers)
 
 
-def test_parts_of_a_tile_of_weights() -> None:
-    with pytest.raises(ValueError, match="128 rows and of 128 columns, not 64 x 128"):
-        w4a16_gemm.pack(np.zeros((64, 128), int))
+@pytest.mark.parametrize("shape", [(64, 128), (128, 64)], ids=str)
+def test_parts_of_a_tile_of_weights(shape: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match=f"128 rows and of 128 columns, not {shape[0]} x {shape[1]}"):
+        w4a16_gemm.pack(np.zeros(shape, int))
 
 
 @pytest.mark.parametrize(
