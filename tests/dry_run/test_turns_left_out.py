@@ -17,7 +17,7 @@ WAITS = {
     "a_turn_a_step": ("empty[0]", RELEASE),
     "two_turns_a_tile": ("empty[0]", RELEASE),
 }
-"""By mistake the mbarrier whose wait is told, and what its fix says."""
+"""For each mistake the mbarrier that the message names, and a part of its fix."""
 
 
 @pytest.mark.parametrize("mistake", WAITS)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -45,6 +46,26 @@ def building(monkeypatch: pytest.MonkeyPatch, runs: Runs) -> Callable[[Callable[
 def waiting(flight: BuildsInFlight) -> bool:
     """Whether a thread waits for a build of another one."""
     return any(each.ended._cond._waiters for each in list(flight._builds.values()))  # type: ignore[attr-defined]
+
+
+@contextmanager
+def another_builds(flight: BuildsInFlight, key: str, until_then: Callable[[], object] | None = None) -> Iterator[None]:
+    """A block during which another thread builds `key`: to the block's end, or while it calls `until_then`."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def build() -> None:
+        with flight.build(key):
+            begun.set()
+            until_then() if until_then is not None else ended.wait(PATIENCE)
+
+    thread = threading.Thread(target=build)
+    thread.start()
+    assert begun.wait(PATIENCE)
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -198,24 +219,14 @@ def test_a_thread_that_holds_what_the_build_needs_builds_in_the_end(
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_that_was_forked_during_a_build_builds() -> None:
     """The thread that builds is not in the child."""
-    flight, begun, ended = BuildsInFlight(), threading.Event(), threading.Event()
-
-    def build() -> None:
-        with flight.build("a"):
-            begun.set()
-            ended.wait(PATIENCE)
-
-    thread = threading.Thread(target=build)
-    thread.start()
-    assert begun.wait(PATIENCE)
-    child = os.fork()
-    if child == 0:
-        start = time.monotonic()
-        with flight.build("a"):
-            os._exit(time.monotonic() - start > 0.5)
-    _, status = os.waitpid(child, 0)
-    ended.set()
-    thread.join()
+    flight = BuildsInFlight()
+    with another_builds(flight, "a"):
+        child = os.fork()
+        if child == 0:
+            start = time.monotonic()
+            with flight.build("a"):
+                os._exit(time.monotonic() - start > 0.5)
+        _, status = os.waitpid(child, 0)
     assert status == 0
 
 
@@ -239,41 +250,20 @@ def test_a_build_inside_does_not_end_the_one_around_it() -> None:
 
 def test_a_thread_that_builds_waits_for_no_other_after_a_build_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builds_in_flight, "LONGEST_SECONDS", 1)
-    flight, begun, ended = BuildsInFlight(), threading.Event(), threading.Event()
-
-    def build() -> None:
-        with flight.build("of another"):
-            begun.set()
-            ended.wait(PATIENCE)
-
-    thread = threading.Thread(target=build)
-    thread.start()
-    assert begun.wait(PATIENCE)
-    with flight.build("a"):
+    flight = BuildsInFlight()
+    with another_builds(flight, "of another"), flight.build("a"):
         with flight.build("inside"):
             pass
         with flight.build("of another") as has_waited:
             assert not has_waited
-    ended.set()
-    thread.join()
 
 
 def test_a_thread_that_has_built_waits_again() -> None:
-    flight, begun = BuildsInFlight(), threading.Event()
-
-    def build() -> None:
-        with flight.build("a"):
-            begun.set()
-            until(lambda: waiting(flight))
-
+    flight = BuildsInFlight()
     with flight.build("b"):
         pass
-    thread = threading.Thread(target=build)
-    thread.start()
-    assert begun.wait(PATIENCE)
-    with flight.build("a") as has_waited:
+    with another_builds(flight, "a", lambda: until(lambda: waiting(flight))), flight.build("a") as has_waited:
         assert has_waited
-    thread.join()
 
 
 @pytest.mark.parametrize(

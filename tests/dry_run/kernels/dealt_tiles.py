@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 import nvbackend as nvb
-from nvbackend import f16, f32
+from nvbackend import f32
 from tests.dry_run.kernels.parts import COUNT, MATRIX, OUT, State, named, product, small
+from tests.dry_run.kernels.rings_in_turns import filled_ring
 from tests.dry_run.registry import Launch, Mistake, Out, scene
 
 STYLE = "dealt tiles"
-MMA = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)
 BOTH_MEET = Mistake("named-barrier", "Both consumers meet after each tile, and one of an odd number has no other.")
 EVERY_TILE = Mistake("undrained", "Each consumer takes every tile of the CTA, not its own.")
 
@@ -38,14 +38,7 @@ def _products(*launches):
 def tiles_of_two(k, a: MATRIX, b: MATRIX, c: OUT, tiles: COUNT, steps: COUNT, *, mistake=None):
     """C = A B^T, tile by tile of 64 x 64: nvbackend's ring in turns."""
     wrong = named(mistake)
-    mma = k.tiled_mma(MMA)
-    ring = k.pipeline(3, consumers=2, pingpong=True, a=mma.smem_a(64), b=mma.smem_b(64))
-    k.mbarrier.ready()
-    block, blocks = k.block_id(), k.block_count()
-    mine = k.range(block, tiles, blocks, name="tile")
-    with k.producer(registers=40), mine as tile, k.range(steps) as step, ring.fill() as stage:
-        k.tma.load(stage.a, a, (tile * 64, step * 64), stage.full)
-        k.tma.load(stage.b, b, (0, step * 64), stage.full)
+    mma, ring, block, blocks = filled_ring(k, a, b, tiles, steps)
     with k.consumers(registers=232) as warpgroup:
         acc = mma.accumulator()
         first, among = block + (1 - warpgroup if wrong("tiles_of_the_other") else warpgroup) * blocks, 2 * blocks

@@ -21,6 +21,22 @@ def _tiles(*launches: tuple[int, int, int]):
     return lambda: [launch(*one) for one in launches]
 
 
+def filled_ring(k, a, b, tiles, steps):
+    """A ring in turns for two consumers, which the producer fills with the steps of this CTA's tiles.
+
+    Returns the tiled MMA, the ring, and the CTA's number and how many there are.
+    """
+    mma = k.tiled_mma(MMA)
+    ring = k.pipeline(3, consumers=2, pingpong=True, a=mma.smem_a(64), b=mma.smem_b(64))
+    k.mbarrier.ready()
+    block, blocks = k.block_id(), k.block_count()
+    mine = k.range(block, tiles, blocks, name="tile")
+    with k.producer(registers=40), mine as tile, k.range(steps) as step, ring.fill() as stage:
+        k.tma.load(stage.a, a, (tile * 64, step * 64), stage.full)
+        k.tma.load(stage.b, b, (0, step * 64), stage.full)
+    return mma, ring, block, blocks
+
+
 @scene(
     STYLE,
     _tiles((1, 3, 5), (2, 5, 2), (1, 1, 4), (1, 4, 1)),
@@ -43,14 +59,7 @@ def _tiles(*launches: tuple[int, int, int]):
 def tiles_in_turns(k, a: MATRIX, b: MATRIX, c: OUT, tiles: COUNT, steps: COUNT, *, mistake=None):
     """C = A B^T, tile by tile of 64 x 64."""
     wrong = named(mistake)
-    mma = k.tiled_mma(MMA)
-    ring = k.pipeline(3, consumers=2, pingpong=True, a=mma.smem_a(64), b=mma.smem_b(64))
-    k.mbarrier.ready()
-    block, blocks = k.block_id(), k.block_count()
-    mine = k.range(block, tiles, blocks, name="tile")
-    with k.producer(registers=40), mine as tile, k.range(steps) as step, ring.fill() as stage:
-        k.tma.load(stage.a, a, (tile * 64, step * 64), stage.full)
-        k.tma.load(stage.b, b, (0, step * 64), stage.full)
+    mma, ring, block, blocks = filled_ring(k, a, b, tiles, steps)
     with k.consumers(registers=232) as warpgroup:
         acc = mma.accumulator()
         first, among = block + warpgroup * blocks, 2 * blocks

@@ -24,6 +24,14 @@ LAYOUTS = {"D of 128": (128, False, N), "F": (64, False, N), "D": (128, True, N)
 """By layout: M, whether the weights are stationary, and the columns that are written."""
 
 
+def bring(k: Any, x: nvb.Address, a: Any, b: Any, full: nvb.Address) -> None:
+    """The bytes of both operands, which a thread loads and waits for."""
+    k.mbarrier.arrive(full, expect_tx=a.layout.bytes + b.layout.bytes)
+    for tile in (a, b):
+        k.bulk.load(tile.address, x, tile.layout.bytes, full)
+    k.mbarrier.wait(full, 0)
+
+
 def multiplied(m: int, stationary: bool) -> nvb.KernelDefinition:
     rows = SmemLayout(Major.K, SwizzleMode.B128, f16, m, 64)
     request = nvb.Tcgen05Request("f16", weight_stationary=stationary)
@@ -36,10 +44,7 @@ def multiplied(m: int, stationary: bool) -> nvb.KernelDefinition:
         k.mbarrier.ready()
         with k.tcgen05.tmem(128) as tmem:
             with k.one_thread(0):
-                k.mbarrier.arrive(full, expect_tx=rows.bytes + COLUMNS.bytes)
-                k.bulk.load(a.address, x, rows.bytes, full)
-                k.bulk.load(b.address, x, COLUMNS.bytes, full)
-                k.mbarrier.wait(full, 0)
+                bring(k, x, a, b, full)
                 more = k.var(1 if adds else 0)
                 with k.range(4):
                     k.tcgen05.mma(request, tmem.columns(0, N), a, b, shape, accumulate=more != 0)
@@ -162,10 +167,7 @@ def test_a_load_that_does_not_wait_for_a_product_of_all_lanes() -> None:
         k.mbarrier.ready()
         with k.tcgen05.tmem(128) as tmem:
             with k.one_thread(0):
-                k.mbarrier.arrive(full, expect_tx=rows.bytes + COLUMNS.bytes)
-                k.bulk.load(a.address, x, rows.bytes, full)
-                k.bulk.load(b.address, x, COLUMNS.bytes, full)
-                k.mbarrier.wait(full, 0)
+                bring(k, x, a, b, full)
                 for column, over in ((0, first), (N, done)):
                     k.tcgen05.mma(nvb.Tcgen05Request("f16"), tmem.columns(column, N), a, b, shape, accumulate=False)
                     k.tcgen05.commit(over)
