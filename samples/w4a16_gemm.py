@@ -12,6 +12,7 @@ import sys
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial, reduce
+from math import prod
 from operator import add
 from typing import Annotated, Any
 
@@ -227,9 +228,9 @@ def launch(loaded: nvb.runtime.LoadedKernel, x: Any, w: Any, scales: Any, y: Any
 
     Raises ValueError for other shapes: a part of a group would be left out.
     """
-    (m, k), n = x.shape, scales.shape[1]
-    if n % ROWS or k % GROUP or scales.shape[0] != k // GROUP or tuple(y.shape) != (m, n) or w.size != n * k // 8:
-        shapes = f"X {tuple(x.shape)}, W {w.size} words, factors {tuple(scales.shape)}, Y {tuple(y.shape)}"
+    (m, k), n, words = x.shape, scales.shape[1], prod(w.shape)
+    if n % ROWS or k % GROUP or scales.shape[0] != k // GROUP or tuple(y.shape) != (m, n) or words != n * k // 8:
+        shapes = f"X {tuple(x.shape)}, W {words} words, factors {tuple(scales.shape)}, Y {tuple(y.shape)}"
         raise ValueError(f"X is M x K, W N x K / 8 words, factors K / {GROUP} x N, Y M x N, N of {ROWS}, not {shapes}")
     loaded.launch(choice.grid(m, n), x, w, scales, y, m, n, k // GROUP)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -73,3 +74,24 @@ def test_shapes_of_four_bit_weights(wrong: dict[str, Any]) -> None:
     loaded: Any = None
     with pytest.raises(ValueError, match="X is M x K, W N x K / 8 words"):
         w4a16_gemm.launch(loaded, *(np.zeros(shapes[name]) for name in shapes), w4a16_gemm.choose(5, 128))  # type: ignore[arg-type]
+
+
+class Tensor:
+    """An array as PyTorch has it: its size is a method."""
+
+    def __init__(self, *shape: int) -> None:
+        self.shape = shape
+
+    def size(self) -> tuple[int, ...]:
+        return self.shape
+
+
+def test_tensors_of_pytorch_have_the_right_shapes_too() -> None:
+    launched: list[Any] = []
+    kernel: Any = SimpleNamespace(launch=lambda *given: launched.append(given))
+    choice = w4a16_gemm.choose(5, 128)
+    x, words, factors, y = Tensor(5, 256), Tensor(128 * 256 // 8), Tensor(2, 128), Tensor(5, 128)
+    w4a16_gemm.launch(kernel, x, words, factors, y, choice)
+    assert launched == [(choice.grid(5, 128), x, words, factors, y, 5, 128, 2)]
+    with pytest.raises(ValueError, match="W 4095 words"):
+        w4a16_gemm.launch(kernel, x, Tensor(4095), factors, y, choice)
