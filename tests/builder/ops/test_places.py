@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import PurePath
 
 import numpy as np
 import pytest
@@ -100,6 +101,18 @@ def test_a_place_inside_itself_is_there_once(program):
     ]
 
 
+@pytest.mark.parametrize(("inner", "column"), [(9, 9), (0, 2)])
+def test_of_one_line_the_inner_column_is_the_place(program, inner, column):
+    k = builder()
+    with k.location(program, 3, 2, "twice"), k.location(program, 3, inner, "twice"):
+        with pytest.raises(nvb.DiagnosticError) as raised:
+            k.nanosleep(-1)
+        k.nanosleep(20)
+    place, python = str(raised.value).splitlines()[1:3]
+    assert place.startswith(f"  at {program}:3:{column} in twice") and __file__ in python
+    assert re.search(rf"\.loc\s+\d+ 3 {column}\n", k.compile(cache=nvb.Cache.disabled()).ptx)
+
+
 def test_what_is_found_when_the_kernel_ends_has_the_place(program):
     k = builder()
     (x,) = k.arguments
@@ -195,6 +208,9 @@ def test_the_block_must_be_entered(program):
         (("a", 1, 65536), "column is 65536"),
         (("a", 1, 0, ""), "name is ''"),
         (("a", 1, 0, 5), "name is 5"),
+        ((nvb.Location("a", 1, ""), 3), "line is 3, and it must be left out beside a Location, which has its own"),
+        ((nvb.Location("a", 1, ""), 0, 3), "column is 3"),
+        ((PurePath("a"), 1), "file is Pure"),
     ],
 )
 def test_wrong_places(given, problem):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from os import PathLike
 
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.scopes.blocks import with_block
@@ -45,6 +46,7 @@ class SourceLocation(Noun):
         """
         self._k.check_live()
         if isinstance(file, Location):
+            _check_alone(line=line, column=column)
             line, column, file = file.line, file.column, file.file
         _check_text("file", file, "my_kernel.dsl")
         _check_number("line", line, 1, _MOST_LINES, "lines are counted from 1")
@@ -56,16 +58,29 @@ class SourceLocation(Noun):
 
 @with_block
 def location(noun: Noun, place: StatedLocation) -> Iterator[None]:  # noqa: ARG001 (its builder notes an unused block)
-    """Inside, everything comes from `place`, which the places around it call; a place does not call itself."""
+    """Inside, everything comes from `place`, which the places around it call; a place does not call itself.
+
+    Of one line the inner column is the closer one, such as that of an expression in a statement.
+    """
     around = stated_places()
-    with placed(*around) if around[:1] == (place,) else placed(place, *around):
+    if around[:1] == (place,):
+        place, around = place if place.column else around[0], around[1:]
+    with placed(place, *around):
         yield
+
+
+def _check_alone(**given: int) -> None:
+    for what, value in given.items():
+        if value:
+            wanted = "left out beside a Location, which has its own"
+            PLACE.fail(what=what, given=printed(value), wanted=wanted, advice="pass the Location alone")
 
 
 def _check_text(what: str, value: object, example: str) -> None:
     if not isinstance(value, str) or not value or not value.isprintable():
         wanted = "a text of printable characters, which is not empty"
-        PLACE.fail(what=what, given=printed(value), wanted=wanted, advice=f"write a text such as {example!r}")
+        advice = "pass str(path)" if isinstance(value, PathLike) else f"write a text such as {example!r}"
+        PLACE.fail(what=what, given=printed(value), wanted=wanted, advice=advice)
 
 
 def _check_number(what: str, value: object, least: int, most: int, advice: str) -> None:
