@@ -63,9 +63,11 @@ def location(noun: Noun, place: StatedLocation) -> Iterator[None]:  # noqa: ARG0
     Of one line the inner column is the closer one, such as that of an expression in a statement.
     """
     around = stated_places()
-    if around[:1] == (place,):
-        place, around = place if place.column else around[0], around[1:]
-    with placed(place, *around):
+    if around[:1] != (place,):
+        around = place, *around
+    elif place.column:
+        around = place, *around[1:]
+    with placed(*around):
         yield
 
 
