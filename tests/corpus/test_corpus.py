@@ -7,9 +7,9 @@ import types
 import pytest
 
 import nvbackend as nvb
-from tests.corpus import attention, clusters, copies, mailboxes, rings, shared, tensor_memory
+from tests.corpus import attention, clusters, copies, given_back, mailboxes, rings, shared, tensor_memory
 
-THEMES = (rings, mailboxes, attention, shared, copies, clusters, tensor_memory)
+THEMES = (rings, mailboxes, attention, shared, copies, clusters, given_back, tensor_memory)
 LEAST = 25
 
 

@@ -100,7 +100,7 @@ class Memory:
         return found
 
     def tells(self, warp: Warp, lanes: int, instr: MachineInstr) -> int:
-        """What these lanes tell of their own accesses, beside what their warp does: an event's bit, or 0.
+        """What these lanes tell of their own accesses, beside what their warp does: bits of events.
 
         They arrive at an mbarrier now, or issue an operation; of what other lanes did since all met, they cannot tell.
         """

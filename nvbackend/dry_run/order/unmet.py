@@ -50,17 +50,19 @@ class Unmet:
     accesses: list[Own] = field(default_factory=list)
 
     def tell(self, warp: Warp, lanes: int) -> int:
-        """What these lanes tell of accesses that are all theirs, beside the events of the warp: an event, or 0.
+        """What these lanes tell of accesses that are all theirs, beside the events of the warp: bits of events.
 
-        The warp itself does not know it until its lanes meet or have waited for it: so one that tells later tells of
-        its own alone.
+        The warp itself does not know them until its lanes meet or have waited for them: so one that tells later tells of
+        its own alone. Each mbarrier at which they arrive is told of all of them.
         """
-        event = 0
+        new, told = 0, 0
         for one in self.accesses:
-            if not one.told and one.origin is None and not one.lanes & warp.lanes & ~lanes:
-                event = event or warp.events.new()
-                one.told = event
-        return 1 << event if event else 0
+            if one.origin is None and not one.lanes & warp.lanes & ~lanes:
+                if not one.told:
+                    new = new or warp.events.new()
+                    one.told = new
+                told |= 1 << one.told
+        return told
 
     def untold(self, warp: Warp, lanes: int) -> Iterator[Untold]:
         """The accesses of other lanes than these, which tell something now."""
