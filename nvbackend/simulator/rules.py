@@ -108,12 +108,14 @@ LAUNCH = Rule(
     why="The driver refuses the launch, or the kernel reads arguments that are not there.",
     reference="CUDA driver API, cuLaunchKernelEx",
 )
+NOT_KEPT = "it has not been kept"
+"""Of what a report has where the launch was asked for it."""
 REPORT = Rule(
     id="simulator.report",
-    message="no timeline of {kernel}: {problem}",
-    fix="launch it with report=True, and name a CTA of the first cluster",
+    message="no {what} of {kernel}: {problem}",
+    fix="launch it with report=True{more}",
     why="Watching a run takes time, so it is done where it is asked for, and only of the first cluster.",
-    reference="nvbackend.simulator.Report.timeline",
+    reference="docs/simulator.md, The report of a launch",
 )
 STEP = Rule(
     id="simulator.step",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -190,8 +191,7 @@ class SimulatedModule:
         asked = cluster if cluster is not None else function.directive("reqnctapercluster")
         dims = _dim([one for one in asked or () if isinstance(one, int)])
         threads = block[0] * block[1] * block[2]
-        if not 1 <= threads <= _MOST_THREADS_OF_A_CTA:
-            self._refuse(program, f"a CTA of {threads} threads", f"launch 1 to {_MOST_THREADS_OF_A_CTA} threads a CTA")
+        self._check_block(program, function, block)
         self._check_grid(program, grid, dims)
         if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or limit < 1:
             self._refuse(program, f"limit={limit!r}", "give a whole number of instructions, such as limit=10**6")
@@ -221,6 +221,19 @@ class SimulatedModule:
             clustered=bool(asked),
         )
         return launch, [heap, self._image.globals, self._image.constants, parameters]
+
+    def _check_block(self, program: Program, function: Function, block: Dim) -> None:
+        threads = math.prod(block)
+        if not 1 <= threads <= _MOST_THREADS_OF_A_CTA:
+            self._refuse(program, f"a CTA of {threads} threads", f"launch 1 to {_MOST_THREADS_OF_A_CTA} threads a CTA")
+        required, most = (_dim([*map(int, function.directive(name) or ())]) for name in ("reqntid", "maxntid"))
+        if function.directive("reqntid") and block != required:
+            problem = f"a CTA of {block} threads, and the PTX has .reqntid {required}"
+            spelled = ",".join(map(str, required))
+            self._refuse(program, problem, f"give block={required}, on the command line --block {spelled}")
+        if function.directive("maxntid") and threads > math.prod(most):
+            problem = f"a CTA of {threads} threads, and the PTX has .maxntid {most}"
+            self._refuse(program, problem, f"give a block of {math.prod(most)} threads at most")
 
     def _check_grid(self, program: Program, grid: Dim, cluster: Dim) -> None:
         if not all(1 <= extent <= most for extent, most in zip(grid, _MOST_OF_A_GRID, strict=True)):

@@ -11,6 +11,9 @@ from nvbackend.simulator.machine.wave import Dim
 from nvbackend.simulator.report.record import Record
 from nvbackend.simulator.report.uses import Engine, Use
 
+WATCHED = ("total", "engines", "waits")
+"""What only a launch that is asked for a report has."""
+
 
 @dataclass
 class Facts:
@@ -33,7 +36,7 @@ class Facts:
     tensor_columns: int = 0
     """The most columns of tensor memory that one CTA had at a time."""
     is_whole: bool = False
-    """Whether the launch was asked for a report; else what follows is empty."""
+    """Whether the launch was asked for a report; else `total`, `engines` and `waits` raise simulator.report."""
     warp_steps: int = 0
     """Steps of the slowest warp; of waves of CTAs, which run one after another, their sum."""
     total: Use = field(default_factory=Use)
@@ -44,6 +47,10 @@ class Facts:
     """How often and how long warps waited, by what for: mbarrier, barrier, cluster, or the engine of a group."""
     record: Record = field(default_factory=Record, repr=False)
     """What all of it is made of."""
+
+    def __post_init__(self) -> None:
+        for name in () if self.is_whole else WATCHED:
+            delattr(self, name)
 
     def by_instruction(self) -> list[tuple[Site, Use]]:
         """What each instruction of the PTX did, in the order of the text."""

@@ -9,7 +9,10 @@ from nvbackend.diagnostics import Location
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.events import Site
 from nvbackend.simulator.report.columns import Column, number, table
-from nvbackend.simulator.report.uses import Use
+from nvbackend.simulator.report.uses import Threads, Use
+
+_WATCHED = ("global", "shared", "conflicts", "waited")
+"""Columns of a launch that was asked for a report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +37,8 @@ class LineTable:
 
     def __str__(self) -> str:
         files = list(dict.fromkeys(location.file for location, _ in self.lines))
-        columns = (
-            Column("line", ">"),
-            Column("threads", ">"),
-            Column("global", ">"),
-            Column("shared", ">"),
-            Column("conflicts", ">"),
-            Column("waited", ">"),
-            Column("", "<"),
-        )
+        watched = () if any(isinstance(use, Threads) for _, use in self.lines) else _WATCHED
+        columns = (*(Column(name, ">") for name in ("line", "threads", *watched)), Column("", "<"))
         parts = []
         for file in files:
             rows = [_row(location, use) for location, use in self.lines if location.file == file]
@@ -51,22 +47,25 @@ class LineTable:
 
 
 def _row(location: Location, use: Use) -> tuple[str, ...]:
-    shared = sum(each[space] for each in (use.read, use.written) for space in ("shared", "distributed"))
-    return (
-        str(location.line),
-        number(use.threads),
-        number(use.read["global"] + use.written["global"]),
-        number(shared),
-        number(use.shared.excess),
-        number(use.waited),
-        location.source,
-    )
+    watched = () if isinstance(use, Threads) else map(number, _watched(use))
+    return str(location.line), number(use.threads), *watched, location.source
 
 
-def by_line(kernel: str, uses: Iterable[tuple[Site, Use]]) -> LineTable:
-    """The table of the instructions' uses."""
+def _watched(use: Use) -> Iterator[int]:
+    """The numbers below `_WATCHED`."""
+    yield use.read["global"] + use.written["global"]
+    yield sum(each[space] for each in (use.read, use.written) for space in ("shared", "distributed"))
+    yield use.shared.excess
+    yield use.waited
+
+
+def by_line(kernel: str, uses: Iterable[tuple[Site, Use]], *, is_whole: bool) -> LineTable:
+    """The table of the instructions' uses; of a launch that was not asked for a report, of their threads."""
     found: dict[tuple[str, int], tuple[Location, Use]] = {}
     for site, use in uses:
         key = site.location.file, site.location.line
         found.setdefault(key, (site.location, Use()))[1].add(use)
-    return LineTable(kernel, tuple(found[key] for key in sorted(found)))
+    lines = [found[key] for key in sorted(found)]
+    if not is_whole:
+        lines = [(place, Threads(kernel, use.threads)) for place, use in lines]
+    return LineTable(kernel, tuple(lines))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from nvbackend.diagnostics import user_facing
 from nvbackend.simulator.report import lines, text
-from nvbackend.simulator.report.facts import Facts
+from nvbackend.simulator.report.facts import WATCHED, Facts
 from nvbackend.simulator.report.timeline import Timeline, draw
+from nvbackend.simulator.rules import NOT_KEPT, REPORT
 
 
 @user_facing
@@ -18,6 +21,12 @@ class Report(Facts):
     other and launches of one kernel, not with cycles of a chip.
     """
 
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raises simulator.report for what was not watched: zeros would say that there was none of it."""
+        if name in WATCHED:
+            REPORT.fail(what=f"`{name}`", kernel=self.kernel, problem=NOT_KEPT, more="")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
     def __str__(self) -> str:
         return text.screen(self)
 
@@ -26,7 +35,7 @@ class Report(Facts):
 
     def by_line(self) -> lines.LineTable:
         """What each line of the user's program did (of the PTX, where it has no `.loc`); `str` of it is a table."""
-        return lines.by_line(self.kernel, self.record.uses.values())
+        return lines.by_line(self.kernel, self.record.uses.values(), is_whole=self.is_whole)
 
     def timeline(self, *, first: int = 0, last: int | None = None, cta: int = 0) -> Timeline:
         """Who waits for whom from step `first` to step `last` (None: as much as a picture holds), as an SVG document.

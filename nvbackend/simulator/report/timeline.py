@@ -15,7 +15,7 @@ from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.report.clock import COPY_STEPS, PRODUCT_STEPS
 from nvbackend.simulator.report.facts import Facts
 from nvbackend.simulator.report.record import Record, Span
-from nvbackend.simulator.rules import REPORT
+from nvbackend.simulator.rules import NOT_KEPT, REPORT
 
 MOST_EVENTS = 240
 """Waits and operations of a picture that does not say where it ends."""
@@ -92,10 +92,9 @@ def draw(report: Facts, first: int, last: int | None, cta: int) -> Timeline:
     record = report.record
     ctas = len(record.ends) // record.cta_warps
     if not report.is_whole or not 0 <= cta < ctas:
-        problem = (
-            f"the first cluster has CTAs 0 to {ctas - 1}, not {cta}" if report.is_whole else "it has not been kept"
-        )
-        REPORT.fail(kernel=report.kernel, problem=problem)
+        problem = f"the first cluster has CTAs 0 to {ctas - 1}, not {cta}" if report.is_whole else NOT_KEPT
+        more = ", and name a CTA of the first cluster"
+        REPORT.fail(what="timeline", kernel=report.kernel, problem=problem, more=more)
     warps = range(cta * record.cta_warps, (cta + 1) * record.cta_warps)
     waits = [one for one in record.stalls if one.warp in warps]
     flights = _once(one for one in record.flights if one.warp in warps)

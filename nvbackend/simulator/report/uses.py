@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import field
+from typing import NoReturn
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.report.banks import Cost
+from nvbackend.simulator.rules import NOT_KEPT, REPORT
 
 
 @dataclass(slots=True)
@@ -63,6 +65,24 @@ class Use:
         self.waits += other.waits
         self.waited += other.waited
         self.longest = max(self.longest, other.longest)
+
+
+class Threads(Use):
+    """A `Use` of a launch that was not asked for a report: how many threads there were, and nothing else."""
+
+    __slots__ = ("kernel",)
+
+    def __init__(self, kernel: str, threads: int) -> None:
+        self.kernel, self.threads = kernel, threads
+
+    def __repr__(self) -> str:
+        return f"<use of {self.kernel}: {self.threads} threads>"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raises simulator.report for what was not watched: zeros would say that there was none of it."""
+        if name in Use.__slots__:
+            REPORT.fail(what=f"`{name}` of a line", kernel=self.kernel, problem=NOT_KEPT, more="")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
 
 @dataclass(slots=True)

@@ -139,6 +139,27 @@ END:
 """
 
 
+BOUNDS = {
+    (".maxntid 64", (96,)): "a CTA of 96 threads, and the PTX has .maxntid (64, 1, 1): give a block of 64 threads at",
+    (".maxntid 16, 4", (65,)): "a CTA of 65 threads, and the PTX has .maxntid (16, 4, 1): give a block of 64 threads",
+    (".reqntid 16, 4", (64,)): "a CTA of (64, 1, 1) threads, and the PTX has .reqntid (16, 4, 1): give block=(16, 4",
+}
+
+
+@pytest.mark.parametrize(("directive", "block"), BOUNDS)
+def test_a_launch_for_other_threads_than_the_ptx_has(directive: str, block: tuple[int, ...]) -> None:
+    module = Simulator().load(f"{HEAD}.visible .entry k() {directive}\n{{ ret; }}")
+    with pytest.raises(DiagnosticError, match=r"simulator\.launch") as raised:
+        module.launch("k", block=block)
+    (found,) = raised.value.diagnostics
+    assert BOUNDS[directive, block] in f"{found.message}: {found.fix}"
+
+
+@pytest.mark.parametrize(("directive", "block"), [(".maxntid 16, 4", (64,)), (".reqntid 16, 4", (16, 4))])
+def test_a_launch_for_the_threads_that_the_ptx_has(directive: str, block: tuple[int, ...]) -> None:
+    Simulator().load(f"{HEAD}.visible .entry k() {directive}\n{{ ret; }}").launch("k", block=block)
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_threads_that_spin_let_the_others_run(seed: int) -> None:
     flag = np.zeros(1, np.uint32)

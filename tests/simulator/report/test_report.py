@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nvbackend as nvb
 from nvbackend.simulator import Report, Simulator, execution
 from tests.simulator.calls.bodies import FIRST, ptx
 
@@ -121,7 +122,12 @@ def test_nothing_watches_a_run_that_is_not_asked_for_a_report(monkeypatch: pytes
         monkeypatch.setattr(execution, name, None)
     module = Simulator().load(ptx("st.shared.u32 [%r1], %r0;"))
     found = module.launch("k", block=(32,), checks=False)
-    assert not found.is_whole and found.total.written == {} and found.instructions["st"] == 32
+    assert not found.is_whole and found.instructions["st"] == 32
+    lines = found.by_line()
+    for wanted in (lambda: found.total, lambda: found.waits, lambda: lines[FIRST].shared):
+        with pytest.raises(nvb.DiagnosticError, match=r"simulator\.report.*has not been kept"):
+            wanted()
+    assert lines[FIRST].threads == 32 and "conflicts" not in str(lines)
 
 
 @pytest.mark.parametrize("seed", range(4))
