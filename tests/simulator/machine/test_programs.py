@@ -157,7 +157,8 @@ def test_a_launch_for_other_threads_than_the_ptx_has(directive: str, block: tupl
 
 @pytest.mark.parametrize(("directive", "block"), [(".maxntid 16, 4", (64,)), (".reqntid 16, 4", (16, 4))])
 def test_a_launch_for_the_threads_that_the_ptx_has(directive: str, block: tuple[int, ...]) -> None:
-    Simulator().load(f"{HEAD}.visible .entry k() {directive}\n{{ ret; }}").launch("k", block=block)
+    report = Simulator().load(f"{HEAD}.visible .entry k() {directive}\n{{ ret; }}").launch("k", block=block)
+    assert report.instructions["ret"] == 64
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

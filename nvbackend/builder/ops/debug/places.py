@@ -71,8 +71,8 @@ def location(noun: Noun, place: StatedLocation) -> Iterator[None]:  # noqa: ARG0
         yield
 
 
-def _check_alone(**given: int) -> None:
-    for what, value in given.items():
+def _check_alone(**numbers: int) -> None:
+    for what, value in numbers.items():
         if value:
             wanted = "left out beside a Location, which has its own"
             PLACE.fail(what=what, given=printed(value), wanted=wanted, advice="pass the Location alone")
