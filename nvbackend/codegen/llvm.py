@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import field
 from types import MappingProxyType
 from typing import Any
@@ -22,6 +23,7 @@ from nvbackend.codegen.stages.inlined import with_callers
 from nvbackend.codegen.stages.long_chains import cut
 from nvbackend.codegen.stages.short_integers import in_words
 from nvbackend.codegen.stages.signed_zeros import signs_kept
+from nvbackend.codegen.stages.steps import last
 from nvbackend.codegen.stages.truth_values import apart_from_truth
 from nvbackend.diagnostics import DiagnosticError, Rule, record, user_facing
 from nvbackend.diagnostics.classes.brief import short_repr
@@ -111,6 +113,14 @@ def compile_ir(ir_text: str, target: Target, *, optimize: int = 3) -> LlvmResult
     The same text gives the same PTX, byte for byte. `optimize` is LLVM's level 0 to 3. Raises llvm.invalid-ir,
     llvm.foreign-triple, llvm.unknown-intrinsic, llvm.optimize, or target.unknown for a target that is not nvbackend's.
     """
+    return last(compiling_ir(ir_text, target, optimize=optimize))
+
+
+def compiling_ir(ir_text: str, target: Target, *, optimize: int = 3) -> Generator[str, None, LlvmResult]:
+    """`compile_ir` in steps: OPTIMISE is given before LLVM's passes run, PRINT before its code generator does.
+
+    The passes are one call of LLVM, in which other threads go on.
+    """
     if type(optimize) is not int or optimize not in range(4):
         OPTIMIZE_RANGE.fail(given=optimize)
     import llvmlite.binding as llvm
@@ -124,17 +134,21 @@ def compile_ir(ir_text: str, target: Target, *, optimize: int = 3) -> LlvmResult
         module.triple = TRIPLE
         module.data_layout = str(machine.target_data)
         _verify(module)
-        parsed = time.perf_counter()
-        _optimize(module, machine, optimize)
-        optimised = time.perf_counter()
+        with _passes(machine, optimize) as (passes, builder):
+            timings = {PARSE: time.perf_counter() - start}
+            yield OPTIMISE
+            start = time.perf_counter()
+            passes.run(module, builder)
+        timings[OPTIMISE] = time.perf_counter() - start
+        yield PRINT
+        start = time.perf_counter()
         from_passes = str(module)
         _refuse_symbols(from_passes)
         optimized_ir = _rewritten(from_passes)
         with module if optimized_ir == from_passes else _parse(optimized_ir, context) as chosen:
             ptx = with_callers(_safe(str(machine.emit_assembly(chosen))), ir_text, target.ptx_version)
-        printed = time.perf_counter()
+        timings[PRINT] = time.perf_counter() - start
     _refuse_unknown_intrinsics(ptx)
-    timings = {PARSE: parsed - start, OPTIMISE: optimised - parsed, PRINT: printed - optimised}
     return LlvmResult(ptx, optimized_ir, timings)
 
 
@@ -229,7 +243,9 @@ def _invalid(text: str, ir_text: str) -> DiagnosticError:
     return DiagnosticError([INVALID_IR.diagnose(reason=match["reason"], quoted=quoted)])
 
 
-def _optimize(module: Any, machine: Any, level: int) -> None:
+@contextmanager
+def _passes(machine: Any, level: int) -> Iterator[tuple[Any, Any]]:
+    """The pass manager of an optimisation level, and the builder that it runs with."""
     import llvmlite.binding as llvm
 
     options = llvm.create_pipeline_tuning_options(speed_level=level)
@@ -238,7 +254,7 @@ def _optimize(module: Any, machine: Any, level: int) -> None:
     with options, llvm.create_pass_builder(machine, options) as builder:
         passes = builder.getModulePassManager()
         try:
-            passes.run(module, builder)
+            yield passes, builder
         finally:
             _close(passes)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Generator
 from pathlib import Path
-from typing import TypeVar, cast
 
 from nvbackend.codegen.cubin import Cubin, Resources, is_cubin
 from nvbackend.codegen.old_ptxas import check_code
 from nvbackend.codegen.ptxas_messages import SPILLS, diagnose
+from nvbackend.codegen.stages.steps import last
 from nvbackend.codegen.toolchain import Tool, find_ptxas
 from nvbackend.diagnostics import (
     DiagnosticError,
@@ -23,8 +23,6 @@ from nvbackend.diagnostics.classes.late_pattern import late_pattern
 from nvbackend.intrinsics.row.features import PtxVersion
 from nvbackend.intrinsics.sync.register_budget import THREAD_REGISTERS
 from nvbackend.isel.target.target import LAST_IN_PTXAS_12, Target, dotted, lowest_ptx_version
-
-_Result = TypeVar("_Result")
 
 TARGET = Rule(
     id="ptxas.target",
@@ -162,15 +160,6 @@ def running_ptxas(
     ended = f"signal {-status}" if status < 0 else f"exit status {status}"
     said = f": {log.strip()}" if log.strip() else ""
     raise DiagnosticError([CRASHED.diagnose(release=tool.release, status=ended, said=said)])
-
-
-def last(steps: Generator[None, None, _Result]) -> _Result:
-    """What a generator returns after all its steps."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return cast("_Result", end.value)
 
 
 def _cubin_of(path: Path, tool: Tool) -> bytes:

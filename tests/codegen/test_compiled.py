@@ -139,7 +139,7 @@ def test_the_cache_is_really_used_and_really_left(tmp_path: Path, monkeypatch: p
     def refuse(*arguments: object, **options: object) -> None:
         raise AssertionError("compiled although it is in the cache")
 
-    monkeypatch.setattr(compiled_module, "compile_ir", refuse)
+    monkeypatch.setattr(compiled_module, "compiling_ir", refuse)
     monkeypatch.setattr(compiled_module, "running_ptxas", refuse)
     assert build(cache=cache).cached == STAGES
     with pytest.raises(AssertionError, match="in the cache"):

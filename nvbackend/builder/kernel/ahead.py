@@ -1,9 +1,10 @@
-"""LLVM and ptxas at work on a verified kernel while its dry run goes on."""
+"""LLVM and ptxas at work on a kernel while it is verified and has its dry run."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Generator
-from threading import Thread
+from threading import Event, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -26,19 +27,22 @@ _Finished = TypeVar("_Finished", bound=Finished)
 
 
 class Ahead:
-    """A compile with `options` that goes on while the kernel has its dry run, and ends with the block.
+    """A compile with `options` that goes on while the kernel is verified and has its dry run, and ends with the block.
 
-    LLVM has a thread of its own: a compile is mostly calls of it, in which Python can go on with something else.
+    LLVM has a thread of its own: its passes are one call, in which Python can go on with something else. What may end
+    the process, its code generator, waits until the kernel is `verified`.
 
-    The result is that of `FinishedKernel.compile`. Where the beginning fails, all is done again after the dry run: its
-    diagnostics come first.
+    The result is that of `FinishedKernel.compile`. Where the beginning fails, all is done again after the dry run: the
+    diagnostics of the verifier and of the dry run come first.
     """
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._options = options
-        self._steps: Generator[None, None, CompiledKernel] | None = None
+        self._steps: Generator[str, None, CompiledKernel] | None = None
         self._compiled: CompiledKernel | None = None
         self._thread: Thread | None = None
+        self._is_judged = Event()
+        self._is_refused = False
 
     def __enter__(self) -> Ahead:
         return self
@@ -46,30 +50,60 @@ class Ahead:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if not self._is_judged.is_set():
+            self._is_refused = True
+            self._is_judged.set()
+            if self._thread is not None:
+                return  # nobody waits for the passes: the thread ends by itself
         self._join()
         if self._steps is not None:
             self._steps.close()
 
     def start(self, ir_text: str, signature: Signature, machine: MachineFunction) -> None:
         """Begin to compile to PTX, and then to assemble. What is to be dumped waits for the dry run."""
+        from nvbackend.codegen.llvm import OPTIMISE, PRINT
         from nvbackend.codegen.looking.asked import DUMP, asked
         from nvbackend.codegen.stages.compiling import compile_kernel, compiling
 
         arguments = ir_text, signature, machine, machine.target
         if asked(DUMP) or wrong_arguments(compile_kernel, arguments, self._options):
             return
-        steps = compiling(*arguments, **self._options)
-        self._thread = Thread(target=self._begin, args=(steps,), name="nvbackend compile")
-        self._thread.start()
+        # Here up to the passes: another thread would wait for its turn between any two calls of LLVM.
+        stage = self._go_on(compiling(*arguments, **self._options))
+        if stage in (OPTIMISE, PRINT):
+            thread = Thread(target=self._continue, args=(stage,), name="nvbackend compile")
+            with contextlib.suppress(RuntimeError):  # no more threads: the steps are left for the end
+                thread.start()
+                self._thread = thread
 
-    def _begin(self, steps: Generator[None, None, CompiledKernel]) -> None:
+    def verified(self) -> None:
+        """Let it go on to what may end the process."""
+        self._is_judged.set()
+
+    def _go_on(self, steps: Generator[str, None, CompiledKernel]) -> str | None:
+        """The stage that comes next; None where nothing does."""
+        self._steps = None
         try:
-            next(steps)
-            self._steps = steps
+            stage = next(steps)
         except StopIteration as end:
             self._compiled = end.value
         except Exception:  # noqa: BLE001 (it comes again, after the dry run)
             pass
+        else:
+            self._steps = steps
+            return stage
+        return None
+
+    def _continue(self, stage: str | None) -> None:
+        from nvbackend.codegen.llvm import OPTIMISE, PRINT
+
+        if stage == OPTIMISE and self._steps is not None:
+            stage = self._go_on(self._steps)
+        self._is_judged.wait()
+        if self._is_refused and self._steps is not None:
+            self._steps.close()
+        elif stage == PRINT and self._steps is not None:
+            self._go_on(self._steps)
 
     def _join(self) -> None:
         if self._thread is not None:
@@ -82,7 +116,7 @@ class Ahead:
 
         Raises what its `compile` raises.
         """
-        from nvbackend.codegen.ptxas import last
+        from nvbackend.codegen.stages.steps import last
 
         self._join()
         if self._steps is not None:

@@ -149,7 +149,7 @@ class KernelBuilder(Operations):
     def _finish(self, end: Location | None, check: Check, ahead: Ahead | None = None) -> FinishedKernel:
         """As `finish`; `end` is the line where the kernel ends for threads that leave nowhere else.
 
-        `ahead` starts on the text before the dry run.
+        `ahead` starts on the text before the kernel is verified.
         """
         if self.core.finished:
             FINISHED.fail(name=self.name)
@@ -159,29 +159,46 @@ class KernelBuilder(Operations):
             self.control.end(end)
         self.core.finished = True
         self.core.link()
+        text = self._early_text()
         built = time.perf_counter()
+        if ahead is not None and text is not None:
+            ahead.start(text, self.signature, self.machine)
+        begun = time.perf_counter()
         allowed = self.core.allowances
         of_calls = [*owner_faults(self), *self.core.peers.faults(), *self.groups.faults()]
         faults = [*self._warnings, *of_calls, *verify(self.machine, rules=self._rules)]
         warnings = raise_all(of_whole_calls(self.core, allowed.kept(faults)))
         verified = time.perf_counter()
-        with spliced(self.core.function, self.core.functions.calls):
-            text = kernel_text(self.module, self)
+        is_late = text is None
+        if text is None:
+            with spliced(self.core.function, self.core.functions.calls):
+                text = kernel_text(self.module, self)
         written = time.perf_counter()
+        if ahead is not None:
+            if is_late:
+                ahead.start(text, self.signature, self.machine)
+            ahead.verified()
         unknown: tuple[str, ...] = ()
         if sizes is not None:
-            if ahead is not None:
-                ahead.start(text, self.signature, self.machine)
             judged = dry_run(self.core, self.signature, sizes)
             warnings += raise_all(allowed.kept(judged.found))
             unknown = judged.unknown
         warnings += tuple(allowed.unused())
         checked = time.perf_counter()
         building = built - self._started + written - verified
-        timings = {"build": building, "verify": verified - built, "check": checked - written}
+        timings = {"build": building, "verify": verified - begun, "check": checked - written}
         suppressed = tuple(allowed.suppressed)
         announce(warnings, suppressed)
         return FinishedKernel(self.signature, self.target, self.machine, text, warnings, timings, suppressed, unknown)
+
+    def _early_text(self) -> str | None:
+        """The text of what has not been verified; None where it may be another one then, or cannot be written."""
+        if self._rules or self.core.functions.calls:  # the analyses of the author's rules may do anything
+            return None
+        try:
+            return kernel_text(self.module, self)
+        except Exception:  # noqa: BLE001 (it comes again, after the verifier's)
+            return None
 
     def compile(self, *, check: bool | Sequence[Mapping[str, int]] = True, **options: Any) -> CompiledKernel:
         """Finish, then compile: see `finish` and FinishedKernel.compile."""

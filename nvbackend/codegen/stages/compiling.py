@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 from nvbackend.codegen.cache import Cache, cache_key, pack, unpack
 from nvbackend.codegen.compiled import CompiledKernel
 from nvbackend.codegen.cubin import Cubin, is_cubin
-from nvbackend.codegen.llvm import CODE_GENERATOR_LEVEL, OPTIMISE, PRINT, TUNING, LlvmResult, compile_ir, llvm_version
+from nvbackend.codegen.llvm import CODE_GENERATOR_LEVEL, OPTIMISE, PRINT, TUNING, compiling_ir, llvm_version
 from nvbackend.codegen.looking.dump import Dump
 from nvbackend.codegen.looking.log import log_compiled
-from nvbackend.codegen.ptxas import Assembly, check_request, interpret, last, running_ptxas
+from nvbackend.codegen.ptxas import Assembly, check_request, interpret, running_ptxas
+from nvbackend.codegen.stages.steps import last
 from nvbackend.codegen.stages.unrolling import not_unrolled
 from nvbackend.codegen.toolchain import Tool, find_ptxas, locate
 from nvbackend.codegen.user_lines import at_user_lines
@@ -70,12 +71,16 @@ def compiling(
     ptxas_level: int = 3,
     register_limit: int | None = None,
     isolated: bool = False,
-) -> Generator[None, None, CompiledKernel]:
-    """`compile_kernel` in steps: after the first, ptxas runs where it must. Closed then, it is ended."""
+) -> Generator[str, None, CompiledKernel]:
+    """`compile_kernel` in steps, which give the stage that comes next: OPTIMISE, PRINT, ASSEMBLE.
+
+    What is in the cache has no stages. With ASSEMBLE, ptxas runs already; closed then, it is ended. Whatever may end
+    the process comes after PRINT.
+    """
     stages = _Stages(signature.name, target, Cache.default() if cache is None else cache)
     dump = Dump(signature.name, target.name, ir_text)
     dump.write(machine_txt=str(machine) if dump.is_wanted else "", kernel_ll=ir_text)
-    ptx, optimized_ir = stages.print_ptx(ir_text, optimize, _isolated() if isolated else compile_ir)
+    ptx, optimized_ir = yield from stages.print_ptx(ir_text, optimize, isolated=isolated)
     dump.write(kernel_opt_ll=optimized_ir, kernel_ptx=ptx)
     cubin = None
     if assemble or (assemble is None and (tool or locate("ptxas"))):
@@ -101,12 +106,6 @@ def compiling(
     return kernel
 
 
-def _isolated() -> Callable[..., LlvmResult]:
-    from nvbackend.codegen.isolated import compile_ir_isolated
-
-    return compile_ir_isolated
-
-
 @dataclass
 class _Stages:
     """The stages of one compile, each looked up in the cache first, with their times."""
@@ -117,8 +116,8 @@ class _Stages:
     timings: dict[str, float] = field(default_factory=dict)
     cached: list[str] = field(default_factory=list)
 
-    def print_ptx(self, ir_text: str, optimize: int, compile_: Callable[..., LlvmResult]) -> tuple[str, str]:
-        """The PTX and the optimised IR, made by `compile_` where they are not in the cache."""
+    def print_ptx(self, ir_text: str, optimize: int, *, isolated: bool) -> Generator[str, None, tuple[str, str]]:
+        """The PTX and the optimised IR, made where they are not in the cache."""
         start = time.perf_counter()
         key = cache_key(
             "llvm",
@@ -135,12 +134,18 @@ class _Stages:
             self.timings |= {OPTIMISE: 0.0, PRINT: time.perf_counter() - start}
             self.cached += [OPTIMISE, PRINT]
             return kept
-        result = compile_(ir_text, self.target, optimize=optimize)
+        if isolated:
+            from nvbackend.codegen.isolated import compile_ir_isolated
+
+            yield PRINT
+            result = compile_ir_isolated(ir_text, self.target, optimize=optimize)
+        else:
+            result = yield from compiling_ir(ir_text, self.target, optimize=optimize)
         self.timings |= result.timings
         self.cache.put(key, pack({"ptx": result.ptx.encode(), "ir": result.optimized_ir.encode()}))
         return result.ptx, result.optimized_ir
 
-    def assemble(self, ptx: str, tool: Tool, level: int, register_limit: int | None) -> Generator[None, None, Cubin]:
+    def assemble(self, ptx: str, tool: Tool, level: int, register_limit: int | None) -> Generator[str, None, Cubin]:
         """The cubin. The log of ptxas is kept with it, so that its warnings are repeated.
 
         Its time leaves out what the caller does while ptxas runs.
@@ -163,7 +168,7 @@ class _Stages:
             with contextlib.closing(steps):
                 next(steps)
                 started = time.perf_counter()
-                yield
+                yield ASSEMBLE
                 start += time.perf_counter() - started
                 assembly = last(steps)
             self.cache.put(key, pack({"cubin": assembly.data, "log": assembly.log.encode()}))

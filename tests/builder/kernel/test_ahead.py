@@ -1,12 +1,15 @@
-"""LLVM and ptxas work on a kernel while its dry run goes on: the same kernel, the same errors in the same order."""
+"""LLVM and ptxas work on a kernel while it is judged: the same kernel, the same errors in the same order."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import tempfile
 import threading
+import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -16,7 +19,9 @@ import pytest
 import nvbackend as nvb
 from nvbackend import i32
 from nvbackend.builder.kernel import kernel as kernel_module
+from nvbackend.codegen import llvm as llvm_module
 from nvbackend.codegen.toolchain import Tool, find_ptxas
+from nvbackend.rules import Finding, Flow, Rule
 
 NO_CACHE = nvb.Cache.disabled()
 
@@ -33,6 +38,37 @@ def wrong(k: Any, out: nvb.Pointer[i32]) -> None:
     buffer[k.thread_id()] = k.thread_id()
     k.barrier.sync()
     out[k.thread_id()] = buffer[128 + k.thread_id()]
+
+
+@nvb.kernel("sm_80", threads=128)
+def refused(k: Any, out: nvb.Pointer[i32]) -> None:
+    """What the verifier does not let through."""
+    with k.if_(k.thread_id() < 7):
+        k.barrier.sync()
+    out[k.thread_id()] = 1
+
+
+@pytest.fixture
+def stages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The stages that LLVM has done, or begun."""
+    done: list[str] = []
+
+    def noted(name: str, stage: str) -> None:
+        before = getattr(llvm_module, name)
+
+        def noting(*given: Any) -> Any:
+            done.append(stage)
+            return before(*given)
+
+        monkeypatch.setattr(llvm_module, name, noting)
+
+    noted("_close", "optimised")
+    noted("_refuse_symbols", "printing")
+    return done
+
+
+def thread_of_llvm() -> threading.Thread | None:
+    return next((each for each in threading.enumerate() if each.name == "nvbackend compile"), None)
 
 
 @pytest.fixture
@@ -62,6 +98,12 @@ def rules_of(caught: pytest.ExceptionInfo[nvb.DiagnosticError]) -> list[str]:
     return [each.rule_id for each in caught.value.diagnostics]
 
 
+def rules_of_build(definition: nvb.KernelDefinition) -> list[str]:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        definition.build()
+    return rules_of(caught)
+
+
 def test_it_runs_meanwhile(processes: list[Popen[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     running: list[int] = []
     dry_run = kernel_module.dry_run
@@ -83,6 +125,95 @@ def test_it_runs_meanwhile(processes: list[Popen[str]], monkeypatch: pytest.Monk
     right.compile(cache=NO_CACHE, assemble=False)
     right.compile(cache=NO_CACHE, check=False)
     assert (running, len(processes)) == ([1, 1, 2], 3)
+
+
+def waiting_verifier(stages: list[str], monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Has the verifier wait for LLVM's passes; what had been done when it ended."""
+    verify, seen = kernel_module.verify, list[list[str]]()
+
+    def waits(*given: Any, **named: Any) -> Any:
+        until = time.monotonic() + 60
+        while "optimised" not in stages and time.monotonic() < until:
+            time.sleep(0.001)
+        time.sleep(0.05)
+        seen.append([*stages])
+        return verify(*given, **named)
+
+    monkeypatch.setattr(kernel_module, "verify", waits)
+    return seen
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_the_passes_run_while_it_is_verified(stages: list[str], monkeypatch: pytest.MonkeyPatch, check: bool) -> None:
+    seen = waiting_verifier(stages, monkeypatch)
+    right.compile(cache=NO_CACHE, check=check, assemble=False)
+    assert seen == [["optimised"]]
+    assert stages == ["optimised", "printing"]
+
+
+def test_what_is_not_verified_is_not_printed(stages: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLVM's code generator ends the process on what it cannot select."""
+    seen = waiting_verifier(stages, monkeypatch)
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        refused.compile(cache=NO_CACHE)
+    assert rules_of(caught) == rules_of_build(refused)
+    if (thread := thread_of_llvm()) is not None:
+        thread.join()
+    assert seen == [["optimised"]] * 2
+    assert stages == ["optimised"]
+
+
+def test_nobody_waits_for_the_passes_of_a_refused_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes, goes_on = llvm_module._passes, threading.Event()
+
+    class Slow:
+        def run(self, *given: Any) -> None:
+            goes_on.wait(60)
+
+    @contextlib.contextmanager
+    def slow(*given: Any) -> Iterator[tuple[Any, Any]]:
+        with passes(*given) as (_, builder):
+            yield Slow(), builder
+
+    monkeypatch.setattr(llvm_module, "_passes", slow)
+    with pytest.raises(nvb.DiagnosticError):
+        refused.compile(cache=NO_CACHE)
+    thread = thread_of_llvm()
+    assert thread is not None
+    goes_on.set()
+    thread.join()
+
+
+def test_an_analysis_of_the_author_s_own_comes_first(stages: list[str]) -> None:
+    """It may do anything, so what it leaves is written down after it."""
+    seen: list[list[str]] = []
+
+    def analysis(_: Flow) -> Iterator[Finding]:
+        time.sleep(0.05)
+        seen.append([*stages])
+        yield from ()
+
+    own = Rule("house.none", message="none", fix="none", reference="none", analysis=analysis)
+
+    @nvb.kernel("sm_80", threads=128, rules=[own])
+    def ruled(k: Any, out: nvb.Pointer[i32]) -> None:
+        out[k.thread_id()] = 1
+
+    ruled.compile(cache=NO_CACHE, assemble=False)
+    assert (seen, stages) == ([[]], ["optimised", "printing"])
+
+
+def test_without_more_threads_it_is_done_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = right.compile(cache=NO_CACHE)
+
+    def none(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", none)
+    assert right.compile(cache=NO_CACHE) == usual
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        wrong.compile(cache=NO_CACHE)
+    assert rules_of(caught) == ["dry-run.unwritten"]
 
 
 def test_a_kernel_that_fails_leaves_no_program_and_no_file(processes: list[Popen[str]], tmp_path: Path) -> None:
