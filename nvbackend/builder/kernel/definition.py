@@ -23,7 +23,7 @@ from nvbackend.builder.kernel.annotations import (
 )
 from nvbackend.builder.kernel.by_name import ByName
 from nvbackend.builder.kernel.check import Check, sizes_of
-from nvbackend.builder.kernel.garbage import rarely_collected
+from nvbackend.builder.kernel.garbage import RarelyCollected
 from nvbackend.builder.kernel.not_called import not_called
 from nvbackend.builder.kernel.python_function import check_function, first_line, last_line, misused
 from nvbackend.builder.scopes import rules
@@ -149,7 +149,7 @@ class KernelDefinition(ByName, NotLoaded):
         `debug`: `check` is that of `KernelBuilder.finish` (kernel.check), and `debug=False` leaves out `k.print`,
         `k.assert_`, `k.trap`, `k.breakpoint` and `k.clock`.
         """
-        with rarely_collected():
+        with RarelyCollected():
             return self._build(target, self._together(constants, more), check, debug=debug)
 
     def _build(
@@ -370,9 +370,11 @@ class KernelDefinition(ByName, NotLoaded):
             from nvbackend.builder.kernel.kernel import completed
 
             with Ahead(options) as ahead:
-                return ahead.compiled(self._build(target, constants, check, debug=debug, ahead=ahead), completed)
+                built = self._build(target, constants, check, debug=debug, ahead=ahead)
+                collector.built()
+                return ahead.compiled(built, completed)
 
-        with rarely_collected():
+        with RarelyCollected() as collector:
             if self.rules:  # what their analyses read is not known
                 return compile_()
             return self._before.get(self._function, facts, options, compile_, request, inputs)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 ALLOCATIONS = 300_000
 """How many more objects than before make Python look for cycles inside a build; by itself it does so after 700."""
@@ -14,24 +13,40 @@ ALLOCATIONS = 300_000
 _BUILDER = "nvbackend.builder.kernel.kernel"
 
 
-@contextmanager
-def rarely_collected() -> Iterator[None]:
+class RarelyCollected:
     """Inside, Python looks for cycles less often: each look takes time for all objects, and finds none of a build's.
 
     The thresholds of before come back. Where they are as high already, as in a build inside a build or beside one in
     another thread, or where the program has turned the collector off, nothing changes. What the first build of a
     process imports lives as long as the process, and counts as old: Python would walk all of it as the block ends.
     """
-    first, *others = gc.get_threshold()
-    if not 0 < first < ALLOCATIONS:
-        yield
-        return
-    imports = _BUILDER not in sys.modules
-    gc.set_threshold(ALLOCATIONS, *others)
-    try:
-        yield
-    finally:
-        if imports and not gc.get_freeze_count():  # what a program has frozen itself stays frozen
+
+    def __init__(self) -> None:
+        self._before: tuple[int, int, int] | None = None
+        """The thresholds that come back."""
+        self._imports = False
+
+    def __enter__(self) -> RarelyCollected:
+        first, *others = before = gc.get_threshold()
+        if 0 < first < ALLOCATIONS:
+            self._before, self._imports = before, _BUILDER not in sys.modules
+            gc.set_threshold(ALLOCATIONS, *others)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._imports and not gc.get_freeze_count():  # what a program has frozen itself stays frozen
             gc.freeze()
             gc.unfreeze()
-        gc.set_threshold(first, *others)
+        self._end()
+
+    def built(self) -> None:
+        """Python may look now, while LLVM compiles what was built: as at the end, but for what the build imported."""
+        if not self._imports:
+            self._end()
+
+    def _end(self) -> None:
+        if self._before is not None:
+            gc.set_threshold(*self._before)
+            self._before = None

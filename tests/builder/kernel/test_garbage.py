@@ -6,12 +6,14 @@ import gc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
+from typing import Any
 
 import pytest
 
 import nvbackend as nvb
 from nvbackend import f32
-from nvbackend.builder.kernel.garbage import rarely_collected
+from nvbackend.builder.kernel.ahead import Ahead
+from nvbackend.builder.kernel.garbage import RarelyCollected
 from tests.support.process import python_output
 
 OFTEN = (500, 9, 8)
@@ -49,6 +51,20 @@ def test_a_build_collects_less_often_and_ends_as_it_began() -> None:
     assert all(first > 100 * OFTEN[0] and tuple(rest) == OFTEN[1:] for first, *rest in inside)
 
 
+def test_python_may_collect_while_llvm_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    noting.build()  # what the first one imports is not walked
+    compiled = Ahead.compiled
+
+    def watched(*given: Any) -> Any:
+        inside.append(gc.get_threshold())
+        return compiled(*given)
+
+    monkeypatch.setattr(Ahead, "compiled", watched)
+    noting.compile(assemble=False, cache=nvb.Cache.disabled())
+    assert inside[-1] == OFTEN
+    assert inside[-2] != OFTEN
+
+
 @pytest.mark.parametrize("chosen", [(0, 9, 8), (10**6, 9, 8)], ids=["off", "rare"])
 def test_what_a_program_chose_itself_stays(chosen: tuple[int, int, int]) -> None:
     gc.set_threshold(*chosen)
@@ -62,14 +78,14 @@ def test_builds_in_threads_leave_the_thresholds_of_before() -> None:
     first_in, both_in, first_out = Barrier(2), Barrier(2), Barrier(2)
 
     def first() -> None:
-        with rarely_collected():
+        with RarelyCollected():
             first_in.wait()
             both_in.wait()
         first_out.wait()
 
     def second() -> None:
         first_in.wait()
-        with rarely_collected():
+        with RarelyCollected():
             both_in.wait()
             first_out.wait()
 
@@ -91,6 +107,7 @@ seen = []
 {before}
 gc.callbacks.append(lambda phase, info: seen.append(phase))
 definition.build()
+a_few = [[] for _ in range(200)]  # Python looks when something is made
 print(seen.count("start"), gc.get_freeze_count())
 """
 
