@@ -28,9 +28,10 @@ HEADER = """\
 
 <!-- Made by `pytest tests/mutations --update-golden`. -->
 
-Mistakes, each made alone in kernels that are right: the samples, and three small ones of single operations
+Each row is one mistake, made alone in correct kernels: the samples, and three small kernels of single operations
 (`tests/support/protocol_kernels.py`). A cell holds the rules that find the mistake before the kernel runs
-([rules.md](rules.md)), `-` where the kernel has nothing of what is changed, and in parentheses why nothing is said.
+([rules.md](rules.md)). `-` means that the kernel has nothing that the mistake changes; words in parentheses say why
+nothing is reported.
 """
 ABSENT, PENDING = "-", "(pending)"
 Cell = Callable[[str, type[Mutation]], str]
