@@ -320,6 +320,12 @@ class _Block(AbstractContextManager[Any]):
             cut(raised)
             raise
 
+    def __repr__(self) -> str:
+        return repr(self._inside)
+
+    def __getattr__(self, name: str) -> Any:
+        return self._asked(lambda inside: getattr(inside, name))
+
     def __iter__(self) -> Iterator[Any]:
         return self._asked(iter)
 

@@ -185,7 +185,7 @@ class KernelDefinition(ByName, NotLoaded):
         self._check_constants(values)
         try:
             self._run(k, values)
-        except (TypeError, LookupError) as error:
+        except (TypeError, LookupError, RecursionError) as error:
             if (fault := misused(error)) is None:
                 raise
             raise DiagnosticError([fault]) from None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
-from nvbackend.builder.scopes import rules
+from nvbackend.builder.scopes import function_rules, rules
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.diagnostics.classes.late_pattern import late_pattern
-from nvbackend.diagnostics.location import error_location
+from nvbackend.diagnostics.location import error_location, is_plumbing
 
 _OF_THE_KERNEL = late_pattern(r"\b(Value|Variable|Address|Accumulator|SharedTile|Tensor|RegisterTensor)\b")
 """The names in Python's messages for objects of a kernel that it cannot use."""
@@ -24,11 +25,17 @@ _IN_A_TABLE = (
     "kernel also writes in k.shared, and choose between two values by k.select"
 )
 _INSTEAD = {
+    "'Accumulator' object does not support item": "set all registers: acc.set([...]), or acc.fill(0.0)",
+    "operand type(s) for @": "multiply tiles of matrices by k.tiled_mma, and numbers by *",
+    "len()": "give the length as a parameter of its own, or as a constant of the build",
+    "supported between instances of 'Address'": "compare the numbers of addresses: a.bytes < b.bytes",
+    "not iterable": "use `with k.range(n) as i:` and index memory by i",
+    "'Address'": "compute with an element, address[index]; another place is address + index",
+    **dict.fromkeys(("'SharedTile'", "'Tensor'"), "compute with an element: tile.at(row, column)[0]"),
     **dict.fromkeys(("'Accumulator'", "'RegisterTensor'"), "compute with its elements: acc.elements() * 2.0"),
     "pow()": "multiply, x * x; for other powers of f32 use k.math.pow(x, y)",
     "abs()": "use k.math.abs(x)",
     "__round__": "use k.math.rint(x); .to(type) rounds towards zero",
-    "len()": "give the length as a parameter of its own, or as a constant of the build",
     "cannot unpack": "name each counter: `with k.range(m) as i, k.range(n) as j:`",
     "int()": "use .to(nvb.i32), which rounds towards zero",
     "float()": "use .to(nvb.f32)",
@@ -36,9 +43,10 @@ _INSTEAD = {
     "indices must be integers": _IN_A_TABLE,
     "interpreted as an integer": "use `with k.range(n) as i:` for range(n); a size or a Python index must be a number "
     "that is known when the kernel is built",
-    "not iterable": "use `with k.range(n) as i:` and index memory by i",
 }
 """What to write instead of what Python cannot do with a value, by a part of its message."""
+_DEEP = 50
+"""Calls of one function inside one another, of which a RecursionError tells."""
 _OTHERWISE = (
     "use `with k.range(n) as i:` for range(n), `.to(type)` for int() and float(), k.math.sqrt and the like "
     "for math and NumPy, an array in memory for a list"
@@ -49,10 +57,12 @@ def _advice(error: str) -> str:
     return next((advice for part, advice in _INSTEAD.items() if part in error), _OTHERWISE)
 
 
-def misused(error: TypeError | LookupError) -> Diagnostic | None:
+def misused(error: TypeError | LookupError | RecursionError) -> Diagnostic | None:
     """The diagnostic for what Python says of a value that it cannot use; None where the error is another one."""
     from nvbackend.builder.kernel.indexed_by_value import problem_of  # it loads the builder, which an error has loaded
 
+    if isinstance(error, RecursionError):
+        return _recursion(error)
     if (place := error_location(error)) is None:
         return None
     if (problem := problem_of(error)) is not None:
@@ -62,6 +72,22 @@ def misused(error: TypeError | LookupError) -> Diagnostic | None:
     if _AS_AN_ARRAY.search(str(error)):
         return rules.TYPE_MISMATCH.diagnose(at=place, problem=_NO_ARRAY, advice=_DECLARE_MEMORY)
     return rules.NO_NUMBER.diagnose(at=place, error=error, advice=_advice(str(error)))
+
+
+def _recursion(error: RecursionError) -> Diagnostic | None:
+    """function.recursion for a helper that only Python's limit stops: a block of the kernel does not end its calls."""
+    places: dict[CodeType, list[Location]] = {}
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not is_plumbing(trace.tb_frame):
+            places.setdefault(code, []).append(Location(code.co_filename, trace.tb_lineno, code.co_name))
+        trace = trace.tb_next
+    for code, lines in places.items():
+        if len(lines) >= _DEEP:
+            cycle = f"{code.co_name} -> {code.co_name} -> ..., until Python's limit of recursion"
+            return function_rules.RECURSION.diagnose(at=lines[0], function=code.co_name, cycle=cycle)
+    return None
 
 
 def first_line(function: Callable[..., Any]) -> Location:

@@ -21,7 +21,7 @@ from nvbackend.builder.scopes.python_exits import python_exit
 from nvbackend.builder.scopes.rebound import Holding, holdings, rebound
 from nvbackend.builder.scopes.registers import Operation
 from nvbackend.builder.thread_tables.tables import ThreadSet
-from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, caller_location
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, MissingAttribute, caller_location
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.diagnostics.location import CallerChain, caller_frame
 from nvbackend.isel.machine.function import MachineBlock
@@ -392,6 +392,18 @@ class _Block(AbstractContextManager[Yielded]):
         else:
             advice = f"make the loop one of the kernel, `with k.range(...) as i:`, and use k.{keyword}_if(condition)"
         return rules.LEFT.diagnose(at=place, statement=keyword, block=region.describe(), advice=advice)
+
+    def __repr__(self) -> str:
+        return f"{self._call}(...)"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raises control.with: what the block gives is there inside of it."""
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        advice = f"write `with {self._call}(...) as opened:`, and use opened.{name} inside"
+        raise MissingAttribute(
+            [rules.NO_WITH.diagnose(call=self._call, problem=f"itself has no .{name}", advice=advice)]
+        )
 
     def __iter__(self) -> NoReturn:
         rules.NO_WITH.fail(

@@ -6,6 +6,7 @@ An index is extended to the width of an address first, so that the product does 
 from __future__ import annotations
 
 import inspect
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from llvmlite import ir
@@ -332,16 +333,16 @@ def _instead(operand: object) -> str:
     """The fix: what to pass instead of an object that is not a value."""
     if isinstance(operand, ir.Value):
         return "pass the value itself, not its .ir; what k.llvm has made comes in by k.value(register, element)"
-    if isinstance(operand, Uncalled):
-        return operand.advice
+    if isinstance(operand, (Uncalled, AbstractContextManager)):
+        opened = f"open it: `with {operand!r} as i:`, and use i inside"
+        return operand.advice if isinstance(operand, Uncalled) else opened
     if inspect.ismethod(operand):
         return f"call it: {operand.__name__}(...)"
     if isinstance(operand, str) and "evict" in operand:
         return f'pass the policy that it names: k.cache.policy("L2::{operand.rpartition(":")[2]}")'
     if isinstance(operand, slice):
-        count = "count"
-        if isinstance(operand.start or 0, int) and isinstance(operand.stop, int):
-            count = str(operand.stop - (operand.start or 0))
+        is_known = isinstance(operand.start or 0, int) and isinstance(operand.stop, int)
+        count = operand.stop - (operand.start or 0) if is_known else "count"
         start = (
             "" if operand.start in (None, 0) else f" + {operand.start if isinstance(operand.start, int) else 'start'}"
         )

@@ -18,6 +18,11 @@ def _accumulator(k: nvb.KernelBuilder, *, scaled: bool = False) -> Any:
     return acc.elements() * 2.0 if scaled else acc
 
 
+def _endless(k: nvb.KernelBuilder, n: Any) -> None:
+    with k.if_(n > 0):
+        _endless(k, n - 1)
+
+
 INSIDE = [
     (lambda k, x, n: x.shape[0], "value.attribute", "an address of f32 has no .shape", "as parameters"),
     (lambda k, x, n: x[0].atomic("add", 1.0), "value.attribute", "has no .atomic", "(pointer + index).atomic(...)"),
@@ -47,6 +52,7 @@ INSIDE = [
     (lambda k, x, n: k.elif_(n < 3), "call.unknown", "k.elif_", "k.else_"),
     (lambda k, x, n: n[0], "value.type", "indexed like memory", 'k.packed.unpack("f16x2", x)'),
     (lambda k, x, n: _accumulator(k) * 2.0, "value.number", "'RegisterTensor' and 'float'", "acc.elements() * 2.0"),
+    (lambda k, x, n: _endless(k, n), "function.recursion", "_endless -> _endless -> ..., until Python's", "as a loop"),
     (lambda k, x, n: k.while_(n < 3), "call.unknown", "k.while_", "k.loop with k.break_if"),
 ]
 

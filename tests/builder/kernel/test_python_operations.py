@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend.builder.kernel.python_function import _INSTEAD, _OTHERWISE
+from nvbackend.layout import Layout
+
+TILE = nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, nvb.f32, 8, 32)
 
 
 def _unpacked(k: Any, x: Any) -> None:
@@ -32,6 +36,15 @@ OPERATIONS: dict[str, tuple[str, Callable[[Any, Any], object]]] = {
     "place in a list": ("indices must be integers", lambda k, x: [1, 2][x[0]]),
     "Python's range": ("interpreted as an integer", lambda k, x: range(x[0])),
     "elements": ("not iterable", lambda k, x: list(x[0])),
+    "element of an accumulator": (
+        "'Accumulator' object does not support item",
+        lambda k, x: operator.setitem(k.wgmma.accumulator(16), 0, 1.0),
+    ),
+    "matrix product": ("operand type(s) for @", lambda k, x: x[0] @ x[1]),
+    "order of addresses": ("supported between instances of 'Address'", lambda k, x: x < x + 1),
+    "product of an address": ("'Address'", lambda k, x: x * 2),
+    "product of a tensor": ("'Tensor'", lambda k, x: k.tensor(x, Layout((4, 4))) * 2),
+    "element of a tile": ("'SharedTile'", lambda k, x: k.shared_tile(TILE)[0, 0]),
     "call": ("", lambda k, x: x[0]()),
 }
 

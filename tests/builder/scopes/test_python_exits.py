@@ -285,6 +285,33 @@ def test_a_block_is_no_sequence_and_no_condition(function: Callable[..., None], 
     assert diagnostic.location.function == function.__name__
 
 
+def named_by_python(k, out, n):
+    ring = k.pipeline(2, consumers=1, row=(nvb.f32, 32))
+    stage = ring.fill()
+    stage.row[0] = 1.0
+
+
+def counter_of_python(k, out, n):
+    i = k.range(n)
+    out[i] = 1
+
+
+@pytest.mark.parametrize(
+    ("function", "rule", "fix"),
+    [
+        (named_by_python, "control.with", "write `with ring.fill(...) as opened:`, and use opened.row inside"),
+        (counter_of_python, "value.kind", "open it: `with k.range(...) as i:`, and use i inside"),
+    ],
+)
+def test_a_block_is_not_what_it_gives(function: Callable[..., None], rule: str, fix: str) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        built(function)
+    (diagnostic,) = caught.value.diagnostics
+    assert (diagnostic.rule_id, diagnostic.fix) == (rule, fix)
+    assert diagnostic.location is not None and diagnostic.location.function == function.__name__
+    assert not hasattr(nvb.KernelBuilder("k", "sm_90a", threads=32).if_(1), "row")
+
+
 @pytest.mark.parametrize("ask", [bool, iter, list])
 def test_a_question_of_python_is_refused_where_it_is_asked(ask: Callable[..., object]) -> None:
     """A kernel that catches the refusal sees one frame of the package, which raises it."""
