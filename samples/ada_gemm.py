@@ -1,7 +1,7 @@
-"""C = A @ B^T in fp8 on Ada: the Ampere GEMM, of which mma.sync multiplies twice the columns in as many bytes.
+"""C = A @ B^T in fp8 on Ada: the Ampere GEMM, where mma.sync multiplies twice as many columns in the same bytes.
 
-Run it as it is: it builds and verifies the kernel, prints what was built, and where there is a GPU multiplies random
-matrices and compares them with NumPy.
+Run it as it is: it builds and verifies the kernel, prints what was built, multiplies random matrices (without such a
+GPU in the simulator), and compares the result with NumPy.
 """
 
 from __future__ import annotations

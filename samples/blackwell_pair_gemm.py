@@ -1,8 +1,8 @@
 """C = A @ B^T in f16 by pairs of CTAs on Blackwell: each loads half of A and of B, the first one multiplies for both.
 
-The pair's tile is 256 x 256, of which each CTA has 128 rows in its tensor memory. B lies half in one CTA and half in
-the other, so each byte of it is loaded once a pair. Run it as it is: it builds and verifies the kernel, prints what was
-built, multiplies random matrices (without such a GPU in the simulator), and compares them with NumPy.
+The tile of a pair is 256 x 256; each CTA has 128 rows of it in its tensor memory. Each CTA has half of B in shared
+memory, so a pair loads each byte of B once. Run it as it is: it builds and verifies the kernel, prints what was built,
+multiplies random matrices (without such a GPU in the simulator), and compares the result with NumPy.
 """
 
 from __future__ import annotations

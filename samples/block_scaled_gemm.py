@@ -1,8 +1,8 @@
-"""C = A @ B^T on Hopper from e4m3 with a scale for each block: 1 x 128 elements of A, 128 x 128 of B share a factor.
+"""C = A @ B^T on Hopper from e4m3 with block scales: 1 x 128 elements of A, or 128 x 128 of B, share a factor.
 
-The tensor core has no place for such scales, and it sums e4m3 products in fewer bits than f32 has. So each step of 128
-columns is a product of its own, and the warpgroup adds it, scaled, to sums in f32. While one warpgroup scales, the
-others multiply. The scales come through the ring too: loaded by the warpgroups they would be waited for.
+The instruction cannot apply such scales, and it adds e4m3 products with fewer bits than f32 has. So each step of 128
+columns is a separate product, which the warpgroup scales and adds to sums in f32. While one warpgroup scales, the
+others multiply. The scales come through the ring, too: if the warpgroups loaded them, they would have to wait.
 
 Run it as it is: it multiplies random matrices (on a machine without a GPU in the simulator) and compares with NumPy.
 """

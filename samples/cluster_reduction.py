@@ -1,7 +1,7 @@
-"""Rows divided by their length, on Hopper: a cluster holds a row that is too long for a CTA, and reads it once.
+"""Rows divided by their length, on Hopper: a cluster holds a row that is too long for one CTA, and reads it once.
 
-Each CTA sums the squares of its part of the row, and writes the sum into the shared memory of all CTAs of the cluster.
-`k.cluster.reduce` is this in one call. Run it as it is.
+Each CTA sums the squares of its part of the row, and writes its sum to the shared memory of all CTAs of the cluster.
+`k.cluster.reduce` does this in one call. Run it as it is.
 """
 
 from __future__ import annotations

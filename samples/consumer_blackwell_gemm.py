@@ -1,7 +1,7 @@
-"""C = A @ B^T on GeForce Blackwell, in fp8 scaled by blocks: each 32 elements along K have a factor, a power of two.
+"""C = A @ B^T on GeForce Blackwell, in block-scaled fp8: each 32 elements along K share a factor, a power of two.
 
-Run it as it is: it builds and verifies the kernel, prints what was built, and where there is such a GPU multiplies
-random matrices and compares them with NumPy.
+Run it as it is: it builds and verifies the kernel, prints what was built, multiplies random matrices (without such a
+GPU in the simulator), and compares the result with NumPy.
 """
 
 from __future__ import annotations

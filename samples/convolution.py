@@ -1,9 +1,9 @@
-"""A convolution on Hopper as a matrix product that is never laid out: TMA in im2col mode gathers the pixels.
+"""A convolution on Hopper as a matrix product whose A never exists in memory: TMA in im2col mode gathers the pixels.
 
 Pixel (p, q) of Y is the sum over the filter's taps (r, s) of F[:, r, s, :] @ X[stride p + r - padding, stride q + s -
-padding, :]. A row of the product is a pixel of Y, a column a filter, and the depth runs over taps and channels. In a
-step the copy walks over 128 pixels, from row to row and from image to image, moved by the tap; outside of an image it
-reads zeros.
+padding, :]. A row of the product is a pixel of Y, a column is a filter, and K runs over taps and channels. In each
+step the copy walks over 128 pixels, from row to row and from image to image, shifted by the tap; outside of an image
+it reads zeros.
 
 Run it as it is: it convolves random images (on a machine without a GPU in the simulator) and compares with NumPy.
 """

@@ -1,8 +1,8 @@
-"""C = A @ B^T in f16 on Hopper by CTAs that ask for their tiles: a counter in memory hands them out.
+"""C = A @ B^T in f16 on Hopper by persistent CTAs, which take tiles from a counter in memory.
 
-Where tiles are walked in fixed turns, a CTA that is slow or starts late keeps its share. Here the producer takes the
-number of the next tile from the counter while it loads this one, and hands it to the consumers through a mailbox in
-shared memory. The first tile is the CTA's own number, and who takes the last one sets the counter back to 0.
+If tiles are dealt in a fixed order, a CTA that is slow or starts late keeps its share. Here the producer takes the
+number of the next tile from the counter while it loads the present one, and passes it to the consumers in shared
+memory. The first tile is the CTA's own number, and the CTA that takes the last one sets the counter back to 0.
 
 Run it as it is: it multiplies random matrices (on a machine without a GPU in the simulator) and compares with NumPy.
 """

@@ -1,8 +1,8 @@
 """O = softmax(Q K^T) V on Hopper, flash attention forward: the scores of a block of keys never leave registers.
 
-One thread loads, two warpgroups of 64 queries multiply. While a warpgroup takes the softmax of the next scores, the
-weights of the last ones are multiplied with V, and the other warpgroup multiplies in turns with it. The type, the
-head's dimension, causality, and how many heads of Q share one of K and V are constants of the build. Run it as it is.
+One thread loads, and two warpgroups of 64 queries multiply in turns. While a warpgroup computes the softmax of its next
+scores, the tensor core multiplies its last weights with V, and multiplies for the other warpgroup. Constants of the
+build are the type, the head's dimension, causality, and how many heads of Q share one of K and V. Run it as it is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """C = A @ B[g]^T in f16 on Hopper for groups of rows of A: the experts of a mixture, one launch for all of them.
 
-Group g has rows starts[g] to starts[g + 1] of A and C, any number of them, and its own B. The tiles of all groups are
-one sequence, and a CTA takes every so many'th of it, so that a small group costs no launch and leaves no CTA idle.
+Group g has the rows starts[g] to starts[g + 1] of A and C, any number of them, and its own B. The tiles of all groups
+form one sequence, from which the CTAs take tiles in turn. So a small group costs no launch, and leaves no CTA idle.
 
 Run it as it is: it multiplies random groups (on a machine without a GPU in the simulator) and compares with NumPy.
 """

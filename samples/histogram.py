@@ -1,4 +1,4 @@
-"""How often each byte occurs: every warp counts in shared memory of its own, the CTA adds that up in global memory.
+"""How often each byte occurs: every warp counts in its own shared memory, and the CTA adds the counts to global memory.
 
 Run it as it is: it builds and verifies the kernel, prints what was built, counts random bytes (without a GPU in the
 simulator), and compares with NumPy.

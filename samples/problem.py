@@ -1,4 +1,4 @@
-"""A kernel's inputs, and what NumPy computes of them: what the program of a sample runs, and its tests too."""
+"""A kernel's inputs, and the result by NumPy: what the program of a sample runs, and its tests, too."""
 
 from __future__ import annotations
 

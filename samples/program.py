@@ -1,6 +1,6 @@
 """What the program of every sample does: build, print what was built, multiply, compare with NumPy.
 
-It multiplies on the GPU; without one that runs the kernel, or with `--simulate`, in the simulator.
+It multiplies on the GPU; without a GPU that can run the kernel, or with `--simulate`, it multiplies in the simulator.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Softmax, layer norm and RMS norm of the rows of a matrix: a CTA reads its row once, and keeps it in registers.
 
 Run it as it is: it builds and verifies a kernel, prints what was built, runs it on random rows (on a machine without a
-GPU in the simulator), and compares them with NumPy.
+GPU in the simulator), and compares the result with NumPy.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""C = A @ B^T in f16 on Hopper, where all CTAs multiply the same number of steps: split-K and stream-K.
+"""C = A @ B^T in f16 on Hopper, where all CTAs execute the same number of steps: split-K and stream-K.
 
-The steps of all tiles, one tile after another, are cut into equal shares, so a share begins and ends within a tile. The
-CTA with the last steps of a tile adds the sums that others have left in global memory, and stores the tile. With whole
-shares for each tile this is split-K. Run it as it is.
+The steps of all tiles, one tile after another, are divided into equal shares, so a share may begin and end within a
+tile. The CTA with the last steps of a tile adds the sums that the others have left in global memory, and stores the
+tile. If each tile is a whole number of shares, this is split-K. Run it as it is.
 """
 
 from __future__ import annotations

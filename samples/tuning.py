@@ -1,7 +1,7 @@
-"""What `--tune` does: measures every kernel that a sample chooses from, and says how far off its choice is.
+"""What `--tune` does: measures every kernel that a sample chooses from, and says how wrong its choice is.
 
-Launches are those of `nvb.tune`: over so many sets of operands that none is in L2, from a CUDA graph. What is measured
-is on disk afterwards.
+Launches are those of `nvb.tune`: from a CUDA graph, over so many sets of operands that none is in L2. The measurements
+are kept on disk.
 """
 
 from __future__ import annotations

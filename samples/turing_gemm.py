@@ -1,7 +1,7 @@
-"""C = A @ B^T in f16 on Turing: tiles through shared memory with padded rows, multiplied by WMMA.
+"""C = A @ B^T in f16 on Turing: tiles in shared memory with padded rows, multiplied by WMMA.
 
-Run it as it is: it builds and verifies the kernel, prints what was built, and where there is a GPU multiplies random
-matrices and compares them with NumPy.
+Run it as it is: it builds and verifies the kernel, prints what was built, multiplies random matrices (without such a
+GPU in the simulator), and compares the result with NumPy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many sets of operands are taken in turns, so that no launch finds its own in L2."""
+"""How many sets of operands the launches use in turns, so that no launch finds its own in L2."""
 
 BEYOND_L2 = 160_000_000
 """Bytes of all operands together."""

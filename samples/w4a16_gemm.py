@@ -1,9 +1,9 @@
 """Y = X @ W^T on Hopper, X in f16 and W of 4 bits with a factor for each 128 along K: few rows of X, as in decoding.
 
-W is multiplied as A from registers: a thread unpacks its own elements, which `pack` has put side by side, while the
-tensor core multiplies those of the step before. X comes by TMA as B, so the sums are those of Y^T. The CTAs of a
-cluster take turns along K, which gives every multiprocessor a part of W to read, and each of them adds a part of the
-sums: the others send theirs to its shared memory by stores that complete on its mbarrier. Run it as it is.
+W is the operand A, from registers: a thread unpacks its own elements, which `pack` has put next to each other, while
+the tensor core multiplies those of the previous step. X is B, loaded by TMA, so the sums are those of Y^T. The CTAs of
+a cluster take the steps along K in turn, so that every multiprocessor has a part of W to read. Each CTA adds a part of
+the sums: the others store theirs to its shared memory, and these stores complete on its mbarrier. Run it as it is.
 """
 
 from __future__ import annotations

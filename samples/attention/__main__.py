@@ -1,7 +1,7 @@
 """O = softmax(Q K^T) V on Hopper: `python -m samples.attention [FORM] HEADS ROWS`.
 
-Random Q, K and V, on a machine without a GPU in the simulator, compared with NumPy. A form names what the build knows.
-With `--tune` it measures every kernel that could be chosen.
+It takes random Q, K and V, and compares with NumPy; without a GPU it runs in the simulator. A form names the constants
+of the build. With `--tune` it measures every kernel that could be chosen.
 """
 
 from __future__ import annotations

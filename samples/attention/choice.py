@@ -1,4 +1,4 @@
-"""Which constants of the build suit a head's dimension and how long its rows are: those that measured fastest."""
+"""Which constants of the build to use for a head's dimension and length of rows: the ones that were fastest."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""O = softmax(Q K^T) V on Hopper by CTAs that ask for their tiles of queries: a counter in memory hands them out.
+"""O = softmax(Q K^T) V on Hopper by persistent CTAs, which take tiles of queries from a counter in memory.
 
-Causal tiles, where a query sees the keys up to its own, take unequal times: those with the most keys come first, among
-the heads whose keys fit into L2. The last weights of a tile are multiplied with V beside the first scores of the next
-one. The type, the head's dimension, causality, and how many heads of Q share one of K and V are constants of the build,
-and so is what `choose` gives.
+In causal attention a query sees the keys up to its own, so tiles take unequal times: those with the most keys come
+first, among the heads whose keys fit into L2. The last weights of a tile are multiplied with V while the first scores
+of the next tile are multiplied. The type, the head's dimension, causality, and how many heads of Q share a head of K
+and V are constants of the build, and so is what `choose` returns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The softmax of scores that come block by block: weights are powers of two, relative to a score of their row."""
+"""The softmax of scores that come block by block: weights are powers of two, relative to one score of their row."""
 
 from __future__ import annotations
 

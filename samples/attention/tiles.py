@@ -1,4 +1,4 @@
-"""Which tile of queries a CTA has next, by a counter in memory, and the ring that the queries lie in."""
+"""Which tile of queries a CTA takes next, by a counter in memory, and the ring that holds the queries."""
 
 from __future__ import annotations
 

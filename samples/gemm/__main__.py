@@ -2,7 +2,7 @@
 
 It prints the choice and what was built, multiplies random matrices (on a machine without a GPU in the simulator), and
 compares with NumPy. A form names the types; sums are in f32 or s32. K and N are multiples of 16. With `--tune` it
-measures every kernel that the model ranks, and says how far the model was off.
+measures every kernel that the model ranks, and says how wrong the model was.
 """
 
 from __future__ import annotations

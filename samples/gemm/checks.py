@@ -1,4 +1,4 @@
-"""What the numbers of a choice may be: each is refused by name, before a kernel is built of it."""
+"""Which numbers a choice may have: every other one is refused by name, before a kernel is built."""
 
 from __future__ import annotations
 

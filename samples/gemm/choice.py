@@ -1,4 +1,4 @@
-"""Which kernel multiplies a shape: every tile that could, and of them the one that takes least time by the model."""
+"""Which kernel multiplies a shape: of all tiles that can, the one that takes the least time by the model."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a launch takes, from waves, steps and bytes, without running anything: see `microseconds`.
+"""How long a launch takes, computed from waves, steps and bytes without running anything: see `microseconds`.
 
-A launch takes as long as the memory needs for its bytes, or as the busiest multiprocessor for its tiles, and a little
-more to begin and to end. The rates are those of an H200, measured over candidates of forty shapes of up to 16384 rows
-of A, and of forty with few of them.
+A launch takes as long as the memory needs for its bytes, or as the busiest multiprocessor needs for its tiles, and a
+little more at its start and end. The rates are those of an H200, fitted to measurements of the candidates of forty
+shapes with up to 16384 rows of A, and of forty shapes with few rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""For few rows of A: C^T = B @ A^T, so that B, which is most of the bytes, has the rows of the tensor core.
+"""For few rows of A: C^T = B @ A^T, so that B, which has most of the bytes, is the left operand of the tensor core.
 
-Where there are few tiles, a cluster splits the depth: each of its CTAs multiplies a part of it, and they add their sums
-through distributed shared memory. So there are CTAs enough to read B at the speed of the memory.
+If there are few tiles, the CTAs of a cluster split K: each multiplies a part of it, and they add their sums through
+distributed shared memory. So there are enough CTAs to read B at the speed of the memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""For large results: CTAs stay, and walk over tiles of C; a cluster shares each tile of B.
+"""For large results: persistent CTAs walk over tiles of C, and a cluster shares each tile of B.
 
 The types of operands and result, the tile, and whether there is a batch of matrices are constants of the build.
 """

@@ -1,4 +1,4 @@
-"""What is computed of a product's elements, while they are in registers: the same for every target."""
+"""What is computed from a product's elements, while they are in registers: the same for every target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program as a kernel, which takes the tensors in their order, then the output and the extents of the axes."""
+"""A program as a kernel, whose parameters are the tensors in order, then the output and the extents of the axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A way to multiply for each generation: how A and B come, and which instruction multiplies them."""
+"""How each generation multiplies: how A and B are loaded, and which instruction multiplies them."""
 
 from __future__ import annotations
 
