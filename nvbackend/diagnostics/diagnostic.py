@@ -5,13 +5,15 @@ from __future__ import annotations
 import enum
 import pickle
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
+from string import Formatter
 from typing import Any, NoReturn
 
 from nvbackend.diagnostics.classes.brief import cut
 from nvbackend.diagnostics.classes.dataclass import dataclass
-from nvbackend.diagnostics.location import Location, caller_location
+from nvbackend.diagnostics.location import Location, caller_location, is_plumbing
 
 _MOST_CALLERS = 8
 """How many calls are shown for one place."""
@@ -69,16 +71,19 @@ class Rule:
         notes: tuple[tuple[str, Location | None], ...] = (),
         **values: object,
     ) -> Diagnostic:
-        """The diagnostic of this rule with `values` filled in, at `at` or else at the caller's line."""
+        """The diagnostic of this rule with `values` filled in, at `at` or else at the caller's line.
+
+        Each of `notes` is a text and the place that it is about. Raises rule.form for others, for what is not a place,
+        and where the texts need a value that is not given.
+        """
+        _check_places(self, at, notes)
         location = at if at is not None else caller_location()
-        return Diagnostic(
-            rule=self,
-            message=_filled(self.message, values),
-            location=location,
-            fix=_filled(self.fix, values),
-            values=values,
-            notes=notes,
-        )
+        try:
+            message, fix = _filled(self.message, values), _filled(self.fix, values)
+        except LookupError:
+            _check_values(self, values)
+            raise
+        return Diagnostic(rule=self, message=message, location=location, fix=fix, values=values, notes=tuple(notes))
 
     def fail(
         self,
@@ -98,6 +103,31 @@ FORM = Rule(
     why="A rule that is not asked, or that shares its id, would say nothing or be taken for another one.",
     reference="docs/guide.md, Rules of your own",
 )
+
+
+def _check_places(rule: Rule, at: object, notes: Any) -> None:
+    if at is not None and not is_of(at, Location):
+        advice = "pass nvb.user_line(), or nvb.Location(file, line, function)"
+        FORM.fail(problem=f"rule {rule.id} is reported at {printed(at)}, which is not a place", advice=advice)
+    for note in notes if is_of(notes, (tuple, list)) else (notes,):
+        is_pair = is_of(note, (tuple, list)) and len(note) == 2
+        if not (is_pair and is_of(note[0], str) and (note[1] is None or is_of(note[1], Location))):
+            problem = f"rule {rule.id} has the note {printed(note)}, which is not a text and a place"
+            FORM.fail(problem=problem, advice='pass pairs: notes=[("it begins here", nvb.Location(file, 3, "main"))]')
+
+
+def _check_values(rule: Rule, values: Mapping[str, object]) -> None:
+    """Raises rule.form where a user's call leaves out a value that the texts need; one of ours is a bug."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals is globals():
+        frame = frame.f_back
+    parts = [part for text in (rule.message, rule.fix) for part in Formatter().parse(text)]
+    fields = (name for _, name, _, _ in parts if name is not None)
+    missing = [name for name in dict.fromkeys(re.split(r"[.[]", field)[0] for field in fields) if name not in values]
+    if missing and not is_plumbing(frame):
+        needed = ", ".join(name or "{}" for name in missing)
+        advice = f"pass {', '.join(f'{name}=...' for name in missing)}" if all(missing) else "name the values: {name}"
+        FORM.fail(problem=f"the texts of rule {rule.id} need {needed}, and the call gives no such value", advice=advice)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import string
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -160,8 +161,28 @@ def test_values_are_never_taken_for_formats(text: str, number: int) -> None:
 
 
 def test_a_value_that_the_text_needs_is_demanded() -> None:
-    with pytest.raises(KeyError, match="step"):
-        STEP.diagnose(n=9, up=16)
+    with pytest.raises(DiagnosticError, match=r"rule\.form.*wgmma\.n-step need step, up, and the call") as raised:
+        STEP.diagnose(n=9)
+    assert raised.value.diagnostics[0].fix == "pass step=..., up=..."
+    ours: dict[str, object] = {"__name__": "nvbackend.made_up", "STEP": STEP}
+    with pytest.raises(KeyError, match="step"):  # a bug of the package keeps its traceback
+        exec("STEP.diagnose(n=9)", ours)
+
+
+@pytest.mark.parametrize(
+    ("places", "problem"),
+    [
+        ({"at": "gemm.dsl:4"}, "rule made-up.caution is reported at 'gemm.dsl:4', which is not a place"),
+        ({"notes": [("it begins", "gemm.dsl:4")]}, "has the note ('it begins', 'gemm.dsl:4'), which is not a text and"),
+        ({"notes": "it begins"}, "has the note 'it begins'"),
+        ({"notes": [(NOWHERE, "it begins")]}, "which is not a text and a place"),
+    ],
+)
+def test_a_place_is_a_location(places: dict[str, Any], problem: str) -> None:
+    with pytest.raises(DiagnosticError, match=r"rule\.form") as raised:
+        CAUTION.diagnose(what="this", **places)
+    assert problem in str(raised.value)
+    assert len(CAUTION.diagnose(what="this", at=NOWHERE, notes=(("a", NOWHERE), ("b", None))).notes) == 2
 
 
 def test_fail_raises_its_own_diagnostic_alone() -> None:
