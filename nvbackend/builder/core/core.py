@@ -364,6 +364,11 @@ class Core(Uncopied):
 
         Returns what replaces each shuffle of a warp index that a part of the warp reaches, as it may `everywhere`.
         """
+        self.link_blocks()
+        return self.link_threads(everywhere=everywhere)
+
+    def link_blocks(self) -> None:
+        """The first part of `link`: blocks and successors."""
         recorded = self.machine.blocks
         self.machine.blocks = {}
         for block in self.function.blocks:
@@ -377,6 +382,9 @@ class Core(Uncopied):
             returns = machine.instructions and machine.instructions[-1].semantics.exits
             if end is not None and not machine.successors and not returns:
                 machine.instructions.append(MachineInstr(RETURN))
+
+    def link_threads(self, *, everywhere: bool = False) -> dict[ir.Value, ir.Value]:
+        """The second part: over which threads branches are uniform. Without `indices` the IR stays as it is."""
         self._note_branches()
         self.tracking.maps.mark_stores(self.machine)
         replaced = unshare_parted(self.machine, self.indices, everywhere=everywhere)

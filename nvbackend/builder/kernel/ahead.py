@@ -41,6 +41,7 @@ class Ahead:
         self._steps: Generator[str, None, CompiledKernel] | None = None
         self._compiled: CompiledKernel | None = None
         self._thread: Thread | None = None
+        self._is_begun = False
         self._is_judged = Event()
         self._is_refused = False
 
@@ -61,6 +62,7 @@ class Ahead:
 
     def start(self, ir_text: str, signature: Signature, machine: MachineFunction) -> None:
         """Begin to compile to PTX, and then to assemble. What is to be dumped waits for the dry run."""
+        self._is_begun = True
         from nvbackend.codegen.llvm import OPTIMISE, PRINT
         from nvbackend.codegen.looking.asked import DUMP, asked
         from nvbackend.codegen.stages.compiling import compile_kernel, compiling
@@ -76,8 +78,10 @@ class Ahead:
                 thread.start()
                 self._thread = thread
 
-    def verified(self) -> None:
-        """Let it go on to what may end the process."""
+    def verified(self, ir_text: str, signature: Signature, machine: MachineFunction) -> None:
+        """Let it go on to what may end the process; it begins here, if it has not begun."""
+        if not self._is_begun:
+            self.start(ir_text, signature, machine)
         self._is_judged.set()
 
     def _go_on(self, steps: Generator[str, None, CompiledKernel]) -> str | None:

@@ -158,35 +158,37 @@ class KernelBuilder(Operations):
         if self.core.exit_kind is None:
             self.control.end(end)
         self.core.finished = True
-        self.core.link()
+        self.core.link_blocks()
+        if self.core.indices:
+            self.core.link_threads()
         text = self._early_text()
-        built = time.perf_counter()
+        written = time.perf_counter()
         if ahead is not None and text is not None:
             ahead.start(text, self.signature, self.machine)
         begun = time.perf_counter()
+        if not self.core.indices:
+            self.core.link_threads()
+        built = time.perf_counter()
         allowed = self.core.allowances
         of_calls = [*owner_faults(self), *self.core.peers.faults(), *self.groups.faults()]
         faults = [*self._warnings, *of_calls, *verify(self.machine, rules=self._rules)]
         warnings = raise_all(of_whole_calls(self.core, allowed.kept(faults)))
         verified = time.perf_counter()
-        is_late = text is None
         if text is None:
             with spliced(self.core.function, self.core.functions.calls):
                 text = kernel_text(self.module, self)
-        written = time.perf_counter()
+        judged = time.perf_counter()
         if ahead is not None:
-            if is_late:
-                ahead.start(text, self.signature, self.machine)
-            ahead.verified()
+            ahead.verified(text, self.signature, self.machine)
         unknown: tuple[str, ...] = ()
         if sizes is not None:
-            judged = dry_run(self.core, self.signature, sizes)
-            warnings += raise_all(allowed.kept(judged.found))
-            unknown = judged.unknown
+            seen = dry_run(self.core, self.signature, sizes)
+            warnings += raise_all(allowed.kept(seen.found))
+            unknown = seen.unknown
         warnings += tuple(allowed.unused())
         checked = time.perf_counter()
-        building = built - self._started + written - verified
-        timings = {"build": building, "verify": verified - begun, "check": checked - written}
+        building = written - self._started + built - begun + judged - verified
+        timings = {"build": building, "verify": verified - built, "check": checked - judged}
         suppressed = tuple(allowed.suppressed)
         announce(warnings, suppressed)
         return FinishedKernel(self.signature, self.target, self.machine, text, warnings, timings, suppressed, unknown)

@@ -203,6 +203,19 @@ def test_an_analysis_of_the_author_s_own_comes_first(stages: list[str]) -> None:
     assert (seen, stages) == ([[]], ["optimised", "printing"])
 
 
+def test_the_text_has_what_is_known_of_the_threads() -> None:
+    """A shuffle where a part of a warp comes is replaced once the branches are known."""
+
+    @nvb.kernel("sm_80", threads=128)
+    def parted(k: Any, out: nvb.Pointer[i32]) -> None:
+        with k.if_(k.thread_id() % 32 < 7):
+            out[k.warp_id()] = 1
+
+    compiled = parted.compile(cache=NO_CACHE, assemble=False)
+    assert "shfl" not in compiled.ptx
+    assert compiled == parted.build().compile(cache=NO_CACHE, assemble=False)
+
+
 def test_without_more_threads_it_is_done_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = right.compile(cache=NO_CACHE)
 
