@@ -1,4 +1,4 @@
-"""`nvbackend build FILE.py:kernel`: build a kernel and show what it becomes, with the line of Python of each line."""
+"""`nvbackend build FILE.py:kernel`: build a kernel and show what it becomes, each line with its line of Python."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ _DIM, _BOLD, _PLAIN = "\033[2m", "\033[1m", "\033[0m"
 def add_to(commands: Commands) -> None:
     """The command's arguments."""
     parser = commands.add_parser("build", help="build a kernel of a Python file and show it", description=__doc__)
-    parser.add_argument("kernel", metavar="FILE.py:KERNEL", help="KERNEL may be left out where the file has one")
-    parser.add_argument("--target", metavar="T", help="instead of the kernel's own, such as sm_90a")
+    parser.add_argument("kernel", metavar="FILE.py:KERNEL", help="KERNEL may be left out if the file has only one")
+    parser.add_argument("--target", metavar="T", help="the target in place of the kernel's own, such as sm_90a")
     help_ = "a constant of the build, as Python writes it; may be repeated"
     parser.add_argument("--constant", metavar="NAME=VALUE", action="append", default=[], help=help_)
-    help_ = "what to show (machine); source counts the instructions of each line of Python"
+    help_ = "what to show (default machine); source counts the instructions of each line of Python"
     parser.add_argument(
         "--show", metavar="FORM", choices=STAGES, default="machine", help=f"{help_}: {', '.join(STAGES)}"
     )
     help_ = "show what changes with another target, another value of a constant, or since a commit; may be repeated"
     parser.add_argument("--diff", metavar="T|NAME=VALUE|COMMIT", action="append", default=[], help=help_)
-    parser.add_argument("--plain", action="store_true", help="the text alone, without lines of Python")
-    parser.add_argument("--json", action="store_true", help="a JSON object")
-    help_ = "write one page with Python, machine form, PTX and SASS side by side; without --json nothing else"
+    parser.add_argument("--plain", action="store_true", help="print only the text, without lines of Python")
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
+    help_ = "write one page with Python, machine form, PTX and SASS side by side; print nothing unless --json is given"
     parser.add_argument("--html", metavar="FILE.html", help=help_)
-    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="auto: in a terminal")
+    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="auto: only in a terminal")
     parser.set_defaults(run=run)
 
 

@@ -1,6 +1,6 @@
-"""`nvbackend catalogue`: every row, and where it is legal; with `--all-rules` or `--rules`, every rule instead.
+"""`nvbackend catalogue`: list all rows and where they are legal; with `--all-rules` or `--rules`, list the rules.
 
-A family of rules is what their ids begin with.
+The family of a rule is the first word of its id.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def add_to(commands: Commands) -> None:
     """The command's arguments."""
     parser = commands.add_parser("catalogue", help="list the instructions", description=__doc__)
     parser.add_argument("--family", metavar="F", help="only this family, such as wgmma")
-    parser.add_argument("--target", metavar="T", help="the verdict of this target, such as sm_90a; all without")
-    parser.add_argument("--json", action="store_true", help="a JSON list with an object for each row and target")
-    parser.add_argument("--schema", action="store_true", help="the JSON Schema of what --json prints")
+    parser.add_argument("--target", metavar="T", help="only this target, such as sm_90a; by default all of them")
+    parser.add_argument("--json", action="store_true", help="print a JSON list with an object for each row and target")
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of what --json prints")
     add_option(parser)
     add_rules_option(parser)
-    parser.add_argument("--all-rules", action="store_true", help="list the rules, those of --rules with them")
+    parser.add_argument("--all-rules", action="store_true", help="list all rules, including those of --rules")
     parser.set_defaults(run=run)
 
 

@@ -1,4 +1,4 @@
-"""`nvbackend decode FORMAT WORD`: what a descriptor or another packed word says, field by field."""
+"""`nvbackend decode FORMAT WORD`: show the fields of a descriptor or another packed word."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ _ATTRIBUTES = {"d_format": "d", "a_format": "a", "b_format": "b", "scale_format"
 
 def add_to(commands: Commands) -> None:
     """The command's arguments."""
-    parser = commands.add_parser("decode", help="read a descriptor or another packed word", description=__doc__)
+    parser = commands.add_parser(
+        "decode", help="show the fields of a descriptor or another packed word", description=__doc__
+    )
     add_format(parser)
     parser.add_argument(
         "word", nargs="+", help="the word, such as 0x4000004000010000; a tensor map also as 16 or 32 words from memory"
     )
-    parser.add_argument("--json", action="store_true", help="a JSON object with the fields")
+    parser.add_argument("--json", action="store_true", help="print a JSON object with the fields")
     parser.set_defaults(run=run)
 
 

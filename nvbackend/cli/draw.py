@@ -1,4 +1,4 @@
-"""`nvbackend draw`: a picture, as SVG, of a layout in CuTe's notation, or of who holds what of an instruction."""
+"""`nvbackend draw`: draw as SVG a layout in CuTe's notation, or which thread holds which elements of an operand."""
 
 from __future__ import annotations
 
@@ -42,15 +42,17 @@ def add_to(commands: Commands) -> None:
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="write the SVG here instead of printing it")
     parser.add_argument(
-        "--operand", metavar="D", help="of an instruction: whose fragment, such as d; the first without"
+        "--operand", metavar="D", help="of an instruction: the operand to draw, such as d; by default the first"
     )
-    parser.add_argument("--tile", metavar="MxN", help="the layout goes from (thread, value) to elements of this tile")
-    parser.add_argument("--banks", metavar="BITS", type=int, help="the bank of each element, this many bits wide")
-    parser.add_argument("--memory", metavar="BITS", type=int, help="which element, this many bits wide, lies where")
-    help_ = "with --banks: the layout goes from a warp's threads to elements; the wavefronts of this access"
+    parser.add_argument("--tile", metavar="MxN", help="the layout maps (thread, value) to elements of this tile")
+    parser.add_argument("--banks", metavar="BITS", type=int, help="draw the bank of each element of this many bits")
+    parser.add_argument("--memory", metavar="BITS", type=int, help="draw where each element of this many bits lies")
+    help_ = "with --banks: the layout maps a warp's threads to elements; draw the wavefronts of this access"
     parser.add_argument("--access", metavar="BYTES", type=int, help=help_)
-    parser.add_argument("--atoms", metavar="MxNxK", help="of an MMA atom: how many there are along M, N and K")
-    parser.add_argument("--by", choices=_GROUPS, help="of an MMA atom: colour and number threads by these")
+    parser.add_argument("--atoms", metavar="MxNxK", help="of an MMA atom: the number of atoms along M, N and K")
+    parser.add_argument(
+        "--by", choices=_GROUPS, help="of an MMA atom: colour and number its threads by warp or warpgroup"
+    )
     parser.set_defaults(run=run)
 
 

@@ -1,4 +1,4 @@
-"""`nvbackend encode FORMAT FIELD=VALUE ...`: the descriptor or other packed word with these fields."""
+"""`nvbackend encode FORMAT FIELD=VALUE ...`: print the descriptor or other packed word that has these fields."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _YES_NO = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0
 
 def add_to(commands: Commands) -> None:
     """The command's arguments."""
-    parser = commands.add_parser("encode", help="write a descriptor or another packed word", description=__doc__)
+    parser = commands.add_parser("encode", help="print a descriptor or another packed word", description=__doc__)
     add_format(parser)
     parser.add_argument("fields", nargs="+", metavar="FIELD=VALUE", help="such as start_address=0x400 swizzle=B128")
-    parser.add_argument("--json", action="store_true", help="a JSON object with the word")
+    parser.add_argument("--json", action="store_true", help="print a JSON object with the word")
     parser.set_defaults(run=run)
 
 

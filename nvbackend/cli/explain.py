@@ -1,7 +1,7 @@
-"""`nvbackend explain`: what an instruction does, is to the analyses, and needs, and which thread or cell holds what.
+"""`nvbackend explain`: say what an instruction does and needs, how the analyses see it, and which thread holds what.
 
-The forms of one spelling are one page, and so are all spellings that begin with an opcode. FILE.ptx:LINE is the
-instruction there, with its operands. A rule's id, or the first line of its diagnostic, has its texts in place of that.
+All forms of one spelling are shown on one page, and so are all spellings of an opcode. FILE.ptx:LINE names the
+instruction of that line, with its operands. For a rule's id, or the first line of a diagnostic, show the rule.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "spelling", help="the PTX spelling with all qualifiers; operands may follow; or FILE.ptx:LINE, or a rule's id"
     )
-    parser.add_argument("--target", metavar="T", help="also whether this target has it, such as sm_90a")
-    parser.add_argument("--json", action="store_true", help="a JSON object: rows, a rule, or instructions")
+    parser.add_argument("--target", metavar="T", help="also say whether this target has it, such as sm_90a")
+    parser.add_argument("--json", action="store_true", help="print a JSON object: rows, a rule, or instructions")
     add_option(parser)
     add_rules_option(parser)
     parser.set_defaults(run=run)

@@ -1,8 +1,8 @@
-"""`nvbackend lint FILE`: what is certainly wrong with PTX of any compiler, by its line and that of its source.
+"""`nvbackend lint FILE`: report what is certainly wrong with PTX of any compiler, by its line and its source line.
 
-A file of LLVM IR (.ll) is compiled to PTX first. Of a fatbin, a library or a program the embedded PTX is judged, which
-cuobjdump finds, and of a file that `compiled.save(path)` wrote the PTX of each target. Machine code is not: a cubin
-alone is refused.
+LLVM IR (.ll) is compiled to PTX first. In a fatbin, a library or a program, cuobjdump finds the embedded PTX. In a
+file that `compiled.save(path)` wrote, the PTX of each target is judged. A cubin is refused, because it has only
+machine code.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _SOURCES = {
 def add_to(commands: Commands) -> None:
     """The command's arguments."""
     parser = commands.add_parser("lint", help="look for mistakes in PTX of any compiler", description=__doc__)
-    parser.add_argument("file", metavar="FILE", help="FILE.ptx, FILE.ll of LLVM IR, or what has PTX in it")
-    parser.add_argument("--target", metavar="T", help="what a .ll is compiled for, such as sm_90a")
-    parser.add_argument("--json", action="store_true", help="a JSON object with the errors")
+    parser.add_argument("file", metavar="FILE", help="FILE.ptx, FILE.ll with LLVM IR, or a file with PTX in it")
+    parser.add_argument("--target", metavar="T", help="the target for which to compile a .ll, such as sm_90a")
+    parser.add_argument("--json", action="store_true", help="print a JSON object with the errors")
     parser.set_defaults(run=run)
 
 

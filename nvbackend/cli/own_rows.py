@@ -28,7 +28,7 @@ _ROWS, _RULES = "rows", "rules"
 
 def add_option(parser: argparse.ArgumentParser, what: str = _ROWS) -> None:
     """`--rows` of a command, or `--rules`."""
-    text = f"{what} of your own: what {what}() of this module, or another function, gives; may be repeated"
+    text = f"{what} of your own: those that {what}(), or another function of this module, returns; may be repeated"
     parser.add_argument(f"--{what}", metavar="MODULE[:FUNCTION]", action="append", default=[], help=text)
 
 

@@ -51,10 +51,10 @@ class _Completion(argparse.Action):
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of every command."""
-    whole = _Parser(prog="nvbackend", description="NVIDIA tensor-core instructions: what there is, and where.")
+    whole = _Parser(prog="nvbackend", description="Build, explain, check and simulate NVIDIA kernels.")
     whole.add_argument("--version", action="version", version=f"nvbackend {nvbackend.__version__}")
     whole.add_argument(
-        "--print-completion", choices=("bash", "zsh", "tcsh"), action=_Completion, help="print what completes commands"
+        "--print-completion", choices=("bash", "zsh", "tcsh"), action=_Completion, help="print a completion script"
     )
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:

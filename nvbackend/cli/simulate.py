@@ -1,4 +1,4 @@
-"""`nvbackend simulate`: run a kernel of a PTX file in the simulator; print what it did and what is in its arrays."""
+"""`nvbackend simulate`: run a kernel of a PTX file in the simulator; print what it did, and its arrays afterwards."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ _SHOWN = 8
 def add_to(commands: Commands) -> None:
     """The command's arguments."""
     parser = commands.add_parser("simulate", help="run a kernel of a PTX file without a GPU", description=__doc__)
-    parser.add_argument("file", metavar="FILE.ptx", help="the kernels")
-    parser.add_argument("--kernel", metavar="NAME", help="which one; the first without")
+    parser.add_argument("file", metavar="FILE.ptx", help="the file with the kernel")
+    parser.add_argument("--kernel", metavar="NAME", help="the name of the kernel; by default the first")
     for name, text in (("grid", "CTAs"), ("block", "threads of a CTA"), ("cluster", "CTAs of a cluster")):
         parser.add_argument(f"--{name}", metavar="X,Y,Z", type=_extents, help=f"{text}, one to three numbers")
-    parser.add_argument("--shared", metavar="BYTES", type=int, default=0, help="dynamic shared memory")
+    parser.add_argument("--shared", metavar="BYTES", type=int, default=0, help="size of dynamic shared memory")
     parser.add_argument(
-        "--seed", metavar="N", type=int, default=0, help="another legal order of threads and operations"
+        "--seed", metavar="N", type=int, default=0, help="choose another legal order of threads and operations"
     )
     parser.add_argument("--no-checks", action="store_true", help="do not look for races and other silent mistakes")
-    parser.add_argument("--limit", metavar="N", type=int, help="instructions of the CTAs that run together (10^8)")
-    parser.add_argument("--report", action="store_true", help="bytes, bank conflicts and waits, also by line")
-    parser.add_argument("--timeline", metavar="FILE.svg", help="draw who waits for whom")
-    help_ = "in the order of the PTX: 7, 0.5, an .npy file, or an array such as f32[64,64]=" + "|".join(_CONTENTS)
+    parser.add_argument("--limit", metavar="N", type=int, help="most instructions of the CTAs that run together (10^8)")
+    parser.add_argument("--report", action="store_true", help="report bytes, bank conflicts and waits, also by line")
+    parser.add_argument("--timeline", metavar="FILE.svg", help="draw the warps, their waits, and operations in flight")
+    help_ = "an argument, in the order of the PTX: 7, 0.5, an .npy file, or an array f32[64,64]=" + "|".join(_CONTENTS)
     help_ += f", of {', '.join(_TYPES)}; no tensor maps"
     parser.add_argument("--arg", action="append", default=[], metavar="VALUE", help=help_)
-    parser.add_argument("--json", action="store_true", help="a JSON object with the report and the arrays")
+    parser.add_argument("--json", action="store_true", help="print a JSON object with the report and the arrays")
     parser.set_defaults(run=run)
 
 

@@ -1,4 +1,4 @@
-"""`nvbackend targets`: the subtargets, what they have, and the PTX versions they take; which row is legal on which."""
+"""`nvbackend targets`: list the subtargets, their features, and the PTX versions that they take."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PROBES = (
 def add_to(commands: Commands) -> None:
     """The command's arguments."""
     parser = commands.add_parser("targets", help="list the subtargets", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="a JSON list with an object for each target")
+    parser.add_argument("--json", action="store_true", help="print a JSON list with an object for each target")
     parser.set_defaults(run=run)
 
 
