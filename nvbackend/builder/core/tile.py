@@ -16,7 +16,7 @@ from nvbackend.intrinsics.copy import tma
 from nvbackend.intrinsics.row.types import u8
 from nvbackend.intrinsics.words.smem_descriptor import UNIT, Major
 from nvbackend.layout import ComposedLayout, Swizzle
-from nvbackend.layout.descriptors.rules import BOUNDS
+from nvbackend.layout.descriptors.rules import BOUNDS, STEP
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 
 
@@ -70,6 +70,24 @@ class SharedTile:
     @property
     def _extents(self) -> tuple[int, int]:
         return self.layout.rows if self.view is None else self.view, self.layout.columns
+
+    @property
+    def panels(self) -> int:
+        """How many panels of the layout these rows are. Raises layout.step where they end within one."""
+        if self.view is None or self.layout.major is Major.K:
+            return self.layout.panels
+        panels, rest = divmod(self.view, self.layout.panel_extent)
+        if rest:
+            advice = f"take a multiple of {self.layout.panel_extent} rows: whole panels"
+            problem = "they are parts of panels, which no box fills"
+            STEP.fail(step=self.view, axis="rows", layout=self.layout._name, problem=problem, advice=advice)
+        return panels
+
+    @property
+    def panel_box(self) -> tuple[int, int]:
+        """A panel of these rows as a tensor map's box: strided extent, contiguous extent, in elements."""
+        strided, contiguous = self.layout.panel_box
+        return (self._extents[0] if self.layout.major is Major.K else strided), contiguous
 
     def rows_from(self, block: Operand, rows: int) -> SharedTile:
         """The same tile seen from row `block * rows` on, `rows` rows, which must be whole core matrices.

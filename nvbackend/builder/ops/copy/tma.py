@@ -56,13 +56,13 @@ class TileBoxes:
     @property
     def a_panel(self) -> int:
         """How many boxes make a panel of the tile."""
-        return self.tile.layout.panel_box[0] // self.extent
+        return self.tile.panel_box[0] // self.extent
 
     @property
     def alignment(self) -> int:
         """The alignment of the addresses of all boxes, in bytes."""
         layout = self.tile.layout
-        steps = [layout.panel_bytes] * (layout.panels > 1) + [self.extent * layout.pitch] * (self.a_panel > 1)
+        steps = [layout.panel_bytes] * (self.tile.panels > 1) + [self.extent * layout.pitch] * (self.a_panel > 1)
         return math.gcd(self.tile.address.align, *steps)
 
     def place(self, k: Core, at: Sequence[Operand], panel: int, box: Operand) -> tuple[Address, list[Value]]:
@@ -97,7 +97,7 @@ class TileBoxes:
 def tile_boxes(tile: SharedTile, tensor_map: TensorMapParameter, call: str, instead: str) -> TileBoxes:
     """The boxes of the map that make the tile, once the two are known to fit `call`.
 
-    Raises tma.map-mode, tma.tile-rank, tma.element, tma.swizzle and tma.box.
+    Raises tma.map-mode, tma.tile-rank, tma.element, tma.swizzle, tma.box, and layout.step for a part of a panel.
     """
     if tensor_map.type.im2col is not None:
         check_mode(tensor_map, tma_tensor.load_tensor(tensor_map.type.rank))
@@ -115,7 +115,7 @@ def tile_boxes(tile: SharedTile, tensor_map: TensorMapParameter, call: str, inst
             rank=kind.rank,
         )
     boxes = TileBoxes(tile, tensor_map, *(wide or [kind.rank - 2]))
-    along, across = layout.panel_box
+    panels, (along, across) = tile.panels, tile.panel_box
     if layout.padded:
         rules.TMA_PADDED.fail(name=tensor_map.name, element=layout.element)
     faults = []
@@ -124,8 +124,9 @@ def tile_boxes(tile: SharedTile, tensor_map: TensorMapParameter, call: str, inst
     if kind.swizzle != layout.swizzle.span:
         faults.append(rules.TMA_SWIZZLE.diagnose(name=tensor_map.name, given=kind.swizzle, wanted=layout.swizzle.span))
     if kind.box[-1] != across or along % boxes.extent:
-        described = f"{layout.rows}x{layout.columns} ({layout.panels} panel(s) of {along}x{across})"
-        wanted = _like(kind.box, boxes.outer, layout.tma_box)
+        rows = layout.rows if tile.view is None else tile.view
+        described = f"{rows}x{layout.columns} ({panels} panel(s) of {along}x{across})"
+        wanted = _like(kind.box, boxes.outer, (math.gcd(along, layout.tma_box[0]), across))
         faults.append(rules.TMA_BOX.diagnose(name=tensor_map.name, box=kind.box, tile=described, wanted=wanted))
     raise_all(faults)
     return boxes
@@ -180,7 +181,7 @@ class Tma(Noun):
         completes = mbarrier_address(self._k, barrier).ir
         first, share, mask = self._share(boxes, multicast=multicast)
         row = tma_tensor.load_tensor(source.type.rank, multicast=mask is not None, cache_hint=cache_policy is not None)
-        for panel in range(tile.layout.panels):
+        for panel in range(boxes.tile.panels):
             for box in range(share):
                 place, coordinates = boxes.place(self._k, at, panel, first + box)
                 operands: dict[str, Any] = {"coordinates": coordinates, "multicast_mask": mask}
@@ -216,7 +217,7 @@ class Tma(Noun):
         instead = f"k.tma.prefetch_box({source.name}, coordinates)"
         boxes = tile_boxes(tile, source, "k.tma.prefetch", instead)
         first, share, _ = self._share(boxes, multicast=multicast)
-        for panel in range(tile.layout.panels):
+        for panel in range(boxes.tile.panels):
             for box in range(share):
                 coordinates = boxes.coordinates(self._k, at, panel, first + box)
                 self.prefetch_box(source, coordinates, cache_policy=cache_policy)
@@ -239,7 +240,7 @@ class Tma(Noun):
         instead = f"k.tma.store_box({target.name}, coordinates, address)"
         boxes = tile_boxes(tile, target, "k.tma.store", instead)
         row = tma_tensor.store_tensor(target.type.rank, cache_hint=cache_policy is not None)
-        for panel in range(tile.layout.panels):
+        for panel in range(boxes.tile.panels):
             for box in range(boxes.a_panel):
                 place, coordinates = boxes.place(self._k, at, panel, box)
                 operands: dict[str, Any] = {"coordinates": coordinates, "cache_policy": cache_policy, "source": place}
