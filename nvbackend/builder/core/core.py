@@ -20,6 +20,7 @@ from nvbackend.builder.lower.lowering import (
     single_registers,
     values_of,
 )
+from nvbackend.builder.lower.pointers import base_of
 from nvbackend.builder.scopes import registers, rules
 from nvbackend.builder.scopes.allow import Allowances
 from nvbackend.builder.scopes.blocks import LiveBuilder, PendingBlocks, Region, Storage
@@ -249,10 +250,7 @@ class Core(Uncopied):
         block = self.machine.block(self.llvm.block.name)
         at = self.here(callers=bool(self.allowances.own))
         named, said = {ADDRESS: reference(pointer)}, global_access(opcode, bytes)
-        array = pointer
-        while isinstance(array, (ir.GEPInstr, ir.CastInstr)):
-            array = array.operands[0]
-        if isinstance(array, ir.Argument):
+        if isinstance(array := base_of(pointer), ir.Argument):
             named[ARRAY] = array.name
         instr = MachineInstr(opcode, None, operands=named, location=at, semantics=said)
         block.plain.append((block.instructions[-1] if block.instructions else None, instr))
@@ -385,18 +383,14 @@ class Core(Uncopied):
 
     def link_threads(self, *, everywhere: bool = False) -> dict[ir.Value, ir.Value]:
         """The second part: over which threads branches are uniform. Without `indices` the IR stays as it is."""
-        self._note_branches()
-        self.tracking.maps.mark_stores(self.machine)
-        replaced = unshare_parted(self.machine, self.indices, everywhere=everywhere)
-        self.machine.values = ThreadValues(self.function, self.execution, self._shared_barriers)
-        return replaced
-
-    def _note_branches(self) -> None:
-        """Record for each two-way branch over which threads it is uniform."""
         divisor = self.places.multiples.divisor
         parted = branches(self.function, self.execution.cta, self._choices, self._shared_barriers, divisor)
         for name, branch in parted.items():
             self.machine.blocks[name].branch = branch
+        self.tracking.maps.mark_stores(self.machine)
+        replaced = unshare_parted(self.machine, self.indices, everywhere=everywhere)
+        self.machine.values = ThreadValues(self.function, self.execution, self._shared_barriers)
+        return replaced
 
     # -- mutable storage ----------------------------------------------------------------------------------------
 

@@ -81,3 +81,10 @@ def _sum(address: list[ir.Value]) -> tuple[tuple[object, ...], int]:
         else:
             terms.append(value)
     return tuple(terms), number
+
+
+def base_of(pointer: ir.Value) -> ir.Value:
+    """What a pointer is a step from, or another type of."""
+    while isinstance(pointer, (ir.GEPInstr, ir.CastInstr)):
+        pointer = pointer.operands[0]
+    return pointer
