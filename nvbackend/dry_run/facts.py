@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
-from nvbackend.intrinsics.row.row import RegisterClass
-from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse, Scope
+from nvbackend.intrinsics.row.row import Effect, RegisterClass, Row
+from nvbackend.intrinsics.row.semantics import BARRIER, Completion, Matrix, MbarrierUse, Scope
 from nvbackend.isel.machine.function import MachineInstr
+
+_STRIDE = "stride"
+"""The operand of a matrix between whose lines it is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +38,8 @@ class Facts:
     """It accesses tensor memory."""
     together: bool
     """The warps of a warpgroup execute it as one."""
+    in_common: tuple[str, ...]
+    """The operands that all threads that execute it as one have in common."""
 
 
 def facts_of(instr: MachineInstr) -> Facts:
@@ -58,4 +63,18 @@ def facts_of(instr: MachineInstr) -> Facts:
         sends=any(not writes and register is RegisterClass.SHARED for writes, register in memory),
         of_tensors=any(register is RegisterClass.TMEM for _, register in memory),
         together=said.together is Scope.WARPGROUP,
+        in_common=() if row is None else in_common(row),
     )
+
+
+def in_common(row: Row) -> tuple[str, ...]:
+    """The operands that a whole warp or warpgroup gives as one: where a matrix begins, and how far its lines are apart.
+
+    An address that each thread gives for itself is none of them.
+    """
+    said = row.semantics
+    if Effect.CONVERGENT not in row.effects or said.together < Scope.WARP:
+        return ()
+    one = [operand for operand in said.memory if operand.lanes is None]
+    strides = [_STRIDE] if any(isinstance(each.extent, Matrix) for each in one) and row.has_operand(_STRIDE) else []
+    return tuple(dict.fromkeys([*(each.name for each in one), *strides]))

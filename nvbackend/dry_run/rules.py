@@ -374,6 +374,15 @@ TENSOR_BOUNDS = Rule(
     why="The columns may belong to another CTA, whose accumulators are read or overwritten. Nothing traps.",
     reference="PTX ISA 9.7.16.7 (tcgen05.alloc)",
 )
+NOT_IN_COMMON = Rule(
+    id="convergence.operand",
+    message="{now}{instruction} takes one {operand} for all {threads} threads of a {group}, and {other} gives another "
+    "than {one}",
+    fix="compute {operand} from what the {group} has in common, and not from {index}: the instruction itself finds the "
+    "part of each thread",
+    why="It takes the value of some thread, and PTX does not say of which: wrong numbers, and nothing traps.",
+    reference="PTX ISA 9.7.15.5 (wgmma: matrix descriptors), 9.7.16.8 (tcgen05.ld, .st: taddr), 9.7.14.4 (wmma: p)",
+)
 TENSOR_LANES = Rule(
     id="dry-run.tensor-lanes",
     message="{now}{instruction} of warp {warp} accesses lane {lane} of tensor memory; it has lanes {low} to {high}",

@@ -123,8 +123,8 @@ class Step:
 
     `cta` is the rank in the cluster, or of several clusters `cluster * size + rank`; `warps` are those of this CTA;
     `lanes` are the active ones of each warp after the guard, a bit each. `value` gives an operand by its name in the
-    row, and the nth register of it; of several warps what all have in common. Immediates are there too. `rounds` says
-    in which rounds of the loops around it the instruction runs.
+    row, and the nth register of it; of several warps what all have in common, or that of one. Immediates are there too.
+    `rounds` says in which rounds of the loops around it the instruction runs.
     """
 
     instr: MachineInstr

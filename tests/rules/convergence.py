@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import i32
+from nvbackend import f16, f32, i32
 from tests.rules.example import kernel
 
 
@@ -85,3 +85,11 @@ def a_warpgroup_of_one_warp(k):
     with k.if_(k.thread_id() < 128):  # keeps
         k.setmaxnreg.dec(40)  # keeps
     k.setmaxnreg.dec(40)  # breaks
+
+
+@kernel("convergence.operand", threads=32)
+def a_row_of_each_lane(k, a: nvb.Pointer(f16, align=32), out: nvb.Pointer(f32, align=32)):
+    rows = a + k.lane_id() // 2 * 16  # breaks
+    rows = a  # keeps
+    left, right = k.wmma.load("a", "m16n16k16", f16, rows), k.wmma.load("b", "m16n16k16", f16, a)
+    k.wmma.store(out, k.wmma.mma(left, right, k.wmma.accumulator("m16n16k16")))

@@ -34,12 +34,16 @@ def bytes_written(fiber: Fiber, recorded: Recorded, operand: MemoryOperand) -> i
     return size if isinstance(size, int) else None
 
 
-def common(group: tuple[Fiber, ...], recorded: Recorded, lanes: int, name: str, index: int = 0) -> Value:
-    """An operand that all fibers of a group have in common."""
+def common(
+    group: tuple[Fiber, ...], recorded: Recorded, lanes: int, name: str, index: int = 0, of: int | None = None
+) -> Value:
+    """An operand that all fibers of a group have in common, or that one `of` them has."""
     slots = recorded.inputs.get(name)
     if slots is None:
         return recorded.instr.immediates.get(name, UNKNOWN)
     slot = slots[index]
+    if of is not None:
+        group = (group[of],)
     first: Value = among(group[0].registers[slot], lanes)
     for other in group[1:]:
         value = among(other.registers[slot], lanes)

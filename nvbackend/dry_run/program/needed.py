@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from llvmlite import ir
 
 from nvbackend.dry_run.anchors import Anchor
+from nvbackend.dry_run.facts import in_common
 from nvbackend.intrinsics.row.row import GUARD, RegisterClass, Row
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.machine.function import MachineInstr
@@ -91,7 +92,8 @@ def pointers(anchor: Anchor) -> list[ir.Value]:
 def inputs(anchor: Anchor) -> dict[str, Sequence[ir.Value | int]]:
     """The operands that decide what an instruction does, by name: no data, and nothing that lies in global memory.
 
-    Where one operand has several registers, these are data or the coordinates of a tile.
+    What all threads give as one is among them, wherever it lies. Where one operand has several registers, these are
+    data or the coordinates of a tile.
     """
     row, of_protocols = anchor.instr.row, is_of_protocols(anchor.instr)
     outputs = {one.name for one in row.outputs} if row is not None else ()
@@ -109,7 +111,7 @@ def _is_silent(row: Row, name: str, registers: Sequence[ir.Value | int]) -> bool
         return True
     if len(registers) > 1 and not (is_sent(row) and name == SENT):
         return not row.has_operand("multicast_mask")  # several CTAs' boxes may come to one place
-    return row.operand(name).register is RegisterClass.GLOBAL
+    return row.operand(name).register is RegisterClass.GLOBAL and name not in in_common(row)
 
 
 def is_data(value: ir.Value | int) -> bool:

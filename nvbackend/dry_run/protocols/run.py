@@ -8,6 +8,7 @@ from functools import reduce
 from operator import or_
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.dry_run.in_common import check_in_common
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.protocols.collisions import Collisions
 from nvbackend.dry_run.protocols.deadlocks import Deadlocks
@@ -58,6 +59,8 @@ class Run:
             known = self._handler(step.instr), row is not None and _may_learn(said), meets
             self._executes[id(step.instr)] = known
         handler, may_learn, meets = known
+        if step.facts.in_common:
+            check_in_common(self._state.findings, step)
         if meets:
             for one in self._state.warps_of(step):
                 self._meet(one)

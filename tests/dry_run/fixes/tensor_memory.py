@@ -215,3 +215,22 @@ def product_over_its_own_a(k, a: WORDS, b: PART, c: F32, steps: i32):
         store(c + ((step * 128 + thread) * 64), load.values)
         k.tcgen05.fence_before_thread_sync()
         k.barrier.sync()
+
+
+@tried(
+    "convergence.operand",
+    Out(np.arange(128, dtype=np.uint32)),
+    target="sm_100a",
+    says="compute tmem from what the warp has in common",
+    threads=128,
+)
+def lane_in_the_address(k, out: WORDS):
+    with k.tcgen05.tmem(32) as columns:
+        mine = columns.lanes(k.warp_id() * 32)
+        k.tcgen05.st(mine, "32x32b", [k.thread_id().to(u32)])
+        k.tcgen05.wait_st()
+        place = mine.address + (k.lane_id() << 16).to(u32)  # breaks
+        place = mine.address  # keeps
+        load = k.tcgen05.ld(place, "32x32b", 1)
+        k.tcgen05.wait_ld(load)
+        out[k.thread_id()] = load.values[0]

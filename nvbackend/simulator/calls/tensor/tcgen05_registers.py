@@ -7,6 +7,7 @@ import numpy as np
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.ptx.syntax import Instruction
 from nvbackend.simulator.calls.copies import groups
+from nvbackend.simulator.calls.in_common import in_common
 from nvbackend.simulator.calls.tensor.tmem import TensorMemory
 from nvbackend.simulator.calls.together import warps
 from nvbackend.simulator.events import Bits, By, Pending
@@ -134,7 +135,7 @@ def _load(instruction: Instruction, place: Compiling, cells: Cells) -> Step:
     written = frozenset(slots_of(place.symbols, operands[: 1 + reduces]))
 
     def load(wave: Wave, lanes: Lanes) -> None:
-        bases = _bases(address(wave, lanes))
+        bases = _bases(in_common(place, wave, lanes, address(wave, lanes), "taddr"))
         operation = _Load(place.site, lanes.threads, "tcgen05.ld", wave, cells, bases, write, reduced)
         if wave.observers:
             wave.part(Flights).start(operation, written)
@@ -150,7 +151,8 @@ def _store(instruction: Instruction, place: Compiling, cells: Cells) -> Step:
         place.unknown(f"{len(place.elements(operands[-1]))} registers, where it has {len(cells.lane)}")
 
     def store(wave: Wave, lanes: Lanes) -> None:
-        bases, values = _bases(address(wave, lanes)), np.array(read(wave, lanes))
+        bases = _bases(in_common(place, wave, lanes, address(wave, lanes), "taddr"))
+        values = np.array(read(wave, lanes))
         _start(wave, lanes, _Store(place.site, lanes.threads, "tcgen05.st", wave, cells, bases, values), Stores)
 
     return warps(place, store)

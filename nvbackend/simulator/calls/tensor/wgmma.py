@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.ptx.syntax import Instruction, Operand, Vector
 from nvbackend.simulator.calls.copies import groups
+from nvbackend.simulator.calls.in_common import in_common
 from nvbackend.simulator.calls.tensor.mma import fragment_reader, register_type
 from nvbackend.simulator.calls.together import warpgroups
 from nvbackend.simulator.events import Addresses, Bits, By, Pending, Threads
@@ -106,7 +107,10 @@ def _mma(instruction: Instruction, place: Compiling) -> Step:
     b_word, scale_d = place.read(b, "b64"), _scale(place, scale)
 
     def issue(wave: Wave, lanes: Lanes) -> None:
-        words = [None if word is None else word(wave, lanes)[::WARPGROUP] for word in (a_word, b_word)]
+        words = [
+            None if word is None else in_common(place, wave, lanes, word(wave, lanes), name, WARPGROUP)[::WARPGROUP]
+            for name, word in (("a-desc", a_word), ("b-desc", b_word))
+        ]
         adds = scale_d(wave, lanes)[::WARPGROUP]
         firsts = lanes.threads[::WARPGROUP]
         last = wave.part(_Last).of

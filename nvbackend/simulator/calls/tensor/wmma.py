@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nvbackend.ptx.syntax import Instruction, Operand
+from nvbackend.simulator.calls.in_common import in_common
 from nvbackend.simulator.calls.tensor.mma import register_type
 from nvbackend.simulator.calls.together import chip, gathered, spread, warps
 from nvbackend.simulator.events import Addresses, Bits, By
@@ -46,19 +47,19 @@ class _Lines:
         self.matrix, self.width, self.by_column = matrix, width, layout == "col"
         count, length = (matrix.rows, matrix.columns)[:: -1 if self.by_column else 1]
         self.count, self.size = count, length * width // 8
-        self._site = place.site
+        self._site, self._place = place.site, place
         self._address = place.address(memory)
         self._stride = place.read(stride, "u32") if stride is not None else None
         self._length = length
 
     def addresses(self, wave: Wave, lanes: Lanes) -> tuple[By, Addresses]:
         """Who reads or writes each line, and its address: (warps, lines)."""
-        threads, first = (
-            spread(lanes, one).reshape(-1, WARP)[:, 0] for one in (lanes.threads, self._address(wave, lanes))
-        )
+        places = in_common(self._place, wave, lanes, self._address(wave, lanes), "p")
+        threads, first = (spread(lanes, one).reshape(-1, WARP)[:, 0] for one in (lanes.threads, places))
         stride = np.full(len(first), self._length, np.uint64)
         if self._stride is not None:
-            stride = spread(lanes, self._stride(wave, lanes)).reshape(-1, WARP)[:, 0].astype(np.uint64)
+            strides = in_common(self._place, wave, lanes, self._stride(wave, lanes), "stride")
+            stride = spread(lanes, strides).reshape(-1, WARP)[:, 0].astype(np.uint64)
         step = stride * np.uint64(self.width) // np.uint64(8)
         addresses = first[:, None] + step[:, None] * np.arange(self.count).astype(np.uint64)
         return By(self._site, np.repeat(threads, self.count)), addresses
