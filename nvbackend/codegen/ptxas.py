@@ -185,6 +185,7 @@ def interpret(assembly: Assembly, ptx: str, tool: Tool, *, register_limit: int |
                     stores=kernel.spill_stores_bytes,
                     loads=kernel.spill_loads_bytes,
                     registers=kernel.registers,
+                    how=_what_allows_more(kernel, ptx),
                 )
             )
         if register_limit is not None and kernel.registers > register_limit:
@@ -192,6 +193,21 @@ def interpret(assembly: Assembly, ptx: str, tool: Tool, *, register_limit: int |
                 LIMIT_IGNORED.diagnose(kernel=kernel.kernel, registers=kernel.registers, limit=register_limit)
             )
     return Cubin(assembly.data, resources, raise_all(faults), tool.version)
+
+
+def declared(ptx: str, kernel: str, directive: str) -> int | None:
+    """The number of a directive of an entry, such as `maxnreg`; None where the entry does not have it."""
+    head = re.search(rf"\.entry\s+{re.escape(kernel)}\b[^{{]*", ptx)
+    number = re.search(rf"\.{directive}\s+(\d+)", head[0]) if head is not None else None
+    return int(number[1]) if number is not None else None
+
+
+def _what_allows_more(kernel: Resources, ptx: str) -> str:
+    """What bounds the registers of a kernel that uses all that it may."""
+    most, ctas = (declared(ptx, kernel.kernel, name) or 0 for name in ("maxnreg", "minnctapersm"))
+    if 0 < most <= kernel.registers:
+        return f"a higher max_registers than {most}"
+    return f"a lower min_ctas than {ctas}" if ctas > 1 else "fewer threads per CTA, setmaxnreg"
 
 
 def parse_resources(log: str) -> tuple[Resources, ...]:

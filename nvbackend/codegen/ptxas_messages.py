@@ -100,7 +100,7 @@ SPILLS = Rule(
     "{kernel} spills registers: {stores} bytes are stored to local memory and {loads} bytes loaded, at {registers} "
     "registers per thread",
     "keep fewer values alive: a smaller tile per warpgroup, more warpgroups, fewer unrolled stages; or allow more "
-    "registers: fewer threads per CTA, setmaxnreg",
+    "registers: {how}",
     "Each spilled register goes to memory and back, most often inside the main loop.",
     _REFERENCE,
     Severity.WARNING,

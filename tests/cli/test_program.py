@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import nvbackend as nvb
 import nvbackend.cli
 from nvbackend.cli import main
 from nvbackend.cli.program import parser
@@ -153,7 +154,7 @@ def test_a_program_that_is_interrupted_ends_as_by_the_signal(capsys: Printed, mo
 def test_the_place_of_a_wrong_constant_is_not_the_programs(
     tmp_path: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a kernel's own mistake the place is a line of its file, of a wrong option nothing: here this file is main."""
+    """Of a kernel's own mistake the place is a line of its file, of a wrong option the kernel: this file is main."""
     file = tmp_path / "kernels.py"
     file.write_text(
         'import nvbackend as nvb\n@nvb.kernel("sm_80", threads=32)\ndef k(k, *, n=1):\n    k.range(0, 4, n)\n'
@@ -161,9 +162,25 @@ def test_the_place_of_a_wrong_constant_is_not_the_programs(
     for program in (__file__, str(file), "/elsewhere/main.py"):
         monkeypatch.setattr(sys.modules["__main__"], "__file__", program, raising=False)
         assert main(["build", str(file), "--constant", "m=1"]) == 2
-        assert (f"{Path(__file__).name}:" in capsys.readouterr().err) == (program != __file__)
+        said = capsys.readouterr().err
+        assert f"{Path(__file__).name}:" not in said and (f"at {file}:2" in said) == (program != str(file))
         assert main(["build", str(file), "--constant", "n=0"]) == 2
         assert (f"at {file}:4" in capsys.readouterr().err) == (program != str(file))
+
+
+def test_the_place_of_a_warning_of_ptxas_is_the_kernel(tmp_path: Path, capsys: Printed) -> None:
+    file = tmp_path / "kernels.py"
+    file.write_text(
+        "import nvbackend as nvb\n"
+        '@nvb.kernel("sm_80", threads=32, max_registers=24)\ndef k(k, x: nvb.Pointer[nvb.f32]):\n'
+        "    values = [x[n] for n in range(64)]\n    k.barrier.sync()\n"
+        "    for n in range(64):\n        x[n] = values[63 - n]\n"
+    )
+    with pytest.warns(nvb.DiagnosticWarning, match=r"ptxas\.spills") as warned:
+        assert main(["build", str(file), "--show", "resources"]) == 0
+    assert {(one.filename, one.lineno) for one in warned} == {(str(file), 2)}
+    said = capsys.readouterr().out
+    assert "24 a thread, of 24" in said and "or allow more registers: a higher max_registers than 24" in said
 
 
 def _arguments(of: argparse.ArgumentParser, name: str) -> Iterator[str]:

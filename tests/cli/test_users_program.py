@@ -46,7 +46,7 @@ def test_a_kernel_that_raises_shows_its_own_lines(tmp_path: Path, capsys: Printe
 def test_a_deep_recursion_is_short(tmp_path: Path, capsys: Printed) -> None:
     status, _ = built(tmp_path, "f()", before="def f():\n    f()\n")
     said = capsys.readouterr().err
-    assert (status, "kernel scale ends with RecursionError: " in said) == (1, True)
+    assert (status, "error[function.recursion]: function f calls itself: f -> f -> ..., " in said) == (2, True)
     assert len(said.splitlines()) < 30
 
 

@@ -95,3 +95,4 @@ def test_what_allows_no_more_is_named() -> None:
 def test_launch_bounds_limit_registers(threads: int, ctas: int | None, limit: int) -> None:
     """65,536 registers over all threads, in units of 8 a thread: PTX ISA 11.4.2 to 11.4.4."""
     assert register_limit(LaunchBounds(threads, min_ctas=ctas)) == limit
+    assert register_limit(LaunchBounds(threads, min_ctas=ctas), 72) == min(limit, 72)

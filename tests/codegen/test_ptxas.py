@@ -106,6 +106,27 @@ ptxas info    : Used 40 registers
     assert [one.rule_id for one in found] == (["ptxas.spills"] if warned else [])
 
 
+@pytest.mark.parametrize(
+    ("directives", "advice"),
+    [
+        (".maxnreg 40", "a higher max_registers than 40"),
+        (".maxntid 1024 .minnctapersm 2", "a lower min_ctas than 2"),
+        (".maxntid 1024 .minnctapersm 1", "fewer threads per CTA, setmaxnreg"),
+        (".minnctapersm 2 .maxnreg 64", "a lower min_ctas than 2"),
+    ],
+)
+def test_spills_name_what_bounds_the_registers(directives: str, advice: str) -> None:
+    log = """ptxas info    : Compiling entry function 'k' for 'sm_90a'
+ptxas info    : Function properties for k
+    8 bytes stack frame, 8 bytes spill stores, 8 bytes spill loads
+ptxas info    : Used 40 registers
+"""
+    others = ".entry kk() .maxnreg 8 { ret; } .entry other() .maxnreg 8 { ret; }"
+    ptx = f"{others} .visible .entry k(.param .b32 k_0)\n{directives}\n{{ ret; }} {others}"
+    (found,) = interpret(Assembly(b"", log), ptx, find_ptxas()).diagnostics
+    assert found.fix.endswith(f"or allow more registers: {advice}")
+
+
 def test_spills_are_a_warning_with_their_bytes() -> None:
     cubin = assemble(kernel("bar.sync 0;\n", wide=128, attributes=".maxnreg 32"), HOPPER)
     (found,) = cubin.diagnostics

@@ -66,10 +66,10 @@ class Occupancy:
         return f"{ctas}, {self.threads} of {self.most_threads} threads; {' and '.join(self.limited_by)} {allow} no more"
 
 
-def register_limit(bounds: LaunchBounds) -> int:
-    """The registers a thread that ptxas may use for these launch bounds."""
+def register_limit(bounds: LaunchBounds, most: int | None = None) -> int:
+    """The registers a thread that ptxas may use for these launch bounds, `most` where the entry has `.maxnreg`."""
     warps = -(-bounds.threads // _WARP) * (bounds.min_ctas or 1)
-    return min(_THREAD_REGISTERS, _REGISTERS // max(warps, 1) // _WARP // 8 * 8)
+    return min(most or _THREAD_REGISTERS, _THREAD_REGISTERS, _REGISTERS // max(warps, 1) // _WARP // 8 * 8)
 
 
 def occupancy(target: Target, bounds: LaunchBounds, used: Resources) -> Occupancy | None:

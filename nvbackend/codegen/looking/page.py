@@ -16,6 +16,7 @@ from nvbackend.codegen.looking.drawn import Drawing, Word, pictures, words
 from nvbackend.codegen.looking.ir_places import Place
 from nvbackend.codegen.looking.listings import FORMS, ListedLine
 from nvbackend.codegen.looking.occupancy import MULTIPROCESSORS, occupancy, register_limit
+from nvbackend.codegen.ptxas import declared
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.diagnostics.location import source_lines
 
@@ -136,7 +137,8 @@ def _resources(kernel: BuiltKernel) -> Iterator[tuple[str, str, float | None]]:
     yield "threads", f"{bounds.threads} a CTA" + (f", {bounds.cluster} CTAs a cluster" * (bounds.cluster > 1)), None
     if kernel.cubin is None:
         return
-    used, limit = kernel.cubin.kernel(kernel.signature.name), register_limit(bounds)
+    name = kernel.signature.name
+    used, limit = kernel.cubin.kernel(name), register_limit(bounds, declared(kernel.ptx, name, "maxnreg"))
     yield "registers", f"{used.registers} a thread, of {limit}", used.registers / limit
     shared = used.shared_bytes + bounds.dynamic_shared_bytes
     room = MULTIPROCESSORS.get(kernel.target.number)

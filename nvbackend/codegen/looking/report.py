@@ -10,6 +10,7 @@ from nvbackend.codegen.looking import roofline
 from nvbackend.codegen.looking.built import BuiltKernel
 from nvbackend.codegen.looking.occupancy import occupancy, register_limit
 from nvbackend.codegen.looking.work import work_by_loop
+from nvbackend.codegen.ptxas import declared
 from nvbackend.diagnostics.announce import Suppressed
 from nvbackend.isel.target.target import dotted
 from nvbackend.signature import Shape
@@ -62,7 +63,7 @@ def figures(kernel: ReportedKernel) -> dict[str, Any]:
     if kernel.cubin is not None:
         used = asdict(kernel.cubin.kernel(kernel.signature.name))
         numbers |= {name: value for name, value in used.items() if name != "kernel"}
-        numbers["register_limit"] = register_limit(bounds)
+        numbers["register_limit"] = register_limit(bounds, declared(kernel.ptx, kernel.signature.name, "maxnreg"))
         room = occupancy(kernel.target, bounds, kernel.cubin.kernel(kernel.signature.name))
         numbers["occupancy"] = None if room is None else asdict(room)
     return numbers
@@ -101,7 +102,8 @@ def _resources(kernel: ReportedKernel) -> Iterator[_Row]:
         yield "shared memory", dynamic
         return
     used = kernel.cubin.kernel(kernel.signature.name)
-    yield "registers", f"{used.registers} a thread, of {register_limit(kernel.signature.bounds)}"
+    limit = register_limit(kernel.signature.bounds, declared(kernel.ptx, kernel.signature.name, "maxnreg"))
+    yield "registers", f"{used.registers} a thread, of {limit}"
     yield "barriers", f"{used.barriers}"
     yield "shared memory", f"{used.shared_bytes} bytes static, {dynamic}"
     yield "local memory", f"{used.stack_bytes} bytes a thread"
