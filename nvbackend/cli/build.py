@@ -180,12 +180,12 @@ def _compiled(
     file: Path, definition: nvb.KernelDefinition, target: str | None, constants: dict[str, Any], stage: str
 ) -> CompiledKernel:
     """Assembled where the stage needs it. Diagnostics have their places in the user's file, or are of its kernel."""
-    from nvbackend.builder.kernel.python_function import first_line
-    from nvbackend.diagnostics.location import placed
+    from nvbackend.diagnostics.location import Location, placed
     from nvbackend.isel.target.target import Target
 
     chosen = None if target is None else Target.parse(target)
-    of_kernel = first_line(getattr(definition, "__wrapped__"))  # noqa: B009 (update_wrapper sets it)
+    code = getattr(definition, "__wrapped__").__code__  # noqa: B009 (update_wrapper sets it)
+    of_kernel = Location(code.co_filename, code.co_firstlineno, code.co_name)
     with users_program(file, definition.name), placed(of_kernel):
         needs_cubin = stage in ("sass", "source", "resources")
         return definition.compile(target=chosen, constants=constants, assemble=needs_cubin)
