@@ -26,7 +26,7 @@ __all__ = [
 SWIZZLES = (0, 32, 64, 128)
 ELEMENT = Rule(
     id="tensor-map.element",
-    message="a tensor map of {element}, which tensor maps of plain arrays cannot hold",
+    message="a tensor map of a plain array cannot have elements of {element}",
     fix="use one of {known}",
     why="TMA has no such element type, or expects it packed with gaps that a plain array does not have.",
     reference="CUDA driver API, cuTensorMapEncodeTiled",
@@ -40,14 +40,14 @@ SWIZZLE_BYTES = Rule(
 )
 CONVOLUTION = Rule(
     id="tensor-map.convolution",
-    message="a convolution by a filter of {extent}, padding {padding}, stride {stride}, dilation {dilation}",
+    message=("no convolution has a filter of {extent}, padding {padding}, stride {stride}, dilation {dilation}"),
     fix="give each as many numbers as the filter has dimensions of space; extents, strides and dilations are positive",
     why="The map would walk over other pixels.",
     reference="PTX ISA 5.5.4 (im2col mode: bounding box, traversal stride)",
 )
 WALKED = Rule(
     id="tensor-map.walked",
-    message="{walk} walks over no array of shape {shape}",
+    message="{walk} cannot walk over an array of shape {shape}",
     fix="give the shape of the images, {rank} integers: batch, space, channels; and a corner and a stride for each "
     "dimension of space",
     why="The number of places would be that of another array.",

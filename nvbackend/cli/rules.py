@@ -44,7 +44,7 @@ OWN_ROWS = Rule(
     message="no {what} come from {source}: {problem}",
     fix="name a module that Python can import, and in it a function of no arguments that gives nvb.{kind} objects: "
     "--{what} package.module:function",
-    why="A list without them would look as if they were there.",
+    why="A list that lacks them would look complete.",
     reference="nvbackend catalogue --help; docs/guide.md, Rows of your own; docs/guide.md, Rules of your own",
 )
 UNKNOWN_SPELLING = Rule(

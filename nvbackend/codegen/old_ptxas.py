@@ -20,8 +20,10 @@ OLD_RS_WGMMA = Rule(
     id="ptxas.old-rs-wgmma",
     message="ptxas {release} may give wrong code for a wgmma that takes A from registers (PTX line {line}): {problem}",
     fix="{advice}take ptxas 13.3 or later (pip install --upgrade nvbackend[ptxas]), or put A in shared memory",
-    why="Before 13.3 ptxas may reuse the registers of A while the instruction still reads them: wrong numbers, "
-    "sometimes. Its machine code is read to see whether it did.",
+    why=(
+        "Before 13.3 ptxas may reuse the registers of A while the instruction still reads them, so the "
+        "numbers are sometimes wrong. Its machine code is read to see whether it did."
+    ),
     reference="CUDA 13.3 release notes (ptxas); the SASS of ptxas before and from 13.3",
 )
 OLD_HINTED_COPY = Rule(

@@ -100,7 +100,7 @@ FORM = Rule(
     id="rule.form",
     message="{problem}",
     fix="{advice}",
-    why="A rule that is not asked, or that shares its id, would say nothing or be taken for another one.",
+    why=("A rule that never runs would report nothing, and a rule that shares its id would be taken for another one."),
     reference="docs/guide.md, Rules of your own",
 )
 

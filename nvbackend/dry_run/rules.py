@@ -15,7 +15,7 @@ UNJUDGED = Rule(
     id="dry-run.no-sizes",
     message="the dry run judges nothing here: {reason}",
     fix="name parameters that the kernel is for, in build(check=[{form}]) or as examples=[{form}] in its decorator",
-    why="What shows only when a kernel runs is not looked for.",
+    why="Mistakes that show only when the kernel runs are not found.",
     reference="docs/checks.md",
     severity=Severity.WARNING,
 )
@@ -103,7 +103,7 @@ SWIZZLE = Rule(
     id="descriptor.swizzle",
     message="{now}{second} reads {memory} by a descriptor with {read}, and {first} filled it with {filled}",
     fix="read the tile by the layout that it was written by: the same swizzle in the tensor map and the descriptor",
-    why="Rows of 16 bytes come from one another's places: wrong results, no fault.",
+    why="Rows of 16 bytes are read from each other's places: wrong results, no fault.",
     reference="PTX ISA 5.5.7 (swizzling modes), 9.7.15.5.1.2 (shared memory layout)",
 )
 STRADDLES = Rule(
@@ -119,7 +119,7 @@ MISSING_WARP_SYNC = Rule(
     message="{now}{second} of warp {warp} {does} {memory}, which {first} in another lane {did}, and the lanes have not "
     "met since",
     fix="let the lanes of the warp meet {between}: k.warp.sync()",
-    why="The lanes of a warp run apart where the hardware likes: what is read is old or new, now and then.",
+    why="The hardware may execute the lanes of a warp at different times: what is read is sometimes old.",
     reference="PTX ISA 9.7.13.2 (bar.warp.sync)",
 )
 UNWRITTEN = Rule(
@@ -140,7 +140,7 @@ PARITY = Rule(
     id="mbarrier.parity-counter",
     message="{now}warp {warp} waits for {wanted} of {barrier}: {reason}",
     fix="{fix}",
-    why="A wait for a phase that is over orders nothing: what it guards is accessed too early, now and then.",
+    why="A wait for a phase that is over orders nothing: what it guards is sometimes accessed too early.",
     reference=f"{_MBARRIER}: mbarrier.try_wait, phase parity",
 )
 PARITY_VALUE = Rule(
@@ -168,7 +168,7 @@ NOT_READY = Rule(
     id="mbarrier.not-ready",
     message="{now}{instruction} of warp {warp} in CTA {cta} uses {barrier}, which may not be initialised yet",
     fix="put k.mbarrier.ready() after {line}, the initialisation: a fence, and a barrier of all who use it",
-    why="Another thread, another CTA or the async proxy may meet the barrier before it is initialised.",
+    why="Another thread, another CTA or the async proxy may access the barrier before it is initialised.",
     reference=_MBARRIER,
 )
 OVERWRITTEN = Rule(
@@ -197,14 +197,17 @@ UNWAITED = Rule(
     id="dry-run.unwaited-phase",
     message="{now}warp {warp} arrives on {barrier}, and phase {last} may not be over: {waited}",
     fix="let warp {warp} wait for phase {last} of {barrier} before {line}: k.mbarrier.wait",
-    why="Two arrivals of one thread in one phase leave another's out: it completes while that is still at work.",
+    why=("If one thread arrives twice in a phase, the phase completes without another thread, which is still at work."),
     reference=_MBARRIER,
 )
 OVERRUN = Rule(
     id="dry-run.overrun",
     message="{now}{reason}",
     fix="{fix}",
-    why="Who completes the phases does not wait for those who wait for them: they miss one, and hang or go on early.",
+    why=(
+        "The threads that complete the phases do not wait for the threads that wait for them: these miss "
+        "a phase, and hang or go on early."
+    ),
     reference=_MBARRIER,
 )
 BYTES = Rule(
@@ -301,7 +304,7 @@ STORE_NOT_WAITED = Rule(
     id="proxy.store-not-waited",
     message="warp {warp} ends while {first} may still read its shared memory",
     fix="put k.tma.wait_group(reading=True) after {line}, in its thread, before the kernel ends",
-    why="The shared memory may be given to the next CTA while it is read, and the stored tile is wrong now and then.",
+    why=("The shared memory may be given to the next CTA while it is read, so the stored tile is sometimes wrong."),
     reference="PTX ISA 9.7.9 (cp.async.bulk.wait_group)",
 )
 FILL_LEFT = Rule(

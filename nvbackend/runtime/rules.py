@@ -113,7 +113,7 @@ SCALAR_RANGE = Rule(
     id="launch.scalar-range",
     message="argument {name} is {value!r}, which does not fit {element} ({range})",
     fix="pass a value in {range}, or give the parameter a wider type",
-    why="The value would be cut to the parameter's width without a word.",
+    why="The value would silently be cut to the parameter's width.",
     reference="PTX ISA 5.2.1 (fundamental types)",
 )
 ASSERTED = Rule(

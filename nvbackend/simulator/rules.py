@@ -90,7 +90,7 @@ ASKED_AGAIN = Rule(
     message="{thread} asks for another cluster by try_cancel (PTX line {line}), and its warp has read an answer that "
     "none is left",
     fix="leave the loop at the first such answer: k.break_if(~canceled), before the next try_cancel",
-    why="What a CTA gets that has seen a request fail and asks once more is undefined.",
+    why="If a CTA has seen a request fail and asks again, the result is undefined.",
     reference="PTX ISA 9.7.13 (clusterlaunchcontrol.try_cancel)",
 )
 NO_CLUSTER = Rule(
@@ -114,7 +114,7 @@ REPORT = Rule(
     id="simulator.report",
     message="no {what} of {kernel}: {problem}",
     fix="launch it with report=True{more}",
-    why="Watching a run takes time, so it is done where it is asked for, and only of the first cluster.",
+    why="Recording a run takes time, so it is done only on request, and only for the first cluster.",
     reference="docs/simulator.md, The report of a launch",
 )
 STEP = Rule(

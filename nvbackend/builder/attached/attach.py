@@ -29,7 +29,7 @@ LOWERINGS = ("intrinsic", "asm")
 """How instructions get into the IR for which LLVM has intrinsics: by these, or by inline asm as all others."""
 LOWERING = Rule(
     id="attach.lowering",
-    message="lowering={given!r} of an attached function",
+    message="lowering={given!r} is not a lowering of an attached function",
     fix='leave it out, or pass "asm" where your LLVM or libNVVM does not have all intrinsics',
     why="Instructions are intrinsics or inline assembly in the IR.",
     reference="docs/embedding.md, Your own LLVM",

@@ -51,14 +51,14 @@ ORDER = Rule(
     id="memory.order",
     message="a {kind} with order={order!r} and scope={scope!r}: {problem}",
     fix="{advice}",
-    why="ptxas takes no such instruction, or the access would be ordered with others than it seems.",
+    why=("ptxas refuses the instruction, or the access would be ordered with other accesses than intended."),
     reference="PTX ISA 8.5 (operation types), 8.6 (scope), 9.7.9 (ld, st)",
 )
 CACHING = Rule(
     id="memory.caching",
     message="no {kind} has these hints: {problem}",
     fix="{advice}",
-    why="ptxas takes no such instruction.",
+    why="ptxas refuses such an instruction.",
     reference="PTX ISA 9.7.9.1 (cache operators), 9.7.9.2 (eviction priority hints), 9.7.9 (ld, ld.global.nc, st)",
 )
 CONSTANT = Rule(

@@ -36,7 +36,7 @@ AGAIN = Rule(
 )
 BASE = Rule(
     id="attach.shared-base",
-    message="dynamic shared memory that begins at byte {given!r}",
+    message="dynamic shared memory cannot begin at byte {given!r}",
     fix="give how many bytes are taken before it, 0 or more: shared_base=caller.shared_bytes",
     why="It is the distance in bytes from the start of the CTA's dynamic shared memory.",
     reference="PTX ISA 5.1.7 (shared memory)",
@@ -54,7 +54,10 @@ THREADS = Rule(
     id="attach.threads",
     message="function {function} is built for CTAs of {threads} threads{and_cluster}, and {other}",
     fix="attach both with the threads= and cluster= that the kernel is launched with",
-    why="Barriers count threads that are not there, or leave some out, and indices go past what was laid out.",
+    why=(
+        "Barriers would count threads that do not exist, or leave some out, and indices would leave the "
+        "memory that was laid out."
+    ),
     reference="docs/guide.md, In a compiler of your own; PTX ISA 11.4 (.maxntid, .reqntid)",
 )
 

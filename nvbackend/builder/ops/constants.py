@@ -26,7 +26,7 @@ SIZE = Rule(
     id="constant.size",
     message="{name}: constant memory of {bytes} bytes, {total} with what the kernel has already; there are 1 to {most}",
     fix="give at least one number, and keep larger tables in global memory: a parameter nvb.Pointer(..., const=True)",
-    why="ptxas refuses it, without the line.",
+    why="ptxas refuses it, and does not name the line.",
     reference="PTX ISA 5.1.3 (constant state space)",
 )
 DATA = Rule(

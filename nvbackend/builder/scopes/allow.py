@@ -36,7 +36,7 @@ FORM = Rule(
     id="allow.form",
     message="{call} takes ids of rules and {what}: {problem}",
     fix="{advice}",
-    why="An allowance is printed with its reason, and letters of one id would be taken for ids.",
+    why=("An allowance is printed with its reason, and a single string would be read as a list of letters."),
     reference="docs/guide.md, Allowing a rule",
 )
 UNUSED = Rule(

@@ -46,7 +46,7 @@ INSTRUCTION = Rule(
     id="function.instruction",
     message="{what} cannot be in {function}, a called function: {because}",
     fix="{advice}",
-    why="A call passes registers by a fixed convention, and knows nothing of what its kernel has once.",
+    why=("A call passes registers by a fixed convention, and has no access to what a kernel has only once."),
     reference=_GUIDE + "; PTX ISA 7.1 (function declarations and definitions)",
 )
 THREADS = Rule(
@@ -81,14 +81,16 @@ FOREIGN = Rule(
     id="function.foreign",
     message="foreign function {function}: {problem}",
     fix="{advice}",
-    why="The PTX of another compiler is linked as it is: a call by another signature passes other bits, and what the "
-    "text does unseen is not in any analysis.",
+    why=(
+        "The PTX of another compiler is linked as it is: a call by another signature passes other bits, "
+        "and no analysis sees what the text does beyond its declared effects."
+    ),
     reference="docs/linking.md, Functions of other compilers; PTX ISA 7.1 (function declarations and definitions)",
 )
 FOREIGN_EFFECTS = Rule(
     id="function.foreign-effects",
     message="foreign function {function}: {instruction} {does}, and effects={given!r} says otherwise",
     fix="write effects={wanted!r}",
-    why="LLVM moves, merges and drops calls by their effects, and the analyses go by them.",
+    why="LLVM moves, merges and drops calls by their effects, and the analyses rely on them.",
     reference="docs/linking.md, Functions of other compilers; LLVM Language Reference, Inline Asm",
 )

@@ -21,7 +21,7 @@ NAME = Rule(
     id="value.name",
     message="{shown} is not a name: it has {problem}",
     fix="use 1 to {longest} printable characters",
-    why="LLVM would cut it, or end in the middle of it, and not read the module.",
+    why="LLVM would cut the name off, or stop in the middle of it and not read the module.",
     reference="LLVM Language Reference, identifiers; LLVM Value.cpp (names of local values)",
 )
 RESERVED = Rule(

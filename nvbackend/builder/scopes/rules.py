@@ -76,7 +76,7 @@ NOT_CALLED = Rule(
     id="call.not-called",
     message="{call} is named here and not called, which does nothing",
     fix="call it: {call}(...)",
-    why="Python runs such a statement without a word, and the kernel is built without the instruction.",
+    why="Python evaluates such a statement silently, and the kernel is built without the instruction.",
     reference="Python Language Reference, expression statements",
 )
 NOT_A_VALUE = Rule(
@@ -90,7 +90,7 @@ UNREACHABLE = Rule(
     id="control.unreachable",
     message="nothing after an unconditional {exit} in the same block is ever executed",
     fix="delete it, or make the exit conditional with {exit}if(condition)",
-    why="The code would be dropped without a word.",
+    why="The code would be dropped silently.",
     reference="LLVM Language Reference, terminators",
 )
 ELSE_WITHOUT_IF = Rule(
@@ -125,7 +125,7 @@ ENDLESS = Rule(
     id="control.endless",
     message="nothing leaves this k.loop(): it has no break_, break_if, return_ or return_if",
     fix="leave it with k.break_if(condition)",
-    why="The kernel would never end, and LLVM may take out a loop that does nothing visible.",
+    why="The kernel would never end, and LLVM may remove a loop that does nothing visible.",
     reference="LLVM Language Reference (forward progress)",
 )
 NOT_ENTERED = Rule(
@@ -244,14 +244,14 @@ SHARED_STATIC_SIZE = Rule(
     id="shared.static-size",
     message="{name} brings the kernel's static shared memory to {total} bytes; {target} has {limit} for a CTA",
     fix="use k.shared(...), dynamic shared memory, for what is large; {over} bytes must go",
-    why="ptxas refuses the kernel, without a place in the program.",
+    why="ptxas refuses the kernel, and names no line of the program.",
     reference="CUDA C++ Programming Guide, shared memory: static allocations; ptxas 13.5",
 )
 SHARED_ALIGNMENT = Rule(
     id="shared.alignment",
     message="{name} asks for a multiple of {align} bytes; dynamic shared memory starts at a multiple of {base}{cause}",
     fix="ask for {base} at most, the longest swizzle period; or for more memory, and round the address up",
-    why="Only the offset in the CTA's memory would be aligned; the address would be so by luck.",
+    why=("Only the offset in the CTA's memory would be aligned; the address would be aligned only by luck."),
     reference="PTX ISA 5.5.7 (swizzling modes)",
 )
 SHARED_SIZE = Rule(
@@ -359,13 +359,15 @@ HELD = Rule(
     id="pipeline.left",
     message="{exit} leaves the {call}() block before its end",
     fix="compute the condition inside, keep it in a variable, and leave after the block",
-    why="The end of the block gives a stage back, or goes on to the next one: without it this thread stays after the "
-    "others, waits forever, or works on a tile that is not its own.",
+    why=(
+        "The end of the block releases the stage, or advances to the next one: without it this thread "
+        "lags, waits forever, or works on a tile that is not its own."
+    ),
     reference="PTX ISA 9.7.13.15 (mbarrier phases)",
 )
 TILE_INDEX = Rule(
     id="shared.tile",
-    message="tile {given} of {count}: they are numbered 0 to {last}",
+    message="there is no tile {given}: the {count} are numbered 0 to {last}",
     fix="use 0 to {last}, or make more of them",
     why="What follows the last tile is another buffer, which would be read or overwritten.",
     reference="docs/guide.md, A ring",
@@ -402,7 +404,9 @@ ATTACH_BLOCK = Rule(
     id="attach.block",
     message="block {block}: {problem}",
     fix="{advice}",
-    why="What is emitted there is not part of the function, or is checked as the end of a way that goes on.",
+    why=(
+        "What is emitted there is not part of the function, or is checked as the end of a path that in fact continues."
+    ),
     reference="LLVM Language Reference, terminators",
 )
 LLVM_TYPE = Rule(

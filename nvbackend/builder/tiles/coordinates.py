@@ -27,7 +27,7 @@ OUTSIDE = Rule(
 
 BELOW = Rule(
     id="tensor.below",
-    message="{given} bounds of coordinates in {rank} dimensions",
+    message="{given} bounds were given for coordinates in {rank} dimensions",
     fix="give a bound for each dimension, None for one without",
     why="What lies past the end of the dimensions left out would be read or written.",
     reference="CUTLASS include/cute/algorithm/copy.hpp (copy_if)",
@@ -37,7 +37,7 @@ OPEN = Rule(
     id="tensor.open-coordinate",
     message="coordinate {coordinate} leaves a mode of the shape {shape} open, so it is of several elements",
     fix="give an index for every mode",
-    why="One element is stored, or is inside of bounds: its place is one.",
+    why="A store or a check of bounds is for a single element, which has a single place.",
     reference="CUTLASS include/cute/algorithm/copy.hpp (copy_if)",
 )
 

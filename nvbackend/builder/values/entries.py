@@ -11,7 +11,7 @@ ENTRY = Rule(
     id="sequence.entry",
     message="{owner} has no entry {problem}",
     fix="{advice}",
-    why="There is nothing to give back.",
+    why="There is no such entry to return.",
     reference="Python Language Reference, IndexError and ValueError",
 )
 _Entry = TypeVar("_Entry")

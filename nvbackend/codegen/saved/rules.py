@@ -17,7 +17,7 @@ DAMAGED = Rule(
     id="saved.damaged",
     message="{path} is not a whole file of a saved kernel: {problem}",
     fix="save the kernel again with compiled.save(path), and copy the file as bytes",
-    why="A kernel with some other bits loads, launches and gives wrong numbers.",
+    why="A kernel with wrong bits would load, launch and give wrong numbers.",
     reference=_REFERENCE,
 )
 FORMAT = Rule(

@@ -13,8 +13,11 @@ NOT_UNROLLED = Rule(
     severity=Severity.WARNING,
     message="LLVM left the loop as it was, and unroll= asks for copies of its body",
     fix="count to a known multiple of the copies: an nvb.i32(multiple_of=4) with unroll=4, or a Python integer",
-    why="The rounds that are left over need a body of their own, and LLVM copies no barrier and nothing else that "
-    "threads execute together to there; nor does it make a loop of more than some thousand instructions.",
+    why=(
+        "The remaining rounds need a body of their own, and LLVM does not copy barriers, or other "
+        "instructions that threads execute together, into it. Nor does it make a loop of more than some "
+        "thousand instructions."
+    ),
     reference="LLVM 22.1 LoopUnrollPass (convergent operations); LLVM Language Reference (convergent)",
 )
 _LINE = "nvbackend.line"

@@ -46,7 +46,7 @@ POLICY_FRACTION = Rule(
     id="cache.policy-fraction",
     message="a policy for a fraction of {given} of the accesses: it must be more than 0 and at most 1",
     fix="count in parts of 1: 0.5 is every second access, and without fraction= all have the policy",
-    why="ptxas refuses it where it sees the number; in a register it is another policy without a word.",
+    why="ptxas refuses the number if it is a constant; in a register it silently becomes another policy.",
     reference="PTX ISA 9.7.9 (createpolicy), fraction; ptxas 13.5",
 )
 _POLICY, _POLICY_AT = 1, 60
@@ -76,28 +76,28 @@ READ_BYTES = Rule(
     id="async-copy.read-bytes",
     message="a copy of {size} bytes reads 0 to {size} of them, not {given}",
     fix="count in bytes, and at most as many as are copied: k.math.min(left, {size})",
-    why="More than the copy has is undefined behaviour.",
+    why="It is undefined behaviour to read more than the copy has.",
     reference="PTX ISA 9.7.9 (cp.async), src-size",
 )
 PENDING_COPIES = Rule(
     id="async-copy.pending",
     message="{instruction} {given}: the number of groups that may stay in flight is {legal}",
     fix="use 0 to wait for every group, n for all but the n newest",
-    why="ptxas takes a negative number as a large one without a word, so that the wait waits for nothing.",
+    why="ptxas silently takes a negative number for a large one, so the wait waits for nothing.",
     reference="PTX ISA 9.7.9 (cp.async.wait_group)",
 )
 PENDING_STORES = Rule(
     id="tma.pending",
     message="{instruction} {given}: the number of bulk groups that may stay in flight is {legal}",
     fix="use 0 to wait for every group, n for all but the n newest",
-    why="ptxas takes a negative number as a large one without a word, so that the wait waits for nothing.",
+    why="ptxas silently takes a negative number for a large one, so the wait waits for nothing.",
     reference="PTX ISA 9.7.9.27.2.2 (cp.async.bulk.wait_group)",
 )
 EXCHANGE = Rule(
     id="shuffle.lanes",
     message="shfl.sync.{mode}: {what}",
     fix="give {advice}",
-    why="A value of another lane comes, or one that is not defined.",
+    why="The result would be the value of another lane, or undefined.",
     reference="PTX ISA 9.7.9 (shfl.sync)",
 )
 _MULTIMEM = "PTX ISA 9.7.9 (multimem.ld_reduce, multimem.st, multimem.red)"
@@ -110,7 +110,7 @@ MULTIMEM_VALUES = Rule(
 )
 MULTIMEM_ADDRESS = Rule(
     id="multimem.address",
-    message="{instruction} at an address in shared memory",
+    message="{instruction} has an address in shared memory",
     fix="use an address of a multicast object, which lies in global memory",
     why="What it does at any other address is not defined.",
     reference=_MULTIMEM,
@@ -121,7 +121,10 @@ MEMBERS = Rule(
     id="warp.members",
     message="{instruction}: lane {lane} {problem} the members {members}",
     fix="give a bit for every lane that comes here, and for no other; read only what those send",
-    why="The warp waits for a lane that is named, and what one gets that is not, or reads from it, is undefined.",
+    why=(
+        "The warp waits for every lane that the mask names. The result of a lane that it does not name, "
+        "or of a read from such a lane, is undefined."
+    ),
     reference="PTX ISA 9.7.9 (shfl.sync), 9.7.13 (bar.warp.sync, vote.sync, match.sync, redux.sync): membermask",
 )
 
@@ -249,14 +252,14 @@ READ_BEFORE_WAIT = Rule(
     id="tcgen05.read-before-wait",
     message="registers of a tcgen05.ld are read before the wait for it",
     fix="call k.tcgen05.wait_ld(...) with this load first; one wait can take several loads",
-    why="The load is asynchronous: until wait::ld the registers hold what was there before, now and then.",
+    why="The load is asynchronous: until wait::ld the registers may still hold what was there before.",
     reference="PTX ISA 9.7.16.8.5 (tcgen05.wait)",
 )
 OPERANDS = Rule(
     id="tcgen05.operands",
     message="{instruction} takes {wanted}, and was given {given}",
     fix="give exactly what the request asks for: {wanted}",
-    why="An operand that the instruction has no place for is lost; one that it lacks is another address.",
+    why="An operand too many is lost, and one that is missing is taken from another register.",
     reference="PTX ISA 9.7.16.10.9 (operands of tcgen05.mma)",
 )
 LANES = Rule(

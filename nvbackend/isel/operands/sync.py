@@ -68,7 +68,7 @@ SETMAXNREG_TARGET = Rule(
     id="setmaxnreg.target",
     message="{target} does not support {instruction}",
     fix="leave the register budget alone, or compile for {instead}",
-    why="It belongs to the architecture- and family-specific targets: the name needs its a or f.",
+    why="Only architecture- and family-specific targets have it: their names end in a or f.",
     reference="PTX ISA 9.7.19 (setmaxnreg); ptxas 13.5",
 )
 
@@ -143,7 +143,7 @@ MBARRIER_EXPECT_TX = Rule(
     id="mbarrier.expect-tx",
     message="one expect_tx adds {lowest} to {highest} bytes, not {count}",
     fix="give the bytes of the copies that complete on this barrier in one phase, or use more barriers",
-    why="ptxas takes any number without a word, and the barrier's transaction count overflows.",
+    why="ptxas silently takes any number, and the barrier's transaction count overflows.",
     reference="PTX ISA 9.7.13.15 (mbarrier.expect_tx)",
 )
 

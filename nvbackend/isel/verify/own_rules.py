@@ -22,7 +22,7 @@ ANALYSIS = Rule(
     id="rule.analysis",
     message="the analysis of rule {rule} {problem}",
     fix="{advice}",
-    why="The kernel would count as one that the rule has nothing against.",
+    why="The kernel would be taken for one that keeps the rule.",
     reference=FORM.reference,
 )
 _ID = late_pattern(r"[\w-]+(\.[\w-]+)+")

@@ -85,7 +85,7 @@ INVERSE = Rule(
     message="{layout} has no left inverse that is a layout: {problem}",
     fix="invert a layout that gives every index once and whose gaps are whole multiples; right_inverse() takes what is "
     "contiguous",
-    why="The inverse would send other indices than asked for to an element.",
+    why="The inverse would map other indices than intended to an element.",
     reference=_ALGEBRA,
 )
 TILER = Rule(
@@ -113,7 +113,7 @@ SWIZZLE = Rule(
     id="layout-algebra.swizzle",
     message="Swizzle<{bits},{base},{shift}>: {problem}",
     fix="take B and M of 0 or more and |S| >= B, such as Swizzle(3, 4, 3)",
-    why="The bits that are changed would be among those that say how: another swizzle, and no permutation.",
+    why=("The bits that change would be among those that decide the change: the result would not be a permutation."),
     reference="CUTLASS include/cute/swizzle.hpp",
 )
 SWIZZLE_THROUGH = Rule(

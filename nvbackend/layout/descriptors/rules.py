@@ -16,7 +16,7 @@ INDEX = Rule(
 )
 NO_BASE = Rule(
     id="descriptor.no-base",
-    message="the base of the descriptors of {layout} is {given!r}, which says not where the tile lies",
+    message="the base of the descriptors of {layout} is {given!r}, which does not say where the tile is",
     fix="give a descriptor or a value such as k.wgmma.smem_descriptor(tile): iterator.with_base(base)",
     why="The layout says how far the operands lie from the first one, not where that is.",
     reference=_ITERATOR,
@@ -60,7 +60,7 @@ STRIDE = Rule(
     id="descriptor.stride",
     message="{operand}: {what} do not lie at one stride ({found})",
     fix="make the tile of one atom, tile_to_shape(gmma_atom(...), shape): every step along a dimension is alike then",
-    why="LBO and SBO are one number each: from the second core matrix on others would be read.",
+    why="LBO and SBO are one number each: from the second core matrix on, other elements would be read.",
     reference=_CANONICAL,
 )
 PATTERN = Rule(

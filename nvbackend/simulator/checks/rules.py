@@ -19,7 +19,7 @@ MISSING_BARRIER = Rule(
     id="shared.missing-barrier",
     message="{now} {memory}, and nothing orders it after {earlier}",
     fix="put a barrier of both threads between them: k.barrier.sync(), or an mbarrier",
-    why="The hardware runs the warps in any order: what is read is old or new, now and then.",
+    why="The hardware runs the warps in any order: what is read is sometimes old.",
     reference=_MODEL,
 )
 OVERWRITTEN_EARLY = Rule(
@@ -34,7 +34,7 @@ MISSING_WARP_SYNC = Rule(
     id="simulator.missing-warp-sync",
     message="{now} {memory}, and {lanes} since {earlier}",
     fix="let the lanes of the warp meet {between}: k.warp.sync(), or a barrier{sums}",
-    why="The lanes of a warp run apart where the hardware likes: what is read is old or new, now and then.",
+    why="The hardware may execute the lanes of a warp at different times: what is read is sometimes old.",
     reference="PTX ISA 9.7.13.2 (bar.warp.sync)",
 )
 RELAXED_BARRIER = Rule(
@@ -58,7 +58,7 @@ FLAG_ORDER = Rule(
     message="{now} {memory}, and nothing orders it after {earlier}: {flag} is between them, but {reason}",
     fix='store the flag with order="release" and load it with order="acquire", at a scope that both threads are in; or '
     "put k.fence.thread() before the store and after the load{proxy}",
-    why="The new flag may arrive before the data, or the data may come from a cache: it is old now and then.",
+    why=("The new flag may arrive before the data, or the data may come from a cache: sometimes it is old."),
     reference="PTX ISA 8.8 (causality order), 8.7 (release and acquire patterns)",
 )
 FLAG_UNWAITED = Rule(
@@ -67,7 +67,7 @@ FLAG_UNWAITED = Rule(
     fix='let each thread that reads load the flag with order="acquire" first, until it is set; or let one thread do '
     "that, and put k.barrier.sync() between its load and the reads (k.warp.sync() if one warp makes them); or let each "
     "CTA use memory of its own{sums}",
-    why="The hardware runs CTAs in any order: the read gets what was there before, now and then.",
+    why="The hardware runs CTAs in any order: the read sometimes gets what was there before.",
     reference="PTX ISA 8.8 (causality order), 8.7 (release and acquire patterns)",
 )
 FLAG_WEAK = Rule(
@@ -91,8 +91,10 @@ SCOPE = Rule(
     id="simulator.scope",
     message="{now} {memory}, and nothing orders it after {earlier}: a scope of one of them leaves the other out",
     fix='take a scope with all threads that access this memory: scope="cluster", or scope="gpu"',
-    why="Atomics are atomic, and other strong accesses are strong, among the threads of their scopes alone: to others, "
-    "changes are lost or come late or never, now and then.",
+    why=(
+        "Atomics are atomic, and other strong accesses are strong, only among the threads of their "
+        "scopes: for other threads, changes may be lost, come late, or never come."
+    ),
     reference="PTX ISA 8.6 (scope), 8.7.1 (morally strong operations)",
 )
 NO_FLAG = Rule(
@@ -101,7 +103,7 @@ NO_FLAG = Rule(
     fix="hand it over by a flag in global memory: k.barrier.sync() after what the first CTA does, "
     'flag.store(1, order="release") by one of its threads, and flag.load(order="acquire") until it is 1 by the one '
     "that goes on{proxy}; or do it in another kernel",
-    why="The hardware runs CTAs in any order, and only CTAs of a cluster have a barrier: it is old now and then.",
+    why=("The hardware runs CTAs in any order, and only CTAs of a cluster have a barrier: sometimes the data is old."),
     reference="PTX ISA 8.8 (causality order), 8.6 (Proxies)",
 )
 NON_COHERENT = Rule(
@@ -123,7 +125,7 @@ WRITTEN_TWICE = Rule(
     message="{now} {memory}, and nothing orders it with {earlier}",
     fix="let each of the two write bytes of its own; or wait for the first (its mbarrier, or its group), then put a "
     "barrier before the second",
-    why="An asynchronous write comes when it comes: what stays is the one or the other, now and then.",
+    why="An asynchronous write may complete at any time: either value may remain.",
     reference=_PROXIES,
 )
 ASYNC_COPY_READ = Rule(
@@ -152,8 +154,10 @@ MISSING_FENCE = Rule(
     id="proxy.missing-fence",
     message="{now} {memory} through the async proxy, and no fence.proxy.async comes after {earlier} and before it",
     fix="put fence.proxy.async between the writes and the {between} before the operation: {call}",
-    why="The async proxy is not ordered with generic writes that no proxy fence publishes: it reads old bytes, or the "
-    "late write destroys what it wrote, now and then.",
+    why=(
+        "The async proxy is not ordered with generic writes that no proxy fence publishes: sometimes it "
+        "reads old bytes, or a late write destroys what it wrote."
+    ),
     reference=_PROXIES,
 )
 NOT_COMMITTED = Rule(

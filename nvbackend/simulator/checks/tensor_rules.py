@@ -49,6 +49,6 @@ MISSING_BARRIER = Rule(
     message="{now} {cells}, and nothing orders it after {earlier} of another warp",
     fix="put a barrier or an mbarrier of both warps between the two, with k.tcgen05.fence_before_thread_sync() before "
     "it and k.tcgen05.fence_after_thread_sync() after it",
-    why="The hardware runs the warps in any order: what is read is old or new, now and then.",
+    why="The hardware runs the warps in any order: what is read is sometimes old.",
     reference=_ORDER,
 )

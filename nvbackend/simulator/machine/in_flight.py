@@ -35,7 +35,7 @@ LOAD = Rule(
     id="tcgen05.read-before-wait",
     message="{thread} uses {register}, which {operation} may still be writing: no tcgen05.wait::ld is between the two",
     fix="put tcgen05.wait::ld after the load: k.tcgen05.wait_ld()",
-    why="The load is asynchronous: until wait::ld the registers hold what was there before, now and then.",
+    why="The load is asynchronous: until wait::ld the registers may still hold what was there before.",
     reference="PTX ISA 9.7.16.8.5 (tcgen05.wait)",
 )
 _WGMMA, _LD, _COPY = ("wgmma", "mma_async"), ("tcgen05", "ld"), "mov"

@@ -11,7 +11,7 @@ MAP_MODE = Rule(
     message="{name} is a map {made}, and {instruction} in mode {mode} takes one {wanted}",
     fix="copy in the map's own mode, k.tma.load_box(..., mode={own!r}), or declare it as TensorMap(..., "
     "im2col={im2col})",
-    why="The map means another thing in the other mode: the copy stops the kernel, or moves other elements.",
+    why=("The map has another meaning in the other mode: the copy stops the kernel, or moves other elements."),
     reference="PTX ISA 5.5.3 to 5.5.5 (tiled, im2col and im2col::w modes), 9.7.9 (cp.async.bulk.tensor)",
 )
 

@@ -18,7 +18,7 @@ MAP_ADDRESS = Rule(
     id="tma.map-address",
     message="{given!r} cannot be a tensor map, which is {bytes} bytes of global memory at a multiple of {wanted}",
     fix="give the address of an array of maps in global memory, declared Pointer(u32, align={wanted})",
-    why="The copy unit reads the map itself, from global memory alone: the copy stops the kernel.",
+    why=("The TMA unit reads the map from global memory only: with another address the copy stops the kernel."),
     reference="PTX ISA 5.5.8 (tensor-map), 9.7.9 (cp.async.bulk.tensor)",
 )
 

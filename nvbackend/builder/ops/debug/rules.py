@@ -8,7 +8,7 @@ FORMAT = Rule(
     id="debug.format",
     message="{call}({text!r}, ...): {problem}",
     fix="{advice}",
-    why="The driver formats the text after the launch, and prints what happens to be in memory for a value that lacks.",
+    why=("The driver formats the text after the launch, and prints what happens to be in memory for a missing value."),
     reference="CUDA C++ Programming Guide, Formatted Output; Python, Format Specification Mini-Language",
 )
 VALUE = Rule(

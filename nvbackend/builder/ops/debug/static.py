@@ -16,14 +16,14 @@ FAILED = Rule(
     id="static-assert.failed",
     message="{text}",
     fix="build the kernel with other constants, or change what it asserts",
-    why="The kernel's author says that it is wrong where this does not hold.",
+    why="The author of the kernel says that it is wrong if this does not hold.",
     reference="docs/guide.md, Debugging",
 )
 UNKNOWN = Rule(
     id="static-assert.unknown",
     message="whether {condition} holds is not known when the kernel is built",
     fix="assert it when the kernel runs, k.assert_(condition, ...), or assert something of constants of the build",
-    why="What is not known would pass unseen.",
+    why="An assertion that cannot be decided would be ignored.",
     reference="docs/guide.md, Debugging",
 )
 

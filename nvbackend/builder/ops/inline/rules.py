@@ -16,14 +16,14 @@ INSTRUCTION = Rule(
     id="ptx.instruction",
     message="k.ptx cannot judge {instruction}: {reason}",
     fix="{advice}",
-    why="The analyses would take the kernel for one without it, and what they then say or leave unsaid is wrong.",
+    why="The analyses would ignore the instruction, so their findings would be wrong or missing.",
     reference="docs/guide.md, The way out",
 )
 EFFECTS = Rule(
     id="ptx.effects",
     message="{instruction} {does}, and effects={given!r} says otherwise",
     fix="write effects={wanted!r}",
-    why="LLVM moves, merges and drops statements by their effects, and the analyses go by them.",
+    why="LLVM moves, merges and drops statements by their effects, and the analyses rely on them.",
     reference="docs/guide.md, The way out; LLVM Language Reference, Inline Asm",
 )
 ROW_TEXT = Rule(
@@ -37,6 +37,6 @@ ROW_SEMANTICS = Rule(
     id="row.semantics",
     message="row {family}/{opcode}: {problem}",
     fix="{advice}",
-    why="LLVM moves, merges and drops statements by their effects, and the analyses go by the semantics.",
+    why=("LLVM moves, merges and drops statements by their effects, and the analyses rely on the semantics."),
     reference="docs/guide.md, Rows of your own",
 )

@@ -43,7 +43,7 @@ ACCUMULATOR = Rule(
     id="wgmma.accumulator",
     message="accumulator {name} holds {given}; {needs}",
     fix="make it with {wanted}",
-    why="The instruction writes as many registers as its shape and type have, in an order of their own.",
+    why="The shape and the types decide how many registers the instruction writes, and in which order.",
     reference="PTX ISA 9.7.15.5.1.1 (wgmma register fragments)",
 )
 OPERAND_ELEMENT = Rule(

@@ -41,7 +41,7 @@ STORE_STRIDE = Rule(
 )
 STORE_OVERLAP = Rule(
     id="accumulator.overlap",
-    message="a stride of {given} elements from row to row, and the rows of {name} have {columns} each",
+    message="the stride from row to row is {given} elements, and the rows of {name} have {columns} each",
     fix="give the elements from the start of a row of the matrix to the start of the next, {columns} or more",
     why="Rows would be stored over one another, by threads that do not wait for each other.",
     reference="PTX ISA 9.7.15.5.1 (register fragments)",

@@ -52,7 +52,7 @@ TILE_OF_ANOTHER_SHAPE = Rule(
 
 EPILOGUE_THREADS = Rule(
     id="epilogue.threads",
-    message="an epilogue of {groups} group(s) of {threads} threads, in a kernel of {there}",
+    message="an epilogue cannot have {groups} group(s) of {threads} threads in a kernel of {there}",
     fix="give whole warps of {warp} threads, no more in all than the kernel has",
     why="The threads of a group wait for each other: with one that does not exist they wait forever.",
     reference="PTX ISA 9.7.13.1 (barrier: thread count)",
@@ -61,9 +61,9 @@ EPILOGUE_THREADS = Rule(
 
 EPILOGUE_PARTS = Rule(
     id="epilogue.parts",
-    message="an epilogue of {rows} x {columns} of {threads} threads in {parts} parts",
+    message="an epilogue of {rows} x {columns} of {threads} threads cannot be stored in {parts} parts",
     fix="use parts=1, or for 64 rows of 128 threads a number that leaves parts of a multiple of 8 columns",
-    why="A part would not be the elements that a thread has one after another.",
+    why="A part must consist of consecutive elements of each thread.",
     reference="PTX ISA 9.7.15.5.1 (register fragments)",
 )
 
@@ -72,7 +72,10 @@ EPILOGUE_COLUMNS = Rule(
     id="epilogue.columns",
     message="{columns} columns of {element} are not whole rows of {span} bytes, the swizzle of tensor map '{name}'",
     fix="{fix}",
-    why="The buffer has the map's swizzle, in rows of so many bytes: TMA would store what lies past a part of one.",
+    why=(
+        "The buffer has the map's swizzle, in rows of that many bytes: TMA would also store what is past "
+        "the end of a partial row."
+    ),
     reference="PTX ISA 5.5.7 (swizzling modes)",
 )
 

@@ -81,7 +81,9 @@ WARP_ATOM = Rule(
     id="warp-mma.atom",
     message="the warps of this kernel cannot multiply with {mma}: {problem}",
     fix="{instead}",
-    why="Other threads would take part than there are, or the sums be of another type than what is added to them.",
+    why=(
+        "The instruction would need threads that do not exist, or the sums would have another type than the products."
+    ),
     reference="PTX ISA 9.7.14.5 (mma)",
 )
 WARP_FRAGMENT = Rule(

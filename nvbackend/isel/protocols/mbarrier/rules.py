@@ -18,7 +18,7 @@ NOT_READY = Rule(
     id="mbarrier.not-ready",
     message="{instruction} uses {barrier}, and on some path {missing} is between its initialisation and this line",
     fix="put k.mbarrier.ready() after the last mbarrier.init: the fence, and a barrier of {whom}",
-    why="Another thread, another CTA or the async proxy may meet the barrier before it is initialised.",
+    why="Another thread, another CTA or the async proxy may access the barrier before it is initialised.",
     reference=f"{PTX_MBARRIER} (mbarrier.init), 9.7.13.4 (fence.mbarrier_init)",
 )
 DOUBLE_INIT = Rule(

@@ -58,7 +58,7 @@ STORE_NOT_WAITED = Rule(
     message="the kernel ends while {reader} may still read {memory}: {reason}",
     fix="put k.tma.wait_group(reading=True), or the epilogue's finish(), in the thread that stored, before the kernel "
     "ends",
-    why="The shared memory may be given to the next CTA while it is read, and the stored tile is wrong now and then.",
+    why=("The shared memory may be given to the next CTA while it is read, so the stored tile is sometimes wrong."),
     reference="PTX ISA 9.7.9 (cp.async.bulk.wait_group)",
 )
 REFILL = Rule(

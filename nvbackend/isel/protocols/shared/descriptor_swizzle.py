@@ -17,7 +17,7 @@ SWIZZLE = Rule(
     "{filled}",
     fix="read the tile by the layout that it was written by: the same swizzle in the tensor map, the descriptor, and "
     "the layout that addresses are computed from",
-    why="Rows of 16 bytes come from one another's places: wrong results, no fault.",
+    why="Rows of 16 bytes are read from each other's places: wrong results, no fault.",
     reference="PTX ISA 5.5.7 (swizzling modes), 9.7.15.5.1.2 (shared memory layout)",
 )
 _SPANS = {

@@ -33,7 +33,7 @@ UNWRITTEN = Rule(
     id="local.unwritten",
     message="an element of the local array {name} is read, and nothing ever sets one",
     fix="set what is read, {name}[index] = value, or all elements: k.local.array(..., fill=0)",
-    why="It holds what was there before: any number, another one in each launch.",
+    why="The element holds what was there before: an arbitrary number, different in each launch.",
     reference="PTX ISA 5.1.5 (local state space); LLVM Language Reference (undefined values)",
 )
 BOUNDS = Rule(

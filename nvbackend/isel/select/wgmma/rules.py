@@ -114,6 +114,6 @@ WAIT_RANGE = Rule(
     id="wgmma.wait-range",
     message="wgmma.wait_group {given}: the number of groups that may stay in flight is {legal}",
     fix="use {legal}; 0 drains every committed group",
-    why="The field holds no more: ptxas takes a larger number without a word and encodes the highest.",
+    why="The field has no more bits: ptxas silently encodes the highest number in place of a larger one.",
     reference="PTX ISA 9.7.15.7.3 (wgmma.wait_group)",
 )
