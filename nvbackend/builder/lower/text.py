@@ -88,7 +88,7 @@ def _members(run: Iterable[Any]) -> Iterator[str]:
         if instr.aggregate is not struct:
             struct = instr.aggregate
             shared = f" = extractvalue {struct.type!s} {struct.get_reference()}, "
-        yield f"  {instr.get_reference()}{shared}{instr.indices[0]}\n"
+        yield f"  {instr._reference or instr.get_reference()}{shared}{instr.indices[0]}\n"
 
 
 def _metadata(instr: Any) -> str:
@@ -164,7 +164,7 @@ def _call(instr: Any) -> str:
         text = "".join(buffer).rstrip()
     else:
         result = function.return_type
-        arguments = ", ".join([f"{value.type!s} {value.get_reference()}" for value in instr.args])
+        arguments = ", ".join(_typed(instr.args))
         before = f"{instr.tail} call" if instr.tail else "call"
         math = f" {' '.join(instr.fastmath._to_list(result))}" if instr.fastmath else ""
         convention = f"{instr.cconv} " if instr.cconv else ""
@@ -172,6 +172,16 @@ def _call(instr: Any) -> str:
         callee = f"{convention}{result!s} {instr.callee.get_reference()}"
         text = f"{before}{math} {callee}({arguments}){after}"
     return text if isinstance(instr.type, ir.VoidType) else f"{instr.get_reference()} = {text}"
+
+
+def _typed(values: Iterable[Any]) -> Iterator[str]:
+    """Values with their types. Many neighbours are of one type."""
+    kind: Any = None
+    shown = ""
+    for value in values:
+        if value.type is not kind:
+            kind, shown = value.type, str(value.type)
+        yield f"{shown} {value.get_reference()}"
 
 
 def _slot(instr: Any) -> str:

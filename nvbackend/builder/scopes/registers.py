@@ -6,6 +6,7 @@ here the checks are made once for all.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -83,9 +84,12 @@ class Register(ir.Instruction):  # type: ignore[misc]
 
     def get_reference(self) -> str:
         """What operands are called in the text: the name that it has when it is first asked for, as llvmlite has it."""
-        if self._reference is None:
-            self._reference = self._get_reference()
-        return self._reference
+        reference = self._reference
+        if reference is None:
+            name = self._name
+            is_plain = '"' not in name and "\\" not in name
+            reference = self._reference = f'%"{name}"' if is_plain else self._get_reference()
+        return reference
 
     def __repr__(self) -> str:
         shown = f"{self.name!r} of type '{self.type}', opname {self.opname!r}, operands {self.operands!r}"
@@ -119,12 +123,10 @@ class Member(Register, ir.ExtractValue):  # type: ignore[misc]
 
     opname = "extractvalue"
 
-    def __init__(self, block: ir.Block, struct: ir.Value, index: int, name: str) -> None:
-        self.parent, self.type, self.operands, self._name = block, struct.type.elements[index], [struct], name
-        self.aggregate, self.indices = struct, (index,)
-
-    def _get_reference(self) -> str:
-        return f'%"{self._name}"'  # a number, which needs no escape
+    def __init__(self, block: ir.Block, operands: tuple[ir.Value], indices: tuple[int], name: str) -> None:
+        (struct,), (index,) = operands, indices
+        self.parent, self.type, self._name = block, struct.type.elements[index], name
+        self.aggregate, self.operands, self.indices = struct, operands, indices
 
 
 class Slot(Register, ir.AllocaInstr):  # type: ignore[misc]
@@ -158,8 +160,15 @@ class Store(Register, ir.StoreInstr):  # type: ignore[misc]
 def members(builder: ir.IRBuilder, struct: ir.Value, places: range) -> list[ir.Instruction]:
     """Members of a struct, as `extract_value` gives each."""
     block = builder.block
-    names = zip(places, _names(block, "", len(places)), strict=True)
-    return _inserted(builder, [Member(block, struct, place, name) for place, name in names])
+    operands = (struct,)
+    names = zip(_indices(places.stop)[places.start :], _names(block, "", len(places)), strict=True)
+    return _inserted(builder, [Member(block, operands, indices, name) for indices, name in names])
+
+
+@functools.cache
+def _indices(count: int) -> list[tuple[int]]:
+    """The indices of so many members: thousands of instructions have these few."""
+    return [(index,) for index in range(count)]
 
 
 def slots(builder: ir.IRBuilder, kinds: Sequence[ir.Type], names: Iterable[str]) -> list[ir.Instruction]:
